@@ -101,30 +101,71 @@ _requests = logging.getLogger("trnbot.http.requests")
 _requests.addFilter(_OneLine())
 
 
-async def serve(listeners: Sequence[Listener], host: str, port: int, ready: Callable[[str], None]) -> None:
+class Port:
+    """Hold the one HTTP port from the first moment: whoever waits for the bot is answered by one listener, then by all."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host, self._port = host, port
+        self._runner: web.AppRunner | None = None
+        self._open: asyncio.Server | None = None
+
+    @property
+    def address(self) -> str:
+        """Return the console's address, once the port is open."""
+        assert self._open is not None, "opened before"
+        return _address(self._open, self._host)
+
+    async def answer_by(self, listeners: Sequence[Listener]) -> None:
+        """Have these listeners answer from now on, on the port that is open already or is opened here.
+
+        Raises `Unavailable` when the port is taken.
+        """
+        runner = _runner(listeners)
+        await runner.setup()
+        before, self._runner = self._runner, runner
+        if self._open is None:
+            self._open = await _listen(self._accept, self._host, self._port)
+        if before is not None:
+            await before.cleanup()
+
+    def _accept(self) -> asyncio.BaseProtocol:
+        """Answer a connection; close it where it is one too many."""
+        assert self._runner is not None
+        served = self._runner.server
+        assert served is not None, "set up before"
+        return served() if len(served.connections) < _CONNECTIONS else _Full()
+
+    def close(self) -> None:
+        """Accept nothing any more."""
+        if self._open is not None:
+            self._open.close()
+
+    async def cleanup(self) -> None:
+        """End what is still answered."""
+        self.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+
+async def serve(listeners: Sequence[Listener], port: Port, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; call `ready` with the console's address once it answers.
 
     Raises `Unavailable` when the port is taken. What was started is stopped in the reverse order, whatever happens.
     """
-    runner = _runner(listeners)
-    await runner.setup()
     started: list[Listener] = []
     starting: list[asyncio.Task[None]] = []
-    port_open: asyncio.Server | None = None
     try:
-        port_open = await _listen(runner, host, port)
-        address = _address(port_open, host)
+        await port.answer_by(listeners)
         starting = [asyncio.create_task(_start(listener, started)) for listener in listeners]
-        ready(address)
+        ready(port.address)
         await _signalled()
     finally:
         for task in starting:
             task.cancel()
-        if port_open is not None:
-            port_open.close()
+        port.close()
         for listener in reversed(started):
             await _stopped(listener)
-        await runner.cleanup()
+        await port.cleanup()
 
 
 @web.middleware
@@ -174,14 +215,8 @@ def _runner(listeners: Sequence[Listener]) -> web.AppRunner:
     )
 
 
-async def _listen(runner: web.AppRunner, host: str, port: int) -> asyncio.Server:
-    """Accept at most `_CONNECTIONS` connections at a time; raise `Unavailable` when the port is taken."""
-    served = runner.server
-    assert served is not None, "set up before"
-
-    def accept() -> asyncio.BaseProtocol:
-        return served() if len(served.connections) < _CONNECTIONS else _Full()
-
+async def _listen(accept: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> asyncio.Server:
+    """Open the port; raise `Unavailable` when it is taken."""
     try:
         return await asyncio.get_running_loop().create_server(accept, host, port, backlog=128)
     except OSError as error:

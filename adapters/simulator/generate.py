@@ -35,6 +35,7 @@ from adapters.simulator.telemetry import (
 from adapters.simulator.workload import healthy
 from bot.errors import WrongInput
 from bot.model.causes import About, Cause
+from bot.ports.work import progressed
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ def write_metrics(folder: Path, simulation: Simulation, form: MetricForm) -> int
     """Write every metric and return the number of records."""
     writer = RowWriter(folder, form)
     begin = int(simulation.fleet.start.timestamp() * 1000)
-    for name, block in _blocks(simulation):
+    for count, (name, block) in enumerate(_blocks(simulation)):
+        progressed("Simulating", count)
         step_ms = simulation.fleet.minutes * 60_000 // block.count.shape[1] // 60_000 * 60_000
         writer.write(block, name, begin + np.arange(block.count.shape[1]) * step_ms)
     writer.close()

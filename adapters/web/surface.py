@@ -14,7 +14,7 @@ from adapters.web.events import Hub
 from adapters.web.guard import Guard, RequestHandler
 from adapters.web.html import PageRenderer
 from adapters.web.messages import Messages, PageMessage
-from adapters.web.views import CHANNEL, Views
+from adapters.web.views import CHANNEL, Views, static_file
 from bot.cards.card import Card
 from bot.ports import DocumentStore
 from bot.ports.work import CONNECTION, Asker, asked_by
@@ -78,7 +78,7 @@ class WebSurface:
             web.get(LOGIN_PATH, everyone(self._login.show)),
             web.post(LOGIN_PATH, self._guard.enter(self._login.enter)),
             web.post(LOGOUT_PATH, write(self._login.leave)),
-            web.get("/static/{name}", everyone(views.static)),
+            web.get("/static/{name}", everyone(static_file)),
             web.get("/healthz", self._guard.by_token(views.healthz, views.liveness)),
             web.get("/metrics", read(views.metrics)),
         )

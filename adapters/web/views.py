@@ -153,14 +153,6 @@ class Views:
         """Keep a page up to date."""
         return await self._hub.serve(request)
 
-    async def static(self, request: web.Request) -> web.StreamResponse:
-        """Serve the style sheet, the script and the icon."""
-        name = request.match_info["name"]
-        kind = _TYPES.get(Path(name).suffix)
-        if kind is None or name not in {path.name for path in _STATIC.iterdir()}:
-            raise web.HTTPNotFound(text="There is no such file.\n")
-        return web.FileResponse(_STATIC / name, headers={"Content-Type": f"{kind}; charset=utf-8", "Cache-Control": "no-cache"})
-
     async def healthz(self, _: web.Request) -> web.StreamResponse:
         """Return as JSON whether the bot does its work: 200, or 503 when it does not."""
         return _health_json(self._console.health())
@@ -265,6 +257,15 @@ class Views:
         }
         shown["hints_json"] = json.dumps([vars(hint) | {"example": hint.example or hint.name} for hint in self._console.hints])
         return web.Response(text=self._pages.page(template, **shown), content_type="text/html")
+
+
+async def static_file(request: web.Request) -> web.StreamResponse:
+    """Serve the style sheets, the scripts and the icon."""
+    name = request.match_info["name"]
+    kind = _TYPES.get(Path(name).suffix)
+    if kind is None or name not in {path.name for path in _STATIC.iterdir()}:
+        raise web.HTTPNotFound(text="There is no such file.\n")
+    return web.FileResponse(_STATIC / name, headers={"Content-Type": f"{kind}; charset=utf-8", "Cache-Control": "no-cache"})
 
 
 def _health_json(health: Mapping[str, Any]) -> web.Response:

@@ -143,6 +143,18 @@ CONNECTION: ContextVar[Asker | None] = ContextVar("connection", default=None)
 """Who waits for the response of an HTTP request. Only a surface whose answer is that response lets it be the asker."""
 
 
+Progress = Callable[[str, int, int], None]
+"""Notes what is being done, how many of its steps are done, and how many there are (0 where nobody knows)."""
+PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
+"""Who wants to know how far long work is; None where nobody waits at a terminal."""
+
+
+def progressed(what: str, done: int, of: int = 0) -> None:
+    """Tell whoever waits how far a piece of long work is."""
+    if note := PROGRESS.get():
+        note(what, done, of)
+
+
 @contextmanager
 def within(lane: Lane, work: Work | None = None) -> Iterator[None]:
     """Do what follows in the threads of a lane, as part of a line's work or of none."""

@@ -12,7 +12,7 @@ from bot.model.alert import Reason
 from bot.model.state import ReplayResult
 from bot.model.window import Window
 from bot.ports import Ports
-from bot.ports.work import checkpoint
+from bot.ports.work import checkpoint, progressed
 from bot.watch.notify import decided_entry
 from bot.watch.tick import TickResult, Watch, grid
 
@@ -49,8 +49,9 @@ def opened(ports: Ports) -> Window:
 def ticking(ports: Ports, channels: Sequence[str], times: Sequence[datetime], seen: ReplayResult) -> Iterator[datetime]:
     """Tick at each time into `seen`, handing each back, so that several replays can go on side by side."""
     watch = Watch(ports, channels)
-    for now in times:
+    for count, now in enumerate(times):
         checkpoint()
+        progressed("Replaying", count, len(times))
         result = watch.tick(now)
         _save(ports, result, now)
         seen.ticks += 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from adapters.terminal.progress import ProgressBar
 from bot.answers.line import Call, read_line, understand
 from bot.answers.plain.names import names_of
 from bot.answers.plain.readings import read_plain
@@ -27,6 +30,7 @@ from bot.model.request import LOCAL, Request, User
 from bot.model.spend import Filter
 from bot.model.window import Window, parse_instant
 from bot.ports import Stores
+from bot.ports.work import PROGRESS
 from bot.settings.options import Options, typed_line
 from bot.settings.settings import Settings
 from bot.wiring.bills import record_bill
@@ -45,14 +49,27 @@ def answer_line(options: Options) -> int:
     named = options.values.get("source", "")
     source = settings.source if command.needs.watched and Needs.SOURCE not in command.needs else named or settings["source"]
     app, opened = terminal_app(settings, source, _stores(settings, command, bool(named)))
-    at = _at(options) or (_end(opened, command.needs) if command.needs.watched and source != "aws" else None) or wall_clock()
-    request = Request(line, User(terminal_user(), ""), at, "terminal", LOCAL)
-    call, card = asyncio.run(app.ask(request))
+    with _progress():
+        at = _at(options) or (_end(opened, command.needs) if command.needs.watched and source != "aws" else None) or wall_clock()
+        request = Request(line, User(terminal_user(), ""), at, "terminal", LOCAL)
+        call, card = asyncio.run(app.ask(request))
     if "json" in options.switches:
         print(json.dumps(envelope(call, card, at), default=plain, ensure_ascii=False))
     else:
         _print(card)
     return 0
+
+
+@contextmanager
+def _progress() -> Iterator[None]:
+    """Show on a terminal how far long work is, beside what a pipe reads."""
+    bar = ProgressBar(sys.stderr)
+    before = PROGRESS.set(bar)
+    try:
+        yield
+    finally:
+        bar.close()
+        PROGRESS.reset(before)
 
 
 def _understood(options: Options, line: str) -> Command:

@@ -7,13 +7,17 @@ import logging
 import os
 import signal
 import sys
+import time
 import webbrowser
 from dataclasses import dataclass
 
-from adapters.http import serve
+from adapters.http import Port, serve
 from adapters.store.open import open_store
 from adapters.store.private import tighten
+from adapters.web.starting import StartingPages
 from bot.errors import Unavailable, WrongInput
+from bot.model.durations import age_text
+from bot.model.window import Window
 from bot.settings.options import Options
 from bot.settings.settings import Settings
 from bot.watch.retention import Prunes, Retention
@@ -26,7 +30,7 @@ from bot.wiring.secrets import sealed_documents
 from bot.wiring.source import OpenedSource
 from bot.wiring.story import SHOWN as STORY_SHOWN
 from bot.wiring.story import SOURCE, StoryTeller, tells
-from bot.wiring.watch_server import DEMO_SHOWN, DEMO_SPEED, LiveServer, ReplayServer, Tempo
+from bot.wiring.watch_server import DEMO_SHOWN, DEMO_SPEED, SAID_S, LiveServer, ReplayServer, Tempo
 
 SWITCH_S = 0.0005
 """How long one thread may keep the interpreter from another that waits: a quick answer takes it back many times."""
@@ -91,9 +95,9 @@ async def _serve(settings: Settings, plan: ServePlan, again: Again) -> None:
     if not store.acquire_lead() and not url.startswith("postgres"):
         raise Unavailable("Another trnbot watches with this database; stop it, or set TRNBOT_DATABASE_URL to another one.")
     documents = await asyncio.to_thread(sealed_documents, settings, store)
-    print("Opening the source…", flush=True)
     opened = OpenedSource(settings.source, settings)
-    extent = await asyncio.to_thread(lambda: opened.metrics().extent())
+    port = Port(settings["host"], settings["port"])
+    extent = await _opened(opened, settings.source, port)
     tempo = _tempo(settings, plan)
     play = ReplayServer(extent, tempo, store) if extent else LiveServer(settings["interval"], wall_clock, store)
     story = StoryTeller(again if url == _DEMO_DATABASE else None) if plan.demo and tells(settings.source) else None
@@ -106,12 +110,22 @@ async def _serve(settings: Settings, plan: ServePlan, again: Again) -> None:
     try:
         await serve(
             [*bot.listeners, play, Watchdog(bot.app.health, bot.tell), retention_of(settings, store)],
-            settings["host"],
-            settings["port"],
+            port,
             lambda address: _ready(address, plan),
         )
     finally:
         store.release_lead()
+
+
+async def _opened(opened: OpenedSource, source: str, port: Port) -> Window | None:
+    """Open the source, and say on the port meanwhile that the bot starts; return the time that a recording tells of."""
+    began = time.monotonic()
+    await port.answer_by([StartingPages(lambda: f"Opening {source}, for {age_text(time.monotonic() - began)} so far.")])
+    print("Opening the source…", flush=True)
+    opening = asyncio.create_task(asyncio.to_thread(lambda: opened.metrics().extent()))
+    while not (await asyncio.wait({opening}, timeout=SAID_S))[0]:
+        log.info("opening %s, for %s so far", source, age_text(time.monotonic() - began))
+    return opening.result()
 
 
 def _tempo(settings: Settings, plan: ServePlan) -> Tempo:

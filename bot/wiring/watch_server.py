@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,6 +28,8 @@ DEMO_SHOWN = timedelta(hours=10)
 """How much of the end of a recording a demo plays before people's eyes; what lies before is caught up with at once."""
 STANDBY_S = 2.0
 """How often a process that does not lead asks for the lead: well within the half minute that a watch may pause."""
+SAID_S = 2.5
+"""How often the log says how far work is that nobody sees."""
 log = logging.getLogger("trnbot.play")
 
 
@@ -219,11 +222,14 @@ class ReplayServer(WatchServer):
         """Run these ticks, a failed one until it passes, and return whether this process still leads."""
         if ticks:
             log.info("catching up with %d ticks of the recording", len(ticks))
-        attempts = Attempts(self.tick)
-        for at in ticks:
+        attempts, said = Attempts(self.tick), time.monotonic()
+        for count, at in enumerate(ticks, 1):
             if not await attempts.run_until_passed(at):
                 return False
             self._at = at
+            if time.monotonic() - said >= SAID_S:
+                log.info("caught up with %d of %d ticks", count, len(ticks))
+                said = time.monotonic()
         return True
 
     async def _until_lost(self, clock: ReplayClock) -> None:

@@ -74,7 +74,7 @@ def _wait(started: Product, longest_s: float = 90.0) -> None:
     end = time.monotonic() + longest_s
     while time.monotonic() < end and started.process.poll() is None:
         with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-            started.health()
-            return
+            if not started.health().get("starting"):
+                return
         time.sleep(0.1)
     raise RuntimeError(f"trnbot did not answer: {started.log.read_text()[-2000:]}")

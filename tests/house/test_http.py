@@ -45,7 +45,7 @@ async def test_a_door_that_cannot_open_does_not_close_the_others(monkeypatch: py
     monkeypatch.setattr(http, "_RETRY_S", 0.05)
     good, late = Door("/good"), Door("/late", failures=2)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(http.serve([late, good], "127.0.0.1", free_port(), address.set_result))
+    serving = asyncio.create_task(http.serve([late, good], http.Port("127.0.0.1", free_port()), address.set_result))
     async with ClientSession() as session, session.get(f"{await address}good") as answer:
         assert await answer.text() == "/good"
     while not late.events:
@@ -59,8 +59,22 @@ async def test_a_taken_port_is_one_sentence() -> None:
     port = free_port()
     taken = await asyncio.start_server(lambda _, __: None, "127.0.0.1", port)
     with pytest.raises(Unavailable, match=f"Port {port} on 127.0.0.1 cannot be used"):
-        await http.serve([], "127.0.0.1", port, print)
+        await http.serve([], http.Port("127.0.0.1", port), print)
     taken.close()
+
+
+async def test_the_port_is_open_before_its_listeners_are_there_and_hands_over_without_a_gap() -> None:
+    port = http.Port("127.0.0.1", free_port())
+    await port.answer_by([Door("/page")])
+    first = port.address
+    async with ClientSession() as session:
+        async with session.get(f"{first}page") as answer:
+            assert await answer.text() == "/page"
+        await port.answer_by([Door("/other")])
+        assert port.address == first
+        async with session.get(f"{first}other") as answer:
+            assert await answer.text() == "/other"
+    await port.cleanup()
 
 
 class Failing(Door):
@@ -83,7 +97,7 @@ async def served() -> AsyncIterator[Served]:
 
     async def begin(*listeners: Door) -> str:
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        serving.append(asyncio.create_task(http.serve(listeners, "127.0.0.1", free_port(), address.set_result)))
+        serving.append(asyncio.create_task(http.serve(listeners, http.Port("127.0.0.1", free_port()), address.set_result)))
         return await address
 
     yield begin
