@@ -38,13 +38,22 @@ def parse_activity(body: bytes) -> Activity:
         activity = _activity(document)
     except (TypeError, AttributeError):  # of a part that is a list, a number, a text
         raise WrongInput("The body is no activity.") from None
-    if not (activity.type and activity.conversation.id and activity.recipient.id):
+    _check(activity)
+    return activity
+
+
+def _check(activity: Activity) -> None:
+    """Raise `WrongInput` for an activity that cannot be answered or remembered."""
+    if not (activity.type and activity.reference.conversation.id and activity.recipient.id):
         raise WrongInput("The activity lacks its type, conversation or recipient.")
     if not activity.sender.id:
         raise WrongInput("The activity names no sender.")
     if not _CHANNEL.fullmatch(activity.channel_id):
         raise WrongInput("The activity's channelId is no name.")
-    return activity
+    try:
+        json.dumps([activity.document(), activity.reference.document()], ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # neither an SDK nor a database takes it
+        raise WrongInput("A name or an id of the activity holds half a character.") from None
 
 
 def _activity(body: Mapping[str, Any]) -> Activity:

@@ -32,6 +32,12 @@ async def test_a_personal_line_is_answered_with_a_card(bot: Any, connector: Any)
     assert (asked.user.id, asked.user.name, asked.surface, asked.channel) == (DANA, "Dana", "teams", "teams:a:personal")
 
 
+async def test_half_a_character_in_a_message_keeps_no_answer_back(bot: Any, connector: Any) -> None:
+    """As a client leaves it that cuts an emoji in two."""
+    assert (await bot.hear("cost \ud83d"))[0] == 200
+    assert "you asked: cost" in texts(connector.cards()[0])
+
+
 async def test_typing_is_shown_while_the_answer_is_made_but_not_in_channels(bot: Any, connector: Any) -> None:
     await bot.hear("cost", conversation=CHANNEL)
     await bot.hear("cost")

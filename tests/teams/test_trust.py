@@ -260,6 +260,16 @@ async def test_in_development_another_host_header_is_refused(bot: Any) -> None:
         (b'{"type": "message"}', 400),
         (b'{"type": 7, "conversation": 8}', 400),
         (b"", 400),
+        (
+            b'{"type": "message", "conversation": {"id": ";messageid=1"}, "recipient": {"id": "28:b"}, "from": {"id": "29:d"}}',
+            400,
+        ),
+        (b'{"type": "message", "conversation": {"id": ["a"]}, "recipient": {"id": "28:b"}, "from": {"id": "29:d"}}', 400),
+        (b'{"type": "message", "conversation": {"id": "a"}, "recipient": {"id": "28:b"}, "from": {"id": "29:\\ud800"}}', 400),
+        (
+            b'{"type": "message", "channelId": ":", "conversation": {"id": "a"}, "recipient": {"id": "28:b"}, "from": {"id": "d"}}',
+            400,
+        ),
     ],
 )
 async def test_garbage_is_refused(bot: Any, body: bytes, status: int) -> None:
