@@ -27,7 +27,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class CostControls:
-    """Hold what stands above a cost answer; `first` and `last` are the days of its window, `rest` what follows it in the line."""
+    """Hold the controls above a cost answer; `first` and `last` are the days of its window, `rest` the line's part after it."""
 
     windows: tuple[Choice, ...]
     groupings: tuple[Choice, ...]

@@ -86,7 +86,7 @@ class PageRenderer:
 
 
 def legend(chart: Chart) -> Markup:
-    """Return the names of a stack's colours with all their letters, the largest first; each opens what it stands for."""
+    """Return the names of a stack's colours with all their letters, the largest first; each opens its part."""
     if chart.kind is not ChartKind.BAR or not axis.named(chart):
         return Markup("")
     names = [opened(each.line, _KEY.format(hue(each, i), each.name or "none")) for i, each in enumerate(chart.series[:COLOURS])]
@@ -158,7 +158,7 @@ def _joined(blocks: tuple[Block, ...]) -> list[Block]:
 
 @dataclass
 class _Group:
-    """Hold blocks that stand together: below each other, side by side, or with a chart beside what is said of it."""
+    """Hold blocks that stand together: below each other, side by side, or with a chart beside its words."""
 
     kind: str
     blocks: list[Block]

@@ -1,4 +1,4 @@
-"""Join what an alert's timeline tells with what this console said of it."""
+"""Join an alert's timeline with the messages of this console."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Moment:
 
 
 def story(timeline: Card, messages: Sequence[PageMessage]) -> list[Moment]:
-    """Return the story of an alert, the oldest first: the console's own messages in place of what the log says of them."""
+    """Return the story of an alert, the oldest first: the console's own messages in place of the log's words for them."""
     told = [Moment(**event) for event in timeline.data.get("events", ())]
     here = list(_here(str(timeline.data.get("id", "")), messages))
     told = [moment for moment in told if moment.kind != "said" or not here or " to web:" not in moment.words]

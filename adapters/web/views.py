@@ -121,7 +121,7 @@ class Views:
         return await self._show_line(request, rail, line)
 
     async def alert(self, request: web.Request) -> web.StreamResponse:
-        """Show one alert, and what was seen, said and decided of it."""
+        """Show one alert and its timeline."""
         line, told = (f"{word} {quote(request.match_info['id'])}" for word in ("alert", "timeline"))
         begun = await self._begin(request, "Alert", line)
         card, timeline = [await self._answer(each, "", Manner.VIEWED) for each in (line, told)]
@@ -281,7 +281,7 @@ def _line(words: str) -> str:
 
 
 async def _finish(begun: web.StreamResponse, whole: web.Response) -> web.StreamResponse:
-    """Send what of a page depends on its answer after the frame that was begun."""
+    """Send the rest of a page, which depends on its answer, after the frame."""
     await begun.write(str(whole.text).partition(LATER)[2].encode())
     return begun
 

@@ -29,7 +29,7 @@ def filter_line(pair: Filter) -> str:
 
 
 def cost_line(window: str, by: Sequence[str], filters: Sequence[Filter] = ()) -> str:
-    """Return the line that asks for the cost of a window, by these dimensions, of what passes the filters."""
+    """Return the line that asks for the cost of a window, by these dimensions, of the charges that pass the filters."""
     return " ".join(["cost", window, *(["by", ",".join(by)] if by else []), *map(filter_line, filters)])
 
 

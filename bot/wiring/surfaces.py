@@ -79,7 +79,7 @@ def _hint(made: Command) -> CommandHint:
 
 
 def arguments_of(made: Command) -> list[tuple[str, str]]:
-    """Return what may be typed after a command, each with its meaning: its choices, then its arguments by name."""
+    """Return the words that may follow a command, each with its meaning: its choices, then its arguments by name."""
     chosen = [(word, p.arg.meaning) for p in made.parameters if not p.arg.keyword for word in p.arg.choices if word]
     named = [
         (f"{p.word}={choice}", p.arg.meaning)

@@ -1,4 +1,4 @@
-"""Answer what was seen, said and decided of one alert, in order."""
+"""Answer the timeline of one alert: all that was seen, said and decided of it, in order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Event:
 def events(
     alert: Alert, decisions: Sequence[Decision], silences: Sequence[Silence], said: Sequence[NotificationLogEntry]
 ) -> list[Event]:
-    """Return what is known to have happened to an alert, the oldest first; of each channel its newest notification."""
+    """Return the events of an alert that are known, the oldest first; of each channel its newest notification."""
     every = [*_seen(alert), *map(_decision, decisions), *_muted(alert, silences), *map(_notified, said)]
     return sorted(every, key=lambda event: event.at)
 
@@ -101,7 +101,7 @@ def _notified(entry: NotificationLogEntry) -> Event:
     examples=("timeline a1b2c3d4e",),
 )
 async def timeline(ports: Ports, request: Request, name: str = arg("", WHICH)) -> Card:
-    """Tell an alert's story from what is kept of it."""
+    """Tell an alert's story from the records that are kept of it."""
     alert = await find_alert(ports, request, name)
     decisions = await asyncio.to_thread(ports.stores.alerts.decisions, alert.id)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)

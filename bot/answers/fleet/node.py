@@ -1,4 +1,4 @@
-"""Show one node: its state, its open alerts, and what it measured over the last hours."""
+"""Show one node: its state, its open alerts, and its metrics over the last hours."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def node_card(row: NodeRow, alerts: Sequence[Alert], reading: Reading) -> Card:
 
 
 def node_charts(frame: Frame | None, instance: str) -> list[Chart]:
-    """Return the charts of what a node measured over the last six hours, those without a reading left out."""
+    """Return the charts of a node's metrics over the last six hours, those without a reading left out."""
     if frame is None:
         return []
     cut = frame.last(_SHOWN)
