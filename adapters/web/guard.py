@@ -26,7 +26,7 @@ _AGAIN = '<!doctype html><meta http-equiv="refresh" content="0"><title>Openingâ€
 
 
 class Sender(Enum):
-    """Name what made a browser send a request, as the browser itself tells it."""
+    """Name the page that made a browser send a request, as the browser itself tells it."""
 
     OWN = auto()
     """A page of this console."""

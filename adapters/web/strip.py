@@ -47,7 +47,7 @@ class WasteStrip:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Return what the header says of the same reading; nothing where none is known."""
+        """Return the facts of the header by the same reading; nothing where none is known."""
         return {"open_alerts": len(self.rows) + self.more, "usd_per_hour": self.usd_per_hour} if self.known else {}
 
 
@@ -101,7 +101,7 @@ def retold(card: Card, wastes: Mapping[str, Mapping[str, Any]]) -> Card:
 
 
 def _reworded(said: Text, words: Mapping[str, str], as_of: datetime | None) -> Text:
-    """Return a text with what is said otherwise now, and as of when."""
+    """Return a text with the words that hold now, and as of when."""
     before = ("", *said.spans)
     dated = (
         as_of and isinstance(span, When) and str(last).endswith("as of ") for last, span in zip(before, said.spans, strict=False)
@@ -111,7 +111,7 @@ def _reworded(said: Text, words: Mapping[str, str], as_of: datetime | None) -> T
 
 
 def _span(span: Span, words: Mapping[str, str]) -> Span:
-    """Return a span with what is said otherwise now; a text of several alerts is left, as it sums them."""
+    """Return a span with the words that hold now; a text of several alerts is left, as it sums them."""
     match span:
         case Strong():
             return Strong(words.get(span.text, span.text))

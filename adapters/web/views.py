@@ -215,7 +215,7 @@ class Views:
         return web.Response(text=html, content_type="text/html", headers=self._told(line, card))
 
     def _told(self, line: str, card: Card) -> dict[str, str]:
-        """Return what the page's script must know of an answer, beside its words."""
+        """Return the headers by which the page's script knows an answer, beside its words."""
         return {
             "X-Trnbot-Tone": card.tone.value,
             "X-Trnbot-Form": _flag(any(isinstance(block, Form) for block in card.blocks)),

@@ -37,7 +37,7 @@ def words(verbs: Mapping[str, str]) -> Words:
 
 
 def _arguments(command: Command) -> list[str]:
-    """Return what may be typed after a command: its choices, its arguments by name, and the options of every line."""
+    """Return the words that may follow a command: its choices, its arguments by name, and the options of every line."""
     return [*(word for word, _ in arguments_of(command)), *(f"--{name}" for name in LINE_OPTIONS)]
 
 
