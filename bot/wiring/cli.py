@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from adapters.terminal.progress import ProgressBar
 from bot.answers.line import Call, read_line, understand
 from bot.answers.plain.names import names_of
-from bot.answers.plain.readings import read_plain
+from bot.answers.plain.readings import means_something, read_plain
 from bot.answers.registry import Command, Needs
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
@@ -75,6 +75,8 @@ def _progress() -> Iterator[None]:
 def _understood(options: Options, line: str) -> Command:
     """Return the command of a line, of plain words that of their nearest reading without a fleet's names.
 
+    Where those alone would tell, the source is read as for a summary.
+
     A slip in an option of the terminal is named before anything is made of it.
     """
     try:
@@ -83,9 +85,9 @@ def _understood(options: Options, line: str) -> Command:
         options.refuse_mistyped()
         types, regions = load_knowledge().types(), load_knowledge().claims().regions
         reading = read_plain(line, names_of(Inventory(), (), types, {"region": regions}), wall_clock())
-        if reading is None:
+        if reading is None and not means_something(line, wall_clock()):
             raise
-        return read_line(reading.line).command
+        return read_line(reading.line if reading else "summary").command
 
 
 def _end(opened: OpenedSource, needs: Needs) -> datetime | None:

@@ -201,3 +201,10 @@ def pressed(card: Card) -> list[str]:
     return [
         button.line for block in card.blocks if isinstance(block, Buttons) for button in block.buttons if type(button) is Button
     ]
+
+
+async def test_why_of_a_cluster_without_an_alert_tells_how_it_stands(bot: App) -> None:
+    card = await ask(bot, "why is tiny slow")
+    assert card.data["read_as"] == "why tiny"
+    assert "nothing that the bot looks for holds it back" in repr(card.blocks)
+    assert "No alert of the last 15 days is called 'nobody'" in refused(await ask(bot, "why nobody"))

@@ -12,6 +12,7 @@ from decimal import Decimal
 from bot.answers.alerts.asking import LONG, asking_card, needs_asking
 from bot.answers.alerts.find import LENGTH, WHICH, find_alert, find_with_words
 from bot.answers.alerts.why import why_card
+from bot.answers.fleet.command import standing_card
 from bot.answers.names import refuse_misspelt
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert import notice_card
@@ -160,15 +161,21 @@ async def alert(ports: Ports, request: Request, name: str = arg("", WHICH)) -> C
 
 @command(
     "why",
-    "Why an alert fires, is muted, or ended: evidence, runner-up, price.",
+    "Why an alert fires, is muted, or ended: evidence, runner-up, price; of a cluster without one, how it stands now.",
     needs=Needs.STATE | Needs.METRICS,
-    may=Needs.BILL,
+    may=Needs.BILL | Needs.DETECTOR,
     topic=Topic.ALERTS,
     examples=("why llama", "why a1b2c3d4e"),
 )
 async def why(ports: Ports, request: Request, name: str = arg("", WHICH)) -> Card:
-    """Explain one alert."""
-    target = await find_alert(ports, request, name)
+    """Explain one alert; of a cluster without one, how it stands now."""
+    try:
+        target = await find_alert(ports, request, name)
+    except WrongInput:
+        standing = await asyncio.to_thread(standing_card, ports, request, name)
+        if standing is None:
+            raise
+        return standing
     decisions = await asyncio.to_thread(ports.stores.alerts.decisions, target.id)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     return why_card(target, decisions, await _chart(ports, request, target), request.at, memory.silences)

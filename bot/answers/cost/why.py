@@ -123,7 +123,7 @@ def _fees(billing: Allocation, span: Window, tally: Tally, other: Tally) -> set[
 
 
 def change_card(change: CostChange) -> Card:
-    """Draw the change: what drove it most in the title, then a few drivers and the rest, which sum to it."""
+    """Draw the change: its largest driver in the title, then a few drivers and the rest, which sum to it."""
     drivers, then, now = change.drivers, change.then, change.now
     amount = change.change
     grown = f" ({percent(abs(amount) / then.total.amortised)})" if then.total.amortised > 0 else ""
@@ -232,7 +232,7 @@ def driver_data(one: Driver) -> dict[str, Any]:
 
 
 def _unbilled(ports: Ports, at: datetime, window: Window) -> Card:
-    """Say that nothing of a window is billed yet, and what alerts tell of it."""
+    """Say that nothing of a window is billed yet, and name its alerts."""
     through = ports.world.billing.tally(NO_TIME, ()).billed_through
     alerts = ports.stores.alerts.history(Window(min(window.start, at), min(window.end, at)), Labels())
     reaches = (quiet("Billed through ", When(through), "."),) if through else (quiet("No bill is read here."),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -17,7 +18,7 @@ from bot.answers.fleet.spread import Spread
 from bot.answers.fleet.unread import with_age
 from bot.answers.names import no_cluster
 from bot.answers.registry import Needs, Topic, arg, command
-from bot.cards.card import Card
+from bot.cards.card import Card, text
 from bot.costs.compiling import batches, sharing
 from bot.costs.pricing import Pricing, hours_of
 from bot.errors import TrnbotError
@@ -99,6 +100,17 @@ async def idle(ports: Ports, request: Request, cluster: str = arg("", "only this
     unread = _host_unread(reading.frame("node"))
     unsure = sum(row.state is NodeState.IDLE and row.instance.id in unread for row in still)
     return with_age(idle_card(still, cluster, reading, unsure), reading, request.at, ports.policy)
+
+
+def standing_card(ports: Ports, request: Request, cluster: str) -> Card | None:
+    """Return how a cluster that no alert is about stands now, None where no such cluster runs; may block."""
+    rows, reading = look_over(ports, request)
+    mine = [row for row in rows if cluster and row.instance.labels.cluster == cluster]
+    if not mine:
+        return None
+    card = fleet_card(mine, cluster, reading, (), _compiles(ports, reading, cluster))
+    said = text(f"No alert of the last 15 days is about {cluster}: nothing that the bot looks for holds it back. It stands so:")
+    return with_age(replace(card, blocks=(said, *card.blocks)), reading, request.at, ports.policy)
 
 
 def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:

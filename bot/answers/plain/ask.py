@@ -42,13 +42,15 @@ class PlainWords:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._seen: tuple[Inventory, Sequence[Run]] = (Inventory(), ())
-        self._names: Names | None = None
+        self._names = Names()
+        self._known = False
+        """The names are those of the newest reading."""
         self._at: datetime | None = None
         self._turn = asyncio.Lock()
 
     def saw(self, reading: Reading) -> None:
         """Take the names of a reading."""
-        self._seen, self._at, self._names = (reading.inventory, reading.runs), reading.now, None
+        self._seen, self._at, self._known = (reading.inventory, reading.runs), reading.now, False
 
     async def answer(self, request: Request, ask: Ask) -> tuple[Call, Card]:
         """Answer a line of the grammar as it stands; a refused one by its reading in plain words.
@@ -86,9 +88,10 @@ class PlainWords:
         async with self._turn:
             if self._at is None or abs(now - self._at) > _FRESH:
                 self._seen = await asyncio.to_thread(self._read, now)
-                self._at, self._names = now, None
-            if self._names is None:
-                self._names = await asyncio.to_thread(self._named)
+                self._at, self._known = now, False
+            if not self._known:
+                fresh = await asyncio.to_thread(self._named)
+                self._names, self._known = fresh if fresh != self._names else self._names, True
             return self._names
 
     def _read(self, now: datetime) -> tuple[Inventory, Sequence[Run]]:

@@ -91,6 +91,11 @@ def read_plain(line: str, names: Names, now: datetime) -> PlainReading | None:
     return PlainReading(lines[:1], sure=True, others=lines[1:MOST])
 
 
+def means_something(line: str, now: datetime) -> bool:
+    """Return whether any word of a line is known, a fleet's names aside."""
+    return any(sense.means for sense in senses_of(line, Names(), now))
+
+
 @dataclass(frozen=True)
 class _Candidate:
     lines: tuple[str, ...]
