@@ -102,7 +102,7 @@ class EventListener:
             self.tasks.spawn(self._answer_message(body, context, event.get("thread_ts", "")))
 
     async def on_link(self, body: Json, context: AsyncBoltContext) -> None:
-        """Show under a message what its links to the console lead to."""
+        """Draw under a message the alerts that its links lead to."""
         self.tasks.spawn(self._unfurl(body, context))
 
     async def on_home(self, body: Json, context: AsyncBoltContext) -> None:
@@ -236,7 +236,7 @@ class EventListener:
         return (requester, await (await self._workspace(context)).responder.ask(line, requester)) if requester else None
 
     async def _unfurl(self, body: Json, context: AsyncBoltContext) -> None:
-        """Show what a member's links lead to; of a stranger's, and where strangers read, nothing is shown."""
+        """Draw the alerts of a member's links; of a stranger's, and where strangers read, none."""
         workspace = await self._workspace(context)
         requester = await workspace.belongings.requester(parse_author(body))
         known = not (requester.stranger or requester.belonging.shared or requester.belonging.standing is Standing.GUEST)

@@ -129,7 +129,7 @@ def _units(card: Card, around: Around) -> Iterator[SizeUnit]:
 
 @dataclass
 class _Drawer:
-    """Draw the blocks of one card in their order, counting what Slack wants counted."""
+    """Draw the blocks of one card in their order, numbering its charts and buttons."""
 
     around: Around
     native: Mapping[int, Json]
@@ -212,7 +212,7 @@ def _table(block: Table) -> list[Json]:
 
 
 def _native_table(block: Table, drawn: Json, left: int) -> list[Json]:
-    """Return Slack's own table, its total below, where no sorting moves it, and what it leaves out."""
+    """Return Slack's own table, its total below, where no sorting moves it, and the number of rows left out."""
     notes = [f"and {left:,} more rows" if left else "", "" if len(drawn["rows"]) > len(block.rows) + 1 else block.rest]
     return [drawn, *([section(total_line(block))] if block.total else []), *_notes("; ".join(filter(None, notes)))]
 

@@ -168,7 +168,7 @@ class Sender:
         return await self._send("chat.postMessage", channel, card, around, {})
 
     async def around(self, card: Card, line: str = "", key: str = "", kept: str = "") -> Around:
-        """Return what a message needs beside its card; pictures are uploaded, and remembered under `kept`."""
+        """Return the facts that a message needs beside its card; pictures are uploaded, and remembered under `kept`."""
         native = self._native and draws(card)
         return Around(key, line, await self.charts.upload(card, kept, native=native), native)
 

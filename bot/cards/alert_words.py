@@ -39,7 +39,7 @@ def lasted(alerts: Sequence[Alert], now: datetime) -> timedelta:
 
 
 def total_waste(alerts: Sequence[Alert]) -> tuple[Decimal, Decimal]:
-    """Return the USD an hour and so far of an incident; what came with another alert counts within it."""
+    """Return the USD an hour and so far of an incident; effects of another alert count within it."""
     wastes = [alert.waste for alert in leading(alerts) if alert.waste and alert.firing]
     return sum((waste.per_hour for waste in wastes), Decimal(0)), sum((waste.so_far for waste in wastes), Decimal(0))
 

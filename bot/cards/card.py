@@ -259,7 +259,7 @@ def text(*spans: Span, style: Style = Style.NORMAL) -> Text:
 
 
 def coded(sentence: str) -> tuple[Span, ...]:
-    """Return a sentence of ours as spans: what stands between grave accents is something to type."""
+    """Return a sentence of ours as spans, each part between grave accents as something to type."""
     return tuple(Code(part) if n % 2 else part for n, part in enumerate(sentence.split("`")) if part)
 
 

@@ -1,4 +1,4 @@
-"""Ask once more before something long or dear is muted: what it costs meanwhile, in one card with one button to go on."""
+"""Ask once more before something long or dear is muted: its cost meanwhile, in one card with one button to go on."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def needs_asking(alert: Alert, length: timedelta, longest: timedelta, ceiling: D
     return length > longest or (alert.costly and ceiling is None)
 
 
-def asking_card(alert: Alert, what: str, length: timedelta, line: str, now: datetime) -> Card:
-    """Ask whether to go on with `line`; nothing is muted yet. `what` names it: `Snooze`, `Mute alerts like it`."""
+def asking_card(alert: Alert, doing: str, length: timedelta, line: str, now: datetime) -> Card:
+    """Ask whether to go on with `line`; nothing is muted yet. `doing` names it: `Snooze`, `Mute alerts like it`."""
     ends = now + length
     spoken = rounded_duration(length) if length > LONG else write_duration(length)
     blocks = (
         _cost(alert, length, ends),
         quiet(f"{alert.cause.facts.words} · {where(alert)} · {alert.id}. The answer has a button to undo it."),
-        Buttons((Button(f"{what} for {spoken}", f"{line} {SURE}", ButtonStyle.PRIMARY),)),
+        Buttons((Button(f"{doing} for {spoken}", f"{line} {SURE}", ButtonStyle.PRIMARY),)),
     )
-    return Card(f"{what} for {spoken}? Nothing is muted yet", Tone.WARNING, blocks, {"alert": alert.id, "asks": True})
+    return Card(f"{doing} for {spoken}? Nothing is muted yet", Tone.WARNING, blocks, {"alert": alert.id, "asks": True})
 
 
 def _cost(alert: Alert, length: timedelta, ends: datetime) -> Text:

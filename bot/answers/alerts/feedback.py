@@ -74,7 +74,7 @@ def feedback_card(rules: Sequence[RuleScore], window: Window) -> Card:
 
 
 def _drop(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> Button:
-    """Return the button that ends a silence; of one that mutes something now, it says what it lets speak."""
+    """Return the button that ends a silence; of one that mutes alerts now, it counts those that speak again."""
     speak = f"{counted(len(held), 'firing alert')} will be notified of again: {_what(silence, alert)}."
     return Button(f"Drop {silence.id}", f"silences drop {silence.id}", confirm=speak if held else "")
 
