@@ -14,8 +14,8 @@ ROWS_MOST = 40
 COLUMNS_MOST = 8
 _CELL_MOST = 200
 _LINES_MOST = 12
-_FIGURE, _WORDS = 24, 18
-"""Signs up to which a column of figures, and one of words, grows."""
+_WORD, _MORE = 24, 10
+"""Signs up to which a column grows with its longest word, and with what else its cells hold."""
 
 
 def table_elements(table: Table, *, rich: bool) -> list[Json]:
@@ -54,14 +54,12 @@ def _cell(text: str, column: Column, bold: bool) -> Json:
 
 
 def _widths(table: Table, columns: Sequence[Column]) -> list[int]:
-    """Return relative widths: each column's longest cell, and a little air.
-
-    A figure keeps its whole width, as Teams would break it between two digits; words give way, which break between words.
-    """
-    rows = [*table.rows[:ROWS_MOST], table.total]
-    longest = [max([len(c.name), *(len(row[i]) for row in rows if i < len(row))]) for i, c in enumerate(columns)]
-    figures = [column.align is Align.RIGHT for column in columns]
-    return [min(_FIGURE, n) + 3 if figure else max(6, min(_WORDS, n)) + 2 for n, figure in zip(longest, figures, strict=True)]
+    """Return relative widths: each column's longest word, which Teams would else break, and room for more of them."""
+    rows = [[c.name for c in columns], *table.rows[:ROWS_MOST], table.total]
+    cells = [[row[i] for row in rows if i < len(row)] for i in range(len(columns))]
+    words = [max((len(word) for cell in column for word in cell.split()), default=0) for column in cells]
+    longest = [max(len(cell) for cell in column) for column in cells]
+    return [max(4, min(_WORD, word)) + 2 + min(_MORE, (n - word) // 4) for word, n in zip(words, longest, strict=True)]
 
 
 def _lines(table: Table) -> Json:

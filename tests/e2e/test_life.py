@@ -186,10 +186,11 @@ async def test_an_alert_and_a_setting_live_in_teams(tmp_path: Path) -> None:
 
 async def decide_in_teams(teams: Screen) -> None:
     """Acknowledge, and snooze up to so many dollars."""
-    await teams.shot()
+    alert = teams.page.locator(".ac-adaptiveCard", has=teams.page.get_by_role("button", name="Snooze…")).last
+    await teams.shot(place=alert)
     await teams.press("Acknowledge")
     await teams.sees("Acknowledged by")
-    await teams.shot("acknowledged")
+    await teams.shot("acknowledged", alert)
     await judge_in_teams(teams)
     await teams.press("Snooze…")
     await teams.page.get_by_placeholder("for example 500").fill("5000")

@@ -312,3 +312,15 @@ def test_any_card_fits_keeps_its_title_and_pings_only_whom_it_names(card: Card, 
         assert any(entity["text"] in said for said in texts)
     if card.blocks and isinstance(card.blocks[0], Text):
         assert len(drawn["body"]) > 1
+
+
+def test_no_number_and_no_id_is_broken_between_two_signs() -> None:
+    rows = (
+        ("starved · llama, 64 x trn1.32xlarge, us-west-2", "snoozed up to $5,000: moving the data", "$1,083.40", "sc06835827"),
+    )
+    drawn = render(Card("t", blocks=(Table((Column("muted"), Column("how"), Column("net", Align.RIGHT), Column("id")), rows),)))
+    (table,) = (element for element in drawn["body"] if element["type"] == "Table")
+    widths = [column["width"] for column in table["columns"]]
+    longest = ("trn1.32xlarge,", "snoozed", "$1,083.40", "sc06835827")
+    assert all(width >= len(word) + 2 for width, word in zip(widths, longest, strict=True))
+    assert sum(widths) <= 72, "so that a sign has 6 pixels in a chat of 430"
