@@ -28,7 +28,7 @@ DEMO_SHOWN = timedelta(hours=10)
 """How much of the end of a recording a demo plays before people's eyes; what lies before is caught up with at once."""
 STANDBY_S = 2.0
 """How often a process that does not lead asks for the lead: well within the half minute that a watch may pause."""
-SAID_S = 2.5
+SAID_S = 5.0
 """How often the log says how far work is that nobody sees."""
 log = logging.getLogger("trnbot.play")
 
