@@ -124,7 +124,11 @@ class Messages:
 def _shown(card: Card) -> Card:
     """Leave out the typed numbers, as a page shows words, but an alert's dollars: they are told again as they are later."""
     waste = card.data.get("waste_usd")
-    kept = {"id": card.data.get("id"), "waste_usd": {name: str(usd) for name, usd in waste.items()}} if waste else {}
+    kept = (
+        {"id": card.data.get("id"), "waste_usd": {name: str(usd) for name, usd in waste.items()}}
+        if isinstance(waste, Mapping)
+        else {}
+    )
     return replace(card, data=kept)
 
 

@@ -60,6 +60,7 @@ class StoryTeller:
         if line and line.text not in self._typed and (self._typing is None or self._typing.done()):
             self._typed.add(line.text)
             self._typing = asyncio.create_task(self._type(line), name="story")
+            self._typing.add_done_callback(_note_failure)
 
     async def _type(self, line: Line) -> None:
         """Have a line answered as the console has it answered, and show the answer where everyone reads it."""
@@ -75,3 +76,8 @@ class StoryTeller:
             self._seen = replace(self._seen, preview=card.title)
             asked = quiet(f"{line.by.name} typed ", Code(line.text))
             await self.surface.post(_CHANNEL, replace(card, blocks=(asked, *card.blocks)), "")
+
+
+def _note_failure(typed: asyncio.Task[None]) -> None:
+    if not typed.cancelled() and (error := typed.exception()):
+        log.error("what a simulated person typed was not shown", exc_info=error)

@@ -257,3 +257,10 @@ async def test_an_answer_names_the_field_that_is_wrong(open_console, argument, f
     _, client = await open_console(answer=refuse)
     asked = await client.post("/form", data={"line": "snooze a1"}, headers=SCRIPT)
     assert asked.headers["X-Trnbot-Field"] == field
+
+
+async def test_an_answer_whose_numbers_are_lists_is_shared_as_any_other(open_console):
+    console, client = await open_console()
+    card = Card("Preview: 6 alerts instead of 5", Tone.INFO, (text("As asked."),), {"waste_usd": ["1.00", "2.00"]}, public=True)
+    await console.post("alerts", card, "")
+    assert "Preview: 6 alerts instead of 5" in await (await client.get("/")).text()
