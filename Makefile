@@ -49,7 +49,7 @@ goldens: $(VENV)/dev.ready  ## write anew what cards say and how surfaces draw t
 
 lock: $(VENV)/dev.ready  ## pin the newest versions that fit pyproject.toml: for development, for running (with the extra, too), for building
 	$(PIP) uv
-	$(LOCK) --extra test --extra e2e --extra agents --group build pyproject.toml -o requirements-dev.lock
+	$(LOCK) --extra agents --extra mcp --extra test --extra e2e --group build pyproject.toml -o requirements-dev.lock
 	$(LOCK) -c requirements-dev.lock pyproject.toml -o requirements.lock
 	$(LOCK) -c requirements-dev.lock --extra agents pyproject.toml -o requirements-agents.lock
 	$(LOCK) -c requirements-dev.lock --group build -o requirements-build.lock

@@ -71,6 +71,14 @@ def demo(options: Options) -> int:
     return run(options, ServePlan(demo=True, browser="no-browser" not in options.switches))
 
 
+def mcp(options: Options) -> int:
+    """Serve every command as a tool of the Model Context Protocol, over standard input and output."""
+    from bot.wiring.mcp import serve_tools
+
+    _takes(options, "source", "config", "verbose")
+    return serve_tools(options)
+
+
 def line(options: Options) -> int:
     """Answer any command line in the terminal."""
     from bot.wiring.cli import answer_line
@@ -141,6 +149,7 @@ def secrets(options: Options) -> int:
 VERBS: Mapping[str, Callable[[Options], int]] = {
     "serve": serve,
     "demo": demo,
+    "mcp": mcp,
     "score": score,
     "simulate": simulate,
     "record": record,
@@ -159,6 +168,8 @@ OPTIONS: Mapping[str, str] = {
     "demo": "  --source SRC    what to replay (simulator:7/story when nothing says otherwise)\n"
     "  --port N        the HTTP port, over TRNBOT_PORT\n"
     "  --no-browser    only print the console's address",
+    "mcp": "  --source SRC    aws, recording:DIR or simulator:SEED, over TRNBOT_SOURCE\n"
+    "  --config FILE   the settings file, over TRNBOT_CONFIG",
     "score": "  trnbot score IN OUT    a CSV (timestamp,value,...) into a CSV, or a folder into a folder\n"
     "  --history PATH  rows before IN (a file, or a folder of the same shape): learnt, not written\n"
     "  --plot DIR      leave a picture of each series with its score\n"

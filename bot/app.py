@@ -126,7 +126,7 @@ class App:
     async def answer(self, request: Request) -> Card:
         """Answer one line; whatever is wrong with it comes back as a card of one sentence."""
         try:
-            return (await self._plain.answer(request, self._taken))[1]
+            return (await self.ask(request))[1]
         except Unsure as unsure:
             return unsure.card
         except NotAllowed as error:
@@ -139,9 +139,17 @@ class App:
             log.exception("the line failed: %s", request.line.split(" ")[0][:40])
             return error_card("Something went wrong here, not in your line; it was logged. Try again, or type 'doctor'.")
 
-    async def ask(self, request: Request) -> tuple[Call, Card]:
-        """Answer one line outside any turn, plain words too; raise `WrongInput`, `NotAllowed` or `Unavailable`."""
-        return await self._plain.answer(request, self.run)
+    async def ask(self, request: Request, *, plain: bool = True) -> tuple[Call, Card]:
+        """Answer one line in its turn, where `plain` also in plain words; raise `WrongInput`, `NotAllowed` or `Unavailable`."""
+        return await (self._plain.answer(request, self._taken) if plain else self._taken(request))
+
+    async def weigh(self, request: Request) -> Call:
+        """Understand a line and check that who asks may have it done, and do nothing; raise as `run` does."""
+        try:
+            return (await self._admitted(request))[1]
+        except TrnbotError as error:
+            await self._note(request, str(error))
+            raise
 
     async def _taken(self, request: Request) -> tuple[Call, Card]:
         """Run one line in its turn, where there are turns."""
@@ -164,10 +172,7 @@ class App:
     async def _called(self, request: Request) -> tuple[CommandLine, Call, Card]:
         """Run a line's command for who asks; where it is audited, keep that they tried and why it was refused."""
         try:
-            self._access.admit(request.belonging)
-            read = read_line(request.line)
-            await self._access.check(read, request, self.ports.site.people)
-            call = typed(read, request.at)
+            read, call = await self._admitted(request)
             card: Card = await call.command.handler(
                 as_of(self.ports, request.at), replace(request, line=read.text), **call.arguments
             )
@@ -176,6 +181,12 @@ class App:
             raise
         await self._note(request)
         return read, call, card
+
+    async def _admitted(self, request: Request) -> tuple[CommandLine, Call]:
+        self._access.admit(request.belonging)
+        read = read_line(request.line)
+        await self._access.check(read, request, self.ports.site.people)
+        return read, typed(read, request.at)
 
     async def _note(self, request: Request, refused: str = "") -> None:
         command, user = attempted(request.line), request.user

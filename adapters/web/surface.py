@@ -83,6 +83,10 @@ class WebSurface:
             web.get("/metrics", read(views.metrics)),
         )
 
+    def admitting(self, handler: RequestHandler) -> RequestHandler:
+        """Guard a handler that answers programs beside the pages: who reads these may ask there."""
+        return self._asked(self._guard.read)(handler)
+
     def _asked(self, guard: Callable[[RequestHandler], RequestHandler]) -> Callable[[RequestHandler], RequestHandler]:
         """Have a guarded page answer by the share of who reads it, for as long as they wait."""
 

@@ -106,6 +106,8 @@ class Command:
     aliases: tuple[str, ...] = field(default=())
     carries: bool = False
     """Answers about another line, which follows it: who may not type that one may not type this one either."""
+    previews: bool = False
+    """Changes nothing but a preview that it keeps, and that a person applies by its first button."""
 
     @property
     def opens(self) -> Needs:
@@ -147,13 +149,14 @@ def command(
     heavy: bool = False,
     aliases: tuple[str, ...] = (),
     carries: bool = False,
+    previews: bool = False,
 ) -> Callable[[CommandHandler], CommandHandler]:
     """Register an `async def name(ports, request, ...) -> Card` under a name that may have several words."""
 
     def register(handler: CommandHandler) -> CommandHandler:
         takes = _parameters(handler)
         named = (name, summary, handler, takes, needs, may, topic, examples, who)
-        registered = Command(*named, hidden, changes, audited, heavy, aliases, carries)
+        registered = Command(*named, hidden, changes, audited, heavy, aliases, carries, previews)
         for word in (name, *aliases):
             if word in COMMANDS:
                 raise ValueError(f"two commands are called '{word}'")

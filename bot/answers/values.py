@@ -82,10 +82,15 @@ def filter_of(text: str) -> Filter:
 
 def type_name(parameter: Parameter) -> str:
     """Name the type for help and docs."""
-    kind, _ = _bare(parameter.type)
+    kind = bare_type(parameter.type)
     if parameter.arg.choices:
         return " or ".join(parameter.arg.choices)
     return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def bare_type(kind: Any) -> Any:
+    """Return the type of an argument that is given: without `| None`."""
+    return _bare(kind)[0]
 
 
 def _bare(kind: Any) -> tuple[Any, bool]:

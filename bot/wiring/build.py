@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,12 +28,15 @@ from bot.watch.health import Health
 from bot.watch.replay import replay
 from bot.wiring.environment import product_version, terminal_user
 from bot.wiring.lazy import ReplayedStore
+from bot.wiring.programs import installed, tool_listener
 from bot.wiring.source import CONSOLE, OpenedSource, memory_stores
 from bot.wiring.story import ADMINS, StoryTeller
 from bot.wiring.surfaces import chats, command_hints
 
 if TYPE_CHECKING:
     from adapters.store.sql import SqlStore
+
+NewestTime = Callable[[datetime], Awaitable[datetime]]
 
 
 @dataclass
@@ -103,7 +106,8 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     app = _serving_app(settings, opened, reached, ADMINS if story else ())
     hints = command_hints()
     extent = opened.metrics().extent()
-    answer = up_to_date(app, store, extent.end + settings["interval"]) if extent else app.answer
+    newest = newest_time(app, store, extent.end + settings["interval"]) if extent else _as_asked
+    answer = _answering(app, newest)
     console = Console(
         answer,
         clock,
@@ -120,27 +124,37 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     surfaces.update({"web": web, **chat})
     if story:
         story.app, story.surface = app, web
+    programs = [tool_listener(app, lambda: newest(clock()), web.admitting, settings["public_url"])] if installed() else []
     people.update(chat)
     app.health.delays = {name: surface.delays for name, surface in chat.items()}
-    return Bot(app, partial(app.tell_admins, widely=True), [web, *chat.values()])
+    return Bot(app, partial(app.tell_admins, widely=True), [web, *chat.values(), *programs])
 
 
-def up_to_date(app: App, store: SqlStore, end: datetime) -> Answer:
-    """Answer at the newest time that the database knows: another process may be further in the recording than this one's clock.
+def _answering(app: App, newest: NewestTime) -> Answer:
+    async def answer(request: Request) -> Card:
+        return await app.answer(replace(request, at=await newest(request.at)))
+
+    return answer
+
+
+def newest_time(app: App, store: SqlStore, end: datetime) -> NewestTime:
+    """Return the newest time that the database knows: another process may be further in the recording than this one's clock.
 
     The process that ticks is the furthest itself. A database that does not tell is left for the answer to complain of.
     """
 
-    async def answer_now(request: Request) -> Card:
+    async def newest(at: datetime) -> datetime:
         known = None
         if not (app.health.leading and app.health.ticks):
             with suppress(Unavailable):
                 known = await asyncio.to_thread(store.known_at)
-        if known and request.at < known <= end:
-            request = replace(request, at=known)
-        return await app.answer(request)
+        return known if known and at < known <= end else at
 
-    return answer_now
+    return newest
+
+
+async def _as_asked(at: datetime) -> datetime:
+    return at
 
 
 def _serving_app(settings: Settings, opened: OpenedSource, ports: Ports, simulated: Sequence[str]) -> App:

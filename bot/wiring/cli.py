@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
-from enum import Enum
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from adapters.terminal.progress import ProgressBar
-from bot.answers.line import Call, read_line, understand
+from bot.answers.document import as_json, envelope
+from bot.answers.line import read_line, understand
 from bot.answers.plain.names import names_of
 from bot.answers.plain.readings import means_something, read_plain
-from bot.answers.registry import Command, Needs
+from bot.answers.registry import Command
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
-from bot.model.codec import encode
 from bot.model.durations import parse_duration
 from bot.model.fleet import Inventory
 from bot.model.limits import YEARS
 from bot.model.request import LOCAL, Request, User
-from bot.model.spend import Filter
-from bot.model.window import Window, parse_instant
-from bot.ports import Stores
+from bot.model.window import parse_instant
 from bot.ports.work import PROGRESS
 from bot.settings.options import Options, typed_line
-from bot.settings.settings import Settings
 from bot.wiring.bills import record_bill
-from bot.wiring.build import stores_in, terminal_app
 from bot.wiring.environment import settings_of, terminal_user, wall_clock
-from bot.wiring.source import OpenedSource, memory_stores, open_account
+from bot.wiring.source import open_account
 from bot.wiring.surfaces import command_hints
+from bot.wiring.terminal import TerminalApps
 
 
 def answer_line(options: Options) -> int:
@@ -45,16 +39,13 @@ def answer_line(options: Options) -> int:
     options.words = options.words or ["help"]
     line = typed_line(options.words)
     command = _understood(options, line)  # a line that means nothing is told before a source is asked for
-    settings = settings_of(options.values)
-    named = options.values.get("source", "")
-    source = settings.source if command.needs.watched and Needs.SOURCE not in command.needs else named or settings["source"]
-    app, opened = terminal_app(settings, source, _stores(settings, command, bool(named)))
+    opened = TerminalApps(settings_of(options.values), options.values.get("source", "")).open(command)
     with _progress():
-        at = _at(options) or (_end(opened, command.needs) if command.needs.watched and source != "aws" else None) or wall_clock()
+        at = _at(options) or opened.now()
         request = Request(line, User(terminal_user(), ""), at, "terminal", LOCAL)
-        call, card = asyncio.run(app.ask(request))
+        call, card = asyncio.run(opened.app.ask(request))
     if "json" in options.switches:
-        print(json.dumps(envelope(call, card, at), default=plain, ensure_ascii=False))
+        print(as_json(envelope(call, card, at)))
     else:
         _print(card)
     return 0
@@ -88,58 +79,6 @@ def _understood(options: Options, line: str) -> Command:
         if reading is None and not means_something(line, wall_clock()):
             raise
         return read_line(reading.line if reading else "summary").command
-
-
-def _end(opened: OpenedSource, needs: Needs) -> datetime | None:
-    """Return the time that "now" means; None for a source of which nothing need be readable, and nothing is."""
-    try:
-        return opened.end()
-    except Unavailable:
-        if Needs.SOURCE in needs:
-            return None
-        raise
-
-
-def _stores(settings: Settings, command: Command, named: bool) -> Stores | None:
-    """Return the database that a command works on, empty where one that only reads would make it; None where it works on none.
-
-    A named source is not the one whose watch the database remembers: a replay tells its state.
-    """
-    if Needs.DATABASE not in command.needs and (named or Needs.STATE not in command.opens or not command.needs.watched):
-        return None
-    from adapters.store.open import file_of, open_store, read_address
-
-    url = settings.text("database_url")
-    address = read_address(url)
-    missing = address.drivername == "sqlite" and not file_of(address).exists()
-    return memory_stores() if missing and not command.changes else stores_in(open_store(url))
-
-
-def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:
-    """Return the object that `--json` prints; a backtest's keys stand at the top as well, where scripts look for them."""
-    data = dict(card.data)
-    drawn = encode(card)
-    drawn.pop("data", None)
-    body = {"command": call.command.name, "arguments": call.arguments, "asof": at, "data": data, "card": drawn}
-    return {**data, **body} if call.command.name == "backtest" else body
-
-
-def plain(value: Any) -> Any:
-    """Return a value that JSON has no word for: money as a string, a time as ISO 8601 UTC."""
-    match value:
-        case Decimal():
-            return f"{value:f}"
-        case datetime():
-            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        case Window():
-            return {"start": value.start, "end": value.end}
-        case Filter() | date() | Path():
-            return str(value)
-        case Enum():
-            return value.value
-        case timedelta():
-            return value.total_seconds()
-    raise TypeError(f"no JSON for {type(value).__name__}")
 
 
 def score_files(options: Options) -> int:

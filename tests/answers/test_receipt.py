@@ -18,6 +18,7 @@ from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.access import Access
 from bot.answers.all import ANSWERS
+from bot.answers.document import envelope, plain
 from bot.answers.registry import COMMANDS
 from bot.app import App, equal_of
 from bot.cards.card import Tone
@@ -31,7 +32,6 @@ from bot.model.receipt import numbers, pointer
 from bot.model.request import LOCAL, Request, User
 from bot.model.spend import Money, Spend
 from bot.wiring.build import terminal_app
-from bot.wiring.cli import envelope, plain
 from bot.wiring.environment import settings_of, terminal_user
 from tests.belonging import MEMBER
 from tests.builders import ports_over

@@ -33,6 +33,7 @@ SDK = {
     "aws": {"boto3", "botocore", "numpy", "duckdb", "orjson"},
     "billing": {"duckdb", "numpy"},
     "charts": {"matplotlib", "numpy", "PIL"},
+    "mcp": {"mcp", "mcp_types", "aiohttp"},
     "simulator": {"numpy", "duckdb", "orjson", "matplotlib"},
     "slack": {"slack_bolt", "slack_sdk", "aiohttp", "yaml"},
     "store": {"sqlalchemy", "alembic", "psycopg", "cryptography"},

@@ -35,6 +35,7 @@ _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u2019": 
     who=Role.ADMIN,
     changes=True,
     audited=True,
+    previews=True,
 )
 async def config_set(
     ports: Ports,
@@ -127,6 +128,7 @@ async def config_undo(
     who=Role.ADMIN,
     changes=True,
     audited=True,
+    previews=True,
 )
 async def config_import(
     ports: Ports,

@@ -1,0 +1,1 @@
+"""Serve programs by the Model Context Protocol: every command is a tool."""

@@ -1,0 +1,107 @@
+"""Answer programs by the door that people's lines go through: what reads is answered, what would change is only previewed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from importlib.util import find_spec
+from typing import Any
+
+from adapters.terminal.render import render
+from adapters.web.guard import RequestHandler
+from adapters.web.links import address
+from adapters.web.views import READER
+from bot.answers.document import envelope, pure
+from bot.answers.line import Call, read_line
+from bot.answers.registry import Command
+from bot.answers.tools import primary_line, tool_line, tools, unapplied_card, with_apply
+from bot.app import App
+from bot.cards.card import Card
+from bot.errors import TrnbotError
+from bot.model.request import LOCAL, Request, User
+from bot.ports import Listener
+from bot.ports.tools import Answered, ToolPorts
+from bot.wiring.environment import product_version
+from bot.wiring.surfaces import command_hints
+
+_WIDTH = 160
+"""Columns of an answer in plain text: no person reads it in a window."""
+_FAULT = "Something went wrong in trnbot, not in the call; it was logged. Call 'doctor' to see what is missing."
+log = logging.getLogger("trnbot.programs")
+
+Now = Callable[[], Awaitable[datetime]]
+Guard = Callable[[RequestHandler], RequestHandler]
+Opened = Callable[[Command], Awaitable[tuple[App, datetime]]]
+"""Return the bot for a command, and the time that "now" means."""
+
+
+class ToolCalls:
+    """Implement `bot.ports.tools.Call` for programs behind one door, which speak for one person."""
+
+    def __init__(self, opened: Opened, user: User, surface: str) -> None:
+        self._opened, self._user, self._surface = opened, user, surface
+
+    async def __call__(self, tool: str, arguments: Mapping[str, Any], console: str = "", /) -> Answered:
+        """Return the answer; raise `TrnbotError` with one sentence. A tool that would change something changes nothing."""
+        with _contained():
+            line = tool_line(tool, arguments)
+            command = read_line(line).runs
+            app, at = await self._opened(command)
+            request = Request(line, self._user, at, self._surface, LOCAL)
+            if command.changes:
+                return await _preview(app, request, command, console)
+            return _answered(*await app.ask(request, plain=False), at)
+
+
+def installed() -> bool:
+    """Return whether the package of the Model Context Protocol is here; it is an extra."""
+    return find_spec("mcp") is not None
+
+
+def tool_listener(app: App, now: Now, guard: Guard, public_url: str) -> Listener:
+    """Return the door of the protocol on the one port; `guard` lets in whom the console lets in, as who reads that."""
+    from adapters.mcp.http import ToolListener
+
+    async def opened(_: Command) -> tuple[App, datetime]:
+        return app, await now()
+
+    return ToolListener(tool_ports(ToolCalls(opened, User(READER.id, "a program"), "web")), guard, public_url)
+
+
+def tool_ports(call: ToolCalls) -> ToolPorts:
+    """Return what a door for programs is given."""
+    command_hints()  # every command is registered
+    return ToolPorts(tools(), call, lambda card: render(card, _WIDTH), product_version())
+
+
+async def _preview(app: App, request: Request, command: Command, console: str) -> Answered:
+    """Return what a change would do, and the line by which a person makes it."""
+    if command.previews:
+        call, card = await app.ask(request, plain=False)
+        line = primary_line(card)
+    else:
+        call, line = await app.weigh(request), request.line
+        card = unapplied_card(command, line)
+    if not line:
+        return _answered(call, card, request.at, {"changed": False})
+    there = f"{console.rstrip('/')}{address(line)}" if console else ""
+    apply = {"line": line, **({"address": there} if there else {})}
+    return _answered(call, with_apply(card, line, there), request.at, {"changed": False, "apply": apply})
+
+
+def _answered(call: Call, card: Card, at: datetime, more: Mapping[str, Any] | None = None) -> Answered:
+    return Answered(card, pure({**envelope(call, card, at), **(more or {})}))
+
+
+@contextmanager
+def _contained() -> Iterator[None]:
+    """Let refusals pass; of a fault in the bot itself a program learns nothing but that it was one."""
+    try:
+        yield
+    except TrnbotError:
+        raise
+    except Exception:
+        log.exception("a tool failed")
+        raise TrnbotError(_FAULT) from None
