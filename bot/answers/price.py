@@ -25,15 +25,15 @@ from bot.ports import Ports
 
 _R = Align.RIGHT
 _MOST = 10
-_NAMED = 2
+_NAMED = 1
 """Regions of one price that are named; the others are counted."""
 _FOUNDED = list(Basis)
 _WORDS = {
     Market.ON_DEMAND: "on demand",
     Market.SPOT: "spot",
-    Market.CAPACITY_BLOCK: "in a Capacity Block",
-    Market.RESERVED: "reserved, by your bill",
-    Market.SAVINGS_PLAN: "under a Savings Plan, by your bill",
+    Market.CAPACITY_BLOCK: "Capacity Block",
+    Market.RESERVED: "reserved (your bill)",
+    Market.SAVINGS_PLAN: "Savings Plan (your bill)",
 }
 
 
@@ -74,7 +74,7 @@ def _prices(offers: Offers, name: str, region: str) -> Iterator[Price]:
 def price_card(kind: InstanceType, prices: Sequence[Price], age: PriceAge) -> Card:
     """Draw the prices; `data` holds every one, the table the first."""
     first = prices[0]
-    title = f"{kind.name}: {usd(first.usd_per_hour)} an hour {_WORDS[first.market]} in {first.region}"
+    title = f"{kind.name}: {usd(first.usd_per_hour)} an hour, {_WORDS[first.market]}, {first.region}"
     columns = (
         Column("bought"),
         Column("region"),

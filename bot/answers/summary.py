@@ -111,7 +111,10 @@ def summary_card(of: Summary) -> Card:
     """Draw the lines that can be told, each with the number that it is about first."""
     change = of.change
     spent = f"{amount_of(change.now.total.amortised, change.now)} spent {period(change.now.window)}; " if change else ""
-    title = f"{spent}{usd(of.wasting)} an hour wasted now in {counted(len(of.speaking), 'open alert')}"
+    wasting = (
+        f"{usd(of.wasting)} an hour wasted now in {counted(len(of.speaking), 'open alert')}" if of.speaking else "no open alert"
+    )
+    title = f"{spent}{wasting}"
     lines = [*_spend(of), _waste(of), _saved(of), *_ends(of), *_alerts(of), *_advice(of)]
     more = (
         Button("Why it changed", "why cost 7d"),

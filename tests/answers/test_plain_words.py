@@ -208,3 +208,12 @@ async def test_why_of_a_cluster_without_an_alert_tells_how_it_stands(bot: App) -
     assert card.data["read_as"] == "why tiny"
     assert "nothing that the bot looks for holds it back" in repr(card.blocks)
     assert "No alert of the last 15 days is called 'nobody'" in refused(await ask(bot, "why nobody"))
+
+
+async def test_one_number_that_was_asked_for_is_one_line(bot: App) -> None:
+    card = await ask(bot, "how much did tiny cost this month?")
+    whole = await ask(bot, "cost this-month cluster=tiny")
+    assert (card.title, card.blocks[1]) == (whole.title, whole.blocks[0])
+    assert len(card.blocks) < len(whole.blocks)
+    assert pressed(card)[0] == "cost this-month cluster=tiny"
+    assert {**whole.data, "read_as": "cost this-month cluster=tiny"} == card.data

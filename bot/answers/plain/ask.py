@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from bot.answers.line import Call, attempted, effect_of
 from bot.answers.plain.names import Names, names_of
 from bot.answers.plain.readings import PlainReading, read_plain
-from bot.cards.card import Block, Button, Buttons, Card, Code, Text, Tone, quiet, text
+from bot.cards.card import Block, Button, Buttons, Card, Code, ShareButton, Text, Tone, quiet, text
 from bot.errors import NotAllowed, Unavailable, WrongInput
 from bot.model.fleet import Inventory
 from bot.model.reading import Reading
@@ -121,11 +121,30 @@ def _is_precise(line: str) -> bool:
 
 
 def with_reading(card: Card, reading: PlainReading) -> Card:
-    """Show before an answer how its line was read, and after it the next nearest readings."""
+    """Show before an answer how its line was read, and after it the next nearest readings; one number in one line."""
     note = quiet("Read as ", Code(reading.line), ".")
     more: tuple[Block, ...] = (quiet("Meant something else?"), _buttons(reading.others)) if reading.others else ()
     data = {**card.data, "read_as": reading.line}
-    return replace(card, blocks=(note, *card.blocks, *more), data=data)
+    blocks = _brief(card, reading.line) if _asks_one_number(reading.line) else card.blocks
+    return replace(card, blocks=(note, *blocks, *more), data=data)
+
+
+def _asks_one_number(line: str) -> bool:
+    """Tell whether a line asks what something cost, and for no table of it."""
+    return line.startswith("cost ") and " by " not in line
+
+
+def _brief(card: Card, line: str) -> tuple[Block, ...]:
+    """Return the first sentence of an answer, its title above; everything else is behind a button."""
+    first = [block for block in card.blocks if isinstance(block, Text)][:1]
+    shares = [
+        button
+        for block in card.blocks
+        if isinstance(block, Buttons)
+        for button in block.buttons
+        if isinstance(button, ShareButton)
+    ]
+    return (*first, Buttons((Button("More", line), *shares)))
 
 
 def _choice(line: str, reading: PlainReading, error: WrongInput) -> Unsure:
