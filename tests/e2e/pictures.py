@@ -83,7 +83,7 @@ async def take(browser: Any, url: str, shot: Shot, folder: Path) -> None:
 def light(picture: Path) -> None:
     """Write a picture with a palette of its own, as a third of its weight shows the same."""
     with Image.open(picture) as drawn:
-        small = drawn.convert("RGB").quantize(192, dither=Image.Dither.NONE)
+        small = drawn.convert("RGB").quantize(256, dither=Image.Dither.NONE)
     small.save(picture, optimize=True)
 
 
