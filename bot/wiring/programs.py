@@ -10,17 +10,18 @@ from importlib.util import find_spec
 from typing import Any
 
 from adapters.terminal.render import render
+from adapters.web.api import Api
 from adapters.web.guard import RequestHandler
 from adapters.web.links import address
 from adapters.web.views import READER
 from bot.answers.document import envelope, pure
-from bot.answers.line import Call, read_line
-from bot.answers.registry import Command
-from bot.answers.tools import primary_line, tool_line, tools, unapplied_card, with_apply
+from bot.answers.line import Call, attempted, read_line
+from bot.answers.registry import COMMANDS, Command
+from bot.answers.tools import line_with, primary_line, tool_line, tools, unapplied_card, with_apply
 from bot.app import App
 from bot.cards.card import Card
 from bot.errors import TrnbotError
-from bot.model.request import LOCAL, Request, User
+from bot.model.request import LOCAL, Manner, Request, User
 from bot.ports import Listener
 from bot.ports.tools import Answered, ToolPorts
 from bot.wiring.environment import product_version
@@ -54,20 +55,34 @@ class ToolCalls:
                 return await _preview(app, request, command, console)
             return _answered(*await app.ask(request, plain=False), at)
 
+    async def read(self, line: str, arguments: Mapping[str, Any]) -> Answered:
+        """Return the answer of a line that does no more than read, plain words too; raise `TrnbotError` with one sentence."""
+        with _contained():
+            whole = line_with(line, arguments) if arguments else line
+            app, at = await self._opened(attempted(whole) or COMMANDS["help"])
+            request = Request(whole, self._user, at, self._surface, LOCAL, manner=Manner.VIEWED)
+            return _answered(*await app.ask(request), at)
+
 
 def installed() -> bool:
     """Return whether the package of the Model Context Protocol is here; it is an extra."""
     return find_spec("mcp") is not None
 
 
-def tool_listener(app: App, now: Now, guard: Guard, public_url: str) -> Listener:
-    """Return the door of the protocol on the one port; `guard` lets in whom the console lets in, as who reads that."""
-    from adapters.mcp.http import ToolListener
+def program_listeners(app: App, now: Now, guard: Guard, public_url: str) -> list[Listener]:
+    """Return the doors for programs on the one port; `guard` lets in whom the console lets in, as who reads that."""
 
     async def opened(_: Command) -> tuple[App, datetime]:
         return app, await now()
 
-    return ToolListener(tool_ports(ToolCalls(opened, User(READER.id, "a program"), "web")), guard, public_url)
+    calls = ToolCalls(opened, User(READER.id, "a program"), "web")
+    ports = tool_ports(calls)
+    api = Api(calls.read, ports.tools, ports.version, guard)
+    if not installed():
+        return [api]
+    from adapters.mcp.http import ToolListener
+
+    return [api, ToolListener(ports, guard, public_url)]
 
 
 def tool_ports(call: ToolCalls) -> ToolPorts:

@@ -18,7 +18,7 @@ from adapters.web.config import Console, WebConfig
 from adapters.web.surface import WebSurface
 from bot.answers.line import effect_of
 from bot.cards.card import Tone
-from bot.wiring.programs import tool_listener
+from bot.wiring.programs import program_listeners
 from tests.guarded import Guarded, guarded, later
 from tests.house.fakes import ask
 
@@ -34,14 +34,16 @@ async def serving(bot: Guarded, token: str = "", public_url: str = "") -> AsyncI
     async def now() -> datetime:
         return later()
 
-    programs = tool_listener(bot.bot, now, web.admitting, public_url)
-    client = TestClient(TestServer(application([web, programs])))
+    programs = program_listeners(bot.bot, now, web.admitting, public_url)
+    client = TestClient(TestServer(application([web, *programs])))
     await client.start_server()
-    await programs.start()
+    for each in programs:
+        await each.start()
     try:
         yield client
     finally:
-        await programs.stop()
+        for each in programs:
+            await each.stop()
         await client.close()
 
 

@@ -1,0 +1,138 @@
+"""Answer scripts and dashboards: GET /api/v1/LINE is the document of `--json`, and OpenAPI describes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from aiohttp import web
+
+from adapters.web.guard import RequestHandler
+from bot.errors import Limited, NotAllowed, OutOfTime, OverBudget, TrnbotError, Unavailable, WrongInput
+from bot.model.request import Effect, Role
+from bot.model.tool import Tool
+from bot.ports.tools import Answered
+
+ROOT = "/api/v1/"
+_STATUS: Sequence[tuple[type[TrnbotError], int, str]] = (
+    (NotAllowed, 403, "Who asks may not read this, or the line does more than read."),
+    (WrongInput, 400, "The line or an argument is wrong."),
+    (OverBudget, 429, "The reader's share of the bot is used up."),
+    (Limited, 429, "The reader's share of the bot is used up."),
+    (OutOfTime, 504, "The line worked for longer than it may."),
+    (Unavailable, 503, "Something outside failed."),
+    (TrnbotError, 500, "A fault in the bot itself."),
+)
+_REFUSAL = {
+    "type": "object",
+    "properties": {
+        "error": {"type": "string", "description": "One sentence: the mistake, and the nearest right form."},
+        "argument": {"type": "string", "description": "The argument that is wrong, if one is."},
+    },
+    "required": ["error"],
+}
+
+Read = Callable[[str, Mapping[str, Any]], Awaitable[Answered]]
+"""Answers a line with arguments; raises `TrnbotError`. What does more than read is refused."""
+
+
+class Api:
+    """Implement `bot.ports.Listener`; `guard` lets in whom the console lets in."""
+
+    def __init__(
+        self, read: Read, tools: Sequence[Tool], version: str, guard: Callable[[RequestHandler], RequestHandler]
+    ) -> None:
+        self._read, self._guard = read, guard
+        self._described = json.dumps(openapi(tools, version), ensure_ascii=False)
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the description, and the address below which every line is answered."""
+        return (
+            web.get(f"{ROOT}openapi.json", self._guard(self._describe)),
+            web.get(f"{ROOT}{{line:.+}}", self._guard(self._answer)),
+        )
+
+    async def start(self) -> None:
+        """Do nothing: it waits for its readers."""
+
+    async def stop(self) -> None:
+        """Do nothing."""
+
+    async def _describe(self, _: web.Request) -> web.StreamResponse:
+        return web.Response(text=self._described, content_type="application/json")
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        given = {name: request.query.getall(name) for name in request.query}
+        arguments = {name: values if len(values) > 1 else values[0] for name, values in given.items()}
+        try:
+            answered = await self._read(request.match_info["line"].strip(), arguments)
+        except TrnbotError as error:
+            argument = getattr(error, "argument", "")
+            status = next(status for kind, status, _ in _STATUS if isinstance(error, kind))
+            return web.json_response({"error": str(error), **({"argument": argument} if argument else {})}, status=status)
+        return web.json_response(dict(answered.document))
+
+
+def openapi(tools: Sequence[Tool], version: str) -> Mapping[str, Any]:
+    """Return the OpenAPI 3.1 document of every command that only reads."""
+    reading = [tool for tool in tools if tool.effect is Effect.READS]
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "trnbot",
+            "version": version,
+            "description": "Every line that reads, as --json. Amounts are US dollars as decimal strings, times are UTC.",
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"token": []}, {}],
+        "paths": {f"{ROOT}{{line}}": {"get": _any_line()}, **{_path(tool): {"get": _operation(tool)} for tool in reading}},
+        "components": {
+            "schemas": {"Answer": dict(reading[0].answer), "Refusal": _REFUSAL},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "TRNBOT_WEB_TOKEN, where it is set."}
+            },
+        },
+    }
+
+
+def _path(tool: Tool) -> str:
+    return f"{ROOT}{quote(tool.command)}"
+
+
+def _any_line() -> Mapping[str, Any]:
+    line = {
+        "name": "line",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string"},
+        "description": "Any line that reads, percent-encoded, in the grammar or in plain words.",
+        "example": "cost 7d by team",
+    }
+    return {"operationId": "line", "summary": "Answer any line that reads.", "parameters": [line], "responses": _responses()}
+
+
+def _operation(tool: Tool) -> Mapping[str, Any]:
+    needed = tool.arguments.get("required", ())
+    parameters = [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in needed,
+            "description": schema["description"],
+            "schema": {word: value for word, value in schema.items() if word != "description"},
+        }
+        for name, schema in tool.arguments["properties"].items()
+    ]
+    summary = f"{tool.summary}{' For admins.' if tool.who is Role.ADMIN else ''}"
+    return {"operationId": tool.name, "summary": summary, "parameters": parameters, "responses": _responses()}
+
+
+def _responses() -> Mapping[str, Any]:
+    refused = {str(status): _response(words, "Refusal") for _, status, words in reversed(_STATUS)}
+    return {"200": _response("The answer.", "Answer"), **refused}
+
+
+def _response(words: str, schema: str) -> Mapping[str, Any]:
+    return {"description": words, "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}}
