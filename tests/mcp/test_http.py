@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import Any
 
 import httpx2
 import pytest
@@ -18,6 +19,7 @@ from adapters.web.config import Console, WebConfig
 from adapters.web.surface import WebSurface
 from bot.answers.line import effect_of
 from bot.cards.card import Tone
+from bot.ports.work import ASKER
 from bot.wiring.programs import program_listeners
 from tests.guarded import Guarded, guarded, later
 from tests.house.fakes import ask
@@ -88,6 +90,23 @@ async def test_the_public_address_is_the_one_that_people_are_given() -> None:
     async with serving(await guarded(), public_url="https://trn.example") as served, programs_of(served) as programs:
         document = (await programs.call_tool("silences_drop", {"name": "m1"})).structured_content
     assert document["apply"]["address"].startswith("https://trn.example/")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_program_has_a_share_of_its_own_as_a_browser_has(mode: str) -> None:
+    shares = list[str | None]()
+    bot = await guarded()
+    answering = bot.bot.ask
+
+    async def ask_noted(*asked: Any, **how: Any) -> Any:
+        asker = ASKER.get()
+        shares.append(asker.share if asker else None)
+        return await answering(*asked, **how)
+
+    bot.bot.ask = ask_noted
+    async with serving(bot) as served, programs_of(served, mode=mode) as programs:
+        await programs.call_tool("about", {})
+    assert shares == ["web:127.0.0.1"]
 
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
