@@ -73,9 +73,9 @@ class StoryTeller:
             log.warning("%s typed '%s', and was refused: %s", line.by.name, line.text, error)
             return
         if card.public and line.by is MEI:
-            self._seen = replace(self._seen, preview=card.title)
             asked = quiet(f"{line.by.name} typed ", Code(line.text))
             await self.surface.post(_CHANNEL, replace(card, blocks=(asked, *card.blocks)), "")
+            self._seen = replace(self._seen, preview=card.title)
 
 
 def _note_failure(typed: asyncio.Task[None]) -> None:
