@@ -27,13 +27,13 @@ FIXED = ("/ask?line=alerts%20window%3D7d", "/ask?line=config", "/ask?line=silenc
 
 
 @contextmanager
-def starved() -> Iterator[Product]:
-    """Serve the console at a time when 64 nodes starve; the time stands still there, and each user has a database of their own."""
-    settings = {"TRNBOT_SOURCE": f"recording:{recording('reference')}", "TRNBOT_ROUTE": "web:alerts"}
+def starved(scenario: str = "reference", until: str = STARVED) -> Iterator[Product]:
+    """Serve the console at a time when 64 nodes starve, or another; it stands still there, in a database of its own."""
+    settings = {"TRNBOT_SOURCE": f"recording:{recording(scenario)}", "TRNBOT_ROUTE": "web:alerts"}
     with tempfile.TemporaryDirectory(dir=CACHE) as made:
         folder = Path(made)
         with product(folder, free_port(), settings | FAST) as bot:
-            while str(bot.health()["ticked_at"] or "") < STARVED:
+            while str(bot.health()["ticked_at"] or "") < until and not bot.health()["ended"]:
                 time.sleep(0.1)
         with product(folder, free_port(), settings | STILL) as bot:
             yield bot
