@@ -37,6 +37,10 @@ class WrongInput(TrnbotError):
         self.argument = argument
 
 
+class NothingToWatch(WrongInput):
+    """Mean that no source is set, whatever else was asked."""
+
+
 class NotAllowed(WrongInput):
     """Refuse a person who may not do this; `admin` is the address of one who may, where the person can reach one."""
 

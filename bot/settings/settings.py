@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from bot.errors import WrongInput, nearest
+from bot.errors import NothingToWatch, WrongInput, nearest
 from bot.model.limits import SETTINGS_BYTES
 from bot.model.metric_names import OwnNames
 from bot.model.policy import Policy
@@ -65,7 +65,7 @@ class Settings:
     def source(self) -> str:
         """Return the address of the source; raise `WrongInput` where none is set."""
         if not self.values["source"]:
-            raise WrongInput(NO_SOURCE)
+            raise NothingToWatch(NO_SOURCE)
         return str(self.values["source"])
 
     @property

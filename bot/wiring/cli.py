@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 from adapters.terminal.progress import ProgressBar
 from bot.answers.document import as_json, envelope
-from bot.answers.line import read_line, understand
+from bot.answers.line import attempted, read_line, understand
 from bot.answers.plain.names import names_of
 from bot.answers.plain.readings import means_something, read_plain
 from bot.answers.registry import Command
 from bot.cards.card import Card
-from bot.errors import Unavailable, WrongInput
+from bot.errors import NothingToWatch, Unavailable, WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.durations import parse_duration
 from bot.model.fleet import Inventory
@@ -38,8 +38,11 @@ def answer_line(options: Options) -> int:
     """Answer one command line, as text or as JSON."""
     options.words = options.words or ["help"]
     line = typed_line(options.words)
-    command = _understood(options, line)  # a line that means nothing is told before a source is asked for
-    opened = TerminalApps(settings_of(options.values), options.values.get("source", "")).open(command)
+    command, refused = _understood(options, line)  # a line that means nothing is told before a source is asked for
+    try:
+        opened = TerminalApps(settings_of(options.values), options.values.get("source", "")).open(command)
+    except NothingToWatch as nothing:
+        raise (refused if refused and attempted(line) else nothing) from None
     with _progress():
         at = _at(options) or opened.now()
         request = Request(line, User(terminal_user(), ""), at, "terminal", LOCAL)
@@ -63,22 +66,21 @@ def _progress() -> Iterator[None]:
         PROGRESS.reset(before)
 
 
-def _understood(options: Options, line: str) -> Command:
-    """Return the command of a line, of plain words that of their nearest reading without a fleet's names.
+def _understood(options: Options, line: str) -> tuple[Command, WrongInput | None]:
+    """Return the command of a line, of plain words that of their nearest reading, and the grammar's refusal of these.
 
-    Where those alone would tell, the source is read as for a summary.
-
+    They are read without a fleet's names; where those alone would tell, the source is read as for a summary.
     A slip in an option of the terminal is named before anything is made of it.
     """
     try:
-        return understand(line, wall_clock()).command
-    except WrongInput:
+        return understand(line, wall_clock()).command, None
+    except WrongInput as refused:
         options.refuse_mistyped()
         types, regions = load_knowledge().types(), load_knowledge().claims().regions
         reading = read_plain(line, names_of(Inventory(), (), types, {"region": regions}), wall_clock())
         if reading is None and not means_something(line, wall_clock()):
             raise
-        return read_line(reading.line if reading else "summary").command
+        return read_line(reading.line if reading else "summary").command, refused
 
 
 def score_files(options: Options) -> int:
