@@ -18,6 +18,8 @@ from bot.model.window import Window, month_of
 
 MOST = 3
 _DIMENSIONS = ("cluster", "team", "region", "zone", "account", "service", "owner", "project", "namespace", "pod", "type")
+_OF_FLEET = ("cluster", "team", "region", "owner")
+"""Dimensions whose names are known beforehand: another name there is rather a word that was not understood."""
 _PART = re.compile(r"\[([^\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)(?:=([^}]*))?\}")
 
@@ -221,10 +223,16 @@ class _Asked:
             yield f"{name}{'!=' if negated else '='}{quote(','.join(values)) if any(values) else ''}"
 
     def doubts(self, row: _Row) -> bool:
-        """Tell whether a line names two of one dimension, or times that do not go together, where one is meant."""
+        """Tell whether a line names two of one dimension, a name that nobody knows, or times that do not go together."""
         windows = [sense for sense in self._senses if "window" in sense.fills and "weekday" not in sense.fills]
         apart = self._fills.get("pair") == "no" or len(windows) > 1
-        return bool(("where" in row.slots and self._double()) or ("window" in row.slots and apart))
+        named = "where" in row.slots and (self._double() or self._strange())
+        return bool(named or ("window" in row.slots and apart))
+
+    def _strange(self) -> bool:
+        """Tell whether a line filters by a name that the fleet does not know, where it knows any of that kind."""
+        named = ((kind, sense.fills[kind]) for sense in self._senses for kind in _OF_FLEET if kind in sense.fills)
+        return any(name and self._names.of(kind) and name not in self._names.of(kind) for kind, name in named)
 
     def _double(self) -> tuple[str, list[str]] | None:
         """Return the dimension of which a line names several, with the names."""
