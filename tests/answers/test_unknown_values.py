@@ -45,6 +45,7 @@ AHEAD = {(name, scope) for name in ("config", "config set", "config show") for s
 """What may be set up ahead of the first node: accepted, and said to be carried by nothing."""
 FILTERED = {
     "cost": ("line", "service", "team", "region", "usage_type", "tag:team", "qzxv"), "config set": ("qzxv",),
+    "forecast": ("service", "team", "qzxv"), "why cost": ("service", "team", "qzxv"),
     "routes test": ("cause", "severity", "qzxv"), "subscribe": ("cause", "severity", "qzxv"), "unsubscribe": ("cause", "qzxv"),
 }  # fmt: skip
 

@@ -85,7 +85,7 @@ def test_a_notice_is_in_the_reading_of_the_tick_that_received_it(world, at):
     assert (notice.kind, notice.instances, notice.what) == (NoticeKind.INTERRUPTION, ("i-1",), "terminate")
     assert notice.due == at + timedelta(seconds=80)
     assert (notice.labels.region, notice.labels.account) == ("us-west-2", ACCOUNT)
-    assert not [x for x in live.problems() if "Learning" not in x]
+    assert not [x for x in live.problems() if "The history of" not in x]
 
 
 def test_a_message_is_deleted_only_after_the_tick_that_used_it_was_saved(world, at):

@@ -11,6 +11,7 @@ from functools import partial
 
 from bot.answers.cost.card import CostAnswer, cost_card
 from bot.answers.cost.drill import TIMES
+from bot.answers.cost.unknown import refuse_unknown
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Card
 from bot.costs.allocation import Allocation
@@ -18,12 +19,12 @@ from bot.costs.compiling import compiling_within, may_show_compiling
 from bot.costs.nowcast import Daily, Expected, Nowcast, expected, forecast_month
 from bot.costs.owners import OwnerHint
 from bot.costs.running import running_of
-from bot.costs.tally import Change, comparable, unknown_tag, unknown_value, untagged, until
-from bot.errors import WrongInput, nearest, shortened
+from bot.costs.tally import Change, comparable, untagged, until
+from bot.errors import WrongInput
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window, month_of
-from bot.ports import Billing, Outlook, Ports
+from bot.ports import Outlook, Ports
 
 
 @command(
@@ -52,21 +53,10 @@ def _answer(ports: Ports, request: Request, window: Window, by: tuple[str, ...],
     allocation = Allocation(ports, request.at)
     running = partial(_running, ports, allocation)
     answer = _Asked(allocation, ports.world.billing.problems, ports.world.outlook, running, window, by, where).answer(request)
-    _refuse_unknown(allocation, ports.world.billing, answer.tally, where)
+    refuse_unknown(allocation, ports.world.billing, answer.tally, where)
     if not answer.tally.rows or not may_show_compiling(window, where, request.at) or allocation.reading is None:
         return answer
     return replace(answer, compiling=compiling_within(ports, allocation.reading, window, where))
-
-
-def _refuse_unknown(allocation: Allocation, billing: Billing, tally: Tally, where: Sequence[Filter]) -> None:
-    """Raise `WrongInput` for a value or a tag that no charge of the bill has: a slip would read as nothing spent."""
-    if tally.billed_through is None:
-        return
-    if slip := unknown_value(allocation.tally, billing.tally, tally, where):
-        hint = nearest(slip.value, slip.known, otherwise=f"'cost by {slip.dimension}' lists those that there are")
-        raise WrongInput(f"No charge of the bill has {slip.dimension}={shortened(slip.value)}{hint}.")
-    if tag := unknown_tag(billing.tally, tally):
-        raise WrongInput(f"No charge of the bill carries a tag '{shortened(tag)}'; write it as the bill does, such as tag:team.")
 
 
 def _running(ports: Ports, allocation: Allocation) -> Daily:

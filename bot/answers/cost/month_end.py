@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from bot.answers.cost.forecast import forecast_data, forecast_words
+from bot.answers.cost.unknown import refuse_unknown
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Button, Buttons, Card, Facts, Text, Tone, When, quiet, text
 from bot.cards.money import amount_in
@@ -17,7 +18,7 @@ from bot.costs.running import running_of
 from bot.errors import Unavailable
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
-from bot.model.window import Window
+from bot.model.window import Window, month_of
 from bot.ports import Ports
 
 
@@ -51,6 +52,9 @@ async def forecast(
 def month_end_of(ports: Ports, request: Request, where: tuple[Filter, ...]) -> MonthEnd:
     """Return the forecast; raise `Unavailable` where too few days have settled. May block."""
     allocation = Allocation(ports, request.at)
+    if where:
+        so_far = Window(month_of(request.at).start, request.at)
+        refuse_unknown(allocation, ports.world.billing, allocation.tally(so_far, (), where), where)
     running = running_of(ports, allocation.reading) if allocation.reading and not where else {}
     nowcast = forecast_month(allocation, request.at, where, running)
     if nowcast is None:

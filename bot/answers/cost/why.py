@@ -9,6 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from bot.answers.cost.unknown import refuse_unknown
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import where as place
 from bot.cards.alert_words import worth
@@ -72,6 +73,8 @@ async def why_cost(
 def change_of(ports: Ports, at: datetime, window: Window, where: tuple[Filter, ...] = ()) -> CostChange | None:
     """Return the change of a window against the one before, as far as it is billed; None where nothing of it is. May block."""
     billing = Allocation(ports, at)
+    if where:
+        refuse_unknown(billing, ports.world.billing, billing.tally(window, (), where), where)
     through = billing.tally(NO_TIME, ()).billed_through
     settled = comparable(window, min(through, at) if through else None)
     spans = settled or (_billed(window, min(through, at)) if through else None)
