@@ -56,10 +56,20 @@ class Limits:
 LIMITS = Limits()
 
 
-def limits_for(cores: int) -> Limits:
-    """Return the limits on a machine of so many cores: heavy lines leave half of them to the watch and to quick lines."""
+def limits_for(cores: int, lines: int) -> Limits:
+    """Return the limits on a machine of so many cores, for so many lines of one person a minute.
+
+    Heavy lines leave half of the cores to the watch and to quick lines.
+    """
     heavy = replace(LIMITS.lanes[Lane.HEAVY], running=min(4, max(1, cores // 2)))
-    return replace(LIMITS, lanes={**LIMITS.lanes, Lane.HEAVY: heavy})
+    share = lines / LIMITS.lines
+    return replace(
+        LIMITS,
+        lines=lines,
+        work=LIMITS.work * share,
+        work_a_minute=LIMITS.work_a_minute * share,
+        lanes={**LIMITS.lanes, Lane.HEAVY: heavy},
+    )
 
 
 def lane_of(command: Command | None) -> Lane:

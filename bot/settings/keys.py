@@ -14,6 +14,7 @@ from bot.settings.readers import (
     count,
     external_id,
     interval,
+    lines,
     metric_names,
     metrics_surface,
     port,
@@ -97,6 +98,13 @@ KEYS: tuple[SettingKey, ...] = (
         "speed", "TRNBOT_SPEED", "1", "how many times faster than real time a recording or a simulation is replayed", speed
     ),
     SettingKey("interval", "TRNBOT_INTERVAL", "5m", "time from one tick of the watch to the next", interval),
+    SettingKey(
+        "lines",
+        "TRNBOT_LINES",
+        "60",
+        "lines that one person may ask in a minute; the seconds that they may work grow with it",
+        lines,
+    ),
     SettingKey(
         "retention", "TRNBOT_RETENTION", "90d", "how long the notification log is kept; alerts are kept for ever", parse_duration
     ),

@@ -149,6 +149,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+def lines(text: str) -> int:
+    """Read how many lines a minute; raise `WrongInput`."""
+    if not _WHOLE.fullmatch(text) or not 1 <= int(text) <= 100_000:
+        raise WrongInput(f"'{text}' is no number of lines a minute; write one such as 60, up to 100,000.")
+    return int(text)
+
+
 def switch(text: str) -> bool:
     """Read on or off; raise `WrongInput`."""
     words = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False, "": False}

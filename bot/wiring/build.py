@@ -169,7 +169,7 @@ def _serving_app(settings: Settings, opened: OpenedSource, ports: Ports, simulat
     )
     admins = (*settings["admins"], *simulated, *(("web:local",) if settings["host"] in LOOPBACK else ()))
     access = Access(admins, guests=settings["guests"])
-    turns = Turns(time.monotonic, watched.lanes, limits_for(os.cpu_count() or 1))
+    turns = Turns(time.monotonic, watched.lanes, limits_for(os.cpu_count() or 1, settings["lines"]))
     return App(replace(ports, site=site), site.channels, access, time.monotonic, watched, turns)
 
 

@@ -29,7 +29,7 @@ FIXED = ("/ask?line=alerts%20window%3D7d", "/ask?line=config", "/ask?line=silenc
 @contextmanager
 def starved(scenario: str = "reference", until: str = STARVED) -> Iterator[Product]:
     """Serve the console at a time when 64 nodes starve, or another; it stands still there, in a database of its own."""
-    settings = {"TRNBOT_SOURCE": f"recording:{recording(scenario)}", "TRNBOT_ROUTE": "web:alerts"}
+    settings = {"TRNBOT_SOURCE": f"recording:{recording(scenario)}", "TRNBOT_ROUTE": "web:alerts", "TRNBOT_LINES": "6000"}
     with tempfile.TemporaryDirectory(dir=CACHE) as made:
         folder = Path(made)
         with product(folder, free_port(), settings | FAST) as bot:

@@ -348,4 +348,4 @@ def test_who_belongs_otherwise_or_asks_elsewhere_is_answered_for_themselves() ->
 
 @pytest.mark.parametrize(("cores", "running"), [(1, 1), (2, 1), (4, 2), (64, 4)])
 def test_heavy_lines_leave_half_of_the_machine(cores: int, running: int) -> None:
-    assert limits_for(cores).lanes[Lane.HEAVY].running == running
+    assert limits_for(cores, 60).lanes[Lane.HEAVY].running == running
