@@ -3,6 +3,8 @@
 from datetime import timedelta
 from decimal import Decimal
 
+import pytest
+
 from bot.answers.alerts.timeline import events, timeline_card
 from bot.cards.card import Table
 from bot.model.alert import Decision, DecisionKind, NotificationLogEntry, Reason, Silence
@@ -37,3 +39,19 @@ def test_the_card_lists_them_for_a_chat():
     table = next(block for block in card.blocks if isinstance(block, Table))
     assert [row[1] for row in table.rows] == [event.kind for event in story]
     assert card.data["id"] == one.id
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_to_notify_has_its_words(reason):
+    one = alert()
+    sent = NotificationLogEntry("n1", "slack:C1", reason, one.opened, (one.id,), 1, Decimal(669), "x")
+    (said,) = (event for event in events(one, [], [], [sent]) if event.kind == "said")
+    assert said.words.endswith(" to slack:C1, at $669 an hour")
+
+
+@pytest.mark.parametrize("doing", DecisionKind)
+def test_every_decision_has_its_words(doing):
+    one = alert()
+    (decided,) = (event for event in events(one, [Decision("d1", one.id, doing, "u", "dana", NOON)], [], []) if event.by)
+    assert (decided.kind, decided.by) == ("decided", "dana")
+    assert decided.words

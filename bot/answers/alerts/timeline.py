@@ -33,6 +33,7 @@ _SAID = {
     Reason.OVER: "Told that it is over",
     Reason.REMINDER: "Reminded, as nobody had acknowledged it",
     Reason.DECIDED: "Told what was decided",
+    Reason.UPDATED: "Told its dollars anew",
 }
 
 
