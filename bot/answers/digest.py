@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.answers.cost.forecast import forecast_data, month_end_words
+from bot.answers.periodic import Periodical, SentPeriodical, Subscription, subscribe_to, unsubscribe_from
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.answers.runs.compare import compare_data, sentence
 from bot.answers.runs.costed import parities
@@ -20,124 +20,19 @@ from bot.cards.words import about, period
 from bot.costs.compare import RunComparison
 from bot.costs.nowcast import Nowcast
 from bot.costs.running import forecast_of
-from bot.errors import TrnbotError, WrongInput
+from bot.errors import TrnbotError
 from bot.model.alert import Alert, Silence
 from bot.model.counts import counted
-from bot.model.hours import read_weekly
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.reading import Reading
 from bot.model.request import Request, Role
 from bot.model.state import State
 from bot.model.window import Window
-from bot.ports import Documents, DocumentStore, Ports
-from bot.watch.deliver import surface_of
+from bot.ports import Documents, Ports
 from bot.watch.savings import Saving, saved_within
 
-log = logging.getLogger("trnbot.digest")
-
-
-@dataclass(frozen=True)
-class SentDigest:
-    """State which moment's digest a channel got, by which message; "" while it is being sent."""
-
-    moment: datetime
-    message: str = ""
-
-
-@dataclass(frozen=True)
-class DigestSubscription:
-    """State the time of the week at which a channel wants the digest."""
-
-    at: str
-
-
-SENT = Documents("digests", SentDigest)
-SUBSCRIBED = Documents("digest.subscriptions", DigestSubscription)
 WEEK = timedelta(days=7)
-LATE = timedelta(days=1)
-"""How long after its moment a digest is still worth sending, where nobody ticked in time."""
-MOST = 200
-
-
-@dataclass(frozen=True)
-class Due:
-    """Name one digest that a channel has not got yet."""
-
-    channel: str
-    moment: datetime
-    begun: bool
-    """It was about to be sent when something ended: look for it first."""
-
-    @property
-    def key(self) -> str:
-        """Return the key by which the message is found again."""
-        return f"digest-{self.moment:%Y%m%dT%H%M}-{self.channel}"
-
-
-def wanted(ports: Ports) -> dict[str, str]:
-    """Return each channel that wants a digest and the time of the week it comes at; may block."""
-    subscribed = {channel: subscription.at for channel, subscription in SUBSCRIBED.newest(ports.stores.documents, MOST)}
-    return {**dict.fromkeys(ports.site.routes.digest, ports.site.routes.digest_at), **subscribed}
-
-
-def due(ports: Ports, now: datetime) -> list[Due]:
-    """Return the digests that are to be sent at `now`; may block."""
-    dues = []
-    for channel, at in wanted(ports).items():
-        moment = read_weekly(at).latest(now)
-        sent = SENT.get(ports.stores.documents, channel)
-        begun = sent is not None and sent.moment == moment
-        if now - moment < LATE and not (begun and sent and sent.message):
-            dues.append(Due(channel, moment, begun))
-    return dues
-
-
-async def post_digests(ports: Ports, memory: State, reading: Reading, now: datetime) -> tuple[str, ...]:
-    """Send the digests that are due, and return a sentence for each that failed: it stays due, and the next tick tries again."""
-    failed = []
-    for weekly in await asyncio.to_thread(due, ports, now):
-        try:
-            await _post(weekly, ports, memory, reading, now)
-        except (TrnbotError, OSError, TimeoutError) as error:
-            log.warning("the digest to %s was not delivered: %s", weekly.channel, error)
-            failed.append(f"{weekly.channel}: {error}")
-    return tuple(failed)
-
-
-async def _post(weekly: Due, ports: Ports, memory: State, reading: Reading, now: datetime) -> None:
-    """Write the intent, send, write the message's id; after a crash in between the message is looked for, not repeated."""
-    surface, channel = surface_of(weekly.channel, ports.site.surfaces)
-    message = await surface.find(channel, weekly.key) if weekly.begun else ""
-    if not message:
-        await _note(ports.stores.documents, weekly, "")
-        week = await asyncio.to_thread(week_of, ports, memory, reading, weekly.moment, now)
-        message = await surface.post(channel, replace(digest_card(week), public=True), weekly.key)
-    await _note(ports.stores.documents, weekly, message)
-
-
-async def _note(store: DocumentStore, weekly: Due, message: str) -> None:
-    await asyncio.to_thread(SENT.put, store, weekly.channel, SentDigest(weekly.moment, message))
-
-
-def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Week:
-    """Return the content of a digest of the week before `until`, as of `now`; may block."""
-    window = Window(until - WEEK, until)
-    saved = saved_within(ports.stores.alerts.history(window, Labels()), window, reading.inventory.running, now)
-    firing, nowcast = [alert for alert in memory.alerts if alert.firing], None
-    with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
-        nowcast = forecast_of(ports, now, reading)
-    return Week(window, saved, firing, memory.silences, parities(ports, now), nowcast)
-
-
-def subscribe_digest(store: DocumentStore, channel: str, at: str) -> None:
-    """Write when a channel gets the digest; "" for never, by subscription."""
-    if at:
-        SUBSCRIBED.put(store, channel, DigestSubscription(at))
-    else:
-        SUBSCRIBED.drop(store, channel)
-
-
 _MOST = 5
 _SAVED = (Column("stopped"), Column("where"), Column("because"), Column("$/h", Align.RIGHT))
 _OPEN = (Column("still open"), Column("where"), Column("owner"), Column("$/h", Align.RIGHT), Column("so far", Align.RIGHT))
@@ -181,12 +76,14 @@ def digest_card(week: Week) -> Card:
     return Card(title, tone, (*blocks, Buttons((Button("Savings", "savings 7d"), Button("Alerts", "alerts")))), data)
 
 
-def digest_here_card(channel: str, at: str) -> Card:
-    """Confirm whether a channel gets the digest, and when; `at` is "" where it does not."""
-    title = (
-        f"This channel gets the weekly digest, {at}" if at else "This channel no longer gets the weekly digest by subscription"
-    )
-    return Card(title, Tone.GOOD, (quiet(channel),), {"channel": channel, "at": at})
+def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Week:
+    """Return the content of a digest of the week before `until`, as of `now`; may block."""
+    window = Window(until - WEEK, until)
+    saved = saved_within(ports.stores.alerts.history(window, Labels()), window, reading.inventory.running, now)
+    firing, nowcast = [alert for alert in memory.alerts if alert.firing], None
+    with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
+        nowcast = forecast_of(ports, now, reading)
+    return Week(window, saved, firing, memory.silences, parities(ports, now), nowcast)
 
 
 def _parity(name: str, comparison: RunComparison | None) -> Text:
@@ -260,6 +157,21 @@ async def digest(ports: Ports, request: Request) -> Card:
     return digest_card(await asyncio.to_thread(week_of, ports, memory, reading, request.at, request.at))
 
 
+def _posted(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
+    return digest_card(week_of(ports, memory, reading, until, now))
+
+
+DIGEST = Periodical(
+    "digest",
+    "the weekly digest",
+    Documents("digests", SentPeriodical),
+    Documents("digest.subscriptions", Subscription),
+    _posted,
+    setting="TRNBOT_DIGEST",
+    named=lambda routes: routes.digest,
+)
+
+
 @command(
     "subscribe digest",
     "Post the weekly digest in this channel.",
@@ -273,11 +185,7 @@ async def subscribe(
     ports: Ports, request: Request, at: str = arg("", "day, time and time zone; those of the settings when left out", rest=True)
 ) -> Card:
     """Write when this channel gets the digest."""
-    if not request.channel:
-        raise WrongInput("A channel is subscribed from within it; type this line there.")
-    when = str(read_weekly(at or ports.site.routes.digest_at))
-    await asyncio.to_thread(subscribe_digest, ports.stores.documents, request.channel, when)
-    return digest_here_card(request.channel, when)
+    return await subscribe_to(DIGEST, ports, request, at, days=False)
 
 
 @command(
@@ -291,10 +199,4 @@ async def subscribe(
 )
 async def unsubscribe(ports: Ports, request: Request) -> Card:
     """Drop this channel's subscription; a channel that the settings name keeps getting the digest."""
-    here = request.channel
-    if here not in await asyncio.to_thread(wanted, ports):
-        raise WrongInput("This channel gets no weekly digest.")
-    if here in ports.site.routes.digest:
-        raise WrongInput("The settings (TRNBOT_DIGEST) send the digest here; take it back there.")
-    await asyncio.to_thread(subscribe_digest, ports.stores.documents, here, "")
-    return digest_here_card(here, "")
+    return await unsubscribe_from(DIGEST, ports, request)

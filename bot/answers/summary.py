@@ -12,7 +12,8 @@ from typing import Any
 
 from bot.answers.cost.forecast import forecast_data
 from bot.answers.cost.why import CostChange, change_of, driver_data, percent, reason
-from bot.answers.registry import Needs, Topic, command
+from bot.answers.periodic import Periodical, SentPeriodical, Subscription, subscribe_to, unsubscribe_from
+from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import where, worth
 from bot.cards.card import Button, Buttons, Card, Strong, Text, Tone, text
 from bot.cards.money import amount_in, amount_of
@@ -28,10 +29,11 @@ from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.outlook import Commitment, CommitmentPlan
 from bot.model.reading import Reading
-from bot.model.request import Request
+from bot.model.request import Request, Role
 from bot.model.spend import Tally
+from bot.model.state import State
 from bot.model.window import NO_TIME, Window
-from bot.ports import Ports
+from bot.ports import Documents, Ports
 from bot.watch.savings import Saving, saved_within
 
 WEEK = timedelta(days=7)
@@ -82,6 +84,47 @@ async def summary(ports: Ports, request: Request) -> Card:
     reading = await asyncio.to_thread(ports.world.source.read, request.at)
     firing = [alert for alert in memory.alerts if alert.firing]
     return summary_card(await asyncio.to_thread(summary_of, ports, firing, reading, request.at))
+
+
+def _posted(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
+    return summary_card(summary_of(ports, [alert for alert in memory.alerts if alert.firing], reading, now))
+
+
+SUMMARY = Periodical(
+    "summary", "the summary", Documents("summaries", SentPeriodical), Documents("summary.subscriptions", Subscription), _posted
+)
+
+
+@command(
+    "subscribe summary",
+    "Post the summary in this channel, daily or weekly.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("subscribe summary", "subscribe summary daily", 'subscribe summary "daily 08:30 Europe/Berlin"'),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def subscribe(
+    ports: Ports,
+    request: Request,
+    at: str = arg("", "daily or a day, time and time zone; those of the digest when left out", rest=True),
+) -> Card:
+    """Write when this channel gets the summary."""
+    return await subscribe_to(SUMMARY, ports, request, at)
+
+
+@command(
+    "unsubscribe summary",
+    "Stop the summary in this channel.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("unsubscribe summary",),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def unsubscribe(ports: Ports, request: Request) -> Card:
+    """Drop this channel's subscription."""
+    return await unsubscribe_from(SUMMARY, ports, request)
 
 
 def summary_of(ports: Ports, firing: Sequence[Alert], reading: Reading, now: datetime) -> Summary:

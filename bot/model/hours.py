@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -49,16 +49,16 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 @dataclass(frozen=True)
-class Weekly:
-    """Hold one moment of every week in a zone; `day` 0 is Monday."""
+class Recurring:
+    """Hold one moment of every week, or of every day, in a zone; `day` 0 is Monday, None every day."""
 
-    day: int
+    day: int | None
     at: time
     zone: ZoneInfo
 
     def __str__(self) -> str:
         """Return the text as a person types it."""
-        return f"{DAYS[self.day]} {self.at:%H:%M} {self.zone}"
+        return f"{_DAILY if self.day is None else DAYS[self.day]} {self.at:%H:%M} {self.zone}"
 
     def latest(self, now: datetime) -> datetime:
         """Return the newest such moment that is not after `now`, in UTC; the clock of the zone counts, summer time included."""
@@ -67,19 +67,47 @@ class Weekly:
         for back in range(8):
             day = today - timedelta(days=back)
             moment = datetime.combine(day, self.at, self.zone).astimezone(UTC)
-            if day.weekday() == self.day and moment <= now:
+            if self.day in (None, day.weekday()) and moment <= now:
                 return moment
         raise AssertionError("every week has every day")
 
 
+_DAILY = "daily"
+_WEEKLY = "weekly"
+_RECURRING = re.compile(r"(?:every[ @])?([A-Za-z]+)(?:[ @]([01]?\d|2[0-3]):([0-5]\d)(?:[ @]([\w/+-]+))?)?")
+
+
 @cache
-def read_weekly(text: str) -> Weekly:
+def read_weekly(text: str) -> Recurring:
     """Read `mon 09:00 Europe/Berlin` (UTC where no zone is said); raise `WrongInput`."""
-    match = re.fullmatch(r"([A-Za-z]{3})[a-z]*[ @]([01]?\d|2[0-3]):([0-5]\d)(?:[ @]([\w/+-]+))?", text.strip())
-    day = match[1].lower() if match else ""
-    if not match or day not in DAYS:
+    match = _RECURRING.fullmatch(text.strip())
+    day = _day(match[1]) if match and match[2] else None
+    if not match or day is None:
         raise WrongInput(f"'{text}' is not a time of the week; write mon 09:00 Europe/Berlin.")
-    return Weekly(DAYS.index(day), time(int(match[2]), int(match[3])), _zone(match[4] or "UTC"))
+    return Recurring(day, _clock(match), _zone(match[4] or "UTC"))
+
+
+def read_recurring(text: str, usual: Recurring, *, days: bool = True) -> Recurring:
+    """Read `mon 09:00 Europe/Berlin`, where `days` also `daily 09:00`; what is left out is as usual. Raise `WrongInput`."""
+    match = _RECURRING.fullmatch(text.strip() or _WEEKLY)
+    word = match[1].lower() if match else ""
+    day = usual.day if word == _WEEKLY else _day(word)
+    if not match or (day is None and not (days and word in (_DAILY, "day"))):
+        also = "daily 09:00 Europe/Berlin or " if days else ""
+        raise WrongInput(f"'{text}' is not a time of the week{' or day' if days else ''}; write {also}mon 09:00 Europe/Berlin.")
+    if not match[2]:
+        return replace(usual, day=day)
+    return Recurring(day, _clock(match), _zone(match[4] or "UTC"))
+
+
+def _day(word: str) -> int | None:
+    """Return the day of the week that a word names by its first three letters or more, None for none."""
+    day = word.lower()[:3]
+    return DAYS.index(day) if day in DAYS else None
+
+
+def _clock(match: re.Match[str]) -> time:
+    return time(int(match[2]), int(match[3]))
 
 
 _SOON = "36h, 18:00, mon 09:00 Europe/Berlin, or 2026-11-23 09:00"

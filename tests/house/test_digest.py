@@ -171,7 +171,7 @@ async def test_what_cannot_be_subscribed_says_why(store: Any) -> None:
     assert "from within it" in str((await made.answer(replace(at, line="subscribe digest", channel=""))).data["error"])
     named = replace(at, line="unsubscribe digest", channel="chat:leads")
     assert "TRNBOT_DIGEST" in str((await made.answer(named)).data["error"])
-    assert "no weekly digest" in str((await made.answer(replace(named, channel="chat:x"))).data["error"])
+    assert "does not get the weekly digest" in str((await made.answer(replace(named, channel="chat:x"))).data["error"])
     assert "The week" in (await made.answer(ask("digest", at=NOON))).title
 
 

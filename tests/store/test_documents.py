@@ -11,7 +11,7 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from bot.answers.checklist import CHECKLISTS
-from bot.answers.digest import SENT, SUBSCRIBED
+from bot.answers.digest import DIGEST
 from bot.answers.runs.costed import BASELINES, MIGRATIONS
 from bot.costs.reconcile import ESTIMATES, MonthForecast
 from bot.ports import Documents
@@ -20,7 +20,7 @@ from bot.watch.health import OUTAGES
 from bot.watch.preview import PREVIEWS
 from tests.builders import NOON
 
-SHELVES = (BASELINES, CHECKLISTS, ESTIMATES, MIGRATIONS, PREVIEWS, SENT, SUBSCRIBED, SUBSCRIPTIONS, OUTAGES)
+SHELVES = (BASELINES, CHECKLISTS, ESTIMATES, MIGRATIONS, PREVIEWS, DIGEST.sent, DIGEST.subscribed, SUBSCRIPTIONS, OUTAGES)
 
 
 def written(shelf: str) -> dict[str, Any]:

@@ -29,7 +29,8 @@ from adapters.web.config import Console, WebConfig
 from adapters.web.messages import Messages
 from adapters.web.surface import WebSurface
 from bot.answers.access import Access
-from bot.answers.digest import due, wanted
+from bot.answers.digest import DIGEST
+from bot.answers.periodic import due, wanted
 from bot.answers.runs.costed import parities, side
 from bot.app import App
 from bot.cards.card import (
@@ -275,12 +276,15 @@ async def _subscriptions(store: SqlStore) -> None:
 
 
 async def _digest_subscriptions(store: SqlStore) -> None:
-    assert wanted(ports_of(store)) == {"web:alerts": "fri 09:00", "slack:C02FIN": "mon 09:00 Europe/Berlin"}
+    assert {to: one.at for to, one in wanted(DIGEST, ports_of(store)).items()} == {
+        "web:alerts": "fri 09:00",
+        "slack:C02FIN": "mon 09:00 Europe/Berlin",
+    }
 
 
 async def _digests(store: SqlStore) -> None:
-    assert due(ports_of(store), LATER) == []
-    (monday,) = due(ports_of(store), datetime(2026, 11, 23, 8, tzinfo=UTC))
+    assert due(DIGEST, ports_of(store), LATER) == []
+    (monday,) = due(DIGEST, ports_of(store), datetime(2026, 11, 23, 8, tzinfo=UTC))
     assert (monday.channel, monday.begun) == ("slack:C02FIN", False)
 
 
