@@ -17,7 +17,7 @@ from bot.answers.plain.ask import PlainWords, Unsure
 from bot.answers.registry import Needs
 from bot.answers.summary import SUMMARY
 from bot.answers.turns import Turns
-from bot.cards.alert import notice_card
+from bot.cards.alert import Reach, notice_card
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Span, Tone, text
 from bot.cards.charts import alert_chart
@@ -234,7 +234,7 @@ class App:
 
     def _decide(self, notifications: Sequence[Notification], state: State, reading: Reading) -> Decided:
         """Put the notifications into words."""
-        draw = partial(_card, state=state, reading=reading, routes=self.ports.site.routes)
+        draw = partial(_card, state=state, reading=reading, routes=self.ports.site.current_routes())
         line = partial(thread_line, silences=(*state.silences, *state.slept))
         return decide(notifications, state, draw, line)
 
@@ -292,4 +292,5 @@ def error_card(sentence: str, argument: str = "", advice: Sequence[Span] = ()) -
 def _card(notification: Notification, state: State, reading: Reading, routes: Routes) -> Card:
     dearest = max(leading(notification.alerts), key=worth)
     chart = alert_chart(dearest, reading.frames)
-    return notice_card(notification, chart, state.silences, lambda name: routes.owner(name, notification.channel))
+    reach = Reach(lambda name: routes.owner(name, notification.channel), lambda name: name.lower() in routes.mapping.channels)
+    return notice_card(notification, chart, state.silences, reach)

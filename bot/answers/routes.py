@@ -13,8 +13,10 @@ from bot.errors import WrongInput
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Severity
+from bot.model.counts import counted
+from bot.model.owners import NODE_GROUP
 from bot.model.request import Request, Role
-from bot.model.route import Route, Routes
+from bot.model.route import Route, Routes, distinct
 from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.ports import Ports
@@ -30,13 +32,17 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     rows = [(str(entry), ", ".join(entry.to), f"{entry.by} subscribed" if entry.by else "settings") for entry in routes.routes]
     beside = (
         ("alerts that match no route or have no known owner", routes.default, "TRNBOT_ROUTE"),
-        ("causes of money, in addition", routes.finops, "TRNBOT_FINOPS"),
+        (_finops_words(routes), routes.finops, "TRNBOT_FINOPS"),
         ("critical alerts not acknowledged in time", routes.escalate, "TRNBOT_ESCALATE"),
         ("every alert", always, "the console"),
     )
+    mapped = [(f"alerts of {name}", to) for name, to in sorted(routes.mapping.channels.items())]
+    rows += [(what, ", ".join(to), "mapping file") for what, to in mapped]
     shown = [*rows[:_MOST], *((what, ", ".join(to), why) for what, to, why in beside if to)]
     rest = f"and {len(rows) - _MOST} more routes" if len(rows) > _MOST else ""
-    owners = [quiet("Owners with an address: ", ", ".join(sorted(routes.owners)))] if routes.owners else []
+    known = sorted({*routes.owners, *routes.mapping.people})
+    owners = [quiet("Owners with an address: ", ", ".join(known))] if known else []
+    owners += [quiet(f"The mapping file has {counted(len(routes.mapping.rules), 'rule')}.")] if routes.mapping.rules else []
     hint = quiet(
         "To subscribe a channel, type in it: subscribe cluster=llama. To test a route: routes test cluster=llama cause=idle"
     )
@@ -47,19 +53,33 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
         "finops": list(routes.finops),
         "escalate": list(routes.escalate),
         "always": list(always),
+        "owners": [
+            {"owner": rule.owner, "where": {name: list(patterns) for name, patterns in rule.where}}
+            for rule in routes.mapping.rules
+        ],
     }
     return Card("Who is notified of which alerts", Tone.INFO, blocks, data)
 
 
-def tried_card(conditions: str, heard: Sequence[str], escalated: Sequence[str], owner: tuple[str, str], *, money: bool) -> Card:
-    """Tell where an alert would go."""
+def _finops_words(routes: Routes) -> str:
+    """Say which causes the second audience hears of."""
+    if routes.finops_causes:
+        return f"{', '.join(cause.facts.words for cause in routes.finops_causes)}, in addition"
+    return "money, and what is bought or kept for nothing, in addition"
+
+
+def tried_card(
+    conditions: str, heard: Sequence[str], escalated: Sequence[str], owner: tuple[str, str], *, by_file: bool, money: bool
+) -> Card:
+    """Tell where an alert would go; the owner is a name and an address, found `by_file` where the mapping file names it."""
     name, address = owner
     who = f"{name} is {address} and is mentioned." if address else f"'{name}' has no known address, so nobody is mentioned."
     blocks = [text("It goes to ", ", ".join(heard), ".")]
     blocks += [text(f"If nobody acknowledges it in time, it also goes to {', '.join(escalated)}.")] if escalated else []
+    blocks += [text(f"{name} owns it by the mapping file.")] if by_file else []
     blocks += [text(who if name else "Without an owner it also goes to the default channel; test one with owner=NAME.")]
-    blocks += [quiet("It is a cause of money.")] if money else []
-    data = {"alerts": conditions, "to": list(heard), "escalate": list(escalated), "owner": address}
+    blocks += [quiet("It is about money, or about what is bought or kept for nothing.")] if money else []
+    data = {"alerts": conditions, "to": list(heard), "escalate": list(escalated), "owner": address, "owner_name": name}
     return Card(f"Where it would go: {conditions}", Tone.INFO, (*blocks, Buttons((Button("All routes", "routes"),))), data)
 
 
@@ -77,7 +97,7 @@ _ASKED = "labels of the alert: cluster=llama cause=idle severity=critical"
 @command("routes", "Which channels are notified of which alerts.", needs=Needs.STATE, examples=("routes",))
 async def routes(ports: Ports, request: Request) -> Card:
     """List every route, the default, the second audience and the escalation."""
-    table = await asyncio.to_thread(routes_now, ports.site.routes, ports.stores.documents)
+    table = await asyncio.to_thread(routes_now, ports.site.current_routes(), ports.stores.documents)
     return routes_card(table, ports.site.channels)
 
 
@@ -93,16 +113,19 @@ async def routes_test(
     request: Request,
     owner: str = arg("", "the owner's name as in the tags", keyword=True),
     launcher: str = arg("", "who launched it, as CloudTrail names them", keyword=True),
+    node_group: str = arg("", "the node group, as the mapping file may name it", keyword=True),
     where: tuple[Filter, ...] = arg("", _ASKED),
 ) -> Card:
     """Route an alert that does not exist, by the very function of the watch."""
-    table = await asyncio.to_thread(routes_now, ports.site.routes, ports.stores.documents)
+    table = await asyncio.to_thread(routes_now, ports.site.current_routes(), ports.stores.documents)
     tried = _wanted_route(where)
-    alert = _imagined(tried, owner, launcher, request)
-    heard = (*ports.site.channels, *route(alert, table))
+    mapped = "" if owner else table.mapping.owner([dict(tried.selector) | {NODE_GROUP: node_group}])
+    alert = _imagined(tried, owner or mapped, launcher, request)
+    heard = distinct([*ports.site.channels, *route(alert, table)])
     escalated = table.escalate if alert.severity is Severity.CRITICAL else ()
-    name = next((candidate for candidate in alert.owners if table.owner(candidate)), owner)
-    card = tried_card(str(tried), heard, escalated, (name, table.owner(name)), money=alert.cause.facts.is_bought)
+    name = next((candidate for candidate in alert.owners if table.owner(candidate)), alert.owner)
+    money = bool(table.finops_of(alert.cause))
+    card = tried_card(str(tried), heard, escalated, (name, table.owner(name)), by_file=bool(mapped), money=money)
     return await noting_unseen(card, ports, request, tried.selector)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
@@ -48,11 +49,18 @@ from bot.model.durations import duration_text
 from bot.model.money import usd
 
 
-def owner_words(alert: Alert, resolved: str) -> str:
-    """Name the owner: who is pinged stands beside the title, and here how they were found, where no tag says it."""
+def owner_words(alert: Alert, resolved: str, routed: bool = False) -> str:
+    """Name the owner: who is pinged stands beside the title, and here how they were found, where no tag says it.
+
+    `routed` = the owner has a channel, so that the alert is sent there although nobody is pinged.
+    """
     if resolved:
-        return "" if resolved == alert.owner else f" · owner by {resolved.replace(':', ' ')}"
-    named = [f"owner {alert.owner}"] if alert.owner else ["no owner tag"]
+        by = alert.owner_by if resolved == alert.owner else resolved.replace(":", " ")
+        return f" · owner by {by}" if by else ""
+    by = f" by {alert.owner_by}" if alert.owner_by else ""
+    named = [f"owner {alert.owner}{by}"] if alert.owner else ["no owner tag"]
+    if routed:
+        return f" · {named[0]}"
     named += [claim.replace(":", " ") for claim in alert.claims]
     # A person or a role stands among the claims already; a machine is nobody to ask, but says where to look.
     by_machine = alert.launched_by and not any(claim.startswith("launcher:") for claim in alert.claims)
@@ -75,17 +83,28 @@ def nobody(_: str) -> str:
     return ""
 
 
+@dataclass(frozen=True)
+class Reach:
+    """Tell where an owner of a name is pinged, "" for nowhere, and whether a channel of theirs is notified."""
+
+    address: Callable[[str], str] = nobody
+    routed: Callable[[str], bool] = lambda _: False
+
+
+NOBODY = Reach()
+
+
 def notice_card(
-    notice: Notification, chart: Chart | None = None, silences: Sequence[Silence] = (), address: Callable[[str], str] = nobody
+    notice: Notification, chart: Chart | None = None, silences: Sequence[Silence] = (), reach: Reach = NOBODY
 ) -> Card:
-    """Draw a notice; the message of its end is one quiet line and its facts. `address` tells where an owner is reached."""
+    """Draw a notice; the message of its end is one quiet line and its facts."""
     firing = [alert for alert in leading(notice.alerts) if alert.firing]
     if not firing:
         return over_card(notice.alerts, notice.at)
     worst = max(firing, key=worth)
-    owner = next(((name, reached) for name in worst.owners if (reached := address(name))), ("", ""))
+    owner = next(((name, reached) for name in worst.owners if (reached := reach.address(name))), ("", ""))
     blocks = [
-        *_body(worst, firing, owner[0]),
+        *_body(worst, firing, owner_words(worst, owner[0], reach.routed(worst.owner))),
         *decided(worst, silences),
         *([chart] if chart else []),
         *_others(worst, notice.alerts),
@@ -126,7 +145,7 @@ def _came_with(alerts: Sequence[Alert], leads: Sequence[Alert]) -> tuple[str, ..
     return (f" With it came: {', '.join(names)}.",) if names else ()
 
 
-def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
+def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
     anomaly = alert.anomaly
     # Dollars first: the notification of a phone shows the title and the first paragraph.
     blocks: list[Block] = [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else lost_texts(alert)
@@ -143,8 +162,7 @@ def _body(alert: Alert, firing: Sequence[Alert], address: str) -> list[Block]:
     blocks += [verdict] if verdict else []
     begun = f"{price_words(alert)} · since " if price_words(alert) else "Since "
     seen: tuple[Span, ...] = (" · as of ", When(alert.seen)) if alert.waste else ()
-    owner = f"{owner_words(alert, address)} · rule {anomaly.rule}"
-    return [*blocks, quiet(begun, When(anomaly.window.start), *seen, owner)]
+    return [*blocks, quiet(begun, When(anomaly.window.start), *seen, f"{owner} · rule {anomaly.rule}")]
 
 
 def _without(alert: Alert) -> list[Block]:

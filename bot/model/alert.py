@@ -84,6 +84,14 @@ class Decision(SignedBy):
     note: str = ""
 
 
+class OwnerBy(StrEnum):
+    """Name what tells whom things belong to, the surest first."""
+
+    TAG = ""
+    LABEL = "Kubernetes label"
+    FILE = "mapping file"
+
+
 @dataclass(frozen=True)
 class Alert:
     """Follow one opening of one key; `acknowledged` is derived from the decisions and never written by the watch."""
@@ -98,7 +106,7 @@ class Alert:
     """"" or `inhibit:KEY`, `silence:ID`, `policy:NAME`."""
     waste: Waste | None = None
     owner: str = ""
-    """The name in the owner tag of most of its things, "" where they have none."""
+    """Who has most of its things: by owner tags, else the nodes' Kubernetes labels, else the mapping file; "" for nobody."""
     things_at_peak: int = field(default=0, metadata={"stored": "things_at_worst"})
     """The most things that it ever was about."""
     peak: Peak | None = field(default=None, metadata={"stored": "worst"})
@@ -109,6 +117,8 @@ class Alert:
     """Who or what launched most of the things, in words; asked of CloudTrail, it may come after the opening."""
     costly: bool = False
     """Whether it wastes so much an hour that it is critical, whatever its cause."""
+    owner_by: OwnerBy = field(default=OwnerBy.TAG, metadata={"optional": True})
+    """What names the owner."""
     at_risk_usd: Decimal | None = field(default=None, metadata={"optional": True})
     """The price of the work that would be lost, as of when it was last seen; None where none is known of."""
 

@@ -98,6 +98,8 @@ class CauseFacts:
     """It befalls one job: where it befalls another job of the same cluster later, that is another incident."""
     works_nothing: bool = False
     """Its nodes do no work, and are bought all the same: days later the bill grows by what their own alert has told."""
+    kept_for_nothing: bool = False
+    """Its nodes are kept though nothing wants them: whoever pays for them may have them stopped."""
     buys_hours: bool = False
     """It may be the bill's view of nodes that work nothing, and is then explained by them."""
     however_small: bool = False
@@ -135,6 +137,11 @@ class CauseFacts:
         """Return whether the cause is about things that are bought or kept for nothing, not about things that run badly."""
         return self.about in {About.MONEY, About.CAPACITY, About.STORAGE}
 
+    @property
+    def is_for_finops(self) -> bool:
+        """Return whether those who watch the bill hear of it too: what is bought or kept for nothing."""
+        return self.is_bought or self.kept_for_nothing
+
 
 _SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
 _COMPILES = (Cause.LONG_COMPILE, Cause.COLD_CACHE)
@@ -147,13 +154,13 @@ _BILLED = timedelta(days=1)
 # Laid out by hand, so that a row stays a few lines: what it is, how alerts treat it, how it is simulated and drawn, what to try.
 _ROWS = (
     CauseFacts(Cause.IDLE, "report nodes that do nothing", precedence=5, explained_by=(*_SICK, *_COMPILES), works_nothing=True,
-        no_faster_chip="it does nothing: stopping nodes saves more than any chip",
+        kept_for_nothing=True, no_faster_chip="it does nothing: stopping nodes saves more than any chip",
         suggestions=(
             "Stop the nodes or scale the node group down.",
             "If they wait for a job on purpose, silence them until it starts.",
             "Let the autoscaler remove nodes without Neuron pods.")),
     CauseFacts(Cause.ALLOCATED_UNUSED, "report nodes that a runtime or a pod holds for nothing", "allocated, unused",
-        precedence=4, explained_by=(*_SICK, *_COMPILES, Cause.IDLE), works_nothing=True,
+        precedence=4, explained_by=(*_SICK, *_COMPILES, Cause.IDLE), works_nothing=True, kept_for_nothing=True,
         no_faster_chip="cores are held and not used: release them first",
         suggestions=(
             "Stop the process or pod that holds the cores (a notebook, a finished job), or scale the nodes down.",

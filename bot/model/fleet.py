@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
+from functools import cached_property
 
+from bot.model.eks import Cluster
 from bot.model.labels import Labels
 
 _SERVES = re.compile(r"(?<![a-z])(serve|serving|infer|inference|endpoint)(?![a-z])", re.IGNORECASE)
@@ -99,6 +101,11 @@ class Instance:
     tags: Mapping[str, str] = field(default_factory=dict)
     launched_by: Launcher | None = None
     security_groups: tuple[str, ...] = ()
+    node_group: str = ""
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    """The Kubernetes labels that its node group gives its node."""
+    labelled_owner: str = ""
+    """The owner whom those labels name."""
 
     @property
     def id(self) -> str:
@@ -133,6 +140,7 @@ class Volume:
     attached_to: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     launched_by: Launcher | None = None
+    owner: str = ""
     detached_at: datetime | None = None
     """When it was first described as attached to nothing, after it was attached or unknown; None where nobody tells."""
 
@@ -148,6 +156,7 @@ class FileSystem:
     created_at: datetime | None
     tags: Mapping[str, str] = field(default_factory=dict)
     launched_by: Launcher | None = None
+    owner: str = ""
     throughput_mbps: int = 0
     """MB/s of the whole, where that is what is bought (Intelligent-Tiering)."""
 
@@ -194,6 +203,8 @@ class Reservation:
     market: Market = Market.RESERVED
     launched_by: Launcher | None = None
     state: str = "active"
+    tags: Mapping[str, str] = field(default_factory=dict)
+    owner: str = ""
 
     @property
     def active(self) -> bool:
@@ -201,33 +212,8 @@ class Reservation:
         return self.state == "active"
 
 
-@dataclass(frozen=True)
-class NodeGroup:
-    """State one EKS managed node group; `groups` are the Auto Scaling groups that it is made of."""
-
-    name: str
-    status: str
-    version: str
-    instance_types: tuple[str, ...]
-    desired: int
-    groups: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """State one EKS cluster; `labels` carry its name, region and account; `security_group` is on every managed node."""
-
-    labels: Labels
-    version: str
-    status: str
-    created_at: datetime | None
-    security_group: str = ""
-    node_groups: tuple[NodeGroup, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Return the cluster's name."""
-        return self.labels.cluster
+Stored = Volume | FileSystem | Reservation
+"""What is no node, and is bought and tagged all the same."""
 
 
 @dataclass(frozen=True)
@@ -269,8 +255,17 @@ class Inventory:
         instance = self.instances.get(thing)
         if instance:
             return instance.launched_by
-        stored: tuple[Volume | FileSystem | Reservation, ...] = (*self.volumes, *self.file_systems, *self.reservations)
-        return next((resource.launched_by for resource in stored if resource.labels.resource == thing), None)
+        resource = self.resource(thing)
+        return resource.launched_by if resource else None
+
+    def resource(self, thing: str) -> Stored | None:
+        """Return the volume, the file system or the reservation of an id, None for another."""
+        return self._resources.get(thing)
+
+    @cached_property
+    def _resources(self) -> Mapping[str, Stored]:
+        resources: tuple[Stored, ...] = (*self.reservations, *self.file_systems, *self.volumes)
+        return {resource.labels.resource: resource for resource in resources}
 
     @property
     def running(self) -> frozenset[str]:

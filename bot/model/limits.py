@@ -9,6 +9,8 @@ POLICY_BYTES = 64 << 10
 """Of a policy as TOML; with every setting explained it takes a fifth of that."""
 SETTINGS_BYTES = 256 << 10
 """Of the settings file."""
+OWNERS_BYTES = 256 << 10
+"""Of the mapping of owners: some three thousand rules."""
 POLICY_MISTAKES = 20
 """Named in one answer: each is compared with every setting, to suggest the nearest."""
 TEXT_BYTES = 16 << 20

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from bot.model.causes import Cause
 from bot.model.labels import Labels
+from bot.model.owners import OwnerMap
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Routes:
-    """Hold every route: `default` hears of the rest, `finops` of money too, `escalate` of those nobody acknowledges."""
+    """Hold every route: `default` hears of the rest, `finops` of needless cost too, `escalate` of what nobody acknowledges."""
 
     routes: tuple[Route, ...] = ()
     default: tuple[str, ...] = ()
@@ -38,20 +40,37 @@ class Routes:
     digest: tuple[str, ...] = ()
     """Channels that get the weekly digest, at `digest_at` (`mon 09:00 Europe/Berlin`)."""
     digest_at: str = "mon 09:00 UTC"
+    finops_causes: tuple[Cause, ...] = ()
+    """The causes that `finops` hears; none = money, and what is bought or kept for nothing."""
+    mapping: OwnerMap = field(default_factory=OwnerMap)
 
     def owner(self, name: str, near: str = "") -> str:
         """Return the address of an owner: in the place of the channel `near`, else on its platform, else any; "" for nobody.
 
         Only the mapping that admins keep leads to people: what a tag says is data, and pings nobody by itself.
         """
-        addresses = self.owners.get(name.lower().removeprefix(LAUNCHER), ())
+        known = name.lower().removeprefix(LAUNCHER)
+        addresses = self.owners.get(known) or self.mapping.people.get(known, ())
         return min(
             addresses, key=lambda address: (_place(address) != _place(near), _platform(address) != _platform(near)), default=""
         )
 
+    def finops_of(self, cause: Cause) -> tuple[str, ...]:
+        """Return the channels that hear a cause because it is money spent for nothing."""
+        heard = cause in self.finops_causes if self.finops_causes else cause.facts.is_for_finops
+        return self.finops if heard else ()
+
     def owner_among(self, names: Iterable[str], near: str = "") -> str:
         """Return the address of the first of some names that the mapping knows, "" for nobody."""
         return next((address for name in names if (address := self.owner(name, near))), "")
+
+
+def distinct(addresses: Iterable[str]) -> tuple[str, ...]:
+    """Return each channel once, though one address names its workspace and another leaves it out."""
+    once: dict[tuple[str, str], str] = {}
+    for address in addresses:
+        once.setdefault((_platform(address), address.partition(":")[2].rpartition("/")[2]), address)
+    return tuple(once.values())
 
 
 LAUNCHER = "launcher:"

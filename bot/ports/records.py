@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from bot.errors import WrongInput
 from bot.model.check import Check
+from bot.model.owners import OwnerMap
 from bot.model.policy import Policy
 from bot.model.request import Request
 from bot.model.route import Routes
@@ -127,6 +128,11 @@ class Site:
     checks: Callable[[], Sequence[Check]] = tuple  # examine everything the bot needs; may block
     self_cost: Callable[[], SelfCost | None] = lambda: None  # of the bot's AWS calls, None where it makes none; may block
     health: Callable[[], Mapping[str, Any]] = dict  # what this process's watch counted; empty where it does not watch
+    owners: Callable[[], OwnerMap] = OwnerMap  # the mapping file as it stands now
+
+    def current_routes(self) -> Routes:
+        """Return the routes of the settings with the mapping of owners as its file stands now."""
+        return replace(self.routes, mapping=self.owners())
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from bot.settings.readers import (
     web_address,
     words,
 )
-from bot.settings.routes import addresses, read_owners, read_routes
+from bot.settings.routes import addresses, causes, read_owners, read_routes
 from bot.settings.secret import Secret
 
 
@@ -60,11 +60,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("port", "TRNBOT_PORT", "8080", "the HTTP port; 0 = any free port", port),
     SettingKey("public_url", "TRNBOT_PUBLIC_URL", "", "the public https address of the proxy in front of this port", web_address),
     SettingKey(
-        "route",
-        "TRNBOT_ROUTE",
-        "",
-        "channels notified of alerts that match no route, such as slack:C02FIN (a comma list)",
-        _addresses,
+        "route", "TRNBOT_ROUTE", "", "channels notified of alerts that match no route: slack:C02FIN (a comma list)", _addresses
     ),
     SettingKey(
         "routes",
@@ -73,18 +69,35 @@ KEYS: tuple[SettingKey, ...] = (
         "channels notified by label: cluster=llama -> slack:C1; cause=idle -> slack:C2",
         read_routes,
     ),
-    SettingKey("finops", "TRNBOT_FINOPS", "", "channels also notified of causes of money (a comma list)", _addresses),
     SettingKey(
-        "escalate",
-        "TRNBOT_ESCALATE",
+        "finops",
+        "TRNBOT_FINOPS",
         "",
-        "channels notified of critical alerts that nobody acknowledged (a comma list)",
+        "channels also notified of money and of what is bought or kept for nothing (a comma list)",
         _addresses,
+    ),
+    SettingKey(
+        "finops_causes",
+        "TRNBOT_FINOPS_CAUSES",
+        "",
+        "the causes that those channels are notified of (a comma list); none = money, idle and unused nodes, unused capacity, "
+        "orphaned storage",
+        causes,
+    ),
+    SettingKey(
+        "escalate", "TRNBOT_ESCALATE", "", "channels notified of critical alerts nobody acknowledged (a comma list)", _addresses
     ),
     SettingKey("digest", "TRNBOT_DIGEST", "", "channels that get the weekly digest (a comma list)", _addresses),
     SettingKey("digest_at", "TRNBOT_DIGEST_AT", "mon 09:00 UTC", "when the digest is sent: mon 09:00 Europe/Berlin", read_weekly),
     SettingKey(
         "owners", "TRNBOT_OWNERS", "", "addresses of owners: dana = slack:U01DANA; namespace:nlp = teams:29:1x", read_owners
+    ),
+    SettingKey(
+        "owners_file",
+        "TRNBOT_OWNERS_FILE",
+        "",
+        "TOML file that maps clusters, node groups, namespaces, tags and labels to owners; read anew when it changes",
+        str,
     ),
     SettingKey(
         "admins", "TRNBOT_ADMINS", "", "people and groups who may change things: slack:U01ALICE, slack:S0123GROUP", _addresses
@@ -262,13 +275,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("teams.app_id", "MicrosoftAppId", "", "enables Teams", str),
     SettingKey("teams.app_password", "MicrosoftAppPassword", "", "the app's client secret", Secret),
     SettingKey("teams.tenant_id", "MicrosoftAppTenantId", "", "the tenant of a single-tenant app", str),
-    SettingKey(
-        "teams.tenants",
-        "TRNBOT_TEAMS_TENANTS",
-        "",
-        "further tenants to serve (a comma list; * = every tenant)",
-        words,
-    ),
+    SettingKey("teams.tenants", "TRNBOT_TEAMS_TENANTS", "", "further tenants to serve (a comma list; * = every tenant)", words),
     SettingKey(
         "teams.development",
         "TRNBOT_TEAMS_DEVELOPMENT",

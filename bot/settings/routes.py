@@ -36,6 +36,15 @@ def addresses(text: str, like: str = "PLATFORM:NAME") -> tuple[str, ...]:
     return words
 
 
+def causes(text: str) -> tuple[Cause, ...]:
+    """Read a comma list of causes; raise `WrongInput` with the nearest right word."""
+    named = tuple(word.strip() for word in text.split(",") if word.strip())
+    for word in named:
+        if word not in _CAUSES:
+            raise WrongInput(f"'{word}' is not a cause{nearest(word, _CAUSES, most=30)}.")
+    return tuple(map(Cause, named))
+
+
 def route_of(pairs: Iterable[tuple[str, str]], to: tuple[str, ...], by: str = "") -> Route:
     """Return the route for labels, a cause and a severity; raise `WrongInput` with the nearest right word."""
     said = dict(pairs)

@@ -89,6 +89,7 @@ class Settings:
             self["owners"],
             self["digest"],
             str(self["digest_at"]),
+            self["finops_causes"],
         )
 
     @property

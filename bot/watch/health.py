@@ -84,6 +84,8 @@ class Health:
     """Returns real seconds."""
     interval_s: float | None = None
     """Real seconds from tick to tick; None where no tick is due: before the watch began, and at the end of a recording."""
+    setup_problem: Callable[[], str] = lambda: ""
+    """Returns what is wrong with a file that is read anew while the watch goes on, "" for nothing."""
     leading: bool | None = None
     """Whether this process watches, or stands by for one that does; None where it is not known yet."""
     failed_in_a_row: int = 0
@@ -195,7 +197,7 @@ class Health:
 
     def facts(self) -> dict[str, Any]:
         """Return how the watch stands."""
-        problem = self.fault or "; ".join(self.undelivered[:1]) or "; ".join(self.gaps[:1])
+        problem = self.fault or "; ".join(self.undelivered[:1]) or "; ".join(self.gaps[:1]) or self.setup_problem()
         return {
             "ok": self.ok,
             "problem": problem,

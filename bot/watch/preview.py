@@ -173,7 +173,7 @@ def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> P
     window = _window(ports.world.source.extent(), until)
     times = [now for now in grid(window.start, window.end, ports.site.interval) if now <= until]
     silences = [held_since(silence, window.start) for silence in ports.stores.alerts.load(until).silences]
-    routes = routes_now(ports.site.routes, ports.stores.documents)
+    routes = routes_now(ports.site.current_routes(), ports.stores.documents)
     runs = [
         (replace(side, site=replace(side.site, routes=routes)), ReplayResult(window))
         for side in ports.world.replays.again(policies)

@@ -8,19 +8,21 @@ from datetime import datetime
 from bot.model.alert import Alert, NotificationLogEntry
 from bot.model.causes import Severity
 from bot.model.policy import Policy
-from bot.model.route import Route, Routes
+from bot.model.route import Route, Routes, distinct
 
 
 def route(alert: Alert, routes: Routes) -> tuple[str, ...]:
     """Return the channels that the alert is for, each once.
 
-    Every route that fits adds its channels. The default hears what no route of the settings takes, and what has no owner;
-    the second audience hears what is bought or kept for nothing too, not what runs badly.
+    Every route that fits adds its channels, and so does the owner's. The default hears what no route of the settings and no
+    channel of an owner takes, and what has no owner; the second audience hears what is bought or kept for nothing too, not what
+    runs badly.
     """
     fitting = [one for one in routes.routes if fits(one, alert)]
-    taken = any(not one.by for one in fitting) and bool(routes.owner_among(alert.owners))
-    channels = [*(() if taken else routes.default), *(channel for one in fitting for channel in one.to)]
-    return tuple(dict.fromkeys([*channels, *(routes.finops if alert.cause.facts.is_bought else ())]))
+    owners = routes.mapping.channels.get(alert.owner.lower(), ())
+    taken = bool(owners) or (any(not one.by for one in fitting) and bool(routes.owner_among(alert.owners)))
+    channels = [*(() if taken else routes.default), *(channel for one in fitting for channel in one.to), *owners]
+    return distinct([*channels, *routes.finops_of(alert.cause)])
 
 
 def fits(one: Route, alert: Alert) -> bool:
@@ -33,7 +35,7 @@ def audience(alert: Alert, routes: Routes, policy: Policy, now: datetime) -> tup
     """Return the channels of the alert at `now`: those of a second route too, once it stood unacknowledged for too long."""
     late = now - alert.opened >= policy.duration("alert.escalate_after")
     urgent = alert.firing and alert.severity is Severity.CRITICAL and alert.acknowledged is None
-    return (*route(alert, routes), *(routes.escalate if urgent and late else ()))
+    return distinct([*route(alert, routes), *(routes.escalate if urgent and late else ())])
 
 
 def listeners(

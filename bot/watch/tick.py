@@ -21,6 +21,7 @@ from bot.settings.routes import routes_now
 from bot.watch.group import Incident, group
 from bot.watch.mute import mute
 from bot.watch.notify import notification_of, too_late
+from bot.watch.owner import with_owner
 from bot.watch.route import audience, listeners
 from bot.watch.track import at_peak, recent, track
 from bot.watch.value import PriceOf, escalated, value
@@ -99,15 +100,15 @@ class Watch:
         )
 
     def rules(self) -> Rules:
-        """Return the rules in force now: the newest policy, and the routes with every subscription."""
-        routes = routes_now(self._ports.site.routes, self._ports.stores.documents)
+        """Return the rules in force now: the newest policy, and the routes with every subscription and the mapping of owners."""
+        routes = routes_now(self._ports.site.current_routes(), self._ports.stores.documents)
         return Rules(self._ports.policy, self._channels, routes)
 
 
 def step(state: State, reading: Reading, detection: Detection, price_of: PriceOf, rules: Rules) -> Outcome:
-    """Track, value, mute, group and notify at `reading.now`; the same arguments give the same outcome."""
+    """Track, own, value, mute, group and notify at `reading.now`; the same arguments give the same outcome."""
     now, policy = reading.now, rules.policy
-    tracked = _track(state, reading, detection, policy)
+    tracked = [with_owner(x, reading, rules.routes.mapping) for x in _track(state, reading, detection, policy)]
     valued = _value(tracked, state, detection, reading, price_of)
     peaked = [escalated(at_peak(alert, now), policy) for alert in valued]
     muted = mute(peaked, state.silences, policy, now, [alert for alert in state.alerts if not alert.firing])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,9 +11,9 @@ from decimal import Decimal
 from bot.model.alert import Alert, Peak
 from bot.model.anomaly import Anomaly, Detection, NodeState
 from bot.model.causes import Cause
-from bot.model.fleet import LauncherKind
 from bot.model.reading import Reading
 from bot.model.window import Window
+from bot.watch.owner import claims_of, launcher_of
 
 
 def track(
@@ -46,30 +45,6 @@ def alert_id(key: str, opened: datetime) -> str:
     return "a" + hashlib.sha256(f"{key}|{opened.isoformat()}".encode()).hexdigest()[:9]
 
 
-def owner_of(things: Iterable[str], reading: Reading) -> str:
-    """Return the owner that most of the things name in their tags, "" where none does."""
-    return _most(reading.inventory.instances[thing].owner for thing in things if thing in reading.inventory.instances)
-
-
-def claims_of(anomaly: Anomaly, reading: Reading) -> tuple[str, ...]:
-    """Return who else an anomaly may belong to: who has its namespace, then the person or role that launched most of it."""
-    namespace = anomaly.scope.namespace or anomaly.labels.namespace
-    launches = (reading.inventory.launcher(thing) for thing in anomaly.things)
-    launcher = _most(one.name for one in launches if one and one.kind is not LauncherKind.MACHINE)
-    return tuple(f"{kind}:{found}" for kind, found in (("namespace", namespace), ("launcher", launcher)) if found)
-
-
-def _most(names: Iterable[str]) -> str:
-    """Return the name said most often, the first in the alphabet of those said as often."""
-    votes = Counter(name for name in names if name)
-    return max(sorted(votes), key=lambda name: votes[name], default="")
-
-
-def launcher_of(things: Iterable[str], reading: Reading) -> str:
-    """Return in words the person or machine that launched most of the things, "" where nobody tells."""
-    return _most(str(by) for thing in things if (by := reading.inventory.launcher(thing)))
-
-
 def _open(anomaly: Anomaly, reading: Reading) -> Alert:
     now = reading.now
     return Alert(
@@ -77,7 +52,6 @@ def _open(anomaly: Anomaly, reading: Reading) -> Alert:
         anomaly=anomaly,
         opened=now,
         seen=now,
-        owner=owner_of(anomaly.things, reading),
         claims=claims_of(anomaly, reading),
         things_at_peak=len(anomaly.things),
         launched_by=launcher_of(anomaly.things, reading),

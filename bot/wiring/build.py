@@ -159,7 +159,7 @@ async def _as_asked(at: datetime) -> datetime:
 
 def _serving_app(settings: Settings, opened: OpenedSource, ports: Ports, simulated: Sequence[str]) -> App:
     """Return the app of a process that serves; `simulated` are the admins of a demonstration."""
-    watched = Health(stopwatch=time.monotonic)
+    watched = Health(stopwatch=time.monotonic, setup_problem=lambda: opened.owners.problem)
     site = replace(
         ports.site,
         facts=facts(settings),

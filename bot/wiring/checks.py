@@ -9,6 +9,7 @@ from bot.errors import TrnbotError, WrongInput
 from bot.model.counts import counted
 from bot.model.window import NO_TIME
 from bot.ports import Billing, Check, Source
+from bot.settings.owners import OwnersFile
 from bot.settings.settings import Settings
 from bot.wiring.surfaces import teams_config
 
@@ -27,6 +28,8 @@ def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
         _slack(settings),
         _teams(settings),
         _route(settings),
+        _finops(settings),
+        *_owners(settings, opened.owners),
         _admins(settings),
     ]
 
@@ -115,6 +118,22 @@ def _route(settings: Settings) -> Check:
     if settings["route"]:
         return Check("route", True, ", ".join(settings["route"]))
     return Check("route", False, "alerts are shown on the console only", "Set TRNBOT_ROUTE, for example slack:C02FIN.")
+
+
+def _finops(settings: Settings) -> Check:
+    if settings["finops"]:
+        return Check("FinOps", True, ", ".join(settings["finops"]))
+    remedy = "Set TRNBOT_FINOPS to hear of money, idle nodes and orphaned storage in a channel of its own."
+    return Check("FinOps", True, f"no channel of its own. {remedy}")
+
+
+def _owners(settings: Settings, owners: OwnersFile) -> list[Check]:
+    """Look at the mapping of owners, where one is named."""
+    if not settings["owners_file"]:
+        return []
+    if problem := owners.problem:
+        return [Check("owners", False, problem, "Mend the file; it is read anew when it changes.")]
+    return [Check("owners", True, f"{counted(len(owners().rules), 'rule')} of {settings['owners_file']}")]
 
 
 def _admins(settings: Settings) -> Check:

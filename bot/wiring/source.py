@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bot.errors import TrnbotError, Unavailable, WrongInput, shortened
 from bot.knowledge import load_knowledge
 from bot.model.fleet import InstanceType
+from bot.model.owners import OwnerMap
 from bot.model.policy import Policy
 from bot.model.reading import HISTORY
 from bot.model.route import Routes
@@ -24,6 +25,7 @@ from bot.model.self_cost import SelfCost
 from bot.model.state import ReplayResult
 from bot.model.window import NO_TIME
 from bot.ports import Billing, NoInbox, Outlook, Ports, Prices, Site, Source, Stores, World
+from bot.settings.owners import OwnersFile
 from bot.settings.settings import NO_SOURCE, Settings
 from bot.wiring.bills import FOLDER
 from bot.wiring.environment import STATE, wall_clock
@@ -151,12 +153,13 @@ class OpenedSource:
         self.recording: Callable[[], Recording] = Once(self._open_recording)
         self.bill: Callable[[], Billing] = Once(self._open_bill)
         self.outlook: Callable[[], Outlook] = Once(self._open_outlook)
+        self.owners = OwnersFile(settings["owners_file"])
 
     def ports(self, stores: Stores, base: Policy) -> Ports:
         """Return the ports over this source, of an installation that serves nobody."""
         settings = self._settings
         site = Site(base, settings["interval"], channels=CONSOLE, routes=settings.routes, files=OfferedFiles(settings))
-        return Ports(self._world(), stores, site)
+        return Ports(self._world(), stores, replace(site, owners=self.owners))
 
     def _world(self) -> World:
         """Return this source with a detector of its own."""
@@ -248,7 +251,7 @@ class SourceReplays:
     def open(self, source: str, policy: Policy) -> Ports:
         """Return ports over another source with an empty store; no route of this installation speaks of it."""
         ports = OpenedSource(source, self._settings).ports(memory_stores(), policy)
-        return replace(ports, site=replace(ports.site, routes=Routes()))
+        return replace(ports, site=replace(ports.site, routes=Routes(), owners=OwnerMap))
 
     def again(self, policies: Sequence[Policy]) -> Sequence[Ports]:
         """Return ports over the watched source for each policy; they go on side by side and read once."""

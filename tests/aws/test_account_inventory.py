@@ -121,13 +121,13 @@ def test_a_session_name_cannot_break_a_line(tmp_path):
     assert len(said) == 80
 
 
-def cluster(folder: Path, name: str, group: str, at: datetime = NOW) -> None:
+def cluster(folder: Path, name: str, group: str, at: datetime = NOW, labels: dict[str, str] | None = None) -> None:
     arn = f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/{name}"
     vpc = {"clusterSecurityGroupId": f"sg-{name}"}
     told = {"name": name, "arn": arn, "version": "1.33", "status": "ACTIVE", "resourcesVpcConfig": vpc, "createdAt": at}
     put(folder, "eks", "describe_cluster", {"cluster": told}, name)
     nodes = {"nodegroupName": "trn", "clusterName": name, "instanceTypes": ["trn1.32xlarge"], "scalingConfig": {"desiredSize": 2}}
-    nodes |= {"resources": {"autoScalingGroups": [{"name": group}]}}
+    nodes |= {"resources": {"autoScalingGroups": [{"name": group}]}, "labels": labels or {}}
     put(folder, "eks", "describe_nodegroup", {"nodegroup": nodes}, f"{name}.trn")
 
 
@@ -224,3 +224,22 @@ def test_spot_chances(tmp_path):
 )
 def test_a_file_says_what_it_is_about_and_whose(name, said):
     assert argument_and_account(name) == said
+
+
+def test_a_node_has_the_kubernetes_labels_of_its_node_group_where_its_tags_are_silent(tmp_path):
+    put(tmp_path, "eks", "list_clusters", {"clusters": ["llama"]})
+    cluster(tmp_path, "llama", "asg-1", labels={"owner": "dana", "team": "search", "project": "chat", "tier": "spot"})
+    in_group = {"aws:autoscaling:groupName": "asg-1"}
+    run(tmp_path, node("i-1", in_group), node("i-2", in_group | {"owner": "kim", "team": "nlp"}), node("i-3"))
+    found = inventory(tmp_path).instances
+    assert [(x.owner, x.labelled_owner, x.labels.team, x.project, x.node_group) for x in found.values()] == [
+        ("", "dana", "search", "chat", "trn"),
+        ("kim", "dana", "nlp", "chat", "trn"),
+        ("", "", "", "", ""),
+    ]
+    assert found["i-1"].node_labels["tier"] == "spot"
+
+
+def test_a_node_pool_is_the_node_group_of_a_node_that_karpenter_launched(tmp_path):
+    run(tmp_path, node("i-1", {"karpenter.sh/nodepool": "trn2-pool"}), node("i-2", {"eks:nodegroup-name": "trn"}))
+    assert [x.node_group for x in inventory(tmp_path).instances.values()] == ["trn2-pool", "trn"]

@@ -26,7 +26,7 @@ from bot.answers.migrate.obstacles import ClusterStanding, doubts, refusals
 from bot.answers.registry import COMMANDS
 from bot.answers.values import type_name
 from bot.app import error_card
-from bot.cards.alert import notice_card
+from bot.cards.alert import Reach, notice_card
 from bot.cards.card import (
     Button,
     Buttons,
@@ -133,7 +133,7 @@ def chart() -> Chart | None:
 def notice(*alerts: Alert, silences: tuple[Silence, ...] = (), drawn: Chart | None = None, reason: Reason = Reason.FIRST) -> Card:
     mapped = {"slack:U01DANA": "slack:U01DANA", HOSTILE: ""}
     return notice_card(
-        Notification("n1", "slack:C02FIN", reason, NOON, alerts), drawn, silences, lambda owner: mapped.get(owner, "")
+        Notification("n1", "slack:C02FIN", reason, NOON, alerts), drawn, silences, Reach(lambda owner: mapped.get(owner, ""))
     )
 
 

@@ -325,3 +325,10 @@ async def test_a_press_on_the_survivor_just_after_a_hand_over_finds_the_alert(ur
     assert [one.alert for one in standby.decisions(alert.id)] == [alert.id]
     for store in (leader, standby):
         store.close()
+
+
+def test_a_mistake_in_the_mapping_of_owners_is_the_problem_where_nothing_is_worse() -> None:
+    watched = Health(setup_problem=lambda: "owners.toml, line 3: no.")
+    assert (watched.facts()["problem"], watched.ok) == ("owners.toml, line 3: no.", True)
+    watched.failed("CloudWatch does not answer.")
+    assert watched.facts()["problem"] == "CloudWatch does not answer."

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.cards.alert import notice_card
+from bot.cards.alert import Reach, notice_card
 from bot.cards.card import Tone
 from bot.errors import WrongInput
 from bot.model.alert import Notification, Reason
@@ -99,7 +99,7 @@ async def test_routes_tell_where_an_alert_would_go() -> None:
 def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(owner: str, pinged: tuple[str, ...], words: str) -> None:
     routes = Routes(owners={"dana": ("chat:U1",)})
     notice = Notification("n1", "chat:ops", Reason.FIRST, NOON, (alert(owner=owner),))
-    card = notice_card(notice, address=lambda name: routes.owner(name, "chat"))
+    card = notice_card(notice, reach=Reach(lambda name: routes.owner(name, "chat")))
     assert tuple(mention.user for mention in card.mentions) == pinged
     assert words in repr(card.blocks)
 
@@ -121,7 +121,7 @@ def test_an_owner_that_no_tag_names_is_found_and_the_card_says_how(
 ) -> None:
     routes = Routes(owners={"dana": ("chat:U1",), "namespace:nlp": ("chat:U3",)})
     notice = Notification("n1", "chat:ops", Reason.FIRST, NOON, (alert(claims=claims),))
-    card = notice_card(notice, address=lambda name: routes.owner(name, "chat:ops"))
+    card = notice_card(notice, reach=Reach(lambda name: routes.owner(name, "chat:ops")))
     assert tuple(mention.user for mention in card.mentions) == pinged
     assert words in repr(card.blocks)
 

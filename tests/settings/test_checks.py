@@ -8,6 +8,7 @@ from typing import Any
 
 from adapters.billing.open import open_billing
 from bot.errors import Unavailable
+from bot.settings.owners import OwnersFile
 from bot.settings.settings import read_settings
 from bot.wiring.checks import examine
 
@@ -31,6 +32,7 @@ class Opened:
 
     def __init__(self, bill: Callable[[], Any] = nothing) -> None:
         self.bill = bill
+        self.owners = OwnersFile("")
 
 
 def found(environ: dict[str, str], name: str) -> list[tuple[bool, str]]:
@@ -64,3 +66,13 @@ def test_a_bill_that_is_not_whole_needs_somebody(tmp_path: Path) -> None:
     ok, found = billing()
     assert not ok
     assert found.startswith("billed through 2026-11-02 00:00 UTC; torn.csv.gz could not be read")
+
+
+def test_a_mapping_of_owners_with_a_mistake_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "owners.toml"
+    path.write_text('[[owner]]\nname = "dana"\nclutser = "llama"\n')
+    settings, opened = read_settings({"TRNBOT_OWNERS_FILE": str(path)}), Opened()
+    opened.owners = OwnersFile(str(path))
+    (check,) = (one for one in examine(settings, opened) if one.name == "owners")
+    assert not check.ok
+    assert check.found.startswith("owners.toml, line 3: 'clutser' is nothing to own by; did you mean 'cluster'")

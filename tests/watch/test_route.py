@@ -33,11 +33,11 @@ ROUTES = Routes(
 @pytest.mark.parametrize(
     ("sentence", "found", "owner", "heard"),
     [
-        ("every route that fits is heard, each channel once", anomaly(Cause.IDLE, severity=Severity.CRITICAL), "dana", ("C1", "C2")),
+        ("every route that fits is heard, each channel once", anomaly(Cause.IDLE, severity=Severity.CRITICAL), "dana", ("C1", "C2", "CFIN")),
         ("a route takes an alert from the default", anomaly(), "Dana", ("C1", "C2")),
         ("where the owner is unknown the default hears it too", anomaly(), "nobody", ("C0", "C1", "C2")),
         ("what no route takes goes to the default", anomaly(cluster="bert"), "dana", ("C0",)),
-        ("every word of a route must fit", anomaly(Cause.IDLE, cluster="bert"), "dana", ("C0",)),
+        ("every word of a route must fit", anomaly(Cause.IDLE, cluster="bert"), "dana", ("C0", "CFIN")),
         ("causes of money are heard by a second audience too", anomaly(Cause.SPEND_JUMP), "dana", ("C1", "C2", "CFIN")),
     ],
 )  # fmt: skip

@@ -19,9 +19,9 @@ QUIET = timedelta(minutes=15)
 EMPTY = Detection()
 
 
-def test_a_new_anomaly_opens_an_alert_with_the_owner_most_nodes_name() -> None:
-    opened = track([], Detection((anomaly(),)), reading(owner="dana"), QUIET)
-    assert [(a.opened, a.owner, a.things_at_peak) for a in opened] == [(NOON, "dana", 4)]
+def test_a_new_anomaly_opens_an_alert() -> None:
+    opened = track([], Detection((anomaly(),)), reading(), QUIET)
+    assert [(a.opened, a.things_at_peak) for a in opened] == [(NOON, 4)]
 
 
 def test_a_new_alert_claims_its_namespace_and_whoever_launched_its_nodes_but_no_machine() -> None:
@@ -32,7 +32,7 @@ def test_a_new_alert_claims_its_namespace_and_whoever_launched_its_nodes_but_no_
     launched = replace(seen, inventory=replace(seen.inventory, instances=known))
     found = anomaly(labels=anomaly().labels.merge(Labels(namespace="nlp")))
     (opened,) = track([], Detection((found,)), launched, QUIET)
-    assert (opened.owner, opened.claims) == ("", ("namespace:nlp", "launcher:dana"))
+    assert opened.claims == ("namespace:nlp", "launcher:dana")
 
 
 def test_the_same_tick_again_opens_the_same_alert() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from adapters.aws.api.responses import Pages, ResponseInfo, instant, members, required
 from adapters.aws.inventory.ownership import TagNames, first, tagged_launcher, tags_of
-from bot.model.fleet import Cluster, FileSystem, Instance, Market, NodeGroup, Quota, Reservation, Volume
+from bot.model.eks import Cluster, NodeGroup
+from bot.model.fleet import FileSystem, Instance, Market, Quota, Reservation, Volume
 from bot.model.labels import Labels
 
 _MARKETS = {"spot": Market.SPOT, "capacity-block": Market.CAPACITY_BLOCK}
@@ -48,6 +49,10 @@ def reservations(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Re
     return tuple(x for x in held if x.active or (x.market is Market.CAPACITY_BLOCK and x.state in _PREPAID))
 
 
+_NODE_GROUPS = ("eks:nodegroup-name", "karpenter.sh/nodepool")
+"""Tags that EKS and Karpenter put on the nodes they launch (their user guides, 2026-11)."""
+
+
 def _instance(member: Mapping[str, Any], account: str, answer: ResponseInfo, tags: TagNames) -> Instance:
     own = tags_of(member)
     state = str((member.get("State") or {}).get("Name", "running"))
@@ -70,6 +75,7 @@ def _instance(member: Mapping[str, Any], account: str, answer: ResponseInfo, tag
         tags=own,
         launched_by=tagged_launcher(own),
         security_groups=tuple(str(x["GroupId"]) for x in member.get("SecurityGroups") or () if x.get("GroupId")),
+        node_group=first(own, _NODE_GROUPS),
     )
 
 
@@ -98,6 +104,7 @@ def _volume(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> 
         created_at=required(member["CreateTime"], "CreateTime"),
         attached_to=attached,
         tags=own,
+        owner=first(own, tags.owner),
     )
 
 
@@ -117,13 +124,15 @@ def _file_system(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames
         throughput_mbps_per_tib=int(lustre.get("PerUnitStorageThroughput") or 0),
         created_at=instant(member.get("CreationTime")),
         tags=own,
+        owner=first(own, tags.owner),
         throughput_mbps=int(lustre.get("ThroughputCapacity") or 0),
     )
 
 
 def _reservation(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> Reservation:
+    own = tags_of(member)
     labels = replace(
-        tags.labels(tags_of(member)),
+        tags.labels(own),
         resource=str(member["CapacityReservationId"]),
         instance_type=str(member["InstanceType"]),
         zone=str(member.get("AvailabilityZone", "")),
@@ -139,6 +148,8 @@ def _reservation(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames
         ends_at=instant(member.get("EndDate")),
         market=Market.CAPACITY_BLOCK if block else Market.RESERVED,
         state=str(member.get("State", "active")),
+        tags=own,
+        owner=first(own, tags.owner),
     )
 
 
@@ -175,6 +186,7 @@ def node_group(pages: Pages, answer: ResponseInfo) -> tuple[str, str, NodeGroup]
         instance_types=tuple(member.get("instanceTypes") or ()),
         desired=int((member.get("scalingConfig") or {}).get("desiredSize") or 0),
         groups=tuple(str(x["name"]) for x in (member.get("resources") or {}).get("autoScalingGroups") or ()),
+        labels={str(name): str(value) for name, value in (member.get("labels") or {}).items()},
     )
     return str(member["clusterName"]), answer.region, group
 
@@ -190,22 +202,40 @@ def with_node_groups(clusters: Iterable[Cluster], groups: Iterable[tuple[str, st
 
 @dataclass(frozen=True)
 class Membership:
-    """Map Auto Scaling groups and security groups to the clusters of their nodes."""
+    """Map Auto Scaling groups and security groups to the clusters of their nodes, and those of node groups to these."""
 
     by_group: Mapping[str, str] = field(default_factory=dict)
     by_security_group: Mapping[str, str] = field(default_factory=dict)
+    node_groups: Mapping[str, NodeGroup] = field(default_factory=dict)
+    """By Auto Scaling group."""
 
     @staticmethod
     def of(clusters: Iterable[Cluster]) -> Membership:
         """Return the groups of some clusters."""
         every = tuple(clusters)
         groups = {name: x.name for x in every for group in x.node_groups for name in group.groups}
-        return Membership(groups, {x.security_group: x.name for x in every if x.security_group})
+        node_groups = {name: group for x in every for group in x.node_groups for name in group.groups}
+        return Membership(groups, {x.security_group: x.name for x in every if x.security_group}, node_groups)
 
     def cluster(self, tags: Mapping[str, str], security_groups: Iterable[str]) -> str:
         """Return the cluster of a node, "" where no group tells."""
         by_group = self.by_group.get(tags.get(GROUP_TAG, ""), "")
         return by_group or next((self.by_security_group[x] for x in security_groups if x in self.by_security_group), "")
+
+    def completed(self, instance: Instance, tags: TagNames) -> Instance:
+        """Give a node its node group, and owner, team and project by the group's labels where its tags name none."""
+        group = self.node_groups.get(instance.tags.get(GROUP_TAG, ""))
+        if group is None:
+            return instance
+        team = instance.labels.team or first(group.labels, tags.team)
+        return replace(
+            instance,
+            labels=replace(instance.labels, team=team),
+            project=instance.project or first(group.labels, tags.project),
+            node_group=instance.node_group or group.name,
+            node_labels=group.labels,
+            labelled_owner=first(group.labels, tags.owner),
+        )
 
 
 _RUNNING = re.compile(r"Running On-Demand (.+) instances", re.IGNORECASE)

@@ -14,7 +14,8 @@ from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.resources import Membership
 from adapters.aws.inventory.trail import OPERATION, SERVICE, refusals_of, trail
 from adapters.aws.recent import Recent
-from bot.model.fleet import Cluster, FileSystem, Instance, InstanceType, Inventory, Launcher, Market, Quota, Reservation, Volume
+from bot.model.eks import Cluster
+from bot.model.fleet import FileSystem, Instance, InstanceType, Inventory, Launcher, Market, Quota, Reservation, Volume
 from bot.model.labels import Labels
 from bot.model.notice import Refusal
 
@@ -25,7 +26,8 @@ Thing = TypeVar("Thing", Volume, FileSystem, Reservation)
 class AccountInventory:
     """Hold clusters, quotas and launchers by the time they were answered; a launch is a fact, whenever it was asked for."""
 
-    def __init__(self, responses: Responses) -> None:
+    def __init__(self, responses: Responses, tags: TagNames) -> None:
+        self._tags = tags
         self._names = responses.histories("eks", "list_clusters", resources.cluster_names)
         self._clusters = responses.histories("eks", "describe_cluster", resources.described_cluster)
         self._groups = responses.histories("eks", "describe_nodegroup", resources.node_group)
@@ -58,7 +60,8 @@ class AccountInventory:
         return None if self._refusals is None else tuple(x for x in self._refusals if now - history < x.at <= now)
 
     def instance(self, instance: Instance, members: resources.Membership) -> Instance:
-        """Complete an instance by its cluster and its launcher, where its tags do not name them."""
+        """Complete an instance by its node group, its cluster and its launcher, where its tags do not name them."""
+        instance = members.completed(instance, self._tags)
         by = instance.launched_by or self._launchers.get(instance.id)
         cluster = instance.labels.cluster or members.cluster(instance.tags, instance.security_groups)
         if by is instance.launched_by and cluster == instance.labels.cluster:
@@ -110,7 +113,7 @@ class Snapshots:
         self._file_systems = histories("fsx", "describe_file_systems", resources.file_systems)
         self._reservations = histories("ec2", "describe_capacity_reservations", resources.reservations)
         self.types, self._history = types, history
-        self._account = AccountInventory(responses)
+        self._account = AccountInventory(responses, tags)
         self._answered = responses.answered("ec2", "describe_instances")
         self._recent = Recent[Described]()
         self._births = sorted(self._born())

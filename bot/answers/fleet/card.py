@@ -32,7 +32,8 @@ from bot.cards.lines import quote
 from bot.cards.tables import folded
 from bot.model.anomaly import NodeState
 from bot.model.counts import counted
-from bot.model.fleet import Cluster, Instance
+from bot.model.eks import Cluster
+from bot.model.fleet import Instance
 from bot.model.money import usd
 from bot.model.price import Price
 from bot.model.reading import Reading
