@@ -47,11 +47,12 @@ goldens: $(VENV)/dev.ready  ## write anew what cards say and how surfaces draw t
 	rm -rf tests/cards/goldens
 	TRNBOT_GOLDENS=write $(BIN)/python -m pytest tests/cards/test_goldens.py -k "it_says or it_looks"
 
-lock: $(VENV)/dev.ready  ## pin the newest versions that fit pyproject.toml: for development, for running (with the extra, too), for building
+lock: $(VENV)/dev.ready  ## pin the newest versions that fit pyproject.toml: for development, for running (with each extra, too), for building
 	$(PIP) uv
 	$(LOCK) --extra agents --extra mcp --extra test --extra e2e --group build pyproject.toml -o requirements-dev.lock
 	$(LOCK) -c requirements-dev.lock pyproject.toml -o requirements.lock
 	$(LOCK) -c requirements-dev.lock --extra agents pyproject.toml -o requirements-agents.lock
+	$(LOCK) -c requirements-dev.lock --extra mcp pyproject.toml -o requirements-mcp.lock
 	$(LOCK) -c requirements-dev.lock --group build -o requirements-build.lock
 
 sbom: $(VENV)/dev.ready  ## write sbom.cdx.json: every package that the running bot is made of, in CycloneDX

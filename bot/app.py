@@ -146,9 +146,13 @@ class App:
         return await (self._plain.answer(request, self._taken) if plain else self._taken(request))
 
     async def weigh(self, request: Request) -> Call:
-        """Understand a line and check that who asks may have it done, and do nothing; raise as `run` does."""
+        """Understand a line, check that its asker may have it done and that what it names is there; raise as `run` does."""
         try:
-            return (await self._admitted(request))[1]
+            call = (await self._admitted(request))[1]
+            named = [(each.arg.finds, call.arguments[each.name]) for each in call.command.parameters if each.arg.finds]
+            for finds, value in named:
+                await finds(as_of(self.ports, request.at), request, value)
+            return call
         except TrnbotError as error:
             await self._note(request, str(error))
             raise

@@ -11,9 +11,11 @@ from typing import Any
 
 from bot.cards.card import Card
 from bot.errors import WrongInput, nearest
-from bot.model.request import Role
+from bot.model.request import Request, Role
 
 CommandHandler = Callable[..., Awaitable[Card]]
+Finder = Callable[[Any, Request, str], Awaitable[object]]
+"""Takes the ports, the request and the value of an argument."""
 
 
 class Needs(Flag):
@@ -61,6 +63,8 @@ class Arg:
     """Only by name (`by team`, `by=team`, `--by team`), never by position."""
     rest: bool = False
     """Takes every remaining word, as text."""
+    finds: Finder | None = None
+    """Finds what it names, or raises `WrongInput`: asked where a line is only weighed."""
 
 
 @dataclass(frozen=True)
@@ -125,13 +129,14 @@ def arg(
     choices: tuple[str, ...] = (),
     keyword: bool = False,
     rest: bool = False,
+    finds: Finder | None = None,
 ) -> Any:
     """Describe an argument where its default stands; the annotation gives its type.
 
     Types: `str int float bool Decimal timedelta Window`, `tuple[str, ...]` (comma list), `tuple[Filter, ...]` (takes every
     `dimension=value` and `dimension!=value` that is no argument's name), and each of them `| None` with default "".
     """
-    return Arg(default, meaning, choices, keyword, rest)
+    return Arg(default, meaning, choices, keyword, rest, finds)
 
 
 def command(

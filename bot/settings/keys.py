@@ -122,6 +122,9 @@ KEYS: tuple[SettingKey, ...] = (
         "retention", "TRNBOT_RETENTION", "90d", "how long the notification log is kept; alerts are kept for ever", parse_duration
     ),
     SettingKey(
+        "mcp", "TRNBOT_MCP", "1", "0 = /mcp of the port is not there, though the package of the protocol (trnbot[mcp]) is", switch
+    ),
+    SettingKey(
         "secrets.key",
         "TRNBOT_SECRETS_KEY",
         "",

@@ -28,7 +28,7 @@ from bot.watch.health import Health
 from bot.watch.replay import replay
 from bot.wiring.environment import product_version, terminal_user
 from bot.wiring.lazy import ReplayedStore
-from bot.wiring.programs import program_listeners
+from bot.wiring.programs import Doors, program_listeners
 from bot.wiring.source import CONSOLE, OpenedSource, memory_stores
 from bot.wiring.story import ADMINS, StoryTeller
 from bot.wiring.surfaces import chats, command_hints
@@ -124,7 +124,8 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     surfaces.update({"web": web, **chat})
     if story:
         story.app, story.surface = app, web
-    programs = program_listeners(app, lambda: newest(clock()), web.admitting, settings["public_url"])
+    doors = Doors(web.admitting, settings["public_url"], mcp=settings["mcp"])
+    programs = program_listeners(app, lambda: newest(clock()), doors)
     people.update(chat)
     app.health.delays = {name: surface.delays for name, surface in chat.items()}
     return Bot(app, partial(app.tell_admins, widely=True), [web, *chat.values(), *programs])

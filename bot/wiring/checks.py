@@ -11,6 +11,7 @@ from bot.model.window import NO_TIME
 from bot.ports import Billing, Check, Source
 from bot.settings.owners import OwnersFile
 from bot.settings.settings import Settings
+from bot.wiring.programs import installed
 from bot.wiring.surfaces import teams_config
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
         _finops(settings),
         *_owners(settings, opened.owners),
         _admins(settings),
+        _programs(settings),
     ]
 
 
@@ -140,3 +142,11 @@ def _admins(settings: Settings) -> Check:
     if settings["admins"]:
         return Check("admins", True, ", ".join(settings["admins"]))
     return Check("admins", False, "nobody in chat may change things", "Set TRNBOT_ADMINS, for example slack:U01ALICE.")
+
+
+def _programs(settings: Settings) -> Check:
+    if not settings["mcp"]:
+        return Check("MCP", True, "TRNBOT_MCP=0: /mcp of the port is not there")
+    if not installed():
+        return Check("MCP", True, "not installed: pip install 'trnbot[mcp]' offers every command as a tool")
+    return Check("MCP", True, "programs are answered at /mcp of the port, as the console is; TRNBOT_MCP=0 turns it off")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from importlib.util import find_spec
 from typing import Any
@@ -69,20 +70,32 @@ def installed() -> bool:
     return find_spec("mcp") is not None
 
 
-def program_listeners(app: App, now: Now, guard: Guard, public_url: str) -> list[Listener]:
-    """Return the doors for programs on the one port; `guard` lets in whom the console lets in, as who reads that."""
+@dataclass(frozen=True)
+class Doors:
+    """Say which doors for programs stand open on the one port, and whom they let in.
+
+    `guard` lets in whom the console lets in, as who reads that; `mcp` = the tools are offered where their package is installed.
+    """
+
+    guard: Guard
+    public_url: str = ""
+    mcp: bool = True
+
+
+def program_listeners(app: App, now: Now, doors: Doors) -> list[Listener]:
+    """Return the doors for programs on the one port."""
 
     async def opened(_: Command) -> tuple[App, datetime]:
         return app, await now()
 
     calls = ToolCalls(opened, User(READER.id, "a program"), "web")
     ports = tool_ports(calls)
-    api = Api(calls.read, ports.tools, ports.version, guard)
-    if not installed():
+    api = Api(calls.read, ports.tools, ports.version, doors.guard)
+    if not doors.mcp or not installed():
         return [api]
     from adapters.mcp.http import ToolListener
 
-    return [api, ToolListener(ports, guard, public_url)]
+    return [api, ToolListener(ports, doors.guard, doors.public_url)]
 
 
 def tool_ports(call: ToolCalls) -> ToolPorts:

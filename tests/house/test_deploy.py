@@ -76,8 +76,22 @@ def test_the_extra_of_teams_is_locked_beside_the_bot_only_where_it_is_asked_for(
     assert added.isdisjoint({"openai", "azure-identity", "msal"})
 
 
+def test_the_extra_of_programs_is_locked_beside_the_bot_only_where_it_is_asked_for():
+    added = locked("requirements-mcp.lock") - locked("requirements.lock")
+    assert {"mcp", "starlette"} <= added
+    assert locked("requirements.lock") < locked("requirements-mcp.lock") < locked("requirements-dev.lock")
+    assert "requirements-mcp.lock" in IMAGE.read_text()
+
+
 @pytest.mark.parametrize(
-    "lock", ["requirements.lock", "requirements-agents.lock", "requirements-build.lock", "requirements-dev.lock"]
+    "lock",
+    [
+        "requirements.lock",
+        "requirements-agents.lock",
+        "requirements-mcp.lock",
+        "requirements-build.lock",
+        "requirements-dev.lock",
+    ],
 )
 def test_every_pin_has_hashes_and_no_address(lock):
     text = (ROOT / lock).read_text()

@@ -20,7 +20,8 @@ from adapters.web.surface import WebSurface
 from bot.answers.line import effect_of
 from bot.cards.card import Tone
 from bot.ports.work import ASKER
-from bot.wiring.programs import program_listeners
+from bot.settings.settings import read_settings
+from bot.wiring.programs import Doors, program_listeners
 from tests.guarded import Guarded, guarded, later
 from tests.house.fakes import ask
 
@@ -28,7 +29,7 @@ TOKEN = "a-token-of-the-console"
 
 
 @asynccontextmanager
-async def serving(bot: Guarded, token: str = "", public_url: str = "") -> AsyncIterator[TestClient]:
+async def serving(bot: Guarded, token: str = "", public_url: str = "", *, mcp: bool = True) -> AsyncIterator[TestClient]:
     """Serve a bot's console and its tools on one port."""
     console = Console(bot.answer, later, dict, str, effect_of)
     web = WebSurface(WebConfig(secret=token), console, MemoryStore())
@@ -36,7 +37,7 @@ async def serving(bot: Guarded, token: str = "", public_url: str = "") -> AsyncI
     async def now() -> datetime:
         return later()
 
-    programs = program_listeners(bot.bot, now, web.admitting, public_url)
+    programs = program_listeners(bot.bot, now, Doors(web.admitting, public_url, mcp=mcp))
     client = TestClient(TestServer(application([web, *programs])))
     await client.start_server()
     for each in programs:
@@ -138,3 +139,12 @@ async def test_what_is_no_call_is_refused(body: bytes) -> None:
         assert 400 <= answer.status < 500
         assert (await served.get("/mcp")).status == 405
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+
+
+async def test_it_is_not_there_where_the_settings_turn_it_off_and_the_api_is() -> None:
+    async with serving(await guarded(), mcp=False) as served:
+        answer = await served.post("/mcp", json=CALL, headers=SPEAKS)
+        assert answer.status == 404
+        assert (await served.get("/api/v1/alerts")).status == 200
+    assert read_settings({})["mcp"] is True
+    assert read_settings({"TRNBOT_MCP": "0"})["mcp"] is False

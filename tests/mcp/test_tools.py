@@ -134,7 +134,7 @@ CHANGING = [command for command in commands_by_name() if command.changes and not
 @pytest.mark.parametrize("command", CHANGING, ids=lambda command: command.name)
 async def test_a_program_changes_nothing_by_any_command(command: Command) -> None:
     bot = await guarded("web:local")
-    arguments = {p.word: 1 if p.type is int else bot.alert for p in command.parameters if p.arg.default is None}
+    arguments = {p.word: 1 if p.type is int else bot.alert for p in command.parameters if p.arg.default is None or p.arg.finds}
     before = bot.state()
     async with client(bot.bot) as programs:
         result = await programs.call_tool(tool_name(command.name), arguments)
@@ -143,6 +143,19 @@ async def test_a_program_changes_nothing_by_any_command(command: Command) -> Non
     assert document["changed"] is False
     assert read_line(document["apply"]["line"]).command is command
     assert document["apply"]["address"].startswith("https://trn.example/")
+
+
+@pytest.mark.parametrize("tool", ["ack", "unack", "snooze", "useful", "not_an_anomaly"])
+async def test_a_preview_about_an_alert_that_there_is_not_says_so_in_one_sentence(tool: str) -> None:
+    bot = await guarded("web:local")
+    async with client(bot.bot) as programs:
+        unknown = await programs.call_tool(tool, {"name": "a000000000"})
+        unnamed = await programs.call_tool(tool, {})
+    assert unknown.is_error
+    assert said(unknown).startswith("No alert of the last 15 days is called 'a000000000'")
+    assert "\n" not in said(unknown)
+    assert unnamed.is_error
+    assert said(unnamed).startswith("Which alert?")
 
 
 async def test_a_person_applies_in_chat_what_a_program_previewed() -> None:
@@ -184,7 +197,7 @@ def values(document: Any) -> list[Any]:
 def test_no_argument_becomes_another_command(argument: str) -> None:
     for command in commands_by_name():
         for parameter in command.parameters:
-            needed = {p.word: "1" for p in command.parameters if p.arg.default is None}
+            needed = {p.word: "1" for p in command.parameters if p.arg.default is None or p.arg.finds}
             try:
                 line = tool_line(tool_name(command.name), {**needed, parameter.word: argument})
                 read = read_line(line)

@@ -151,7 +151,7 @@ async def alerts(
     topic=Topic.ALERTS,
     examples=("alert a1b2c3d4e",),
 )
-async def alert(ports: Ports, request: Request, name: str = arg("", WHICH)) -> Card:
+async def alert(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Draw one alert as its notice."""
     target = await find_alert(ports, request, name)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
@@ -167,7 +167,7 @@ async def alert(ports: Ports, request: Request, name: str = arg("", WHICH)) -> C
     topic=Topic.ALERTS,
     examples=("why llama", "why a1b2c3d4e"),
 )
-async def why(ports: Ports, request: Request, name: str = arg("", WHICH)) -> Card:
+async def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Explain one alert; of a cluster without one, how it stands now."""
     try:
         target = await find_alert(ports, request, name)
@@ -192,7 +192,7 @@ async def why(ports: Ports, request: Request, name: str = arg("", WHICH)) -> Car
 async def ack(
     ports: Ports,
     request: Request,
-    name: str = arg("", WHICH),
+    name: str = WHICH,
     note: str = arg("", "a note for the others", rest=True),
 ) -> Card:
     """Acknowledge one alert."""
@@ -208,7 +208,7 @@ async def ack(
     examples=("unack a1b2c3d4e",),
     changes=True,
 )
-async def unack(ports: Ports, request: Request, name: str = arg("", WHICH)) -> Card:
+async def unack(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Take an acknowledgement back."""
     return await decide(ports, request, await find_alert(ports, request, name), DecisionKind.UNACKNOWLEDGE)
 
@@ -228,7 +228,7 @@ async def unack(ports: Ports, request: Request, name: str = arg("", WHICH)) -> C
 async def snooze(
     ports: Ports,
     request: Request,
-    name: str = arg("", WHICH),
+    name: str = WHICH,
     length: timedelta | None = arg("", "how long: 1h, 6h, 1d, 1w; opens a form when left out"),
     until: datetime | None = arg("", "until when instead: 18:00, mon 09:00 Europe/Berlin, 2026-11-23 09:00", keyword=True),
     ceiling: Decimal | None = arg("", "notify again when it has cost this many USD", keyword=True),

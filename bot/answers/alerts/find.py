@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from datetime import timedelta
 
+from bot.answers.registry import arg
 from bot.cards.alert_words import worth
 from bot.errors import WrongInput, nearest
 from bot.model.alert import Alert, leading
@@ -16,7 +17,7 @@ from bot.model.window import Window
 from bot.ports import Ports, State
 
 KEPT = timedelta(days=15)
-WHICH = "the alert's id or key, a cluster or a node; in an alert's thread, that alert"
+_WHICH = "the alert's id or key, a cluster or a node; in an alert's thread, that alert"
 LENGTH = re.compile(r"\d{1,5}(min|[mhdw])")
 """A length where the name of an alert could stand."""
 
@@ -62,3 +63,7 @@ def _refuse(memory: State) -> Alert:
     ids = [alert.id for alert in memory.alerts if alert.firing and not alert.muted_by]
     example = f", for example {ids[0]}" if ids else ""
     raise WrongInput(f"Which alert? Name its id, its cluster or a node{example}; in an alert's thread nothing needs to be named.")
+
+
+WHICH = arg("", _WHICH, finds=find_alert)
+"""The argument of every command that is about one alert."""

@@ -58,7 +58,7 @@ def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
 async def not_an_anomaly(
     ports: Ports,
     request: Request,
-    name: str = arg("", WHICH),
+    name: str = WHICH,
     length: timedelta | None = arg("", "how long similar alerts stay muted; asks by a form when left out"),
     sure: bool = arg("no", "longer than `alert.not_an_anomaly_for`, or dear: do not ask once more", keyword=True),
 ) -> Card:
@@ -113,7 +113,7 @@ async def not_an_anomaly_undo(ports: Ports, request: Request, name: str = arg(No
 @command(
     "useful", "Mark an alert as useful.", needs=Needs.STATE, topic=Topic.ALERTS, examples=("useful a1b2c3d4e",), changes=True
 )
-async def useful(ports: Ports, request: Request, name: str = arg("", WHICH)) -> Card:
+async def useful(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Record the judgement, and drop every pattern that would mute its like."""
     alert = await find_alert(ports, request, name)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)

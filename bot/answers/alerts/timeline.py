@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from bot.answers.alerts.find import WHICH, find_alert
-from bot.answers.registry import Needs, Topic, arg, command
+from bot.answers.registry import Needs, Topic, command
 from bot.cards.alert_words import headline
 from bot.cards.card import Button, Buttons, Card, Column, Table, Tone, text
 from bot.cards.words import clock
@@ -101,7 +101,7 @@ def _notified(entry: NotificationLogEntry) -> Event:
     topic=Topic.ALERTS,
     examples=("timeline a1b2c3d4e",),
 )
-async def timeline(ports: Ports, request: Request, name: str = arg("", WHICH)) -> Card:
+async def timeline(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Tell an alert's story from the records that are kept of it."""
     alert = await find_alert(ports, request, name)
     decisions = await asyncio.to_thread(ports.stores.alerts.decisions, alert.id)
