@@ -62,7 +62,8 @@ def ticking(ports: Ports, channels: Sequence[str], times: Sequence[datetime], se
 
 def _save(ports: Ports, result: TickResult, now: datetime) -> None:
     """Save the tick's outcome, as if every notification had been delivered."""
-    changes, before = result.changes(), {entry.id: entry for entry in result.state.notification_log}
-    decided = [decided_entry(one, before.get(one.id)) for one in result.outcome.notifications]
+    changes, notifications = result.changes(), result.outcome.notifications
+    before = {entry.id: entry for entry in result.state.notification_log} if notifications else {}
+    decided = [decided_entry(one, before.get(one.id)) for one in notifications]
     sent = [replace(entry, message=f"m{entry.id}", pending=False) for entry in decided]
     ports.stores.alerts.save(replace(changes, notification_log=[*changes.notification_log, *sent], ticked_at=now))

@@ -44,14 +44,15 @@ def part_use(view: View) -> PartUse:
     Steps of slower executions are of an evaluation, at least in part: they tell nothing.
     """
     newest, every = slice(-3, None), slice(None)
-    apart = _apart(view, every, newest) & (view.usual.own & ~view.roster.inference)[:, None]
+    training = view.usual.own & ~view.roster.inference
+    apart = _apart(view, every, newest) & training[:, None]
     if not apart.any():  # most ticks end here: the rest looks at every step
         return _no_use(view)
     slower = _slower(view, every, newest)
     if not (apart & view.at_work[:, newest] & ~slower).any():
         return _no_use(view)
     # A streak goes on only where the last step is low, or tells nothing.
-    untold = view.usual.own & ~view.roster.inference & _untold(view, every, slice(-1, None), slower[:, -1:])[:, 0]
+    untold = training & _untold(view, every, slice(-1, None), slower[:, -1:])[:, 0]
     return _lasting(view, np.flatnonzero(apart[:, -1] | untold))
 
 

@@ -31,6 +31,8 @@ def parallel_map(work: Callable[[A], B], pieces: Iterable[A]) -> list[B]:
 
 _AT_ONCE = 1 << 19
 _ALONE = 1 << 13
+_STRETCH = 16
+"""Points of a stretch on average from which moving it whole is quicker than moving each."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def batches(gatherer: Gatherer) -> list[PointBatch]:
     del parts
 
     def batch(shape: int) -> PointBatch:
-        points = _in_order(Points.joined(apart[shape]), place)
+        points = _in_order(apart[shape], place)
         apart[shape].clear()
         return PointBatch(shapes[shape], _starts(points.series, len(shapes[shape])), points)
 
@@ -145,18 +147,29 @@ def merged(batch: PointBatch, owners: Sequence[MetricSeries]) -> PointBatch:
     return PointBatch(tuple(keys), _starts(sums.series, len(keys)), sums)
 
 
-def _in_order(points: Points, place: Ints) -> Points:
-    """Return the points by the place of their series and by time, each once; points written in order stay as they are."""
-    local = Points(place[points.series], points.seconds, points.count, points.total, points.peak)
-    key = local.series * LAST_SECOND + local.seconds
-    if not (key[1:] > key[:-1]).all():
-        order = np.argsort(key, kind="stable")
-        key = key[order]
-        local = local.take(order[np.append(key[1:] != key[:-1], True)])
+def _in_order(parts: Sequence[Points], place: Ints) -> Points:
+    """Return the points by the place of their series and by time, each once; of two of one time the later stays."""
+    local = _sorted([replace(part, series=place[part.series]) for part in parts])
     unsaid = np.isnan(local.peak)
     if unsaid.any():
         return replace(local, peak=np.where(unsaid, local.total / np.maximum(local.count, 1), local.peak))
     return local
+
+
+def _sorted(parts: Sequence[Points]) -> Points:
+    """Return the points by series and time, of two of one time the later: mostly whole stretches only change their places."""
+    keys = [part.series * LAST_SECOND + part.seconds for part in parts]
+    starts = [np.append(0, np.flatnonzero(key[1:] <= key[:-1]) + 1) for key in keys]
+    lows = np.concatenate([key[start] for key, start in zip(keys, starts, strict=True)])
+    highs = np.concatenate([key[np.append(start[1:], len(key)) - 1] for key, start in zip(keys, starts, strict=True)])
+    turn = lows.argsort(kind="stable")
+    if len(turn) * _STRETCH <= sum(map(len, keys)) and (highs[turn[:-1]] < lows[turn[1:]]).all():
+        stretches = [stretch for part, start in zip(parts, starts, strict=True) for stretch in part.split(start)]
+        return Points.joined([stretches[i] for i in turn.tolist()])
+    key = np.concatenate(keys)
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    return Points.joined(list(parts)).take(order[np.append(key[1:] != key[:-1], True)])
 
 
 def _starts(series: Ints, n_series: int) -> Ints:

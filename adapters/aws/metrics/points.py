@@ -71,6 +71,11 @@ class Points:
         """Return the points at `index`."""
         return Points(self.series[index], self.seconds[index], self.count[index], self.total[index], self.peak[index])
 
+    def split(self, starts: Ints) -> list[Points]:
+        """Return the stretches that begin at `starts`, of which 0 is the first, without copying any."""
+        ends = [*starts[1:].tolist(), len(self.series)]
+        return [self.take(slice(start, end)) for start, end in zip(starts.tolist(), ends, strict=True)]
+
 
 @dataclass
 class Gatherer:
