@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,7 +17,7 @@ from bot.answers.periodic import post_due
 from bot.answers.plain.ask import PlainWords, Unsure
 from bot.answers.registry import Needs
 from bot.answers.summary import SUMMARY
-from bot.answers.turns import Turns
+from bot.answers.turns import Turns, equal_of
 from bot.cards.alert import Reach, notice_card
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Span, Tone, text
@@ -28,7 +29,7 @@ from bot.costs.reconcile import remember_estimate
 from bot.errors import NotAllowed, TrnbotError, WrongInput
 from bot.model.alert import Notification, leading
 from bot.model.reading import Reading
-from bot.model.request import Effect, Manner, Request, Role
+from bot.model.request import Manner, Request, Role
 from bot.model.route import Routes
 from bot.model.version import Attempt
 from bot.ports import Ports, State, StateUpdate
@@ -147,15 +148,12 @@ class App:
 
     async def weigh(self, request: Request) -> Call:
         """Understand a line, check that its asker may have it done and that what it names is there; raise as `run` does."""
-        try:
+        async with self._noting_refusal(request):
             call = (await self._admitted(request))[1]
             named = [(each.arg.finds, call.arguments[each.name]) for each in call.command.parameters if each.arg.finds]
             for finds, value in named:
                 await finds(as_of(self.ports, request.at), request, value)
-            return call
-        except TrnbotError as error:
-            await self._note(request, str(error))
-            raise
+        return call
 
     async def _taken(self, request: Request) -> tuple[Call, Card]:
         """Run one line in its turn, where there are turns."""
@@ -177,14 +175,11 @@ class App:
 
     async def _called(self, request: Request) -> tuple[CommandLine, Call, Card]:
         """Run a line's command for who asks; where it is audited, keep that they tried and why it was refused."""
-        try:
+        async with self._noting_refusal(request):
             read, call = await self._admitted(request)
             card: Card = await call.command.handler(
                 as_of(self.ports, request.at), replace(request, line=read.text), **call.arguments
             )
-        except TrnbotError as error:
-            await self._note(request, str(error))
-            raise
         await self._note(request)
         return read, call, card
 
@@ -193,6 +188,14 @@ class App:
         read = read_line(request.line)
         await self._access.check(read, request, self.ports.site.people)
         return read, typed(read, request.at)
+
+    @asynccontextmanager
+    async def _noting_refusal(self, request: Request) -> AsyncIterator[None]:
+        try:
+            yield
+        except TrnbotError as error:
+            await self._note(request, str(error))
+            raise
 
     async def _note(self, request: Request, refused: str = "") -> None:
         command, user = attempted(request.line), request.user
@@ -270,21 +273,6 @@ class App:
                     break
                 except (TrnbotError, OSError, TimeoutError) as error:
                     log.info("admins were not notified at %s: %s", address, error)
-
-
-def equal_of(request: Request) -> Hashable | None:
-    """Return what is equal for requests of one answer, None where the answer depends on the person or changes something.
-
-    Permission is part of it: what everyone may ask is refused or answered alike to those who belong alike.
-    """
-    try:
-        read = read_line(request.line)
-    except WrongInput:
-        return None
-    runs = [each.runs for each in (read, read.carried) if each]
-    if read.effect in (Effect.CHANGES, Effect.SHARES) or any(each.who is not Role.ANYONE or each.audited for each in runs):
-        return None
-    return read.text, request.surface, request.channel, request.belonging, request.manner
 
 
 def error_card(sentence: str, argument: str = "", advice: Sequence[Span] = ()) -> Card:

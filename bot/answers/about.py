@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 
 from bot.answers.registry import Needs, Topic, arg, command, commands_by_name, find_command
 from bot.answers.savings import digest
@@ -31,7 +30,7 @@ from bot.cards.card import (
 )
 from bot.cards.words import period, since
 from bot.errors import TrnbotError, Unavailable
-from bot.model.alert import Alert
+from bot.model.alert import Alert, usd_per_hour_of
 from bot.model.counts import counted
 from bot.model.money import usd
 from bot.model.request import Request, Role
@@ -109,8 +108,8 @@ def about_card(settings: Mapping[str, str], ticked_at: datetime | None, problems
 
 def home_card(alerts: Sequence[Alert], tally: Tally | None, now: datetime, saved: str = "") -> Card:
     """Show open alerts, the savings of the last week, and the month to date."""
-    speaking = sorted((a for a in alerts if not a.muted_by), key=worth, reverse=True)
-    per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
+    speaking = sorted((a for a in alerts if a.speaking), key=worth, reverse=True)
+    per_hour = usd_per_hour_of(speaking)
     title = f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour" if speaking else "All quiet"
     blocks: list[Block] = []
     for a in speaking[:8]:

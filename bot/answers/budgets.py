@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from bot.answers.registry import Command, Needs
 from bot.errors import OverBudget
-from bot.ports.work import Lane
+from bot.ports.work import LINES_A_MINUTE, Lane
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LaneLimits:
 class Limits:
     """Limit persons, surfaces and lanes; a minute's share may be used at once, and comes back evenly."""
 
-    lines: float = 60
+    lines: float = LINES_A_MINUTE
     """Lines of one person a minute."""
     work: float = 60
     """Seconds in which the lines of one person work, in threads, until that person waits for more."""

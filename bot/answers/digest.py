@@ -21,7 +21,7 @@ from bot.costs.compare import RunComparison
 from bot.costs.nowcast import Nowcast
 from bot.costs.running import forecast_of
 from bot.errors import TrnbotError
-from bot.model.alert import Alert, Silence
+from bot.model.alert import Alert, Silence, usd_per_hour_of
 from bot.model.counts import counted
 from bot.model.labels import Labels
 from bot.model.money import usd
@@ -58,7 +58,7 @@ def digest_card(week: Week) -> Card:
     ranked = sorted(week.firing, key=worth, reverse=True)
     speaking = [alert for alert in ranked if not alert.muted_by]
     muted = [alert for alert in ranked if alert.muted_by]
-    saved, wasting = _sum(saving.usd_per_hour for saving in week.saved), _sum(map(_per_hour, speaking))
+    saved, wasting = _sum(saving.usd_per_hour for saving in week.saved), usd_per_hour_of(speaking)
     so_far = _sum(saving.usd_so_far for saving in week.saved)
     blocks: list[Block] = [*_saved(week.saved, so_far), *_open(speaking), *_muted(muted, week.silences)]
     blocks += [_parity(name, comparison) for name, comparison in week.parities]
@@ -69,7 +69,7 @@ def digest_card(week: Week) -> Card:
         "saved": {"alerts": len(week.saved), "usd_per_hour": saved, "usd_so_far": so_far, "estimate": True},
         "open": {"alerts": [alert.id for alert in speaking], "usd_per_hour": wasting},
         "migrations": [{"name": name, **(compare_data(comparison) if comparison else {})} for name, comparison in week.parities],
-        "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": _sum(map(_per_hour, muted))},
+        "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": usd_per_hour_of(muted)},
         **forecast_data(week.nowcast, None),
     }
     tone = Tone.WARNING if speaking else Tone.GOOD
@@ -105,7 +105,7 @@ def _open(alerts: Sequence[Alert]) -> list[Block]:
     if not alerts:
         return [text("No alert is open.")]
     rows = tuple(
-        (a.cause.facts.words, where(a), a.owner or "–", usd(_per_hour(a)), usd(a.waste.so_far if a.waste else Decimal(0)))
+        (a.cause.facts.words, where(a), a.owner or "–", usd(a.usd_per_hour), usd(a.waste.so_far if a.waste else Decimal(0)))
         for a in alerts[:_MOST]
     )
     return [Table(_OPEN, rows, rest=_rest(len(alerts)))]
@@ -115,7 +115,7 @@ def _muted(alerts: Sequence[Alert], silences: Sequence[Silence]) -> list[Block]:
     if not alerts:
         return []
     by = {f"silence:{silence.id}": silence for silence in silences}
-    rows = tuple((a.cause.facts.words, where(a), _why(a, by.get(a.muted_by)), usd(_per_hour(a))) for a in alerts[:_MOST])
+    rows = tuple((a.cause.facts.words, where(a), _why(a, by.get(a.muted_by)), usd(a.usd_per_hour)) for a in alerts[:_MOST])
     return [Table(_MUTED, rows, rest=_rest(len(alerts)))]
 
 
@@ -128,10 +128,6 @@ def _why(alert: Alert, silence: Silence | None) -> str:
 
 def _because(saving: Saving) -> str:
     return f"acknowledged by {saving.by}" if saving.by else "its nodes are gone"
-
-
-def _per_hour(alert: Alert) -> Decimal:
-    return alert.waste.per_hour if alert.waste else Decimal(0)
 
 
 def _sum(amounts: Iterable[Decimal]) -> Decimal:

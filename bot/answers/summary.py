@@ -22,7 +22,7 @@ from bot.costs.nowcast import Nowcast
 from bot.costs.running import forecast_of
 from bot.costs.tally import settled_until
 from bot.errors import TrnbotError
-from bot.model.alert import Alert
+from bot.model.alert import Alert, usd_per_hour_of
 from bot.model.counts import counted
 from bot.model.fleet import Reservation
 from bot.model.labels import Labels
@@ -62,12 +62,12 @@ class Summary:
     @property
     def speaking(self) -> list[Alert]:
         """Return the open alerts that nothing mutes, the dearest first."""
-        return sorted((alert for alert in self.firing if not alert.muted_by), key=worth, reverse=True)
+        return sorted((alert for alert in self.firing if alert.speaking), key=worth, reverse=True)
 
     @property
     def wasting(self) -> Decimal:
         """Return the USD an hour that they waste."""
-        return sum((alert.waste.per_hour for alert in self.speaking if alert.waste), Decimal(0))
+        return usd_per_hour_of(self.speaking)
 
 
 @command(

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from bot.answers.budgets import LIMITS, Limits, Queue, Shares, lane_of
-from bot.answers.line import attempted
-from bot.errors import OutOfTime, OverBudget, Unanswered
-from bot.model.request import Request
+from bot.answers.line import attempted, read_line
+from bot.errors import OutOfTime, OverBudget, Unanswered, WrongInput
+from bot.model.request import Effect, Request, Role
 from bot.ports.work import ASKER, Asker, Lane, LaneLoad, Work, within
 
 T = TypeVar("T")
@@ -143,3 +143,18 @@ def _retrieved(answering: asyncio.Task[Any]) -> None:
     """Take the failure of an answer that nobody waits for."""
     if not answering.cancelled():
         answering.exception()
+
+
+def equal_of(request: Request) -> Hashable | None:
+    """Return what is equal for requests of one answer, None where the answer depends on the person or changes something.
+
+    Permission is part of it: what everyone may ask is refused or answered alike to those who belong alike.
+    """
+    try:
+        read = read_line(request.line)
+    except WrongInput:
+        return None
+    runs = [each.runs for each in (read, read.carried) if each]
+    if read.effect in (Effect.CHANGES, Effect.SHARES) or any(each.who is not Role.ANYONE or each.audited for each in runs):
+        return None
+    return read.text, request.surface, request.channel, request.belonging, request.manner

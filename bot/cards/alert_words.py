@@ -122,7 +122,7 @@ def price_words(alert: Alert) -> str:
 
 def worth(alert: Alert) -> tuple[bool, bool, Decimal]:
     """Order alerts as a lead should see them: firing, critical and dearest first."""
-    return alert.firing, alert.severity is Severity.CRITICAL, alert.waste.per_hour if alert.waste else Decimal(0)
+    return alert.firing, alert.severity is Severity.CRITICAL, alert.usd_per_hour
 
 
 def alert_data(alert: Alert) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -146,6 +146,21 @@ class Alert:
     def firing(self) -> bool:
         """Return whether the alert has not ended."""
         return self.closed is None
+
+    @property
+    def speaking(self) -> bool:
+        """Return whether the alert has not ended and nothing mutes it."""
+        return self.firing and not self.muted_by
+
+    @property
+    def usd_per_hour(self) -> Decimal:
+        """Return the USD an hour that it wastes, 0 where none is known."""
+        return self.waste.per_hour if self.waste else Decimal(0)
+
+
+def usd_per_hour_of(alerts: Iterable[Alert]) -> Decimal:
+    """Return the USD an hour that some alerts waste together."""
+    return sum((alert.usd_per_hour for alert in alerts), Decimal(0))
 
 
 def leading(alerts: Sequence[Alert]) -> list[Alert]:

@@ -16,6 +16,8 @@ from time import sleep
 
 from bot.errors import OutOfTime, OverBudget
 
+LINES_A_MINUTE = 60
+"""Lines that one person may ask in a minute where the site says nothing else."""
 _PAUSE_S = 0.01
 """How long a step of a heavy line waits while quick ones work: about as long as the step itself takes."""
 

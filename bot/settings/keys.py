@@ -9,6 +9,7 @@ from typing import Any
 
 from bot.model.durations import parse_duration
 from bot.model.hours import read_weekly
+from bot.ports.work import LINES_A_MINUTE
 from bot.settings.readers import (
     SOURCES,
     count,
@@ -114,7 +115,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey(
         "lines",
         "TRNBOT_LINES",
-        "60",
+        str(LINES_A_MINUTE),
         "lines that one person may ask in a minute; the seconds that they may work grow with it",
         lines,
     ),

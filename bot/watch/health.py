@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from bot.errors import Refused, TrnbotError
-from bot.model.alert import Alert
+from bot.model.alert import Alert, usd_per_hour_of
 from bot.model.counts import counted
 from bot.model.delays import Delays
 from bot.model.durations import age_text
@@ -145,14 +145,14 @@ class Health:
 
     def ticked(self, now: datetime, seconds: float, alerts: Sequence[Alert], gaps: tuple[str, ...]) -> None:
         """Note a tick that was run whole."""
-        speaking = [a for a in alerts if a.firing and not a.muted_by]
+        speaking = [a for a in alerts if a.speaking]
         self.ticks, self.last_tick, self.tick_seconds = self.ticks + 1, now, seconds
         self.recovered()
         self.gaps, self.unread_in_a_row = gaps, self.unread_in_a_row + 1 if gaps else 0
         self._whole_at = self.stopwatch()
         self._lengths.append(seconds)
         self.open_alerts = len(speaking)
-        self.usd_per_hour = sum((a.waste.per_hour for a in speaking if a.waste), Decimal(0))
+        self.usd_per_hour = usd_per_hour_of(speaking)
 
     @contextmanager
     def noting(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.model.alert import Alert, Silence
+from bot.model.alert import Alert, Silence, usd_per_hour_of
 from bot.model.causes import About, Severity
 from bot.model.hours import read_quiet_hours
 from bot.model.labels import Labels
@@ -117,8 +117,8 @@ def _workless(alert: Alert, alerts: Sequence[Alert]) -> Alert | None:
         return None
     workless = (a for a in alerts if a.cause.facts.works_nothing and a.waste)
     idle = [a for a in workless if a.anomaly.labels.instance_type == kind and _meets(a, alert)]
-    lost = sum((a.waste.per_hour for a in idle if a.waste), Decimal(0))
-    return max(idle, key=lambda a: (a.waste.per_hour if a.waste else 0, a.key)) if 2 * lost >= alert.waste.per_hour > 0 else None
+    lost = usd_per_hour_of(idle)
+    return max(idle, key=lambda a: (a.usd_per_hour, a.key)) if 2 * lost >= alert.waste.per_hour > 0 else None
 
 
 def _meets(nodes: Alert, spend: Alert) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, leading
+from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, leading, usd_per_hour_of
 from bot.model.causes import Severity
 from bot.model.money import cents
 from bot.model.policy import Policy
@@ -37,7 +37,7 @@ def notification_of(incident: Incident, policy: Policy, now: datetime) -> Notifi
 def sendable(alerts: Sequence[Alert], now: datetime) -> bool:
     """Return whether an incident without a message is still worth one: one of its alerts speaks, or it ended not long ago."""
     if any(alert.firing for alert in alerts):
-        return any(alert.firing and not alert.muted_by for alert in alerts)
+        return any(alert.speaking for alert in alerts)
     return not too_late(alerts, now)
 
 
@@ -73,7 +73,7 @@ def decided_entry(notification: Notification, before: NotificationLogEntry | Non
 
 def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
     entry, alerts = incident.entry, incident.alerts
-    speaking = [alert for alert in alerts if alert.firing and not alert.muted_by]
+    speaking = [alert for alert in alerts if alert.speaking]
     over = not any(alert.firing for alert in leading(alerts))
     if entry is None or (entry.over and not entry.message and not entry.pending):  # nobody was ever notified of it
         return Reason.FIRST if speaking else None
@@ -123,7 +123,7 @@ def _things(alerts: Sequence[Alert]) -> int:
 
 
 def _per_hour(alerts: Sequence[Alert]) -> Decimal:
-    return sum((a.waste.per_hour for a in leading(alerts) if a.firing and a.waste), Decimal(0))
+    return usd_per_hour_of(a for a in leading(alerts) if a.firing)
 
 
 def _so_far(alerts: Sequence[Alert]) -> Decimal:

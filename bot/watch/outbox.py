@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bot.cards.card import Card
-from bot.model.alert import Line, Notification, NotificationLogEntry, Reason, leading
+from bot.model.alert import Line, Notification, NotificationLogEntry, Reason, leading, usd_per_hour_of
 from bot.model.causes import Severity
 from bot.model.codec import encode
 from bot.ports import State
@@ -66,7 +66,7 @@ def decide(notifications: Sequence[Notification], state: State, card_of: CardOf,
 def _parcel(one: Notification, entry: NotificationLogEntry, card: Card) -> Parcel:
     """Order what is to be sent: new messages, then edits, then new dollars; critical before others, dearest before cheap."""
     critical = any(a.severity is Severity.CRITICAL and a.firing for a in one.alerts)
-    per_hour = sum(float(a.waste.per_hour) for a in leading(one.alerts) if a.waste and a.firing)
+    per_hour = float(usd_per_hour_of(a for a in leading(one.alerts) if a.firing))
     kind = 0 if not entry.message else 1 if one.reason is not Reason.UPDATED else 2
     urgency = (kind, not critical, -per_hour)
     return Parcel(one.channel, one.id, entry, card, sendable(one.alerts, one.at), urgency)

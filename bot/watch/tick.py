@@ -6,7 +6,6 @@ from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 
 from bot.costs.pricing import Pricing
 from bot.model.alert import Alert, Notification
@@ -157,6 +156,6 @@ def grid(start: datetime, end: datetime, interval: timedelta) -> list[datetime]:
 
 def drill_targets(alerts: Sequence[Alert]) -> tuple[str, ...]:
     """Return the ids of the instances worth reading in detail, the dearest alert's first."""
-    firing = [x for x in alerts if x.firing and not x.muted_by and x.cause.facts.cores_differ and x.anomaly.kind == "node"]
-    dearest = sorted(firing, key=lambda x: (-(x.waste.per_hour if x.waste else Decimal(0)), x.key))
+    firing = [x for x in alerts if x.speaking and x.cause.facts.cores_differ and x.anomaly.kind == "node"]
+    dearest = sorted(firing, key=lambda x: (-x.usd_per_hour, x.key))
     return tuple(dict.fromkeys(thing for alert in dearest for thing in alert.anomaly.things[:EACH]))

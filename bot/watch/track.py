@@ -106,7 +106,7 @@ def at_peak(alert: Alert, now: datetime) -> Alert:
 
 
 def _newest(alert: Alert) -> Peak:
-    per_hour = alert.waste.per_hour if alert.waste else Decimal(0)
+    per_hour = alert.usd_per_hour
     most = max(per_hour, alert.peak.most_usd_per_hour) if alert.peak else per_hour
     seen_better = alert.peak is not None and alert.cause is not alert.peak.anomaly.cause
     enough = _BETTER if seen_better else _NEAR

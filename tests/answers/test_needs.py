@@ -18,7 +18,8 @@ from bot.__main__ import main
 from bot.answers.all import ANSWERS
 from bot.answers.line import understand
 from bot.answers.registry import COMMANDS, Needs
-from bot.app import App, equal_of
+from bot.answers.turns import equal_of
+from bot.app import App
 from bot.errors import TrnbotError
 from bot.model.request import Request, User
 from bot.ports import Ports, StateUpdate

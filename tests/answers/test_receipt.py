@@ -20,7 +20,8 @@ from bot.answers.access import Access
 from bot.answers.all import ANSWERS
 from bot.answers.document import envelope, plain
 from bot.answers.registry import COMMANDS
-from bot.app import App, equal_of
+from bot.answers.turns import equal_of
+from bot.app import App
 from bot.cards.card import Tone
 from bot.costs.formulas import BOTH, prefixed
 from bot.errors import WrongInput

@@ -21,8 +21,7 @@ from adapters.web.surface import WebSurface
 from bot.answers import budgets
 from bot.answers.budgets import Bucket, LaneLimits, Limits, Shares, lane_of, limits_for
 from bot.answers.line import attempted, effect_of, understand
-from bot.answers.turns import Turns
-from bot.app import equal_of
+from bot.answers.turns import Turns, equal_of
 from bot.cards.card import Card
 from bot.errors import OverBudget, WrongInput
 from bot.model.request import LOCAL, Request, User

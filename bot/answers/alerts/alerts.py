@@ -23,7 +23,7 @@ from bot.cards.lines import form_line
 from bot.cards.tables import folded
 from bot.cards.words import period
 from bot.errors import WrongInput
-from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason, Silence
+from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason, Silence, usd_per_hour_of
 from bot.model.counts import counted
 from bot.model.durations import duration_text, parse_duration, write_duration
 from bot.model.labels import Labels
@@ -39,9 +39,9 @@ _LENGTHS = (("1h", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("1w", "1 week
 def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -> Card:
     """List alerts, firing and dearest first; muted ones are shown with who muted them."""
     ranked = sorted(alerts, key=lambda a: (a.firing, not a.muted_by, worth(a)), reverse=True)
-    speaking = [a for a in ranked if a.firing and not a.muted_by]
+    speaking = [a for a in ranked if a.speaking]
     silent = [a for a in ranked if a.firing and a.muted_by]
-    per_hour, muted = (sum((a.waste.per_hour for a in some if a.waste), Decimal(0)) for some in (speaking, silent))
+    per_hour, muted = (usd_per_hour_of(some) for some in (speaking, silent))
     data = {"alerts": [alert_data(a) for a in ranked], "usd_per_hour": per_hour, "muted_usd_per_hour": muted}
     scope = f" · {period(window)}" if window else ""
     if not ranked:

@@ -60,7 +60,7 @@ def _thread_alert(memory: State, request: Request) -> Alert | None:
 
 
 def _refuse(memory: State) -> Alert:
-    ids = [alert.id for alert in memory.alerts if alert.firing and not alert.muted_by]
+    ids = [alert.id for alert in memory.alerts if alert.speaking]
     example = f", for example {ids[0]}" if ids else ""
     raise WrongInput(f"Which alert? Name its id, its cluster or a node{example}; in an alert's thread nothing needs to be named.")
 
