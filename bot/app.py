@@ -242,7 +242,7 @@ class App:
     def _decide(self, notifications: Sequence[Notification], state: State, reading: Reading) -> Decided:
         """Put the notifications into words."""
         draw = partial(_card, state=state, reading=reading, routes=self.ports.site.current_routes())
-        line = partial(thread_line, silences=(*state.silences, *state.slept))
+        line = partial(thread_line, silences=(*state.silences, *state.slept), log=state.notification_log)
         return decide(notifications, state, draw, line)
 
     async def _send(self, decided: Decided, changes: StateUpdate, now: datetime, patience_s: float) -> None:

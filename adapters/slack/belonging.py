@@ -138,6 +138,12 @@ class Belongings:
         own = {**vars(claim), "name": claim.name or name}
         return Requester(**own, belonging=replace(belonging, shared=shared), address=await self._address(claim.user, belonging))
 
+    async def name(self, user: str) -> str:
+        """Return the name of a person who belongs here, "" for a bot, a stranger or nobody; raise `Unavailable`."""
+        profile = await self._people.of(user, lambda: self._ask_person(user))
+        stranger = self._judged(profile, await self._home(), "").standing is Standing.STRANGER
+        return "" if stranger else profile.name or user
+
     async def shared(self, channel: str, told: bool | None = None) -> bool:
         """Return whether people of other organizations may read a channel, or nobody can tell; `told` is what the event says."""
         if not channel or channel.startswith("D"):

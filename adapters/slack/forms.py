@@ -161,6 +161,8 @@ def _element(field: Field) -> Json:
             return {"type": "plain_text_input", **initial}
         case FieldKind.WHEN:
             return {"type": "datetimepicker"}
+        case FieldKind.PERSON:
+            return {"type": "users_select", "placeholder": plain_text("Choose", PLACEHOLDER)}
         case FieldKind.SWITCH:
             on = _option("true", field.label or field.name)
             return {"type": "checkboxes", "options": [on], **({"initial_options": [on]} if field.value.lower() in _ON else {})}
@@ -197,5 +199,7 @@ def _value(state: Mapping[str, Any]) -> str:
         return "true" if state.get("selected_options") else "false"
     if picked := state.get("selected_date_time"):
         return f"{datetime.fromtimestamp(int(picked), UTC):%Y-%m-%d %H:%M}"
+    if person := state.get("selected_user"):
+        return f"slack:{person}"
     chosen = state.get("selected_option")
     return str((chosen or {}).get("value") or state.get("value") or "").strip()

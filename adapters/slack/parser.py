@@ -13,6 +13,7 @@ _LINK = re.compile(r"<(?:https?://[^|<>]*|mailto:[^|<>]*|#\w+|!\w+)\|([^<>]*)>")
 _URL = re.compile(r"<((?:https?://|mailto:)[^|<>]*)>")
 _USER = re.compile(r"<@([UW]\w+)(?:\|[^<>]*)?>")
 _FIRST_USER = re.compile(r"\s*<@[UW]\w+(?:\|[^<>]*)?>[\s,:]*")
+_PICKED = re.compile(r"(?<![\w:/])slack:([UW][A-Z0-9]+)(?![\w/])")
 _QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "\u00a0": " "})
 _LONGEST_LINE = 3_000
 _LONGEST_TYPED = 4 * _LONGEST_LINE
@@ -57,6 +58,11 @@ def parse_line(text: str) -> str:
     plain = plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").translate(_QUOTES)
     plain = re.sub(r"(^|\s)[—–](?=[a-z])", r"\1--", plain)
     return " ".join(plain.split())[:_LONGEST_LINE] or "help"
+
+
+def with_workspace(line: str, prefix: str) -> str:
+    """Return the line with each person who was mentioned or picked as one of the workspace whose addresses begin so."""
+    return _PICKED.sub(rf"slack:{prefix}\1", line) if prefix else line
 
 
 def without_mention(text: str) -> str:

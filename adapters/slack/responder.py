@@ -14,7 +14,7 @@ from slack_sdk.errors import SlackApiError
 from adapters.slack.client import FAILURES, Client, code_of, explained, loggable
 from adapters.slack.forms import Origin, answer_view, working
 from adapters.slack.markup import Json
-from adapters.slack.parser import Requester
+from adapters.slack.parser import Requester, with_workspace
 from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sender import Sender
 from bot.cards.card import Card, Text, Tone
@@ -113,6 +113,7 @@ class Responder:
         channel = f"slack:{self._prefix}{requester.channel}" if _among_people(requester) else ""
         user, belonging = User(requester.address, requester.name), requester.belonging
         at, thread = self._ports.clock(), requester.thread
+        line = with_workspace(line, self._prefix)
         return await self._ports.answer(Request(line, user, at, "slack", belonging, channel, thread, manner))
 
     async def respond(self, line: str, requester: Requester) -> None:

@@ -110,6 +110,11 @@ class SlackSurface:
             return False
         return await (await self._workspaces.at(user))[0].members.belongs(person, name)
 
+    async def name(self, user: str) -> str:
+        """Return the name of a person who belongs to a workspace (`U0123`, `T2/U0123`), "" for anybody else."""
+        workspace, person = await self._workspaces.at(user)
+        return await workspace.belongings.name(person)
+
     def routes(self) -> Sequence[Any]:
         """Return the signed events route (none in Socket Mode) and the pages of an installation (none of a bot token)."""
         events = [] if self._config.app_token else [web.post(EVENTS_PATH, self._serve)]

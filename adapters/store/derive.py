@@ -1,8 +1,8 @@
-"""Derive from stored alerts who acknowledged them, which labels select them, and when they were open."""
+"""Derive from stored alerts who acknowledged them and has them, which labels select them, and when they were open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bot.model.alert import Alert, Decision, DecisionKind
@@ -21,9 +21,22 @@ def acknowledgement(decisions: Iterable[Decision]) -> Decision | None:
     return standing
 
 
-def with_acknowledgement(alert: Alert, decision: Decision | None) -> Alert:
-    """Return the alert with the decision that acknowledged it, or without."""
-    return alert if alert.acknowledged == decision else replace(alert, acknowledged=decision)
+def assignment(decisions: Iterable[Decision]) -> Decision | None:
+    """Return the newest decision about who is to look into an alert; `decisions` oldest first."""
+    about = (DecisionKind.ASSIGN, DecisionKind.UNASSIGN)
+    return next((one for one in reversed([*decisions]) if one.doing in about), None)
+
+
+def with_decisions(alert: Alert, decisions: Sequence[Decision]) -> Alert:
+    """Return the alert as people's decisions about it leave it; `decisions` oldest first."""
+    if not decisions and alert.acknowledged is None and alert.assignment is None:
+        return alert
+    return replace(alert, acknowledged=acknowledgement(decisions), assignment=assignment(decisions))
+
+
+def undecided(alert: Alert) -> Alert:
+    """Return the alert as the watch alone knows it."""
+    return replace(alert, acknowledged=None, assignment=None)
 
 
 def labels_of(alert: Alert) -> Labels:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from adapters.store.derive import acknowledgement, labels_of, open_within, with_acknowledgement
+from adapters.store.derive import labels_of, open_within, with_decisions
 from bot.errors import WrongInput
 from bot.model.alert import Alert, Decision, Line, NotificationLogEntry, Receipt, Silence
 from bot.model.labels import Labels
@@ -153,7 +153,4 @@ class MemoryStore:
 
     def _ordered(self, alerts: list[Alert]) -> tuple[Alert, ...]:
         alerts.sort(key=lambda alert: (alert.opened, alert.id))
-        return tuple(with_acknowledgement(alert, self._acknowledgement(alert)) for alert in alerts)
-
-    def _acknowledgement(self, alert: Alert) -> Decision | None:
-        return acknowledgement(self.decisions(alert.id)) if alert.id in self._decisions else None
+        return tuple(with_decisions(alert, self.decisions(alert.id) if alert.id in self._decisions else ()) for alert in alerts)

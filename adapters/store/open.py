@@ -18,7 +18,7 @@ from adapters.store.private import make_file, make_folder, tighten
 from adapters.store.sql import SqlStore
 from bot.errors import Unavailable, WrongInput, nearest
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest migration."""
 _MIGRATING = 7_478_606_001
 """PostgreSQL's advisory lock while migrating; any number that nobody else uses."""

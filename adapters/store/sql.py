@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, func, insert, or_, select, update
 
-from adapters.store.derive import acknowledgement, labels_of, open_within, with_acknowledgement
+from adapters.store.derive import labels_of, open_within, with_decisions
 from adapters.store.faults import explained
 from adapters.store.lead import Lead
 from adapters.store.memory import KEEP_CLOSED, KEEP_SAID, KEEP_SLEPT
@@ -260,7 +260,7 @@ def _alerts(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Alert,
     decided: dict[str, list[Decision]] = {}
     for decision in _decisions(connection, [alert.id for alert in alerts]):
         decided.setdefault(decision.alert, []).append(decision)
-    return tuple(with_acknowledgement(alert, acknowledgement(decided.get(alert.id, ()))) for alert in alerts)
+    return tuple(with_decisions(alert, decided.get(alert.id, ())) for alert in alerts)
 
 
 def _decisions(connection: Connection, alerts: Sequence[str]) -> list[Decision]:

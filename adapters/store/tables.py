@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -12,7 +11,7 @@ from sqlalchemy import JSON, BigInteger, Column, DateTime, Dialect, Index, Integ
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, UserDefinedType
 
-from adapters.store.derive import labels_of
+from adapters.store.derive import labels_of, undecided
 from bot.model.alert import Alert, Decision, DecisionKind, Line, NotificationLogEntry, Silence
 from bot.model.codec import encode
 
@@ -142,6 +141,8 @@ DECISIONS = Table(
     _required("by_name", Text),
     _required("at", Instant),
     _required("note", Text),
+    _required("assignee", Text),
+    _required("assignee_name", Text),
     Index("decisions_id", "id", unique=True),
     Index("decisions_alert", "alert"),
 )
@@ -190,7 +191,7 @@ Row = dict[str, Any]
 
 
 def alert_row(alert: Alert) -> Row:
-    """Return an alert's row; who acknowledged it stays out, so that a tick never overwrites a decision."""
+    """Return an alert's row; who acknowledged it and who has it stay out, so that a tick never overwrites a decision."""
     labels, waste = labels_of(alert), alert.waste
     return {
         "id": alert.id,
@@ -206,7 +207,7 @@ def alert_row(alert: Alert) -> Row:
         "muted_by": alert.muted_by,
         "usd_per_hour": waste and waste.per_hour,
         "usd_so_far": waste and waste.so_far,
-        "body": encode(replace(alert, acknowledged=None)),
+        "body": encode(undecided(alert)),
     }
 
 
@@ -232,10 +233,10 @@ def silence_row(silence: Silence) -> Row:
 def decision_row(decision: Decision) -> Row:
     """Return a decision's row."""
     row = {"id": decision.id, "alert": decision.alert, "doing": decision.doing.value, "by": decision.by}
-    return row | {"by_name": decision.by_name, "at": decision.at, "note": decision.note}
+    return row | {name: getattr(decision, name) for name in ("by_name", "at", "note", "assignee", "assignee_name")}
 
 
 def decision_of(row: Mapping[str, Any]) -> Decision:
     """Return the decision of a row."""
-    fields = {name: row[name] for name in ("id", "alert", "by", "by_name", "at", "note")}
+    fields = {name: row[name] for name in ("id", "alert", "by", "by_name", "at", "note", "assignee", "assignee_name")}
     return Decision(doing=DecisionKind(row["doing"]), **fields)

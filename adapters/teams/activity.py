@@ -116,6 +116,8 @@ class Activity:
     """Of a press or a form: its data."""
     mentions: frozenset[str] = frozenset()
     """The texts by which it mentions the bot itself."""
+    people: tuple[tuple[str, str], ...] = ()
+    """The texts by which it mentions others, each with the id of the person."""
     members_added: frozenset[str] = frozenset()
     members_removed: frozenset[str] = frozenset()
     channel_type: str = ""

@@ -28,6 +28,8 @@ FRESH_S = 3600.0
 STALE_S = 86_400.0
 """For so long a person who is known stays so while Microsoft does not answer."""
 _KEPT = 5000
+_ROSTERS = 5
+"""Channels that are looked for a person in."""
 _UNTOLD = "Microsoft Teams did not say which organization you belong to, so nothing was read or changed; try again in a minute."
 _UNLISTED = (
     "Microsoft Teams does not list you in this conversation, so nothing was read or changed; ask the bot in a personal chat."
@@ -77,6 +79,19 @@ class Belongings:
             raise NotAllowed(NOT_SERVED)
         here = await self.conversations.learn(activity)
         return here, replace(belonging, shared=await self._is_shared(here))
+
+    async def name(self, user: str) -> str:
+        """Return the name of a person of a conversation that the bot is in, "" for a stranger or nobody; raise `Unavailable`."""
+        near = await self.conversations.near(user)
+        for here in dict.fromkeys((near, *(await self.conversations.channels())[:_ROSTERS])):
+            try:
+                member = await self._client.get(here.reference.service_url, f"{_members(here)}/{quote(user, safe='')}")
+            except Gone:
+                continue
+            if not isinstance(member, Mapping) or (self._signed and self._read(member).standing is Standing.STRANGER):
+                return ""
+            return str(member.get("name") or user)
+        return ""
 
     async def _of(self, activity: Activity) -> Belonging:
         """Return how the sender belongs, from memory for an hour."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from adapters.teams.markup import bare, escape, short, words
+from adapters.teams.markup import OURS, bare, escape, short, words
 from bot.cards.card import Buttons, ButtonStyle, Field, FieldKind, Form
 from bot.cards.lines import form_line
 
@@ -18,6 +19,9 @@ _FIELDS_MOST = 40
 _NAME_MOST = 100
 _VALUE_MOST = 1000
 _ROW = 6  # Teams shows six actions of a set and drops the rest
+_ENTRA = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_PEOPLE = {"type": "Data.Query", "dataset": "graph.microsoft.com/users?scope=currentContext"}
+"""Those who read the conversation; learn.microsoft.com, "People Picker in Adaptive Cards", read 2026-11-22."""
 _STYLES = {ButtonStyle.PRIMARY: "positive", ButtonStyle.DANGER: "destructive"}
 
 
@@ -30,7 +34,8 @@ def button_sets(block: Buttons, *, stands: bool) -> list[Json]:
 def form_elements(form: Form, number: int, *, stands: bool) -> list[Json]:
     """Draw a form; input ids carry the form's number, so that two forms on one card stay apart."""
     names = [f.name for f in form.fields]
-    data = {"line": form.line, "form": number, "fields": names}
+    people = [f.name for f in form.fields if f.kind is FieldKind.PERSON]
+    data = {"line": form.line, "form": number, "fields": names} | ({"people": people} if people else {})
     submit = _action(form.submit, data, ButtonStyle.PRIMARY, stands)
     inputs = [_input(f, _id(number, f.name)) for f in form.fields]
     return [words(form.title, bold=True), *inputs, {"type": "ActionSet", "actions": [submit]}]
@@ -51,10 +56,18 @@ def stands(data: object) -> bool:
 
 
 def _filled(data: Mapping[str, object], names: Sequence[object]) -> Iterator[tuple[str, str]]:
+    listed = data.get("people")
+    people = listed if isinstance(listed, list) else []
     for name in names:
         value = data.get(_id(data.get("form"), name))
         if isinstance(name, str) and len(name) <= _NAME_MOST and isinstance(value, str | int | float):
-            yield name, _said(value)
+            yield name, _picked(value) if name in people and isinstance(value, str) else _said(value)
+
+
+def _picked(value: str) -> str:
+    """Return a person as a line names them: Teams gives whom one picks by their object id in Microsoft Entra."""
+    said = _said(value)
+    return f"{OURS}{said}" if _ENTRA.fullmatch(said) else said
 
 
 def _said(value: str | float) -> str:
@@ -86,6 +99,8 @@ def _input(field: Field, name: str) -> Json:
     match field.kind:
         case FieldKind.CHOICE:
             return _choice(field, shared)
+        case FieldKind.PERSON:
+            return _person(field, shared)
         case FieldKind.SWITCH:
             on = field.value.lower() in ("on", "true", "yes")
             title = escape(short(field.hint or field.label or field.name, 200))
@@ -103,6 +118,11 @@ def _choice(field: Field, shared: Json) -> Json:
     choices = [{"title": short(bare(label), 100) or value, "value": value} for value, label in field.options[:100]]
     picked = field.value if field.value in {value for value, _ in field.options} else None
     return {"type": "Input.ChoiceSet", "style": "compact", "choices": choices, **shared, **_hint(field), **_start(picked)}
+
+
+def _person(field: Field, shared: Json) -> Json:
+    """Draw a picker of the people of the conversation; whoever the bot knows may be chosen where there is none."""
+    return {**_choice(field, shared), "style": "filtered", "choices.data": dict(_PEOPLE)}
 
 
 def _hint(field: Field) -> Json:

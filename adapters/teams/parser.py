@@ -13,6 +13,7 @@ from typing import Any
 from adapters.teams.activity import TARGETED, Account, Activity, Place, mapping_of, split_thread, text_of
 from adapters.teams.conversations import Conversation
 from adapters.teams.forms import LINE_MOST, pressed_line
+from adapters.teams.markup import OURS
 from bot.errors import WrongInput
 from bot.model.request import Belonging, Request, User
 
@@ -20,6 +21,7 @@ TEXT_MOST = 20_000
 """Characters of a message that are read, markup and all; a line has `LINE_MOST`."""
 _ENTITIES_MOST = 50
 _DEEP = 32
+_ID = re.compile(r"[\w:.@-]{1,200}")
 _CHANNEL = re.compile(r"[\w.-]*")
 _TAG = re.compile(r"</?at\b[^<>]*>", re.IGNORECASE)
 _MARKUP = re.compile(r"<(/?)(p|div|br|span|strong|em|b|i|code|pre)\b[^<>]*>", re.IGNORECASE)
@@ -60,6 +62,7 @@ def _activity(body: Mapping[str, Any]) -> Activity:
     """Return the activity of a document; raise `TypeError` or `AttributeError` for anything else."""
     tenants, recipient = tenants_of(body), mapping_of(body, "recipient")
     bot = Account.of(recipient)
+    mentioned = _mentions(body.get("entities"))
     return Activity(
         text_of(body, "type"),
         replace(Place.of(mapping_of(body, "conversation")), tenant=min(tenants, default="")),
@@ -74,7 +77,8 @@ def _activity(body: Mapping[str, Any]) -> Activity:
         action=text_of(body, "action"),
         reply_to=text_of(body, "replyToId"),
         value=body.get("value"),
-        mentions=_mentions(body.get("entities"), bot.id),
+        mentions=frozenset(text for text, person in mentioned if person == bot.id),
+        people=tuple((text, person) for text, person in mentioned if person != bot.id and _ID.fullmatch(person)),
         members_added=_members(body.get("membersAdded")),
         members_removed=_members(body.get("membersRemoved")),
         channel_type=_channel_type(body.get("channelData")),
@@ -92,14 +96,14 @@ def _channel_type(data: object) -> str:
     return str(channel.get("type") or "").lower() if isinstance(channel, Mapping) else ""
 
 
-def _mentions(entities: object, bot: str) -> frozenset[str]:
-    """Return the texts by which a message mentions the bot itself."""
-    mentions = set()
+def _mentions(entities: object) -> list[tuple[str, str]]:
+    """Return the texts by which a message mentions somebody, each with whom."""
+    mentions = []
     for entity in entities[:_ENTITIES_MOST] if isinstance(entities, list) else []:
         mentioned = entity.get("mentioned") if isinstance(entity, Mapping) else None
-        if isinstance(mentioned, Mapping) and mentioned.get("id") == bot:
-            mentions.add(str(entity.get("text") or f"<at>{mentioned.get('name')}</at>"))
-    return frozenset(mentions)
+        if isinstance(mentioned, Mapping):
+            mentions.append((str(entity.get("text") or f"<at>{mentioned.get('name')}</at>"), str(mentioned.get("id") or "")))
+    return mentions
 
 
 def tenants_of(body: Mapping[str, Any]) -> frozenset[str]:
@@ -144,10 +148,12 @@ def parse_line(activity: Activity) -> str:
 
 
 def words_of(activity: Activity) -> str:
-    """Return a message's words as typed: the bot's mention and Teams' markup taken off, other names kept."""
+    """Return a message's words as typed: the bot's mention and Teams' markup taken off, others as addresses of people."""
     text = activity.text[:TEXT_MOST]
     for mention in activity.mentions:
         text = text.replace(mention, " ")
+    for mention, person in activity.people:
+        text = text.replace(mention, f" {OURS}{person} ")
     text = html.unescape(_DIGITS.sub(" ", _MARKUP.sub(" ", _TAG.sub("", text))))
     return " ".join(text.replace("\u200b", "").split())
 

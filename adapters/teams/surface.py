@@ -38,7 +38,7 @@ class TeamsSurface:
         self._conversations = Conversations(ports.documents, self._client.open)
         self._owners = Owners(config.cloud.graph, _graph_credentials(config), self._conversations.people)
         tenants = Tenants(config.served_tenants, ports.keys, tell)
-        belongings = Belongings(self._conversations, tenants, self._client, signed=bool(config.app_id))
+        belongings = self._belongings = Belongings(self._conversations, tenants, self._client, signed=bool(config.app_id))
         sdk = open_sdk(config.sdk, self._client, config.app_id)
         self._sender = Sender(sdk)
         self._responder = Responder(ports, belongings, self._sender, config.answer_timeout_s)
@@ -49,6 +49,10 @@ class TeamsSurface:
     async def belongs(self, user: str, group: str) -> bool:
         """Return whether a person owns the team that `owners:TEAM-ID` names; raise `Unavailable` when Microsoft does not tell."""
         return await self._owners.belongs(user, group)
+
+    async def name(self, user: str) -> str:
+        """Return the name of a person who reads where the bot is, by their id of Teams or of Microsoft Entra; "" for nobody."""
+        return await self._belongings.name(user)
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the one route Teams calls."""

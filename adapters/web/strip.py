@@ -20,7 +20,7 @@ LINES = "alerts", "savings 7d"
 
 @dataclass(frozen=True)
 class Wasting:
-    """Hold one open alert, dearest first; `lasted` is in words, `todo` the first thing to try."""
+    """Hold one open alert, dearest first; `lasted` is in words, `todo` the first thing to try, `held` who looks after it."""
 
     id: str
     cause: str
@@ -30,6 +30,7 @@ class Wasting:
     usd_per_hour: Decimal | None
     usd_so_far: Decimal | None
     todo: str
+    held: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,4 +135,5 @@ def _wasting(alert: Mapping[str, Any], words: Sequence[str]) -> Wasting:
     waste = alert["waste_usd"] or {}
     todo = next(iter(alert.get("suggestions", ())), "").replace("`", "")
     cause, where, lasted = words[:3]
-    return Wasting(alert["id"], cause, where, lasted, alert["onset"], waste.get("per_hour"), waste.get("so_far"), todo)
+    held = f"assigned to {alert['assigned_to']}" if alert.get("assigned_to") else ""
+    return Wasting(alert["id"], cause, where, lasted, alert["onset"], waste.get("per_hour"), waste.get("so_far"), todo, held)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from bot.answers.registry import Needs, Topic, arg, command, commands_by_name, find_command
 from bot.answers.savings import digest
 from bot.answers.values import type_name
-from bot.cards.alert_words import where, worth
+from bot.cards.alert_words import held_words, where, worth
 from bot.cards.card import (
     Align,
     Block,
@@ -114,7 +114,9 @@ def home_card(alerts: Sequence[Alert], tally: Tally | None, now: datetime, saved
     blocks: list[Block] = []
     for a in speaking[:8]:
         cost = f"{usd(a.waste.per_hour)} an hour · " if a.waste else ""
-        blocks.append(text(Strong(a.cause.facts.words), f" · {where(a)} · {cost}since {since(a.anomaly.window.start, now)}"))
+        held = f" · {held_words(a)}" if held_words(a) else ""
+        begun = since(a.anomaly.window.start, now)
+        blocks.append(text(Strong(a.cause.facts.words), f" · {where(a)} · {cost}since {begun}{held}"))
         blocks.append(Buttons((Button("Open", f"alert {a.id}"), Button("Acknowledge", f"ack {a.id}"))))
     blocks += [text(saved)] if saved else []
     blocks += _month(tally) if tally else []

@@ -241,6 +241,7 @@ def _buttons(alert: Alert) -> tuple[Button, ...]:
     )
     return (
         first,
+        Button("Assign…", f"assign {alert.id}", opens=True),
         Button("Snooze…", f"snooze {alert.id}", opens=True),
         Button("Not an anomaly…", f"not-an-anomaly {alert.id}", opens=True),
         Button("Why", f"why {alert.id}"),

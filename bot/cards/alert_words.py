@@ -153,6 +153,7 @@ def alert_data(alert: Alert) -> dict[str, object]:
         "waste_usd": waste_usd,
         **({} if alert.at_risk_usd is None else {"at_risk_usd": alert.at_risk_usd}),
         "muted_by": alert.muted_by,
+        "assigned_to": alert.assigned.whom if alert.assigned else "",
         "launched_by": alert.launched_by,
         "why": anomaly.why,
         "suggestions": list(anomaly.suggestions),
@@ -169,9 +170,23 @@ def muted_words(alert: Alert) -> str:
     return words.get(kind, alert.muted_by)
 
 
+def held_words(alert: Alert) -> str:
+    """Say who looks after the alert: who acknowledged it, and to whom it is assigned; "" where nobody does."""
+    ack, assigned = alert.acknowledged, alert.assigned
+    names = {"acknowledged by": ack.who if ack else "", "assigned to": assigned.whom if assigned else ""}
+    if names["acknowledged by"] == names["assigned to"]:
+        del names["assigned to"]
+    return ", ".join(f"{did} {name}" for did, name in names.items() if name)
+
+
 def decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:
-    """Name publicly who acknowledged, and who snoozed until when."""
+    """Name publicly to whom it is assigned, who acknowledged, and who snoozed until when."""
     blocks: list[Block] = []
+    if alert.assigned:
+        given = alert.assigned
+        by = "" if given.by == given.assignee else f" by {given.who}"
+        note = f": {given.note}" if given.note else ""
+        blocks.append(text("Assigned to ", Strong(given.whom), f"{by}, ", When(given.at), note))
     if alert.acknowledged:
         ack = alert.acknowledged
         note = f": {ack.note}" if ack.note else ""

@@ -209,6 +209,8 @@ class FieldKind(StrEnum):
     SWITCH = "switch"
     WHEN = "when"
     """An instant: picked where the surface can, else typed, UTC if no zone is given."""
+    PERSON = "person"
+    """Somebody: picked from the people of the platform where the surface can, else from `options`, or typed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,27 @@ from bot.cards.card import Card, Mention, Tone
 from bot.cards.words import clock
 from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, Silence, leading
 from bot.model.money import usd
+from bot.model.route import place_of
 
 
-def thread_line(notice: Notification, entry: NotificationLogEntry, card: Card, silences: Sequence[Silence] = ()) -> Card:
+def thread_line(
+    notice: Notification,
+    entry: NotificationLogEntry,
+    card: Card,
+    silences: Sequence[Silence] = (),
+    log: Sequence[NotificationLogEntry] = (),
+) -> Card:
     """Return the short line about the change since `entry`; `card` is the message as it now stands.
 
     `silences` are those that hold, and those that have ended. Nobody is pinged for what they did: only who asked to be
-    woken, when that time has come, and the owner of what nobody looks after.
+    woken, when that time has come, the owner of what nobody looks after, and whom an alert is assigned to: in one thread
+    of all those in the notification `log`.
     """
     worst = max(leading(notice.alerts), key=worth)
     match notice.reason:
         case Reason.DECIDED:
-            return _awake(worst, notice, entry, silences, card) or Card(_decided(worst, entry, silences), Tone.INFO)
+            assigned = _assigned(notice, entry, silences, log)
+            return assigned or _awake(worst, notice, entry, silences, card) or Card(_decided(worst, entry, silences), Tone.INFO)
         case Reason.WORSE if worst.waste:
             per_hour, so_far = total_waste(notice.alerts)
             return Card(f"Worse: {usd(per_hour)} an hour now, {usd(so_far)} so far", card.tone)
@@ -30,6 +39,36 @@ def thread_line(notice: Notification, entry: NotificationLogEntry, card: Card, s
             return Card(f"{'Firing again' if entry.over else 'Part of a larger incident'}: {card.title}", card.tone)
         case _:
             return Card(card.title, card.tone)
+
+
+def _assigned(
+    notice: Notification, entry: NotificationLogEntry, silences: Sequence[Silence], log: Sequence[NotificationLogEntry]
+) -> Card | None:
+    """Return the line of the newest assignment since the last entry, and of what else was decided; None where none was."""
+    new = [alert for alert in notice.alerts if alert.assignment and alert.assignment.at > entry.at]
+    if not new:
+        return None
+    alert = max(new, key=lambda one: (one.assignment.at if one.assignment else entry.at, *worth(one)))
+    given = alert.assignment
+    assert given is not None
+    others = [one for one in notice.alerts if one.id != alert.id]
+    about = f" ({alert.cause.facts.words})" if others else ""
+    by = "" if given.by == given.assignee else f" by {given.who}"
+    words = f"{'Assigned to' if alert.assigned else 'No longer assigned to'} {given.whom}{about}{by}"
+    ack = alert.acknowledged
+    words += f"; {_lower(_decided(alert, entry, silences))}" if ack and ack.at > entry.at else ""
+    pinged = alert.assigned and given.by != given.assignee and _pinging(alert.id, given.assignee, log) in ("", entry.channel)
+    return Card(words, Tone.INFO, mentions=(Mention(given.assignee, given.whom),) if pinged and given.assignee else ())
+
+
+def _pinging(alert: str, address: str, log: Sequence[NotificationLogEntry]) -> str:
+    """Return the one channel of the person's own place where an alert's assignee is pinged; "" where none is told of it."""
+    told = (one.channel for one in log if alert in one.alerts and not one.over)
+    return min((channel for channel in told if place_of(channel) == place_of(address)), default="")
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _decided(alert: Alert, entry: NotificationLogEntry, silences: Sequence[Silence]) -> str:

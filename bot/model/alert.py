@@ -66,6 +66,8 @@ class DecisionKind(StrEnum):
 
     ACKNOWLEDGE = "acknowledge"
     UNACKNOWLEDGE = "unacknowledge"
+    ASSIGN = "assign"
+    UNASSIGN = "unassign"
     NOT_AN_ANOMALY = "not an anomaly"
     USEFUL = "useful"
     UNJUDGED = "judgement withdrawn"
@@ -82,6 +84,14 @@ class Decision(SignedBy):
     by_name: str
     at: datetime
     note: str = ""
+    assignee: str = ""
+    """The address of who is to look into it, or who was until it was taken back; "" where only a name is known."""
+    assignee_name: str = ""
+
+    @property
+    def whom(self) -> str:
+        """Return the assignee's name, else the address."""
+        return self.assignee_name or self.assignee
 
 
 class OwnerBy(StrEnum):
@@ -94,7 +104,10 @@ class OwnerBy(StrEnum):
 
 @dataclass(frozen=True)
 class Alert:
-    """Follow one opening of one key; `acknowledged` is derived from the decisions and never written by the watch."""
+    """Follow one opening of one key.
+
+    `acknowledged` and `assignment` are derived from the decisions and never written by the watch.
+    """
 
     id: str
     anomaly: Anomaly
@@ -121,6 +134,13 @@ class Alert:
     """What names the owner."""
     at_risk_usd: Decimal | None = field(default=None, metadata={"optional": True})
     """The price of the work that would be lost, as of when it was last seen; None where none is known of."""
+    assignment: Decision | None = field(default=None, metadata={"optional": True})
+    """The newest decision about who is to look into it: that somebody is, or that nobody is any more."""
+
+    @property
+    def assigned(self) -> Decision | None:
+        """Return the decision that assigned the alert to the person who has it; an `owner` is whom tags name."""
+        return self.assignment if self.assignment and self.assignment.doing is DecisionKind.ASSIGN else None
 
     @property
     def owners(self) -> tuple[str, ...]:

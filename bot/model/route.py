@@ -52,7 +52,9 @@ class Routes:
         known = name.lower().removeprefix(LAUNCHER)
         addresses = self.owners.get(known) or self.mapping.people.get(known, ())
         return min(
-            addresses, key=lambda address: (_place(address) != _place(near), _platform(address) != _platform(near)), default=""
+            addresses,
+            key=lambda address: (place_of(address) != place_of(near), _platform(address) != _platform(near)),
+            default="",
         )
 
     def finops_of(self, cause: Cause) -> tuple[str, ...]:
@@ -81,6 +83,6 @@ def _platform(address: str) -> str:
     return address.partition(":")[0]
 
 
-def _place(address: str) -> str:
+def place_of(address: str) -> str:
     """Return platform and workspace of an address such as `PLATFORM:WORKSPACE/CHANNEL`."""
     return address.rpartition("/")[0] or _platform(address)

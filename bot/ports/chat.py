@@ -86,7 +86,12 @@ class Listener(Protocol):
 
 
 class People(Protocol):
-    """Know who is in which group on one platform; both are addresses without the platform."""
+    """Know who is called how and is in which group on one platform; both are addresses without the platform."""
 
     async def belongs(self, user: str, group: str) -> bool:
         """Return whether a person is in a group, False where there is no such group; raise `Unavailable` when nobody can tell."""
+        ...
+
+    async def name(self, user: str) -> str:
+        """Return the name of a person who belongs here, "" where nobody does by that id; raise `Unavailable` when untold."""
+        ...

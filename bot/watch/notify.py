@@ -131,9 +131,12 @@ def _so_far(alerts: Sequence[Alert]) -> Decimal:
 
 
 def _decided(alerts: Sequence[Alert]) -> str:
-    """Return a fingerprint of people's decisions: acknowledgements and silences."""
-    marks = [
-        (a.id, a.acknowledged.id if a.acknowledged else "", a.muted_by if a.muted_by.startswith("silence:") else "")
-        for a in alerts
-    ]
-    return hashlib.sha256(repr([m for m in marks if m[1] or m[2]]).encode()).hexdigest()[:16]
+    """Return a fingerprint of people's decisions: acknowledgements, silences and assignments."""
+    return hashlib.sha256(repr([mark for mark in map(_mark, alerts) if any(mark[1:])]).encode()).hexdigest()[:16]
+
+
+def _mark(alert: Alert) -> tuple[str, ...]:
+    """Return an alert's part of the fingerprint; of one that nobody assigned, as it was before alerts could be."""
+    silence = alert.muted_by if alert.muted_by.startswith("silence:") else ""
+    mark = (alert.id, alert.acknowledged.id if alert.acknowledged else "", silence)
+    return (*mark, alert.assignment.id) if alert.assignment else mark

@@ -39,6 +39,9 @@ FALLBACK = {"anyOf": [{"const": "drop"}, of("element")]}
 _LABELLED = {"id": TEXT, "label": WORD}
 _ASKED = {"isRequired": {"type": "boolean"}, "errorMessage": WORD, "placeholder": WORD}
 _PAIR = {"type": "object", "required": ["title", "value"], "additionalProperties": False}
+_PEOPLE = element(
+    "Data.Query", {"dataset": one_of("graph.microsoft.com/users", "graph.microsoft.com/users?scope=currentContext")}
+)
 _ALIGNED = {"horizontalAlignment": one_of("left", "center", "right")}
 _LOOKS = {
     "isSubtle": {"type": "boolean"},
@@ -67,7 +70,7 @@ _ELEMENTS = {
     "Input.ChoiceSet": element(
         "Input.ChoiceSet",
         _LABELLED | {"choices": several(_PAIR | {"properties": {"title": WORD, "value": WORD}})},
-        _ASKED | {"value": WORD, "style": one_of("compact", "expanded", "filtered")},
+        _ASKED | {"value": WORD, "style": one_of("compact", "expanded", "filtered"), "choices.data": _PEOPLE},
     ),
     "Input.Toggle": element(
         "Input.Toggle", _LABELLED | {"title": WORD, "valueOn": TEXT, "valueOff": TEXT}, _ASKED | {"value": WORD}

@@ -13,6 +13,7 @@ import numpy as np
 
 from bot.answers.about import about_card, brief_help_card, command_card, doctor_card, help_card, home_card
 from bot.answers.alerts.alerts import alerts_card, decided_card, snooze_form
+from bot.answers.alerts.assign import assign_form
 from bot.answers.alerts.why import why_card
 from bot.answers.all import ANSWERS
 from bot.answers.backtest import backtest_card
@@ -52,6 +53,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.price import Basis, Price
 from bot.model.reading import Gap, Reading
+from bot.model.request import User
 from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.state import ReplayResult
 from bot.model.window import Window, month_of
@@ -66,7 +68,7 @@ from tests.cards.tuning import TUNING
 
 HOSTILE = "<!channel> *b* [x](http://evil.example) <script>alert(1)</script> @everyone <at>all</at> `c` " + "long" * 40
 ONSET = NOON - timedelta(minutes=25)
-ALICE = "slack:U01ALICE"
+ALICE, BOB = "slack:U01ALICE", "slack:U02BOB"
 TYPES, CLAIMS = load_knowledge().types(), load_knowledge().claims()
 
 
@@ -114,6 +116,11 @@ def idle(n: int = 3, cluster: str = "vision", **more: Any) -> Alert:
 
 def decision(doing: DecisionKind = DecisionKind.ACKNOWLEDGE, note: str = "") -> Decision:
     return Decision("d1", "a9ba409518", doing, ALICE, "alice", NOON - timedelta(minutes=4), note)
+
+
+def given() -> Decision:
+    """Return the decision by which alice assigned the incident to bob."""
+    return replace(decision(DecisionKind.ASSIGN, "before the standup"), assignee=BOB, assignee_name="bob")
 
 
 def frames(n: int = 64, cluster: str = "llama-70b") -> Mapping[str, Frame]:
@@ -368,6 +375,8 @@ SAMPLES: Mapping[str, Callable[[], Card]] = {
     "alerts_30": lambda: alerts(30),
     "why": why,
     "snooze_form": lambda: snooze_form(starved()),
+    "assign_form": lambda: assign_form(starved(assignment=given()), User(ALICE, "alice"), (User(BOB, "bob"),)),
+    "notice_assigned": lambda: notice(starved(assignment=given()), drawn=chart(), reason=Reason.DECIDED),
     "decided": lambda: decided_card(starved(), "Snoozed until 2026-11-20 18:00 UTC"),
     "fleet_none": lambda: fleet_card([], "", Reading(NOON)),
     "fleet": fleet,

@@ -37,6 +37,7 @@ GOLDENS = Path(__file__).parent / "goldens"
 PAGES = PageRenderer(token="token", title="trnbot")
 DRAWN = (
     "breakeven",
+    "assign_form",
     "config_form",
     "every_part",
     "fleet",

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from adapters.slack.forms import Origin, form_view
+from adapters.slack.parser import with_workspace
 from adapters.slack.render import message
 from bot.answers.alerts.alerts import snooze_form
 from bot.cards.card import Button, Buttons, ButtonStyle, Card, Field, FieldKind, Form, Tone, text
@@ -211,3 +212,26 @@ def test_a_button_that_reaches_far_asks_before_it_counts():
     (row,) = (block for block in message(Card("t", blocks=(Buttons((far,)),))).blocks if block["type"] == "actions")
     asked = row["elements"][0]["confirm"]
     assert (asked["title"]["text"], asked["text"]["text"], asked["deny"]["text"]) == ("Drop s1", far.confirm, "Leave it")
+
+
+async def test_a_person_is_picked_from_slacks_own_list_and_becomes_a_word_of_the_line(workspace, slack, bot):
+    bot.card = Card("Assign", blocks=(Form("Assign", "assign a1", (Field("person", "Who looks into it", FieldKind.PERSON),)),))
+    await workspace.press("assign a1", "opens:1")
+    view = slack.sent("views.update")[0]["view"]
+    assert view["blocks"][0]["element"]["type"] == "users_select"
+    state = {"person": {"person": {"type": "users_select", "selected_user": "U02BOB"}}}
+    await workspace.submit(view | {"state": {"values": state}})
+    assert bot.asked[-1].line == "assign a1 person=slack:U02BOB"
+
+
+@pytest.mark.parametrize(
+    ("line", "whole"),
+    [
+        ("assign a1 slack:U02BOB", "assign a1 slack:T2/U02BOB"),
+        ("assign a1 person=slack:U02BOB", "assign a1 person=slack:T2/U02BOB"),
+        ("assign a1 slack:T3/U02BOB", "assign a1 slack:T3/U02BOB"),
+        ("routes test to=slack:C02FIN", "routes test to=slack:C02FIN"),
+    ],
+)
+def test_whoever_is_mentioned_in_another_workspace_is_a_person_of_it(line, whole):
+    assert (with_workspace(line, "T2/"), with_workspace(line, "")) == (whole, line)

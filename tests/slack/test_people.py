@@ -59,3 +59,31 @@ async def test_who_is_an_admin_of_the_workspace_is_asked_for_each_person(slack):
 async def test_an_admin_who_was_deactivated_is_none(surface, slack, profile, belongs):
     slack.admins, slack.profile = {"U2"}, profile
     assert await surface.belongs("U2", "admins") is belongs
+
+
+@pytest.mark.parametrize(
+    ("person", "name"),
+    [
+        ({"name": "bob"}, "bob"),
+        ({}, "U2"),
+        ({"name": "bob", "is_restricted": True}, "bob"),
+        ({"name": "bob", "deleted": True}, ""),
+        ({"name": "bob", "is_bot": True}, ""),
+        ({"name": "bob", "is_stranger": True}, ""),
+        ({"name": "bob", "team_id": "T9"}, ""),
+    ],
+)
+async def test_a_person_who_belongs_has_a_name_and_nobody_else(surface, slack, person, name):
+    slack.people = {"U2": person}
+    assert await surface.name("U2") == name
+
+
+async def test_nobody_has_a_name_by_an_id_that_slack_does_not_know(surface, slack):
+    slack.failing["users.info"] = ["user_not_found"]
+    assert await surface.name("U2") == ""
+
+
+async def test_while_slack_does_not_tell_a_name_nobody_can(surface, slack):
+    slack.failing["users.info"] = ["missing_scope"]
+    with pytest.raises(Unavailable):
+        await surface.name("U2")

@@ -191,3 +191,17 @@ def test_a_dropped_document_is_gone(store):
     store.drop("web", "never")
     assert store.get("web", "a") is None
     assert list(store.newest("web", 5)) == []
+
+
+def test_whom_an_alert_is_assigned_to_is_the_newest_decision_about_it(store):
+    store.save(StateUpdate([alert("a")]))
+    for minute, (kind, whom) in enumerate(
+        [(DecisionKind.ASSIGN, "bob"), (DecisionKind.ACKNOWLEDGE, ""), (DecisionKind.ASSIGN, "eve")]
+    ):
+        given = replace(decision(f"d{minute}", kind, minute=minute), assignee=whom and f"slack:{whom}", assignee_name=whom)
+        store.save(StateUpdate(decisions=[given]))
+    (told,) = store.load(NOW).alerts
+    assert (told.assigned.assignee, told.assigned.whom, told.acknowledged.id) == ("slack:eve", "eve", "d1")
+    store.save(StateUpdate([told], decisions=[decision("d9", DecisionKind.UNASSIGN, minute=9)]))
+    (told,) = store.load(NOW).alerts
+    assert (told.assigned, told.assignment.id) == (None, "d9")

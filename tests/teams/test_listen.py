@@ -62,6 +62,35 @@ async def test_the_mention_of_the_bot_is_no_part_of_the_line(bot: Any, said: str
     assert bot.asked[0].line == line
 
 
+@pytest.mark.parametrize(
+    ("person", "line"),
+    [("29:sam", "assign a1 teams:29:sam please"), ("no id at all", "assign a1 Sam please"), ("", "assign a1 Sam please")],
+)
+async def test_somebody_who_is_mentioned_is_their_address_where_teams_names_it(bot: Any, person: str, line: str) -> None:
+    sam = {"type": "mention", "mentioned": {"id": person, "name": "Sam"}, "text": "<at>Sam</at>"}
+    await bot.hear("<at>trnbot</at> assign a1 <at>Sam</at> please", conversation=CHANNEL, entities=[MENTION, sam])
+    assert bot.asked[0].line == line
+
+
+PICKED = "0f8fad5b-d9cb-469f-a165-70867728950e"
+
+
+@pytest.mark.parametrize(("picked", "whom"), [(PICKED, f"teams:{PICKED}"), ("me", "me"), ("teams:29:sam", "teams:29:sam")])
+async def test_whom_one_picks_from_the_people_of_the_conversation_is_their_address(bot: Any, picked: str, whom: str) -> None:
+    data = {"line": "assign a1", "form": 0, "fields": ["person"], "people": ["person"], "f0.person": picked}
+    await bot.press(data)
+    assert bot.asked[0].line == f"assign a1 person={whom}"
+
+
+@pytest.mark.parametrize(("listed", "name"), [({"name": "Sam"}, "Sam"), ({}, PICKED), (404, "")])
+async def test_a_person_has_the_name_by_which_the_conversation_lists_them(
+    bot: Any, connector: Any, listed: Any, name: str
+) -> None:
+    await bot.hear("cost", conversation=CHANNEL)
+    connector.roster[PICKED] = listed
+    assert await bot.surface.name(PICKED) == name
+
+
 async def test_a_channel_is_answered_in_the_thread_and_without_a_share_button(bot: Any, connector: Any) -> None:
     async def shareable(request: Request) -> Card:
         return Card("Cost", blocks=(Buttons((ShareButton("Share", "share cost"), Button("More", "cost 30d"))),))

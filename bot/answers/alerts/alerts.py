@@ -16,7 +16,7 @@ from bot.answers.fleet.command import standing_card
 from bot.answers.names import refuse_misspelt
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert import notice_card
-from bot.cards.alert_words import alert_data, lasted, muted_words, where, worth
+from bot.cards.alert_words import alert_data, held_words, lasted, muted_words, where, worth
 from bot.cards.card import Align, Button, Buttons, Card, Chart, Column, Field, FieldKind, Form, Table, Tone, quiet, text
 from bot.cards.charts import alert_chart
 from bot.cards.lines import form_line
@@ -83,7 +83,7 @@ def state(alert: Alert) -> str:
         return "over"
     if alert.muted_by:
         return muted_words(alert)
-    return f"acknowledged by {alert.acknowledged.who}" if alert.acknowledged else "open"
+    return held_words(alert) or "open"
 
 
 def decided_card(alert: Alert, what: str) -> Card:
@@ -257,22 +257,20 @@ async def snooze(
 
 async def decide(ports: Ports, request: Request, target: Alert, doing: DecisionKind, note: str = "", words: str = "") -> Card:
     """Keep a person's decision about an alert, and confirm it."""
-    stamp = f"{target.id}|{doing}|{request.user.id}|{request.at.isoformat()}"
-    decision = Decision(
-        id="d" + hashlib.sha256(stamp.encode()).hexdigest()[:11],
-        alert=target.id,
-        doing=doing,
-        by=request.user.id,
-        by_name=request.user.name,
-        at=request.at,
-        note=note,
-    )
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[decision]))
+    made = decision_of(request, target, doing, note)
+    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
     return decided_card(
         target,
         words
         or {DecisionKind.ACKNOWLEDGE: "Acknowledged by you", DecisionKind.UNACKNOWLEDGE: "Acknowledgement withdrawn"}[doing],
     )
+
+
+def decision_of(request: Request, target: Alert, doing: DecisionKind, note: str = "", stamp: str = "") -> Decision:
+    """Return the decision of who asks; `stamp` tells apart those that may follow each other within one instant."""
+    stamp = "|".join(filter(None, (target.id, doing, request.user.id, request.at.isoformat(), stamp)))
+    made = "d" + hashlib.sha256(stamp.encode()).hexdigest()[:11]
+    return Decision(made, target.id, doing, request.user.id, request.user.name, request.at, note)
 
 
 def _silence(target: Alert, request: Request, length: timedelta, reason: str, ceiling: Decimal | None) -> Silence:

@@ -21,6 +21,8 @@ from bot.ports import Ports
 _DECIDED = {
     DecisionKind.ACKNOWLEDGE: "Acknowledged",
     DecisionKind.UNACKNOWLEDGE: "Acknowledgement withdrawn",
+    DecisionKind.ASSIGN: "Assigned to",
+    DecisionKind.UNASSIGN: "No longer assigned to",
     DecisionKind.NOT_AN_ANOMALY: "Judged not an anomaly",
     DecisionKind.USEFUL: "Judged useful",
     DecisionKind.UNJUDGED: "Judgement withdrawn",
@@ -77,7 +79,8 @@ def _seen(alert: Alert) -> Iterator[Event]:
 
 def _decision(decision: Decision) -> Event:
     note = f": {decision.note}" if decision.note else ""
-    return Event(decision.at, "decided", f"{_DECIDED[decision.doing]}{note}", decision.who)
+    whom = f" {decision.whom}" if decision.whom else ""
+    return Event(decision.at, "decided", f"{_DECIDED[decision.doing]}{whom}{note}", decision.who)
 
 
 def _muted(alert: Alert, silences: Sequence[Silence]) -> Iterator[Event]:

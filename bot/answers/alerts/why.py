@@ -67,4 +67,5 @@ def _range(ends: tuple[float, float], anomaly: Anomaly) -> str:
 
 def _decision(decision: Decision) -> Text:
     note = f": {decision.note}" if decision.note else ""
-    return quiet(f"{decision.doing.value} by {decision.who} at ", When(decision.at), note)
+    whom = f" ({decision.whom})" if decision.whom else ""
+    return quiet(f"{decision.doing.value}{whom} by {decision.who} at ", When(decision.at), note)

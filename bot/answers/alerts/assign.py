@@ -1,0 +1,157 @@
+"""Assign an alert to a person, and take it back: picked in a form, mentioned, or called by name."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+from bot.answers.alerts.alerts import decided_card, decision_of, undoable
+from bot.answers.alerts.find import KEPT, WHICH, find_alert, find_with_words
+from bot.answers.registry import Needs, Topic, arg, command
+from bot.cards.alert_words import where
+from bot.cards.card import Button, Buttons, Card, Field, FieldKind, Form, Tone, quiet
+from bot.cards.lines import quote
+from bot.errors import Unavailable, WrongInput
+from bot.model.alert import Alert, Decision, DecisionKind
+from bot.model.labels import Labels
+from bot.model.request import Request, User
+from bot.model.window import Window
+from bot.ports import Ports, StateUpdate
+
+ME = "me"
+_ADDRESS = re.compile(r"[a-z]+:\S{1,200}")
+"""A person as surfaces write them into a line: `slack:U01BOB`."""
+_NAME_MOST = 60
+_PEOPLE_MOST = 20
+
+
+async def find_person(ports: Ports, request: Request, words: str) -> tuple[User, str]:
+    """Return who is meant and the note after a mention; a name that nobody has is kept as a name."""
+    known = await asyncio.to_thread(_known, ports, request)
+    first, _, rest = words.partition(" ")
+    first = first.removeprefix("@")
+    if first == ME:
+        return request.user, rest
+    if _ADDRESS.fullmatch(first):
+        return await _addressed(ports, first, known), rest
+    name = " ".join(words.removeprefix("@").split())
+    if len(name) > _NAME_MOST:
+        raise WrongInput(f"A person's name has {_NAME_MOST} characters at most.", "person")
+    called = next((one for one in known if one.name.casefold() == name.casefold()), None)
+    return called or User(_listed(ports, request, name), name), ""
+
+
+async def _addressed(ports: Ports, address: str, known: Iterable[User]) -> User:
+    """Return the person of an address as their platform names them; raise `WrongInput` where it knows nobody by it."""
+    platform, _, who = address.partition(":")
+    known_as = next((one.name for one in known if one.id == address), "")
+    if platform not in ports.site.people:
+        if known_as:
+            return User(address, known_as)
+        raise WrongInput(f"Nobody can be reached at '{address[:_NAME_MOST]}'; write a name, me, or mention somebody.", "person")
+    try:
+        name = await ports.site.people[platform].name(who)
+    except Unavailable:
+        return User(address, known_as)
+    if not name:
+        raise WrongInput(f"Nobody here is called '{address[:_NAME_MOST]}'; mention a member of your organization.", "person")
+    return User(address, name[:_NAME_MOST])
+
+
+def _listed(ports: Ports, request: Request, name: str) -> str:
+    """Return the address that the settings give an owner of this name, of the asker's platform first; "" for none."""
+    return ports.site.current_routes().owner(name, request.channel or request.user.id)
+
+
+def _known(ports: Ports, request: Request) -> list[User]:
+    """Return who asks, and the people who lately decided of alerts or had one, each once."""
+    window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
+    alerts = ports.stores.alerts.history(window, Labels())
+    decisions = ports.stores.alerts.decisions(*(alert.id for alert in alerts))
+    people = (request.user, *(person for decision in reversed(decisions) for person in _people(decision)))
+    return list({one.id: one for one in reversed(people) if one.id}.values())[::-1]
+
+
+def _people(decision: Decision) -> Iterator[User]:
+    yield User(decision.by, decision.by_name)
+    yield User(decision.assignee, decision.assignee_name)
+
+
+WHO = arg("", "who: me, @somebody and a note, or a name; asks by a form when left out", rest=True, finds=find_person)
+
+
+@command(
+    "assign",
+    "Assign an alert to a person, who is mentioned once in its thread.",
+    needs=Needs.STATE,
+    topic=Topic.ALERTS,
+    examples=("assign a1b2c3d4e me", "assign a1b2c3d4e Bob"),
+    changes=True,
+)
+async def assign(
+    ports: Ports,
+    request: Request,
+    name: str = WHICH,
+    person: str = WHO,
+) -> Card:
+    """Assign one alert; without a person, ask for one by a form."""
+    target, words = await _target(ports, request, name, person)
+    if not words:
+        return assign_form(target, request.user, await asyncio.to_thread(_known, ports, request))
+    whom, note = await find_person(ports, request, words)
+    held = target.assigned
+    stamp = f"{whom.id}|{whom.name}|{target.assignment.id if target.assignment else ''}"
+    made = replace(decision_of(request, target, DecisionKind.ASSIGN, note, stamp), assignee=whom.id, assignee_name=whom.name)
+    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
+    confirmed = decided_card(target, "Assigned to you" if whom.id == request.user.id else f"Assigned to {made.whom}")
+    if not whom.id:
+        unreached = quiet(f"No address of {whom.name} is known, so nobody is mentioned.")
+        confirmed = replace(confirmed, blocks=(*confirmed.blocks, unreached))
+    back = f"assign {target.id} {quote(held.assignee or held.whom)}" if held else f"unassign {target.id}"
+    return undoable(confirmed, back)
+
+
+@command(
+    "unassign",
+    "Take an alert back from the person it is assigned to.",
+    needs=Needs.STATE,
+    topic=Topic.ALERTS,
+    examples=("unassign a1b2c3d4e",),
+    changes=True,
+)
+async def unassign(ports: Ports, request: Request, name: str = WHICH) -> Card:
+    """Leave one alert with nobody."""
+    target = await find_alert(ports, request, name)
+    held = target.assigned
+    if held is None:
+        raise WrongInput("The alert is assigned to nobody.")
+    made = decision_of(request, target, DecisionKind.UNASSIGN, stamp=held.id)
+    made = replace(made, assignee=held.assignee, assignee_name=held.assignee_name)
+    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
+    again = f"assign {target.id} {quote(held.assignee or held.whom)}"
+    return undoable(decided_card(target, f"No longer assigned to {held.whom}"), again)
+
+
+def assign_form(alert: Alert, asker: User, known: Iterable[User]) -> Card:
+    """Ask who is to look into the alert; offer whoever is known where the surface has no list of people."""
+    options = ((ME, f"{asker.name or asker.id} (you)"), *((one.id, one.name or one.id) for one in known if one.id != asker.id))
+    hint = "they are mentioned once, in the thread of its message"
+    person = Field("person", "Who looks into it", FieldKind.PERSON, "", options[:_PEOPLE_MOST], hint, required=True)
+    form = Form("Assign", f"assign {alert.id}", (person,), "Assign")
+    held = alert.assigned
+    now = (
+        (quiet(f"Assigned to {held.whom} by {held.who}."), Buttons((Button("Take it back", f"unassign {alert.id}"),)))
+        if held
+        else ()
+    )
+    return Card(f"Assign: {alert.cause.facts.words} · {where(alert)}", Tone.INFO, (*now, form), {"alert": alert.id})
+
+
+async def _target(ports: Ports, request: Request, name: str, person: str) -> tuple[Alert, str]:
+    """Return the alert and the words about the person; in an alert's thread, `assign @bob` names no alert."""
+    if name == ME or _ADDRESS.fullmatch(name.removeprefix("@")):
+        return await find_alert(ports, request, ""), f"{name} {person}".strip()
+    return await find_with_words(ports, request, name, person)
