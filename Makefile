@@ -20,15 +20,15 @@ aws: $(VENV)/dev.ready  ## a stand-in for AWS: one fleet by each surface of metr
 	TRNBOT_PORT=$(PORT) $(BIN)/python -m tests.aws_live.standin $(if $(SURFACE),--surface $(SURFACE)) --run $(CURDIR)/$(BIN)/trnbot serve
 
 # twice as many workers as cores of a small machine: many tests wait for clocks and servers
-PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations=15
+PYTEST := $(BIN)/python -m pytest --dist worksteal --durations=15
 test: $(VENV)/dev.ready  ## a few minutes: real databases, real protocols, a sample of what is tried at length
-	$(PYTEST) -m "not e2e and not slow"
+	$(PYTEST) -n 4 -m "not e2e and not slow"
 
 test-all: $(VENV)/dev.ready  ## every test that needs no Node and no browser: kills, storms, seeds and faults at length
-	$(PYTEST) -m "not e2e"
+	$(PYTEST) -n 4 -m "not e2e"
 
 e2e: $(VENV)/dev.ready  ## the real Slack and Teams clients and headless Chromium
-	$(BIN)/python -m pytest -m e2e
+	$(PYTEST) -n 2 -m e2e
 
 check: $(VENV)/dev.ready  ## formatting, lint, types and the shape of the house
 	$(BIN)/ruff format --check .

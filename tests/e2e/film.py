@@ -19,8 +19,8 @@ from typing import Any
 
 from PIL import Image
 
-from tests.e2e.playground import free_port
 from tests.e2e.product import Product
+from tests.e2e.slackserver import free_port
 from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 ROOT = Path(__file__).parents[2]

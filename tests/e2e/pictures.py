@@ -15,8 +15,8 @@ from typing import Any
 
 from PIL import Image
 
-from tests.e2e.playground import free_port
 from tests.e2e.product import Product, product, recording
+from tests.e2e.slackserver import free_port
 from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 END = "2026-11-20T11:45"

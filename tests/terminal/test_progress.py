@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from adapters.terminal.progress import ProgressBar
-from tests.e2e.playground import free_port
 from tests.e2e.product import recording
+from tests.e2e.slackserver import free_port
 from tests.terminal.test_first_call import ROOT, trnbot
 
 ENVIRON = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *sys.path[1:]]))}
