@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import gettempdir
@@ -19,6 +19,7 @@ from adapters.billing.columns import ExportForm
 from adapters.billing.dimensions import canonical
 from adapters.billing.explorer import check_explorer_dimension
 from adapters.billing.files import ExplorerFiles, File, list_files
+from adapters.billing.kept import KeptTallies, whole_hours
 from adapters.billing.load import GATHERED, ExportPlace
 from adapters.billing.locked import connect_locked, cursor_of
 from adapters.billing.questions import NO_EXTENT, ask, extent_of, hours_frame, hours_of_week, rates, spend_frame
@@ -71,6 +72,7 @@ class Bill:
         self._read_blocks = options.blocks
         self._blocks: tuple[Reservation, ...] = ()
         self._unspread: list[str] = []
+        self._unread: list[str] = []
         self._scratch = Path(gettempdir()).resolve() / f"trnbot-{uuid4().hex}"
         """Where zips are unpacked; nothing else may be there, as the database reads what is."""
         self._lag, self._names = options.lag, {**DEFAULT_NAMES, **options.tags}
@@ -82,24 +84,31 @@ class Bill:
         self._frames: dict[tuple[datetime, int], Frame | None] = {}
         self._hour_frames: dict[datetime, Frame | None] = {}
         self._rates_of_day: dict[datetime, AccountRates] = {}
+        self._tallies = KeptTallies()
         self._db = self._open(options.cache)
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
         """Sum the rows whose usage starts in the window; raise `WrongInput` for an unknown dimension or mixed currencies."""
-        with self._reader() as db:
-            if not self._files:
-                raise Unavailable(
-                    f"No billing export was found in '{self._folder}'; put CUR or FOCUS files (parquet, csv) there."
-                )
+        with self._caught_up():
+            tallies = self._tallies  # read before the extent, as it is replaced after it: what is kept is of one loading
             extent = self._extent
             if not extent.sources:
-                self._refuse_unread(db)
+                self._refuse_unread()
             self._refuse([*by, *(condition.dimension for condition in where)])
-            return ask(db, extent, window, by, where)
+            asked = whole_hours(window) if extent.hourly else window
+            tally = tallies.get(asked, by, where)
+            if tally is None:
+                with self._cursor() as db:
+                    tally = ask(db, extent, asked, by, where)
+                tallies.keep(tally, by, where)
+            return replace(tally, window=window)
 
-    def _refuse_unread(self, db: duckdb.DuckDBPyConnection) -> None:
-        """Raise `Unavailable`, as no file could be read: $0.00 would be taken for an answer."""
-        unread = db.execute("SELECT problems FROM file ORDER BY path").fetchall()
+    def _refuse_unread(self) -> None:
+        """Raise `Unavailable`, as no file is there or could be read: $0.00 would be taken for an answer."""
+        if not self._files:
+            raise Unavailable(f"No billing export was found in '{self._folder}'; put CUR or FOCUS files (parquet, csv) there.")
+        with self._cursor() as db:
+            unread = db.execute("SELECT problems FROM file ORDER BY path").fetchall()
         more = f" And {len(unread) - 1} more such files." if len(unread) > 1 else ""
         raise Unavailable(f"Nothing in '{self._folder}' can be read as a bill: {unread[0][0][0]}{more}")
 
@@ -135,8 +144,8 @@ class Bill:
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each file, month or row that does not count, and why."""
-        with self._reader() as db:
-            return [*self._notes, *_problems(db), *self._unspread]
+        with self._caught_up():
+            return [*self._notes, *self._unread, *self._unspread]
 
     def close(self) -> None:
         """Release the database."""
@@ -163,7 +172,12 @@ class Bill:
     @contextmanager
     def _reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Yield a cursor of the caller's own, over tables that match the folder."""
-        with self._caught_up(), cursor_of(self._db) as cursor, interruptible(cursor.interrupt):
+        with self._caught_up(), self._cursor() as cursor:
+            yield cursor
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        with cursor_of(self._db) as cursor, interruptible(cursor.interrupt):
             yield cursor
 
     @contextmanager
@@ -197,11 +211,11 @@ class Bill:
                 self._unspread = settle_anew(db, self._known_blocks)
             else:
                 self._unspread = refresh(db, place, self._answers, files, self._known_blocks)
-            self._extent = extent_of(db)
-            self._log([*_problems(db), *self._unspread])
+            self._extent, self._unread = extent_of(db), _problems(db)
+            self._log([*self._unread, *self._unspread])
         self._files = files
         # New dictionaries: a reader that still works on the tables of before keeps its own.
-        self._frames, self._hour_frames, self._rates_of_day = {}, {}, {}
+        self._frames, self._hour_frames, self._rates_of_day, self._tallies = {}, {}, {}, KeptTallies()
 
     def _known_blocks(self) -> Sequence[Reservation]:
         self._blocks = tuple(self._read_blocks())

@@ -25,6 +25,8 @@ from bot.model.window import Window
 from bot.ports.work import most_rows, refuse_rows
 
 _ONE_DAY = timedelta(days=1)
+_NO_USD = Decimal(0)
+_NO_CENTS = cents(_NO_USD)
 _BY_POD = {"namespace", "pod"}
 
 
@@ -40,9 +42,11 @@ class BillExtent:
     sources: tuple[str, ...]
     pods: bool
     """Whether split rows were loaded."""
+    hourly: bool
+    """Whether every charge begins at a whole hour."""
 
 
-NO_EXTENT = BillExtent(None, None, None, "USD", (), False)
+NO_EXTENT = BillExtent(None, None, None, "USD", (), pods=False, hourly=False)
 
 
 def extent_of(db: duckdb.DuckDBPyConnection) -> BillExtent:
@@ -52,7 +56,8 @@ def extent_of(db: duckdb.DuckDBPyConnection) -> BillExtent:
     ).fetchall()
     forms = db.execute("SELECT DISTINCT form FROM file WHERE form IS NOT NULL ORDER BY form").fetchall()
     ((splits,),) = db.execute("SELECT count(*) FROM split").fetchall()
-    return BillExtent(through, settled, month, currency or "USD", tuple(form for (form,) in forms), bool(splits))
+    ((odd,),) = db.execute("SELECT count(*) FROM detail WHERE started <> date_trunc('hour', started)").fetchall()
+    return BillExtent(through, settled, month, currency or "USD", tuple(form for (form,) in forms), bool(splits), not odd)
 
 
 def ask(db: duckdb.DuckDBPyConnection, extent: BillExtent, window: Window, by: Sequence[str], where: Sequence[Filter]) -> Tally:
@@ -123,21 +128,36 @@ def _tally(extent: BillExtent, window: Window, by: tuple[str, ...], groups: list
 def _rows(by: tuple[str, ...], groups: list[tuple[Any, ...]]) -> list[Spend]:
     """Join the kinds of each group's amounts: gross, discounts, credits, tax."""
     n = len(by)
-    sums: dict[tuple[str, ...], tuple[list[Decimal], Decimal, float, bool]] = {}
+    sums: dict[tuple[Any, ...], _Sum] = {}
     for row in groups:
         kind, net, amortised, hours, estimated = row[n + 1 :]
-        amounts, before, ran, was = sums.get(row[:n], ([Decimal(0)] * 4, Decimal(0), 0.0, False))
-        amounts[kind] += net
-        sums[row[:n]] = amounts, before + amortised, ran + (hours or 0.0), was or bool(estimated)
+        if (of := sums.get(row[:n])) is None:
+            of = sums[row[:n]] = _Sum([_NO_USD] * 4)
+        of.kinds[kind] += net
+        of.amortised += amortised
+        of.hours += hours or 0.0
+        of.estimated |= bool(estimated)
+    keys = zip(*(_texts(name, [key[at] for key in sums]) for at, name in enumerate(by)), strict=True) if by else [()] * len(sums)
     return [
-        Spend(
-            {name: written(name, value) for name, value in zip(by, key, strict=True)},
-            _money(amounts, amortised),
-            estimated,
-            hours=hours,
-        )
-        for key, (amounts, amortised, hours, estimated) in sums.items()
+        Spend(dict(zip(by, key, strict=True)), _money(of.kinds, of.amortised), of.estimated, hours=of.hours)
+        for key, of in zip(keys, sums.values(), strict=True)
     ]
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Add up the amounts of one group by kind."""
+
+    kinds: list[Decimal]
+    amortised: Decimal = _NO_USD
+    hours: float = 0.0
+    estimated: bool = False
+
+
+def _texts(dimension: str, values: Sequence[Any]) -> list[str]:
+    """Return the values of one dimension as text, each that comes again written once."""
+    texts = {value: written(dimension, value) for value in set(values)}
+    return [texts[value] for value in values]
 
 
 def _money(kinds: Sequence[Decimal], amortised: Decimal) -> Money:
@@ -148,12 +168,14 @@ def _money(kinds: Sequence[Decimal], amortised: Decimal) -> Money:
 def _neat(money: Money) -> Money:
     """Drop the zeros that the database's fixed scale adds, at least the cents left."""
     return Money(
-        *(neat(amount) for amount in (money.gross, money.discounts, money.credits, money.tax, money.net, money.amortised))
+        neat(money.gross), neat(money.discounts), neat(money.credits), neat(money.tax), neat(money.net), neat(money.amortised)
     )
 
 
 def neat(amount: Decimal) -> Decimal:
     """Return the amount without trailing zeros beyond the cents; exact."""
+    if not amount:
+        return _NO_CENTS
     whole = cents(amount)
     return whole if whole == amount else amount.normalize()
 

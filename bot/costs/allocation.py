@@ -178,6 +178,13 @@ def _place(text: str, occupancy: Occupancy, step: str) -> int | None:
 _NOBODY = ("",)
 
 
+def _tagged(kept: Filter) -> Filter:
+    """Return the filter of rows whose parts a filter by team may keep: the parts of a tagged node have the node's team."""
+    if kept.negated:
+        return Filter("team", tuple(value for value in kept.values if value), negated=True)
+    return Filter("team", tuple(dict.fromkeys((*kept.values, *_NOBODY))))
+
+
 class Allocation:
     """Answer tallies as `Billing` does, as of `at`; metrics are read only for pods and for nodes of no team."""
 
@@ -192,8 +199,12 @@ class Allocation:
             return tally
         bill_filters = [condition for condition in where if condition.dimension not in OWNERS]
         owner_filters = [condition for condition in where if condition.dimension in OWNERS]
-        teamless = [Filter("team", _NOBODY)] if owners_asked == {"team"} else []
-        parts, occupancy = self._parts(window, tally.by, [*bill_filters, *teamless])
+        teams = (
+            [Filter("team", _NOBODY)]
+            if owners_asked == {"team"}
+            else [_tagged(x) for x in owner_filters if x.dimension == "team"]
+        )
+        parts, occupancy = self._parts(window, tally.by, [*bill_filters, *teams])
         owned = self._owned(window, tally.by, bill_filters) if "team" in owners_asked else []
         allocated = changed(tally, [*parts, *owned], owner_filters) if parts or owned else tally
         return replace(allocated, split=occupancy.window if parts and occupancy else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -10,7 +10,7 @@ from functools import cached_property
 from bot.costs.tally import SETTLE
 from bot.model.price import AccountRates
 from bot.model.reading import Reading
-from bot.model.spend import Filter, Tally
+from bot.model.spend import Filter, Spend, Tally
 from bot.model.window import NO_TIME, Window, month_of
 from bot.ports import Billing, Ports
 
@@ -39,8 +39,8 @@ class BilledBy:
             return self.billing.tally(window, by, where)
         tally = self.billing.tally(_until(window, seen), by, where)
         unsettled = Window(min(seen - SETTLE, month_of(self.at - INVOICED).start), seen)
-        late = self._keys(window, unsettled, by, where)
-        rows = tuple(replace(row, estimated=row.estimated or tuple(row.key.values()) in late) for row in tally.rows)
+        late = self._late(tally, unsettled, by, where)
+        rows = tuple(row if row.estimated or not is_late else replace(row, estimated=True) for row, is_late in late)
         return replace(tally, window=window, rows=rows, billed_through=seen, seen=seen)
 
     def deltas(self, now: datetime, days: int) -> Reading:
@@ -61,12 +61,14 @@ class BilledBy:
         through = self.billing.tally(NO_TIME, ()).billed_through
         return self.at - self.lag if through is not None and through > self.at + _HOUR else None
 
-    def _keys(self, window: Window, span: Window, by: Sequence[str], where: Sequence[Filter]) -> frozenset[tuple[str, ...]]:
-        """Return the keys of the rows of a window that have a charge in a span."""
-        start, end = max(window.start, span.start), min(window.end, span.end)
-        if start >= end:
-            return frozenset()
-        return frozenset(tuple(row.key.values()) for row in self.billing.tally(Window(start, end), by, where).rows)
+    def _late(self, tally: Tally, span: Window, by: Sequence[str], where: Sequence[Filter]) -> Iterator[tuple[Spend, bool]]:
+        """Yield each row of a tally, and whether it has a charge in a span that reaches as far as the tally."""
+        start, end = max(tally.window.start, span.start), min(tally.window.end, span.end)
+        if start == tally.window.start or start >= end:  # all of it, or nothing: no need to ask
+            yield from ((row, start < end) for row in tally.rows)
+            return
+        late = {tuple(row.key.values()) for row in self.billing.tally(Window(start, end), by, where).rows}
+        yield from ((row, tuple(row.key.values()) in late) for row in tally.rows)
 
 
 def _until(window: Window, end: datetime) -> Window:

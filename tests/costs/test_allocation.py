@@ -263,6 +263,33 @@ def hinted(ports, **more):
     return hint.owner, hint.by
 
 
+class Counted:
+    """Pass questions to a bill on, and count the rows that come back of each."""
+
+    def __init__(self, billing):
+        self.billing, self.rows = billing, []
+
+    def tally(self, window, by, where=()):
+        tally = self.billing.tally(window, by, where)
+        self.rows.append(len(tally.rows))
+        return tally
+
+
+@pytest.mark.parametrize("teams", [("",), ("search",), ("", "search"), ("nlp",)])
+@pytest.mark.parametrize("negated", [False, True])
+def test_a_filter_by_team_reads_only_the_hours_of_nodes_whose_parts_it_may_keep(ports, teams, negated):
+    nodes = [*billed("i-1"), *billed("i-2", team="search"), *billed("i-3", team="ads")]
+    here = ports(nodes, reading({pod("a"): 16, pod("b", "i-2"): 8, pod("c", "i-3"): 4}, {"i-1": 32, "i-2": 32, "i-3": 32}))
+    counted = Counted(here.world.billing)
+    counting = replace(here, world=replace(here.world, billing=counted))
+    every = Allocation(here, NOW).tally(DAY, ("team", "namespace")).rows
+    kept = Allocation(counting, NOW).tally(DAY, ("team", "namespace"), [Filter("team", teams, negated)]).rows
+    assert kept == tuple(row for row in every if (row.key["team"] in teams) is not negated)
+    of = {"": 1, "search": 1, "ads": 1, "nlp": 0}
+    passed = sum(n for team, n in of.items() if not team or (team in teams) is not negated)
+    assert max(counted.rows) == passed * HOURS
+
+
 def test_a_hint_says_by_what(ports):
     launcher = Launcher("dana", LauncherKind.PERSON, "RunInstances")
     assert hinted(ports, launched_by=launcher, owner="kim") == ("dana", "launched it (RunInstances)")

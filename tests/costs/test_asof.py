@@ -12,9 +12,12 @@ from bot.answers.access import Access
 from bot.answers.all import ANSWERS
 from bot.app import App
 from bot.cards.card import Text, plain
+from bot.costs.asof import BilledBy
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
+from bot.model.spend import Money, Spend, Tally
+from bot.model.window import NO_TIME, Window
 from tests.belonging import MEMBER
 from tests.builders import ports_over
 
@@ -79,3 +82,26 @@ async def test_a_bill_that_ends_before_the_question_is_shown_whole(ask):
     card = await ask("cost 2026-10", datetime(2026, 11, 1, 3, tzinfo=UTC))
     assert card.data["total"]["net_usd"] == Decimal(27_440)
     assert "seen" not in card.data
+
+
+class Counted:
+    """Count the questions to a bill that reaches farther than the time of the question."""
+
+    def __init__(self, through):
+        self.through, self.asked = through, []
+
+    def tally(self, window, by, where=()):
+        self.asked.append(window)
+        return Tally(window, tuple(by), (Spend({"team": "search"}, Money()),), Money(), billed_through=self.through)
+
+
+def test_the_bill_is_asked_once_where_all_of_a_window_was_an_estimate():
+    at = datetime(2026, 10, 16, tzinfo=UTC)
+    counted = Counted(at + 9 * timedelta(days=1))
+    seen = BilledBy(counted, at, timedelta(days=1))
+    (row,) = seen.tally(Window(datetime(2026, 10, 2, tzinfo=UTC), at), ("team",)).rows
+    assert row.estimated
+    assert counted.asked == [NO_TIME, Window(datetime(2026, 10, 2, tzinfo=UTC), at - timedelta(days=1))]
+    (row,) = seen.tally(Window(datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 8, 9, tzinfo=UTC)), ("team",)).rows
+    assert not row.estimated
+    assert len(counted.asked) == 3

@@ -6,8 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from adapters.billing.open import open_billing
+from bot.answers.access import Access
 from bot.answers.cost.command import cost
 from bot.answers.line import understand
+from bot.app import App
 from bot.cards.card import Buttons, Chart, Facts, Table, Text, plain
 from bot.errors import Unavailable, WrongInput
 from bot.knowledge import load_knowledge
@@ -206,3 +208,20 @@ async def test_unused_commitment_is_said_apart(tmp_path):
     assert "$2.50 of the amortised cost is commitment that nothing used" in str(card.blocks)
     card = await cost(ports, request, **understand("cost 7d by service service=AmazonEC2", NOW).arguments)
     assert "nothing used" not in str(card.blocks)
+
+
+async def test_share_after_a_cost_answer_reads_no_bill_again(tmp_path):
+    (tmp_path / "billing").mkdir()
+    rows = [line(NOW - timedelta(hours=h), "10") for h in range(1, 400)]
+    with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *rows])
+    bill = open_billing(tmp_path)
+    bot = App(ports_over(NoSource(), None, billing=bill, knowledge=load_knowledge()), (), Access(), lambda: 0.0)
+
+    async def answer(words, at):
+        return await bot.answer(Request(words, User("slack:U1"), at, "slack", MEMBER, "slack:C1"))
+
+    private = await answer("cost 7d by team", NOW)
+    bill.close()  # a query would fail from here on
+    shared = await answer("share cost 7d by team", NOW)
+    assert (shared.public, shared.data) == (True, private.data)
