@@ -20,8 +20,8 @@ from time import monotonic
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
-from tests.e2e.playground import free_port
 from tests.e2e.product import Product, product
+from tests.e2e.slackserver import free_port
 
 TAGS = ",".join(f"tag:a{n}" for n in range(300))
 WORST = (

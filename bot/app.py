@@ -27,7 +27,8 @@ from bot.cards.thread import thread_line
 from bot.costs.asof import as_of
 from bot.costs.reconcile import remember_estimate
 from bot.errors import NotAllowed, TrnbotError, WrongInput
-from bot.model.alert import Notification, leading
+from bot.model.alert import leading
+from bot.model.notification import Notification
 from bot.model.reading import Reading
 from bot.model.request import Manner, Request, Role
 from bot.model.route import Routes

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
-from bot.model.alert import Alert, Notification, Reason
+from bot.model.alert import Alert
 from bot.model.causes import About, Cause
 from bot.model.labels import NAMES, Labels
+from bot.model.notification import Notification, Reason
 from bot.model.window import Window
 
 EARLY = timedelta(minutes=30)

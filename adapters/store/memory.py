@@ -9,8 +9,9 @@ from typing import Any
 
 from adapters.store.derive import labels_of, open_within, with_decisions
 from bot.errors import WrongInput
-from bot.model.alert import Alert, Decision, Line, NotificationLogEntry, Receipt, Silence
+from bot.model.alert import Alert, Decision, Silence
 from bot.model.labels import Labels
+from bot.model.notification import Line, NotificationLogEntry, Receipt
 from bot.model.version import Attempt, Version
 from bot.model.window import Window
 from bot.ports import State, StateUpdate

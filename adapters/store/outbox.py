@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, Connection, case, select, update
 
 from adapters.store.tables import LINES, SAID
 from bot.errors import Unavailable
-from bot.model.alert import Line, NotificationLogEntry, Receipt
 from bot.model.codec import decode
+from bot.model.notification import Line, NotificationLogEntry, Receipt
 
 
 def entries(connection: Connection, wanted: ColumnElement[bool]) -> tuple[NotificationLogEntry, ...]:

@@ -37,9 +37,10 @@ from adapters.store.tables import (
     silence_row,
 )
 from bot.errors import Unavailable, WrongInput
-from bot.model.alert import Alert, Decision, Line, NotificationLogEntry, Silence
+from bot.model.alert import Alert, Decision, Silence
 from bot.model.codec import decode, encode
 from bot.model.labels import Labels
+from bot.model.notification import Line, NotificationLogEntry
 from bot.model.version import Attempt, Version
 from bot.model.window import Window
 from bot.ports import State, StateUpdate

@@ -12,8 +12,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, UserDefinedType
 
 from adapters.store.derive import labels_of, undecided
-from bot.model.alert import Alert, Decision, DecisionKind, Line, NotificationLogEntry, Silence
+from bot.model.alert import Alert, Decision, DecisionKind, Silence
 from bot.model.codec import encode
+from bot.model.notification import Line, NotificationLogEntry
 
 
 class Instant(TypeDecorator[datetime]):

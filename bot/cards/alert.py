@@ -42,11 +42,12 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote
-from bot.model.alert import Alert, Notification, Silence, Waste, leading
+from bot.model.alert import Alert, Silence, Waste, leading
 from bot.model.causes import Family, Severity
 from bot.model.counts import counted
 from bot.model.durations import duration_text
 from bot.model.money import usd
+from bot.model.notification import Notification
 
 
 def owner_words(alert: Alert, resolved: str, routed: bool = False) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from bot.cards.alert_words import total_waste, worth
 from bot.cards.card import Card, Mention, Tone
 from bot.cards.words import clock
-from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, Silence, leading
+from bot.model.alert import Alert, Silence, leading
 from bot.model.money import usd
+from bot.model.notification import Notification, NotificationLogEntry, Reason
 from bot.model.route import place_of
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bot.model.alert import Alert, Decision, Line, Notification, NotificationLogEntry, Receipt, Silence
+from bot.model.alert import Alert, Decision, Silence
+from bot.model.notification import Line, Notification, NotificationLogEntry, Receipt
 from bot.model.window import Window
 
 

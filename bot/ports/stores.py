@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from bot.errors import Unavailable
-from bot.model.alert import Alert, Decision, Line, NotificationLogEntry
+from bot.model.alert import Alert, Decision
 from bot.model.labels import Labels
+from bot.model.notification import Line, NotificationLogEntry
 from bot.model.state import State, StateUpdate
 from bot.model.version import Attempt, Version
 from bot.model.window import Window

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from bot.cards.card import Card
 from bot.errors import Limited, Refused, StoreFailed, TrnbotError, Unanswered
-from bot.model.alert import Line, NotificationLogEntry, Receipt
 from bot.model.codec import decode
+from bot.model.notification import Line, NotificationLogEntry, Receipt
 from bot.ports import AlertStore, Outbox, StateUpdate, Surface
 from bot.watch.outbox import Parcel
 

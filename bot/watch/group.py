@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from bot.model.alert import Alert, NotificationLogEntry, leading
+from bot.model.alert import Alert, leading
 from bot.model.causes import About
+from bot.model.notification import NotificationLogEntry
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.model.alert import Alert, Notification, NotificationLogEntry, Reason, leading, usd_per_hour_of
+from bot.model.alert import Alert, leading, usd_per_hour_of
 from bot.model.causes import Severity
 from bot.model.money import cents
+from bot.model.notification import Notification, NotificationLogEntry, Reason
 from bot.model.policy import Policy
 from bot.watch.group import Incident
 

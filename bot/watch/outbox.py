@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bot.cards.card import Card
-from bot.model.alert import Line, Notification, NotificationLogEntry, Reason, leading, usd_per_hour_of
+from bot.model.alert import leading, usd_per_hour_of
 from bot.model.causes import Severity
 from bot.model.codec import encode
+from bot.model.notification import Line, Notification, NotificationLogEntry, Reason
 from bot.ports import State
 from bot.watch.notify import decided_entry, log_entry_of, sendable
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from bot.errors import Unavailable
-from bot.model.alert import Reason
+from bot.model.notification import Reason
 from bot.model.state import ReplayResult
 from bot.model.window import Window
 from bot.ports import Ports

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from bot.model.alert import Alert, NotificationLogEntry
+from bot.model.alert import Alert
 from bot.model.causes import Severity
+from bot.model.notification import NotificationLogEntry
 from bot.model.policy import Policy
 from bot.model.route import Route, Routes, distinct
 

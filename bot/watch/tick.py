@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from bot.costs.pricing import Pricing
-from bot.model.alert import Alert, Notification
+from bot.model.alert import Alert
 from bot.model.anomaly import Detection
+from bot.model.notification import Notification
 from bot.model.policy import Policy
 from bot.model.price import Price
 from bot.model.reading import Reading

@@ -7,8 +7,9 @@ import pytest
 
 from bot.answers.alerts.timeline import events, timeline_card
 from bot.cards.card import Table
-from bot.model.alert import Decision, DecisionKind, NotificationLogEntry, Reason, Silence
+from bot.model.alert import Decision, DecisionKind, Silence
 from bot.model.labels import Labels
+from bot.model.notification import NotificationLogEntry, Reason
 from tests.builders import NOON, alert, anomaly
 
 HOUR = timedelta(hours=1)

@@ -4,8 +4,8 @@ import pytest
 
 from bot.cards.alert import notice_card
 from bot.cards.card import Card
-from bot.model.alert import Notification, Reason
 from bot.model.causes import Cause
+from bot.model.notification import Notification, Reason
 from tests.builders import NOON, alert, anomaly, waste
 
 

@@ -11,7 +11,7 @@ from bot.cards.alert import notice_card
 from bot.cards.alert_words import headline
 from bot.cards.card import Code, Table, Text, When
 from bot.cards.thread import thread_line
-from bot.model.alert import Notification, Reason
+from bot.model.notification import Notification, Reason
 from bot.watch.notify import log_entry_of
 from tests.builders import NOON
 from tests.cards.samples import idle, notice, starved, waste

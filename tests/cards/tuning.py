@@ -9,9 +9,10 @@ from bot.answers.config.history import applied_card, cancelled_card, history_car
 from bot.answers.config.preview import preview_card
 from bot.answers.config.show import FAMILIES, chooser_card, form_card, settings_of
 from bot.cards.card import Card
-from bot.model.alert import Alert, Notification, Reason
+from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.labels import Labels
+from bot.model.notification import Notification, Reason
 from bot.model.state import ReplayResult
 from bot.model.version import Attempt, Draft, Version, VersionKind
 from bot.model.window import Window

@@ -7,10 +7,11 @@ import pytest
 from builder import START, STEP, Fleet, World, hours, only
 
 from bot.cards.alert import notice_card, over_card
-from bot.model.alert import Alert, Notification, Reason
+from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.notification import Notification, Reason
 from bot.watch.value import value
 from tests.builders import price
 

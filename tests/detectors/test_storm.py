@@ -5,8 +5,8 @@ import pytest
 from crew import DAY, START, Crew
 from minutes import Fleet
 
-from bot.model.alert import Reason
 from bot.model.causes import Cause
+from bot.model.notification import Reason
 
 HIT = int(2.2 * DAY)
 """The minute in which the fault begins."""

@@ -8,8 +8,9 @@ import pytest
 from builder import HBM, Fleet, World, hours, join, only
 
 from bot.cards.alert import notice_card
-from bot.model.alert import Alert, Notification, Reason
+from bot.model.alert import Alert
 from bot.model.causes import Cause
+from bot.model.notification import Notification, Reason
 from bot.watch.value import value
 from tests.builders import price
 

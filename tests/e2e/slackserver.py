@@ -62,11 +62,11 @@ class SlackServer:
         await self.control("interact", channel=channel, messageTs=message["ts"], user=user, action=action)
 
 
-def free_port():
+def free_port() -> int:
     """Return a port of loopback that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def test_a_channel_told_to_wait_does_not_hold_up_the_tick(tmp_path: Path) -> Non
 
 async def test_lines_long_past_are_forgotten(tmp_path: Path) -> None:
     from adapters.store.open import open_store
-    from bot.model.alert import Line
+    from bot.model.notification import Line
     from bot.ports import StateUpdate
 
     store = open_store(f"sqlite:///{tmp_path}/trnbot.db")

@@ -9,7 +9,7 @@ import pytest
 from bot.cards.alert import Reach, notice_card
 from bot.cards.card import Tone
 from bot.errors import WrongInput
-from bot.model.alert import Notification, Reason
+from bot.model.notification import Notification, Reason
 from bot.model.route import Routes
 from bot.settings.routes import read_routes
 from bot.settings.settings import read_settings

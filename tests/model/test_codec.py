@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.cards.card import Button, Buttons, Card, Code, Facts, Form, Mention, Strong, Table, Text, When, text
-from bot.model.alert import Alert, Decision, NotificationLogEntry, Silence
+from bot.model.alert import Alert, Decision, Silence
 from bot.model.anomaly import Anomaly
 from bot.model.codec import decode, encode
 from bot.model.labels import Labels
+from bot.model.notification import NotificationLogEntry
 from bot.model.policy import Policy
 from bot.model.window import Window
 from tests.builders import alert

@@ -2,8 +2,8 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
-from bot.model.alert import Notification, Reason
 from bot.model.causes import Cause
+from bot.model.notification import Notification, Reason
 from bot.model.state import ReplayResult
 from bot.model.window import Window
 from bot.watch.preview import compare, digest, side_of, summary

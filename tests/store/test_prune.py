@@ -12,7 +12,7 @@ from adapters.store.open import open_store
 from adapters.store.sql import KEEP_TICKS
 from adapters.store.tables import SAID, SHELF, TICKS
 from bot.errors import Unavailable
-from bot.model.alert import NotificationLogEntry, Reason
+from bot.model.notification import NotificationLogEntry, Reason
 from bot.ports import StateUpdate
 from bot.watch.retention import Retention
 

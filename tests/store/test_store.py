@@ -6,10 +6,11 @@ from decimal import Decimal
 
 import pytest
 
-from bot.model.alert import Alert, Decision, DecisionKind, NotificationLogEntry, Reason, Silence, Waste
+from bot.model.alert import Alert, Decision, DecisionKind, Silence, Waste
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.labels import Labels
+from bot.model.notification import NotificationLogEntry, Reason
 from bot.model.window import Window
 from bot.ports import State, StateUpdate
 

@@ -60,10 +60,11 @@ from bot.cards.card import (
 from bot.costs.compare import Sample
 from bot.costs.reconcile import reconciled
 from bot.model.alert import DecisionKind as Deciding
-from bot.model.alert import Pattern, Reason, Waste
+from bot.model.alert import Pattern, Waste
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
+from bot.model.notification import Reason
 from bot.model.route import Route, Routes
 from bot.model.spend import Money, Spend, Tally
 from bot.model.version import Attempt, Edit, VersionKind

@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from bot.cards.card import Card
-from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason
+from bot.model.alert import Alert, Decision, DecisionKind
 from bot.model.causes import Cause, Severity
+from bot.model.notification import Notification, Reason
 from bot.model.state import State
 from bot.policy.schema import default_policy
 from bot.watch.group import Incident, group

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from bot.cards.alert import Reach, notice_card
-from bot.model.alert import Alert, Notification, OwnerBy, Reason
+from bot.model.alert import Alert, OwnerBy
 from bot.model.anomaly import Detection
 from bot.model.causes import Cause
 from bot.model.codec import decode, encode
 from bot.model.fleet import Volume
 from bot.model.labels import Labels
+from bot.model.notification import Notification, Reason
 from bot.model.owners import OwnerMap, OwnerRule
 from bot.model.reading import Reading
 from bot.model.route import Routes

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from bot.errors import WrongInput
-from bot.model.alert import Decision, DecisionKind, Notification, Reason
+from bot.model.alert import Decision, DecisionKind
 from bot.model.causes import Cause, Severity
+from bot.model.notification import Notification, Reason
 from bot.model.route import Routes
 from bot.model.state import State
 from bot.policy.schema import default_policy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from bot.model.alert import Notification, Reason
 from bot.model.anomaly import Detection
 from bot.model.causes import Cause
+from bot.model.notification import Notification, Reason
 from bot.model.route import Routes
 from bot.model.state import State
 from bot.policy.schema import default_policy

@@ -23,11 +23,12 @@ from bot.cards.lines import form_line
 from bot.cards.tables import folded
 from bot.cards.words import period
 from bot.errors import WrongInput
-from bot.model.alert import Alert, Decision, DecisionKind, Notification, Reason, Silence, usd_per_hour_of
+from bot.model.alert import Alert, Decision, DecisionKind, Silence, usd_per_hour_of
 from bot.model.counts import counted
 from bot.model.durations import duration_text, parse_duration, write_duration
 from bot.model.labels import Labels
 from bot.model.money import usd
+from bot.model.notification import Notification, Reason
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.ports import Ports, StateUpdate

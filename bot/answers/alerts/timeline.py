@@ -12,9 +12,10 @@ from bot.answers.registry import Needs, Topic, command
 from bot.cards.alert_words import headline
 from bot.cards.card import Button, Buttons, Card, Column, Table, Tone, text
 from bot.cards.words import clock
-from bot.model.alert import Alert, Decision, DecisionKind, NotificationLogEntry, Reason, Silence
+from bot.model.alert import Alert, Decision, DecisionKind, Silence
 from bot.model.counts import counted
 from bot.model.money import usd
+from bot.model.notification import NotificationLogEntry, Reason
 from bot.model.request import Request
 from bot.ports import Ports
 
