@@ -1,11 +1,11 @@
-"""Upload a card's charts as files of Slack, and use an upload again while its chart stays the same."""
+"""Upload a card's charts as files of Slack, use an upload again while it shows what matters, and delete it afterwards."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -13,10 +13,13 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.slack import markup
+from adapters.slack.client import FAILURES, PASSING, code_of
 from adapters.slack.limits import ALT_TEXT
-from adapters.slack.pace import Pace, closed_s
+from adapters.slack.pace import Pace, closed_s, is_limited
+from adapters.slack.pictures import Picture, Pictures
 from adapters.slack.render import chart_places
 from bot.cards.card import Card, Chart
+from bot.model.codec import encode
 from bot.ports import DocumentStore, Draw
 
 _UPLOADS = "slack-pictures"
@@ -24,37 +27,65 @@ _log = logging.getLogger("trnbot.slack")
 
 
 class ChartUploader:
-    """Draw, upload and remember charts."""
+    """Draw, upload and remember charts, and delete the files that nothing shows."""
 
     def __init__(self, client: AsyncWebClient, draw: Draw, documents: DocumentStore, pace: Pace) -> None:
         self._client, self._draw, self._documents, self._pace = client, draw, documents, pace
 
     async def upload(self, card: Card, key: str = "", *, native: bool = False) -> dict[int, str]:
-        """Return Slack's file id for each chart that needs a picture; one that could not be uploaded is missing."""
-        charts = chart_places(card, native=native)
-        if not charts:
-            await self._forget(key)
-            return {}
-        uploaded = await self._uploaded(key)
-        files = {place: uploaded.get(digest(chart)) or await self._upload(chart) for place, chart in charts.items()}
-        if key:
-            fresh = {digest(chart): files[place] for place, chart in charts.items() if files[place]}
-            await asyncio.to_thread(self._documents.put, _UPLOADS, key, fresh)
-        return {place: file for place, file in files.items() if file}
+        """Return Slack's file id for each chart that needs a picture; one that could not be uploaded is missing.
+
+        Those of a message are kept under its key: one that still shows what matters is used again.
+        """
+        charts, kept = chart_places(card, native=native), await self._kept(key)
+        pictures = {place: kept.find(chart) or await self._picture(chart) for place, chart in charts.items()}
+        shown = {place: picture for place, picture in pictures.items() if picture}
+        await self._keep(key, kept.after(tuple(shown.values())))
+        return {place: picture.file for place, picture in shown.items()}
+
+    async def settle(self, key: str) -> None:
+        """Delete the files that the message of a key shows no more, now that Slack has taken its newest state."""
+        kept = await self._kept(key)
+        if kept.dropped:
+            await self._keep(key, replace(kept, dropped=await self.delete(kept.dropped)))
+
+    async def withdraw(self, key: str, files: Iterable[str]) -> None:
+        """Delete files that were uploaded for a message which does not show them after all."""
+        kept = await self._kept(key)
+        await self._keep(key, Pictures(dropped=await self.delete((*kept.dropped, *files))))
+
+    async def delete(self, files: Iterable[str]) -> tuple[str, ...]:
+        """Delete files, and return those that are to be tried again."""
+        left = []
+        for file in files:
+            try:
+                await self._client.files_delete(file=file)
+            except SlackApiError as error:
+                if is_limited(error) or code_of(error) in PASSING:
+                    left.append(file)
+            except FAILURES as error:
+                _log.info("picture not deleted: %s", type(error).__name__)
+                left.append(file)
+        return tuple(left)
 
     async def share(self, card: Card, channel: str, thread: str) -> None:
         """Put the charts that a message could not show into its thread."""
         for chart in chart_places(card).values():
             await self._upload(chart, channel, thread)
 
-    async def _uploaded(self, key: str) -> Mapping[str, Any]:
-        if not key:
-            return {}
-        return await asyncio.to_thread(self._documents.get, _UPLOADS, key) or {}
+    async def _kept(self, key: str) -> Pictures:
+        document = await asyncio.to_thread(self._documents.get, _UPLOADS, key) if key else None
+        return Pictures.read(document) if document else Pictures()
 
-    async def _forget(self, key: str) -> None:
-        if key:
+    async def _keep(self, key: str, pictures: Pictures) -> None:
+        if key and pictures != Pictures():
+            await asyncio.to_thread(self._documents.put, _UPLOADS, key, encode(pictures))
+        elif key:
             await asyncio.to_thread(self._documents.drop, _UPLOADS, key)
+
+    async def _picture(self, chart: Chart) -> Picture | None:
+        file = await self._upload(chart)
+        return Picture.of(chart, file) if file else None
 
     async def _upload(self, chart: Chart, channel: str | None = None, thread: str | None = None) -> str:
         """Return the file id, "" when drawing or uploading fails: the chart's summary stands in for it."""
@@ -75,8 +106,3 @@ class ChartUploader:
             self._pace.hold("", _UPLOADS, closed_s(error) if isinstance(error, SlackApiError) else 0.0)
             _log.warning("chart not uploaded: %s", type(error).__name__)
             return ""
-
-
-def digest(chart: Chart) -> str:
-    """Return a fingerprint that changes when the chart does."""
-    return hashlib.sha256(repr(chart).encode(errors="replace")).hexdigest()[:32]

@@ -221,6 +221,7 @@ class Responder:
             taken = await self._post_response(requester, card, around, private)
         if not taken and (around.images or around.native):
             taken = await self._post_response(requester, card, Around(line=line), private)
+            await self._sender.charts.delete(around.images.values())
         if taken and requester.pressed_share and card.tone is not Tone.ERROR:
             await self._client.send_response(requester.response_url, {"delete_original": True})
         return taken

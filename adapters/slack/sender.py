@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -46,8 +47,9 @@ class Sender:
         """Send a new message and return its timestamp, which is its id; raise `Limited` where Slack asks to wait."""
         channel = await self._conversation(channel)
         self._pace.check(channel, "chat.postMessage")
-        around = await self.around(card, line, key, "" if thread else key)
-        async with explained(channel), self._pace.turn(channel, "chat.postMessage"):
+        kept = "" if thread else key
+        around = await self.around(card, line, key, kept)
+        async with explained(channel), self._pace.turn(channel, "chat.postMessage"), self._showing(around, kept):
             return await self._send("chat.postMessage", channel, card, around, _thread(thread))
 
     async def answer(self, channel: str, card: Card, thread: str = "", line: str = "", instead: str = "") -> str:
@@ -90,17 +92,19 @@ class Sender:
             async with explained(channel), self._pace.turn(channel, "chat.update"):
                 if not self._pace.is_newest(channel, ts, number):
                     return ts
-                return await self._replace(channel, ts, card, around)
+                async with self._showing(around, key):
+                    return await self._replace(channel, ts, card, around)
         finally:
             self._pace.release(channel, ts, number)
 
     async def post_ephemeral(self, channel: str, user: str, card: Card, thread: str = "", line: str = "") -> None:
         """Show a message to one person in a channel; send it to them directly where that cannot be."""
-        around = await self.around(card, line)
-        await self._briefly(lambda: self._post_ephemeral(channel, card, around, {"user": user, **_thread(thread)}))
+        where = {"user": user, **_thread(thread)}
+        await self._briefly(lambda: self._post_ephemeral(channel, card, line, where))
 
-    async def _post_ephemeral(self, channel: str, card: Card, around: Around, where: dict[str, str]) -> str:
-        async with explained(channel):
+    async def _post_ephemeral(self, channel: str, card: Card, line: str, where: dict[str, str]) -> str:
+        around = await self.around(card, line)
+        async with explained(channel), self._showing(around, ""):
             try:
                 return await self._send("chat.postEphemeral", channel, card, around, where)
             except SlackApiError as error:
@@ -172,6 +176,17 @@ class Sender:
         native = self._native and draws(card)
         return Around(key, line, await self.charts.upload(card, kept, native=native), native)
 
+    @asynccontextmanager
+    async def _showing(self, around: Around, kept: str) -> AsyncIterator[None]:
+        """Delete the pictures that no message shows once Slack has taken the newest, or refused one whose pictures are not kept."""
+        try:
+            yield
+        except SlackApiError:
+            if not kept:
+                await self.charts.delete(around.images.values())
+            raise
+        await self.charts.settle(kept)
+
     async def plainer(self, card: Card, around: Around) -> Around:
         """Return the same without Slack's own tables and charts, each chart with its picture."""
         return replace(around, native=False, images=await self.charts.upload(card, around.key))
@@ -195,6 +210,7 @@ class Sender:
             return sent
         await self.wait_for_upload()
         ts = await self._call(method, channel, card, Around(around.key, around.line), where)
+        await self.charts.withdraw(around.key, around.images.values())
         if method == "chat.postMessage":
             await self.charts.share(card, channel, where.get("thread_ts") or ts)
         return ts

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiohttp import web
@@ -9,9 +11,10 @@ from aiohttp import web
 from adapters.slack.config import SlackConfig
 from adapters.slack.pace import Pace
 from adapters.slack.surface import SlackSurface
-from bot.cards.card import Card, Chart, ChartKind, Tone, text
+from bot.cards.card import Card, Chart, ChartKind, Series, Tone, text
 from bot.errors import Limited, Unanswered, Unavailable, WrongInput
 from bot.model.delays import Delays
+from bot.model.window import Window
 from tests.slack.conftest import ports
 
 CHART = Chart(ChartKind.LINE, "Utilization", "%", (), summary="It fell to 20 %.")
@@ -264,3 +267,97 @@ async def test_socket_mode_with_a_wrong_app_token_says_so_at_the_start(slack):
     with pytest.raises(Unavailable, match="does not accept the token"):
         await made.start()
     await made.stop()
+
+
+START = datetime(2026, 11, 20, 6, tzinfo=UTC)
+STEP = timedelta(minutes=5)
+
+
+def firing(hours, newest=20.0, *, begun=START, nodes=64):
+    """Return an alert's message with its line chart, so many hours after its onset; `newest` is the level of its last hour."""
+    length = timedelta(hours=max(6, hours + 1))
+    times = [START + timedelta(hours=hours) - length + STEP * (i + 1) for i in range(length // STEP)]
+    values = [90.0 if at < START else 20.0 for at in times]
+    values[-12:] = [newest] * 12
+    line = Series("NeuronCore utilization", tuple(values))
+    title, shaded = f"NeuronCore utilization, mean of {nodes} nodes", Window(begun, times[-1])
+    chart = Chart(ChartKind.LINE, title, "%", (line,), tuple(times), band=(85, 95), shaded=shaded, summary=f"{hours} h")
+    return Card("FIRING", Tone.CRITICAL, (text(f"{hours * 1083} so far"), chart))
+
+
+def pictures(slack):
+    """Return the files that were uploaded, and those that were deleted."""
+    uploaded = [json.loads(body["files"])[0]["id"] for body in slack.sent("files.completeUploadExternal")]
+    return uploaded, [body["file"] for body in slack.sent("files.delete")]
+
+
+def shown(slack):
+    blocks = slack.sent("chat.postMessage", "chat.update")[-1]["blocks"]
+    return next((block["slack_file"]["id"] for block in blocks if block["type"] == "image"), "")
+
+
+async def test_hourly_edits_use_the_picture_again_and_leave_no_file_behind(surface, slack):
+    ts = await surface.post("C1", firing(1), "k")
+    for hour in range(2, 49):
+        await surface.edit("C1", ts, firing(hour), "k")
+        uploaded, deleted = pictures(slack)
+        assert shown(slack) == uploaded[-1]
+        assert deleted == uploaded[:-1]
+    assert len(uploaded) <= 15, "once an hour would be 48"
+    await surface.edit("C1", ts, Card("OVER after 2 d", Tone.OVER), "k")
+    uploaded, deleted = pictures(slack)
+    assert (deleted, shown(slack)) == (uploaded, "")
+
+
+@pytest.mark.parametrize(
+    ("card", "again"),
+    [
+        (firing(25), False),
+        (firing(25, 24.0), False),
+        (firing(25, 60.0), True),
+        (firing(25, 0.0), True),
+        (firing(25, nodes=32), True),
+        (firing(25, begun=START + timedelta(hours=1)), True),
+        (firing(40), True),
+    ],
+    ids=["nothing new", "the same level", "recovering", "dead", "fewer nodes", "another onset", "long after"],
+)
+async def test_a_picture_is_uploaded_again_when_what_it_shows_changed(surface, slack, card, again):
+    ts = await surface.post("C1", firing(24), "k")
+    await surface.edit("C1", ts, card, "k")
+    assert len(pictures(slack)[0]) == 1 + again
+
+
+async def test_an_edit_that_slack_refuses_keeps_both_pictures_until_one_is_taken(surface, slack):
+    ts = await surface.post("C1", firing(24), "k")
+    slack.failing["chat.update"] = ["msg_too_long"]
+    with pytest.raises(Unavailable):
+        await surface.edit("C1", ts, firing(25, 60.0), "k")
+    assert len(pictures(slack)[0]) == 2
+    assert pictures(slack)[1] == []
+    await surface.edit("C1", ts, firing(26, 60.0), "k")
+    uploaded, deleted = pictures(slack)
+    assert (len(uploaded), deleted, shown(slack)) == (2, uploaded[:1], uploaded[1])
+
+
+async def test_a_picture_that_could_not_be_deleted_is_deleted_with_the_next_edit(surface, slack):
+    ts = await surface.post("C1", firing(24), "k")
+    slack.failing["files.delete"] = ["internal_error"]
+    await surface.edit("C1", ts, firing(25, 60.0), "k")
+    await surface.edit("C1", ts, firing(25, 60.0), "k")
+    assert pictures(slack)[1] == [pictures(slack)[0][0]] * 2
+
+
+async def test_a_picture_that_slack_will_not_show_is_deleted_and_one_stands_in_the_thread(surface, slack):
+    slack.failing["chat.postMessage"] = ["invalid_blocks", "invalid_blocks"]
+    await surface.post("C1", ALERT, "k")
+    uploaded, deleted = pictures(slack)
+    assert (len(uploaded), deleted) == (2, uploaded[:1])
+
+
+async def test_an_answer_that_slack_refuses_leaves_no_picture(workspace, slack, bot):
+    bot.card = firing(24)
+    slack.failing["chat.postMessage"] = ["channel_not_found"]
+    await workspace.event({"type": "app_mention", "user": "U1", "channel": "C1", "ts": "5.5", "text": "<@U0BOT> alert a1"})
+    uploaded, deleted = pictures(slack)
+    assert (len(uploaded), deleted) == (1, uploaded)
