@@ -178,7 +178,7 @@ class Sender:
 
     @asynccontextmanager
     async def _showing(self, around: Around, kept: str) -> AsyncIterator[None]:
-        """Delete the pictures that no message shows once Slack has taken the newest, or refused one whose pictures are not kept."""
+        """Delete the pictures that no message shows once Slack took the newest, or refused one whose pictures are not kept."""
         try:
             yield
         except SlackApiError:
