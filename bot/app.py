@@ -11,12 +11,10 @@ from datetime import datetime
 from functools import partial
 
 from bot.answers.access import Access
-from bot.answers.digest import DIGEST
 from bot.answers.line import Call, CommandLine, attempted, read_line, typed
 from bot.answers.periodic import post_due
 from bot.answers.plain.ask import PlainWords, Unsure
 from bot.answers.registry import Needs
-from bot.answers.summary import SUMMARY
 from bot.answers.turns import Turns, equal_of
 from bot.cards.alert import Reach, notice_card
 from bot.cards.alert_words import worth
@@ -91,7 +89,7 @@ class App:
         decided = self._decide(result.outcome.notifications, result.state, result.reading)
         await self._send(decided, result.changes(), now, TICK_S)
         current = replace(result.state, alerts=result.outcome.alerts)
-        periodicals = partial(post_due, (DIGEST, SUMMARY), as_of(self.ports, now), current, result.reading, now)
+        periodicals = partial(post_due, as_of(self.ports, now), current, result.reading, now)
         self.health.undelivered += await self._aside.run("periodicals", periodicals) or ()
         await asyncio.to_thread(self.ports.stores.alerts.save, StateUpdate(ticked_at=now))
         await asyncio.to_thread(self.ports.world.inbox.settle, now)

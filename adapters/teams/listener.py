@@ -23,6 +23,8 @@ from bot.ports import CommandHint, Deduplicator
 log = logging.getLogger("trnbot.teams")
 
 PRESS = "adaptiveCard/action"
+HOME = "home"
+"""The line that a person's own chat begins with."""
 
 
 class ActivityListener:
@@ -110,6 +112,8 @@ class ActivityListener:
         self._greeted.add(here.id)  # installation and conversation update arrive together
         await self._conversations.remember(replace(here, greeted=True))
         self._responder.send_later(here, _greeting(self._hints, here.id))
+        if here.personal:
+            self._responder.respond_later(activity, HOME)
 
 
 def _answered(body: dict[str, Any]) -> InvokeAnswer:

@@ -109,7 +109,7 @@ def _command(hint: CommandHint) -> Json:
     return {"title": short(hint.name, 128), "description": short(f"{hint.summary}{example}", 4000)}
 
 
-_FIRST = ("alerts", "cost", "fleet", "idle", "why", "ack", "snooze", "spot", "migrate", "help", "doctor")
+_FIRST = ("alerts", "cost", "fleet", "idle", "home", "why", "ack", "snooze", "spot", "migrate", "help", "doctor")
 
 
 def by_worth(hints: Sequence[CommandHint]) -> tuple[CommandHint, ...]:

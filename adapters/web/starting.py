@@ -7,8 +7,8 @@ from typing import Any
 
 from aiohttp import web
 
+from adapters.web.files import static_file
 from adapters.web.html import PageRenderer
-from adapters.web.views import static_file
 
 
 class StartingPages:

@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from time import monotonic
+from typing import Any, Generic, TypeVar
 
-from bot.cards.card import Card, Span, Strong, Table, Text, When
+from bot.cards.card import Card, Span, Strong, Table, Text, Tone, When, plain
 from bot.model.money import usd
 from bot.ports.work import Asker, asked_by
 
+T = TypeVar("T")
 MOST = 3
 """Alerts that the strip names; it stands above every message, and must leave them room."""
 LINES = "alerts", "savings 7d"
@@ -52,21 +54,34 @@ class WasteStrip:
         return {"open_alerts": len(self.rows) + self.more, "usd_per_hour": self.usd_per_hour} if self.known else {}
 
 
-class SharedStrip:
-    """Read the strip once for all pages that ask meanwhile, whoever of them leaves; it uses nobody's share."""
+class Shared(Generic[T]):
+    """Read once for all pages that ask meanwhile, and within `keep_s`, whoever of them leaves; it uses nobody's share."""
 
-    def __init__(self, read: Callable[[], Awaitable[WasteStrip]]) -> None:
-        self._read = read
-        self._reading: asyncio.Future[WasteStrip] | None = None
-        self._version = ""
+    def __init__(self, read: Callable[[], Awaitable[T]], keep_s: float = 0) -> None:
+        self._read, self._keep_s = read, keep_s
+        self._reading: asyncio.Future[T] | None = None
+        self._version, self._until = "", 0.0
 
-    async def get(self, version: str) -> WasteStrip:
-        """Return the strip, read after the newest message."""
-        if self._reading is None or self._reading.done() or version != self._version:
-            self._version = version
+    async def get(self, version: str = "") -> T:
+        """Return what was read after the newest message."""
+        kept = self._reading and (not self._reading.done() or monotonic() < self._until)
+        if self._reading is None or not kept or version != self._version:
+            self._version, self._until = version, monotonic() + self._keep_s
             with asked_by(Asker(share="")):
                 self._reading = asyncio.ensure_future(self._read())
         return await asyncio.shield(self._reading)
+
+
+LEAD_S = 60.0
+"""How long the money of the first page is kept: a bill moves a few times a day."""
+LEAD = "summary money"
+
+
+def lead_of(summary: Card) -> Sequence[tuple[str, str]]:
+    """Return name and words of each line of a summary."""
+    texts = (block.spans for block in summary.blocks if isinstance(block, Text))
+    named = ((spans[0].text, plain(spans[1:]).removeprefix(": ")) for spans in texts if spans and isinstance(spans[0], Strong))
+    return tuple(named) if summary.tone is not Tone.ERROR else ()
 
 
 def standing(alerts: Card, savings: Card) -> WasteStrip:

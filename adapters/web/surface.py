@@ -11,10 +11,11 @@ from adapters.web.auth import LOGIN_PATH, LOGOUT_PATH, ConsoleAuth, LoginPage
 from adapters.web.config import Console, WebConfig
 from adapters.web.demonstration import StoryPages
 from adapters.web.events import Hub
+from adapters.web.files import static_file
 from adapters.web.guard import Guard, RequestHandler
 from adapters.web.html import PageRenderer
 from adapters.web.messages import Messages, PageMessage
-from adapters.web.views import CHANNEL, Views, static_file
+from adapters.web.views import CHANNEL, Views
 from bot.cards.card import Card
 from bot.ports import DocumentStore
 from bot.ports.work import CONNECTION, Asker, asked_by
@@ -67,6 +68,7 @@ class WebSurface:
         return (
             web.get("/", read(views.channel)),
             web.get("/now", read(views.now)),
+            web.get("/lead", read(views.lead)),
             *(web.get(path, read(views.fixed)) for path, rail in views.lines.items() if rail.line),
             web.get("/alert/{id}", read(views.alert)),
             web.get("/ask", read(views.typed)),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -19,7 +18,7 @@ from adapters.web.html import PageRenderer, plain_json
 from adapters.web.links import address, page_of
 from adapters.web.messages import Messages
 from adapters.web.story import story
-from adapters.web.strip import LINES, SharedStrip, WasteStrip, retold, standing
+from adapters.web.strip import LEAD, LEAD_S, LINES, Shared, WasteStrip, lead_of, retold, standing
 from bot.cards.card import Card, Form, Table, Tone, text
 from bot.cards.lines import form_line, quote
 from bot.errors import TrnbotError
@@ -29,8 +28,6 @@ from bot.ports import Surface
 CHANNEL = "alerts"
 READER = User("web:local", "you")
 
-_STATIC = Path(__file__).parent / "static"
-_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _NAME = re.compile(r"[^\w.-]", re.ASCII)
 """What no argument's name has, and no header may."""
 _LONGEST = 4_000
@@ -94,7 +91,8 @@ class Views:
         self._messages = messages
         self._hub = hub
         self._surface = surface
-        self._strip = SharedStrip(self._standing)
+        self._strip = Shared(self._standing)
+        self._lead = Shared(self._money, LEAD_S)
 
     async def channel(self, request: web.Request) -> web.StreamResponse:
         """Show the channel of alerts."""
@@ -109,6 +107,10 @@ class Views:
         return web.Response(
             text=self._pages.page("now.html", now=await self._strip.get(self._hub.version)), content_type="text/html"
         )
+
+    async def lead(self, _: web.Request) -> web.StreamResponse:
+        """Show the money lines of the summary, which the first page begins with: its frame does not wait for the bill."""
+        return web.Response(text=self._pages.page("lead.html", lead=await self._lead.get()), content_type="text/html")
 
     async def fixed(self, request: web.Request) -> web.StreamResponse:
         """Show a page of the rail."""
@@ -168,6 +170,9 @@ class Views:
     async def _standing(self) -> WasteStrip:
         alerts, savings = [await self._answer(line, "", Manner.VIEWED) for line in LINES]
         return standing(alerts, savings)
+
+    async def _money(self) -> Sequence[tuple[str, str]]:
+        return lead_of(await self._answer(LEAD, "", Manner.VIEWED))
 
     async def _show_line(self, request: web.Request, rail: Rail, line: str) -> web.StreamResponse:
         """Show a line's answer; what does more than read, and whatever another site brings, waits for a press."""
@@ -257,15 +262,6 @@ class Views:
         }
         shown["hints_json"] = json.dumps([vars(hint) | {"example": hint.example or hint.name} for hint in self._console.hints])
         return web.Response(text=self._pages.page(template, **shown), content_type="text/html")
-
-
-async def static_file(request: web.Request) -> web.StreamResponse:
-    """Serve the style sheets, the scripts and the icon."""
-    name = request.match_info["name"]
-    kind = _TYPES.get(Path(name).suffix)
-    if kind is None or name not in {path.name for path in _STATIC.iterdir()}:
-        raise web.HTTPNotFound(text="There is no such file.\n")
-    return web.FileResponse(_STATIC / name, headers={"Content-Type": f"{kind}; charset=utf-8", "Cache-Control": "no-cache"})
 
 
 def _health_json(health: Mapping[str, Any]) -> web.Response:

@@ -1,16 +1,14 @@
-"""Answer about the bot itself: help, about, home, and the doctor's checks."""
+"""Answer about the bot itself: help, about, and the doctor's checks."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from bot.answers.registry import Needs, Topic, arg, command, commands_by_name, find_command
-from bot.answers.savings import digest
 from bot.answers.values import type_name
-from bot.cards.alert_words import held_words, where, worth
 from bot.cards.card import (
     Align,
     Block,
@@ -28,16 +26,12 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.words import period, since
-from bot.errors import TrnbotError, Unavailable
-from bot.model.alert import Alert, usd_per_hour_of
+from bot.cards.words import period
+from bot.errors import Unavailable
 from bot.model.counts import counted
-from bot.model.money import usd
 from bot.model.request import Request, Role
-from bot.model.spend import Tally
 from bot.model.window import BOUNDS, GRAMMAR, Window
 from bot.ports import Check, Ports
-from bot.watch.savings import savings
 
 _ALL = "all"
 HelpRow = tuple[str, str, str | None, str]
@@ -106,33 +100,6 @@ def about_card(settings: Mapping[str, str], ticked_at: datetime | None, problems
     return Card("trnbot", Tone.WARNING if problems else Tone.INFO, tuple(blocks), data)
 
 
-def home_card(alerts: Sequence[Alert], tally: Tally | None, now: datetime, saved: str = "") -> Card:
-    """Show open alerts, the savings of the last week, and the month to date."""
-    speaking = sorted((a for a in alerts if a.speaking), key=worth, reverse=True)
-    per_hour = usd_per_hour_of(speaking)
-    title = f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour" if speaking else "All quiet"
-    blocks: list[Block] = []
-    for a in speaking[:8]:
-        cost = f"{usd(a.waste.per_hour)} an hour · " if a.waste else ""
-        held = f" · {held_words(a)}" if held_words(a) else ""
-        begun = since(a.anomaly.window.start, now)
-        blocks.append(text(Strong(a.cause.facts.words), f" · {where(a)} · {cost}since {begun}{held}"))
-        blocks.append(Buttons((Button("Open", f"alert {a.id}"), Button("Acknowledge", f"ack {a.id}"))))
-    blocks += [text(saved)] if saved else []
-    blocks += _month(tally) if tally else []
-    blocks.append(Buttons((Button("Cost", "cost 7d by team"), Button("Fleet", "fleet"), Button("Help", "help"))))
-    data = {"open": [a.id for a in speaking], "usd_per_hour": per_hour, "month_net_usd": tally.total.net if tally else None}
-    return Card(title, Tone.WARNING if speaking else Tone.GOOD, tuple(blocks), data)
-
-
-def _month(tally: Tally) -> list[Block]:
-    top = sorted(tally.rows, key=lambda r: -r.money.net)[:5]
-    columns = (Column("month to date by service"), Column("net", Align.RIGHT))
-    rows = tuple((row.key.get("service", "") or "(none)", usd(row.money.net)) for row in top)
-    dated: list[Block] = [quiet("Billed through ", When(tally.billed_through))] if tally.billed_through else []
-    return [Table(columns, rows, ("total", usd(tally.total.net))), *dated]
-
-
 @command(
     "help",
     "What is asked most, all commands, or one command in detail.",
@@ -185,22 +152,6 @@ def _unbilled(ports: Ports) -> Sequence[str]:
         return ports.world.billing.problems()
     except Unavailable as error:
         return (str(error),)
-
-
-@command(
-    "home", "Open alerts and the month to date, at a glance.", needs=Needs.STATE, may=Needs.BILL, examples=("home",), hidden=True
-)
-async def home(ports: Ports, request: Request) -> Card:
-    """Summarise for a person's home page."""
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    month = Window.parse("mtd", request.at)
-    try:
-        tally = await asyncio.to_thread(ports.world.billing.tally, month, ("service",))
-    except TrnbotError:
-        tally = None
-    week = request.at - timedelta(days=7)
-    saved = savings([a for a in memory.alerts if a.closed and a.closed >= week and a.acknowledged], frozenset(), request.at)
-    return home_card([a for a in memory.alerts if a.firing], tally, request.at, digest(saved))
 
 
 @command(

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.answers.cost.forecast import forecast_data, month_end_words
-from bot.answers.periodic import Periodical, SentPeriodical, Subscription, subscribe_to, unsubscribe_from
-from bot.answers.registry import Needs, Topic, arg, command
+from bot.answers.registry import Needs, Topic, command
 from bot.answers.runs.compare import compare_data, sentence
 from bot.answers.runs.costed import parities
 from bot.cards.alert_words import muted_words, where, worth
@@ -26,10 +25,10 @@ from bot.model.counts import counted
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.reading import Reading
-from bot.model.request import Request, Role
+from bot.model.request import Request
 from bot.model.state import State
 from bot.model.window import Window
-from bot.ports import Documents, Ports
+from bot.ports import Ports
 from bot.watch.savings import Saving, saved_within
 
 WEEK = timedelta(days=7)
@@ -151,48 +150,3 @@ async def digest(ports: Ports, request: Request) -> Card:
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     reading = await asyncio.to_thread(ports.world.source.read, request.at)
     return digest_card(await asyncio.to_thread(week_of, ports, memory, reading, request.at, request.at))
-
-
-def _posted(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
-    return digest_card(week_of(ports, memory, reading, until, now))
-
-
-DIGEST = Periodical(
-    "digest",
-    "the weekly digest",
-    Documents("digests", SentPeriodical),
-    Documents("digest.subscriptions", Subscription),
-    _posted,
-    setting="TRNBOT_DIGEST",
-    named=lambda routes: routes.digest,
-)
-
-
-@command(
-    "subscribe digest",
-    "Post the weekly digest in this channel.",
-    needs=Needs.STATE,
-    topic=Topic.COSTS,
-    examples=("subscribe digest", 'subscribe digest "fri 16:00 America/New_York"'),
-    who=Role.ADMIN,
-    changes=True,
-)
-async def subscribe(
-    ports: Ports, request: Request, at: str = arg("", "day, time and time zone; those of the settings when left out", rest=True)
-) -> Card:
-    """Write when this channel gets the digest."""
-    return await subscribe_to(DIGEST, ports, request, at, days=False)
-
-
-@command(
-    "unsubscribe digest",
-    "Stop the weekly digest in this channel.",
-    needs=Needs.STATE,
-    topic=Topic.COSTS,
-    examples=("unsubscribe digest",),
-    who=Role.ADMIN,
-    changes=True,
-)
-async def unsubscribe(ports: Ports, request: Request) -> Card:
-    """Drop this channel's subscription; a channel that the settings name keeps getting the digest."""
-    return await unsubscribe_from(DIGEST, ports, request)

@@ -8,11 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from bot.answers.digest import digest_card, week_of
+from bot.answers.registry import Needs, Topic, arg, command
+from bot.answers.summary import summary_card, summary_of
 from bot.cards.card import Card, Tone, quiet
 from bot.errors import TrnbotError, WrongInput
 from bot.model.hours import read_recurring, read_weekly
 from bot.model.reading import Reading
-from bot.model.request import Request
+from bot.model.request import Request, Role
 from bot.model.route import Routes
 from bot.model.state import State
 from bot.ports import Documents, DocumentStore, Ports
@@ -95,12 +98,10 @@ def due(what: Periodical, ports: Ports, now: datetime) -> list[Due]:
     return dues
 
 
-async def post_due(
-    periodicals: Sequence[Periodical], ports: Ports, memory: State, reading: Reading, now: datetime
-) -> tuple[str, ...]:
+async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime) -> tuple[str, ...]:
     """Send the answers that are due, and return a sentence for each that failed: it stays due, and the next tick tries again."""
     failed = []
-    for what in periodicals:
+    for what in PERIODICALS:
         for each in await asyncio.to_thread(due, what, ports, now):
             try:
                 await _post(each, ports, memory, reading, now)
@@ -125,7 +126,7 @@ async def _note(store: DocumentStore, each: Due, message: str) -> None:
     await asyncio.to_thread(each.what.sent.put, store, each.channel, SentPeriodical(each.moment, message))
 
 
-async def subscribe_to(what: Periodical, ports: Ports, request: Request, at: str, *, days: bool = True) -> Card:
+async def _subscribe(what: Periodical, ports: Ports, request: Request, at: str, *, days: bool = True) -> Card:
     """Write when this channel gets the answer, from the next such time on; where `days`, it may come every day."""
     if not request.channel:
         raise WrongInput("A channel is subscribed from within it; type this line there.")
@@ -134,7 +135,7 @@ async def subscribe_to(what: Periodical, ports: Ports, request: Request, at: str
     return _here(what, request.channel, when)
 
 
-async def unsubscribe_from(what: Periodical, ports: Ports, request: Request) -> Card:
+async def _unsubscribe(what: Periodical, ports: Ports, request: Request) -> Card:
     """Drop this channel's subscription; a channel that the settings name keeps getting the answer."""
     here = request.channel
     if here not in await asyncio.to_thread(wanted, what, ports):
@@ -149,3 +150,88 @@ def _here(what: Periodical, channel: str, at: str) -> Card:
     """Confirm whether a channel gets the answer, and when; `at` is "" where it does not."""
     gets = f"This channel gets {what.words}, {at}" if at else f"This channel no longer gets {what.words} by subscription"
     return Card(gets, Tone.GOOD, (quiet(channel),), {"channel": channel, "at": at})
+
+
+def _digest(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
+    return digest_card(week_of(ports, memory, reading, until, now))
+
+
+def _summary(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
+    return summary_card(summary_of(ports, [alert for alert in memory.alerts if alert.firing], reading, now))
+
+
+DIGEST = Periodical(
+    "digest",
+    "the weekly digest",
+    Documents("digests", SentPeriodical),
+    Documents("digest.subscriptions", Subscription),
+    _digest,
+    setting="TRNBOT_DIGEST",
+    named=lambda routes: routes.digest,
+)
+SUMMARY = Periodical(
+    "summary", "the summary", Documents("summaries", SentPeriodical), Documents("summary.subscriptions", Subscription), _summary
+)
+PERIODICALS = (DIGEST, SUMMARY)
+
+
+@command(
+    "subscribe digest",
+    "Post the weekly digest in this channel.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("subscribe digest", 'subscribe digest "fri 16:00 America/New_York"'),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def subscribe_digest(
+    ports: Ports, request: Request, at: str = arg("", "day, time and time zone; those of the settings when left out", rest=True)
+) -> Card:
+    """Write when this channel gets the digest."""
+    return await _subscribe(DIGEST, ports, request, at, days=False)
+
+
+@command(
+    "unsubscribe digest",
+    "Stop the weekly digest in this channel.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("unsubscribe digest",),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def unsubscribe_digest(ports: Ports, request: Request) -> Card:
+    """Drop this channel's subscription; a channel that the settings name keeps getting the digest."""
+    return await _unsubscribe(DIGEST, ports, request)
+
+
+@command(
+    "subscribe summary",
+    "Post the summary in this channel, daily or weekly.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("subscribe summary", "subscribe summary daily", 'subscribe summary "daily 08:30 Europe/Berlin"'),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def subscribe_summary(
+    ports: Ports,
+    request: Request,
+    at: str = arg("", "daily or a day, time and time zone; those of the digest when left out", rest=True),
+) -> Card:
+    """Write when this channel gets the summary."""
+    return await _subscribe(SUMMARY, ports, request, at)
+
+
+@command(
+    "unsubscribe summary",
+    "Stop the summary in this channel.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("unsubscribe summary",),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def unsubscribe_summary(ports: Ports, request: Request) -> Card:
+    """Drop this channel's subscription."""
+    return await _unsubscribe(SUMMARY, ports, request)

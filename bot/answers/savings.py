@@ -49,13 +49,6 @@ def savings_card(savings: Sequence[Saving], window: Window) -> Card:
     return Card(title, Tone.GOOD, (table, how, Buttons((Button("Alerts", "alerts"),))), data)
 
 
-def digest(savings: Sequence[Saving]) -> str:
-    """Say the savings of the last week in one line, "" where there are none."""
-    per_hour = sum((saving.usd_per_hour for saving in savings), Decimal(0))
-    ended = counted(len(savings), "alert")
-    return f"Last 7 days: {ended} ended after somebody acted, about {usd(per_hour)} an hour (estimate)." if savings else ""
-
-
 def _row(saving: Saving) -> tuple[str, ...]:
     because = f"acknowledged by {saving.by}" if saving.by else "its nodes are gone"
     return (saving.alert.cause.facts.words, where(saving.alert), because, usd(saving.usd_per_hour), usd(saving.usd_so_far))

@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from enum import StrEnum
 from typing import Any
 
 from bot.answers.cost.forecast import forecast_data
 from bot.answers.cost.why import CostChange, change_of, driver_data, percent, reason
-from bot.answers.periodic import Periodical, SentPeriodical, Subscription, subscribe_to, unsubscribe_from
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import where, worth
 from bot.cards.card import Button, Buttons, Card, Strong, Text, Tone, text
@@ -29,11 +29,10 @@ from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.outlook import Commitment, CommitmentPlan
 from bot.model.reading import Reading
-from bot.model.request import Request, Role
+from bot.model.request import Request
 from bot.model.spend import Tally
-from bot.model.state import State
 from bot.model.window import NO_TIME, Window
-from bot.ports import Documents, Ports
+from bot.ports import Ports
 from bot.watch.savings import Saving, saved_within
 
 WEEK = timedelta(days=7)
@@ -76,68 +75,33 @@ class Summary:
     needs=Needs.STATE | Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.COSTS,
-    examples=("summary",),
+    examples=("summary", "summary money"),
 )
-async def summary(ports: Ports, request: Request) -> Card:
+async def summary(
+    ports: Ports,
+    request: Request,
+    part: str = arg("all", "money leaves out waste, saved, alerts and advice", choices=("all", "money")),
+) -> Card:
     """Sum up the last seven days."""
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     reading = await asyncio.to_thread(ports.world.source.read, request.at)
     firing = [alert for alert in memory.alerts if alert.firing]
-    return summary_card(await asyncio.to_thread(summary_of, ports, firing, reading, request.at))
+    return summary_card(await asyncio.to_thread(summary_of, ports, firing, reading, request.at), Part(part))
 
 
-def _posted(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
-    return summary_card(summary_of(ports, [alert for alert in memory.alerts if alert.firing], reading, now))
-
-
-SUMMARY = Periodical(
-    "summary", "the summary", Documents("summaries", SentPeriodical), Documents("summary.subscriptions", Subscription), _posted
-)
-
-
-@command(
-    "subscribe summary",
-    "Post the summary in this channel, daily or weekly.",
-    needs=Needs.STATE,
-    topic=Topic.COSTS,
-    examples=("subscribe summary", "subscribe summary daily", 'subscribe summary "daily 08:30 Europe/Berlin"'),
-    who=Role.ADMIN,
-    changes=True,
-)
-async def subscribe(
-    ports: Ports,
-    request: Request,
-    at: str = arg("", "daily or a day, time and time zone; those of the digest when left out", rest=True),
-) -> Card:
-    """Write when this channel gets the summary."""
-    return await subscribe_to(SUMMARY, ports, request, at)
-
-
-@command(
-    "unsubscribe summary",
-    "Stop the summary in this channel.",
-    needs=Needs.STATE,
-    topic=Topic.COSTS,
-    examples=("unsubscribe summary",),
-    who=Role.ADMIN,
-    changes=True,
-)
-async def unsubscribe(ports: Ports, request: Request) -> Card:
-    """Drop this channel's subscription."""
-    return await unsubscribe_from(SUMMARY, ports, request)
-
-
-def summary_of(ports: Ports, firing: Sequence[Alert], reading: Reading, now: datetime) -> Summary:
-    """Return the content of a summary as of `now`; a bill that cannot be read leaves its lines out. May block."""
+def summary_of(ports: Ports, firing: Sequence[Alert], reading: Reading | None, now: datetime) -> Summary:
+    """Return the content of a summary as of `now`; what cannot be read leaves its lines out. May block."""
     week = Window(now - WEEK, now)
-    saved = saved_within(ports.stores.alerts.history(week, Labels()), week, reading.inventory.running, now)
+    history = [alert for alert in ports.stores.alerts.history(week, Labels()) if reading or alert.acknowledged]
+    saved = saved_within(history, week, reading.inventory.running if reading else frozenset(), now)
     change = nowcast = month = None
     with suppress(TrnbotError):
         change = _settled_week(ports, now)
     with suppress(TrnbotError):
         nowcast = forecast_of(ports, now, reading)
         month = ports.world.billing.tally(Window.parse("mtd", now), ())
-    ending = [one for one in reading.inventory.reservations if one.ends_at and now < one.ends_at <= now + _SOON and one.active]
+    reserved = reading.inventory.reservations if reading else ()
+    ending = [one for one in reserved if one.ends_at and now < one.ends_at <= now + _SOON and one.active]
     return Summary(now, firing, saved, change, nowcast, month, ending, ports.world.outlook.commitments(now))
 
 
@@ -150,23 +114,52 @@ def _settled_week(ports: Ports, now: datetime) -> CostChange | None:
     return change_of(ports, now, Window(settled - WEEK, settled))
 
 
-def summary_card(of: Summary) -> Card:
+class Part(StrEnum):
+    """Name how much of a summary is told."""
+
+    ALL = "all"
+    MONEY = "money"
+    """Nothing of alerts, where these are told anyway."""
+    HOME = "home"
+    """Alerts are told beside it."""
+
+
+def summary_card(of: Summary, part: Part = Part.ALL) -> Card:
     """Draw the lines that can be told, each with the number that it is about first."""
-    change = of.change
-    spent = f"{amount_of(change.now.total.amortised, change.now)} spent {period(change.now.window)}; " if change else ""
-    wasting = (
-        f"{usd(of.wasting)} an hour wasted now in {counted(len(of.speaking), 'open alert')}" if of.speaking else "no open alert"
-    )
-    title = f"{spent}{wasting}"
-    lines = [*_spend(of), _waste(of), _saved(of), *_ends(of), *_alerts(of), *_advice(of)]
     more = (
         Button("Why it changed", "why cost 7d"),
         Button("Forecast", "forecast"),
         Button("Alerts", "alerts"),
         Button("By team", "cost 7d by team"),
     )
-    tone = Tone.WARNING if of.speaking else Tone.GOOD
-    return Card(title, tone, (*lines, Buttons(more)), _data(of))
+    return Card(summary_title(of), summary_tone(of), (*summary_lines(of, part), Buttons(more)), summary_data(of))
+
+
+def summary_title(of: Summary) -> str:
+    """Say the week's spend and what is wasted now."""
+    now = of.change.now if of.change else None
+    spent = f"{amount_of(now.total.amortised, now)} spent {period(now.window)}; " if now else ""
+    open_now = counted(len(of.speaking), "open alert")
+    return f"{spent}{f'{usd(of.wasting)} an hour wasted now in {open_now}' if of.speaking else 'no open alert'}"
+
+
+def summary_tone(of: Summary) -> Tone:
+    """Warn while an alert is open."""
+    return Tone.WARNING if of.speaking else Tone.GOOD
+
+
+def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
+    """Yield the lines of a part."""
+    yield from _spend(of)
+    if part is Part.ALL:
+        yield _waste(of)
+    if part is Part.ALL or (part is Part.HOME and of.saved):
+        yield _saved(of)
+    yield from _ends(of)
+    if part is Part.ALL:
+        yield from _alerts(of)
+    if part is not Part.MONEY:
+        yield from _advice(of)
 
 
 def _line(name: str, words: str) -> Text:
@@ -184,7 +177,7 @@ def _spend(of: Summary) -> Iterator[Text]:
             if then > 0
             else ""
         )
-        yield _line("Spend", f"{amount_of(now.total.amortised, now)} in {period(now.window)}{grown} (amortised, settled days).")
+        yield _line("Spend", f"{amount_of(now.total.amortised, now)} from {period(now.window)}{grown} (amortised, settled days).")
     if nowcast:
         low, middle, high = (_about(x, nowcast.currency) for x in (nowcast.low, nowcast.forecast, nowcast.high))
         yield _line("Forecast", f"about {middle} in {nowcast.month.start:%B} ({low} to {high}).")
@@ -217,7 +210,7 @@ def _ends(of: Summary) -> Iterator[Text]:
         days = [one for one in of.commitments if one.plan is plan and one.committed]
         if days:
             last = max(days, key=lambda one: one.day)
-            words.append(f"{plan} used to {percent(last.utilization)} on {last.day}")
+            words.append(f"{plan} used to {percent(last.utilization)} on {last.day:%b} {last.day.day}")
     for one in sorted(of.ending, key=lambda one: one.ends_at or of.now)[:2]:
         assert one.ends_at
         words.append(f"{one.total} x {one.labels.instance_type} reserved until {day(one.ends_at)}")
@@ -240,18 +233,23 @@ def _advice(of: Summary) -> Iterator[Text]:
         yield _line("Do first", f"{alert.anomaly.suggestions[0].rstrip('.')} ({alert.anomaly.labels.cluster or where(alert)}).")
 
 
-def _data(of: Summary) -> dict[str, Any]:
+def summary_data(of: Summary) -> dict[str, Any]:
+    """Return the typed numbers of every line."""
     saved = sum((saving.usd_per_hour for saving in of.saved), Decimal(0))
-    dearest = [{"id": one.id, "owner": one.owner, **_waste_data(one)} for one in of.speaking[:_MOST]]
     return {
         "window": of.window,
-        "open": {"alerts": [alert.id for alert in of.speaking], "usd_per_hour": of.wasting, "dearest": dearest},
+        "open": {"alerts": [alert.id for alert in of.speaking], "usd_per_hour": of.wasting, "dearest": dearest_data(of)},
         "saved": {"alerts": len(of.saved), "usd_per_hour": saved, "estimate": True},
         **({"changed": _changed(of.change)} if of.change else {}),
         **({"month": {"credits_usd": of.month.total.credits}} if of.month else {}),
         "ending": [{"reservation": one.labels.resource, "ends_at": one.ends_at} for one in of.ending],
         **forecast_data(of.nowcast, None),
     }
+
+
+def dearest_data(of: Summary, most: int = _MOST) -> list[dict[str, Any]]:
+    """Return the typed numbers of the dearest open alerts."""
+    return [{"id": one.id, "owner": one.owner, **_waste_data(one)} for one in of.speaking[:most]]
 
 
 def _waste_data(alert: Alert) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from decimal import Decimal
 
 from bot.answers.cost.month_end import MonthEnd, month_end_card
 from bot.answers.cost.why import CostChange, change_card
+from bot.answers.home import home_card
 from bot.answers.plain.ask import with_reading
 from bot.answers.plain.readings import PlainReading
 from bot.answers.price import price_card
-from bot.answers.summary import Summary, summary_card
+from bot.answers.summary import Part, Summary, summary_card
 from bot.cards.card import Card
 from bot.cards.notes import PriceAge
 from bot.costs.drivers import Driver, DriverKind
@@ -86,8 +87,15 @@ def price() -> Card:
     return price_card(kind, prices, PriceAge(NOON.date(), 90))
 
 
-def summary(*firing: Alert) -> Card:
-    return summary_card(Summary(NOON, firing, (), change(), NOWCAST, sum_of(month_of(NOON), "412345.67")))
+def week(*firing: Alert) -> Summary:
+    return Summary(NOON, firing, (), change(), NOWCAST, sum_of(month_of(NOON), "412345.67"))
+
+
+def home(of: Summary) -> Card:
+    parts = {("AmazonEC2",): "381856", ("AmazonS3",): "4120.5", ("",): "300"}
+    rows = tuple(Spend({"service": name}, Money(net=Decimal(net), amortised=Decimal(net))) for (name,), net in parts.items())
+    total = Money(net=Decimal("386276.5"), amortised=Decimal("386276.5"))
+    return home_card(of, Tally(month_of(NOON), ("service",), rows, total, billed_through=NOON - timedelta(days=1)))
 
 
 def leads(starved: Callable[..., Alert], idle: Callable[..., Alert]) -> Mapping[str, Callable[[], Card]]:
@@ -98,7 +106,10 @@ def leads(starved: Callable[..., Alert], idle: Callable[..., Alert]) -> Mapping[
         "price": price,
         "why_cost": lambda: change_card(change(alerts=(starved(),))),
         "why_cost_team": lambda: change_card(change(Filter("team", ("vision",)))),
-        "summary": lambda: summary(starved(), idle()),
+        "home": lambda: home(week(starved(), idle())),
+        "home_quiet": lambda: home_card(Summary(NOON, ()), None),
+        "summary": lambda: summary_card(week(starved(), idle())),
+        "summary_money": lambda: summary_card(week(starved(), idle()), Part.MONEY),
         "summary_quiet": lambda: summary_card(Summary(NOON, ())),
         "read_as": lambda: with_reading(change_card(change()), read),
     }

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bot.answers.about import about_card, brief_help_card, command_card, doctor_card, help_card, home_card
+from bot.answers.about import about_card, brief_help_card, command_card, doctor_card, help_card
 from bot.answers.alerts.alerts import alerts_card, decided_card, snooze_form
 from bot.answers.alerts.assign import assign_form
 from bot.answers.alerts.why import why_card
@@ -341,11 +341,6 @@ def about() -> Card:
     )
 
 
-def home(*open_now: Alert) -> Card:
-    month = tally(Window(NOON.replace(day=1, hour=0), NOON), ("service",), {("AmazonEC2",): money("381856", "390000")})
-    return home_card(open_now, month, NOON)
-
-
 def every_part() -> Card:
     """Return the parts of a card that few answers have: a link, a heat map, a button that is red."""
     starts = tuple(NOON - timedelta(hours=n) for n in range(6, 0, -1))
@@ -387,8 +382,6 @@ SAMPLES: Mapping[str, Callable[[], Card]] = {
     "idle_none": lambda: idle_card([], "vision", Reading(NOON)),
     "idle_unread": lambda: idle_card([], "vision", Reading(NOON, gaps=(Gap("DescribeInstances: access denied in us-east-1."),))),
     "fleet_unread": lambda: fleet_card([], "", Reading(NOON, gaps=(Gap("DescribeInstances: access denied in us-east-1."),))),
-    "home": lambda: home(starved(), idle()),
-    "home_quiet": home,
     "help": help_all,
     "help_brief": help_brief,
     "help_cost": lambda: help_of("cost"),

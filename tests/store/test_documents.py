@@ -11,7 +11,7 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from bot.answers.checklist import CHECKLISTS
-from bot.answers.digest import DIGEST
+from bot.answers.periodic import DIGEST
 from bot.answers.runs.costed import BASELINES, MIGRATIONS
 from bot.costs.reconcile import ESTIMATES, MonthForecast
 from bot.ports import Documents

@@ -29,8 +29,7 @@ from adapters.web.config import Console, WebConfig
 from adapters.web.messages import Messages
 from adapters.web.surface import WebSurface
 from bot.answers.access import Access
-from bot.answers.digest import DIGEST
-from bot.answers.periodic import due, wanted
+from bot.answers.periodic import DIGEST, due, wanted
 from bot.answers.runs.costed import parities, side
 from bot.app import App
 from bot.cards.card import (

@@ -198,6 +198,14 @@ async def test_installing_greets_once_and_says_how_alerts_come_here(bot: Any, co
     assert "teams:19:c@thread.tacv2" in texts(connector.cards()[0])
 
 
+async def test_a_personal_chat_begins_with_the_home_page(bot: Any, connector: Any) -> None:
+    added = {"type": "conversationUpdate", "membersAdded": [{"id": "28:bot"}]}
+    await bot.hear("", **added)
+    await bot.hear("", **added)
+    assert [request.line for request in bot.asked] == ["home"]
+    assert len(connector.cards()) == 2
+
+
 async def test_removal_forgets_the_conversation(bot: Any) -> None:
     await bot.hear("hi", conversation=CHANNEL)
     assert bot.shelf.get("teams.conversations", "19:c@thread.tacv2")

@@ -5,7 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from adapters.web.strip import standing
-from bot.cards.card import Card, Column, Strong, Style, Table, Text
+from bot.cards.card import Card, Column, Strong, Style, Table, Text, Tone
 from tests.e2e import samples
 
 WORDS = tuple(Column(name) for name in ("cause", "where", "for", "$/h", "so far", "state"))
@@ -104,3 +104,30 @@ async def test_a_message_of_an_alert_that_is_over_keeps_what_it_said(open_consol
     console, client = await open_console(answer=answer)
     await console.post("alerts", told("a1", "708"), "k1")
     assert "$708" in await (await client.get("/")).text()
+
+
+MONEY = Card("t", blocks=(Text((Strong("Spend"), ": $5 <b>now</b>.")), Text((Strong("Forecast"), ": about $7."))))
+
+
+async def test_the_first_page_begins_with_the_money_of_the_summary_and_does_not_wait_for_it(open_console):
+    asked = []
+
+    async def answer(request):
+        asked.append(request.line)
+        return MONEY if request.line == "summary money" else alerts()
+
+    _, client = await open_console(answer=answer)
+    page = await (await client.get("/")).text()
+    assert page.index('data-from="/lead"') < page.index('id="now"')
+    assert "summary money" not in asked
+    shown = [await (await client.get("/lead")).text() for _ in range(3)]
+    assert all("<b>Spend</b>" in one and "$5 &lt;b&gt;now&lt;/b&gt;." in one for one in shown)
+    assert asked.count("summary money") == 1, "a minute's readers share one reading"
+
+
+async def test_a_summary_that_failed_shows_nothing_on_the_first_page(open_console):
+    async def answer(_):
+        return replace(MONEY, tone=Tone.ERROR)
+
+    _, client = await open_console(answer=answer)
+    assert not (await (await client.get("/lead")).text()).strip()

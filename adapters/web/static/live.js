@@ -6,6 +6,7 @@ const messages = $("#messages");
 const scroller = $("#scroll");
 const SILENT_MS = 11_000; // the server says something every four seconds, whatever happens
 const RETRY_MS = 2_000;
+const FILL_MS = 300_000;
 
 // -- the newest message --------------------------------------------------------------------------
 
@@ -78,6 +79,16 @@ export async function readAgain() {
   }
   countOpen();
   document.body.dataset.version = page.body.dataset.version;
+}
+
+// What the page's frame did not wait for.
+async function fillIn() {
+  if (document.hidden) return;
+  for (const place of $$("[data-from]")) {
+    const answer = await fetch(place.dataset.from);
+    if (answer.ok && !answer.redirected) redraw(place, fragment((await answer.text()).trim()));
+    place.removeAttribute("aria-busy");
+  }
 }
 
 function showRead(slot) {
@@ -201,6 +212,8 @@ export function start() {
   listen();
   setInterval(watch, 1_000);
   setInterval(nowSoon, 60_000);
+  fillIn().catch(() => {});
+  setInterval(() => fillIn().catch(() => {}), FILL_MS);
   addEventListener("offline", lost);
   addEventListener("pagehide", () => { events.close(); events = null; }); // who leaves is not disconnected
   addEventListener("pageshow", (event) => { if (event.persisted) listen(); });

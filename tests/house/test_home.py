@@ -1,0 +1,42 @@
+"""The home page begins with the summary, tells an alert once, and leaves out what cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot.cards.card import Buttons, Text, plain
+from bot.errors import Unavailable
+from tests.builders import NOON, anomaly, with_parts
+from tests.cards.leads import home, week
+from tests.cards.samples import idle, starved
+from tests.house.fakes import Chat, Script, app, ask
+
+
+def words(card: Any) -> list[str]:
+    return [plain(block.spans) for block in card.blocks if isinstance(block, Text)]
+
+
+def test_it_begins_with_the_summary_and_tells_each_alert_once() -> None:
+    card = home(week(starved(), idle()))
+    assert [one.partition(":")[0] for one in words(card)[:3]] == ["Spend", "Forecast", "Biggest change"]
+    assert sum("llama-70b, 64 x" in one for one in words(card)) == 1
+    assert not [one for one in words(card) if one.startswith(("Waste:", "Alert:"))]
+    assert [button.line.split()[0] for button in next(b for b in card.blocks if isinstance(b, Buttons)).buttons] == [
+        "alert",
+        "ack",
+    ]
+
+
+async def test_what_cannot_be_read_leaves_its_lines_out() -> None:
+    class Away:
+        def read(self, *_: Any) -> Any:
+            raise Unavailable("the source is away")
+
+        tally = rates = commitments = read
+
+    bot = app(Script(anomaly()), Chat())
+    (alert,) = (await bot.tick(NOON)).outcome.alerts
+    bot.ports = with_parts(bot.ports, source=Away(), billing=Away())
+    card = await bot.answer(ask("home", at=NOON))
+    assert card.data["open"] == [alert.id]
+    assert words(card)[0] == "Spend: no bill tells of the last seven days."
