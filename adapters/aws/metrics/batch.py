@@ -159,7 +159,10 @@ def _in_order(parts: Sequence[Points], place: Ints) -> Points:
 def _sorted(parts: Sequence[Points]) -> Points:
     """Return the points by series and time, of two of one time the later: mostly whole stretches only change their places."""
     keys = [part.series * LAST_SECOND + part.seconds for part in parts]
-    starts = [np.append(0, np.flatnonzero(key[1:] <= key[:-1]) + 1) for key in keys]
+    starts = [
+        np.flatnonzero(_differs(part.series) | np.append(True, key[1:] <= key[:-1]))
+        for part, key in zip(parts, keys, strict=True)
+    ]
     lows = np.concatenate([key[start] for key, start in zip(keys, starts, strict=True)])
     highs = np.concatenate([key[np.append(start[1:], len(key)) - 1] for key, start in zip(keys, starts, strict=True)])
     turn = lows.argsort(kind="stable")

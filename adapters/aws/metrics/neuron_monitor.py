@@ -128,9 +128,9 @@ def _memory(groups: list[Mapping[str, Any]]) -> _Values:
     cores = [pair for usage in usages if usage is not None for pair in usage.items()]
     if None in usages:
         return
-    for core, parts in cores:
-        yield "neuroncore_memory", core, sum(parts.values())
-    yield "neuroncore_memory", "", sum(sum(parts.values()) for _, parts in cores)
+    totals = [sum(parts.values()) for _, parts in cores]
+    yield from (("neuroncore_memory", core, total) for (core, _), total in zip(cores, totals, strict=True))
+    yield "neuroncore_memory", "", sum(totals)
     yield "neuroncore_model_code", "", sum(parts.get("model_code", 0) for _, parts in cores)
     yield "neuroncore_tensors", "", sum(parts.get("tensors", 0) for _, parts in cores)
 
