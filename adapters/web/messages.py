@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -18,8 +18,8 @@ from bot.ports import Clock, DocumentStore
 log = logging.getLogger("trnbot.web")
 
 MESSAGES = "web.messages"
-SHOWN, KEPT = 60, 500
-"""Messages a channel shows, and messages the database keeps of all channels."""
+KEPT = 500
+"""Messages that the database keeps of all channels."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,24 @@ class Messages:
                 return str(document["id"])
         return ""
 
-    async def shown(self, channel: str) -> list[PageMessage]:
-        """Return the newest messages of a channel, the oldest first."""
+    async def back_from(self, channel: str, until: str = "") -> tuple[bool, Iterator[PageMessage]]:
+        """Return whether these are a channel's newest messages, and yield them newest first, down from the one of this id.
+
+        Each is read only when it is asked for; an id that is gone stands for the newest.
+        """
+        documents = (await self._of(channel))[::-1]
+        begin = next((n for n, document in enumerate(documents) if document["id"] == until), 0)
+        return begin == 0, (message for document in documents[begin:] if (message := _read(document)) is not None)
+
+    async def about(self, channel: str, alert: str) -> list[PageMessage]:
+        """Return the messages of a channel about an alert, the oldest first."""
+        messages = (_read(document) for document in await self._of(channel) if _about(document) == alert)
+        return [message for message in messages if message is not None]
+
+    async def _of(self, channel: str) -> list[Mapping[str, Any]]:
+        """Return the documents of a channel's messages, the oldest first."""
         documents = [document for document in await self._newest(KEPT) if document.get("channel") == channel]
-        documents.sort(key=lambda document: int(document.get("order", 0)))
-        return [message for document in documents[-SHOWN:] if (message := _read(document)) is not None]
+        return sorted(documents, key=lambda document: int(document.get("order", 0)))
 
     async def _newest(self, most: int) -> list[Mapping[str, Any]]:
         rows = await asyncio.to_thread(self._documents.newest, MESSAGES, most)
@@ -139,3 +152,9 @@ def _read(document: Mapping[str, Any]) -> PageMessage | None:
     except ValueError as error:
         log.warning("a stored message cannot be read: %s", error)
         return None
+
+
+def _about(document: Mapping[str, Any]) -> str:
+    """Return the id of the alert that a stored message is about, "" for none."""
+    data = document.get("card", {}).get("data") or {}
+    return str(data.get("id") or "")

@@ -22,16 +22,15 @@ class Moment:
 
 
 def story(timeline: Card, messages: Sequence[PageMessage]) -> list[Moment]:
-    """Return the story of an alert, the oldest first: the console's own messages in place of the log's words for them."""
+    """Return the story of an alert, the oldest first: this console's messages about it in place of the log's words."""
     told = [Moment(**event) for event in timeline.data.get("events", ())]
-    here = list(_here(str(timeline.data.get("id", "")), messages))
+    here = list(_here(messages))
     told = [moment for moment in told if moment.kind != "said" or not here or " to web:" not in moment.words]
     return sorted([*told, *here], key=lambda moment: moment.at)
 
 
-def _here(alert: str, messages: Sequence[PageMessage]) -> Iterator[Moment]:
+def _here(messages: Sequence[PageMessage]) -> Iterator[Moment]:
     for message in messages:
-        if alert and str(message.card.data.get("id")) == alert:
-            yield Moment(message.at, "said", "Sent to this console", "trnbot", message.id)
-            for reply in message.replies:
-                yield Moment(reply.at, "said", reply.card.title, "trnbot", message.id)
+        yield Moment(message.at, "said", "Sent to this console", "trnbot", message.id)
+        for reply in message.replies:
+            yield Moment(reply.at, "said", reply.card.title, "trnbot", message.id)

@@ -13,6 +13,7 @@ from aiohttp import web
 from adapters.web.config import Console
 from adapters.web.costs import between, cost_controls, offered_by, undoubled
 from adapters.web.events import Hub
+from adapters.web.excerpt import excerpt
 from adapters.web.guard import OWN_HEADER, Sender, sender_of
 from adapters.web.html import PageRenderer, plain_json
 from adapters.web.links import address, page_of
@@ -97,10 +98,11 @@ class Views:
     async def channel(self, request: web.Request) -> web.StreamResponse:
         """Show the channel of alerts."""
         version = self._hub.version
-        shown = await self._messages.shown(CHANNEL)
+        newest, messages = await self._messages.back_from(CHANNEL, request.query.get("until", ""))
         now = await self._strip.get(self._hub.version)
-        messages = [replace(message, card=retold(message.card, now.wastes)) for message in shown]
-        return self._page("channel.html", request, now.facts, messages=messages, now=now, version=version)
+        told = (replace(message, card=retold(message.card, now.wastes)) for message in messages)
+        shown = excerpt(told, lambda message: self._pages.page("slot.html", message=message), newest=newest)
+        return self._page("channel.html", request, now.facts, shown=shown, now=now, version=version)
 
     async def now(self, _: web.Request) -> web.StreamResponse:
         """Show the strip above the channel anew."""
@@ -127,7 +129,7 @@ class Views:
         line, told = (f"{word} {quote(request.match_info['id'])}" for word in ("alert", "timeline"))
         begun = await self._begin(request, "Alert", line)
         card, timeline = [await self._answer(each, "", Manner.VIEWED) for each in (line, told)]
-        moments = story(timeline, await self._messages.shown(CHANNEL))
+        moments = story(timeline, await self._messages.about(CHANNEL, str(timeline.data.get("id", ""))))
         return await _finish(
             begun, self._page("alert.html", request, name="Alert", line=line, told=told, it=card, more=(), moments=moments)
         )

@@ -190,7 +190,7 @@ async def test_an_alert_tells_its_story_and_what_this_console_said(open_console)
     story = page[page.index('class="story"') :]
     assert [words for words in ("Began on 64", "Sent to this console", "Worse: $669", "Acknowledged") if words not in story] == []
     assert "Sent to web:alerts" not in story
-    assert f'href="/#{posted}"' in story
+    assert f'href="/?until={posted}#{posted}"' in story
 
 
 async def test_settings_are_a_page_of_the_rail(open_console):

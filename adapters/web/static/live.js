@@ -1,11 +1,10 @@
 // Keeps a page up to date by the server's events, and says at once when they stop.
 
 import { $, $$, fragment, localTimes, redraw, shortTime, still, tell } from "/static/page.js";
+import { SILENT_MS, leave, listen, revive } from "/static/stream.js";
 
 const messages = $("#messages");
 const scroller = $("#scroll");
-const SILENT_MS = 11_000; // the server says something every four seconds, whatever happens
-const RETRY_MS = 2_000;
 const FILL_MS = 300_000;
 
 // -- the newest message --------------------------------------------------------------------------
@@ -36,9 +35,10 @@ function newSlot(id) {
 
 function showMessage({ id, channel, html }) {
   if (!messages || messages.dataset.channel !== channel) return;
+  const known = document.getElementById(id);
+  if (!known && "past" in messages.dataset) return; // what is new does not follow on what is shown here
   const stay = !nearEnd();
   $("#empty").hidden = true;
-  const known = document.getElementById(id);
   const slot = known ?? newSlot(id);
   const live = $(".live", slot);
   if (!redraw(live, fragment(html))) return;
@@ -134,7 +134,6 @@ export function countOpen() {
 
 // -- the stream ----------------------------------------------------------------------------------
 
-let events = null;
 let heardAt = Date.now();
 let lostAt = null;
 
@@ -160,63 +159,51 @@ export function lost() {
   note.hidden = false;
 }
 
-// A stream that is refused is not taken up again by the browser: signed out, or a proxy without its server.
-async function reopen() {
-  const answer = await fetch("/now", { redirect: "manual" }).catch(() => null);
-  if (answer && (answer.status === 401 || answer.type === "opaqueredirect")) {
-    $("#offline").replaceChildren("You are signed out, so this page is not kept up to date. ", signIn());
-    return;
-  }
-  listen();
-}
-
-function signIn() {
+function signedOut() {
   const link = document.createElement("a");
   link.href = "/login";
   link.textContent = "Sign in";
-  return link;
+  $("#offline").replaceChildren("You are signed out, so this page is not kept up to date. ", link);
 }
 
-export function listen() {
-  events?.close();
-  const stream = events = new EventSource("/events");
-  const on = (name, act) => stream.addEventListener(name, (event) => { heard(); act(event); });
-  on("hello", (event) => { // whatever came between the page and this stream is read again
+const on = {
+  hello({ version }) { // whatever came between the page and this stream is read again
     document.body.classList.add("live");
-    if (follows() && JSON.parse(event.data).version !== document.body.dataset.version) readAgain().catch(() => {});
-  });
-  on("message", (event) => {
-    const message = JSON.parse(event.data);
+    if (follows() && version !== document.body.dataset.version) readAgain().catch(() => {});
+  },
+  message(message) {
     document.body.dataset.version = message.version;
     showMessage(message);
     nowSoon();
-  });
-  on("status", (event) => showStatus(JSON.parse(event.data)));
-  on("beat", () => {});
-  stream.addEventListener("error", () => {
-    if (stream !== events) return;
-    lost();
-    if (stream.readyState === EventSource.CLOSED) setTimeout(reopen, RETRY_MS); // not while the page is being left
-  });
+  },
+  status: showStatus,
+  beat() {},
+};
+
+function hear(kind, data) {
+  if (kind === "lost") return lost();
+  if (kind === "refused") { lost(); return signedOut(); }
+  heard();
+  return on[kind](JSON.parse(data));
 }
 
 // A line that went dead without a word: a sleeping machine, a lost network.
 function watch() {
-  if (!events || document.hidden || Date.now() - heardAt < SILENT_MS) return;
+  if (document.hidden || Date.now() - heardAt < SILENT_MS) return;
   lost();
-  if (events.readyState === EventSource.OPEN) listen();
+  revive();
 }
 
 export function start() {
   countOpen();
-  listen();
+  listen(hear);
   setInterval(watch, 1_000);
   setInterval(nowSoon, 60_000);
   fillIn().catch(() => {});
   setInterval(() => fillIn().catch(() => {}), FILL_MS);
   addEventListener("offline", lost);
-  addEventListener("pagehide", () => { events.close(); events = null; }); // who leaves is not disconnected
-  addEventListener("pageshow", (event) => { if (event.persisted) listen(); });
+  addEventListener("pagehide", leave); // who leaves is not disconnected
+  addEventListener("pageshow", (event) => { if (event.persisted) listen(hear); });
   document.addEventListener("visibilitychange", nowSoon);
   $("#newer").addEventListener("click", toEnd);
   scroller.addEventListener("scroll", () => { if (nearEnd()) $("#newer").hidden = true; });

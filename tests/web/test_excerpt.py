@@ -1,0 +1,65 @@
+"""The channel's page shows as many messages as a page may weigh; the others are a link away, and none is lost between two pages."""
+
+import re
+
+from adapters.web.excerpt import HEAVIEST, MOST
+from bot.cards.card import Card, Column, Table, text
+
+HEAVY = Table((Column("node"), Column("dollars")), tuple((f"i-{n:017x}", f"${n:,}.00") for n in range(250)))
+PAGE = 300_000
+"""Characters, with all that it loads."""
+
+
+def shown(page):
+    """Return the titles of the messages of a page, and where its links lead to earlier and to the newest ones."""
+    turns = dict(re.findall(r'<p class="turn"><a href="([^"]*)">(\w+) messages', page))
+    return re.findall(r"<h2>(Message \d+)</h2>", page), {words: href for href, words in turns.items()}
+
+
+async def test_a_channel_of_heavy_messages_is_read_in_pages_that_are_light(open_console):
+    console, client = await open_console()
+    for n in range(30):
+        await console.post("alerts", Card(f"Message {n}", blocks=(HEAVY,)), f"k{n}")
+    read, href = [], "/"
+    for _ in range(30):
+        page = await (await client.get(href)).text()
+        loads = [await (await client.get(path)).read() for path in set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page))]
+        assert len(page) + sum(map(len, loads)) < PAGE
+        titles, turns = shown(page)
+        assert 1 < len(titles) < 30
+        assert ("Newest" in turns) is (href != "/")
+        read = titles + read
+        if "Earlier" not in turns:
+            break
+        href = turns["Earlier"]
+    assert read == [f"Message {n}" for n in range(30)]
+
+
+async def test_light_messages_stand_on_one_page_up_to_a_count(open_console):
+    console, client = await open_console()
+    for n in range(MOST):
+        await console.post("alerts", Card(f"Message {n}"), f"k{n}")
+    titles, turns = shown(await (await client.get("/")).text())
+    assert (len(titles), turns) == (MOST, {})
+    await console.post("alerts", Card("Message 60"), "k60")
+    titles, turns = shown(await (await client.get("/")).text())
+    assert (titles[0], titles[-1], list(turns)) == ("Message 1", "Message 60", ["Earlier"])
+
+
+async def test_one_message_is_shown_however_heavy_it_is(open_console):
+    console, client = await open_console()
+    for n in range(2):
+        await console.post("alerts", Card(f"Message {n}", blocks=(text("x" * HEAVIEST),)), f"k{n}")
+    assert shown(await (await client.get("/")).text())[0] == ["Message 1"]
+
+
+async def test_a_link_to_a_message_opens_the_page_that_ends_with_it(open_console):
+    console, client = await open_console()
+    posted = [await console.post("alerts", Card(f"Message {n}"), f"k{n}") for n in range(3)]
+    page = await (await client.get("/", params={"until": posted[1]})).text()
+    assert shown(page) == (["Message 0", "Message 1"], {"Newest": "/"})
+    assert "data-past" in page  # what is new does not follow on these
+    for gone in ("", "m0", posted[2]):
+        page = await (await client.get("/", params={"until": gone})).text()
+        assert shown(page) == (["Message 0", "Message 1", "Message 2"], {})
+        assert "data-past" not in page
