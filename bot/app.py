@@ -146,7 +146,7 @@ class App:
         return await (self._plain.answer(request, self._taken) if plain else self._taken(request))
 
     async def weigh(self, request: Request) -> Call:
-        """Understand a line, check that its asker may have it done and that what it names is there; raise as `run` does."""
+        """Understand a line, check that its asker may have it done and that all it names is there; raise as `run` does."""
         async with self._noting_refusal(request):
             call = (await self._admitted(request))[1]
             named = [(each.arg.finds, call.arguments[each.name]) for each in call.command.parameters if each.arg.finds]

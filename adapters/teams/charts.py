@@ -132,19 +132,21 @@ def _bars(chart: Chart) -> Json:
     """Return a `Chart.VerticalBar`, grouped and stacked when there are several series."""
     shared = {"title": _title(chart), "xAxisTitle": "", "yAxisTitle": _unit(chart)}
     if not axis.named(chart):
-        bars = _values(chart.categories, chart.series[0].values) if chart.series else []
+        bars = _values(chart, chart.series[0].values) if chart.series else []
         return {"type": "Chart.VerticalBar", **shared, **_range(chart), "data": bars}
     groups = [
-        {"legend": _legend(series.name), "color": color, "values": _values(chart.categories, series.values)}
+        {"legend": _legend(series.name), "color": color, "values": _values(chart, series.values)}
         for series, color in zip(chart.series[:SERIES_MOST], _colors(chart), strict=False)
     ]
     return {"type": "Chart.VerticalBar.Grouped", **shared, "stacked": True, "data": [g for g in groups if g["values"]]}
 
 
-def _values(categories: Sequence[str], values: Sequence[float | None]) -> list[Json]:
+def _values(chart: Chart, values: Sequence[float | None]) -> list[Json]:
+    """Return the bars of a series; of more than there is room for the first, of times the newest."""
+    pairs = list(zip(chart.categories, values, strict=False))
     return [
         {"x": short(bare(name), 40), "y": _rounded(value)}
-        for name, value in list(zip(categories, values, strict=False))[:BARS_MOST]
+        for name, value in (pairs[-BARS_MOST:] if chart.timed else pairs[:BARS_MOST])
         if value is not None and math.isfinite(value)
     ]
 

@@ -109,6 +109,8 @@ def _bars(chart: Chart, width: int) -> list[str]:
     top = max([abs(value) for value in sums] or [0.0]) or 1.0
     drawn = [f"{name:<{left}} {_bar(abs(value) / top * room)} {end}" for name, value, end in zip(names, sums, ends, strict=True)]
     rest = len(drawn) - _MOST_BARS
+    if rest > 0 and chart.timed:
+        return [f"{rest} earlier, and", *drawn[-_MOST_BARS:]]
     return [*drawn[:_MOST_BARS], f"and {rest} more"] if rest > 0 else drawn
 
 

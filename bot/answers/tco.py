@@ -163,7 +163,12 @@ async def tco(
         "", "one-time cost of porting; two engineer-months between GPUs and Neuron, else none", keyword=True
     ),
     region: str = arg("", "where both are bought; a region that sells both when left out", keyword=True),
-    buy: str = arg("on-demand", "how the hours are bought", choices=tuple(market.value for market in Market), keyword=True),
+    buy: str = arg(
+        "",
+        "how the hours are bought; on demand, else as both types are sold, when left out",
+        choices=("", *(market.value for market in Market)),
+        keyword=True,
+    ),
 ) -> Card:
     """Compare totals, never an hour alone."""
     for name, amount in (
@@ -178,11 +183,11 @@ async def tco(
         raise WrongInput("nodes is 1 or more, months 1 to 120, speed more than 0.")
     work = Work(nodes, hours, months, egress_gb, compile_hours, engineering_usd)
     where = known_region(region, ports)
-    return await asyncio.to_thread(_answer, ports, request, (old, new), work, speed, where, Market(buy))
+    return await asyncio.to_thread(_answer, ports, request, (old, new), work, speed, where, Market(buy) if buy else None)
 
 
 def _answer(
-    ports: Ports, request: Request, names: tuple[str, str], work: Work, speed: Decimal | None, region: str, market: Market
+    ports: Ports, request: Request, names: tuple[str, str], work: Work, speed: Decimal | None, region: str, market: Market | None
 ) -> Card:
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     old, new = (_type(name, types) for name in names)
@@ -190,7 +195,8 @@ def _answer(
         raise WrongInput(f"{old.name} is named twice; name two types.")
     own = measured_speeds(ports, request.at, old, new) if speed is None else ()
     speeds = speed_range(old, new, types, claims, own) if speed is None else SpeedRange(float(speed), float(speed), float(speed))
-    prices = _prices(Offers(Pricing(ports).at(request.at)), (old.name, new.name), market, region)
+    offers, both = Offers(Pricing(ports).at(request.at)), (old.name, new.name)
+    prices = _prices(offers, both, market or _sold_as(offers, both), region)
     route, (port_usd, port) = (
         claims.transfer("internet"),
         _port(old, new, work.engineering_usd, claims.efforts, request.at.date()),
@@ -222,6 +228,13 @@ def _port(
         ), f"Engineering: none, as {'Neuron' if new.has_neuron else 'CUDA'} code runs on both (engineering_usd= sets it)."
     cost, effort = usual_port(efforts)
     return cost, f"Engineering: {usd(cost)}, {effort.says} at {usd(ENGINEER_USD_A_YEAR)} a year ({cited(effort, today)})."
+
+
+def _sold_as(offers: Offers, names: tuple[str, str]) -> Market:
+    """Return how both types are sold in one region, on demand where they are, and never on spot unasked."""
+    return next(
+        (market for market in Market if market is not Market.SPOT and offers.shared_region(names, market)), Market.ON_DEMAND
+    )
 
 
 def _prices(offers: Offers, names: tuple[str, str], market: Market, region: str) -> tuple[Price, Price]:

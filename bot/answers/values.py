@@ -84,7 +84,7 @@ def type_name(parameter: Parameter) -> str:
     """Name the type for help and docs."""
     kind = bare_type(parameter.type)
     if parameter.arg.choices:
-        return " or ".join(parameter.arg.choices)
+        return " or ".join(filter(None, parameter.arg.choices))
     return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
 
 

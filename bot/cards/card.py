@@ -152,7 +152,8 @@ class Chart:
     Line: `times` has one entry per value, `band` the usual (low, high), `shaded` the incident. Bar: `categories`.
     Heat: a row each series, a cell each of `times`, which are starts, in percent.
     `summary` says in one sentence what the picture shows, for surfaces and readers without pictures. `lines` open the categories,
-    one each; `partial` are the places of those that hold a part of their time only.
+    one each; `partial` are the places of those that hold a part of their time only. `timed` ones follow each other, the newest
+    last: a surface without room for all leaves the oldest out.
     """
 
     kind: ChartKind
@@ -166,6 +167,7 @@ class Chart:
     summary: str = ""
     lines: tuple[str, ...] = field(default=(), metadata=_OPTIONAL)
     partial: tuple[int, ...] = field(default=(), metadata=_OPTIONAL)
+    timed: bool = field(default=False, metadata=_OPTIONAL)
 
 
 class ButtonStyle(StrEnum):

@@ -94,7 +94,7 @@ class Decision(SignedBy):
 
 
 class OwnerBy(StrEnum):
-    """Name what tells whom things belong to, the surest first."""
+    """Name the ways in which an owner is told, the surest first."""
 
     TAG = ""
     LABEL = "Kubernetes label"

@@ -139,7 +139,7 @@ class CauseFacts:
 
     @property
     def is_for_finops(self) -> bool:
-        """Return whether those who watch the bill hear of it too: what is bought or kept for nothing."""
+        """Return whether those who watch the bill hear of it too: things are bought or kept for nothing."""
         return self.is_bought or self.kept_for_nothing
 
 

@@ -4,7 +4,7 @@ A document is made of dict, list, str, int, float, bool and None. Times are ISO 
 length of time is seconds, a number that JSON cannot hold (nan, inf) is a string. Where a hint leaves a choice of classes,
 the chosen one is named under `class`, a word that no field can have. What is hinted `Any` comes back as the document itself.
 A field is written under its own name, or under the one of its metadata `stored`: so a field can be renamed, and documents stay.
-One whose metadata say `optional` is not written where it is empty: None, "" or ().
+One whose metadata say `optional` is not written where it is empty: None, "", () or false.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def _encode_fields(value: Any) -> dict[str, Any]:
 
 def _says(value: Any, field: Field[Any]) -> bool:
     """Return whether a field is written: one that is left out where it is empty is not."""
-    return getattr(value, field.name) not in (None, "", ()) or not field.metadata.get("optional")
+    held = getattr(value, field.name)
+    return not field.metadata.get("optional") or (held is not False and held not in (None, "", ()))
 
 
 def _encode_plain(value: Any) -> Any:

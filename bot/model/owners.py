@@ -16,13 +16,13 @@ Facts = Mapping[str, str]
 
 @dataclass(frozen=True)
 class OwnerRule:
-    """Give what all the patterns fit to one owner; each name has one pattern or several, of which one must fit."""
+    """Give the things that all the patterns fit to one owner; of a name's several patterns one must fit."""
 
     owner: str
     where: tuple[tuple[str, tuple[str, ...]], ...]
 
     def fits(self, facts: Facts) -> bool:
-        """Return whether every pattern fits a thing; one that lacks what is asked for does not."""
+        """Return whether every pattern fits a thing; one without such a fact is not meant."""
         return all(
             bool(value := facts.get(name, "")) and any(fnmatchcase(value, pattern) for pattern in patterns)
             for name, patterns in self.where

@@ -29,7 +29,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Routes:
-    """Hold every route: `default` hears of the rest, `finops` of needless cost too, `escalate` of what nobody acknowledges."""
+    """Hold every route: `default` hears of the rest, `finops` of needless cost, `escalate` of alerts nobody acknowledges."""
 
     routes: tuple[Route, ...] = ()
     default: tuple[str, ...] = ()

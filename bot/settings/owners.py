@@ -125,7 +125,7 @@ class OwnersFile:
 
     @property
     def problem(self) -> str:
-        """Return what is wrong with the file as it stands, and what is in force instead; "" while it is sound."""
+        """Return the mistakes of the file as it stands, and which version is in force instead; "" while it is sound."""
         self()
         return self._problem
 
@@ -142,7 +142,7 @@ class OwnersFile:
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
-    """Return what differs when a file was written or replaced, None where there is none."""
+    """Return a stamp that differs when a file was written or replaced, None where there is none."""
     try:
         found = path.stat()
     except (OSError, ValueError):

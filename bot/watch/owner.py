@@ -23,7 +23,7 @@ def with_owner(alert: Alert, reading: Reading, mapping: OwnerMap) -> Alert:
 
 
 def owner_of(anomaly: Anomaly, reading: Reading, mapping: OwnerMap) -> tuple[str, OwnerBy]:
-    """Return who has most of the things and what says so: owner tags, else Kubernetes labels, else the mapping; "" for nobody."""
+    """Return who has most of the things and how it is told: owner tags, else Kubernetes labels, else the mapping, else nobody."""
     described = [one for thing in anomaly.things if (one := _described(thing, reading))]
     if owner := _named(one.owner for one in described):
         return owner, OwnerBy.TAG
@@ -34,7 +34,7 @@ def owner_of(anomaly: Anomaly, reading: Reading, mapping: OwnerMap) -> tuple[str
 
 
 def facts_of(anomaly: Anomaly, reading: Reading) -> Iterator[Facts]:
-    """Yield what is known of each thing; of an anomaly without described things, its labels."""
+    """Yield the facts of each thing; of an anomaly without described things, its labels."""
     shared = anomaly.scope.merge(anomaly.labels)
     described = [one for thing in anomaly.things if (one := _described(thing, reading))]
     for one in described:

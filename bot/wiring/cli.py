@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,17 @@ def answer_line(options: Options) -> int:
     """Answer one command line, as text or as JSON."""
     options.words = options.words or ["help"]
     line = typed_line(options.words)
-    command, refused = _understood(options, line)  # a line that means nothing is told before a source is asked for
+    understood = _understood(options, line)
     try:
-        opened = TerminalApps(settings_of(options.values), options.values.get("source", "")).open(command)
-    except NothingToWatch as nothing:
-        raise (refused if refused and attempted(line) else nothing) from None
-    with _progress():
+        opened = TerminalApps(settings_of(options.values), options.values.get("source", "")).open(understood.command)
         at = _at(options) or opened.now()
+    except NothingToWatch as nothing:
+        raise (understood.refused or nothing) from None
+    except Unavailable:
+        if understood.refused:
+            raise understood.refused from None
+        raise
+    with _progress():
         request = Request(line, User(terminal_user(), ""), at, "terminal", LOCAL)
         call, card = asyncio.run(opened.app.ask(request))
     if "json" in options.switches:
@@ -66,21 +71,30 @@ def _progress() -> Iterator[None]:
         PROGRESS.reset(before)
 
 
-def _understood(options: Options, line: str) -> tuple[Command, WrongInput | None]:
-    """Return the command of a line, of plain words that of their nearest reading, and the grammar's refusal of these.
+@dataclass(frozen=True)
+class _Understood:
+    """Hold the command that a line is opened for, and why it is refused where no source tells more."""
 
-    They are read without a fleet's names; where those alone would tell, the source is read as for a summary.
-    A slip in an option of the terminal is named before anything is made of it.
+    command: Command
+    refused: WrongInput | None = None
+
+
+def _understood(options: Options, line: str) -> _Understood:
+    """Return the command of a line, of plain words that of their nearest reading.
+
+    They are read without a fleet's names; where those alone may tell, the source is read as for a summary. A slip in an option
+    of the terminal is named before anything is made of it.
     """
     try:
-        return understand(line, wall_clock()).command, None
+        return _Understood(understand(line, wall_clock()).command)
     except WrongInput as refused:
         options.refuse_mistyped()
         types, regions = load_knowledge().types(), load_knowledge().claims().regions
         reading = read_plain(line, names_of(Inventory(), (), types, {"region": regions}), wall_clock())
-        if reading is None and not means_something(line, wall_clock()):
-            raise
-        return read_line(reading.line if reading else "summary").command, refused
+        if reading:
+            return _Understood(read_line(reading.line).command, refused if attempted(line) else None)
+        known = means_something(line, wall_clock()) and not attempted(line)
+        return _Understood(read_line("summary").command, None if known else refused)
 
 
 def score_files(options: Options) -> int:

@@ -213,7 +213,22 @@ async def test_why_of_a_cluster_without_an_alert_tells_how_it_stands(bot: App) -
 async def test_one_number_that_was_asked_for_is_one_line(bot: App) -> None:
     card = await ask(bot, "how much did tiny cost this month?")
     whole = await ask(bot, "cost this-month cluster=tiny")
-    assert (card.title, card.blocks[1]) == (whole.title, whole.blocks[0])
+    assert (card.title, card.blocks[1:3]) == (whole.title.replace(" · by instance type", ""), whole.blocks[:2])
+    assert "AWS still rewrites that" in str(card.blocks[2])
     assert len(card.blocks) < len(whole.blocks)
     assert pressed(card)[0] == "cost this-month cluster=tiny"
     assert {**whole.data, "read_as": "cost this-month cluster=tiny"} == card.data
+
+
+async def test_plain_words_that_begin_with_a_command_keep_its_sentence_and_offer_what_is_meant(bot: App) -> None:
+    card = await ask(bot, "unsubscribe me")
+    assert refused(card).startswith("'me' is one word too many")
+    assert pressed(card) == ["unsubscribe"]
+
+
+async def test_a_refused_answer_says_how_its_line_was_read_and_offers_the_next_readings(bot: App) -> None:
+    card = await ask(bot, "january vs february")
+    assert card.tone is Tone.ERROR
+    assert card.data["read_as"].startswith("why cost 2026-02")
+    assert card.data["choices"] == pressed(card)
+    assert pressed(card)

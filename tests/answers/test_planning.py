@@ -150,7 +150,7 @@ def minutes(changes, start, end, step):
         ("baseline keep nope", "No run called"),
         ("tco p5.48xlarge p5.48xlarge", "named twice"),
         ("tco p9 trn1.32xlarge", "not an instance type known here"),
-        ("tco p5.48xlarge trn2.48xlarge", "No on-demand price of trn2.48xlarge is known"),
+        ("tco p5.48xlarge trn2.48xlarge buy=on-demand", "No on-demand price of trn2.48xlarge is known"),
         ("capacity trn9", "not an instance type known here"),
         ("size nope", "No running cluster is called 'nope'"),
         ("size 7x", "not a count of parameters"),

@@ -92,7 +92,7 @@ async def test_rows_are_the_total_for_any_grouping(ask):
 
 async def test_the_card_reads_well(ask):
     card = await ask("cost 2026-11-13..2026-11-19 by team")
-    assert card.title == "$145 net · Nov 13 to 19, 2026 · by team"
+    assert card.title == "$165 amortised, $145 net · Nov 13 to 19, 2026 · by team"
     assert only(card, Facts)[0].pairs == (("Gross", "$165"), ("Credits", "-$20.00"), ("Net", "$145"))
     table = only(card, Table)[0]
     assert table.rows[1] == ("ads & co", "~$17.50", "$17.50", "11 %", "0 %")
@@ -125,10 +125,34 @@ async def test_a_bill_that_does_not_reach_back_is_not_compared(ask):
 async def test_untagged_money_gets_a_hint_and_the_age_is_said(ask):
     notes = [plain(block.spans) for block in only(await ask("cost 2026-11-13..2026-11-19 by team"), Text)]
     assert any(note.startswith("$7.77 (amortised) carries no team: tag the resources") for note in notes)
-    assert any(
-        note.startswith("Billed through 2026-11-19 21:00 UTC. The window reaches beyond it. Estimated from Nov 18 on")
-        for note in notes
-    )
+    assert any(note.startswith("Billed through 2026-11-19 21:00 UTC. The window reaches beyond it.") for note in notes)
+    assert notes[1].endswith("with credits, discounts and tax. Estimated from Nov 18 on: AWS still rewrites that.")
+
+
+async def test_the_newest_days_stay_and_the_older_are_folded(ask):
+    table = only(await ask("cost 30d by day"), Table)[0]
+    days = [row[0] for row in table.rows if row[0].startswith("20")]
+    assert days == sorted(days, reverse=True)
+    assert days[0] == max(row["key"]["day"] for row in (await ask("cost 30d by day")).data["rows"])
+    assert table.rows[-1][0].endswith(" earlier")
+    assert table.rest.endswith("earlier rows are folded into one.")
+    assert [line.split()[1] for line in table.lines[:3]] == days[:3]
+
+
+async def test_a_day_s_parts_stand_together_the_newest_day_first(ask):
+    rows = only(await ask("cost 2026-11-13..2026-11-19 by day,team"), Table)[0].rows
+    days = [row[0] for row in rows if row[0].startswith("20")]
+    assert days == sorted(days, reverse=True)
+
+
+async def test_a_time_without_a_charge_is_no_zero(ask):
+    later = await ask("cost 2026-11-20")
+    assert later.title == "Nothing billed · Nov 20, 2026 · by instance type"
+    assert plain(later.blocks[0].spans).startswith("Nothing of this time is billed yet: the bill reaches")
+
+
+async def test_what_is_untagged_is_said_in_words(ask):
+    assert (await ask("cost 2026-11-13..2026-11-19 by service team=")).title.endswith(" · by service · without team")
 
 
 async def test_the_chart_has_a_bar_a_day_for_each_team(ask):

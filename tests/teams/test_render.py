@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -324,3 +325,11 @@ def test_no_number_and_no_id_is_broken_between_two_signs() -> None:
     longest = ("trn1.32xlarge,", "snoozed", "$1,083.40", "sc06835827")
     assert all(width >= len(word) + 2 for width, word in zip(widths, longest, strict=True))
     assert sum(widths) <= 72, "so that a sign has 6 pixels in a chat of 430"
+
+
+def test_of_more_bars_than_there_is_room_for_times_keep_the_newest_and_ranks_the_first() -> None:
+    names = tuple(f"Oct {i}" for i in range(1, 32))
+    ranked = Chart(ChartKind.BAR, "t", "$", (Series("s", tuple(float(i) for i in range(31))),), categories=names)
+    first, newest = (body(chart)["body"][2]["data"] for chart in (ranked, replace(ranked, timed=True)))
+    assert (first[0]["x"], first[-1]["x"]) == ("Oct 1", "Oct 30")
+    assert (newest[0]["x"], newest[-1]["x"]) == ("Oct 2", "Oct 31")

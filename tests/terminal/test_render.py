@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.terminal.render import columns, render
-from bot.cards.card import Align, Card, Code, Column, Facts, Link, Strong, Table, Tone, text
+from bot.cards.card import Align, Card, Chart, ChartKind, Code, Column, Facts, Link, Series, Strong, Table, Tone, text
 from tests.e2e import samples
 
 ALERT = """\
@@ -110,3 +110,17 @@ def test_a_form_tells_what_to_type():
     drawn = render(samples.form_card(), 80, False)
     assert "snooze a1 name=value" in drawn
     assert "1h, 2h, 1d, 1w; now 2h" in drawn
+
+
+def test_of_more_bars_than_fit_times_keep_the_newest_and_ranks_the_first():
+    names = tuple(f"Oct {i}" for i in range(1, 31))
+    series = (Series("s", tuple(float(i) for i in range(30))),)
+    ranked, timed = (
+        render(Card("t", Tone.INFO, (Chart(ChartKind.BAR, "t", "$", series, categories=names, timed=timed),)), 80)
+        for timed in (False, True)
+    )
+    assert "Oct 1 " in ranked
+    assert "and 10 more" in ranked
+    assert "Oct 30" in timed
+    assert "10 earlier, and" in timed
+    assert "Oct 10 " not in timed

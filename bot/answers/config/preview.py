@@ -142,7 +142,7 @@ def _chart(seen: PolicyComparison) -> Chart:
     )
     counts = f"{len(both)} sent either way, {len(seen.appear)} new with the change, {len(seen.disappear)} no longer sent"
     names = tuple(day(seen.window.start + (each - first)) for each in days)
-    return Chart(ChartKind.BAR, "Alerts a day", "", series, categories=names, summary=f"Alerts: {counts}.")
+    return Chart(ChartKind.BAR, "Alerts a day", "", series, categories=names, summary=f"Alerts: {counts}.", timed=True)
 
 
 def _counts(alerts: Iterable[Alert], days: Sequence[date]) -> tuple[float | None, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 from bot.answers.compiling import bill_data, compile_fact, compile_text
-from bot.answers.cost.chart import cost_charts, named, short
+from bot.answers.cost.chart import cost_charts, named
 from bot.answers.cost.drill import DRILLS, TIMES, drill_buttons, part_line
 from bot.answers.cost.forecast import forecast_data, forecast_words
 from bot.answers.cost.owners import (
@@ -23,6 +23,7 @@ from bot.answers.cost.owners import (
     unread,
     unused_of,
 )
+from bot.answers.cost.title import cost_title, meaning_texts, nothing_text
 from bot.cards.card import (
     Align,
     Block,
@@ -80,13 +81,10 @@ class CostAnswer:
 def cost_card(answer: CostAnswer) -> Card:
     """Draw the card; `data` holds every row, the table the largest."""
     tally = answer.tally
-    grouped = f" · by {', '.join(name.replace('_', ' ') for name in tally.by)}" if tally.by else ""
-    filters = "".join(f" · {each}" for each in answer.filters)
-    title = f"{amount_of(tally.total.net, tally)} net · {period(tally.window)}{grouped}{filters}"
+    title = cost_title(tally, answer.filters)
     aged = [*_age(answer), *unread(answer.problems)]
     if not tally.rows:
-        note = text("The bill holds no row for this question.")
-        return Card(title, Tone.INFO, (note, *aged), cost_data(tally, answer.filters))
+        return Card(title, Tone.INFO, (nothing_text(tally), *aged), cost_data(tally, answer.filters))
     notes = [
         *_hints(tally),
         *hint_texts(answer.hints, tally),
@@ -96,7 +94,14 @@ def cost_card(answer: CostAnswer) -> Card:
         *use_texts(answer.commitments),
         *aged,
     ]
-    blocks: list[Block] = [_lead(answer), _parts(answer), _table(answer), *cost_charts(answer.over_time, answer.filters), *notes]
+    blocks: list[Block] = [
+        _lead(answer),
+        *meaning_texts(tally, answer.over_time, answer.filters),
+        _parts(answer),
+        _table(answer),
+        *cost_charts(answer.over_time, answer.filters),
+        *notes,
+    ]
     blocks.append(Buttons(tuple(drill_buttons(tally, answer.filters, _ranked(tally)))))
     data = (
         cost_data(tally, answer.filters)
@@ -186,13 +191,21 @@ def _table(answer: CostAnswer) -> Table:
     shown = every[: len(rows)]
     if rest_count:
         others = (unused_of(ranked[len(rows) :], tally) for _ in unused)
-        shown += ((*_first(f"{rest_count} more", len(tally.by)), *_amounts(rest, tally), *("" for _ in changes), *others),)
-    note = f"{rest_count} smaller rows are folded into one." if rest_count else ""
+        word = "earlier" if set(tally.by) <= TIMES else "more"
+        shown += ((*_first(f"{rest_count} {word}", len(tally.by)), *_amounts(rest, tally), *("" for _ in changes), *others),)
+    note = f"{rest_count} {_folded_words(tally.by)} rows are folded into one." if rest_count else ""
     caption = "~ is an estimate that AWS may still rewrite; share is of amortised" if mixed else ""
     grown = (growth(answer.change.ratio) if answer.change else "" for _ in changes)
     sums = (unused_of(tally.rows, tally) for _ in unused)
     whole = (*_first("total", len(tally.by)), *_amounts(tally.total, tally), *grown, *sums)
     return Table(columns, shown, whole, caption, note, every if rest_count else (), lines)
+
+
+def _folded_words(by: Sequence[str]) -> str:
+    """Say which rows a table folds."""
+    if set(by) <= TIMES:
+        return "earlier"
+    return "earlier or smaller" if TIMES & set(by) else "smaller"
 
 
 def _row(answer: CostAnswer, row: Spend, estimated: bool, unused: Sequence[str]) -> tuple[str, ...]:
@@ -215,9 +228,9 @@ def _unused(answer: CostAnswer) -> list[Text]:
 
 
 def _ranked(tally: Tally) -> list[Spend]:
-    """Return the rows dearest first by amortised cost, which the shares are of; rows of time stay in their order."""
-    timed = any(name in TIMES for name in tally.by)
-    return list(tally.rows) if timed else sorted(tally.rows, key=lambda row: -row.money.amortised)
+    """Return the rows dearest first by amortised cost, which the shares are of; rows of time the newest first."""
+    dearest = sorted(tally.rows, key=lambda row: -row.money.amortised)
+    return sorted(dearest, key=lambda row: [row.key[name] for name in tally.by if name in TIMES], reverse=True)
 
 
 def _amounts(money: Money, tally: Tally, estimated: bool = False) -> tuple[str, str, str]:
@@ -251,25 +264,12 @@ def _age(answer: CostAnswer) -> list[Text]:
     tally = answer.tally
     if tally.billed_through is None:
         return []
-    since = _estimated_since(answer)
-    later = f" Estimated from {since} on: AWS still rewrites that." if since else ""
     beyond = " The window reaches beyond it." if tally.window.end > tally.billed_through + timedelta(hours=1) else ""
     sources = f" Source: {', '.join(tally.sources)}." if tally.sources else ""
     known = (
         " The files hold later charges; a charge counts once its hour lies back by the bill's usual delay." if tally.seen else ""
     )
-    return [quiet("Billed through ", When(tally.billed_through), f".{known}{beyond}{later}{sources}")]
-
-
-def _estimated_since(answer: CostAnswer) -> str:
-    over_time = answer.over_time
-    if over_time is None:
-        return ""
-    days = [row.key[over_time.by[0]] for row in over_time.rows if row.estimated]
-    if not days:
-        return ""
-    first = min(days)
-    return clock(datetime.fromisoformat(first)) if "T" in first else short(first)
+    return [quiet("Billed through ", When(tally.billed_through), f".{known}{beyond}{sources}")]
 
 
 def use_texts(commitments: Sequence[Commitment]) -> list[Text]:

@@ -41,7 +41,8 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
     unit = "$" if over_time.currency == "USD" else over_time.currency
     bars = Chart(ChartKind.BAR, title, unit, tuple(series), categories=tuple(short(at) for at in times), summary=summary)
     lines = tuple(part_line(over_time, filters, {step: at}) for at in times)
-    return [replace(bars, lines=lines, partial=tuple(i for i, at in enumerate(times) if not _is_whole(at, over_time)))]
+    partial = tuple(i for i, at in enumerate(times) if not _is_whole(at, over_time))
+    return [replace(bars, timed=True, lines=lines, partial=partial)]
 
 
 def _largest(tally: Tally, dimension: str) -> list[str]:

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 
+from bot.answers.cost.title import grouped_words
 from bot.answers.line import Call, attempted, effect_of
 from bot.answers.plain.names import Names, names_of
 from bot.answers.plain.readings import PlainReading, read_plain
@@ -65,23 +67,28 @@ class PlainWords:
             reading = await self._reading(request)
             if reading is None or (not reading.sure and _is_precise(request.line)):
                 raise
-            if not reading.sure:
+            if not reading.sure or effect_of(request.line) is Effect.CHANGES:
                 raise _choice(request.line, reading, error) from error
             if effect_of(reading.line) not in (Effect.READS, Effect.WORKS):
                 raise _press(request.line, reading.line) from error
-        call, card = await ask(replace(request, line=reading.line))
+        try:
+            call, card = await ask(replace(request, line=reading.line))
+        except (WrongInput, Unavailable) as error:
+            raise _refused(reading, error) from error
         return call, with_reading(card, reading)
 
     async def _reading(self, request: Request) -> PlainReading | None:
         """Return how a line that was refused is read; None where it is no plain words, or means nothing else."""
-        if len(request.line) > _LONGEST or "\n" in request.line or effect_of(request.line) in (Effect.CHANGES, Effect.SHARES):
+        if len(request.line) > _LONGEST or "\n" in request.line or effect_of(request.line) is Effect.SHARES:
             return None
         if any(mark in request.line for mark in ("=", " --")) and "==" not in request.line:
             return None
         if (command := attempted(request.line)) and command.carries:
             return None  # it refuses another line, which is no slip of its own
         reading = read_plain(_unprefixed(request.line), await self.names(request.at), request.at)
-        return reading if reading and reading.line != request.line.strip() else None
+        if reading is None or reading.line == request.line.strip():
+            return None
+        return reading if reading.sure or effect_of(request.line) is not Effect.CHANGES else None
 
     async def names(self, now: datetime) -> Names:
         """Return the names known now."""
@@ -125,8 +132,10 @@ def with_reading(card: Card, reading: PlainReading) -> Card:
     note = quiet("Read as ", Code(reading.line), ".")
     more: tuple[Block, ...] = (quiet("Meant something else?"), _buttons(reading.others)) if reading.others else ()
     data = {**card.data, "read_as": reading.line}
-    blocks = _brief(card, reading.line) if _asks_one_number(reading.line) else card.blocks
-    return replace(card, blocks=(note, *blocks, *more), data=data)
+    if not _asks_one_number(reading.line):
+        return replace(card, blocks=(note, *card.blocks, *more), data=data)
+    title = card.title.replace(grouped_words(card.data.get("by", ())), "", 1)
+    return replace(card, title=title, blocks=(note, *_brief(card, reading.line), *more), data=data)
 
 
 def _asks_one_number(line: str) -> bool:
@@ -135,8 +144,8 @@ def _asks_one_number(line: str) -> bool:
 
 
 def _brief(card: Card, line: str) -> tuple[Block, ...]:
-    """Return the first sentence of an answer, its title above; everything else is behind a button."""
-    first = [block for block in card.blocks if isinstance(block, Text)][:1]
+    """Return the first sentences of an answer, its title above; everything else is behind a button."""
+    first = takewhile(lambda block: isinstance(block, Text), card.blocks[:2])
     shares = [
         button
         for block in card.blocks
@@ -158,6 +167,14 @@ def _choice(line: str, reading: PlainReading, error: WrongInput) -> Unsure:
     return Unsure(
         f"{error} Did you mean {listed}?" if begun else sentence, Card(title, tone, (first, _buttons(reading.lines)), data)
     )
+
+
+def _refused(reading: PlainReading, error: WrongInput | Unavailable) -> Unsure:
+    """Say how a line was read whose answer is refused, and why; its next nearest readings are offered."""
+    others: tuple[Block, ...] = (_buttons(reading.others),) if reading.others else ()
+    data = {"error": str(error), "read_as": reading.line, **({"choices": list(reading.others)} if others else {})}
+    blocks = (quiet("Read as ", Code(reading.line), "."), text(str(error)), *others)
+    return Unsure(str(error), Card("That did not work", Tone.ERROR, blocks, data))
 
 
 def _press(line: str, meant: str) -> Unsure:

@@ -155,7 +155,8 @@ def _chart(cost: RunCost) -> Chart:
     series = (Series("an epoch", tuple(float(x.usd) for x in shown)),)
     low, high = min(x.usd for x in shown), max(x.usd for x in shown)
     summary = f"The last {len(shown)} epochs cost {usd(low)} to {usd(high)}."
-    return Chart(ChartKind.BAR, "Cost of an epoch", "$", series, categories=tuple(f"{x.number}" for x in shown), summary=summary)
+    numbers = tuple(f"{x.number}" for x in shown)
+    return Chart(ChartKind.BAR, "Cost of an epoch", "$", series, categories=numbers, summary=summary, timed=True)
 
 
 def _about(cost: RunCost, types: Sequence[str], by: str, unpriced: int) -> Text:
