@@ -22,8 +22,9 @@ from adapters.billing.files import ExplorerFiles, File, list_files
 from adapters.billing.kept import KeptTallies, whole_hours
 from adapters.billing.load import GATHERED, ExportPlace
 from adapters.billing.locked import connect_locked, cursor_of
-from adapters.billing.questions import NO_EXTENT, ask, extent_of, hours_frame, hours_of_week, rates, spend_frame
+from adapters.billing.questions import NO_EXTENT, ask, extent_of, rates
 from adapters.billing.settle import refresh, settle_anew
+from adapters.billing.spend_frames import hours_frame, hours_of_week, spend_frame
 from adapters.billing.sql import sql
 from adapters.billing.tags import DEFAULT_NAMES, BillTagNames
 from bot.errors import Unavailable, WrongInput
