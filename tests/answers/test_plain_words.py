@@ -232,3 +232,14 @@ async def test_a_refused_answer_says_how_its_line_was_read_and_offers_the_next_r
     assert card.data["read_as"].startswith("why cost 2026-02")
     assert card.data["choices"] == pressed(card)
     assert pressed(card)
+
+
+async def test_a_sentence_that_means_nothing_here_gets_no_suggestion_of_a_command(bot: App) -> None:
+    sentence = refused(await ask(bot, "where is the canteen"))
+    assert sentence == "'where is the canteen' is not understood; say it in other words, or type 'help'."
+
+
+async def test_one_reading_alone_is_no_choice_of_several(bot: App) -> None:
+    card = await ask(bot, "welche alarme sind offen")
+    assert (card.title, pressed(card)) == ("Is this what you mean?", ["alerts"])
+    assert "more than one way" not in str(card.data["error"])

@@ -12,6 +12,7 @@ from bot.answers.cost.title import grouped_words
 from bot.answers.line import Call, attempted, effect_of
 from bot.answers.plain.names import Names, names_of
 from bot.answers.plain.readings import PlainReading, read_plain
+from bot.answers.plain.senses import is_filler
 from bot.cards.card import Block, Button, Buttons, Card, Code, ShareButton, Text, Tone, quiet, text
 from bot.errors import NotAllowed, Unavailable, WrongInput
 from bot.model.fleet import Inventory
@@ -65,6 +66,9 @@ class PlainWords:
             raise
         except WrongInput as error:
             reading = await self._reading(request)
+            if reading is None and _is_prose(request.line):
+                asked = request.line.strip()[:80]
+                raise WrongInput(f"'{asked}' is not understood; say it in other words, or type 'help'.") from error
             if reading is None or (not reading.sure and _is_precise(request.line)):
                 raise
             if not reading.sure or effect_of(request.line) is Effect.CHANGES:
@@ -127,6 +131,11 @@ def _is_precise(line: str) -> bool:
     return attempted(line) is not None and any(mark in line for mark in ("..", ":", ","))
 
 
+def _is_prose(line: str) -> bool:
+    """Tell whether a line begins as a sentence does, with a word that stands for itself in no line of the grammar."""
+    return attempted(line) is None and len(words := line.split()) > 1 and is_filler(words[0])
+
+
 def with_reading(card: Card, reading: PlainReading) -> Card:
     """Show before an answer how its line was read, and after it the next nearest readings; one number in one line."""
     note = quiet("Read as ", Code(reading.line), ".")
@@ -159,10 +168,14 @@ def _brief(card: Card, line: str) -> tuple[Block, ...]:
 def _choice(line: str, reading: PlainReading, error: WrongInput) -> Unsure:
     """Ask which line is meant; where a command was typed, after its mistake."""
     listed = " or ".join(f"'{each}'" for each in reading.lines)
-    sentence = f"'{line.strip()[:80]}' can be read in more than one way; did you mean {listed}?"
+    several = reading.lines[1:]
+    unsure = "can be read in more than one way" if several else "is not wholly understood"
+    sentence = f"'{line.strip()[:80]}' {unsure}; did you mean {listed}?"
     begun = attempted(line) is not None
-    first: Text = text(str(error)) if begun else text("Nothing was looked up yet: choose, or say it in other words.")
-    title, tone = ("That did not work", Tone.ERROR) if begun else ("Which of these do you mean?", Tone.INFO)
+    press = "choose" if several else "press it"
+    first: Text = text(str(error)) if begun else text(f"Nothing was looked up yet: {press}, or say it in other words.")
+    asked = "Which of these do you mean?" if several else "Is this what you mean?"
+    title, tone = ("That did not work", Tone.ERROR) if begun else (asked, Tone.INFO)
     data = {"error": str(error) if begun else sentence, "choices": list(reading.lines)}
     return Unsure(
         f"{error} Did you mean {listed}?" if begun else sentence, Card(title, tone, (first, _buttons(reading.lines)), data)

@@ -86,6 +86,11 @@ def _table(name: str, first: str) -> Iterator[tuple[str, str]]:
         yield from ((row[first], folded(phrase)) for phrase in row["said"].split("|") if phrase)
 
 
+def is_filler(word: str) -> bool:
+    """Tell whether a word only holds a sentence together."""
+    return normalized(word).partition(" ")[0] in load_lexicon().fillers
+
+
 def normalized(line: str) -> str:
     """Return a line as it is looked up: folded, short forms written out, one space between words."""
     text = folded(line)

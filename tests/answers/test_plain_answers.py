@@ -1,0 +1,90 @@
+"""Lines in plain words, asked of the whole product over the demo: each ends in an answer, a choice or one clear sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapters.store.memory import MemoryStore
+from bot.app import App
+from bot.cards.card import Card, Tone
+from bot.wiring.environment import settings_of
+from bot.wiring.source import OpenedSource
+from tests.answers import test_plain_lines, test_plain_lines_later
+from tests.answers.configuring import app, ask
+from tests.answers.test_plain_words import meaning
+from tests.e2e.product import recording
+
+FAULT = "Something went wrong"
+ASKED = {
+    "cost llama": "cost 7d cluster=llama",
+    "cost last week by team": "cost last-week by team",
+    "cost this month": "cost this-month",
+    "cost per day": "cost 7d by day",
+    "why did our bill jump yesterday?": "why cost yesterday",
+    "what does llama cost per day": "cost 7d by day cluster=llama",
+    "forecast": "forecast",
+    "summary": "summary",
+    "price trn1.32xlarge": "price trn1.32xlarge",
+    "migrate llama to trn2": "migrate llama to trn2.48xlarge",
+    "why is llama slow": "why llama",
+    "cost november": "cost 2026-11",
+    "spend 7d": "cost 7d",
+    "waste": "alerts",
+    "cost by owner": "cost 7d by tag:owner",
+    "mute": "silences",
+    "llama": "fleet llama",
+}
+"""Lines that leads and FinOps people typed first, and were refused."""
+CHOICES = {"should we move to trn2?": "migrate", "budget": "forecast"}
+
+
+@pytest.fixture(scope="module")
+def opened() -> OpenedSource:
+    """Shadow the small recording: the lines name clusters and runs of the demo."""
+    source = f"recording:{recording('demo')}"
+    return OpenedSource(source, settings_of({"source": source}))
+
+
+@pytest.fixture(scope="module")
+def demo(opened: OpenedSource) -> App:
+    return app(opened, MemoryStore())
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("line", ASKED)
+async def test_a_line_that_people_type_first_is_answered(demo: App, line: str) -> None:
+    card = await ask(demo, line)
+    assert card.tone is not Tone.ERROR, card
+    assert meaning(str(card.data.get("read_as", line))) == meaning(ASKED[line])
+
+
+@pytest.mark.parametrize("line", CHOICES)
+async def test_a_line_that_may_mean_several_gets_buttons(demo: App, line: str) -> None:
+    choices = list((await ask(demo, line)).data["choices"])
+    assert 1 < len(choices) <= 3
+    assert any(choice.startswith(CHOICES[line]) for choice in choices)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+async def test_every_line_of_both_sets_ends_in_an_answer_or_one_sentence(demo: App) -> None:
+    for row in (*test_plain_lines.ROWS, *test_plain_lines_later.ROWS):
+        card = await ask(demo, row["line"])
+        assert FAULT not in str(card.data.get("error", "")), row["line"]
+        assert "\n" not in str(card.data.get("error", "")), row["line"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+async def test_every_line_of_the_first_set_is_answered_as_it_is_meant(demo: App) -> None:
+    missed = [row["line"] for row in test_plain_lines.ROWS if not _is_meant(await ask(demo, row["line"]), row)]
+    assert len(missed) <= len(test_plain_lines.ROWS) // 50, missed
+
+
+def _is_meant(card: Card, row: dict[str, str]) -> bool:
+    """Tell whether an answer is of a line that is wanted, or offers one."""
+    wanted, choices = row["wanted"].removeprefix("?").split("|"), [str(each) for each in card.data.get("choices", ())]
+    if row["wanted"].startswith("?"):
+        return any(choice.startswith(each) for choice in choices for each in wanted)
+    means = [meaning(each) for each in wanted]
+    return meaning(str(card.data.get("read_as", row["line"]))) in means or any(meaning(choice) in means for choice in choices)
