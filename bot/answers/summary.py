@@ -38,6 +38,8 @@ from bot.watch.savings import Saving, saved_within
 WEEK = timedelta(days=7)
 _SOON = timedelta(days=30)
 _MOST = 3
+_NOTABLE = Decimal("0.01")
+"""Share of a week's spend from which a change is told."""
 
 
 @dataclass(frozen=True)
@@ -182,8 +184,15 @@ def _spend(of: Summary) -> Iterator[Text]:
         low, middle, high = (_about(x, nowcast.currency) for x in (nowcast.low, nowcast.forecast, nowcast.high))
         yield _line("Forecast", f"about {middle} in {nowcast.month.start:%B} ({low} to {high}).")
     if change and change.drivers:
-        first = change.drivers[0]
-        yield _line("Biggest change", f"{'+' if first.usd > 0 else ''}{amount_of(first.usd, change.now)}, {reason(first)}.")
+        yield _line("Biggest change", _biggest(change))
+
+
+def _biggest(change: CostChange) -> str:
+    """Name the first driver of a change, where it is worth a lead's time."""
+    first = change.drivers[0]
+    if abs(first.usd) < _NOTABLE * change.then.total.amortised:
+        return f"none of {percent(_NOTABLE)} of the week's spend or more."
+    return f"{'+' if first.usd > 0 else ''}{amount_of(first.usd, change.now)}, {reason(first)}."
 
 
 def _about(amount: Decimal, currency: str) -> str:

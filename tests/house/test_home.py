@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from bot.cards.card import Buttons, Text, plain
@@ -25,6 +27,14 @@ def test_it_begins_with_the_summary_and_tells_each_alert_once() -> None:
         "alert",
         "ack",
     ]
+
+
+def test_a_change_that_is_nothing_of_the_spend_is_not_told_as_the_biggest() -> None:
+    told = week(starved())
+    assert told.change
+    small = replace(told.change, drivers=(replace(told.change.drivers[0], usd=Decimal("3.38")),))
+    card = home(replace(told, change=small))
+    assert words(card)[2] == "Biggest change: none of 1 % of the week's spend or more."
 
 
 async def test_what_cannot_be_read_leaves_its_lines_out() -> None:
