@@ -12,6 +12,7 @@ from typing import Any, assert_never
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from adapters.web.files import static_root
 from adapters.web.links import address
 from adapters.web.svg import COLOURS, hue, opened, svg
 from bot.cards import axis
@@ -54,7 +55,8 @@ class PageRenderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._env.globals.update(token=token, title=title, locked=locked, card=self.card, block=self.block, when=when)
+        self._env.globals.update(token=token, title=title, locked=locked, static=static_root())
+        self._env.globals.update(card=self.card, block=self.block, when=when)
         self._env.filters.update(spans=spans, headline=_headline, ago=age_text, usd=usd, utc=utc, address=address)
 
     def tell(self, story: Callable[[], Story] | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from adapters.web.files import static_file
+from adapters.web.files import static_routes
 from adapters.web.html import PageRenderer
 
 
@@ -22,7 +22,7 @@ class StartingPages:
         """Return a route for whatever is asked."""
         return (
             web.get("/healthz", self._healthz),
-            web.get("/static/{name}", static_file),
+            *static_routes(),
             web.get("/{path:.*}", self._page),
             web.route("*", "/{path:.*}", self._later),
         )

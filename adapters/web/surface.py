@@ -11,7 +11,7 @@ from adapters.web.auth import LOGIN_PATH, LOGOUT_PATH, ConsoleAuth, LoginPage
 from adapters.web.config import Console, WebConfig
 from adapters.web.demonstration import StoryPages
 from adapters.web.events import Hub
-from adapters.web.files import static_file
+from adapters.web.files import static_routes
 from adapters.web.guard import Guard, RequestHandler
 from adapters.web.html import PageRenderer
 from adapters.web.messages import Messages, PageMessage
@@ -80,7 +80,8 @@ class WebSurface:
             web.get(LOGIN_PATH, everyone(self._login.show)),
             web.post(LOGIN_PATH, self._guard.enter(self._login.enter)),
             web.post(LOGOUT_PATH, write(self._login.leave)),
-            web.get("/static/{name}", everyone(static_file)),
+            *static_routes(everyone),
+            web.get("/hints/{version}", read(views.hints)),
             web.get("/healthz", self._guard.by_token(views.healthz, views.liveness)),
             web.get("/metrics", read(views.metrics)),
         )

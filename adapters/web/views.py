@@ -14,6 +14,7 @@ from adapters.web.config import Console
 from adapters.web.costs import between, cost_controls, offered_by, undoubled
 from adapters.web.events import Hub
 from adapters.web.excerpt import excerpt
+from adapters.web.files import FOR_EVER, digest
 from adapters.web.guard import OWN_HEADER, Sender, sender_of
 from adapters.web.html import PageRenderer, plain_json
 from adapters.web.links import address, page_of
@@ -92,6 +93,8 @@ class Views:
         self._messages = messages
         self._hub = hub
         self._surface = surface
+        self._hints = json.dumps([vars(hint) | {"example": hint.example or hint.name} for hint in console.hints])
+        self._hints_at = f"/hints/{digest(self._hints.encode())}"
         self._strip = Shared(self._standing)
         self._lead = Shared(self._money, LEAD_S)
 
@@ -152,6 +155,11 @@ class Views:
         fields = {name[2:]: str(value) for name, value in filled.items() if name.startswith("f.")}
         line = form_line(str(filled.get("line", "")), fields)
         return await self._respond(request, _line(line), str(filled.get("where", "")))
+
+    async def hints(self, request: web.Request) -> web.StreamResponse:
+        """Return what completes a line as JSON, which a browser asks for once."""
+        keeps = f"private, {FOR_EVER}" if request.path == self._hints_at else "no-cache"
+        return web.Response(text=self._hints, content_type="application/json", headers={"Cache-Control": keeps})
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Keep a page up to date."""
@@ -255,6 +263,7 @@ class Views:
             "lines": self.lines,
             "health": health,
             "hints": self._console.hints,
+            "hints_at": self._hints_at,
             "starters": STARTERS,
             "draft": "",
             "version": self._hub.version,
@@ -262,7 +271,6 @@ class Views:
             "waits": False,
             **values,
         }
-        shown["hints_json"] = json.dumps([vars(hint) | {"example": hint.example or hint.name} for hint in self._console.hints])
         return web.Response(text=self._pages.page(template, **shown), content_type="text/html")
 
 

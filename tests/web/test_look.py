@@ -111,6 +111,21 @@ async def test_pages_load_fast_and_light(open_console):
     assert sum(weights.values()) + len(page) < 100_000, weights
 
 
+async def test_what_never_changes_at_its_address_is_asked_for_once(open_console):
+    _, client = await open_console()
+    page = await (await client.get("/")).text()
+    paths = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page)) | set(re.findall(r'data-hints="([^"]+)"', page))
+    assert len(paths) > 5
+    for path in paths:
+        assert "immutable" in (await client.get(path)).headers["Cache-Control"]
+        older = re.sub(r"/[0-9a-f]{12}\b", "/" + "0" * 12, path)  # a page of another version, which asks this one
+        assert (await client.get(older)).headers["Cache-Control"] == "no-cache"
+    assert (await (await client.get(*re.findall(r'data-hints="([^"]+)"', page))).json())[0]["name"] == "cost"
+    for script in (path for path in paths if path.endswith(".js")):
+        code = await (await client.get(script)).text()
+        assert all(name.startswith("./") for name in re.findall(r'^import .* from "([^"]+)"', code, re.MULTILINE)), script
+
+
 def cost_answer(**data):
     window = {"start": datetime(2026, 11, 13, 12, tzinfo=UTC), "end": datetime(2026, 11, 20, 12, tzinfo=UTC)}
     return Card("$1", data={"window": window, "by": ["team"], "filters": [], "groupings": ["service", "team"], **data})

@@ -1,7 +1,7 @@
 // Completes a typed line from the registry: commands, their examples, their arguments.
 
-import { recall } from "/static/asked.js";
-import { $, $$ } from "/static/page.js";
+import { recall } from "./asked.js";
+import { $, $$ } from "./page.js";
 
 const MOST = 8;
 
@@ -23,7 +23,7 @@ function fitting(hints, typed) {
 export function completion(composer) {
   const input = $("#line", composer);
   const list = $("#complete", composer);
-  const hints = JSON.parse(composer.dataset.hints);
+  let hints = null;
   let at = -1;
   input.removeAttribute("list"); // the plain browser's list gives way to this one
 
@@ -46,10 +46,17 @@ export function completion(composer) {
     input.setAttribute("aria-activedescendant", options[at].id);
     options[at].scrollIntoView({ block: "nearest" });
   }
-  function open() {
+  async function known() { // read when somebody is about to type: it weighs more than most pages
+    hints ??= fetch(composer.dataset.hints).then((answer) => (answer.ok ? answer.json() : [])).catch(() => { hints = null; return []; });
+    return hints;
+  }
+  async function open() {
+    const begun = input.value;
+    const every = await known();
+    if (document.activeElement !== input || input.value !== begun) return;
     const typed = input.value.replace(/^\/?trn\s+/i, "").trimStart().toLowerCase();
-    const lines = fitting(hints, typed);
-    if (!lines.length || lines.some(([line]) => line === typed)) return close();
+    const lines = fitting(every, typed);
+    if (!lines.length || lines.some(([line]) => line === typed)) { close(); return; }
     list.replaceChildren(...lines.slice(0, MOST).map(([line, meaning], i) => {
       const option = document.createElement("li");
       option.setAttribute("role", "option");
@@ -70,7 +77,7 @@ export function completion(composer) {
   }
   recall(input, (line) => { input.value = line; close(); });
   input.addEventListener("input", open);
-  input.addEventListener("focus", () => { if (!input.value) open(); });
+  input.addEventListener("focus", () => { if (input.value) known(); else open(); });
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
     if (event.key === "Escape") return close();

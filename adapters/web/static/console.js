@@ -1,10 +1,10 @@
 // Makes the console live: events, pressed buttons, forms in a dialog, completion, times in the reader's zone.
 // Everything here is an addition: without it the pages are read and asked by plain forms.
 
-import { completion } from "/static/complete.js";
-import { start as follow } from "/static/live.js";
-import { $, localTimes, reachable } from "/static/page.js";
-import { start as press } from "/static/press.js";
+import { completion } from "./complete.js";
+import { start as follow } from "./live.js";
+import { $, localTimes, reachable } from "./page.js";
+import { start as press } from "./press.js";
 
 // -- start ---------------------------------------------------------------------------------------
 

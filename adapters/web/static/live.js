@@ -1,7 +1,7 @@
 // Keeps a page up to date by the server's events, and says at once when they stop.
 
-import { $, $$, fragment, localTimes, redraw, shortTime, still, tell } from "/static/page.js";
-import { SILENT_MS, leave, listen, revive } from "/static/stream.js";
+import { $, $$, fragment, localTimes, redraw, shortTime, still, tell } from "./page.js";
+import { SILENT_MS, leave, listen, revive } from "./stream.js";
 
 const messages = $("#messages");
 const scroller = $("#scroll");

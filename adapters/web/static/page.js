@@ -1,6 +1,6 @@
 // What every part of the console uses: looking things up, times in the reader's zone, drawing anew without losing the reader's place.
 
-import { ready as makeTables } from "/static/tables.js";
+import { ready as makeTables } from "./tables.js";
 
 export const $ = (selector, root = document) => root.querySelector(selector);
 export const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];

@@ -1,7 +1,7 @@
 // Answers presses and typed lines in place: what the page says is what the server did.
 
-import { $, $$, fragment, placeOf, reachable, still, tell } from "/static/page.js";
-import { lost, nowSoon, readAgain } from "/static/live.js";
+import { $, $$, fragment, placeOf, reachable, still, tell } from "./page.js";
+import { lost, nowSoon, readAgain } from "./live.js";
 
 const PATIENCE_MS = 2_000; // after which somebody who waits is told that it goes on
 const LONGEST_MS = 180_000; // longer than any line may work
