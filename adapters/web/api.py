@@ -16,6 +16,9 @@ from bot.model.tool import Tool
 from bot.ports.tools import Answered
 
 ROOT = "/api/v1/"
+FORMAT = "format"
+"""The query parameter that no command has as an argument."""
+CSV = "text/csv"
 _STATUS: Sequence[tuple[type[TrnbotError], int, str]] = (
     (NotAllowed, 403, "Who asks may not read this, or the line does more than read."),
     (WrongInput, 400, "The line or an argument is wrong."),
@@ -64,10 +67,15 @@ class Api:
         return web.Response(text=self._described, content_type="application/json")
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        given = {name: request.query.getall(name) for name in request.query}
+        given = {name: request.query.getall(name) for name in request.query if name != FORMAT}
+        wanted = request.query.get(FORMAT, "")
         arguments = {name: values if len(values) > 1 else values[0] for name, values in given.items()}
         try:
+            if wanted not in ("", "json", "csv"):
+                raise WrongInput(f"'{wanted[:40]}' is no format of an answer; write json or csv.", FORMAT)
             answered = await self._read(request.match_info["line"].strip(), arguments)
+            if wanted == "csv" or (not wanted and request.headers.get("Accept", "").startswith(CSV)):
+                return web.Response(text=answered.csv(), content_type=CSV)
         except TrnbotError as error:
             argument = getattr(error, "argument", "")
             status = next(status for kind, status, _ in _STATUS if isinstance(error, kind))
@@ -101,6 +109,15 @@ def _path(tool: Tool) -> str:
     return f"{ROOT}{quote(tool.command)}"
 
 
+_FORMAT = {
+    "name": FORMAT,
+    "in": "query",
+    "required": False,
+    "schema": {"type": "string", "enum": ["json", "csv"], "default": "json"},
+    "description": "csv gives the table of the answer, unrounded, as `--csv` does; so does `Accept: text/csv`.",
+}
+
+
 def _any_line() -> Mapping[str, Any]:
     line = {
         "name": "line",
@@ -110,7 +127,8 @@ def _any_line() -> Mapping[str, Any]:
         "description": "Any line that reads, percent-encoded, in the grammar or in plain words.",
         "example": "cost 7d by team",
     }
-    return {"operationId": "line", "summary": "Answer any line that reads.", "parameters": [line], "responses": _responses()}
+    parameters = [line, _FORMAT]
+    return {"operationId": "line", "summary": "Answer any line that reads.", "parameters": parameters, "responses": _responses()}
 
 
 def _operation(tool: Tool) -> Mapping[str, Any]:
@@ -126,13 +144,15 @@ def _operation(tool: Tool) -> Mapping[str, Any]:
         for name, schema in tool.arguments["properties"].items()
     ]
     summary = f"{tool.summary}{' For admins.' if tool.who is Role.ADMIN else ''}"
-    return {"operationId": tool.name, "summary": summary, "parameters": parameters, "responses": _responses()}
+    return {"operationId": tool.name, "summary": summary, "parameters": [*parameters, _FORMAT], "responses": _responses()}
 
 
 def _responses() -> Mapping[str, Any]:
+    answer = _response("The answer; of `format=csv` its table.", "Answer")
+    answer["content"][CSV] = {"schema": {"type": "string"}}
     refused = {str(status): _response(words, "Refusal") for _, status, words in reversed(_STATUS)}
-    return {"200": _response("The answer.", "Answer"), **refused}
+    return {"200": answer, **refused}
 
 
-def _response(words: str, schema: str) -> Mapping[str, Any]:
+def _response(words: str, schema: str) -> dict[str, Any]:
     return {"description": words, "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}}

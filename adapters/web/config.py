@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from bot.cards.card import Card
+from bot.errors import WrongInput
 from bot.model.request import Effect
 from bot.model.story import Story
 from bot.ports import Answer, Clock, CommandHint
@@ -55,6 +57,10 @@ class StoryTeller(Protocol):
         ...
 
 
+def _no_table(_: str, __: Card) -> str:
+    raise WrongInput("Tables are not written here.")
+
+
 @dataclass(frozen=True)
 class Console:
     """Hold the parts of the bot that the pages ask.
@@ -69,5 +75,7 @@ class Console:
     metrics: Callable[[], str]
     effect: Callable[[str], Effect]
     """Tells how far a line reaches: the console reads no line itself."""
+    csv: Callable[[str, Card], str] = _no_table
+    """Writes the table of a line's answer; raises `WrongInput` where it has none."""
     hints: Sequence[CommandHint] = ()
     story: StoryTeller | None = None

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from adapters.web.files import static_root
-from adapters.web.links import address
+from adapters.web.links import address, download
 from adapters.web.svg import COLOURS, hue, opened, svg
 from bot.cards import axis
 from bot.cards.card import (
@@ -57,7 +57,9 @@ class PageRenderer:
         )
         self._env.globals.update(token=token, title=title, locked=locked, static=static_root())
         self._env.globals.update(card=self.card, block=self.block, when=when)
-        self._env.filters.update(spans=spans, headline=_headline, ago=age_text, usd=usd, utc=utc, address=address)
+        self._env.filters.update(spans=spans, headline=_headline, ago=age_text, usd=usd, utc=utc)
+        self._env.filters.update(address=address, download=download)
+        self._env.tests["tabled"] = _tabled
 
     def tell(self, story: Callable[[], Story] | None) -> None:
         """Show a story on every page from now on."""
@@ -184,6 +186,10 @@ def _laid_out(blocks: list[Block]) -> list[_Group]:
         else:
             groups.append(_Group(kind, [block]))
     return groups
+
+
+def _tabled(card: Card) -> bool:
+    return card.tone is not Tone.ERROR and any(isinstance(block, Table) for block in card.blocks)
 
 
 def _headline(card: Card) -> tuple[str, str]:

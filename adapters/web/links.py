@@ -10,12 +10,18 @@ _OWN = {
     **dict.fromkeys(("config", "routes", "silences", "feedback", "doctor", "self", "about"), "/settings"),
 }
 """The pages that show more than one line's answer, by the line's first word."""
+DOWNLOAD = "/download"
 _ALERT = re.compile(r"alert ([\w-]+)\Z")
 
 
 def page_of(line: str) -> str:
     """Return the path of the page that shows answers to lines of this kind."""
     return _OWN.get(line.split(" ", 1)[0], "/ask")
+
+
+def download(line: str) -> str:
+    """Return the address that gives the table of a line's answer as a file."""
+    return f"{DOWNLOAD}?line={quote(line)}"
 
 
 def address(line: str) -> str:

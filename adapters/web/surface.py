@@ -10,10 +10,12 @@ from aiohttp import web
 from adapters.web.auth import LOGIN_PATH, LOGOUT_PATH, ConsoleAuth, LoginPage
 from adapters.web.config import Console, WebConfig
 from adapters.web.demonstration import StoryPages
+from adapters.web.downloads import Downloads
 from adapters.web.events import Hub
 from adapters.web.files import static_routes
 from adapters.web.guard import Guard, RequestHandler
 from adapters.web.html import PageRenderer
+from adapters.web.links import DOWNLOAD
 from adapters.web.messages import Messages, PageMessage
 from adapters.web.views import CHANNEL, Views
 from bot.cards.card import Card
@@ -31,6 +33,7 @@ class WebSurface:
         self._messages = Messages(documents, console.clock)
         self._hub = Hub(lambda: self._pages.page("status.html", health=dict(console.health())), auth.admits)
         self._views = Views(console, self._pages, self._messages, self._hub, self)
+        self._downloads = Downloads(console, self._views.viewed)
         self._story = StoryPages(console.story, self._pages)
         self._login = LoginPage(auth, self._pages)
         self._guard = Guard(token=token, auth=auth, hosts=config.names)
@@ -72,6 +75,7 @@ class WebSurface:
             *(web.get(path, read(views.fixed)) for path, rail in views.lines.items() if rail.line),
             web.get("/alert/{id}", read(views.alert)),
             web.get("/ask", read(views.typed)),
+            web.get(DOWNLOAD, read(self._downloads.csv)),
             web.post("/ask", write(views.ask)),
             web.post("/form", write(views.form)),
             web.get("/events", read(views.events)),

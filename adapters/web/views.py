@@ -181,8 +181,12 @@ class Views:
         alerts, savings = [await self._answer(line, "", Manner.VIEWED) for line in LINES]
         return standing(alerts, savings)
 
+    async def viewed(self, line: str) -> Card:
+        """Return the answer of a line that a page shows or a link brings."""
+        return await self._answer(line, "", Manner.VIEWED)
+
     async def _money(self) -> Sequence[tuple[str, str]]:
-        return lead_of(await self._answer(LEAD, "", Manner.VIEWED))
+        return lead_of(await self.viewed(LEAD))
 
     async def _show_line(self, request: web.Request, rail: Rail, line: str) -> web.StreamResponse:
         """Show a line's answer; what does more than read, and whatever another site brings, waits for a press."""
@@ -198,7 +202,7 @@ class Views:
         self, request: web.Request, name: str, line: str, more: tuple[tuple[str, str], ...] = ()
     ) -> web.StreamResponse:
         begun = None if line == LINES[0] else await self._begin(request, name, line)
-        card = await self._answer(line, "", Manner.VIEWED)
+        card = await self.viewed(line)
         facts = standing(card, Card("")).facts if line == LINES[0] else {}
         controls = cost_controls(card, line)
         rows = [row for block in card.blocks if isinstance(block, Table) for row in block.lines]

@@ -82,6 +82,7 @@ def _largest(services: Tally) -> list[tuple[Mapping[str, str], Decimal]]:
     may=Needs.BILL | Needs.METRICS,
     topic=Topic.COSTS,
     examples=("home",),
+    rows=("services",),
 )
 async def home(ports: Ports, request: Request) -> Card:
     """Sum up for a person's home page."""

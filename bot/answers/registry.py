@@ -112,6 +112,8 @@ class Command:
     """Answers about another line, which follows it: who may not type that one may not type this one either."""
     previews: bool = False
     """Changes nothing but a preview that it keeps, and that a person applies by its first button."""
+    rows: tuple[str, ...] = ()
+    """Lists of its data that make its CSV, where that is not the first one beside a table."""
 
     @property
     def opens(self) -> Needs:
@@ -155,13 +157,14 @@ def command(
     aliases: tuple[str, ...] = (),
     carries: bool = False,
     previews: bool = False,
+    rows: tuple[str, ...] = (),
 ) -> Callable[[CommandHandler], CommandHandler]:
     """Register an `async def name(ports, request, ...) -> Card` under a name that may have several words."""
 
     def register(handler: CommandHandler) -> CommandHandler:
         takes = _parameters(handler)
         named = (name, summary, handler, takes, needs, may, topic, examples, who)
-        registered = Command(*named, hidden, changes, audited, heavy, aliases, carries, previews)
+        registered = Command(*named, hidden, changes, audited, heavy, aliases, carries, previews, rows)
         for word in (name, *aliases):
             if word in COMMANDS:
                 raise ValueError(f"two commands are called '{word}'")

@@ -44,3 +44,9 @@ def window_line(window: Window) -> str:
 
 def _instant(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M}" if not at.second else f"{at:%Y-%m-%dT%H:%M:%S}"
+
+
+def file_name(line: str, kind: str = "csv") -> str:
+    """Return the name of a file with the answer to a line: `trnbot-cost-7d-by-team.csv`."""
+    words = re.sub(r"[^\w.]+", "-", line, flags=re.ASCII).strip("-")
+    return f"trnbot-{words[:80]}.{kind}"

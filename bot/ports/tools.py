@@ -16,6 +16,8 @@ class Answered:
 
     card: Card
     document: Mapping[str, Any]
+    csv: Callable[[], str]
+    """Writes its table as CSV; raises `WrongInput` where it has none."""
 
 
 class Call(Protocol):

@@ -25,8 +25,8 @@ _VALUED = (
     "history",
     "kms",
 )
-_SWITCHES = ("json", "verbose", "no-browser", "light", "keep-identities")
-LINE_OPTIONS = ("source", "at", "json", "config", "verbose")
+_SWITCHES = ("json", "csv", "verbose", "no-browser", "light", "keep-identities")
+LINE_OPTIONS = ("source", "at", "json", "csv", "config", "verbose")
 """What goes with any command line; every verb has its own."""
 _CLOSE = 0.7
 """How like an option a word must be to be taken for a slip of the finger."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from adapters.web.config import Console, WebConfig
 from bot.answers.access import Access
+from bot.answers.as_csv import csv_text
 from bot.answers.budgets import limits_for
 from bot.answers.line import effect_of
 from bot.answers.turns import Turns
@@ -114,6 +115,7 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
         health=lambda: health(app, settings, clock, shown.speed),
         metrics=lambda: app.health.exposition() + (opened.account().calls.exposition() if opened.live else ""),
         effect=effect_of,
+        csv=csv_text,
         hints=hints,
         story=story,
     )

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from adapters.terminal.progress import ProgressBar
+from bot.answers.as_csv import csv_text
 from bot.answers.document import as_json, envelope
 from bot.answers.line import attempted, read_line, understand
 from bot.answers.plain.names import names_of
@@ -36,9 +37,11 @@ from bot.wiring.terminal import TerminalApps
 
 
 def answer_line(options: Options) -> int:
-    """Answer one command line, as text or as JSON."""
+    """Answer one command line, as text, as JSON, or its table as CSV."""
     options.words = options.words or ["help"]
     line = typed_line(options.words)
+    if {"csv", "json"} <= options.switches:
+        raise WrongInput("An answer is written as --csv or as --json, not as both.")
     understood = _understood(options, line)
     try:
         opened = TerminalApps(settings_of(options.values), options.values.get("source", "")).open(understood.command)
@@ -52,7 +55,9 @@ def answer_line(options: Options) -> int:
     with _progress():
         request = Request(line, User(terminal_user(), ""), at, "terminal", LOCAL)
         call, card = asyncio.run(opened.app.ask(request))
-    if "json" in options.switches:
+    if "csv" in options.switches:
+        print(csv_text(line, card), end="")
+    elif "json" in options.switches:
         print(as_json(envelope(call, card, at)))
     else:
         _print(card)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,6 +16,7 @@ from adapters.web.api import Api
 from adapters.web.guard import RequestHandler
 from adapters.web.links import address
 from adapters.web.views import READER
+from bot.answers.as_csv import csv_text
 from bot.answers.document import envelope, pure
 from bot.answers.line import Call, attempted, read_line
 from bot.answers.registry import COMMANDS, Command
@@ -54,7 +56,7 @@ class ToolCalls:
             request = Request(line, self._user, at, self._surface, LOCAL)
             if command.changes:
                 return await _preview(app, request, command, console)
-            return _answered(*await app.ask(request, plain=False), at)
+            return _answered(request, *await app.ask(request, plain=False))
 
     async def read(self, line: str, arguments: Mapping[str, Any]) -> Answered:
         """Return the answer of a line that does no more than read, plain words too; raise `TrnbotError` with one sentence."""
@@ -62,7 +64,7 @@ class ToolCalls:
             whole = line_with(line, arguments) if arguments else line
             app, at = await self._opened(attempted(whole) or COMMANDS["help"])
             request = Request(whole, self._user, at, self._surface, LOCAL, manner=Manner.VIEWED)
-            return _answered(*await app.ask(request), at)
+            return _answered(request, *await app.ask(request))
 
 
 def installed() -> bool:
@@ -113,14 +115,15 @@ async def _preview(app: App, request: Request, command: Command, console: str) -
         call, line = await app.weigh(request), request.line
         card = unapplied_card(command, line)
     if not line:
-        return _answered(call, card, request.at, {"changed": False})
+        return _answered(request, call, card, {"changed": False})
     there = f"{console.rstrip('/')}{address(line)}" if console else ""
     apply = {"line": line, **({"address": there} if there else {})}
-    return _answered(call, with_apply(card, line, there), request.at, {"changed": False, "apply": apply})
+    return _answered(request, call, with_apply(card, line, there), {"changed": False, "apply": apply})
 
 
-def _answered(call: Call, card: Card, at: datetime, more: Mapping[str, Any] | None = None) -> Answered:
-    return Answered(card, pure({**envelope(call, card, at), **(more or {})}))
+def _answered(request: Request, call: Call, card: Card, more: Mapping[str, Any] | None = None) -> Answered:
+    document = pure({**envelope(call, card, request.at), **(more or {})})
+    return Answered(card, document, partial(csv_text, request.line, card))
 
 
 @contextmanager

@@ -114,7 +114,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_lines_of_the_pages_can_be_typed(line: str) -> None:
     options = read_options(line.split()[1:])
     if options.verb not in VERBS:
-        options.only("source", "at", "json", "config", "verbose")
+        options.only("source", "at", "json", "csv", "config", "verbose")
         understand(typed_line(options.words), NOW)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from urllib.parse import unquote
 
 import pytest
@@ -70,3 +72,24 @@ async def test_it_admits_whom_the_console_admits(headers: dict[str, str], status
     async with serving(await guarded(), TOKEN) as served:
         for path in ("alerts", "openapi.json"):
             assert (await served.get(f"/api/v1/{path}", headers=headers)).status == status
+
+
+@pytest.mark.parametrize(("path", "headers"), [("alerts?format=csv", {}), ("alerts", {"Accept": "text/csv"})])
+async def test_the_table_of_an_answer_comes_as_csv(path: str, headers: dict[str, str]) -> None:
+    async with serving(await guarded()) as served:
+        answer = await served.get(f"/api/v1/{path}", headers=headers)
+        listed = (await (await served.get("/api/v1/alerts")).json())["data"]["alerts"]
+        rows = list(csv.DictReader(io.StringIO(await answer.text())))
+    assert (answer.status, answer.content_type) == (200, "text/csv")
+    assert listed
+    assert [row["waste_usd.per_hour"] for row in rows] == [one["waste_usd"]["per_hour"] for one in listed]
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [("alerts?format=xml", "'xml' is no format of an answer; write json or csv."), ("about?format=csv", "without a table")],
+)
+async def test_what_cannot_be_written_as_csv_is_refused_in_a_sentence(path: str, sentence: str) -> None:
+    async with serving(await guarded()) as served:
+        answer = await served.get(f"/api/v1/{path}")
+        assert (answer.status, sentence in (await answer.json())["error"]) == (400, True)

@@ -34,6 +34,7 @@ from bot.ports import Outlook, Ports
     may=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     topic=Topic.COSTS,
     examples=("cost 7d by team", "cost last-month by service", "cost 30d by instance_type team=vision"),
+    rows=("rows",),
 )
 async def cost(
     ports: Ports,

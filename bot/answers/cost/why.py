@@ -58,6 +58,7 @@ class CostChange:
     may=Needs.METRICS | Needs.STATE,
     topic=Topic.COSTS,
     examples=("why cost last-week", "why cost 7d team=vision"),
+    rows=("drivers", "smaller"),
 )
 async def why_cost(
     ports: Ports,
