@@ -6,9 +6,10 @@ has none; a group with an `error` says nothing; counts are of the report's perio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +24,24 @@ NAMESPACE = "neuron-monitor"
 _MILLISECONDS_FROM = 1e11
 """A number of seconds this large would be the year 5138."""
 _TYPES = ("generic", "numerical", "transient", "model", "runtime", "hardware")
-_Values = Iterator[tuple[str, str, float]]
-"""Metric, core ("" for the node), value."""
+_Values = Iterator[tuple[str, tuple[str, ...], Sequence[float]]]
+"""A metric, the cores that it is told of, and the value of each."""
+_NODE = ("",)
+"""In place of cores: the value is the node's."""
+_Row = tuple[tuple[int, ...], int, Sequence[float]]
+"""Numbers of series, seconds since the epoch, the value of each."""
 _MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def read_reports(path: Path, name: str, instance: str, gatherer: Gatherer, problems: Problems) -> None:
     """Gather one instance's reports; name the broken lines and skip them."""
-    rows: list[tuple[int, int, float]] = []
+    rows: list[_Row] = []
     complaints: list[str]
 
     @cache
-    def series(metric: str, core: str, region: str) -> int:
-        names = {"InstanceId": instance, "NeuronCore": core} if core else {"InstanceId": instance}
-        return gatherer.number(NAMESPACE, metric, names, region, "")
+    def series(metric: str, cores: tuple[str, ...], region: str) -> tuple[int, ...]:
+        names = ({"InstanceId": instance, "NeuronCore": core} if core else {"InstanceId": instance} for core in cores)
+        return tuple(gatherer.number(NAMESPACE, metric, name, region, "") for name in names)
 
     for first, lines in blocks(path, name, problems):
         for number, line in enumerate(lines, first):
@@ -54,18 +59,19 @@ def read_reports(path: Path, name: str, instance: str, gatherer: Gatherer, probl
         gatherer.add(_points(rows))
 
 
-def _points(rows: list[tuple[int, int, float]]) -> Points:
-    series, seconds, values = zip(*rows, strict=True)
-    value = np.array(values, dtype=np.float64)
-    return Points(np.array(series), np.array(seconds), np.ones(len(rows)), value, value)
+def _points(rows: Sequence[_Row]) -> Points:
+    lengths = [len(numbers) for numbers, _, _ in rows]
+    series = np.fromiter(chain.from_iterable(numbers for numbers, _, _ in rows), np.int64, sum(lengths))
+    value = np.fromiter(chain.from_iterable(values for _, _, values in rows), np.float64, len(series))
+    return Points(series, np.repeat([seconds for _, seconds, _ in rows], lengths), np.ones(len(series)), value, value)
 
 
 def _rows(
-    report: Mapping[str, Any], number: Callable[[str, str, str], int], complaints: list[str]
-) -> list[tuple[int, int, float]]:
+    report: Mapping[str, Any], numbers: Callable[[str, tuple[str, ...], str], tuple[int, ...]], complaints: list[str]
+) -> list[_Row]:
     seconds = _seconds(report["timestamp"])
     region = (report.get("instance_info") or {}).get("instance_region") or ""
-    return [(number(metric, core, region), seconds, float(value)) for metric, core, value in _values(report, complaints)]
+    return [(numbers(metric, cores, region), seconds, values) for metric, cores, values in _values(report, complaints)]
 
 
 def _seconds(stamp: Any) -> int:
@@ -80,7 +86,7 @@ def _values(report: Mapping[str, Any], complaints: list[str]) -> _Values:
     runtimes = report["neuron_runtime_data"] or []
     groups = [runtime.get("report") or {} for runtime in runtimes]
     hardware, system = report.get("neuron_hardware_info") or {}, report.get("system_data") or {}
-    yield "runtime_loaded", "", float(bool(runtimes))
+    yield "runtime_loaded", _NODE, (float(bool(runtimes)),)
     parts = {
         "neuroncore_counters": _cores(groups, hardware),
         "memory_used": _memory(groups),
@@ -91,11 +97,11 @@ def _values(report: Mapping[str, Any], complaints: list[str]) -> _Values:
     }
     for group, part in parts.items():
         try:
-            values = [(metric, core, float(value)) for metric, core, value in part]
+            read = [(metric, cores, [float(value) for value in values]) for metric, cores, values in part]
         except _MALFORMED as error:
             complaints.append(f"its {group} is not as neuron-monitor writes it ({why(error)}); left out.")
         else:
-            yield from values
+            yield from read
 
 
 def _core_count(hardware: Mapping[str, Any]) -> int:
@@ -113,9 +119,8 @@ def _cores(groups: list[Mapping[str, Any]], hardware: Mapping[str, Any]) -> _Val
     if counters is None:
         return
     used = {core: float(seen["neuroncore_utilization"]) for x in counters for core, seen in x["neuroncores_in_use"].items()}
-    for core, percent in used.items():
-        yield "neuroncore_utilization", core, percent
-    yield "neuroncore_utilization", "", sum(used.values()) / max(_core_count(hardware), len(used), 1)
+    yield "neuroncore_utilization", tuple(used), list(used.values())
+    yield "neuroncore_utilization", _NODE, [sum(used.values()) / max(_core_count(hardware), len(used), 1)]
 
 
 def _memory(groups: list[Mapping[str, Any]]) -> _Values:
@@ -123,16 +128,16 @@ def _memory(groups: list[Mapping[str, Any]]) -> _Values:
     if memory is None:
         return
     held = [group["neuron_runtime_used_bytes"] for group in memory]
-    yield "neuron_device", "", sum(float(x["neuron_device"]) for x in held)
+    yield "neuron_device", _NODE, [sum(float(x["neuron_device"]) for x in held)]
     usages = [(x.get("usage_breakdown") or {}).get("neuroncore_memory_usage") for x in held]
     cores = [pair for usage in usages if usage is not None for pair in usage.items()]
     if None in usages:
         return
     totals = [sum(parts.values()) for _, parts in cores]
-    yield from (("neuroncore_memory", core, total) for (core, _), total in zip(cores, totals, strict=True))
-    yield "neuroncore_memory", "", sum(totals)
-    yield "neuroncore_model_code", "", sum(parts.get("model_code", 0) for _, parts in cores)
-    yield "neuroncore_tensors", "", sum(parts.get("tensors", 0) for _, parts in cores)
+    yield "neuroncore_memory", tuple(core for core, _ in cores), totals
+    yield "neuroncore_memory", _NODE, [sum(totals)]
+    yield "neuroncore_model_code", _NODE, [sum(parts.get("model_code", 0) for _, parts in cores)]
+    yield "neuroncore_tensors", _NODE, [sum(parts.get("tensors", 0) for _, parts in cores)]
 
 
 def _executions(groups: list[Mapping[str, Any]]) -> _Values:
@@ -140,17 +145,17 @@ def _executions(groups: list[Mapping[str, Any]]) -> _Values:
     if executions is None:
         return
     errors = {kind: sum(_errors(x.get("error_summary") or {}, kind) for x in executions) for kind in _TYPES}
-    yield "errors", "", sum(errors.values())
+    yield "errors", _NODE, [sum(errors.values())]
     for kind in _TYPES[1:]:
-        yield f"errors_{kind}", "", errors[kind]
+        yield f"errors_{kind}", _NODE, [errors[kind]]
     summaries = [x.get("execution_summary") or {} for x in executions]
     completed = [summary["completed"] for summary in summaries if "completed" in summary]
     if completed and len(completed) == len(executions):
-        yield "completed", "", sum(completed)
+        yield "completed", _NODE, [sum(completed)]
     latencies = [(x.get("latency_stats") or {}).get("total_latency") or {} for x in executions]
     medians = [latency["p50"] for latency in latencies if latency.get("p50") is not None]
     if medians:
-        yield "latency_p50", "", float(np.mean(medians))
+        yield "latency_p50", _NODE, [float(np.mean(medians))]
 
 
 def _errors(summary: Mapping[str, Any], kind: str) -> float:
@@ -165,8 +170,8 @@ def _counters(system: Mapping[str, Any]) -> _Values:
     devices = counters.get("neuron_devices") or []
     wrong = sum(x.get("mem_ecc_uncorrected", 0) + x.get("sram_ecc_uncorrected", 0) for x in devices)
     right = sum(x.get("mem_ecc_corrected", 0) + x.get("sram_ecc_corrected", 0) for x in devices)
-    yield "ecc", "", wrong + right
-    yield "ecc_uncorrected", "", wrong
+    yield "ecc", _NODE, [wrong + right]
+    yield "ecc_uncorrected", _NODE, [wrong]
 
 
 def _vcpus(system: Mapping[str, Any]) -> _Values:
@@ -175,12 +180,12 @@ def _vcpus(system: Mapping[str, Any]) -> _Values:
         return
     usage = usage.get("average_usage") or usage
     if "idle" in usage:
-        yield "vcpu", "", 100 - usage["idle"] - usage.get("io_wait", 0)
+        yield "vcpu", _NODE, [100 - usage["idle"] - usage.get("io_wait", 0)]
     elif "user" in usage:
-        yield "vcpu", "", usage["user"] + usage.get("system", 0)
+        yield "vcpu", _NODE, [usage["user"] + usage.get("system", 0)]
 
 
 def _host_memory(system: Mapping[str, Any]) -> _Values:
     memory = system.get("memory_info") or {}
     if not memory.get("error") and memory.get("memory_total_bytes"):
-        yield "memory", "", memory["memory_used_bytes"] / memory["memory_total_bytes"]
+        yield "memory", _NODE, [memory["memory_used_bytes"] / memory["memory_total_bytes"]]
