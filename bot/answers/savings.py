@@ -59,6 +59,7 @@ def _data(saving: Saving) -> dict[str, object]:
     return {
         "id": alert.id,
         "key": alert.key,
+        "seen_at": alert.seen,
         "closed_at": alert.closed,
         "by": saving.by,
         "usd_per_hour": saving.usd_per_hour,

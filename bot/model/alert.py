@@ -167,6 +167,11 @@ class Alert:
         return self.closed is None
 
     @property
+    def ended(self) -> datetime | None:
+        """Return when it was seen for the last time, None while it fires; it closes once nothing was seen of it for a while."""
+        return self.seen if self.closed else None
+
+    @property
     def speaking(self) -> bool:
         """Return whether the alert has not ended and nothing mutes it."""
         return self.firing and not self.muted_by

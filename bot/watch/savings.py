@@ -21,7 +21,7 @@ class Saving:
     """Who acknowledged it, "" where nobody did and its things are gone."""
     usd_per_hour: Decimal
     usd_so_far: Decimal
-    """What it would have wasted from its end until now, or until the end of that UTC month."""
+    """What it would have wasted from its last sight, to which its cost counts, until now or the end of that UTC month."""
 
 
 def savings(alerts: Sequence[Alert], running: Set[str], now: datetime) -> list[Saving]:
@@ -54,10 +54,10 @@ def _gone(alert: Alert, running: Set[str]) -> bool:
 
 
 def _saving(alert: Alert, now: datetime) -> Saving:
-    assert alert.closed
+    assert alert.ended
     assert alert.waste
     ack = alert.acknowledged if _acted(alert) else None
-    until = min(now, month_of(alert.closed).end)
-    hours = max(Decimal(0), Decimal(str((until - alert.closed).total_seconds())) / 3600)
+    until = min(now, month_of(alert.ended).end)
+    hours = max(Decimal(0), Decimal(str((until - alert.ended).total_seconds())) / 3600)
     so_far = cents(alert.waste.per_hour * hours)
     return Saving(alert, ack.who if ack else "", alert.waste.per_hour, so_far)

@@ -128,9 +128,9 @@ class Seen:
 
     def _saved(self) -> str:
         alert = self.starved
-        if not alert or not alert.closed:
+        if not alert or not alert.ended:
             return ""
-        ended = f"It ended at {since(alert.closed, self.now)}."
+        ended = f"It ended at {since(alert.ended, self.now)}."
         for saving in savings([alert], set(alert.anomaly.things), self.now):
             since_then = f", {about(saving.usd_so_far)} not lost since" if saving.usd_so_far else ""
             return f"{ended} {about(saving.usd_per_hour)} an hour stopped{since_then}."

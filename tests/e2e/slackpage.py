@@ -58,9 +58,12 @@ const beginsWith = view => Object.fromEntries((view?.blocks ?? []).filter(one =>
   if (initial_options !== undefined) return [one.block_id, {[action_id]: {type, selected_options: initial_options}}];
   return [one.block_id, {}];
 }));
+const people = ["U01ALICE alice", "U02BOB bob"].map(one => one.split(" ")).map(([value, text]) => ({value, text: {text}}));
 const reads = [
   ["get:(R,L)=>{var P;return(P=g[R])==null?void 0:P[L]}", "get:(R,L)=>g[R]?.[L]??beginsWith(m)[R]?.[L]"],
   [",[g]);return m?", ",[g,m]);return m?"],
+  ['??"Select"}),(se=l.options)==null', '??"Select"}),(se=l.options??window.people)==null'],
+  ["k({type:l.type,selected_option:V})", "(a.input?a.input.set(c,g,{type:l.type,selected_user:V.value}):k({type:l.type,selected_option:V}))"],
   ["onClick:()=>f6(a,g)", "onClick:()=>f6(a,{...beginsWith(m),...g})"],
 ];
 const asSlackBegins = page => {
@@ -68,10 +71,10 @@ const asSlackBegins = page => {
     if (text.split(read).length !== 2) throw Error(`another version of the page, which does not read ${read}`);
     return text.replace(read, () => instead);
   }, page);
-  return shown.replace("<head>", () => `<head><script>window.beginsWith = ${beginsWith}</script>`);
+  return shown.replace("<head>", () => `<head><script>window.beginsWith = ${beginsWith}; window.people = ${JSON.stringify(people)}</script>`);
 };
 """
-"""Defines a function of the page's text: its windows begin with their initial values and send them untouched, as Slack's do.
+"""Defines a function of the page's text: its windows begin with initial values, sent untouched, and people are picked in them, as in Slack.
 
 `reads` is where the page of the pinned version reads what was filled in: to draw an input, and to send them all.
 """

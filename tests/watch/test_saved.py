@@ -36,11 +36,12 @@ def test_what_counts_as_saved(sentence: str, found: Alert, running: frozenset[st
     assert [one.by for one in savings([found], running, LATER)] == by, sentence
 
 
-def test_what_was_not_lost_counts_from_the_end_to_now_within_the_month() -> None:
+def test_what_was_not_lost_counts_from_the_last_sight_to_now_within_the_month() -> None:
+    assert ACTED.ended == NOON, "its card's cost counts to then, not to when it closed"
     (soon,) = savings([ACTED], RUNNING, LATER)
     (december,) = savings([ACTED], RUNNING, datetime(2026, 12, 20, tzinfo=UTC))
-    assert (soon.usd_per_hour, soon.usd_so_far) == (Decimal(100), Decimal("300.00"))
-    assert december.usd_so_far == (Decimal(10 * 24 + 12) * 100 - Decimal(100) / 6).quantize(Decimal("0.01"))
+    assert (soon.usd_per_hour, soon.usd_so_far) == (Decimal(100), Decimal("316.67"))
+    assert december.usd_so_far == Decimal(10 * 24 + 12) * 100
 
 
 @pytest.mark.parametrize(("after", "n"), [(timedelta(0), 1), (FIVE, 1), (-FIVE, 0)])
