@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.savings import digest, savings_card
+from bot.answers.savings import savings_card
 from bot.model.alert import Alert, Decision, DecisionKind
 from bot.model.window import Window
 from bot.watch.savings import saved_within, savings
@@ -50,10 +50,8 @@ def test_what_ended_after_the_window_is_not_of_it(after: timedelta, n: int) -> N
     assert len(saved_within([ACTED], window, RUNNING, LATER)) == n
 
 
-def test_the_card_and_the_week_say_that_it_is_an_estimate() -> None:
+def test_the_card_says_that_it_is_an_estimate() -> None:
     found = savings([ACTED], RUNNING, LATER)
     card = savings_card(found, Window(NOON - timedelta(days=7), LATER))
     assert card.title.startswith("About $100 an hour stopped: 1 alert ended after somebody acted")
     assert "Estimated" in repr(card.blocks)
-    assert digest(found) == "Last 7 days: 1 alert ended after somebody acted, about $100 an hour (estimate)."
-    assert digest([]) == ""
