@@ -97,8 +97,8 @@ class OwnerBy(StrEnum):
     """Name the ways in which an owner is told, the surest first."""
 
     TAG = ""
-    LABEL = "Kubernetes label"
-    FILE = "mapping file"
+    LABEL = "a Kubernetes label"
+    FILE = "the mapping file"
 
 
 @dataclass(frozen=True)
