@@ -73,7 +73,7 @@ def command_hints() -> tuple[CommandHint, ...]:
 
 def _hint(made: Command) -> CommandHint:
     # Outside of an alert's thread the alert must be named.
-    needed = any(parameter.arg.default is None or parameter.arg.meaning == WHICH for parameter in made.parameters)
+    needed = any(parameter.arg.default is None or parameter.arg.meaning == WHICH.meaning for parameter in made.parameters)
     described = (made.topic.value, list(Topic).index(made.topic), needed, made.examples, tuple(arguments_of(made)))
     return CommandHint(made.name, made.summary, made.examples[0], made.changes, *described)
 
