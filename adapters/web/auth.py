@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import re
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from aiohttp import web
 
@@ -25,6 +27,8 @@ _WRONG_S = 1.0
 _GUESSES, _WITHIN_S = 10, 60.0
 """Wrong tokens that one address may show within so many seconds, one after the other or at once."""
 _ADDRESSES = 10_000
+_OWN_PATH = re.compile(r"/(?:[\w.~%-][\w.~%/-]*)?(?:\?[\w.~%&=+/-]*)?", re.ASCII)
+"""A path whose second letter is no slash, which would make it another site's address."""
 _REFUSED = "Too many wrong tokens came from this address; wait a minute."
 
 Seconds = Callable[[], float]
@@ -147,19 +151,21 @@ class LoginPage:
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Ask for the console's token."""
-        return _to("/") if await self._auth.admits(request) else self._form(200)
+        there = own_path(request.query.get("to", ""))
+        return _to(there) if await self._auth.admits(request) else self._form(200, there=there)
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         """Let in who knows the token; who does not waits, so that guessing takes its time."""
-        shown = str((await request.post()).get("secret", ""))
+        filled = await request.post()
+        shown, there = str(filled.get("secret", "")), own_path(str(filled.get("to", "")))
         try:
             opened = self._auth.opens(shown, request.remote or "")
         except web.HTTPTooManyRequests as error:
-            return self._form(error.status, _REFUSED)
+            return self._form(error.status, _REFUSED, there)
         if not opened:
             await asyncio.sleep(_WRONG_S)
-            return self._form(403, "That token is wrong.")
-        answer = _to("/")
+            return self._form(403, "That token is wrong.", there)
+        answer = _to(there)
         self._auth.begin(answer)
         return answer
 
@@ -169,16 +175,23 @@ class LoginPage:
         await self._auth.end(request, answer)
         return answer
 
-    def _form(self, status: int, problem: str = "") -> web.Response:
-        return web.Response(status=status, text=self._pages.page("login.html", problem=problem), content_type="text/html")
+    def _form(self, status: int, problem: str = "", there: str = "/") -> web.Response:
+        page = self._pages.page("login.html", problem=problem, there=there)
+        return web.Response(status=status, text=page, content_type="text/html")
 
 
 def refusal(request: web.Request) -> web.StreamResponse:
     """Send a person to the page that asks for the token; tell a program that it is missing."""
     if request.method == "GET" and "text/html" in request.headers.get("Accept", ""):
-        return _to(LOGIN_PATH)
+        there = own_path(request.path_qs)
+        return _to(LOGIN_PATH if there == "/" else f"{LOGIN_PATH}?to={quote(there, safe='')}")
     headers = {"WWW-Authenticate": "Bearer"}
     return web.Response(status=401, text="The console asks for its token (TRNBOT_WEB_TOKEN).\n", headers=headers)
+
+
+def own_path(address: str) -> str:
+    """Return a path of this console, with its query; "/" for anything that could lead elsewhere."""
+    return address if _OWN_PATH.fullmatch(address) else "/"
 
 
 def _to(path: str) -> web.Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -17,7 +17,7 @@ from adapters.web.excerpt import excerpt
 from adapters.web.files import FOR_EVER, digest
 from adapters.web.guard import OWN_HEADER, Sender, sender_of
 from adapters.web.html import PageRenderer, plain_json
-from adapters.web.links import address, page_of
+from adapters.web.links import PAGES, Rail, address, page_of
 from adapters.web.messages import Messages
 from adapters.web.story import story
 from adapters.web.strip import LEAD, LEAD_S, LINES, Shared, WasteStrip, lead_of, retold, standing
@@ -38,18 +38,6 @@ LATER = "<!-- the answer -->"
 """Stands in a page where what depends on the answer begins."""
 STARTERS = ("cost 7d by team", "fleet", "idle", "savings", "quota", "help")
 """What an empty channel offers to ask."""
-SETTINGS = (
-    ("Policy", "config show"),
-    ("Change", "config"),
-    ("History", "config history"),
-    ("Routes and owners", "routes"),
-    ("Silences", "silences"),
-    ("Judgements", "feedback"),
-    ("Health", "doctor"),
-    ("Watch", "self"),
-    ("About", "about"),
-)
-"""Words and line of each part of the settings."""
 WOULD = {
     Effect.READS: "reads and changes nothing",
     Effect.WORKS: "changes nothing and may work for long",
@@ -60,32 +48,10 @@ WOULD = {
 """Says of a line that waits for a press how far it reaches."""
 
 
-@dataclass(frozen=True)
-class Rail:
-    """Name a page, the line that it shows the answer of, and lines that people ask next."""
-
-    name: str
-    icon: str
-    line: str = ""
-    more: tuple[tuple[str, str], ...] = ()
-    """Words and line of each tab."""
-    heading: str = ""
-    """Begins a part of the rail."""
-
-
 class Views:
     """Hold one handler a page."""
 
-    lines: Mapping[str, Rail] = {
-        "/alerts": Rail("Open", "alerts", "alerts", (("Open", "alerts"), ("Last 7 days", "alerts window=7d"))),
-        "/fleet": Rail("Fleet", "fleet", "fleet", (("Clusters", "fleet"), ("Idle nodes", "idle"))),
-        "/cost": Rail("Cost", "cost", "cost 7d by team", heading="Money"),
-        "/saved": Rail("Saved", "saved", "savings", (("30 days", "savings"), ("7 days", "savings 7d"))),
-        "/ask": Rail("Ask", "ask", heading="More"),
-        "/settings": Rail("Settings", "settings", "config show", SETTINGS),
-        "/help": Rail("Help", "help", "help all"),
-    }
-    """The pages of the rail beside the channel, by path."""
+    lines = PAGES
 
     def __init__(self, console: Console, pages: PageRenderer, messages: Messages, hub: Hub, surface: Surface) -> None:
         self._console = console

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bot.cards.card import Block, Buttons, Card, Form, ShareButton, Tone
+from bot.cards.card import Block, Buttons, Card, Form, Link, ShareButton, Tone, quiet
 
 PREFIX = "share "
 """Begins the line that answers another line for everyone."""
@@ -22,6 +22,15 @@ def with_share(card: Card, line: str) -> Card:
     if isinstance(last, Buttons):
         return replace(card, blocks=(*card.blocks[:-1], Buttons((*last.buttons, share))))
     return replace(card, blocks=(*card.blocks, Buttons((share,))))
+
+
+def with_permalink(card: Card, url: str) -> Card:
+    """Say where the same line is answered again; before the last buttons, which stay last."""
+    asks = any(isinstance(block, Form) for block in card.blocks)
+    if not url or asks or card.tone is Tone.ERROR:
+        return card
+    last = card.blocks[-1:] if card.blocks and isinstance(card.blocks[-1], Buttons) else ()
+    return replace(card, blocks=(*card.blocks[: len(card.blocks) - len(last)], quiet(Link("Open in console", url)), *last))
 
 
 def without_share(card: Card) -> Card:

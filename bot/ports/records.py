@@ -129,6 +129,7 @@ class Site:
     self_cost: Callable[[], SelfCost | None] = lambda: None  # of the bot's AWS calls, None where it makes none; may block
     health: Callable[[], Mapping[str, Any]] = dict  # what this process's watch counted; empty where it does not watch
     owners: Callable[[], OwnerMap] = OwnerMap  # the mapping file as it stands now
+    permalink: Callable[[str], str] = lambda _: ""  # the address of the console that answers a line again, "" for none
 
     def current_routes(self) -> Routes:
         """Return the routes of the settings with the mapping of owners as its file stands now."""

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adapters.web.config import Console, WebConfig
+from adapters.web.links import address
 from bot.answers.access import Access
 from bot.answers.as_csv import csv_text
 from bot.answers.budgets import limits_for
@@ -49,13 +50,22 @@ class Bot:
     listeners: list[Listener]
 
 
-def terminal_app(settings: Settings, source: str, stores: Stores | None) -> tuple[App, OpenedSource]:
-    """Build the bot for one line: without stores, the alerts are those of a replay up to the time asked about."""
+def terminal_app(settings: Settings, source: str, stores: Stores | None, console: str = "") -> tuple[App, OpenedSource]:
+    """Build the bot for one line: without stores, the alerts are those of a replay up to the time asked about.
+
+    `console` is the public address of the console that answers alike, "" for none.
+    """
     opened = OpenedSource(source, settings)
     ports = opened.ports(stores or _replayed(opened, settings), settings.policy)
     site = replace(ports.site, facts=facts(settings), checks=lambda: checks(settings, opened), self_cost=opened.self_cost)
+    site = replace(site, permalink=partial(permalink, console))
     app = App(replace(ports, site=site), site.channels, Access((*settings["admins"], terminal_user())), time.monotonic)
     return app, opened
+
+
+def permalink(console: str, line: str) -> str:
+    """Return the address of a console that answers the line again, "" where the console has none."""
+    return f"{console.rstrip('/')}{address(line)}" if console else ""
 
 
 def _replayed(opened: OpenedSource, settings: Settings) -> Stores:
@@ -169,6 +179,7 @@ def _serving_app(settings: Settings, opened: OpenedSource, ports: Ports, simulat
         checks=lambda: checks(settings, opened),
         self_cost=opened.self_cost,
         health=watched.facts,
+        permalink=partial(permalink, settings["public_url"]),
     )
     admins = (*settings["admins"], *simulated, *(("web:local",) if settings["host"] in LOOPBACK else ()))
     access = Access(admins, guests=settings["guests"])

@@ -69,7 +69,8 @@ class TerminalApps:
         with self._lock:
             keeps = self._keeps(command)
             if (source, keeps) not in self._kept:
-                self._kept[source, keeps] = terminal_app(settings, source, self._stores(keeps))
+                console = "" if self._named else settings["public_url"]
+                self._kept[source, keeps] = terminal_app(settings, source, self._stores(keeps), console)
             app, opened = self._kept[source, keeps]
             if keeps is _Keeps.REPLAY and opened.live:  # a replay is of one time
                 del self._kept[source, keeps]

@@ -1,6 +1,7 @@
 """Where others can reach the console, it shows nothing to who does not know its token."""
 
 import asyncio
+from urllib.parse import quote
 
 import pytest
 from aiohttp import web
@@ -38,11 +39,22 @@ def cookie_of(answer):
     return {"Cookie": answer.headers["Set-Cookie"].partition(";")[0]}
 
 
+@pytest.mark.parametrize(("to", "there"), [("/ask?line=cost%207d", "/ask?line=cost%207d"), ("//evil.example", "/"), ("", "/")])
+async def test_who_signs_in_comes_to_the_page_that_a_link_named_and_to_no_other_site(locked, to, there):
+    page = await (await locked.get("/login", params={"to": to})).text()
+    assert f'name="to" value="{there}"' in page
+    form = page.split('name="token" value="')[1].split('"')[0]
+    data = {"secret": SECRET, "token": form, "to": to}
+    entered = await locked.post("/login", data=data, headers=PAGE, allow_redirects=False)
+    assert (entered.status, entered.headers["Location"]) == (303, there)
+
+
 @pytest.mark.parametrize("path", PAGES)
 async def test_every_page_asks_a_person_to_sign_in_and_tells_a_program(locked, path):
     person = await locked.get(path, headers={"Accept": "text/html"}, allow_redirects=False)
     program = await locked.get(path)
-    assert (person.status, person.headers["Location"], program.status) == (303, "/login", 401)
+    wanted = "/login" if path == "/" else f"/login?to={quote(path, safe='')}"
+    assert (person.status, person.headers["Location"], program.status) == (303, wanted, 401)
     assert "trnbot_ticks" not in await program.text()
     assert locked.lines == []
 
@@ -232,5 +244,5 @@ async def test_a_link_to_an_alert_opens_it_for_who_is_signed_in_already(locked):
     answer = await locked.get("/alert/a1", headers=LINK, allow_redirects=False)
     assert (answer.status, 'http-equiv="refresh"' in await answer.text()) == (200, True)
     again = await locked.get("/alert/a1", headers=LINK | PAGE, allow_redirects=False)
-    assert (again.status, again.headers["Location"]) == (303, "/login")
+    assert (again.status, again.headers["Location"]) == (303, "/login?to=%2Falert%2Fa1")
     assert locked.lines == []
