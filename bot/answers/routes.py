@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from bot.answers.names import noting_unseen
 from bot.answers.registry import Needs, arg, command
-from bot.cards.card import Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.card import Block, Button, Buttons, Card, Column, Table, Text, Tone, quiet, text
 from bot.errors import WrongInput
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Severity
 from bot.model.counts import counted
-from bot.model.owners import NODE_GROUP
+from bot.model.owners import NODE_GROUP, OwnerRule
 from bot.model.request import Request, Role
 from bot.model.route import Route, Routes, distinct
 from bot.model.spend import Filter
@@ -24,7 +24,7 @@ from bot.settings.routes import route_of, routes_now, subscribe, subscriptions
 from bot.watch.route import route
 
 _COLUMNS = (Column("alerts"), Column("go to"), Column("because"))
-_MOST = 20
+_MOST, _FEW = 20, 6
 
 
 def routes_card(routes: Routes, always: Sequence[str]) -> Card:
@@ -42,7 +42,7 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     rest = f"and {len(rows) - _MOST} more routes" if len(rows) > _MOST else ""
     known = sorted({*routes.owners, *routes.mapping.people})
     owners = [quiet("Owners with an address: ", ", ".join(known))] if known else []
-    owners += [quiet(f"The mapping file has {counted(len(routes.mapping.rules), 'rule')}.")] if routes.mapping.rules else []
+    owners += [_mapped_text(routes.mapping.rules)] if routes.mapping.rules else []
     hint = quiet(
         "To subscribe a channel, type in it: subscribe cluster=llama. To test a route: routes test cluster=llama cause=idle"
     )
@@ -59,6 +59,17 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
         ],
     }
     return Card("Who is notified of which alerts", Tone.INFO, blocks, data)
+
+
+def _mapped_text(rules: Sequence[OwnerRule]) -> Text:
+    """List the first rules of the mapping file in their order."""
+    listed = "; ".join(f"{rule.owner} has {_patterns(rule)}" for rule in rules[:_FEW])
+    more = f"; and {counted(len(rules) - _FEW, 'more rule')}" if len(rules) > _FEW else ""
+    return quiet(f"By the mapping file, the first that fits: {listed}{more}.")
+
+
+def _patterns(rule: OwnerRule) -> str:
+    return " ".join(f"{name}={','.join(patterns)}" for name, patterns in rule.where)
 
 
 def _finops_words(routes: Routes) -> str:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from bot.cards.alert import Reach, notice_card
-from bot.cards.card import Tone
+from bot.cards.card import Table, Tone
 from bot.errors import WrongInput
 from bot.model.notification import Notification, Reason
 from bot.model.route import Routes
+from bot.settings.owners import read_mapping
 from bot.settings.routes import read_routes
 from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource, SourceReplays
@@ -138,3 +139,27 @@ def test_a_preview_speaks_where_the_watch_would_and_a_backtest_does_not() -> Non
     replays = SourceReplays(settings, OpenedSource(settings.source, settings))
     assert replays.open("simulator:8", settings.policy).site.routes == Routes()
     assert [one.site.routes.default for one in replays.again([settings.policy])] == [("slack:C0",)]
+
+
+MAPPED = """
+[[owner]]
+name = "dana"
+cluster = "llama*"
+node_group = "trn2*"
+person = "slack:U1"
+channel = "slack:CDANA"
+"""
+
+
+async def test_routes_test_tells_whose_an_alert_is_by_the_mapping_file() -> None:
+    bot = app(Script(), Chat())
+    bot.ports = with_parts(bot.ports, routes=Routes(default=("slack:C0",)), owners=lambda: read_mapping(MAPPED, "owners.toml"))
+    card = await bot.answer(ask("routes test cluster=llama cause=idle node_group=trn2-a"))
+    assert card.data["to"] == ["default", "slack:CDANA"]
+    assert (card.data["owner_name"], card.data["owner"]) == ("dana", "slack:U1")
+    assert "dana owns it by the mapping file" in repr(card.blocks)
+    other = await bot.answer(ask("routes test cluster=llama cause=idle"))
+    assert (other.data["to"], other.data["owner_name"]) == (["default", "slack:C0"], "")
+    listed = await bot.answer(ask("routes"))
+    assert "dana has cluster=llama* node_group=trn2*." in repr(listed.blocks)
+    assert ("alerts of dana", "slack:CDANA", "mapping file") in next(b for b in listed.blocks if isinstance(b, Table)).rows
