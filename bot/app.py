@@ -20,7 +20,7 @@ from bot.cards.alert import Reach, notice_card
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Span, Tone, text
 from bot.cards.charts import alert_chart
-from bot.cards.share import LONGEST_SHARED, with_permalink, with_share
+from bot.cards.share import LONGEST_SHARED, with_file, with_permalink, with_share
 from bot.cards.thread import thread_line
 from bot.costs.asof import as_of
 from bot.costs.reconcile import remember_estimate
@@ -167,15 +167,19 @@ class App:
             await self._notify_soon(request.at)
         if request.belonging.shared:  # people of other organizations read along
             return call, replace(card, public=False)
-        card = card if call.command.changes else with_permalink(card, self._permalink(request, read.text))
+        card = card if call.command.changes else self._with_ways(card, request, call, read.text)
         if read.shared:
             return call, replace(card, public=True)
         done = call.command.changes and card.tone is Tone.GOOD  # to share it would be to do it again
         return call, card if done or not request.channel else with_share(card, read.text)
 
-    def _permalink(self, request: Request, line: str) -> str:
-        """Return the address that gives the answer again, "" on the console itself."""
-        return "" if request.surface == "web" or len(line) > LONGEST_SHARED else self.ports.site.permalink(line)
+    def _with_ways(self, card: Card, request: Request, call: Call, line: str) -> Card:
+        """Say where the answer is given again and as a file; pages and terminals have ways of their own."""
+        if request.surface == "web" or len(line) > LONGEST_SHARED:
+            return card
+        linked = with_permalink(card, self.ports.site.permalink(line))
+        heavy = call.command.heavy or call.command.carries or request.surface == "terminal"
+        return linked if heavy else with_file(linked, line)
 
     async def _called(self, request: Request) -> tuple[CommandLine, Call, Card]:
         """Run a line's command for who asks; where it is audited, keep that they tried and why it was refused."""

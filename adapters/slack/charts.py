@@ -18,11 +18,12 @@ from adapters.slack.limits import ALT_TEXT
 from adapters.slack.pace import Pace, closed_s, is_limited
 from adapters.slack.pictures import Picture, Pictures
 from adapters.slack.render import chart_places
-from bot.cards.card import Card, Chart
+from bot.cards.card import Attachment, Card, Chart
 from bot.model.codec import encode
 from bot.ports import DocumentStore, Draw
 
 _UPLOADS = "slack-pictures"
+_FAULTS = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, RuntimeError, ValueError, LookupError)
 _log = logging.getLogger("trnbot.slack")
 
 
@@ -68,6 +69,18 @@ class ChartUploader:
                 left.append(file)
         return tuple(left)
 
+    async def give(self, file: Attachment, channel: str, thread: str) -> bool:
+        """Put a file into a conversation or its thread; return whether Slack took it."""
+        try:
+            content = f"\ufeff{file.content}".encode()  # spreadsheets read UTF-8 by its mark
+            await self._client.files_upload_v2(
+                content=content, filename=file.name, title=file.name, channel=channel, thread_ts=thread or None
+            )
+        except _FAULTS as error:
+            _log.warning("file not uploaded: %s", type(error).__name__)
+            return False
+        return True
+
     async def share(self, card: Card, channel: str, thread: str) -> None:
         """Put the charts that a message could not show into its thread."""
         for chart in chart_places(card).values():
@@ -102,7 +115,7 @@ class ChartUploader:
                 thread_ts=thread,
             )
             return str(answer["files"][0]["id"])
-        except (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, RuntimeError, ValueError, LookupError) as error:
+        except _FAULTS as error:
             self._pace.hold("", _UPLOADS, closed_s(error) if isinstance(error, SlackApiError) else 0.0)
             _log.warning("chart not uploaded: %s", type(error).__name__)
             return ""

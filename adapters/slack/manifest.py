@@ -31,7 +31,7 @@ SCOPES = (
     "users:read",
 )
 """Least scopes: read mentions and direct messages, speak, show that a line is worked on, find own messages again, upload
-charts, tell who is a member or an admin, and whether another organization reads a channel."""
+charts and tables, tell who is a member or an admin, and whether another organization reads a channel."""
 LINKS = ("links:read", "links:write")
 """Scopes to draw what a link to the console leads to, where the console has a public address."""
 EVENTS = ("app_home_opened", "app_mention", "app_uninstalled", "message.im", "tokens_revoked")

@@ -33,6 +33,7 @@ from adapters.slack.markup import Json, context, mrkdwn_object, plain_text, sect
 from adapters.slack.native import TABLES, native_charts, table_block
 from adapters.slack.tables import table_text, total_line
 from bot.cards.card import (
+    Attachment,
     Block,
     Button,
     Buttons,
@@ -141,8 +142,8 @@ class _Drawer:
     def draw(self, block: Block) -> list[Json]:
         """Return one card block as Slack blocks: the one place where each kind is drawn."""
         match block:
-            case Text():
-                return _text(block)
+            case Text() | Attachment():
+                return _text(block if isinstance(block, Text) else Text((f"📎 {block.name}",)))
             case Facts():
                 return _facts(block)
             case Table():
@@ -265,7 +266,7 @@ def _confirm(button: Button) -> Json:
 
 def _name(block: Block) -> str:
     match block:
-        case Text():
+        case Text() | Attachment():
             return "text"
         case Facts():
             return "facts"

@@ -17,7 +17,7 @@ from adapters.slack.markup import Json
 from adapters.slack.parser import Requester, with_workspace
 from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sender import Sender
-from bot.cards.card import Card, Text, Tone
+from bot.cards.card import Attachment, Card, Text, Tone, quiet
 from bot.cards.share import without_share
 from bot.errors import TrnbotError
 from bot.model.request import Manner, Request, Standing, User
@@ -133,6 +133,7 @@ class Responder:
         private = alone or (requester.private and not card.public)
         if not private or requester.belonging.shared:
             card = without_share(card)
+        card = await self._with_file(card, requester, private)
         if requester.response_url and await self._respond_by_url(card, line, requester, private):
             return
         if private and _among_people(requester):
@@ -140,6 +141,15 @@ class Responder:
             card = _ALONE if note else card
         if note or not (private and _among_people(requester)):
             await self._sender.answer(requester.channel or requester.user, card, requester.thread, line, note)
+
+    async def _with_file(self, card: Card, requester: Requester, private: bool) -> Card:
+        """Send the file of a card that has one, and say where it is."""
+        file = next((block for block in card.blocks if isinstance(block, Attachment)), None)
+        if file is None:
+            return card
+        here = "" if private and _among_people(requester) else requester.channel
+        where = await self._sender.give(file, here, requester.thread if here else "", requester.user)
+        return replace(card, blocks=(*card.blocks, quiet(where))) if where else card
 
     async def _say_working(self, requester: Requester) -> str:
         """Say that it is worked on: by a message that the answer replaces, whose id is returned, or to the person alone."""

@@ -18,7 +18,7 @@ from adapters.slack.client import BAD_BLOCKS, FAILURES, GONE, PASSING, code_of, 
 from adapters.slack.native import draws
 from adapters.slack.pace import BRIEF_S, Pace, closed_s, is_limited
 from adapters.slack.render import Around, key_block_id, message
-from bot.cards.card import Card
+from bot.cards.card import Attachment, Card
 from bot.errors import Limited
 
 EVENT_TYPE = "trnbot_notice"
@@ -57,6 +57,18 @@ class Sender:
         if instead:
             return await self._briefly(lambda: self.edit(channel, instead, card, line=line))
         return await self._briefly(lambda: self.post(channel, card, thread=thread, line=line))
+
+    async def give(self, file: Attachment, channel: str, thread: str, user: str) -> str:
+        """Put a file where an answer is read, else into the person's own conversation; return in words where it is.
+
+        Nobody alone sees a file in a channel: without one, it goes to the person.
+        """
+        if channel and await self.charts.give(file, channel, thread):
+            return ""
+        direct = await self._conversation(user)
+        if direct != channel and await self.charts.give(file, direct, ""):
+            return "The file is in your messages with this app."
+        return "Slack did not take the file; try again."
 
     async def show_status(self, channel: str, thread: str) -> bool:
         """Show in a thread of a direct message that an answer is worked on; return whether it is: not of every app."""

@@ -15,7 +15,24 @@ from adapters.teams.charts import chart_elements, with_picture
 from adapters.teams.forms import button_sets, form_elements
 from adapters.teams.markup import Mentions, escape, paragraph, pings, short, words
 from adapters.teams.tables import table_elements
-from bot.cards.card import Block, Buttons, Card, Chart, Facts, Form, Mention, Style, Table, Text, Tone, plain
+from bot.cards.card import (
+    Attachment,
+    Block,
+    Buttons,
+    Card,
+    Chart,
+    Code,
+    Facts,
+    Form,
+    Link,
+    Mention,
+    Span,
+    Style,
+    Table,
+    Text,
+    Tone,
+    plain,
+)
 from bot.ports import Draw
 
 Json = dict[str, Any]
@@ -106,8 +123,8 @@ def _piece(block: Block, number: int, mentions: Mentions, rich: bool, stands: bo
 def _elements(block: Block, number: int, mentions: Mentions, rich: bool, stands: bool) -> list[Json]:
     """Draw one block; the one place that knows them all."""
     match block:
-        case Text():
-            return [paragraph(block, mentions)]
+        case Text() | Attachment():
+            return [paragraph(block if isinstance(block, Text) else Text(_offered(block)), mentions)]
         case Facts(pairs=pairs):
             facts = [{"title": escape(short(k, 100)), "value": escape(short(v, 1000)) or "–"} for k, v in pairs]
             return [{"type": "FactSet", "facts": facts}] if facts else []
@@ -119,6 +136,13 @@ def _elements(block: Block, number: int, mentions: Mentions, rich: bool, stands:
             return button_sets(block, stands=stands)
         case Form():
             return form_elements(block, number, stands=stands)
+
+
+def _offered(file: Attachment) -> tuple[Span, ...]:
+    """Link to the file: a bot puts none into a channel of Teams without each person's consent."""
+    if file.url:
+        return (Link(file.name, file.url),)
+    return ("The console gives it where it has a public address; in a terminal: ", Code(f"trnbot {file.line} --csv"))
 
 
 def _shell(card: Card, mentions: Mentions) -> Json:

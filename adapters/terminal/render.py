@@ -12,6 +12,7 @@ from typing import assert_never
 from adapters.terminal.charts import chart_lines
 from bot.cards.card import (
     Align,
+    Attachment,
     Block,
     Button,
     Buttons,
@@ -92,8 +93,11 @@ class _Pen:
 
     def block(self, block: Block) -> str:
         match block:
-            case Text():
-                return self._text(block)
+            case Text() | Attachment():
+                offered = (
+                    Text((f"{block.name}: trnbot {block.line} --csv writes it.",)) if isinstance(block, Attachment) else block
+                )
+                return self._text(offered)
             case Facts():
                 return self._facts(block)
             case Table():

@@ -17,6 +17,7 @@ from adapters.web.links import address, download
 from adapters.web.svg import COLOURS, hue, opened, svg
 from bot.cards import axis
 from bot.cards.card import (
+    Attachment,
     Block,
     Buttons,
     Card,
@@ -82,6 +83,9 @@ class PageRenderer:
             case Chart():
                 drawn = Markup('<figure class="{}"><figcaption>{}</figcaption>{}{}</figure>')
                 return drawn.format(block.kind.value, block.title, legend(block), svg(block))
+            case Attachment():
+                file = Markup('<p class="text"><a class="button" href="{}" download>{}</a></p>')
+                return file.format(download(block.line), block.name)
             case Facts() | Table() | Buttons() | Form():
                 name = f"{type(block).__name__.lower()}.html"
                 return Markup(self.page(name, it=block, where=where))  # noqa: S704  # the template escapes

@@ -239,7 +239,17 @@ class Form:
     submit: str = "Run"
 
 
-Block = Text | Facts | Table | Chart | Buttons | Form
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """Hold a text file: the table of the answer to `line`. A surface that cannot send it shows `url`, where there is one."""
+
+    name: str
+    content: str
+    line: str
+    url: str = ""
+
+
+Block = Text | Facts | Table | Chart | Buttons | Form | Attachment
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bot.cards.card import Block, Buttons, Card, Form, Link, ShareButton, Tone, quiet
+from bot.cards.card import Block, Button, Buttons, Card, Form, Link, ShareButton, Table, Tone, quiet
 
 PREFIX = "share "
 """Begins the line that answers another line for everyone."""
@@ -17,11 +17,23 @@ def with_share(card: Card, line: str) -> Card:
     asks = any(isinstance(block, Form) for block in card.blocks)
     if card.public or asks or card.tone is Tone.ERROR or len(line) > LONGEST_SHARED:
         return card
-    share = ShareButton("Share", f"{PREFIX}{line}")
+    return _with_button(card, ShareButton("Share", f"{PREFIX}{line}"))
+
+
+def with_file(card: Card, line: str) -> Card:
+    """Give an answer with a table the button that makes a file of it, in its last row of buttons."""
+    tabled = any(isinstance(block, Table) for block in card.blocks)
+    asks = any(isinstance(block, Form) for block in card.blocks)
+    if not tabled or asks or card.tone is Tone.ERROR or len(line) > LONGEST_SHARED:
+        return card
+    return _with_button(card, Button("CSV", f"csv {line}"))
+
+
+def _with_button(card: Card, button: Button) -> Card:
     last = card.blocks[-1] if card.blocks else None
     if isinstance(last, Buttons):
-        return replace(card, blocks=(*card.blocks[:-1], Buttons((*last.buttons, share))))
-    return replace(card, blocks=(*card.blocks, Buttons((share,))))
+        return replace(card, blocks=(*card.blocks[:-1], Buttons((*last.buttons, button))))
+    return replace(card, blocks=(*card.blocks, Buttons((button,))))
 
 
 def with_permalink(card: Card, url: str) -> Card:

@@ -130,6 +130,7 @@ class Site:
     health: Callable[[], Mapping[str, Any]] = dict  # what this process's watch counted; empty where it does not watch
     owners: Callable[[], OwnerMap] = OwnerMap  # the mapping file as it stands now
     permalink: Callable[[str], str] = lambda _: ""  # the address of the console that answers a line again, "" for none
+    download: Callable[[str], str] = lambda _: ""  # the same of the file with the table of its answer
 
     def current_routes(self) -> Routes:
         """Return the routes of the settings with the mapping of owners as its file stands now."""

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adapters.web.config import Console, WebConfig
-from adapters.web.links import address
+from adapters.web.links import address, download
 from bot.answers.access import Access
 from bot.answers.as_csv import csv_text
 from bot.answers.budgets import limits_for
@@ -58,14 +58,14 @@ def terminal_app(settings: Settings, source: str, stores: Stores | None, console
     opened = OpenedSource(source, settings)
     ports = opened.ports(stores or _replayed(opened, settings), settings.policy)
     site = replace(ports.site, facts=facts(settings), checks=lambda: checks(settings, opened), self_cost=opened.self_cost)
-    site = replace(site, permalink=partial(permalink, console))
+    site = replace(site, permalink=partial(at_console, console, address), download=partial(at_console, console, download))
     app = App(replace(ports, site=site), site.channels, Access((*settings["admins"], terminal_user())), time.monotonic)
     return app, opened
 
 
-def permalink(console: str, line: str) -> str:
-    """Return the address of a console that answers the line again, "" where the console has none."""
-    return f"{console.rstrip('/')}{address(line)}" if console else ""
+def at_console(console: str, path: Callable[[str], str], line: str) -> str:
+    """Return the address of a line's page or file at a console, "" where the console has no public one."""
+    return f"{console.rstrip('/')}{path(line)}" if console else ""
 
 
 def _replayed(opened: OpenedSource, settings: Settings) -> Stores:
@@ -179,7 +179,8 @@ def _serving_app(settings: Settings, opened: OpenedSource, ports: Ports, simulat
         checks=lambda: checks(settings, opened),
         self_cost=opened.self_cost,
         health=watched.facts,
-        permalink=partial(permalink, settings["public_url"]),
+        permalink=partial(at_console, settings["public_url"], address),
+        download=partial(at_console, settings["public_url"], download),
     )
     admins = (*settings["admins"], *simulated, *(("web:local",) if settings["host"] in LOOPBACK else ()))
     access = Access(admins, guests=settings["guests"])

@@ -29,6 +29,7 @@ from bot.answers.values import type_name
 from bot.app import error_card
 from bot.cards.alert import Reach, notice_card
 from bot.cards.card import (
+    Attachment,
     Button,
     Buttons,
     ButtonStyle,
@@ -341,6 +342,11 @@ def about() -> Card:
     )
 
 
+FILE = Attachment(
+    "trnbot-cost-7d.csv", "team,net_usd\r\nvision,5\r\n", "cost 7d", "https://trn.example.com/download?line=cost%207d"
+)
+
+
 def every_part() -> Card:
     """Return the parts of a card that few answers have: a link, a heat map, a button that is red."""
     starts = tuple(NOON - timedelta(hours=n) for n in range(6, 0, -1))
@@ -350,7 +356,7 @@ def every_part() -> Card:
     return Card(
         "Every part",
         Tone.INFO,
-        (text("Ask for more at ", Link("Service Quotas", "https://example.com/q?a=b&c=d"), "."), heat, Buttons((remove,))),
+        (text("Ask for more at ", Link("Service Quotas", "https://example.com/q?a=b&c=d"), "."), heat, Buttons((remove,)), FILE),
     )
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bot.cards.card import (
     Align,
+    Attachment,
     Block,
     Button,
     Buttons,
@@ -71,6 +72,7 @@ def any_block(words: Words, users: Words, urls: Words) -> st.SearchStrategy[Bloc
         st.builds(Chart, st.sampled_from(ChartKind), words, words, series, TIMES, cells, bands, st.none(), words),
         st.builds(Buttons, st.lists(buttons, max_size=30).map(tuple)),
         any_form(words),
+        st.builds(Attachment, words, words, words, urls),
     )
 
 

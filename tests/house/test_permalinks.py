@@ -9,8 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from adapters.web.auth import own_path
+from adapters.web.links import address
 from bot.cards.card import Buttons, Card, Link, Text
-from bot.wiring.build import permalink
+from bot.wiring.build import at_console
 from tests.builders import NOON, anomaly, with_parts
 from tests.house.fakes import Chat, Script, app, ask
 
@@ -25,7 +26,7 @@ def links(card: Card) -> list[str]:
 async def test_an_answer_in_chat_links_to_the_console_that_gives_it_again(line: str) -> None:
     bot = app(Script(anomaly()), Chat())
     await bot.tick(NOON)
-    bot.ports = with_parts(bot.ports, permalink=partial(permalink, CONSOLE))
+    bot.ports = with_parts(bot.ports, permalink=partial(at_console, CONSOLE, address))
     card = await bot.answer(ask(f"share {line}"))
     (url,) = links(card)
     asked = parse_qs(urlsplit(url).query)
@@ -40,20 +41,20 @@ async def test_an_answer_in_chat_links_to_the_console_that_gives_it_again(line: 
 async def test_the_console_itself_a_change_a_refusal_and_a_form_have_no_link(changed: dict[str, str]) -> None:
     bot = app(Script(anomaly()), Chat())
     await bot.tick(NOON)
-    bot.ports = with_parts(bot.ports, permalink=partial(permalink, CONSOLE))
+    bot.ports = with_parts(bot.ports, permalink=partial(at_console, CONSOLE, address))
     assert links(await bot.answer(replace(ask("alerts"), **changed))) == []  # type: ignore[arg-type]
 
 
 async def test_without_a_public_console_there_is_no_link() -> None:
     bot = app(Script(), Chat())
-    bot.ports = with_parts(bot.ports, permalink=partial(permalink, ""))
+    bot.ports = with_parts(bot.ports, permalink=partial(at_console, "", address))
     assert links(await bot.answer(ask("alerts"))) == []
 
 
 async def test_the_buttons_of_an_answer_stay_last() -> None:
     bot = app(Script(anomaly()), Chat())
     await bot.tick(NOON)
-    bot.ports = with_parts(bot.ports, permalink=partial(permalink, CONSOLE))
+    bot.ports = with_parts(bot.ports, permalink=partial(at_console, CONSOLE, address))
     card = await bot.answer(ask("home"))
     assert isinstance(card.blocks[-1], Buttons)
     assert links(card) == [f"{CONSOLE}/ask?line=home"]

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from bot.cards.card import Buttons, Card, Chart, ChartKind, ShareButton, Tone, text
+from bot.cards.card import Attachment, Buttons, Card, Chart, ChartKind, ShareButton, Tone, text
 
 MENTION = {"type": "app_mention", "user": "U1", "channel": "C1", "ts": "7.1", "text": "<@U0BOT> cost 7d by team"}
 DIRECT = {"type": "message", "channel_type": "im", "user": "U1", "channel": "D1", "ts": "8.1", "text": "fleet"}
@@ -226,3 +226,31 @@ async def test_an_app_without_a_status_is_asked_once_and_says_it_by_a_message(wo
     await workspace.event(DIRECT | {"thread_ts": "8.0", "ts": "8.2"}, event_id="Ev2")
     assert len(slack.sent("assistant.threads.setStatus")) == 1
     assert len(slack.sent("chat.update")) == 1
+
+
+FILE = Card("The table", blocks=(Attachment("trnbot-cost.csv", "team,net_usd\r\nvision,5\r\n", "cost 7d"),))
+
+
+async def test_a_file_goes_into_the_thread_where_all_read_the_answer(workspace, slack, bot):
+    bot.card = FILE
+    await workspace.event(MENTION)
+    (given,) = slack.sent("files.completeUploadExternal")
+    assert (given["channel_id"], given["thread_ts"]) == ("C1", "7.1")
+    assert "trnbot-cost.csv" in json.dumps(slack.sent("chat.postMessage"))
+
+
+async def test_a_file_that_one_person_asked_for_goes_to_their_own_messages(workspace, slack, bot):
+    bot.card = FILE
+    await workspace.command("csv cost 7d")
+    (opened,) = slack.sent("conversations.open")
+    (given,) = slack.sent("files.completeUploadExternal")
+    assert opened["users"] == "U1"
+    assert given["channel_id"].startswith("D")
+    assert "in your messages with this app" in json.dumps(slack.sent("response"))
+
+
+async def test_a_file_that_slack_does_not_take_says_so(workspace, slack, bot):
+    bot.card = FILE
+    slack.failing["files.getUploadURLExternal"] = ["missing_scope"] * 4
+    await workspace.command("csv cost 7d")
+    assert "Slack did not take the file" in json.dumps(slack.sent("response"))
