@@ -91,7 +91,7 @@ class Belongings:
             if not isinstance(member, Mapping) or (self._signed and self._read(member).standing is Standing.STRANGER):
                 return ""
             return str(member.get("name") or user)
-        return ""
+        return "" if self._signed else user  # development: not every client lists people
 
     async def _of(self, activity: Activity) -> Belonging:
         """Return how the sender belongs, from memory for an hour."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ _FIELDS_MOST = 40
 _NAME_MOST = 100
 _VALUE_MOST = 1000
 _ROW = 6  # Teams shows six actions of a set and drops the rest
-_ENTRA = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PEOPLE = {"type": "Data.Query", "dataset": "graph.microsoft.com/users?scope=currentContext"}
 """Those who read the conversation; learn.microsoft.com, "People Picker in Adaptive Cards", read 2026-11-22."""
 _STYLES = {ButtonStyle.PRIMARY: "positive", ButtonStyle.DANGER: "destructive"}
@@ -34,7 +32,7 @@ def button_sets(block: Buttons, *, stands: bool) -> list[Json]:
 def form_elements(form: Form, number: int, *, stands: bool) -> list[Json]:
     """Draw a form; input ids carry the form's number, so that two forms on one card stay apart."""
     names = [f.name for f in form.fields]
-    people = [f.name for f in form.fields if f.kind is FieldKind.PERSON]
+    people = {f.name: [value for value, _ in f.options] for f in form.fields if f.kind is FieldKind.PERSON}
     data = {"line": form.line, "form": number, "fields": names} | ({"people": people} if people else {})
     submit = _action(form.submit, data, ButtonStyle.PRIMARY, stands)
     inputs = [_input(f, _id(number, f.name)) for f in form.fields]
@@ -57,17 +55,17 @@ def stands(data: object) -> bool:
 
 def _filled(data: Mapping[str, object], names: Sequence[object]) -> Iterator[tuple[str, str]]:
     listed = data.get("people")
-    people = listed if isinstance(listed, list) else []
+    people = listed if isinstance(listed, Mapping) else {}
     for name in names:
         value = data.get(_id(data.get("form"), name))
         if isinstance(name, str) and len(name) <= _NAME_MOST and isinstance(value, str | int | float):
-            yield name, _picked(value) if name in people and isinstance(value, str) else _said(value)
+            yield name, _picked(value, people[name]) if name in people and isinstance(value, str) else _said(value)
 
 
-def _picked(value: str) -> str:
-    """Return a person as a line names them: Teams gives whom one picks by their object id in Microsoft Entra."""
+def _picked(value: str, offered: object) -> str:
+    """Return a person as a line names them: one of those offered, else whom Teams gives by an id of its own."""
     said = _said(value)
-    return f"{OURS}{said}" if _ENTRA.fullmatch(said) else said
+    return said if not said or (isinstance(offered, list) and value in offered) else f"{OURS}{said}"
 
 
 def _said(value: str | float) -> str:

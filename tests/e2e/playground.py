@@ -23,6 +23,11 @@ PACKAGES = (
     "adaptivecards@3.0.6",
     "markdown-it@14.1.0",
 )
+TEAMS_DARK = """
+.ac-adaptiveCard{filter:invert(.88) hue-rotate(180deg)}
+.ac-adaptiveCard img{filter:hue-rotate(180deg) invert(1)}
+"""
+"""Turns light and dark around, as the page has no dark colours; a picture stays as it is, in Teams as well."""
 _CLI = "node_modules/@microsoft/m365agentsplayground/cli.js"
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.playground import playground
+from tests.e2e.playground import TEAMS_DARK, playground
 from tests.e2e.product import product, recording
-from tests.e2e.slackpage import AS_SLACK_SHOWS
+from tests.e2e.slackpage import AS_SLACK_SHOWS, DARK
 from tests.e2e.slackserver import BOB, FINANCE, free_port, slack_server
 from tests.e2e.test_product import ask, conversation, message, reached, slack_settings, until
 from tests.e2e.test_teams import CHROMIUM, FLAGS
@@ -26,6 +26,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 SHOTS = os.environ.get("TRNBOT_SHOTS", "")
 STARVED = "2026-11-19T01:00"
 """A time of the recording when 64 nodes starve; from there on it stands still."""
+DARKENED = {"", "assigned", "preview"}
+"""The pictures that are taken in dark as well."""
 FAST, STILL = {"TRNBOT_SPEED": "20000"}, {"TRNBOT_SPEED": "1"}
 SOON_MS = 40_000
 
@@ -38,6 +40,8 @@ class Screen:
     name: str
     draws: str = ""
     """A script that draws what the client leaves out, run before a picture is taken."""
+    dark: str = ""
+    """A stylesheet of the client's dark colours."""
 
     async def sees(self, words: str) -> Any:
         """Wait until the words stand on the page, and return the newest place."""
@@ -66,6 +70,15 @@ class Screen:
                 await self.page.evaluate(self.draws, FINANCE)
             path = Path(SHOTS) / f"{self.name}{'-' if part else ''}{part}.png"
             await (place or self.newest()).screenshot(path=str(path))
+            if part in DARKENED:
+                await self.darken(place or self.newest(), path.with_stem(f"{path.stem}-dark"))
+
+    async def darken(self, place: Any, path: Path) -> None:
+        """Leave a picture of a place in the client's dark colours."""
+        style = await self.page.add_style_tag(content=self.dark)
+        await self.page.wait_for_timeout(200)
+        await place.screenshot(path=str(path))
+        await style.evaluate("style => style.remove()")
 
 
 @asynccontextmanager
@@ -78,7 +91,9 @@ async def screen(url: str, name: str, height: int = 900) -> AsyncIterator[Screen
         browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         page = await browser.new_page(viewport={"width": 1000, "height": height})
         await page.goto(url)
-        yield Screen(page, name, AS_SLACK_SHOWS if name.startswith("slack") else "")
+        yield Screen(
+            page, name, AS_SLACK_SHOWS if name.startswith("slack") else "", DARK if name.startswith("slack") else TEAMS_DARK
+        )
         await browser.close()
 
 
@@ -110,7 +125,7 @@ async def test_an_alert_and_a_setting_live_in_slack(tmp_path: Path) -> None:
 
 
 async def decide_in_slack(slack: Screen) -> None:
-    """Acknowledge, snooze up to so many dollars, and look at what is muted and judged."""
+    """Acknowledge, assign, snooze up to so many dollars, and look at what is muted and judged."""
     alert = slack.page.locator(".msg").first
     await slack.press("Acknowledge")
     await alert.get_by_text("Acknowledged by").wait_for(timeout=SOON_MS)
@@ -194,12 +209,13 @@ async def test_an_alert_and_a_setting_live_in_teams(tmp_path: Path) -> None:
 
 
 async def decide_in_teams(teams: Screen) -> None:
-    """Acknowledge, and snooze up to so many dollars."""
+    """Acknowledge, assign, and snooze up to so many dollars."""
     alert = teams.page.locator(".ac-adaptiveCard", has=teams.page.get_by_role("button", name="Snooze…")).last
     await teams.shot(place=alert)
     await teams.press("Acknowledge")
     await teams.sees("Acknowledged by")
     await teams.shot("acknowledged", alert)
+    await assign_in_teams(teams, alert)
     await judge_in_teams(teams)
     await teams.press("Snooze…")
     await teams.page.get_by_placeholder("for example 500").fill("5000")
@@ -211,6 +227,18 @@ async def decide_in_teams(teams: Screen) -> None:
     await ask(teams.page, "silences")
     await teams.sees("moving the data to FSx")
     await teams.shot("silences")
+
+
+async def assign_in_teams(teams: Screen, alert: Any) -> None:
+    """Pick one of the people of the conversation by the client's own picker."""
+    await teams.press("Assign…")
+    await teams.sees("Who looks into it")
+    await teams.page.get_by_role("combobox").last.click()
+    await teams.shot("assign")
+    await teams.page.get_by_text("Alex Wilber").last.click()
+    await teams.press("Assign")
+    await teams.sees("Assigned to Alex Wilber")
+    await teams.shot("assigned", alert)
 
 
 async def judge_in_teams(teams: Screen) -> None:

@@ -227,10 +227,16 @@ async def test_without_an_app_id_this_machine_alone_is_let_in_and_asks_no_roster
 
 @pytest.mark.parametrize(
     ("listed", "name"),
-    [({"name": "Sam"}, "Sam"), ({"name": "Sam", "tenantId": "T9"}, ""), ({"name": "Sam", "userRole": "anonymous"}, "")],
+    [
+        ({"name": "Sam"}, "Sam"),
+        ({"name": "Sam", "tenantId": "T9"}, ""),
+        ({"name": "Sam", "userRole": "anonymous"}, ""),
+        (404, ""),
+    ],
 )
 async def test_somebody_of_another_organization_has_no_name_here(signed: Any, connector: Any, listed: Any, name: str) -> None:
     await signed.send(signed.activity(text="cost"), token(signed))
     await signed.settled()
-    connector.roster["29:sam"] = {"tenantId": "T1", "userRole": "user", "userPrincipalName": "sam@ours.example"} | listed
+    connector.roster["29:sam"] = {"tenantId": "T1", "userRole": "user", "userPrincipalName": "sam@ours.example"}
+    connector.roster["29:sam"] = listed if isinstance(listed, int) else connector.roster["29:sam"] | listed
     assert await signed.surface.name("29:sam") == name

@@ -77,12 +77,12 @@ PICKED = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 @pytest.mark.parametrize(("picked", "whom"), [(PICKED, f"teams:{PICKED}"), ("me", "me"), ("teams:29:sam", "teams:29:sam")])
 async def test_whom_one_picks_from_the_people_of_the_conversation_is_their_address(bot: Any, picked: str, whom: str) -> None:
-    data = {"line": "assign a1", "form": 0, "fields": ["person"], "people": ["person"], "f0.person": picked}
-    await bot.press(data)
+    data = {"line": "assign a1", "form": 0, "fields": ["person"], "people": {"person": ["me", "teams:29:sam"]}}
+    await bot.press(data | {"f0.person": picked})
     assert bot.asked[0].line == f"assign a1 person={whom}"
 
 
-@pytest.mark.parametrize(("listed", "name"), [({"name": "Sam"}, "Sam"), ({}, PICKED), (404, "")])
+@pytest.mark.parametrize(("listed", "name"), [({"name": "Sam"}, "Sam"), ({}, PICKED), (404, PICKED)])
 async def test_a_person_has_the_name_by_which_the_conversation_lists_them(
     bot: Any, connector: Any, listed: Any, name: str
 ) -> None:

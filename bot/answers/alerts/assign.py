@@ -33,7 +33,7 @@ async def find_person(ports: Ports, request: Request, words: str) -> tuple[User,
     known = await asyncio.to_thread(_known, ports, request)
     first, _, rest = words.partition(" ")
     first = first.removeprefix("@")
-    if first == ME:
+    if first in (ME, request.user.id):
         return request.user, rest
     if _ADDRESS.fullmatch(first):
         return await _addressed(ports, first, known), rest
