@@ -123,7 +123,7 @@ class Views:
         return await self._respond(request, _line(line), str(filled.get("where", "")))
 
     async def hints(self, request: web.Request) -> web.StreamResponse:
-        """Return what completes a line as JSON, which a browser asks for once."""
+        """Return the completions of a line as JSON, which a browser asks for once."""
         keeps = f"private, {FOR_EVER}" if request.path == self._hints_at else "no-cache"
         return web.Response(text=self._hints, content_type="application/json", headers={"Cache-Control": keeps})
 
