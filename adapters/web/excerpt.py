@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from markupsafe import Markup
 
+from adapters.web.html import PageRenderer
 from adapters.web.messages import PageMessage
+from adapters.web.strip import retold
 
 HEAVIEST = 120_000
 """Characters of the messages of a page: with its frame, style and scripts it stays below 300 kB."""
@@ -35,3 +38,23 @@ def excerpt(messages: Iterator[PageMessage], draw: Callable[[PageMessage], str],
             return Excerpt(tuple(reversed(slots)), message.id, newest)
         slots.append(Markup(drawn))  # noqa: S704  # the template escapes
     return Excerpt(tuple(reversed(slots)), "", newest)
+
+
+class SlotDrawer:
+    """Draw messages, each with the dollars that its alert wastes now; a drawing is kept until the message or these change."""
+
+    def __init__(self, pages: PageRenderer) -> None:
+        self._pages = pages
+        self._kept: dict[str, tuple[PageMessage, Any, str]] = {}
+
+    def draw(self, message: PageMessage, wastes: Mapping[str, Mapping[str, Any]]) -> str:
+        """Return the message as HTML."""
+        waste = wastes.get(str(message.card.data.get("id")))
+        kept = self._kept.pop(message.id, None)
+        if kept is None or kept[0] is not message or kept[1] != waste:
+            told = replace(message, card=retold(message.card, wastes))
+            kept = message, waste, self._pages.page("slot.html", message=told)
+        self._kept[message.id] = kept
+        if len(self._kept) > 2 * MOST:
+            del self._kept[next(iter(self._kept))]
+        return kept[2]

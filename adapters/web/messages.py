@@ -20,6 +20,8 @@ log = logging.getLogger("trnbot.web")
 MESSAGES = "web.messages"
 KEPT = 500
 """Messages that the database keeps of all channels."""
+LATELY = 120
+"""Messages that are kept as they were read, as every page reads them."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Messages:
         self._clock = clock
         self._writing = asyncio.Lock()
         self._written = 0
+        self._lately: dict[str, tuple[Mapping[str, Any], PageMessage | None]] = {}
 
     async def post(self, channel: str, card: Card, key: str) -> PageMessage:
         """Write a new message and return it."""
@@ -110,12 +113,23 @@ class Messages:
         """
         documents = (await self._of(channel))[::-1]
         begin = next((n for n, document in enumerate(documents) if document["id"] == until), 0)
-        return begin == 0, (message for document in documents[begin:] if (message := _read(document)) is not None)
+        return begin == 0, (message for document in documents[begin:] if (message := self._known(document)) is not None)
 
     async def about(self, channel: str, alert: str) -> list[PageMessage]:
         """Return the messages of a channel about an alert, the oldest first."""
-        messages = (_read(document) for document in await self._of(channel) if _about(document) == alert)
+        messages = (self._known(document) for document in await self._of(channel) if _about(document) == alert)
         return [message for message in messages if message is not None]
+
+    def _known(self, document: Mapping[str, Any]) -> PageMessage | None:
+        """Return a document's message, the one that was read before where it is the same; None where it cannot be read."""
+        name = str(document["id"])
+        known = self._lately.pop(name, None)
+        if known is None or known[0] != document:
+            known = document, _read(document)
+        self._lately[name] = known
+        if len(self._lately) > LATELY:
+            del self._lately[next(iter(self._lately))]
+        return known[1]
 
     async def _of(self, channel: str) -> list[Mapping[str, Any]]:
         """Return the documents of a channel's messages, the oldest first."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -13,14 +12,14 @@ from aiohttp import web
 from adapters.web.config import Console
 from adapters.web.costs import between, cost_controls, offered_by, undoubled
 from adapters.web.events import Hub
-from adapters.web.excerpt import excerpt
+from adapters.web.excerpt import SlotDrawer, excerpt
 from adapters.web.files import FOR_EVER, digest
 from adapters.web.guard import OWN_HEADER, Sender, sender_of
 from adapters.web.html import PageRenderer, plain_json
 from adapters.web.links import PAGES, Rail, address, page_of
 from adapters.web.messages import Messages
 from adapters.web.story import story
-from adapters.web.strip import LEAD, LEAD_S, LINES, Shared, WasteStrip, lead_of, retold, standing
+from adapters.web.strip import LEAD, LEAD_S, LINES, Shared, WasteStrip, lead_of, standing
 from bot.cards.card import Card, Form, Table, Tone, text
 from bot.cards.lines import form_line, quote
 from bot.errors import TrnbotError
@@ -59,6 +58,7 @@ class Views:
         self._messages = messages
         self._hub = hub
         self._surface = surface
+        self._slots = SlotDrawer(pages)
         self._hints = json.dumps([vars(hint) | {"example": hint.example or hint.name} for hint in console.hints])
         self._hints_at = f"/hints/{digest(self._hints.encode())}"
         self._strip = Shared(self._standing)
@@ -69,8 +69,7 @@ class Views:
         version = self._hub.version
         newest, messages = await self._messages.back_from(CHANNEL, request.query.get("until", ""))
         now = await self._strip.get(self._hub.version)
-        told = (replace(message, card=retold(message.card, now.wastes)) for message in messages)
-        shown = excerpt(told, lambda message: self._pages.page("slot.html", message=message), newest=newest)
+        shown = excerpt(messages, lambda message: self._slots.draw(message, now.wastes), newest=newest)
         return self._page("channel.html", request, now.facts, shown=shown, now=now, version=version)
 
     async def now(self, _: web.Request) -> web.StreamResponse:

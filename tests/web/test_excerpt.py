@@ -1,9 +1,13 @@
 """The channel's page shows as many messages as a page may weigh; the others are a link away, and none is lost between two pages."""
 
 import re
+from decimal import Decimal
 
-from adapters.web.excerpt import HEAVIEST, MOST
-from bot.cards.card import Card, Column, Table, text
+from adapters.web.excerpt import HEAVIEST, MOST, SlotDrawer
+from adapters.web.messages import Messages
+from bot.cards.card import Card, Column, Strong, Table, text
+from tests.e2e import samples
+from tests.e2e.console_server import MemoryShelf
 
 HEAVY = Table((Column("node"), Column("dollars")), tuple((f"i-{n:017x}", f"${n:,}.00") for n in range(250)))
 PAGE = 300_000
@@ -63,3 +67,35 @@ async def test_a_link_to_a_message_opens_the_page_that_ends_with_it(open_console
         page = await (await client.get("/", params={"until": gone})).text()
         assert shown(page) == (["Message 0", "Message 1", "Message 2"], {})
         assert "data-past" not in page
+
+
+class Counted:
+    """Draw templates as the words of their message, and count them."""
+
+    def __init__(self):
+        self.drawn = []
+
+    def page(self, template, message):
+        self.drawn.append(message.id)
+        return str(message.card.blocks)
+
+
+async def test_a_message_is_drawn_once_until_it_or_its_dollars_change():
+    messages, pages = Messages(MemoryShelf(), lambda: samples.NOW), Counted()
+    waste = {"per_hour": Decimal(100), "so_far": Decimal(200)}
+    firing = Card("FIRING", blocks=(text(Strong("$100 an hour")),), data={"id": "a1", "waste_usd": waste})
+    first = (await messages.post("alerts", firing, "k1")).id
+    second = (await messages.post("alerts", Card("Shared"), "k2")).id
+    drawer = SlotDrawer(pages)
+
+    async def drawn(wastes):
+        pages.drawn.clear()
+        return [drawer.draw(message, wastes) for message in (await messages.back_from("alerts"))[1]], sorted(pages.drawn)
+
+    assert (await drawn({"a1": waste}))[1] == sorted([first, second])
+    assert (await drawn({"a1": dict(waste)}))[1] == []
+    (_, told), again = await drawn({"a1": {**waste, "per_hour": Decimal(150)}})
+    assert again == [first]
+    assert "$150 an hour" in told
+    await messages.reply(second, Card("Good"), "")
+    assert (await drawn({"a1": {**waste, "per_hour": Decimal(150)}}))[1] == [second]
