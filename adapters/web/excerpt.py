@@ -12,8 +12,8 @@ from adapters.web.html import PageRenderer
 from adapters.web.messages import PageMessage
 from adapters.web.strip import retold
 
-HEAVIEST = 120_000
-"""Characters of the messages of a page: with its frame, style and scripts it stays below 300 kB."""
+HEAVIEST = 80_000
+"""Characters of the messages of a page, of which a browser lays out each before it paints the first."""
 MOST = 60
 
 

@@ -121,9 +121,11 @@ async def test_what_never_changes_at_its_address_is_asked_for_once(open_console)
         older = re.sub(r"/[0-9a-f]{12}\b", "/" + "0" * 12, path)  # a page of another version, which asks this one
         assert (await client.get(older)).headers["Cache-Control"] == "no-cache"
     assert (await (await client.get(*re.findall(r'data-hints="([^"]+)"', page))).json())[0]["name"] == "cost"
-    for script in (path for path in paths if path.endswith(".js")):
+    for script in (path for path in paths if path.endswith(".js")):  # a script that is found late is waited for
         code = await (await client.get(script)).text()
-        assert all(name.startswith("./") for name in re.findall(r'^import .* from "([^"]+)"', code, re.MULTILINE)), script
+        names = re.findall(r'^import .* from "./([^"]+)"', code, re.MULTILINE)
+        assert code.count("import ") == len(names), script
+        assert {f"{script.rpartition('/')[0]}/{name}" for name in names} <= paths, script
 
 
 def cost_answer(**data):
