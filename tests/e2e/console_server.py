@@ -111,7 +111,7 @@ def surface(**changed: Any) -> WebSurface:
     """Build the console over the samples."""
     shelf = changed.pop("shelf", None) or MemoryShelf()
     bot = {field.name: changed.pop(field.name) for field in fields(Console) if field.name in changed}
-    console = replace(Console(answer, clock, health, lambda: "trnbot_ticks_total 3\n", effect_of, HINTS), **bot)
+    console = replace(Console(answer, clock, health, lambda: "trnbot_ticks_total 3\n", effect_of, hints=HINTS), **bot)
     return WebSurface(WebConfig(**changed), console, shelf)
 
 

@@ -26,7 +26,7 @@ COLUMNS = (Column("node"), Column("used", Align.RIGHT))
     ("line", "opens"),
     [
         ("alert a15a22ca8d", "/alert/a15a22ca8d"),
-        ("alert llama/64 nodes", "/ask?line=alert%20llama/64%20nodes"),
+        ("alert llama/64 nodes", "/ask?line=alert%20llama%2F64%20nodes"),
         ("fleet llama", "/fleet?line=fleet%20llama"),
         ('cost 7d by team service="Amazon EC2"', "/cost?line=cost%207d%20by%20team%20service%3D%22Amazon%20EC2%22"),
         ("why a1", "/ask?line=why%20a1"),
