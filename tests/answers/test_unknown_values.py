@@ -34,6 +34,7 @@ FREE: dict[tuple[str, str], str] = {
     ("decide", "workload"): "the title",
     ("routes test", "owner"): "an imagined alert's; the card says that it has no address",
     ("routes test", "launcher"): "an imagined alert's",
+    ("routes test", "node_group"): "an imagined alert's, for patterns of the mapping file",
     ("snooze", "reason"): "why, in one's own words",
 }
 """Parameters that take any text, and why."""
