@@ -136,8 +136,7 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     surfaces.update({"web": web, **chat})
     if story:
         story.app, story.surface = app, web
-    doors = Doors(web.admitting, settings["public_url"], mcp=settings["mcp"])
-    programs = program_listeners(app, lambda: newest(clock()), doors)
+    programs = program_listeners(app, lambda: newest(clock()), Doors(web.admitting, settings["public_url"], mcp=settings["mcp"]))
     people.update(chat)
     app.health.delays = {name: surface.delays for name, surface in chat.items()}
     return Bot(app, partial(app.tell_admins, widely=True), [web, *chat.values(), *programs])
