@@ -14,6 +14,8 @@ from slack_sdk.errors import SlackApiError
 from adapters.slack.client import FAILURES, Client, code_of, explained, loggable
 from adapters.slack.forms import Origin, answer_view, working
 from adapters.slack.markup import Json
+from adapters.slack.objects import incident
+from adapters.slack.pace import is_limited
 from adapters.slack.parser import Requester, with_workspace
 from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sender import Sender
@@ -86,27 +88,40 @@ class Responder:
         """Tells addresses of this workspace from those of the first: "" or `T123/`."""
         self._alert_page = re.compile(rf"{re.escape(public_url.rstrip('/'))}/alert/(\w+)/?(?:[?#].*)?") if public_url else None
         """Matches the address of an alert's page in the console; None where the console has no public address."""
+        self._takes_objects = True
+        """Whether Slack takes work objects of this app, as far as is known."""
         self._modal_delay_s = modal_delay_s
         """How long Slack may take to show the modal that a submission was answered with."""
 
     async def unfurl(self, event: Json, requester: Requester) -> None:
         """Draw the alerts that a message's links lead to under it, in words: whoever reads it reads them."""
         urls = [str(link.get("url") or "") for link in event.get("links") or ()][:_LINKS]
-        shown = {url: blocks for url in urls if (blocks := await self._unfurled(url, requester))}
-        if shown:
-            unfurls = {url: {"blocks": blocks} for url, blocks in shown.items()}
-            async with explained(requester.channel):
-                await self._client.chat_unfurl(channel=requester.channel, ts=str(event.get("message_ts") or ""), unfurls=unfurls)
+        shown = {url: card for url in urls if (card := await self._linked(url, requester))}
+        if not shown:
+            return
+        unfurls = {url: {"blocks": message(_in_words(card)).blocks} for url, card in shown.items()}
+        entities = [entity for url, card in shown.items() if (entity := incident(card, url.partition("?")[0], url))]
+        async with explained(requester.channel):
+            if not (entities and await self._unfurl(requester.channel, event, unfurls, {"entities": entities})):
+                await self._client.chat_unfurl(channel=requester.channel, ts=_written(event), unfurls=unfurls)
 
-    async def _unfurled(self, url: str, requester: Requester) -> list[Json]:
+    async def _unfurl(self, channel: str, event: Json, unfurls: Json, metadata: Json) -> bool:
+        """Show what links lead to with their work objects; return whether Slack takes them of this app."""
+        if not self._takes_objects:
+            return False
+        try:
+            await self._client.chat_unfurl(channel=channel, ts=_written(event), unfurls=unfurls, metadata=metadata)
+        except SlackApiError as error:
+            self._takes_objects = is_limited(error)
+            _log.info("no work object shown: %s", code_of(error))
+            return False
+        return True
+
+    async def _linked(self, url: str, requester: Requester) -> Card | None:
+        """Return the card of the alert that a link leads to, None for any other link."""
         found = self._alert_page.fullmatch(url) if self._alert_page else None
-        if not found:
-            return []
-        card = await self.ask(f"alert {found[1]}", requester, Manner.VIEWED)
-        if card.tone is Tone.ERROR:
-            return []
-        words = tuple(block for block in card.blocks if isinstance(block, Text))
-        return message(replace(card, blocks=words[:_UNFURLED], mentions=())).blocks
+        card = await self.ask(f"alert {found[1]}", requester, Manner.VIEWED) if found else None
+        return None if card is None or card.tone is Tone.ERROR else card
 
     async def ask(self, line: str, requester: Requester, manner: Manner = Manner.ASKED) -> Card:
         """Return the bot's answer to a line."""
@@ -243,6 +258,17 @@ class Responder:
         if requester.thread:
             body["thread_ts"] = requester.thread
         return await self._client.send_response(requester.response_url, body)
+
+
+def _written(event: Json) -> str:
+    """Return the id of the message that an event is about."""
+    return str(event.get("message_ts") or "")
+
+
+def _in_words(card: Card) -> Card:
+    """Return an alert's card as a link shows it: its first paragraphs, and nobody pinged."""
+    words = tuple(block for block in card.blocks if isinstance(block, Text))
+    return replace(card, blocks=words[:_UNFURLED], mentions=())
 
 
 def _among_people(requester: Requester) -> bool:

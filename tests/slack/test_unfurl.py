@@ -1,6 +1,7 @@
 """A link to an alert's page shows the alert under the message, to those who may read it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
@@ -11,7 +12,7 @@ from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from bot.cards.card import Button, Buttons, Card, Tone, text
 from bot.model.request import Manner
-from tests.slack.conftest import HINTS, Workspace, config, ports
+from tests.slack.conftest import HINTS, NOW, Workspace, config, ports
 
 ALERT = Card(
     "FIRING since 11:35 UTC · starved",
@@ -77,3 +78,33 @@ def test_the_manifest_asks_for_links_only_where_the_console_has_an_address():
     assert made["features"]["unfurl_domains"] == ["trnbot.example.com"]
     assert {"links:read", "links:write"} <= set(made["oauth_config"]["scopes"]["bot"])
     assert "link_shared" in made["settings"]["event_subscriptions"]["bot_events"]
+
+
+DATA = {"id": "a1b2c3", "cause": "starved", "severity": "critical", "opened_at": NOW, "closed_at": None, "assigned_to": "bob"}
+
+
+def described(body):
+    metadata = body.get("metadata") or "{}"
+    return (metadata if isinstance(metadata, dict) else json.loads(metadata)).get("entities", [])
+
+
+async def test_a_link_to_an_alert_comes_with_its_work_object(linked, slack, bot):
+    bot.card = replace(ALERT, data=DATA)
+    posted = f"{HOME}/alert/a1b2c3?tab=why"
+    await linked.event(shared(posted))
+    (body,) = slack.sent("chat.unfurl")
+    (entity,) = described(body)
+    assert (entity["entity_type"], entity["url"], entity["app_unfurl_url"]) == ("slack#/entities/incident", posted[:-8], posted)
+    assert entity["external_ref"] == {"id": "a1b2c3", "type": "alert"}
+    fields = entity["entity_payload"]["fields"]
+    assert (fields["status"]["value"], fields["priority"]["value"]) == ("Firing", "Critical")
+    assert (fields["assigned_to"]["user"]["text"], fields["date_created"]["value"]) == ("bob", int(NOW.timestamp()))
+
+
+async def test_an_app_without_work_objects_shows_the_words_alone(linked, slack, bot):
+    bot.card = replace(ALERT, data=DATA)
+    slack.failing["chat.unfurl"] = ["invalid_metadata_format"]
+    for n in (1, 2):
+        await linked.event(shared(f"{HOME}/alert/a{n}"), event_id=f"Ev{n}")
+    assert [len(described(body)) for body in slack.sent("chat.unfurl")] == [1, 0, 0]
+    assert "$1,083 an hour" in str(slack.sent("chat.unfurl")[-1]["unfurls"])
