@@ -24,10 +24,21 @@ def month_end_words(nowcast: Nowcast) -> str:
     """Say where the month ends by our own forecast: about, at least and at most, and what it rests on."""
     low, high = (_about(amount, nowcast.currency) for amount in (nowcast.low, nowcast.high))
     between = f"{low} to {high} in {COVERAGE * 10:.0f} of 10 months, " if low != high else ""
+    return f"about {_about(nowcast.forecast, nowcast.currency)} by month end ({between}{basis_words(nowcast)})."
+
+
+def range_words(nowcast: Nowcast, theirs: Expected | None, tally: Tally) -> str:
+    """Say how sure a forecast is whose amounts stand above, what it rests on, and the provider's own."""
+    sure = f"The range holds in {COVERAGE * 10:.0f} of 10 months, " if nowcast.low != nowcast.high else "Known "
+    return f"{sure}{basis_words(nowcast)}. {_theirs(theirs, tally)}".rstrip()
+
+
+def basis_words(nowcast: Nowcast) -> str:
+    """Say what a forecast rests on."""
     fees = f", {amount_in(nowcast.fees, nowcast.currency)} of fees counted once" if nowcast.fees else ""
     since = f", and since {short(nowcast.running_since.isoformat())} from the nodes that ran" if nowcast.running_since else ""
     days = counted(nowcast.days_used, "settled day")
-    return f"about {_about(nowcast.forecast, nowcast.currency)} by month end ({between}from {days}{fees}{since})."
+    return f"from {days}{fees}{since}"
 
 
 def _theirs(expected: Expected | None, tally: Tally) -> str:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from decimal import Decimal
 
-from bot.answers.cost.forecast import forecast_data, forecast_words
+from bot.answers.cost.forecast import forecast_data, range_words
 from bot.answers.cost.unknown import refuse_unknown
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Button, Buttons, Card, Facts, Text, Tone, When, quiet, text
@@ -77,7 +77,7 @@ def month_end_card(end: MonthEnd) -> Card:
     spent = (f"Spent until {clock(nowcast.settled)} UTC", amount_in(nowcast.spent, currency))
     then, before = end.before.total.amortised, end.before.window
     facts = Facts((spent, (f"All of {period(before)}", amount_in(then, currency))))
-    lead: Text = text(forecast_words(nowcast, end.expected, end.before).strip())
+    lead: Text = text(range_words(nowcast, end.expected, end.before))
     typed = "".join(f" {each}" for each in end.filters)
     more = (
         Button("By service", f"cost this-month by service{typed}"),

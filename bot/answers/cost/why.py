@@ -135,7 +135,7 @@ def change_card(change: CostChange) -> Card:
     moved = f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), now)}{grown}" if amount else "Unchanged"
     most = f": {reason(drivers[0])}" if drivers and amount else ""
     title = f"{moved}{most} · {period(now.window)}{filters}"
-    spans = [f"{amount_of(each.total.amortised, now)} in {period(each.window)}" for each in (now, then)]
+    spans = [f"{amount_of(each.total.amortised, now)} from {period(each.window)}" for each in (now, then)]
     blocks: list[Block] = [text(f"{' against '.join(spans)}, amortised.")]
     if not change.settled:
         blocks.append(text("AWS may still rewrite these hours: the newest of a bill come in late, so this is an estimate."))
