@@ -171,7 +171,7 @@ def _line(name: str, words: str) -> Text:
 def _spend(of: Summary) -> Iterator[Text]:
     change, nowcast = of.change, of.nowcast
     if change is None:
-        yield _line("Spend", "no bill tells of the last seven days.")
+        yield _line("Spend", "the bill tells of no settled week yet.")
     else:
         now, then = change.now, change.then.total.amortised
         grown = (

@@ -17,8 +17,7 @@ from tests.e2e.test_product import ask, reached, slack_settings, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 ANSWERS = (
-    ("summary", "Biggest change", "summary"),
-    ("why cost 3d", "driver", "why-cost"),
+    ("summary", "Do first", "summary"),
     ("forecast", "Spent until", "forecast"),
     ("price trn1.32xlarge", "on demand", "price"),
     ("what did llama cost in the last 3 days?", "Read as", "read-as"),

@@ -49,4 +49,4 @@ async def test_what_cannot_be_read_leaves_its_lines_out() -> None:
     bot.ports = with_parts(bot.ports, source=Away(), billing=Away())
     card = await bot.answer(ask("home", at=NOON))
     assert card.data["open"] == [alert.id]
-    assert words(card)[0] == "Spend: no bill tells of the last seven days."
+    assert words(card)[0] == "Spend: the bill tells of no settled week yet."
