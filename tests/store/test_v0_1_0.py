@@ -401,7 +401,7 @@ async def _slack_charts(store: SqlStore) -> None:
 
 async def _web_messages(store: SqlStore) -> None:
     messages = Messages(store, lambda: LATER)
-    shown = {message.id: message for message in await messages.shown("alerts")}
+    shown = {message.id: message for message in (await messages.back_from("alerts"))[1]}
     assert set(WEB.values()) <= set(shown)
     starved = shown[WEB[STARVED]]
     assert (starved.key, starved.at, starved.card.tone) == ("ne6b9a748d4a", NOON, Tone.WARNING)
@@ -409,7 +409,7 @@ async def _web_messages(store: SqlStore) -> None:
     assert starved.replies
     (digest,) = [message for name, message in shown.items() if name not in WEB.values()]
     assert digest.card.title.startswith("The week to Nov 20, 09:00 UTC")
-    (every,) = await messages.shown("lab")
+    (every,) = (await messages.back_from("lab"))[1]
     assert every.card == EVERY_BLOCK
 
 
