@@ -12,7 +12,7 @@ from bot.model.window import Window
 from bot.ports.work import most_rows, refuse_rows
 
 MOST_ROWS = 20_000
-"""Of all tallies that are kept: some 20 MB. The one that was asked for longest ago goes first."""
+"""Of all tallies that are kept: some 15 MB. The one that was asked for longest ago goes first."""
 _HOUR = timedelta(hours=1)
 
 Question = tuple[Window, tuple[str, ...], tuple[Filter, ...]]
