@@ -164,7 +164,8 @@ class Responder:
             return card
         here = "" if private and _among_people(requester) else requester.channel
         where = await self._sender.give(file, here, requester.thread if here else "", requester.user)
-        return replace(card, blocks=(*card.blocks, quiet(where))) if where else card
+        after = card.blocks.index(file) + 1
+        return replace(card, blocks=(*card.blocks[:after], quiet(where), *card.blocks[after:])) if where else card
 
     async def _say_working(self, requester: Requester) -> str:
         """Say that it is worked on: by a message that the answer replaces, whose id is returned, or to the person alone."""

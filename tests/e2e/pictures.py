@@ -46,7 +46,6 @@ SHOTS = (
     Shot("alert", "/alert/llama", height=760),
     Shot("settings", "/settings", height=600),
     Shot("ask", "/ask", height=700),
-    Shot("summary", "/ask?line=summary", height=640),
     Shot("phone-cost", "/cost", width=400, height=860),
     Shot("phone-alert", "/alert/llama", "dark", 400, 860),
     Shot("phone-fleet", "/fleet", width=400, height=860),

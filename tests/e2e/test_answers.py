@@ -34,12 +34,12 @@ async def test_a_lead_asks_in_slack_and_gets_a_table_as_a_file(tmp_path: Path) -
             await until(lambda: reached(bot, STARVED), "the starved hours")
         with product(tmp_path, port, settings | STILL):
             async with screen(server.url, "slack", 1300) as slack:
-                await slack.page.get_by_text("trnbot", exact=True).first.click()
+                await slack.page.get_by_text("finops-alerts").first.click()
                 for line, words, name in ANSWERS:
-                    await say(slack, line)
+                    await say(slack, f"/trn {line}")
                     await slack.sees(words)
                     await slack.shot(name, newest(slack))
-                await say(slack, "csv cost 3d by team")
+                await say(slack, "/trn csv cost 3d by team")
                 await slack.sees("trnbot-cost-3d-by-team.csv")
                 await slack.shot("csv", newest(slack))
 
