@@ -77,7 +77,8 @@ def _decided(alert: Alert, entry: NotificationLogEntry, silences: Sequence[Silen
     ack = alert.acknowledged
     snooze = next((silence for silence in silences if alert.muted_by == f"silence:{silence.id}"), None)
     if snooze is None or (ack and ack.at > entry.at):
-        return f"Acknowledged by {ack.who}" + (f": {ack.note}" if ack.note else "") if ack else "Open again"
+        held = f"Assigned to {alert.assigned.whom}" if alert.assigned else "Open again"
+        return f"Acknowledged by {ack.who}" + (f": {ack.note}" if ack.note else "") if ack else held
     if snooze.pattern:
         return f"Muted as not an anomaly by {snooze.who} until {snooze.ends:%Y-%m-%d}"
     who, why = snooze.who, f": {snooze.reason}" if snooze.reason else ""

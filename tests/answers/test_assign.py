@@ -211,3 +211,18 @@ async def test_an_alert_that_nobody_assigned_keeps_the_fingerprint_of_earlier_ve
     async with Installed() as bot:
         (entry, *_) = bot.app.ports.stores.alerts.load(NOON).notification_log
         assert entry.digest == "4f53cda18c2baa0c"
+
+
+async def test_undo_leads_back_to_a_name_of_several_words() -> None:
+    async with Installed() as bot:
+        await bot.types("assign ID Ada Lovelace")
+        await bot.types(undo(await bot.types("assign ID me")))
+        assert bot.stored()[0].assigned.whom == "Ada Lovelace"
+
+
+async def test_while_the_clock_stands_a_second_assignment_is_not_said_to_be_open_again() -> None:
+    async with Installed() as bot:
+        for line in ("assign ID Ada", "assign ID me"):
+            bot.minute = 0
+            await bot.types(line)
+        assert bot.chat.threads == ["Assigned to Ada by dana"] * 2 + ["Assigned to dana"] * 2
