@@ -16,6 +16,8 @@ _CELL_MOST = 200
 _LINES_MOST = 12
 _WORD, _MORE = 24, 10
 """Signs up to which a column grows with its longest word, and with what else its cells hold."""
+_ROOMY = 5
+"""Columns up to which there is room for more than words."""
 
 
 def table_elements(table: Table, *, rich: bool) -> list[Json]:
@@ -59,7 +61,10 @@ def _widths(table: Table, columns: Sequence[Column]) -> list[int]:
     cells = [[row[i] for row in rows if i < len(row)] for i in range(len(columns))]
     words = [max((len(word) for cell in column for word in cell.split()), default=0) for column in cells]
     longest = [max(len(cell) for cell in column) for column in cells]
-    return [max(4, min(_WORD, word)) + 2 + min(_MORE, (n - word) // 4) for word, n in zip(words, longest, strict=True)]
+    more = 0 if len(columns) > _ROOMY else _MORE
+    edges = [4 if column.align is Align.RIGHT else 2 for column in columns]  # a number breaks worst
+    sized = zip(words, longest, edges, strict=True)
+    return [max(4, min(_WORD, word)) + edge + min(more, (n - word) // 4) for word, n, edge in sized]
 
 
 def _lines(table: Table) -> Json:
