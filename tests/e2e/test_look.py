@@ -1,14 +1,16 @@
 """Look at the console as people hold it: tables that sort and filter, rows that open, and a phone that clips nothing."""
 
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from urllib.parse import urljoin
 
 import pytest
 from aiohttp.test_utils import TestServer
 
 from adapters.http import application
-from bot.cards.card import Align, Card, Column, Table
+from bot.cards.card import Align, Card, Chart, ChartKind, Column, Series, Table
 from bot.model.check import CommandHint
+from tests.builders import NOON
 from tests.e2e import samples
 from tests.e2e.console_server import surface
 from tests.e2e.test_console import browser  # noqa: F401  # a fixture
@@ -118,3 +120,43 @@ async def test_ask_completes_arguments_and_brings_back_what_was_asked(browser): 
 
 async def samples_answer(_):
     return samples.cost_card()
+
+
+STATE = """(chart) => ({
+  box: chart.querySelector(".plot").getAttribute("viewBox"),
+  hits: [...chart.querySelectorAll(".hit")].filter((hit) => hit.getBoundingClientRect().width > 0).length,
+  ticks: [...chart.querySelectorAll(".tick[text-anchor=middle]")].filter((tick) => tick.getBoundingClientRect().width > 0).map((tick) => tick.textContent),
+})"""
+
+
+async def test_a_drag_zooms_a_chart_over_time_and_escape_or_the_button_shows_all_again(browser):  # noqa: F811
+    hours = tuple(NOON + timedelta(minutes=15 * i) for i in range(49))
+    chart = Chart(
+        ChartKind.LINE, "Utilization", "%", (Series("use", tuple(50.0 + i % 7 for i in range(49))),), hours, band=(50.0, 56.0)
+    )
+
+    async def answer(_):
+        return Card("One chart", blocks=(chart,))
+
+    async with served(answer) as address:
+        page = await browser.new_page()
+        await page.goto(urljoin(address, "/fleet"))
+        drawn = page.locator(".chart.line")
+        whole = await drawn.evaluate(STATE)
+        assert whole["hits"] == 49
+        for undo in ("Escape", "button"):
+            area = await drawn.bounding_box()
+            await page.mouse.move(area["x"] + area["width"] * 0.25, area["y"] + 40)
+            await page.mouse.down()
+            await page.mouse.move(area["x"] + area["width"] * 0.5, area["y"] + 60)
+            await page.mouse.up()
+            part = await drawn.evaluate(STATE)
+            begin, _, length, _ = map(float, part["box"].split())
+            assert (round(begin, -1), round(length, -1)) == (250, 250)
+            assert 12 <= part["hits"] <= 14
+            assert len(part["ticks"]) == 5
+            assert all("15:00" <= tick <= "18:00" for tick in part["ticks"])
+            await (page.keyboard.press("Escape") if undo == "Escape" else page.get_by_role("button", name="Show all").click())
+            assert await drawn.evaluate(STATE) == whole
+        await drawn.click(position={"x": 40, "y": 40})  # a press zooms nothing
+        assert await drawn.evaluate(STATE) == whole
