@@ -23,6 +23,7 @@ from bot.model.codec import encode
 from bot.ports import DocumentStore, Draw
 
 _UPLOADS = "slack-pictures"
+_DELETES = "files.delete"
 _FAULTS = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, RuntimeError, ValueError, LookupError)
 _log = logging.getLogger("trnbot.slack")
 
@@ -59,9 +60,13 @@ class ChartUploader:
         """Delete files, and return those that are to be tried again."""
         left = []
         for file in files:
+            if self._pace.closed_s("", _DELETES):
+                left.append(file)
+                continue
             try:
                 await self._client.files_delete(file=file)
             except SlackApiError as error:
+                self._pace.hold("", _DELETES, closed_s(error))
                 if is_limited(error) or code_of(error) in PASSING:
                     left.append(file)
             except FAILURES as error:

@@ -68,10 +68,14 @@ async def test_every_link_of_every_page_opens() -> None:
         async with browsing() as browser, tab(browser, bot.url, WIDTHS["desktop"], "light") as opened:
             for path in await opened.paths():
                 await opened.open(path)
-                found = await opened.page.locator("a[href^='/']").evaluate_all(
+                found = await opened.page.locator("a[href^='/']:not([download])").evaluate_all(
                     "every => every.map((one) => one.getAttribute('href'))"
                 )
                 links |= {link: path for link in found if link not in links}
+                files = opened.page.locator("a[download]")
+                for file in await files.evaluate_all("every => every.map((one) => one.getAttribute('href'))"):
+                    answer = await opened.page.request.get(bot.url + file)
+                    assert answer.status == 200 and answer.headers["content-type"].startswith("text/csv"), f"{path}: {file}"
             assert len(links) > 15
             for link, path in links.items():
                 answer = await opened.page.goto(bot.url + link)
