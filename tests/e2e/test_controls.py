@@ -75,7 +75,7 @@ async def test_every_link_of_every_page_opens() -> None:
                 files = opened.page.locator("a[download]")
                 for file in await files.evaluate_all("every => every.map((one) => one.getAttribute('href'))"):
                     answer = await opened.page.request.get(bot.url + file)
-                    assert answer.status == 200 and answer.headers["content-type"].startswith("text/csv"), f"{path}: {file}"
+                    assert answer.headers["content-type"] == "text/csv", f"{path}: {file} is {answer.status}"
             assert len(links) > 15
             for link, path in links.items():
                 answer = await opened.page.goto(bot.url + link)
