@@ -116,6 +116,8 @@ async def press_on(opened: Tab, bot: Product, control: Any) -> list[Press]:
     """Press a control, submit what it opens as it stands, and take back what can be taken back."""
     made = [await press(opened, bot, control)]
     while len(made) < 5 and await opened.page.locator(DIALOG).count() and not made[-1].says.startswith("refused"):
+        for field in await opened.page.locator(f"{DIALOG} input[required]").all():
+            await field.fill(await field.input_value() or "Bob")
         made.append(await press(opened, bot, opened.page.locator(f"{DIALOG} form[method=post] button:visible").first))
     if await opened.page.locator(DIALOG).count():
         await opened.page.keyboard.press("Escape")
