@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -138,7 +139,16 @@ async def press(opened: Tab, bot: Product, control: Any) -> Press:
     await response.finished()
     await page.wait_for_function("!document.querySelector('[aria-busy=true]')")
     says = await what_is_said(page, response, answers)
-    return Press(line, says, before, kept(bot))
+    return Press(line, says, before, await settled(bot) if effect_of(line) is Effect.CHANGES else kept(bot))
+
+
+async def settled(bot: Product) -> Mapping[str, Any]:
+    """Return what the server keeps once the thread of a decision has been told, which no press waits for."""
+    before, after = {}, kept(bot)
+    while before != after:
+        await asyncio.sleep(0.3)
+        before, after = after, kept(bot)
+    return after
 
 
 async def what_is_said(page: Any, response: Any, answers: int) -> str:
