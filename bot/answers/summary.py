@@ -15,7 +15,7 @@ from bot.answers.cost.forecast import forecast_data
 from bot.answers.cost.why import CostChange, change_of, driver_data, percent, reason
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import where, worth
-from bot.cards.card import Button, Buttons, Card, Strong, Text, Tone, text
+from bot.cards.card import Button, Buttons, Card, Strong, Text, Tone, coded, text
 from bot.cards.money import amount_in, amount_of
 from bot.cards.words import about, day, period
 from bot.costs.nowcast import Nowcast
@@ -239,7 +239,8 @@ def _advice(of: Summary) -> Iterator[Text]:
     """Give the first suggestion of the dearest alert that has one."""
     alert = next((one for one in of.speaking if one.anomaly.suggestions), None)
     if alert:
-        yield _line("Do first", f"{alert.anomaly.suggestions[0].rstrip('.')} ({alert.anomaly.labels.cluster or where(alert)}).")
+        advice = coded(alert.anomaly.suggestions[0].rstrip("."))
+        yield text(Strong("Do first"), ": ", *advice, f" ({alert.anomaly.labels.cluster or where(alert)}).")
 
 
 def summary_data(of: Summary) -> dict[str, Any]:

@@ -4,9 +4,10 @@ import os
 import socket
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import randrange
 
 import aiohttp
 import pytest
@@ -63,10 +64,13 @@ class SlackServer:
 
 
 def free_port() -> int:
-    """Return a port of loopback that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port of loopback that is free now: of this worker's own thousand, below those that the system gives away."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    while True:
+        port = 20_000 + 1_000 * (worker % 12) + randrange(1_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager
