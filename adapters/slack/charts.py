@@ -19,6 +19,7 @@ from adapters.slack.pace import Pace, closed_s, is_limited
 from adapters.slack.pictures import Picture, Pictures
 from adapters.slack.render import chart_places
 from bot.cards.card import Attachment, Card, Chart
+from bot.cards.lines import spreadsheet
 from bot.model.codec import encode
 from bot.ports import DocumentStore, Draw
 
@@ -77,9 +78,8 @@ class ChartUploader:
     async def give(self, file: Attachment, channel: str, thread: str) -> bool:
         """Put a file into a conversation or its thread; return whether Slack took it."""
         try:
-            content = f"\ufeff{file.content}".encode()  # spreadsheets read UTF-8 by its mark
             await self._client.files_upload_v2(
-                content=content, filename=file.name, title=file.name, channel=channel, thread_ts=thread or None
+                content=spreadsheet(file.content), filename=file.name, title=file.name, channel=channel, thread_ts=thread or None
             )
         except _FAULTS as error:
             _log.warning("file not uploaded: %s", type(error).__name__)

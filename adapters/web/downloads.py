@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from adapters.web.api import CSV
 from adapters.web.config import Console
 from adapters.web.guard import Sender, sender_of
 from adapters.web.links import address
 from bot.cards.card import Card, Tone
-from bot.cards.lines import file_name
+from bot.cards.lines import file_name, spreadsheet
 from bot.errors import WrongInput
 from bot.model.request import Effect
 
@@ -34,5 +35,4 @@ class Downloads:
         except WrongInput as error:
             raise web.HTTPNotFound(text=f"{error}\n") from None
         named = f'attachment; filename="{file_name(line)}"'
-        # Excel reads UTF-8 by its mark.
-        return web.Response(body=f"\ufeff{written}".encode(), content_type="text/csv", headers={"Content-Disposition": named})
+        return web.Response(body=spreadsheet(written), content_type=CSV, headers={"Content-Disposition": named})

@@ -55,8 +55,8 @@ class Week:
 def digest_card(week: Week) -> Card:
     """Tell one week in three short tables, dearest first; the saved dollars are an estimate and say so."""
     ranked = sorted(week.firing, key=worth, reverse=True)
-    speaking = [alert for alert in ranked if not alert.muted_by]
-    muted = [alert for alert in ranked if alert.muted_by]
+    speaking = [alert for alert in ranked if alert.speaking]
+    muted = [alert for alert in ranked if not alert.speaking]
     saved, wasting = _sum(saving.usd_per_hour for saving in week.saved), usd_per_hour_of(speaking)
     so_far = _sum(saving.usd_so_far for saving in week.saved)
     blocks: list[Block] = [*_saved(week.saved, so_far), *_open(speaking), *_muted(muted, week.silences)]

@@ -46,6 +46,11 @@ def _instant(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M}" if not at.second else f"{at:%Y-%m-%dT%H:%M:%S}"
 
 
+def spreadsheet(table: str) -> bytes:
+    """Return the content of a CSV file; Excel reads UTF-8 by its mark."""
+    return f"\ufeff{table}".encode()
+
+
 def file_name(line: str, kind: str = "csv") -> str:
     """Return the name of a file with the answer to a line: `trnbot-cost-7d-by-team.csv`."""
     words = re.sub(r"[^\w.]+", "-", line, flags=re.ASCII).strip("-")

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.playground import playground
 from tests.e2e.product import product, recording
 from tests.e2e.slackserver import free_port, slack_server
-from tests.e2e.test_life import FAST, STARVED, STILL, newest, say, screen
+from tests.e2e.test_life import FAST, STARVED, STILL, newest, say, screen, teams_settings
 from tests.e2e.test_product import ask, reached, slack_settings, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
@@ -46,12 +46,7 @@ async def test_a_lead_asks_in_slack_and_gets_a_table_as_a_file(tmp_path: Path) -
 
 async def test_a_personal_chat_of_teams_begins_with_the_summary(tmp_path: Path) -> None:
     port = free_port()
-    settings = {
-        "TRNBOT_SOURCE": f"recording:{recording('reference')}",
-        "TRNBOT_TEAMS_DEVELOPMENT": "1",
-        "TRNBOT_ADMINS": "teams:user-id-0",
-        "MicrosoftAppId": "",
-    }
+    settings = teams_settings()
     with product(tmp_path, port, settings | FAST) as bot:
         await until(lambda: reached(bot, STARVED), "the starved hours")
     with playground(f"http://127.0.0.1:{port}/api/messages") as url:

@@ -186,14 +186,19 @@ async def configure_in_slack(slack: Screen) -> None:
     await slack.shot("undone", newest(slack))
 
 
-async def test_an_alert_and_a_setting_live_in_teams(tmp_path: Path) -> None:
-    port = free_port()
-    settings = {
+def teams_settings() -> dict[str, str]:
+    """Return the settings of a bot whose admin is the person of the Playground."""
+    return {
         "TRNBOT_SOURCE": f"recording:{recording('reference')}",
         "TRNBOT_TEAMS_DEVELOPMENT": "1",
         "TRNBOT_ADMINS": "teams:user-id-0",
         "MicrosoftAppId": "",
     }
+
+
+async def test_an_alert_and_a_setting_live_in_teams(tmp_path: Path) -> None:
+    port = free_port()
+    settings = teams_settings()
     with playground(f"http://127.0.0.1:{port}/api/messages") as url:
         async with screen("about:blank", "teams", 1400) as teams:
             with product(tmp_path, port, settings | STILL):

@@ -110,8 +110,7 @@ async def assign(
     if not whom.id:
         unreached = quiet(f"No address of {whom.name} is known, so nobody is mentioned.")
         confirmed = replace(confirmed, blocks=(*confirmed.blocks, unreached))
-    back = f"assign {target.id} {quote(held.assignee or held.whom)}" if held else f"unassign {target.id}"
-    return undoable(confirmed, back)
+    return undoable(confirmed, _line_of(held) if held else f"unassign {target.id}")
 
 
 @command(
@@ -131,8 +130,12 @@ async def unassign(ports: Ports, request: Request, name: str = WHICH) -> Card:
     made = decision_of(request, target, DecisionKind.UNASSIGN, stamp=held.id)
     made = replace(made, assignee=held.assignee, assignee_name=held.assignee_name)
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
-    again = f"assign {target.id} {quote(held.assignee or held.whom)}"
-    return undoable(decided_card(target, f"No longer assigned to {held.whom}"), again)
+    return undoable(decided_card(target, f"No longer assigned to {held.whom}"), _line_of(held))
+
+
+def _line_of(held: Decision) -> str:
+    """Return the line that assigns its alert so again."""
+    return f"assign {held.alert} {quote(held.assignee or held.whom)}"
 
 
 def assign_form(alert: Alert, asker: User, known: Iterable[User]) -> Card:
