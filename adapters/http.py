@@ -1,4 +1,7 @@
-"""Serve every listener on the one HTTP port, from start to signal; a caller who is late, or one too many, is let go."""
+"""Serve every listener on the one HTTP port, from start to signal.
+
+A caller who is late, or one too many, is let go.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +60,13 @@ async def _protect(_: web.Request, response: web.StreamResponse) -> None:
 
 
 @web.middleware
-async def contain(request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
-    """Answer a handler's failure in one sentence, logged in one line without the request's words; wait for no late body."""
+async def contain(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Answer a handler's failure in one sentence, logged in one line without the request's words.
+
+    Wait for no late body.
+    """
     late = asyncio.get_running_loop().call_later(_LATE_S, _abandon, request)
     try:
         return await handler(request)
@@ -79,20 +87,33 @@ def _abandon(request: web.Request) -> None:
 
 
 def _place(error: BaseException) -> str:
-    """Return the kind of a failure and the line of code that raised it; its words may quote the request."""
+    """Return the kind of a failure and the line of code that raised it.
+
+    Its words may quote the request.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    return f"{type(error).__name__} at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else type(error).__name__
+    return (
+        f"{type(error).__name__} at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
+        if frames
+        else type(error).__name__
+    )
 
 
 class _OneLine(logging.Filter):
-    """Reduce what aiohttp logs of a request to its kind, in one line: its words and traceback quote what the caller sent."""
+    """Reduce what aiohttp logs of a request to its kind, in one line.
+
+    Its words and traceback quote what the caller sent.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is kept, and shorten it."""
         if record.levelno < logging.WARNING:
             return False
         error = record.exc_info[1] if record.exc_info else None
-        record.msg, record.args = "a request failed before it was understood (%s)", (type(error).__name__,)
+        record.msg, record.args = (
+            "a request failed before it was understood (%s)",
+            (type(error).__name__,),
+        )
         record.exc_info = record.exc_text = record.stack_info = None
         return True
 
@@ -102,7 +123,10 @@ _requests.addFilter(_OneLine())
 
 
 class Port:
-    """Hold the one HTTP port from the first moment: whoever waits for the bot is answered by one listener, then by all."""
+    """Hold the one HTTP port from the first moment.
+
+    Whoever waits for the bot is answered by one listener, then by all.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
@@ -150,7 +174,8 @@ class Port:
 async def serve(listeners: Sequence[Listener], port: Port, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; call `ready` with the console's address once it answers.
 
-    Raises `Unavailable` when the port is taken. What was started is stopped in the reverse order, whatever happens.
+    Raises `Unavailable` when the port is taken. What was started is stopped in the reverse order,
+    whatever happens.
     """
     started: list[Listener] = []
     starting: list[asyncio.Task[None]] = []
@@ -172,7 +197,10 @@ async def serve(listeners: Sequence[Listener], port: Port, ready: Callable[[str]
 async def tell_leaving(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Finish every request, and tell its handler when nobody waits: it alone knows whether it is in the middle of a change."""
+    """Finish every request, and tell its handler when nobody waits.
+
+    It alone knows whether it is in the middle of a change.
+    """
     asker = Asker()
     CONNECTION.set(asker)
     answering = asyncio.ensure_future(handler(request))
@@ -192,7 +220,12 @@ async def _start(listener: Listener, started: list[Listener]) -> None:
             await listener.start()
         except TrnbotError as error:
             if str(error) != logged:
-                _log.error("%s did not start, trying again every %d s: %s", type(listener).__name__, _RETRY_S, error)
+                _log.error(
+                    "%s did not start, trying again every %d s: %s",
+                    type(listener).__name__,
+                    _RETRY_S,
+                    error,
+                )
             logged = str(error)
             await asyncio.sleep(_RETRY_S)
         except Exception:
@@ -215,12 +248,16 @@ def _runner(listeners: Sequence[Listener]) -> web.AppRunner:
     )
 
 
-async def _listen(accept: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> asyncio.Server:
+async def _listen(
+    accept: Callable[[], asyncio.BaseProtocol], host: str, port: int
+) -> asyncio.Server:
     """Open the port; raise `Unavailable` when it is taken."""
     try:
         return await asyncio.get_running_loop().create_server(accept, host, port, backlog=128)
     except OSError as error:
-        raise Unavailable(f"Port {port} on {host} cannot be used ({error.strerror}); set TRNBOT_PORT to a free one.") from error
+        raise Unavailable(
+            f"Port {port} on {host} cannot be used ({error.strerror}); set TRNBOT_PORT to a free one."
+        ) from error
 
 
 def _address(listening: asyncio.Server, host: str) -> str:

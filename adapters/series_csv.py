@@ -27,7 +27,10 @@ LabelledWindow = tuple[datetime, datetime]
 
 @dataclass(frozen=True)
 class SeriesTable:
-    """Hold one CSV: its header and rows as text, times, and values (n, m) with nan where a cell is no number."""
+    """Hold one CSV.
+
+    Its header and rows as text, times, and values (n, m) with nan where a cell is no number.
+    """
 
     header: list[str]
     rows: list[list[str]]
@@ -36,12 +39,19 @@ class SeriesTable:
 
 
 def score_tree(
-    source: Path, target: Path, score: ScoreFunction, on_scored: OnScored | None = None, history: Path | None = None
+    source: Path,
+    target: Path,
+    score: ScoreFunction,
+    on_scored: OnScored | None = None,
+    history: Path | None = None,
 ) -> int:
-    """Score one file into another, or every `*.csv` of a folder into a folder of the same shape; return how many.
+    """Score one file into another, or every `*.csv` of a folder into a folder of the same shape.
 
-    `history` is a file (or a folder of the same shape) of the rows before, which are learnt and not written. `on_scored` is
-    called with each file's path (below a folder), times, values, scores and flags.
+    Return how many.
+
+    `history` is a file (or a folder of the same shape) of the rows before, which are learnt and not
+    written. `on_scored` is called with each file's path (below a folder), times, values, scores and
+    flags.
 
     Raises `WrongInput` for what is missing, empty or not such a CSV; then nothing is written.
     """
@@ -50,16 +60,30 @@ def score_tree(
         _joined(path, before)
     for path, out, before in files:
         inner = path.relative_to(source).as_posix() if path != source else path.name
-        _score_file(path, out, before, score, lambda *columns, name=inner: on_scored(name, *columns) if on_scored else None)
+        _score_file(
+            path,
+            out,
+            before,
+            score,
+            lambda *columns, name=inner: on_scored(name, *columns) if on_scored else None,
+        )
     return len(files)
 
 
-def _files(source: Path, target: Path, history: Path | None) -> list[tuple[Path, Path, Path | None]]:
+def _files(
+    source: Path, target: Path, history: Path | None
+) -> list[tuple[Path, Path, Path | None]]:
     """Return the source, the target and the history of each file."""
     if source.is_file():
         return [(source, target / source.name if target.is_dir() else target, history)]
-    written = target if target != source else target / "nothing yet"  # of an earlier call, where OUT lies within IN
-    inner = [path.relative_to(source) for path in sorted(source.rglob("*.csv")) if not path.is_relative_to(written)]
+    written = (
+        target if target != source else target / "nothing yet"
+    )  # of an earlier call, where OUT lies within IN
+    inner = [
+        path.relative_to(source)
+        for path in sorted(source.rglob("*.csv"))
+        if not path.is_relative_to(written)
+    ]
     if not inner:
         raise WrongInput(f"There is no CSV at '{source}'; name a file or a folder with CSV files.")
     return [(source / path, target / path, history / path if history else None) for path in inner]
@@ -69,15 +93,25 @@ def _joined(path: Path, history: Path | None) -> tuple[SeriesTable, SeriesTable 
     """Return a file and its history, which has the same columns."""
     table, before = _read(path), _read(history) if history else None
     if before and before.header != table.header:
-        raise WrongInput(f"'{history}' has the columns {','.join(before.header)}, and '{path}' has {','.join(table.header)}.")
+        raise WrongInput(
+            f"'{history}' has the columns {','.join(before.header)}, and '{path}' has {','.join(table.header)}."
+        )
     return table, before
 
 
-def _score_file(source: Path, target: Path, history: Path | None, score: ScoreFunction, on_scored: Callable[..., None]) -> None:
+def _score_file(
+    source: Path,
+    target: Path,
+    history: Path | None,
+    score: ScoreFunction,
+    on_scored: Callable[..., None],
+) -> None:
     table, before = _joined(source, history)
     learnt = len(before.rows) if before else 0
     times = [*(before.times if before else ()), *table.times]
-    scores, flags = score(times, np.concatenate([before.values, table.values]) if before else table.values)
+    scores, flags = score(
+        times, np.concatenate([before.values, table.values]) if before else table.values
+    )
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     with part.open("w", newline="", encoding="utf-8") as file:
@@ -94,15 +128,22 @@ def _scored(rows: Sequence[Sequence[str]], scores: Doubles, flags: Mask) -> Iter
 
 
 def read_truth(path: Path) -> dict[str, list[LabelledWindow]]:
-    """Return the labelled windows of each series from JSON `{"folder/name.csv": [[start, end], ...]}`, times as in the CSVs.
+    """Return the labelled windows of each series from JSON `{"folder/name.csv".
+
+    [[start, end], ...]}`, times as in the CSVs.
 
     Raises `WrongInput` for anything else.
     """
     try:
         windows = json.loads(path.read_text(encoding="utf-8"))
-        return {name: [(_time(low, path, 1), _time(high, path, 1)) for low, high in spans] for name, spans in windows.items()}
+        return {
+            name: [(_time(low, path, 1), _time(high, path, 1)) for low, high in spans]
+            for name, spans in windows.items()
+        }
     except (OSError, ValueError, AttributeError, TypeError):
-        raise WrongInput(f"'{path}' is not the truth of series: JSON {{\"name.csv\": [[start, end], ...]}}.") from None
+        raise WrongInput(
+            f"'{path}' is not the truth of series: JSON {{\"name.csv\": [[start, end], ...]}}."
+        ) from None
 
 
 def _read(path: Path) -> SeriesTable:
@@ -115,19 +156,27 @@ def _read(path: Path) -> SeriesTable:
         raise WrongInput(f"'{path}' cannot be read as a CSV in UTF-8.") from None
     header = numbered[0][1] if numbered else []
     if len(header) < 2 or header[0].strip().lower() != "timestamp":
-        raise WrongInput(f"'{path}' does not begin with the header timestamp,value (or timestamp,m1,m2,...).")
+        raise WrongInput(
+            f"'{path}' does not begin with the header timestamp,value (or timestamp,m1,m2,...)."
+        )
     for line, row in numbered[1:]:
         if len(row) != len(header):
-            raise WrongInput(f"'{path}' line {line} has {len(row)} cells where the header has {len(header)}.")
+            raise WrongInput(
+                f"'{path}' line {line} has {len(row)} cells where the header has {len(header)}."
+            )
     rows = [row for _, row in numbered[1:]]
     counted = [row[0].strip() for row in rows[:2]] in (["0", "1"], ["1", "2"])
     times = [_time(row[0], path, line, NUMBERED_S if counted else 1) for line, row in numbered[1:]]
     cells = [[_number(cell) for cell in row[1:]] for row in rows]
-    return SeriesTable(header, rows, times, np.array(cells, dtype=np.float64).reshape(len(rows), len(header) - 1))
+    return SeriesTable(
+        header, rows, times, np.array(cells, dtype=np.float64).reshape(len(rows), len(header) - 1)
+    )
 
 
 def _time(text: str, path: Path, line: int, unit_s: float = 1) -> datetime:
-    """Read ISO 8601, or seconds (thousandths, millionths, billionths when large) since 1970; UTC where no zone is said.
+    """Read ISO 8601, or seconds (thousandths, millionths, billionths when large) since 1970.
+
+    UTC where no zone is said.
 
     `unit_s` is what one stands for where rows are numbered.
     """
@@ -142,7 +191,9 @@ def _time(text: str, path: Path, line: int, unit_s: float = 1) -> datetime:
             seconds /= 1000
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
-        raise WrongInput(f"'{path}' line {line}: '{text}' is not a time; write ISO 8601 or seconds since 1970.") from None
+        raise WrongInput(
+            f"'{path}' line {line}: '{text}' is not a time; write ISO 8601 or seconds since 1970."
+        ) from None
 
 
 def _number(text: str) -> float:

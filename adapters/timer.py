@@ -47,7 +47,11 @@ class Standby(Exception):
 
 
 class Attempts:
-    """Run ticks: one that fails is counted, logged once a sentence until a tick passes, and run again after a while."""
+    """Run ticks.
+
+    One that fails is counted, logged once a sentence until a tick passes, and run again after a
+    while.
+    """
 
     def __init__(self, tick: TickFunction, sleep: Sleep = asyncio.sleep) -> None:
         self._tick = tick
@@ -85,7 +89,10 @@ class Attempts:
         return True
 
     async def run_until_passed(self, now: datetime) -> bool:
-        """Tick at `now` again and again until it passes; return False where it was stopped, or is another process's, before."""
+        """Tick at `now` again and again until it passes.
+
+        Return False where it was stopped, or is another process's, before.
+        """
         while not self.stopping:
             if await self.run(now):
                 return True
@@ -118,7 +125,9 @@ class Attempts:
         self._logged.add(str(error))
         # What the bot says itself is clear; anything else is a fault, and needs its trace.
         trace = None if isinstance(error, TrnbotError) else error
-        _log.error("The tick of %s failed: %s: %s", f"{now:%Y-%m-%d %H:%M}", kind, error, exc_info=trace)
+        _log.error(
+            "The tick of %s failed: %s: %s", f"{now:%Y-%m-%d %H:%M}", kind, error, exc_info=trace
+        )
 
     def _succeed(self, now: datetime) -> None:
         self.succeeded += 1
@@ -133,12 +142,18 @@ class Attempts:
 class Timer:
     """Tick once at the start, then at every multiple of `interval`; a `bot.ports.Listener`.
 
-    A tick that fails is run again until it passes, and then those that waited behind it are run, each at its own time. What lies
-    further back than `LONGEST_LAG`, or was overtaken by a tick longer than the interval, is given up and reported by `on_missed`.
+    A tick that fails is run again until it passes, and then those that waited behind it are run,
+    each at its own time. What lies further back than `LONGEST_LAG`, or was overtaken by a tick
+    longer than the interval, is given up and reported by `on_missed`.
     """
 
     def __init__(
-        self, tick: TickFunction, clock: Clock, interval: timedelta, on_missed: OnMissed, since: datetime | None = None
+        self,
+        tick: TickFunction,
+        clock: Clock,
+        interval: timedelta,
+        on_missed: OnMissed,
+        since: datetime | None = None,
     ) -> None:
         self.attempts = Attempts(tick)
         self._clock = clock
@@ -158,7 +173,9 @@ class Timer:
         """Begin to tick."""
         now = self._clock()
         trigger = IntervalTrigger(
-            seconds=self._interval.total_seconds(), start_date=grid_floor(now, self._interval) + self._interval, timezone=UTC
+            seconds=self._interval.total_seconds(),
+            start_date=grid_floor(now, self._interval) + self._interval,
+            timezone=UTC,
         )
         # A late tick is better than none, however late: the next would find the same.
         options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
@@ -194,10 +211,16 @@ class Timer:
         """Go on after a tick; where it took longer than the interval, with the newest that is due."""
         self._last, self._ticked = at, True
         if took > self._interval:
-            self._give_up(grid_floor(self._clock(), self._interval), "the one before took longer than the interval")
+            self._give_up(
+                grid_floor(self._clock(), self._interval),
+                "the one before took longer than the interval",
+            )
 
     async def _retried(self, at: datetime) -> bool:
-        """Wait before the next attempt; give up a tick that fails by a fault of the bot's own once the next one is due."""
+        """Wait before the next attempt.
+
+        Give up a tick that fails by a fault of the bot's own once the next one is due.
+        """
         if self.attempts.error is None or not await self.attempts.wait(self.attempts.pause_s()):
             return False
         outside = isinstance(self.attempts.error, (TrnbotError, OSError))
@@ -210,7 +233,11 @@ class Timer:
         missed = (before - self._last) // self._interval - 1 if self._last else 0
         if self._last and missed > 0:
             first, last = self._last + self._interval, before - self._interval
-            span = f"of {first:%H:%M}" if missed == 1 else f"from {first:%Y-%m-%d %H:%M} to {last:%H:%M}"
+            span = (
+                f"of {first:%H:%M}"
+                if missed == 1
+                else f"from {first:%Y-%m-%d %H:%M} to {last:%H:%M}"
+            )
             self._last = last
             self._on_missed(missed, f"{counted(missed, 'tick')} {span} UTC did not run: {why}.")
 
@@ -221,13 +248,21 @@ def grid_floor_of(length: timedelta, interval: timedelta) -> timedelta:
 
 
 class ReplayClock:
-    """Map real time to recorded time, `speed` recorded seconds a real one; call it for the recorded now.
+    """Map real time to recorded time, `speed` recorded seconds a real one.
 
-    Recorded time never passes a tick that has not run: where ticks take longer than the speed allows, it waits.
+    Call it for the recorded now.
+
+    Recorded time never passes a tick that has not run: where ticks take longer than the speed
+    allows, it waits.
     """
 
     def __init__(
-        self, window: Window, speed: float, interval: timedelta, *, real_seconds: Callable[[], float] = time.monotonic
+        self,
+        window: Window,
+        speed: float,
+        interval: timedelta,
+        *,
+        real_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self.end = max(grid_ceiling(window.end, interval), grid_ceiling(window.start, interval))
         self._speed = speed
@@ -248,10 +283,17 @@ class ReplayClock:
 
     def seconds_left(self) -> float:
         """Return the real seconds until the next tick is due."""
-        return 0.0 if self._next is None else max(0.0, (self._next - self._raw()).total_seconds() / self._speed)
+        return (
+            0.0
+            if self._next is None
+            else max(0.0, (self._next - self._raw()).total_seconds() / self._speed)
+        )
 
     def ticked(self) -> None:
-        """Let recorded time pass the tick that has just run; time that ran ahead meanwhile is given back."""
+        """Let recorded time pass the tick that has just run.
+
+        Time that ran ahead meanwhile is given back.
+        """
         assert self._next is not None
         after = self._next + self._interval
         if self._raw() > after:
@@ -259,13 +301,20 @@ class ReplayClock:
         self._next = after if after <= self.end else None
 
     def _raw(self) -> datetime:
-        return self._anchor + timedelta(seconds=(self._real_seconds() - self._anchored) * self._speed)
+        return self._anchor + timedelta(
+            seconds=(self._real_seconds() - self._anchored) * self._speed
+        )
 
 
 class ReplayTimer:
-    """Run every tick of a recording in order, none skipped, and end quietly; a `bot.ports.Listener`."""
+    """Run every tick of a recording in order, none skipped, and end quietly.
 
-    def __init__(self, tick: TickFunction, clock: ReplayClock, *, sleep: Sleep = asyncio.sleep) -> None:
+    A `bot.ports.Listener`.
+    """
+
+    def __init__(
+        self, tick: TickFunction, clock: ReplayClock, *, sleep: Sleep = asyncio.sleep
+    ) -> None:
         self.attempts = Attempts(tick, sleep)
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
@@ -285,8 +334,13 @@ class ReplayTimer:
             await self._task
 
     async def play(self) -> None:
-        """Tick to the end of the recording, or until `stop`; recorded time waits for a tick that fails."""
+        """Tick to the end of the recording, or until `stop`.
+
+        Recorded time waits for a tick that fails.
+        """
         while at := self._clock.next_tick:
-            if not await self.attempts.wait(self._clock.seconds_left()) or not await self.attempts.run_until_passed(at):
+            if not await self.attempts.wait(
+                self._clock.seconds_left()
+            ) or not await self.attempts.run_until_passed(at):
                 return
             self._clock.ticked()

@@ -1,8 +1,10 @@
-"""Ask a bot the worst lines by two hundred people at once while it watches: `python -m benchmarks.askers [PEOPLE] [SECONDS]`.
+"""Ask a bot the worst lines by two hundred people at once while it watches.
 
-A process of its own plays a simulated fleet. Each asker is a person of the console, by an address of their own; half of them
-leave before the answer. One more person asks `fleet`. Printed are whether ticks were on time, how long `fleet` took, how the
-lines were answered, and the most memory.
+`python -m benchmarks.askers [PEOPLE] [SECONDS]`.
+
+A process of its own plays a simulated fleet. Each asker is a person of the console, by an address
+of their own; half of them leave before the answer. One more person asks `fleet`. Printed are
+whether ticks were on time, how long `fleet` took, how the lines were answered, and the most memory.
 """
 
 from __future__ import annotations
@@ -72,8 +74,12 @@ async def pester(number: int, url: str, until: float, seen: Seen) -> None:
     """Ask one bad line after another as one person."""
     rng = random.Random(number)
     leaves = number % 2 == 1
-    connector = TCPConnector(local_addr=(f"127.0.{1 + number // 250}.{1 + number % 250}", 0), force_close=leaves)
-    async with ClientSession(connector=connector, timeout=ClientTimeout(total=LEAVES_S if leaves else 150)) as session:
+    connector = TCPConnector(
+        local_addr=(f"127.0.{1 + number // 250}.{1 + number % 250}", 0), force_close=leaves
+    )
+    async with ClientSession(
+        connector=connector, timeout=ClientTimeout(total=LEAVES_S if leaves else 150)
+    ) as session:
         await asyncio.sleep(rng.random() * THINK_S)
         while monotonic() < until:
             try:
@@ -92,7 +98,12 @@ def kind_of(status: int, words: str) -> str:
         return f"status {status}"
     if "That did not work" not in words:
         return "answered"
-    refusals = {"ask again in": "refused for now", "at most": "too large", "more than": "too large", "longer than": "stopped"}
+    refusals = {
+        "ask again in": "refused for now",
+        "at most": "too large",
+        "more than": "too large",
+        "longer than": "stopped",
+    }
     return next((kind for sign, kind in refusals.items() if sign in words), "refused otherwise")
 
 
@@ -120,7 +131,12 @@ async def rely(url: str, until: float, seen: Seen) -> None:
             began = monotonic()
             try:
                 status, words = await ask(session, url, "fleet")
-                seen.count("fleet answered" if "nodes running" in words else f"fleet not answered, {status}", words)
+                seen.count(
+                    "fleet answered"
+                    if "nodes running" in words
+                    else f"fleet not answered, {status}",
+                    words,
+                )
             except (TimeoutError, ClientError):
                 seen.count("fleet not answered in 60 s")
             seen.fleet.append(monotonic() - began)
@@ -160,21 +176,35 @@ def memory_mib(process: int) -> float:
 
 def report(seen: Seen, before: float, after: float) -> str:
     """Return the table."""
-    gaps = [later - earlier for earlier, later in zip(seen.ticks[1:], seen.ticks[2:], strict=False)] or [float("nan")]
+    gaps = [
+        later - earlier for earlier, later in zip(seen.ticks[1:], seen.ticks[2:], strict=False)
+    ] or [float("nan")]
     cuts = quantiles(seen.fleet, n=20) if len(seen.fleet) > 1 else [float("nan")] * 19
     rows = [
-        (f"ticks ({TICK_S:g} s apart)", f"{len(gaps)} seen, {min(gaps):.1f} to {max(gaps):.1f} s apart"),
+        (
+            f"ticks ({TICK_S:g} s apart)",
+            f"{len(gaps)} seen, {min(gaps):.1f} to {max(gaps):.1f} s apart",
+        ),
         ("looks at /healthz that failed", str(seen.unhealthy)),
-        ("fleet", f"{len(seen.fleet)} asked, median {cuts[9]:.2f} s, p95 {cuts[18]:.2f} s, longest {max(seen.fleet):.2f} s"),
+        (
+            "fleet",
+            f"{len(seen.fleet)} asked, median {cuts[9]:.2f} s, p95 {cuts[18]:.2f} s, longest {max(seen.fleet):.2f} s",
+        ),
         ("memory", f"{before:.0f} MiB before, {after:.0f} MiB at most"),
-        *((kind, f"{count:6} {seen.examples.get(kind, '')[-110:]}") for kind, count in seen.answers.most_common()),
+        *(
+            (kind, f"{count:6} {seen.examples.get(kind, '')[-110:]}")
+            for kind, count in seen.answers.most_common()
+        ),
     ]
     return "\n".join(f"{name:30} {words}" for name, words in rows)
 
 
 def main() -> None:
     """Start the bot, let people ask, print the table."""
-    people, seconds = (int(sys.argv[1]) if len(sys.argv) > 1 else 200), float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
+    people, seconds = (
+        (int(sys.argv[1]) if len(sys.argv) > 1 else 200),
+        float(sys.argv[2]) if len(sys.argv) > 2 else 60.0,
+    )
     environment = {"TRNBOT_SOURCE": "simulator:7", "TRNBOT_SPEED": str(SPEED)}
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -1,7 +1,7 @@
 """Print the cost of polling a fleet's metrics, from the requests that the live source really makes.
 
-`python -m benchmarks.aws_bill [NODES]`: 16 node series each, one hour of ticks planned, compared with polling every minute
-at the same one-minute resolution.
+`python -m benchmarks.aws_bill [NODES]`: 16 node series each, one hour of ticks planned, compared
+with polling every minute at the same one-minute resolution.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ def fleet(nodes: int) -> list[MetricSeries]:
         for (namespace, metric, names), targets in standard().shapes.items()
         if names == frozenset(NAMES) and any(target.kind == "node" for target in targets)
     ][:SERIES_A_NODE]
-    named = [(("ClusterName", f"c{i // 64}"), ("InstanceId", f"i-{i:05d}"), ("NodeName", f"n{i}")) for i in range(nodes)]
+    named = [
+        (("ClusterName", f"c{i // 64}"), ("InstanceId", f"i-{i:05d}"), ("NodeName", f"n{i}"))
+        for i in range(nodes)
+    ]
     return [
         MetricSeries(namespace, metric, NAMES, pairs, "us-west-2", "111122223333")
         for pairs in named
@@ -39,7 +42,10 @@ def fleet(nodes: int) -> list[MetricSeries]:
 
 
 def requested(series: list[MetricSeries], every_minutes: int) -> tuple[int, int, float]:
-    """Return metrics requested and calls in one hour of ticks, and seconds to plan a tick; every point comes in time."""
+    """Return metrics requested and calls in one hour of ticks, and seconds to plan a tick.
+
+    Every point comes in time.
+    """
     book = SeriesBook()
     numbers = book.enter(series, 0)
     place, metrics, calls = Place("us-west-2"), 0, 0
@@ -57,7 +63,9 @@ def main() -> None:
     """Print the comparison."""
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     series = fleet(nodes)
-    print(f"{nodes} nodes x {SERIES_A_NODE} series, one-minute points, a month of {HOURS_A_MONTH} hours")
+    print(
+        f"{nodes} nodes x {SERIES_A_NODE} series, one-minute points, a month of {HOURS_A_MONTH} hours"
+    )
     month: dict[int, int] = {}
     for every in (1, 5):
         metrics, calls, seconds = requested(series, every)

@@ -1,7 +1,10 @@
-"""Measure a whole backtest: 200 nodes, 14 days, points of five minutes. Run: python -m benchmarks.backtest [RECORDING].
+"""Measure a whole backtest: 200 nodes, 14 days, points of five minutes. Run.
 
-Against it, in the same run: DuckDB merely reads all points of the same recording, and numpy takes the median of each series.
-Wall time is what a person waits; processor time says more while others use the machine.
+Python -m benchmarks.backtest [RECORDING].
+
+Against it, in the same run: DuckDB merely reads all points of the same recording, and numpy takes
+the median of each series. Wall time is what a person waits; processor time says more while others
+use the machine.
 """
 
 from __future__ import annotations
@@ -39,7 +42,10 @@ def took(work: Callable[[], object]) -> Took:
 
 
 def merely_read(folder: Path) -> int:
-    """Read every point and take each series' median, as the least that a detector could do; return the number of points."""
+    """Read every point and take each series' median, as the least that a detector could do.
+
+    Return the number of points.
+    """
     rows = duckdb.execute(
         "SELECT hash(namespace, metric_name, dimensions) AS series, value.sum / value.count AS level FROM read_parquet(?)",
         [str(folder / "metrics/**/*.parquet")],
@@ -69,10 +75,18 @@ def measure(folder: Path) -> None:
     plain = took(lambda: merely_read(folder))
     wall, processor = ready.wall + ticked.wall, ready.processor + ticked.processor
     print(f"{'':<28} {'wall s':>7} {'cpu s':>7}")
-    for name, times in (("open recording and bill", ready), (f"{ticks:,} ticks", ticked), ("merely read, and medians", plain)):
+    for name, times in (
+        ("open recording and bill", ready),
+        (f"{ticks:,} ticks", ticked),
+        ("merely read, and medians", plain),
+    ):
         print(f"{name:<28} {times.wall:>7.1f} {times.processor:>7.1f}")
-    print(f"{'backtest (goal 20 s wall)':<28} {wall:>7.1f} {processor:>7.1f}   largest memory {memory:,.0f} MB")
-    print(f"{wall / plain.wall:.1f} times merely reading in wall time, {processor / plain.processor:.1f} in processor time")
+    print(
+        f"{'backtest (goal 20 s wall)':<28} {wall:>7.1f} {processor:>7.1f}   largest memory {memory:,.0f} MB"
+    )
+    print(
+        f"{wall / plain.wall:.1f} times merely reading in wall time, {processor / plain.processor:.1f} in processor time"
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -73,9 +73,13 @@ def write_bill(folder: Path, size: BillSize) -> None:
             write_part(db, folder, size, month=month, nth=nth)
 
 
-def write_part(db: duckdb.DuckDBPyConnection, folder: Path, size: BillSize, *, month: str, nth: int) -> None:
+def write_part(
+    db: duckdb.DuckDBPyConnection, folder: Path, size: BillSize, *, month: str, nth: int
+) -> None:
     """Write one file of a month anew."""
     path = folder / f"BILLING_PERIOD={month}" / f"cur-{nth:05}.snappy.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     each, part = size.resources // size.files, size.rows // (size.files * len(MONTHS))
-    db.execute(_ROWS.format(rows=part, each=each, files=size.files, nth=nth, month=month, path=path))
+    db.execute(
+        _ROWS.format(rows=part, each=each, files=size.files, nth=nth, month=month, path=path)
+    )

@@ -1,7 +1,9 @@
-"""Time a bill of many resources and files: loading, memory and questions, beside DuckDB over the same Parquet files.
+"""Time a bill of many resources and files.
 
-python -m benchmarks.billing [ROWS [FILES]], FILES a month. Each side is a process of its own, compare within a row. On other work
-of the same cores the times grow, the memory does not.
+Loading, memory and questions, beside DuckDB over the same Parquet files.
+
+python -m benchmarks.billing [ROWS [FILES]], FILES a month. Each side is a process of its own,
+compare within a row. On other work of the same cores the times grow, the memory does not.
 """
 
 from __future__ import annotations
@@ -48,7 +50,10 @@ def main(size: BillSize) -> None:
         write_bill(Path(name) / "billing", size)
         mib = sum(path.stat().st_size for path in Path(name).rglob("*.parquet")) / 2**20
         files = len(MONTHS) * size.files
-        print(f"{size.rows:,} rows, {size.resources:,} resources, {files} files, {mib:.0f} MiB Parquet", flush=True)
+        print(
+            f"{size.rows:,} rows, {size.resources:,} resources, {files} files, {mib:.0f} MiB Parquet",
+            flush=True,
+        )
         for side in ("trnbot", "DuckDB over Parquet"):
             subprocess.run([sys.executable, "-m", "benchmarks.billing", side, name], check=True)
 
@@ -64,7 +69,9 @@ def ours(folder: Path) -> None:
     began = time.perf_counter()
     bill.deltas(now, 35)
     bill.rates(now)
-    print(f"trnbot: a tick's first reading (deltas and rates) {time.perf_counter() - began:.1f} s, {peak():,} MiB at most")
+    print(
+        f"trnbot: a tick's first reading (deltas and rates) {time.perf_counter() - began:.1f} s, {peak():,} MiB at most"
+    )
     _rewrite(folder, lambda: bill.tally(OCTOBER, ("cluster",)))
     print(f"trnbot: {peak():,} MiB at most in all")
 
@@ -104,7 +111,9 @@ def _answer(side: str, ask: Ask) -> None:
 def _rewrite(folder: Path, ask: Callable[[], object]) -> None:
     """Write a month's files anew, and print what others wait while one takes them in."""
     db = duckdb.connect()
-    rows, files = db.execute(f"SELECT count(*), count(DISTINCT filename) FROM '{folder}/billing/*/*.parquet'").fetchall()[0]
+    rows, files = db.execute(
+        f"SELECT count(*), count(DISTINCT filename) FROM '{folder}/billing/*/*.parquet'"
+    ).fetchall()[0]
     size = BillSize.of(rows, files // len(MONTHS))
     for nth in range(size.files):
         write_part(db, folder / "billing", size, month=MONTHS[-1], nth=nth)

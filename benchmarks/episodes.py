@@ -26,7 +26,11 @@ WARM_PART, WARM_ROWS = 0.15, 750
 
 @dataclass(frozen=True)
 class Labelled:
-    """Hold a series: name, times, values (n, m), and the windows of truth as half-open rows from `start` on, which is graded."""
+    """Hold a series.
+
+    Name, times, values (n, m), and the windows of truth as half-open rows from `start` on, which is
+    graded.
+    """
 
     name: str
     times: list[datetime]
@@ -73,7 +77,12 @@ class Grade:
 def total(grades: Iterable[Grade]) -> Grade:
     """Return the sum of grades."""
     every = list(grades)
-    return Grade(*(sum(getattr(grade, name) for grade in every) for name in ("found", "windows", "false", "weeks")))
+    return Grade(
+        *(
+            sum(getattr(grade, name) for grade in every)
+            for name in ("found", "windows", "false", "weeks")
+        )
+    )
 
 
 def episodes(flags: Flags) -> list[tuple[int, int]]:
@@ -82,11 +91,20 @@ def episodes(flags: Flags) -> list[tuple[int, int]]:
     if not len(rows):
         return []
     breaks = np.flatnonzero(np.diff(rows) > GAP_ROWS)
-    return list(zip(rows[np.r_[0, breaks + 1]].tolist(), rows[np.r_[breaks, len(rows) - 1]].tolist(), strict=True))
+    return list(
+        zip(
+            rows[np.r_[0, breaks + 1]].tolist(),
+            rows[np.r_[breaks, len(rows) - 1]].tolist(),
+            strict=True,
+        )
+    )
 
 
 def grade(series: Labelled, flags: Flags) -> Grade:
-    """Return the grade of flags: a window is found when an episode starts in it; other episodes are false."""
+    """Return the grade of flags: a window is found when an episode starts in it.
+
+    Other episodes are false.
+    """
     starts = [first + series.start for first, _ in episodes(flags[series.start :])]
     hits = sum(any(low <= row < high for row in starts) for low, high in series.windows)
     false = sum(not any(low <= row < high for low, high in series.windows) for row in starts)
@@ -100,16 +118,27 @@ def labelled_series() -> list[Labelled]:
 
 
 def labelled_services() -> list[Labelled]:
-    """Return the multivariate services: the unlabelled part and the judged part as one recording at 5 minutes."""
-    names = sorted({path.name.split(".")[0] for path in SERVICES.glob("*.train.csv.gz")}, key=lambda name: (len(name), name))
+    """Return the multivariate services.
+
+    The unlabelled part and the judged part as one recording at 5 minutes.
+    """
+    names = sorted(
+        {path.name.split(".")[0] for path in SERVICES.glob("*.train.csv.gz")},
+        key=lambda name: (len(name), name),
+    )
     return [_service(name) for name in names]
 
 
 def second_part_alone(series: Labelled) -> Labelled:
-    """Return only the judged part of a series, so that nothing is learnt before; all but its first day is graded."""
+    """Return only the judged part of a series, so that nothing is learnt before.
+
+    All but its first day is graded.
+    """
     start, day = series.start, 288
     windows = [(low - start, high - start) for low, high in series.windows if low >= start + day]
-    return replace(series, times=series.times[start:], values=series.values[start:], windows=windows, start=day)
+    return replace(
+        series, times=series.times[start:], values=series.values[start:], windows=windows, start=day
+    )
 
 
 def _series(name: str, spans: list[list[str]]) -> Labelled:
@@ -118,16 +147,33 @@ def _series(name: str, spans: list[list[str]]) -> Labelled:
     times = [_time(row[0]) for row in rows]
     seconds = np.array([at.timestamp() for at in times])
     ends = [(_time(low).timestamp(), _time(high).timestamp()) for low, high in spans]
-    windows = [(int(np.searchsorted(seconds, low)), int(np.searchsorted(seconds, high, side="right"))) for low, high in ends]
-    return Labelled(name, times, np.array([[float(row[1])] for row in rows]), windows, min(int(WARM_PART * len(rows)), WARM_ROWS))
+    windows = [
+        (int(np.searchsorted(seconds, low)), int(np.searchsorted(seconds, high, side="right")))
+        for low, high in ends
+    ]
+    return Labelled(
+        name,
+        times,
+        np.array([[float(row[1])] for row in rows]),
+        windows,
+        min(int(WARM_PART * len(rows)), WARM_ROWS),
+    )
 
 
 def _service(name: str) -> Labelled:
     learnt, judged, truth = (_table(name, part) for part in ("train", "test", "test_label"))
     edges = np.flatnonzero(np.diff(np.r_[0, truth[:, 0], 0])) + len(learnt)
     values = np.vstack([learnt, judged])
-    times = [datetime(2020, 1, 1, tzinfo=UTC) + timedelta(minutes=5) * row for row in range(len(values))]
-    return Labelled(name, times, values, list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)), len(learnt))
+    times = [
+        datetime(2020, 1, 1, tzinfo=UTC) + timedelta(minutes=5) * row for row in range(len(values))
+    ]
+    return Labelled(
+        name,
+        times,
+        values,
+        list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)),
+        len(learnt),
+    )
 
 
 def _table(name: str, part: str) -> Values:

@@ -1,9 +1,13 @@
-"""Hold forecasts of a month's end against the month as it ended: `python -m benchmarks.forecast [--worlds FOLDER...]`.
+"""Hold forecasts of a month's end against the month as it ended.
 
-Each month is asked at noon of days 8, 16 and 24, of the bill as it stood then. Months are invented here, each drawn by its seed
-alone: fleets of several clusters, some of which grow, change their size at any hour, keep office hours or buy spot, with support
-fees of the 1st and, in every second account, a one-off charge at any hour. The forecast was tuned on one set of seeds and counted
-once on the other. Others are read from recordings that another hand made, whose bill covers that month and the one before it.
+`python -m benchmarks.forecast [--worlds FOLDER...]`.
+
+Each month is asked at noon of days 8, 16 and 24, of the bill as it stood then. Months are invented
+here, each drawn by its seed alone: fleets of several clusters, some of which grow, change their
+size at any hour, keep office hours or buy spot, with support fees of the 1st and, in every second
+account, a one-off charge at any hour. The forecast was tuned on one set of seeds and counted once
+on the other. Others are read from recordings that another hand made, whose bill covers that month
+and the one before it.
 """
 
 from __future__ import annotations
@@ -84,14 +88,27 @@ def _rows(rng: np.random.Generator) -> Iterator[Sequence[str]]:
     for n in range(int(rng.integers(3, 7))):
         kind = str(rng.choice(["steady", "steady", "grows", "steps", "office", "spot", "jobs"]))
         usd = float(rng.uniform(1, 22)) * _nodes(rng, kind, hours)
-        yield from (_row("Usage", f"BoxUsage:c{n}", at, dollars) for at, dollars in enumerate(usd) if dollars > 0)
+        yield from (
+            _row("Usage", f"BoxUsage:c{n}", at, dollars)
+            for at, dollars in enumerate(usd)
+            if dollars > 0
+        )
     storage = rng.uniform(1, 40) * np.exp(rng.normal(0, 0.1, hours))
-    yield from (_row("Usage", "TimedStorage-ByteHrs", at, dollars) for at, dollars in enumerate(storage))
+    yield from (
+        _row("Usage", "TimedStorage-ByteHrs", at, dollars) for at, dollars in enumerate(storage)
+    )
     support = float(rng.choice([0, 5_000, 20_000]))
     first = [at for at in (_at(hour) for hour in range(hours)) if at.day == 1 and at.hour == 0]
-    yield from (_row("Fee", "Support", int((at - _at(0)) / _HOUR), support) for at in first if support)
+    yield from (
+        _row("Fee", "Support", int((at - _at(0)) / _HOUR), support) for at in first if support
+    )
     if rng.random() < 0.5:
-        yield _row("Fee", "Professional-Services", int(rng.integers(0, hours)), float(rng.uniform(10_000, 300_000)))
+        yield _row(
+            "Fee",
+            "Professional-Services",
+            int(rng.integers(0, hours)),
+            float(rng.uniform(10_000, 300_000)),
+        )
 
 
 def _nodes(rng: np.random.Generator, kind: str, hours: int) -> np.ndarray:
@@ -128,19 +145,28 @@ def _row(kind: str, usage_type: str, hour: int, usd: float) -> Sequence[str]:
 
 def table(every: Sequence[Asked]) -> str:
     """Draw one line a forecast, and what they come to, all of them and by day."""
-    lines = [f"{'month':<14}{'day':>4}{'forecast':>14}{'truth':>14}{'error':>9}  {'range':<27}in range"]
+    lines = [
+        f"{'month':<14}{'day':>4}{'forecast':>14}{'truth':>14}{'error':>9}  {'range':<27}in range"
+    ]
     for one in every:
         span = f"{one.forecast.low:,.0f} to {one.forecast.high:,.0f}"
         figures = f"{one.forecast.forecast:>14,.0f}{one.truth:>14,.0f}{one.error:>+9.1%}"
-        lines.append(f"{one.month:<14}{one.day:>4}{figures}  {span:<27}{'yes' if one.held else 'NO'}")
+        lines.append(
+            f"{one.month:<14}{one.day:>4}{figures}  {span:<27}{'yes' if one.held else 'NO'}"
+        )
     by_day = (f"day {day:>2}: {summary([one for one in every if one.day == day])}" for day in DAYS)
     return "\n".join([*lines, *by_day, summary(every)])
 
 
 def summary(every: Sequence[Asked]) -> str:
     """Return the median and the largest error, the share of months that ended within the range, and its median width."""
-    errors, held = sorted(abs(one.error) for one in every), sum(one.held for one in every) / len(every)
-    range_words = f"within the range {held:.0%}, which is {median(one.width for one in every):.1%} wide"
+    errors, held = (
+        sorted(abs(one.error) for one in every),
+        sum(one.held for one in every) / len(every),
+    )
+    range_words = (
+        f"within the range {held:.0%}, which is {median(one.width for one in every):.1%} wide"
+    )
     return f"{len(every)} forecasts: median error {median(errors):.1%}, largest {errors[-1]:.1%}, {range_words}"
 
 
@@ -156,8 +182,16 @@ def invented_months(seeds: Sequence[int]) -> list[Asked]:
 def main() -> None:
     """Print a table of the invented months, one of the recordings, and what both come to."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--worlds", type=Path, nargs="*", default=[], help="recordings whose bill covers September 2026")
-    parser.add_argument("--set", choices=tuple(SETS), default="held", help="which seeds of invented months")
+    parser.add_argument(
+        "--worlds",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="recordings whose bill covers September 2026",
+    )
+    parser.add_argument(
+        "--set", choices=tuple(SETS), default="held", help="which seeds of invented months"
+    )
     arguments = parser.parse_args()
     ours = invented_months(SETS[arguments.set])
     others = [one for world in arguments.worlds for one in asked(world.name, open_billing(world))]

@@ -1,8 +1,10 @@
-"""Measure growing the pooled forest and its scoring against scikit-learn's own. Run: python -m benchmarks.forest.
+"""Measure growing the pooled forest and its scoring against scikit-learn's own. Run.
 
-With recordings (`python -m benchmarks.forest recording:DIR simulator:SEED/SCENARIO ...`, each with labels) it measures what the
-forest earns: each is replayed by the rules alone, and with what is odd scored by the forest with and without the bill, and by the
-mere length of a row of distances.
+Python -m benchmarks.forest.
+
+With recordings (`python -m benchmarks.forest recording:DIR simulator:SEED/SCENARIO ...`, each with
+labels) it measures what the forest earns: each is replayed by the rules alone, and with what is odd
+scored by the forest with and without the bill, and by the mere length of a row of distances.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ REPEATS = 9
 
 
 def milliseconds(*works: Callable[[], object]) -> list[float]:
-    """Return the least wall time of a call of each; they take turns, so that a busy machine slows all alike."""
+    """Return the least wall time of a call of each.
+
+    They take turns, so that a busy machine slows all alike.
+    """
     times_of: list[list[float]] = [[] for _ in works]
     for _ in range(REPEATS):
         for times, work in zip(times_of, works, strict=True):
@@ -50,12 +55,17 @@ def milliseconds(*works: Callable[[], object]) -> list[float]:
 
 def plainly(rows: np.ndarray) -> IsolationForest:
     """Return scikit-learn's own forest, fitted on the rows that ours learns from."""
-    return IsolationForest(n_estimators=TREES, max_samples=SAMPLE, random_state=0).fit(with_background(rows))
+    return IsolationForest(n_estimators=TREES, max_samples=SAMPLE, random_state=0).fit(
+        with_background(rows)
+    )
 
 
 @dataclass(frozen=True)
 class Length:
-    """Score a row by its length alone: 0.5 where two metrics are a little more than notable, as the forest's least score is."""
+    """Score a row by its length alone.
+
+    0.5 where two metrics are a little more than notable, as the forest's least score is.
+    """
 
     half: float = 1.25 * NOTABLE * 2**0.5
 
@@ -101,16 +111,28 @@ def earned(source: str) -> list[Earned]:
     replays = SourceReplays(settings, OpenedSource(source, settings))
     off = applied(settings.policy, [(Labels(), "odd.on", "off")])
     policies = [off if i == 0 else settings.policy for i in range(len(DETECTORS))]
-    made = [_with(ports, make()) for ports, make in zip(replays.again(policies), DETECTORS.values(), strict=True)]
+    made = [
+        _with(ports, make())
+        for ports, make in zip(replays.again(policies), DETECTORS.values(), strict=True)
+    ]
     extent, truth = made[0].world.source.extent(), replays.truth(source) or []
     assert extent is not None
     results = [ReplayResult(extent) for _ in made]
     times = list(grid(extent.start, extent.end, made[0].site.interval))
-    for _ in zip(*(ticking(p, ("default",), times, r) for p, r in zip(made, results, strict=True)), strict=True):
+    for _ in zip(
+        *(ticking(p, ("default",), times, r) for p, r in zip(made, results, strict=True)),
+        strict=True,
+    ):
         pass
-    clusters = len([name for name in made[0].world.source.read(extent.end).inventory.clusters() if name])
+    clusters = len(
+        [name for name in made[0].world.source.read(extent.end).inventory.clusters() if name]
+    )
     return [
-        Earned(way, replays.grade(result, truth, clusters), sum(a.cause is Cause.ODD for a in result.alerts.values()))
+        Earned(
+            way,
+            replays.grade(result, truth, clusters),
+            sum(a.cause is Cause.ODD for a in result.alerts.values()),
+        )
         for way, result in zip(DETECTORS, results, strict=True)
     ]
 
@@ -122,10 +144,14 @@ def _with(ports: Ports, detector: Detector) -> Ports:
 def earnings(sources: Sequence[str]) -> None:
     """Print what each way told, over all the recordings."""
     told = [row for source in sources for row in earned(source)]
-    print(f"{'':<26} {'labelled':>9} {'told':>5} {'alerts':>7} {'false':>6} {'recall of all':>14} {'false of all':>13}")
+    print(
+        f"{'':<26} {'labelled':>9} {'told':>5} {'alerts':>7} {'false':>6} {'recall of all':>14} {'false of all':>13}"
+    )
     for way in DETECTORS:
         rows = [row for row in told if row.way == way]
-        labelled, right = (sum(counts) for counts in zip(*(row.labelled for row in rows), strict=True))
+        labelled, right = (
+            sum(counts) for counts in zip(*(row.labelled for row in rows), strict=True)
+        )
         causes = [cause for row in rows for cause in row.grade["by_cause"].values()]
         found, incidents = sum(c["found"] for c in causes), sum(c["incidents"] for c in causes)
         false = sum(row.grade["false_alerts"] for row in rows)
@@ -136,9 +162,14 @@ def earnings(sources: Sequence[str]) -> None:
 
 
 def speed() -> None:
-    """Print milliseconds and the ratio, above 1 means faster than scikit-learn; the scores are the same to the bit."""
+    """Print milliseconds and the ratio, above 1 means faster than scikit-learn.
+
+    The scores are the same to the bit.
+    """
     rng = np.random.default_rng(0)
-    print(f"{'rows':>6} {'features':>8} {'score_samples':>14} {'ours':>8} {'ratio':>6}   wall ms, 100 trees")
+    print(
+        f"{'rows':>6} {'features':>8} {'score_samples':>14} {'ours':>8} {'ratio':>6}   wall ms, 100 trees"
+    )
     for rows, features in SIZES:
         learnt = rng.normal(0, 1, (20_000, features)).astype(np.float32)
         forest, model = fit(learnt), plainly(learnt)
@@ -147,7 +178,9 @@ def speed() -> None:
         plain, own = milliseconds(partial(model.score_samples, x), partial(forest.score, x))
         print(f"{rows:>6} {features:>8} {plain:>14.2f} {own:>8.2f} {plain / own:>6.1f}")
     theirs, ours = milliseconds(lambda: plainly(learnt), lambda: fit(learnt))
-    print(f"grown on 20,000 rows of {features} features: {theirs:.0f} ms, ours {ours:.0f}, {theirs / ours:.1f} times as fast")
+    print(
+        f"grown on 20,000 rows of {features} features: {theirs:.0f} ms, ours {ours:.0f}, {theirs / ours:.1f} times as fast"
+    )
     print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:,.0f} MB")
 
 

@@ -64,14 +64,22 @@ def plateau(rng: np.random.Generator, values: Values, at: int) -> Values:
     """Hold a height that was reached for moments only, for hours."""
     low, high = _range(values, at)
     rows = int(rng.integers(2 * HOUR, DAY))
-    values[at : at + rows] = (high - low) * rng.uniform(0.85, 1.2) + low + 0.3 * (values[at : at + rows] - np.median(values[:at]))
+    values[at : at + rows] = (
+        (high - low) * rng.uniform(0.85, 1.2)
+        + low
+        + 0.3 * (values[at : at + rows] - np.median(values[:at]))
+    )
     return values
 
 
 def shift(rng: np.random.Generator, values: Values, at: int) -> Values:
     """Lift or lower everything from here on, as a deployment does."""
     low, high = _range(values, at)
-    values[at:] += (high - low) * rng.uniform(0.4, 1.2) * (1 if rng.random() < 0.8 or low < 0.3 * high else -0.5)
+    values[at:] += (
+        (high - low)
+        * rng.uniform(0.4, 1.2)
+        * (1 if rng.random() < 0.8 or low < 0.3 * high else -0.5)
+    )
     return values
 
 
@@ -122,5 +130,6 @@ def moved(rng: np.random.Generator, values: Values, at: int) -> Values:
 
 
 INCIDENTS: dict[str, Befall] = {
-    befall.__name__: befall for befall in (peak, plateau, shift, zero, flat, restless, calm, busy, moved)
+    befall.__name__: befall
+    for befall in (peak, plateau, shift, zero, flat, restless, calm, busy, moved)
 }

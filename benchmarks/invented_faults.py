@@ -1,4 +1,7 @@
-"""Spoil a labelled series as recordings are spoiled, or record it differently; the truth stays where it was."""
+"""Spoil a labelled series as recordings are spoiled, or record it differently.
+
+The truth stays where it was.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,16 @@ Spoil = Callable[[Labelled], Labelled]
 
 def _rows(series: Labelled, rows: np.ndarray) -> Labelled:
     """Return the series of these rows, which rise; windows and start go along."""
-    places = np.searchsorted(rows, [series.start, *(row for window in series.windows for row in window)]).tolist()
+    places = np.searchsorted(
+        rows, [series.start, *(row for window in series.windows for row in window)]
+    ).tolist()
     windows = list(zip(places[1::2], places[2::2], strict=True))
     return replace(
-        series, times=[series.times[row] for row in rows], values=series.values[rows], windows=windows, start=places[0]
+        series,
+        times=[series.times[row] for row in rows],
+        values=series.values[rows],
+        windows=windows,
+        start=places[0],
     )
 
 
@@ -42,7 +51,12 @@ def cells_empty(series: Labelled) -> Labelled:
 
 def hour_twice(series: Labelled) -> Labelled:
     """Set the clock back an hour after a week, as local time does in autumn."""
-    return replace(series, times=[at - timedelta(hours=1) if row > 2016 else at for row, at in enumerate(series.times)])
+    return replace(
+        series,
+        times=[
+            at - timedelta(hours=1) if row > 2016 else at for row, at in enumerate(series.times)
+        ],
+    )
 
 
 def quarter_hours(series: Labelled) -> Labelled:
@@ -55,7 +69,9 @@ def quarter_hours(series: Labelled) -> Labelled:
 def first_five_days(series: Labelled) -> Labelled:
     """Stop after 1,500 rows, with the windows that ended by then."""
     windows = [window for window in series.windows if window[1] <= 1500]
-    return replace(series, times=series.times[:1500], values=series.values[:1500], windows=windows, start=225)
+    return replace(
+        series, times=series.times[:1500], values=series.values[:1500], windows=windows, start=225
+    )
 
 
 def upside_down(series: Labelled) -> Labelled:

@@ -16,7 +16,10 @@ DAY, HOUR = 288, 12
 
 @dataclass(frozen=True)
 class Shape:
-    """Name a kind of metric; `draw` returns n readings; `kinds` are the incidents that can befall it."""
+    """Name a kind of metric; `draw` returns n readings.
+
+    `kinds` are the incidents that can befall it.
+    """
 
     name: str
     draw: Callable[[np.random.Generator, int], Values]
@@ -33,7 +36,10 @@ def batch_cpu(rng: np.random.Generator, n: int) -> Values:
 
 
 def quiet_cpu(rng: np.random.Generator, n: int) -> Values:
-    """Return percent of CPU of a machine that does nothing: steps of a scale, and small spikes now and then."""
+    """Return percent of CPU of a machine that does nothing.
+
+    Steps of a scale, and small spikes now and then.
+    """
     step = rng.choice([0.066, 0.1, 0.2])
     values = rng.uniform(0.1, 2) + step * rng.poisson(rng.uniform(0.2, 1.5), n)
     return np.asarray(values + (rng.random(n) < 0.01) * rng.exponential(6 * step, n))
@@ -41,7 +47,13 @@ def quiet_cpu(rng: np.random.Generator, n: int) -> Values:
 
 def busy_cpu(rng: np.random.Generator, n: int) -> Values:
     """Return percent of CPU that hangs together over hours, near the middle."""
-    return np.clip(rng.uniform(30, 60) + _slow(rng, n, 6 * HOUR, rng.uniform(1, 5)) + rng.normal(0, rng.uniform(1, 4), n), 0, 100)
+    return np.clip(
+        rng.uniform(30, 60)
+        + _slow(rng, n, 6 * HOUR, rng.uniform(1, 5))
+        + rng.normal(0, rng.uniform(1, 4), n),
+        0,
+        100,
+    )
 
 
 def database_cpu(rng: np.random.Generator, n: int) -> Values:
@@ -51,16 +63,29 @@ def database_cpu(rng: np.random.Generator, n: int) -> Values:
 
 
 def scaled_group(rng: np.random.Generator, n: int) -> Values:
-    """Return a load that an auto scaling group saws off: it climbs until a machine is added, and falls when one goes."""
+    """Return a load that an auto scaling group saws off.
+
+    It climbs until a machine is added, and falls when one goes.
+    """
     wave = np.sin(2 * np.pi * np.arange(n) / (rng.uniform(2, 9) * HOUR))
-    load: Values = rng.uniform(30, 50) + rng.uniform(4, 10) * wave + rng.normal(0, 2, n) + 5 * _daily(rng, n, 2.0)
+    load: Values = (
+        rng.uniform(30, 50)
+        + rng.uniform(4, 10) * wave
+        + rng.normal(0, 2, n)
+        + 5 * _daily(rng, n, 2.0)
+    )
     return load
 
 
 def requests(rng: np.random.Generator, n: int) -> Values:
     """Return requests counted in five minutes: people by day, fewer at the weekend."""
     week = np.where((np.arange(n) // DAY + rng.integers(7)) % 7 >= 5, rng.uniform(0.5, 0.9), 1.0)
-    rate = rng.uniform(80, 900) * _daily(rng, n, rng.uniform(1.5, 5)) * week * np.exp(_slow(rng, n, HOUR, 0.08))
+    rate = (
+        rng.uniform(80, 900)
+        * _daily(rng, n, rng.uniform(1.5, 5))
+        * week
+        * np.exp(_slow(rng, n, HOUR, 0.08))
+    )
     return rng.poisson(rate).astype(np.float64)
 
 
@@ -72,20 +97,34 @@ def few_requests(rng: np.random.Generator, n: int) -> Values:
 
 def disk_bytes(rng: np.random.Generator, n: int) -> Values:
     """Return bytes written: nothing, or bursts over some powers of ten."""
-    return np.where(rng.random(n) < rng.uniform(0.02, 0.3), rng.lognormal(13, rng.uniform(0.6, 1.2), n), 0.0)
+    return np.where(
+        rng.random(n) < rng.uniform(0.02, 0.3), rng.lognormal(13, rng.uniform(0.6, 1.2), n), 0.0
+    )
 
 
 def network_bytes(rng: np.random.Generator, n: int) -> Values:
     """Return bytes received: a base that wanders, and something every hour."""
     base = rng.uniform(5e4, 5e6)
-    hourly = (np.arange(n) % HOUR == rng.integers(HOUR)) * base * rng.uniform(0, 3) * rng.lognormal(0, 0.2, n)
-    received: Values = base * np.exp(_slow(rng, n, 3 * HOUR, 0.15) + rng.normal(0, rng.uniform(0.05, 0.3), n)) + hourly
+    hourly = (
+        (np.arange(n) % HOUR == rng.integers(HOUR))
+        * base
+        * rng.uniform(0, 3)
+        * rng.lognormal(0, 0.2, n)
+    )
+    received: Values = (
+        base * np.exp(_slow(rng, n, 3 * HOUR, 0.15) + rng.normal(0, rng.uniform(0.05, 0.3), n))
+        + hourly
+    )
     return received
 
 
 def nightly_job(rng: np.random.Generator, n: int) -> Values:
     """Return a metric that lives once a day, at the same time."""
-    return rng.uniform(1, 5) + np.abs(rng.normal(0, 0.3, n)) + _nightly(rng, n, rng.uniform(20, 60), int(rng.integers(3, 18)))
+    return (
+        rng.uniform(1, 5)
+        + np.abs(rng.normal(0, 0.3, n))
+        + _nightly(rng, n, rng.uniform(20, 60), int(rng.integers(3, 18)))
+    )
 
 
 def latency(rng: np.random.Generator, n: int) -> Values:
@@ -96,12 +135,19 @@ def latency(rng: np.random.Generator, n: int) -> Values:
 def leaking(rng: np.random.Generator, n: int) -> Values:
     """Return memory that grows until the process is started anew, every few days."""
     period = int(rng.uniform(0.8, 2.2) * DAY)
-    return 20 + 40 * ((np.arange(n) + rng.integers(period)) % period) / period + rng.normal(0, 0.7, n)
+    return (
+        20 + 40 * ((np.arange(n) + rng.integers(period)) % period) / period + rng.normal(0, 0.7, n)
+    )
 
 
 def growing(rng: np.random.Generator, n: int) -> Values:
     """Return a load with days, that grows as a young product does."""
-    return 100 * _daily(rng, n, 2.5) * np.linspace(1, rng.uniform(1.2, 1.8), n) * rng.lognormal(0, 0.06, n)
+    return (
+        100
+        * _daily(rng, n, 2.5)
+        * np.linspace(1, rng.uniform(1.2, 1.8), n)
+        * rng.lognormal(0, 0.06, n)
+    )
 
 
 LOW = ("peak", "plateau", "shift", "flat")

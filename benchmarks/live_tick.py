@@ -1,7 +1,8 @@
 """Time a tick's metrics of a live fleet against boto3 alone fetching and parsing the same answers.
 
-`python -m benchmarks.live_tick [NODES]`: 16 node series each, five new minutes a tick, from a server in a process of its own.
-Prints seconds and the ratio, and how much memory the process held at most.
+`python -m benchmarks.live_tick [NODES]`: 16 node series each, five new minutes a tick, from a
+server in a process of its own. Prints seconds and the ratio, and how much memory the process held
+at most.
 """
 
 from __future__ import annotations
@@ -33,7 +34,13 @@ def answer(asked: dict[str, Any]) -> bytes:
     minutes = list(range(int(asked["StartTime"]), int(asked["EndTime"]), 60))
     values = [50.0 + minute % 7 for minute in range(len(minutes))]
     results = [
-        {"Id": query["Id"], "Label": "x", "StatusCode": "Complete", "Timestamps": minutes, "Values": values}
+        {
+            "Id": query["Id"],
+            "Label": "x",
+            "StatusCode": "Complete",
+            "Timestamps": minutes,
+            "Values": values,
+        }
         for query in asked["MetricDataQueries"]
     ]
     return json.dumps({"MetricDataResults": results, "Messages": []}).encode()
@@ -59,19 +66,30 @@ def _measure(nodes: int) -> None:
         spent.append(time.perf_counter() - began)
     plain = _plain(calls.meter.today().calls["cloudwatch:GetMetricData"] // TICKS)
     best, most = min(spent), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{nodes} nodes x 16 series: a tick's metrics {best:.1f} s, boto3 alone {plain:.1f} s, ratio {best / plain:.2f}")
+    print(
+        f"{nodes} nodes x 16 series: a tick's metrics {best:.1f} s, boto3 alone {plain:.1f} s, ratio {best / plain:.2f}"
+    )
     print(f"memory at most {most:,.0f} MB")
 
 
 def _plain(n_calls: int) -> float:
     """Return the seconds that boto3 takes, one call after the other, for as many queries of five points."""
     client = boto3.client("cloudwatch", region_name="us-west-2")
-    metric = {"Namespace": "ContainerInsights", "MetricName": "node_neuroncore_utilization", "Dimensions": []}
+    metric = {
+        "Namespace": "ContainerInsights",
+        "MetricName": "node_neuroncore_utilization",
+        "Dimensions": [],
+    }
     stat = {"Metric": metric, "Period": 60, "Stat": "Sum"}
     queries: Any = [{"Id": f"m{n}", "MetricStat": stat} for n in range(500)]
     began = time.perf_counter()
     for _ in range(n_calls):
-        client.get_metric_data(MetricDataQueries=queries, StartTime=NOON, EndTime=NOON + STEP, ScanBy="TimestampAscending")
+        client.get_metric_data(
+            MetricDataQueries=queries,
+            StartTime=NOON,
+            EndTime=NOON + STEP,
+            ScanBy="TimestampAscending",
+        )
     return time.perf_counter() - began
 
 

@@ -19,9 +19,15 @@ Answer = Callable[[dict[str, Any]], bytes]
 def served(answer: Answer) -> Iterator[None]:
     """Let boto3 ask there, in this process, for as long as this lasts."""
     ours, theirs = multiprocessing.Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=_serve, args=(answer, theirs), daemon=True)
+    server = multiprocessing.get_context("spawn").Process(
+        target=_serve, args=(answer, theirs), daemon=True
+    )
     server.start()
-    os.environ |= {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{ours.recv()}", "AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "s"}
+    os.environ |= {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{ours.recv()}",
+        "AWS_ACCESS_KEY_ID": "A",
+        "AWS_SECRET_ACCESS_KEY": "s",
+    }
     yield
     server.terminate()
 

@@ -1,4 +1,6 @@
-"""Score flags as the Numenta Anomaly Benchmark does, standard profile: 100 is every window at its start, 0 is silence.
+"""Score flags as the Numenta Anomaly Benchmark does, standard profile.
+
+100 is every window at its start, 0 is silence.
 
 Lavin and Ahmad, "Evaluating real-time anomaly detection algorithms", 2015.
 """
@@ -17,10 +19,16 @@ FALSE = 0.11
 
 
 def nab_gain(series: Labelled, flags: Flags) -> float:
-    """Return what the flags gain: up to 1 for a window that is found, the sooner the more, and -1 for one that is not."""
+    """Return what the flags gain.
+
+    Up to 1 for a window that is found, the sooner the more, and -1 for one that is not.
+    """
     rows = np.flatnonzero(flags)
     rows = rows[rows >= series.start]
-    first = [next((row for row in rows.tolist() if low <= row < high), None) for low, high in series.windows]
+    first = [
+        next((row for row in rows.tolist() if low <= row < high), None)
+        for low, high in series.windows
+    ]
     found = sum(
         -1.0 if row is None else _sigmoid((row - high) / (high - low)) / _sigmoid(-1.0)
         for row, (low, high) in zip(first, series.windows, strict=True)
@@ -38,7 +46,11 @@ def _outside(series: Labelled, row: int) -> float:
     if any(low <= row < high for low, high in series.windows):
         return 0.0
     passed = [(low, high) for low, high in series.windows if high <= row]
-    return _sigmoid((row - passed[-1][1] + 1) / (passed[-1][1] - passed[-1][0] - 1)) if passed else -1.0
+    return (
+        _sigmoid((row - passed[-1][1] + 1) / (passed[-1][1] - passed[-1][0] - 1))
+        if passed
+        else -1.0
+    )
 
 
 def _sigmoid(at: float) -> float:

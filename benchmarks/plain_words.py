@@ -2,7 +2,8 @@
 
     python -m benchmarks.plain_words
 
-prints milliseconds a line, the slowest of the lines, and how many times a line of the grammar that is.
+prints milliseconds a line, the slowest of the lines, and how many times a line of the grammar that
+is.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ TURNS = 5
 
 
 def names() -> Names:
-    """Return as many names as a large account has: clusters, runs, teams and people, beside types and regions."""
+    """Return as many names as a large account has.
+
+    Clusters, runs, teams and people, beside types and regions.
+    """
     knowledge = load_knowledge()
     kinds = {
         "cluster": tuple(f"train-{n:04d}-prod" for n in range(NAMES // 4)),
@@ -59,7 +63,10 @@ def main() -> None:
     read_plain("cost of trian-0001-prod", known, NOW)
     first = 1_000 * (time.perf_counter() - began)
     rows = csv.DictReader(LINES.read_text("utf-8").splitlines(), delimiter=";")
-    lines = [row["line"].replace("llama", "train-0001-prod").replace("vision", "trian-0002-prod") for row in rows]
+    lines = [
+        row["line"].replace("llama", "train-0001-prod").replace("vision", "trian-0002-prod")
+        for row in rows
+    ]
     plain = {line: milliseconds(lambda line=line: read_plain(line, known, NOW)) for line in lines}  # type: ignore[misc]
     grammar = milliseconds(lambda: understand("cost last-week by team,service cluster=llama", NOW))
     slowest = max(plain, key=lambda line: plain[line])

@@ -1,8 +1,11 @@
-"""Time presses in a browser until their answer is visible: `python -m benchmarks.presses [SCENARIO] [ROUNDS] [UNTIL]`.
+"""Time presses in a browser until their answer is visible.
 
-A process of its own has played the demo's recording to a time of it, else to its end. A page is opened from the rail; it is
-there once its answer is parsed and its script runs. A press is answered once the reader sees the answer, the dialog or the
-note: two frames after it stands in the page. Whatever a press decides is taken back by the next.
+`python -m benchmarks.presses [SCENARIO] [ROUNDS] [UNTIL]`.
+
+A process of its own has played the demo's recording to a time of it, else to its end. A page is
+opened from the rail; it is there once its answer is parsed and its script runs. A press is answered
+once the reader sees the answer, the dialog or the note: two frames after it stands in the page.
+Whatever a press decides is taken back by the next.
 """
 
 from __future__ import annotations
@@ -63,10 +66,17 @@ async def press(page: Page, label: str, times: dict[str, list[float]]) -> None:
 
 
 async def measure(page: Page, url: str, rounds: int) -> Times:
-    """Open each page and press its controls, so many times; the first round warms the caches and does not count."""
+    """Open each page and press its controls, so many times.
+
+    The first round warms the caches and does not count.
+    """
     await page.goto(url)
-    rail = await page.locator("nav a").evaluate_all("every => every.map((one) => one.getAttribute('href'))")
-    alerts = await page.locator("a[href^='/alert/']").evaluate_all("every => every.map((one) => one.getAttribute('href'))")
+    rail = await page.locator("nav a").evaluate_all(
+        "every => every.map((one) => one.getAttribute('href'))"
+    )
+    alerts = await page.locator("a[href^='/alert/']").evaluate_all(
+        "every => every.map((one) => one.getAttribute('href'))"
+    )
     times: Times = {}
     for number in range(rounds + 1):
         for path in dict.fromkeys([*rail, *alerts[:1]]):
@@ -89,7 +99,9 @@ def spread(values: list[float]) -> str:
 
 def show(times: Times) -> None:
     """Print a line a page, and one for all presses."""
-    print(f"{'page':24} {'painted p50 p95':>15} {'opened p50 p95':>15} {'pressed p50 p95':>16}  presses")
+    print(
+        f"{'page':24} {'painted p50 p95':>15} {'opened p50 p95':>15} {'pressed p50 p95':>16}  presses"
+    )
     for path, kinds in times.items():
         figures = "   ".join(spread(kinds[kind]) for kind in ("painted", "opened", "pressed"))
         print(f"{path:24} {figures}  {len(kinds['pressed']):6}")

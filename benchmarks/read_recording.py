@@ -1,7 +1,9 @@
-"""Measure how fast a recording's metrics are read: `python -m benchmarks.read_recording [NODES] [DAYS]`.
+"""Measure how fast a recording's metrics are read.
 
-Prints rows a second for a plain `json.loads` loop, for lines and for Parquet, DuckDB's own JSON reader for comparison, and
-what opening a recording and reading one tick cost.
+`python -m benchmarks.read_recording [NODES] [DAYS]`.
+
+Prints rows a second for a plain `json.loads` loop, for lines and for Parquet, DuckDB's own JSON
+reader for comparison, and what opening a recording and reading one tick cost.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ N_METRICS = 16
 
 def write_parquet(path: Path, nodes: int, days: float) -> int:
     """Write 16 metrics of each node every five minutes and return the number of rows."""
-    metrics = sorted(name for namespace, name in standard().metrics if standard().targets(namespace, name, NODE))[:N_METRICS]
+    metrics = sorted(
+        name for namespace, name in standard().metrics if standard().targets(namespace, name, NODE)
+    )[:N_METRICS]
     steps = int(days * 86_400 / PERIOD)
     duckdb.execute(
         f"""COPY (SELECT '111122223333' AS account_id, 'us-west-2' AS region, 'ContainerInsights' AS namespace, m AS metric_name,
@@ -74,7 +78,11 @@ def plain_loop(path: Path) -> int:
     with gzip.open(path, "rb") as file:
         for line in file:
             record = json.loads(line)
-            key = (record["namespace"], record["metric_name"], tuple(sorted(record["dimensions"].items())))
+            key = (
+                record["namespace"],
+                record["metric_name"],
+                tuple(sorted(record["dimensions"].items())),
+            )
             value = record["value"]
             series.setdefault(key, []).append((record["timestamp"], value["count"], value["sum"]))
     return len(series)
@@ -107,12 +115,19 @@ def main(nodes: int = 50, days: float = 14.0, most_lines: int = 300_000) -> None
         timed("parquet", rows, lambda: read_parquet([(parquet, "a")], Gatherer(), Problems()), base)
         opened = []
         step = timedelta(seconds=PERIOD)
-        timed("open the recording", rows, lambda: opened.append(open_recording(recording, ReadingConfig(step, {}))), base)
+        timed(
+            "open the recording",
+            rows,
+            lambda: opened.append(open_recording(recording, ReadingConfig(step, {}))),
+            base,
+        )
         extent, ticks = opened[0].extent(), 2_000
         start = time.perf_counter()
         for i in range(ticks):
             opened[0].read(extent.end - i * step).frames["node"].of("neuroncore_utilization_ratio")
-        print(f"one tick: {(time.perf_counter() - start) / ticks * 1e6:,.0f} us ({nodes} nodes, {days:g} days)")
+        print(
+            f"one tick: {(time.perf_counter() - start) / ticks * 1e6:,.0f} us ({nodes} nodes, {days:g} days)"
+        )
 
 
 if __name__ == "__main__":

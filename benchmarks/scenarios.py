@@ -1,9 +1,12 @@
-"""Grade the watch over simulated recordings. Run: python -m benchmarks.scenarios --seeds 201-210 [--processes 2] [--folder DIR].
+"""Grade the watch over simulated recordings. Run.
 
-For each seed: `causes` (14 days, one incident or two of each cause), `calm` (14 days, five clusters, nothing wrong), `compiles`
-(three days of compiles) and, for the first seeds, `storm` (64 nodes, one broken device). Each is replayed under the policies of
-`POLICIES` side by side: as it is, with other rates of false alerts asked of the forest, without the forest, and with the forest
-alone. With `--folder` recordings are kept and found again.
+Python -m benchmarks.scenarios --seeds 201-210 [--processes 2] [--folder DIR].
+
+For each seed: `causes` (14 days, one incident or two of each cause), `calm` (14 days, five
+clusters, nothing wrong), `compiles` (three days of compiles) and, for the first seeds, `storm` (64
+nodes, one broken device). Each is replayed under the policies of `POLICIES` side by side: as it is,
+with other rates of false alerts asked of the forest, without the forest, and with the forest alone.
+With `--folder` recordings are kept and found again.
 """
 
 from __future__ import annotations
@@ -35,7 +38,11 @@ ASKED = ("0.02", "0.1", "0.5")
 _FOREST = "odd"
 _RULES = {name: "off" for name in SETTINGS if name.endswith(".on") and name != f"{_FOREST}.on"}
 POLICIES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
-    "causes": {"as it is": {}, "without the forest": {f"{_FOREST}.on": "off"}, "the forest alone": _RULES},
+    "causes": {
+        "as it is": {},
+        "without the forest": {f"{_FOREST}.on": "off"},
+        "the forest alone": _RULES,
+    },
     "calm": {f"asked {rate}": {"odd.false_alerts_per_week": rate} for rate in ASKED},
     "compiles": {"as it is": {}},
     "storm": {"as it is": {}},
@@ -60,38 +67,75 @@ def judge(task: tuple[str, int, str, bool]) -> list[Run]:
         generate(path, seed, scenario)
     settings = settings_of({})
     source = f"recording:{path}"
-    chosen = dict(list(POLICIES[scenario].items())[:1]) if plain and scenario != "calm" else POLICIES[scenario]
+    chosen = (
+        dict(list(POLICIES[scenario].items())[:1])
+        if plain and scenario != "calm"
+        else POLICIES[scenario]
+    )
     if plain and scenario == "calm":
         chosen = {f"asked {ASKED[1]}": {}}
     replays = SourceReplays(settings, OpenedSource(source, settings))
     truth = replays.truth(source) or []
     runs = []
-    for name, (result, clusters) in zip(chosen, _replayed(replays, settings.policy, list(chosen.values())), strict=True):
+    for name, (result, clusters) in zip(
+        chosen, _replayed(replays, settings.policy, list(chosen.values())), strict=True
+    ):
         runs.append(Run(scenario, seed, name, replays.grade(result, truth, clusters)))
     return runs
 
 
-def _replayed(replays: SourceReplays, base: Policy, changes: Sequence[Mapping[str, str]]) -> list[tuple[ReplayResult, int]]:
-    """Replay one source under several policies side by side; return each result and the number of clusters."""
-    ports = replays.again([applied(base, [(Labels(), key, text) for key, text in change.items()]) for change in changes])
+def _replayed(
+    replays: SourceReplays, base: Policy, changes: Sequence[Mapping[str, str]]
+) -> list[tuple[ReplayResult, int]]:
+    """Replay one source under several policies side by side.
+
+    Return each result and the number of clusters.
+    """
+    ports = replays.again(
+        [
+            applied(base, [(Labels(), key, text) for key, text in change.items()])
+            for change in changes
+        ]
+    )
     extent = ports[0].world.source.extent()
     assert extent is not None
     results = [ReplayResult(extent) for _ in ports]
     times = list(grid(extent.start, extent.end, ports[0].site.interval))
-    for _ in zip(*(ticking(p, ("default",), times, s) for p, s in zip(ports, results, strict=True)), strict=True):
+    for _ in zip(
+        *(ticking(p, ("default",), times, s) for p, s in zip(ports, results, strict=True)),
+        strict=True,
+    ):
         pass
-    clusters = len([name for name in ports[0].world.source.read(extent.end).inventory.clusters() if name])
+    clusters = len(
+        [name for name in ports[0].world.source.read(extent.end).inventory.clusters() if name]
+    )
     return [(result, clusters) for result in results]
 
 
 def lines(runs: Sequence[Run]) -> Iterator[str]:
     """Yield the tables: by policy, then by cause under the plain one."""
-    names = (("incidents", 9), ("recall", 7), ("precision", 9), ("cause", 7), ("delay", 6), ("false", 6), ("first/incident", 14))
+    names = (
+        ("incidents", 9),
+        ("recall", 7),
+        ("precision", 9),
+        ("cause", 7),
+        ("delay", 6),
+        ("false", 6),
+        ("first/incident", 14),
+    )
     yield f"{'':<32}" + "".join(f" {name:>{width}}" for name, width in names)
     for scenario in SCENARIOS:
         for policy in dict.fromkeys(run.policy for run in runs if run.scenario == scenario):
-            yield _total(scenario, policy, [run.grade for run in runs if (run.scenario, run.policy) == (scenario, policy)])
-    plain = [run.grade for run in runs if run.scenario in ("causes", "compiles") and run.policy == "as it is"]
+            yield _total(
+                scenario,
+                policy,
+                [run.grade for run in runs if (run.scenario, run.policy) == (scenario, policy)],
+            )
+    plain = [
+        run.grade
+        for run in runs
+        if run.scenario in ("causes", "compiles") and run.policy == "as it is"
+    ]
     yield from _by_cause(plain)
     for run in runs:
         for alert in run.grade["false"]:
@@ -100,12 +144,22 @@ def lines(runs: Sequence[Run]) -> Iterator[str]:
 
 def _total(scenario: str, policy: str, grades: Sequence[Mapping[str, Any]]) -> str:
     """Return one line of sums over seeds; a share of nothing reads as `-`."""
-    incidents, alerts = sum(graded["incidents"] for graded in grades), sum(graded["alerts"] for graded in grades)
+    incidents, alerts = (
+        sum(graded["incidents"] for graded in grades),
+        sum(graded["alerts"] for graded in grades),
+    )
     rows = [row for graded in grades for row in graded["by_cause"].values()]
     hits = sum(row["found"] for row in rows)
     false = sum(graded["false_alerts"] for graded in grades)
-    right = sum(round((graded["cause_top1"] or 0) * sum(r["found"] for r in graded["by_cause"].values())) for graded in grades)
-    delays = [graded["median_delay_minutes"] for graded in grades if graded["median_delay_minutes"] is not None]
+    right = sum(
+        round((graded["cause_top1"] or 0) * sum(r["found"] for r in graded["by_cause"].values()))
+        for graded in grades
+    )
+    delays = [
+        graded["median_delay_minutes"]
+        for graded in grades
+        if graded["median_delay_minutes"] is not None
+    ]
     firsts = sum((graded["messages_per_incident"] or 0) * graded["incidents"] for graded in grades)
     return (
         f"{scenario + ', ' + policy:<32} {incidents:>9} {_share(hits, incidents):>7} {_share(alerts - false, alerts):>9}"
@@ -122,7 +176,10 @@ def _by_cause(grades: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for cause in sorted({cause for grade in grades for cause in grade["by_cause"]}):
         rows = [grade["by_cause"][cause] for grade in grades if cause in grade["by_cause"]]
         delays = [delay for row in rows for delay in row["delays_minutes"]] or [float("nan")]
-        counts = "".join(f"{sum(row[name] for row in rows):>{width}}" for name, width in (("incidents", 9), ("found", 6)))
+        counts = "".join(
+            f"{sum(row[name] for row in rows):>{width}}"
+            for name, width in (("incidents", 9), ("found", 6))
+        )
         yield f"{cause:<20} {counts} {sum(row['cause_right'] for row in rows):>6} {median(delays):>7.0f} {max(delays):>8.0f}"
 
 
@@ -149,7 +206,13 @@ def main() -> None:
             for seed in (arguments.seeds[:STORMS] if name == "storm" else arguments.seeds)
         ]
         with get_context("spawn").Pool(arguments.processes) as pool:
-            runs = [run for many in pool.imap(judge, [(*task, folder, arguments.plain) for task in tasks], 1) for run in many]
+            runs = [
+                run
+                for many in pool.imap(
+                    judge, [(*task, folder, arguments.plain) for task in tasks], 1
+                )
+                for run in many
+            ]
     print("\n".join(lines(runs)))
 
 

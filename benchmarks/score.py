@@ -1,4 +1,6 @@
-"""Grade `trnbot score` on the labelled series beside the repository and on invented ones; time it against a plain rule.
+"""Grade `trnbot score` on the labelled series beside the repository and on invented ones.
+
+Time it against a plain rule.
 
 Run: python -m benchmarks.score
 """
@@ -29,9 +31,16 @@ from benchmarks.nab import nab_gain, nab_score
 from detectors.series.score import THRESHOLD, score_series
 
 
-def table(every: Sequence[Labelled], of: Callable[[Labelled], str] = lambda series: series.name) -> Grade:
-    """Print a line for each series, or for each group of them, with seconds, and their total; return that."""
-    print(f"{'':<58} {'found':>7} {'false':>5} {'weeks':>6} {'F1':>6} {'prec.':>6} {'recall':>6} {'/week':>6} {'s':>6}")
+def table(
+    every: Sequence[Labelled], of: Callable[[Labelled], str] = lambda series: series.name
+) -> Grade:
+    """Print a line for each series, or for each group of them, with seconds, and their total.
+
+    Return that.
+    """
+    print(
+        f"{'':<58} {'found':>7} {'false':>5} {'weeks':>6} {'F1':>6} {'prec.':>6} {'recall':>6} {'/week':>6} {'s':>6}"
+    )
     grades = []
     for name in dict.fromkeys(map(of, every)):
         start = perf_counter()
@@ -44,17 +53,25 @@ def table(every: Sequence[Labelled], of: Callable[[Labelled], str] = lambda seri
 def nab(every: Sequence[Labelled]) -> None:
     """Print the NAB score of the detector on all of them."""
     gains = [nab_gain(series, score_series(series.times, series.values)[1]) for series in every]
-    print(f"NAB score, standard profile: {nab_score(gains, sum(len(series.windows) for series in every)):.1f}\n")
+    print(
+        f"NAB score, standard profile: {nab_score(gains, sum(len(series.windows) for series in every)):.1f}\n"
+    )
 
 
 def ranking(every: Sequence[Labelled]) -> None:
-    """Print the average precision of scores over the judged rows: the mean of all recordings, and over all rows."""
+    """Print the average precision of scores over the judged rows.
+
+    The mean of all recordings, and over all rows.
+    """
     truths = [np.zeros(len(series.times)) for series in every]
     for series, truth in zip(every, truths, strict=True):
         for low, high in series.windows:
             truth[low:high] = 1
     scores = [score_series(series.times, series.values)[0] for series in every]
-    judged = [(truth[series.start :], score[series.start :]) for series, truth, score in zip(every, truths, scores, strict=True)]
+    judged = [
+        (truth[series.start :], score[series.start :])
+        for series, truth, score in zip(every, truths, scores, strict=True)
+    ]
     mean = np.mean([average_precision_score(*rows) for rows in judged])
     pooled = average_precision_score(*map(np.concatenate, zip(*judged, strict=True)))
     print(f"average precision: mean {mean:.3f}, of all rows {pooled:.3f}\n")
@@ -72,20 +89,32 @@ def line(name: str, result: Grade) -> str:
 
 
 def plain_excess(values: Values, history: int = 2016) -> Values:
-    """Return how far each value lies beyond its last week, in spreads, written down as one says it: a loop over the rows."""
+    """Return how far each value lies beyond its last week, in spreads, written down as one says it.
+
+    A loop over the rows.
+    """
     excess = np.zeros(len(values))
     for row in range(288, len(values)):
         past = values[max(0, row - history) : row]
         low, high = np.quantile(past, (0.05, 0.95))
-        excess[row] = max(values[row] - past.max(), past.min() - values[row], 0) / max(high - low, 1e-9)
+        excess[row] = max(values[row] - past.max(), past.min() - values[row], 0) / max(
+            high - low, 1e-9
+        )
     return excess
 
 
 def daily_forest(values: Values, day: int = 288) -> Values:
-    """Return how isolated each row of a day is among all days before it: scikit-learn's forest, fitted anew once a day."""
+    """Return how isolated each row of a day is among all days before it.
+
+    Scikit-learn's forest, fitted anew once a day.
+    """
     isolated = np.zeros(len(values))
     for row in range(day, len(values), day):
-        isolated[row : row + day] = -IsolationForest(random_state=0).fit(values[:row]).score_samples(values[row : row + day])
+        isolated[row : row + day] = (
+            -IsolationForest(random_state=0)
+            .fit(values[:row])
+            .score_samples(values[row : row + day])
+        )
     return isolated
 
 
@@ -99,7 +128,9 @@ def rate(series: Labelled) -> None:
     seconds = {name: _seconds(work) for name, work in works.items()}
     ours = seconds["all signals"]
     for name, taken in seconds.items():
-        print(f"{len(series.times) / taken:>9,.0f} rows a second, all signals {taken / ours:.1f} times as many: {name}")
+        print(
+            f"{len(series.times) / taken:>9,.0f} rows a second, all signals {taken / ours:.1f} times as many: {name}"
+        )
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -119,7 +150,9 @@ def main() -> None:
         print("one metric, labelled by others")
         table(labelled_series())
         nab(labelled_series())
-        print("many metrics, labelled by others: one file a service, judged on its second part; then that part alone")
+        print(
+            "many metrics, labelled by others: one file a service, judged on its second part; then that part alone"
+        )
         table(labelled_services())
         ranking(labelled_services())
         table([second_part_alone(series) for series in labelled_services()])

@@ -49,9 +49,13 @@ class Measured:
 
     def judged(self, worths: Worths, threshold: float = 1.0) -> tuple[Grade, float]:
         """Return grade and NAB gain under worths."""
-        added = self.still + sum(strength(worths) for name, strength in self.signals.items() if name in worths)
+        added = self.still + sum(
+            strength(worths) for name, strength in self.signals.items() if name in worths
+        )
         most = np.minimum(ENVELOPE_MOST, ENVELOPE_SHARE * added)
-        flags = speaking(added + np.minimum(self.envelope / worths["envelope"], most), self.pace, threshold)
+        flags = speaking(
+            added + np.minimum(self.envelope / worths["envelope"], most), self.pace, threshold
+        )
         return grade(self.series, flags), nab_gain(self.series, flags)
 
 
@@ -63,7 +67,13 @@ def measured(series: Labelled) -> Measured:
     still = flat_rows(scored.values, 4 * pace.hour)
     still[: pace.learning] = 0
     envelope = ENVELOPE_WORTH * beyond_envelope(scored, np.arange(len(still)))
-    return Measured(series, pace, still, {signal.name: _strength(signal, scored) for signal in SIGNALS}, envelope)
+    return Measured(
+        series,
+        pace,
+        still,
+        {signal.name: _strength(signal, scored) for signal in SIGNALS},
+        envelope,
+    )
 
 
 def _strength(signal: SeriesSignal, scored: ScoredSeries) -> Strength:
@@ -79,7 +89,9 @@ def _strength(signal: SeriesSignal, scored: ScoredSeries) -> Strength:
     def strength(worths: Worths) -> Values:
         added = np.zeros(len(values))
         needed = worths[signal.name] * spread
-        added[rows] = excess(outside[:, rows], np.fmax(needed, worths["tail"] * tail) if signal.tail else needed)
+        added[rows] = excess(
+            outside[:, rows], np.fmax(needed, worths["tail"] * tail) if signal.tail else needed
+        )
         return added
 
     return strength
@@ -87,11 +99,20 @@ def _strength(signal: SeriesSignal, scored: ScoredSeries) -> Strength:
 
 def worth_of(worths: Worths, teachers: Sequence[Measured]) -> float:
     """Return how good worths are: the mean NAB score around the threshold, less what F1 misses."""
-    return float(np.mean([nab - F1_MATTERS * max(0.0, LEAST_F1 - result.f1) for result, nab in _around(worths, teachers)]))
+    return float(
+        np.mean(
+            [
+                nab - F1_MATTERS * max(0.0, LEAST_F1 - result.f1)
+                for result, nab in _around(worths, teachers)
+            ]
+        )
+    )
 
 
 def _around(worths: Worths, teachers: Sequence[Measured]) -> list[tuple[Grade, float]]:
-    return [score_of([one.judged(worths, threshold) for one in teachers]) for threshold in THRESHOLDS]
+    return [
+        score_of([one.judged(worths, threshold) for one in teachers]) for threshold in THRESHOLDS
+    ]
 
 
 def score_of(judged: Sequence[tuple[Grade, float]]) -> tuple[Grade, float]:
@@ -117,7 +138,12 @@ def searched(start: Worths, teachers: Sequence[Measured]) -> Worths:
 
 def left_out(every: Sequence[Measured], start: Worths) -> tuple[Grade, float]:
     """Return grade and NAB score of all, each judged at the worths that were found without it."""
-    return score_of([one.judged(searched(start, [other for other in every if other is not one])) for one in every])
+    return score_of(
+        [
+            one.judged(searched(start, [other for other in every if other is not one]))
+            for one in every
+        ]
+    )
 
 
 def main() -> None:
@@ -126,10 +152,21 @@ def main() -> None:
         print(f"There are no labelled series at '{DATA}', so nothing is graded.")
         return
     every = [measured(series) for series in labelled_series()]
-    start = {**dict.fromkeys((signal.name for signal in SIGNALS), 0.5), "tail": 3.0, "envelope": 0.5}
-    for name, worths in {"all signals": start, "without offset": {key: start[key] for key in start if key != "offset"}}.items():
+    start = {
+        **dict.fromkeys((signal.name for signal in SIGNALS), 0.5),
+        "tail": 3.0,
+        "envelope": 0.5,
+    }
+    for name, worths in {
+        "all signals": start,
+        "without offset": {key: start[key] for key in start if key != "offset"},
+    }.items():
         result, nab = left_out(every, worths)
-        print(line(f"20 series, all worths searched without the judged, {name}", result), f"NAB {nab:.1f}", flush=True)
+        print(
+            line(f"20 series, all worths searched without the judged, {name}", result),
+            f"NAB {nab:.1f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

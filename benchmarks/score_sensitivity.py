@@ -1,4 +1,6 @@
-"""Measure how much the grade of `trnbot score` hangs on its numbers: each 20 % off, no such signal, a threshold from elsewhere.
+"""Measure how much the grade of `trnbot score` hangs on its numbers.
+
+Each 20 % off, no such signal, a threshold from elsewhere.
 
 Run: python -m benchmarks.score_sensitivity
 """
@@ -11,7 +13,17 @@ from types import MappingProxyType
 
 import numpy as np
 
-from benchmarks.episodes import DATA, Flags, Grade, Labelled, Values, grade, labelled_series, labelled_services, total
+from benchmarks.episodes import (
+    DATA,
+    Flags,
+    Grade,
+    Labelled,
+    Values,
+    grade,
+    labelled_series,
+    labelled_services,
+    total,
+)
 from benchmarks.invented import HELD_BACK, TUNING, invented
 from benchmarks.nab import nab_gain, nab_score
 from benchmarks.score import line
@@ -27,12 +39,17 @@ Judges = Mapping[str, Sequence[Labelled]]
 
 
 def strange(
-    series: Labelled, signals: tuple[SeriesSignal, ...] = SIGNALS, lengths: Mapping[str, float] = MappingProxyType({})
+    series: Labelled,
+    signals: tuple[SeriesSignal, ...] = SIGNALS,
+    lengths: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[Values, SeriesPace]:
     """Return strangeness, 1 is worth speaking of, and pace, under other signals or with lengths of the pace multiplied."""
     seconds = np.maximum.accumulate(np.array([at.timestamp() for at in series.times]))
     pace = pace_of(seconds)
-    pace = replace(pace, **{name: max(1, round(getattr(pace, name) * factor)) for name, factor in lengths.items()})
+    pace = replace(
+        pace,
+        **{name: max(1, round(getattr(pace, name) * factor)) for name, factor in lengths.items()},
+    )
     columns = np.stack([counted(column, pace.learning) for column in series.values.T], axis=1)
     return strangeness_of_all(seconds, columns, habit_residual(columns, pace), pace, signals), pace
 
@@ -43,11 +60,14 @@ def speaking(strangeness: Values, pace: SeriesPace, worth: float = 1.0) -> Flags
 
 
 def judged(
-    judges: Judges, signals: tuple[SeriesSignal, ...] = SIGNALS, lengths: Mapping[str, float] = MappingProxyType({})
+    judges: Judges,
+    signals: tuple[SeriesSignal, ...] = SIGNALS,
+    lengths: Mapping[str, float] = MappingProxyType({}),
 ) -> list[float]:
     """Return F1 of each judge."""
     return [
-        total(grade(series, speaking(*strange(series, signals, lengths))) for series in every).f1 for every in judges.values()
+        total(grade(series, speaking(*strange(series, signals, lengths))) for series in every).f1
+        for every in judges.values()
     ]
 
 
@@ -64,7 +84,9 @@ def show(name: str, columns: Sequence[Sequence[float]]) -> None:
 def weighed(factor: float, number: str, names: str) -> tuple[SeriesSignal, ...]:
     """Return the signals, with one number (`worth` or `tail`) of those with the names multiplied."""
     return tuple(
-        replace(signal, **{number: factor * getattr(signal, number)}) if signal.name in names.split() else signal
+        replace(signal, **{number: factor * getattr(signal, number)})
+        if signal.name in names.split()
+        else signal
         for signal in SIGNALS
     )
 
@@ -75,16 +97,32 @@ def perturbed(judges: Judges, lengths: Sequence[str] = LENGTHS) -> None:
     usual = judged(judges)
     for names in ("level", "sustained", "swing", "roughness", "daily weekly", "offset"):
         show(
-            f"worth of {names}", [judged(judges, weighed(factor, "worth", names)) if factor != 1 else usual for factor in FACTORS]
+            f"worth of {names}",
+            [
+                judged(judges, weighed(factor, "worth", names)) if factor != 1 else usual
+                for factor in FACTORS
+            ],
         )
     show(
         "scales of tail",
-        [judged(judges, weighed(factor, "tail", "level daily weekly")) if factor != 1 else usual for factor in FACTORS],
+        [
+            judged(judges, weighed(factor, "tail", "level daily weekly")) if factor != 1 else usual
+            for factor in FACTORS
+        ],
     )
     for name in lengths:
-        show(name, [judged(judges, lengths={name: factor}) if factor != 1 else usual for factor in FACTORS])
+        show(
+            name,
+            [
+                judged(judges, lengths={name: factor}) if factor != 1 else usual
+                for factor in FACTORS
+            ],
+        )
     for signal in SIGNALS:
-        show(f"without {signal.name}", [judged(judges, tuple(other for other in SIGNALS if other is not signal))])
+        show(
+            f"without {signal.name}",
+            [judged(judges, tuple(other for other in SIGNALS if other is not signal))],
+        )
 
 
 def left_out(
@@ -95,8 +133,16 @@ def left_out(
     taught = {recording.name: _by_worth(recording) for recording in teachers} or grades
     folds = []
     for series in every:
-        others = [other.name for other in teachers or every if teachers or fold(other) != fold(series)]
-        best = max(WORTHS, key=lambda worth: (total(taught[name][worth][0] for name in others).f1, -abs(worth - 1)))
+        others = [
+            other.name for other in teachers or every if teachers or fold(other) != fold(series)
+        ]
+        best = max(
+            WORTHS,
+            key=lambda worth: (
+                total(taught[name][worth][0] for name in others).f1,
+                -abs(worth - 1),
+            ),
+        )
         folds.append(grades[series.name][best])
     result = total(grade for grade, _ in folds)
     return result, nab_score((gain for _, gain in folds), result.windows)
@@ -105,7 +151,9 @@ def left_out(
 def _by_worth(series: Labelled) -> dict[float, tuple[Grade, float]]:
     strangeness, pace = strange(series)
     flags = {worth: speaking(strangeness, pace, worth) for worth in WORTHS}
-    return {worth: (grade(series, flags[worth]), nab_gain(series, flags[worth])) for worth in WORTHS}
+    return {
+        worth: (grade(series, flags[worth]), nab_gain(series, flags[worth])) for worth in WORTHS
+    }
 
 
 def main() -> None:
@@ -115,10 +163,18 @@ def main() -> None:
         return
     every, services = labelled_series(), labelled_services()
     for name, (result, nab) in {
-        "20 series, threshold chosen without the judged family": left_out(every, lambda series: series.family),
-        "20 series, threshold chosen without the judged series": left_out(every, lambda series: series.name),
-        "20 series, threshold chosen on invented series alone": left_out(every, lambda series: series.name, invented(TUNING[:8])),
-        "8 services, threshold chosen without the judged one": left_out(services, lambda series: series.name),
+        "20 series, threshold chosen without the judged family": left_out(
+            every, lambda series: series.family
+        ),
+        "20 series, threshold chosen without the judged series": left_out(
+            every, lambda series: series.name
+        ),
+        "20 series, threshold chosen on invented series alone": left_out(
+            every, lambda series: series.name, invented(TUNING[:8])
+        ),
+        "8 services, threshold chosen without the judged one": left_out(
+            services, lambda series: series.name
+        ),
     }.items():
         print(line(name, result), f"NAB {nab:.1f}")
     print(flush=True)

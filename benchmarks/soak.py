@@ -1,11 +1,15 @@
-"""Watch an account that misbehaves for hours of its time, and print how it fared: `python -m benchmarks.soak [HOURS] [SEED...]`.
+"""Watch an account that misbehaves for hours of its time, and print how it fared.
 
-`python -m benchmarks.soak record` watches a whole day, records it, and compares the backtest of the recording with the watch.
-`python -m benchmarks.soak ends RECORDING [DAYS]` serves days of a recording in which nodes come and go, and counts ghosts: nodes
-that the watch takes for running though their place was described without them, and silence told of one that had ended.
+`python -m benchmarks.soak [HOURS] [SEED...]`.
 
-Every kind of fault alone and all together, then outages of the whole endpoint. Each must leave no gap, open no alert that
-was not there, miss none, and say each change of state once. Retries are the product's own, so this takes minutes a kind.
+`python -m benchmarks.soak record` watches a whole day, records it, and compares the backtest of the
+recording with the watch. `python -m benchmarks.soak ends RECORDING [DAYS]` serves days of a
+recording in which nodes come and go, and counts ghosts: nodes that the watch takes for running
+though their place was described without them, and silence told of one that had ended.
+
+Every kind of fault alone and all together, then outages of the whole endpoint. Each must leave no
+gap, open no alert that was not there, miss none, and say each change of state once. Retries are the
+product's own, so this takes minutes a kind.
 """
 
 from __future__ import annotations
@@ -48,7 +52,14 @@ SHARES: dict[str, dict[str, float]] = {
     "garbled and garbage 10 %": {"garbled": 0.05, "garbage": 0.05},
     "503 25 %": {"broken": 0.25},
     "pages 50 %": {"pages": 0.5},
-    "all together": {"throttled": 0.2, "reset": 0.05, "truncated": 0.05, "broken": 0.05, "garbled": 0.03, "garbage": 0.03},
+    "all together": {
+        "throttled": 0.2,
+        "reset": 0.05,
+        "truncated": 0.05,
+        "broken": 0.05,
+        "garbled": 0.03,
+        "garbage": 0.03,
+    },
 }
 OUTAGES_HOURS = (0.5, 2.0, 8.0)
 
@@ -94,7 +105,10 @@ def main() -> None:
         _ends(Path(sys.argv[2]).resolve(), float(sys.argv[3]) if sys.argv[3:] else 7.0)
         return
     recorded = sys.argv[1:2] == ["record"]
-    hours, seeds = float(sys.argv[1]) if sys.argv[1:2] and not recorded else 6.0, [int(x) for x in sys.argv[2:]] or [7]
+    hours, seeds = (
+        float(sys.argv[1]) if sys.argv[1:2] and not recorded else 6.0,
+        [int(x) for x in sys.argv[2:]] or [7],
+    )
     with tempfile.TemporaryDirectory(prefix="soak-") as scratch:
         folder = Path(scratch) / "day"
         generate(folder, 7, DAY)
@@ -105,10 +119,16 @@ def main() -> None:
         peace: dict[float, ReplayResult] = {}
         for trial in trials(hours, seeds):
             if trial.hours not in peace:
-                peace[trial.hours] = _watched(folder, Path(scratch), Trial("peace", trial.hours, lambda *_: None)).result
+                peace[trial.hours] = _watched(
+                    folder, Path(scratch), Trial("peace", trial.hours, lambda *_: None)
+                ).result
             began = time.monotonic()
             fared = _watched(folder, Path(scratch), trial)
-            alike = _doubled(fared.result) if "outage" in trial.name else unlike(fared.result, peace[trial.hours], FIVE, 3 * FIVE)
+            alike = (
+                _doubled(fared.result)
+                if "outage" in trial.name
+                else unlike(fared.result, peace[trial.hours], FIVE, 3 * FIVE)
+            )
             wrong = [*alike, *repeated(fared.lines), *fared.left]
             took = (time.monotonic() - began) / max(1, fared.result.ticks)
             print(
@@ -120,7 +140,10 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Fared:
-    """Hold the result of a watch: its replay, the logged lines, how many calls failed, and the gaps that are left."""
+    """Hold the result of a watch.
+
+    Its replay, the logged lines, how many calls failed, and the gaps that are left.
+    """
 
     result: ReplayResult
     lines: list[str]
@@ -131,7 +154,11 @@ class Fared:
 def _world(folder: Path) -> World:
     extent = open_tiny(folder).extent()
     world = World(StandIn(folder, lambda: world.now), extent, extent.start)
-    os.environ |= {"AWS_ENDPOINT_URL": world.standin.start(), "AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "s"}
+    os.environ |= {
+        "AWS_ENDPOINT_URL": world.standin.start(),
+        "AWS_ACCESS_KEY_ID": "A",
+        "AWS_SECRET_ACCESS_KEY": "s",
+    }
     return world
 
 
@@ -140,21 +167,35 @@ def _watched(folder: Path, scratch: Path, trial: Trial) -> Fared:
     start = world.extent.start + timedelta(hours=1)
     span, live = Window(start, start + timedelta(hours=trial.hours)), world.live()
     with Lines() as lines:
-        result = watch(Watched(world, live, span, lambda now: trial.spoil(world.standin.faults, now, span)), scratch / "bill")
+        result = watch(
+            Watched(world, live, span, lambda now: trial.spoil(world.standin.faults, now, span)),
+            scratch / "bill",
+        )
     world.now = span.end + 2 * FIVE
     reading, theirs = live.read(world.now), recording.read(world.now)
-    holes = _holes(reading, theirs) if "outage" in trial.name else [str(x)[:200] for x in differences(reading, theirs)]
+    holes = (
+        _holes(reading, theirs)
+        if "outage" in trial.name
+        else [str(x)[:200] for x in differences(reading, theirs)]
+    )
     failed = world.standin.failed.total()
     world.standin.stop()
     return Fared(result, lines.said, failed, [*map(str, reading.gaps), *holes])
 
 
 def _holes(ours: Reading, theirs: Reading) -> list[str]:
-    """Return where steps are missing; those that came late at five minutes need not be the same to the last digit."""
+    """Return where steps are missing.
+
+    Those that came late at five minutes need not be the same to the last digit.
+    """
     holes = []
     for kind in set(ours.frames) & set(theirs.frames) - {"core", "run"}:
         own, known_good = ours.frames[kind].values, theirs.frames[kind].values
-        missing = int((np.isnan(own) & ~np.isnan(known_good)).any(axis=(0, 2)).sum()) if own.shape == known_good.shape else -1
+        missing = (
+            int((np.isnan(own) & ~np.isnan(known_good)).any(axis=(0, 2)).sum())
+            if own.shape == known_good.shape
+            else -1
+        )
         holes += [f"{kind}: {missing} steps with holes"] if missing else []
     return holes
 
@@ -162,7 +203,11 @@ def _holes(ours: Reading, theirs: Reading) -> list[str]:
 def _doubled(result: ReplayResult) -> list[str]:
     """Return the faults that an outage must not cause: false silence, and one alert opened twice."""
     keys = [alert.key for alert in result.alerts.values()]
-    silent = [f"{alert.key} of {alert.opened:%H:%M}" for alert in result.alerts.values() if alert.cause is Cause.NO_DATA]
+    silent = [
+        f"{alert.key} of {alert.opened:%H:%M}"
+        for alert in result.alerts.values()
+        if alert.cause is Cause.NO_DATA
+    ]
     return [*silent, *(f"{key} opened twice" for key in {x for x in keys if keys.count(x) > 1})]
 
 
@@ -172,13 +217,26 @@ def _record(folder: Path, scratch: Path) -> None:
     live = world.live(journal=scratch / "journal")
     span = Window(world.extent.start + timedelta(hours=0.25), world.extent.end)
     (scratch / "bill").mkdir()
-    ports, before = ports_of(scratch / "bill", source=Watched(world, live, span), prices=live), ReplayResult(span)
+    ports, before = (
+        ports_of(scratch / "bill", source=Watched(world, live, span), prices=live),
+        ReplayResult(span),
+    )
     for now in ticking(ports, CHANNELS, grid(span.start, span.end, FIVE), before):
-        live.drill(drill_targets([alert for alert in before.alerts.values() if not alert.closed]), now)
-    done = record(world.live(journal=scratch / "journal"), scratch / "made", world.extent.start, span.end)
+        live.drill(
+            drill_targets([alert for alert in before.alerts.values() if not alert.closed]), now
+        )
+    done = record(
+        world.live(journal=scratch / "journal"), scratch / "made", world.extent.start, span.end
+    )
     after = replay(ports_of(scratch / "made"), CHANNELS)
-    wrong = [f"{line} <> {other}" for line, other in zip_longest(told(before), told(after)) if line != other]
-    print(f"recorded day: {before.ticks} ticks, {done.points} points, {len(before.alerts)} alerts; {wrong or 'as watched'}")
+    wrong = [
+        f"{line} <> {other}"
+        for line, other in zip_longest(told(before), told(after))
+        if line != other
+    ]
+    print(
+        f"recorded day: {before.ticks} ticks, {done.points} points, {len(before.alerts)} alerts; {wrong or 'as watched'}"
+    )
     closer = [(a.anomaly.cause, b.anomaly.evidence) for a, b in zip(before.alerts.values(), after.alerts.values(), strict=False)
               if a.anomaly.evidence != b.anomaly.evidence]  # fmt: skip
     print(f"evidence that differs: {closer or 'none'}")
@@ -197,7 +255,11 @@ class Ghosts:
     def read(self, now: datetime) -> Reading:
         """Read, and note each ghost once."""
         reading = self.live.read(now)
-        named = {x: state for place in self.live.places() for x, state in _named(self.standin, place.region).items()}
+        named = {
+            x: state
+            for place in self.live.places()
+            for x, state in _named(self.standin, place.region).items()
+        }
         for instance in reading.inventory.instances.values():
             state = named.get(instance.id, "gone")
             if state in _OVER:
@@ -224,17 +286,25 @@ def _named(standin: StandIn, region: str) -> dict[str, str]:
 def _ends(folder: Path, days: float) -> None:
     """Watch days of a recording through its stand-in, and print the ghosts and the silence told of nodes that had ended."""
     settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
-    recording = OpenedSource(settings.source, settings).ports(memory_stores(), settings.policy).world.source
+    recording = (
+        OpenedSource(settings.source, settings).ports(memory_stores(), settings.policy).world.source
+    )
     extent = recording.extent()
     assert extent
     world = World(StandIn(folder, lambda: world.now), extent, extent.start)
-    os.environ |= {"AWS_ENDPOINT_URL": world.standin.start(), "AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "s"}
+    os.environ |= {
+        "AWS_ENDPOINT_URL": world.standin.start(),
+        "AWS_ACCESS_KEY_ID": "A",
+        "AWS_SECRET_ACCESS_KEY": "s",
+    }
     live = world.live(regions=sorted(world.standin.cloudwatch.series))
     ghosts = Ghosts(live, world.standin)
     start = extent.start + timedelta(hours=1)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="soak-") as scratch:
-        watched = Watched(world, ghosts, Window(start, min(extent.end, start + timedelta(days=days))))
+        watched = Watched(
+            world, ghosts, Window(start, min(extent.end, start + timedelta(days=days)))
+        )
         result = watch(watched, Path(scratch) / "bill", live)
     silent = [alert for alert in result.alerts.values() if alert.cause is Cause.NO_DATA]
     false = [alert for alert in silent if ghosts.ended & set(alert.anomaly.things)]

@@ -1,11 +1,14 @@
-"""Measure a tick of the detector over large fleets with 14 days behind it. Run: python -m benchmarks.tick [NODES...].
+"""Measure a tick of the detector over large fleets with 14 days behind it. Run.
 
-Against it: (a) robust features of the newest day computed anew in numpy, and scikit-learn's own `score_samples` on them;
-(b) medians over the whole history computed anew at each tick; (c) medians and quartiles by pandas of a table with a row for
-each node and time, grouped by node, and (d) in its quickest form, a column for each node and metric; both where pandas is
-installed (it is no dependency: pip install pandas), in slices of 100 nodes that add up to all of them. What a tick keeps
-from earlier ones is asserted to give what a detector that starts at this tick finds, and its medians to be numpy's, to the
-bit. The readings are synthetic; everything runs in one process.
+Python -m benchmarks.tick [NODES...].
+
+Against it: (a) robust features of the newest day computed anew in numpy, and scikit-learn's own
+`score_samples` on them; (b) medians over the whole history computed anew at each tick; (c) medians
+and quartiles by pandas of a table with a row for each node and time, grouped by node, and (d) in
+its quickest form, a column for each node and metric; both where pandas is installed (it is no
+dependency: pip install pandas), in slices of 100 nodes that add up to all of them. What a tick
+keeps from earlier ones is asserted to give what a detector that starts at this tick finds, and its
+medians to be numpy's, to the bit. The readings are synthetic; everything runs in one process.
 """
 
 from __future__ import annotations
@@ -38,17 +41,31 @@ END = datetime(2026, 11, 20, 6, tzinfo=UTC)
 DAY_STEPS = 288
 MIDNIGHT = END - timedelta(hours=6)
 TIMES = [MIDNIGHT + i * STEP for i in range(-12, 2)] + [END]
-"""An hour of ticks; the forest and the usual are learnt at midnight, the usual once more at the end."""
+"""An hour of ticks.
+
+The forest and the usual are learnt at midnight, the usual once more at the end.
+"""
 BEFORE = 84
 """Steps from the first of these ticks to the last: at each of them 14 days are known."""
 METRICS = tuple(NODE_METRICS)[:4] + tuple(
     name
     for name in NODE_METRICS
     if name.startswith(
-        ("neuron_execution_errors_count", "neuron_execution_latency", "neuron_hardware_ecc_events", "host_", "network_")
+        (
+            "neuron_execution_errors_count",
+            "neuron_execution_latency",
+            "neuron_hardware_ecc_events",
+            "host_",
+            "network_",
+        )
     )
     or name
-    in {"efa_rx_bytes_per_second", "efa_tx_bytes_per_second", "status_check_failed_count", "neuron_runtime_memory_used_bytes"}
+    in {
+        "efa_rx_bytes_per_second",
+        "efa_tx_bytes_per_second",
+        "status_check_failed_count",
+        "neuron_runtime_memory_used_bytes",
+    }
 )
 
 
@@ -59,16 +76,27 @@ def fleet(nodes: int, steps: int) -> tuple[Frame, Inventory]:
     values = np.empty((len(names), steps, nodes), dtype=np.float32)
     for plane, name in zip(values, names, strict=True):
         level = 0.0 if name.endswith("_count") else 0.8 if name.endswith("ratio") else 1e9
-        wide = 0.001 if "memory_used" in name else 0.02  # a compiled graph holds the same memory throughout
+        wide = (
+            0.001 if "memory_used" in name else 0.02
+        )  # a compiled graph holds the same memory throughout
         plane[:] = level * (1 + wide * rng.standard_normal((steps, nodes), dtype=np.float32))
     things = tuple(
-        Labels(cluster=f"c{i // 64}", instance=f"i-{i:05d}", instance_type="trn1.32xlarge", region="us-west-2")
+        Labels(
+            cluster=f"c{i // 64}",
+            instance=f"i-{i:05d}",
+            instance_type="trn1.32xlarge",
+            region="us-west-2",
+        )
         for i in range(nodes)
     )
     inventory = Inventory(
-        END, {thing.instance: Instance(thing, END - timedelta(days=60)) for thing in things}, types=load_knowledge().types()
+        END,
+        {thing.instance: Instance(thing, END - timedelta(days=60)) for thing in things},
+        types=load_knowledge().types(),
     )
-    return Frame("node", things, END - steps * STEP, STEP, names, values.transpose(2, 1, 0)), inventory
+    return Frame(
+        "node", things, END - steps * STEP, STEP, names, values.transpose(2, 1, 0)
+    ), inventory
 
 
 def milliseconds(work: Callable[[], object], times: int = 5) -> float:
@@ -83,7 +111,10 @@ def milliseconds(work: Callable[[], object], times: int = 5) -> float:
 
 @dataclass(frozen=True)
 class Ticks:
-    """Hold milliseconds of ticks: the first one of a process, those that learn, a usual one, the slowest that learns nothing."""
+    """Hold milliseconds of ticks.
+
+    The first one of a process, those that learn, a usual one, the slowest that learns nothing.
+    """
 
     first: float
     midnight: float
@@ -114,7 +145,10 @@ def ticks(frame: Frame, inventory: Inventory) -> Ticks:
 
 
 def recomputed(frame: Frame) -> Callable[[], object]:
-    """Return (a): medians and quartiles of each metric's newest day, distances of the newest step, plain scores."""
+    """Return (a).
+
+    Medians and quartiles of each metric's newest day, distances of the newest step, plain scores.
+    """
     rng = np.random.default_rng(0)
     model = IsolationForest(random_state=0).fit(rng.normal(0, 1, (20_000, len(frame.metrics))))
 
@@ -132,7 +166,10 @@ def whole(frame: Frame) -> Callable[[], object]:
 
 
 def by_pandas(frame: Frame) -> tuple[Callable[[], object], Callable[[], object]] | None:
-    """Return (c) and (d): median and quartiles of each node's metrics over the whole history; None without pandas."""
+    """Return (c) and (d): median and quartiles of each node's metrics over the whole history.
+
+    None without pandas.
+    """
     if find_spec("pandas") is None:
         return None
     import pandas as pd
@@ -143,7 +180,9 @@ def by_pandas(frame: Frame) -> tuple[Callable[[], object], Callable[[], object]]
     def grouped() -> None:
         for part in slices:
             nodes, steps, metrics = part.shape
-            pd.DataFrame(part.reshape(-1, metrics)).groupby(np.repeat(np.arange(nodes), steps)).quantile(shares)
+            pd.DataFrame(part.reshape(-1, metrics)).groupby(
+                np.repeat(np.arange(nodes), steps)
+            ).quantile(shares)
 
     def wide() -> None:
         for part in slices:
@@ -157,19 +196,25 @@ def assert_usual_is_numpys(frame: Frame, inventory: Inventory) -> None:
     part, roster = history(frame, END, DAYS), build_roster(frame.things, inventory)
     usual = learn(part, roster, np.zeros(len(frame.things)), ())
     for own, share in ((usual.low, 0.25), (usual.middle, 0.5), (usual.high, 0.95)):
-        assert np.array_equal(own, np.nanquantile(utilization_of(part), share, axis=1, method="nearest"))
+        assert np.array_equal(
+            own, np.nanquantile(utilization_of(part), share, axis=1, method="nearest")
+        )
 
 
 def lengths(nodes: int = 500) -> None:
     """Print the time of a tick after 3, 14 and 60 days of history."""
-    medians = [(days, ticks(*fleet(nodes, days * DAY_STEPS + BEFORE)).usual) for days in (3, 14, 60)]
+    medians = [
+        (days, ticks(*fleet(nodes, days * DAY_STEPS + BEFORE)).usual) for days in (3, 14, 60)
+    ]
     figures = ", ".join(f"{days} days {took:.1f}" for days, took in medians)
     print(f"{nodes:,} nodes, by length of history: {figures} ms a tick")
 
 
 def main(arguments: Sequence[str]) -> None:
     """Print milliseconds of processor time of one process, ratios and memory."""
-    print("ms; mean = over a day, with the tick at midnight and three at 6, 12 and 18; a to d: the baselines, then their ratios")
+    print(
+        "ms; mean = over a day, with the tick at midnight and three at 6, 12 and 18; a to d: the baselines, then their ratios"
+    )
     print("to the mean")
     names = ("nodes", "first", "midnight", "six", "tick", "slowest", "mean", *"abcd", *"abcd")
     print("".join(f"{name:>9}" for name in names))

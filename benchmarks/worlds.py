@@ -1,8 +1,11 @@
-"""Grade the watch over another hand's recordings. Run: python -m benchmarks.worlds --seeds 1-4 [--world DIR] [--folder DIR].
+"""Grade the watch over another hand's recordings. Run.
 
-The world is a folder beside the repository whose programs make recordings (`make_recording.py`) and grade a backtest of them
-(`grade.py`); whoever wrote it saw no detector, and no detector was written by it. For each seed and scenario: a recording of
-ten days, `trnbot backtest` over it, and the world's own grade. With `--folder` recordings are kept and found again.
+Python -m benchmarks.worlds --seeds 1-4 [--world DIR] [--folder DIR].
+
+The world is a folder beside the repository whose programs make recordings (`make_recording.py`) and
+grade a backtest of them (`grade.py`); whoever wrote it saw no detector, and no detector was written
+by it. For each seed and scenario: a recording of ten days, `trnbot backtest` over it, and the
+world's own grade. With `--folder` recordings are kept and found again.
 """
 
 from __future__ import annotations
@@ -31,7 +34,10 @@ MISSED = "not told"
 
 @dataclass(frozen=True)
 class Graded:
-    """Hold the world's grade of one recording: its figures, its incidents and the alerts that were wrong."""
+    """Hold the world's grade of one recording.
+
+    Its figures, its incidents and the alerts that were wrong.
+    """
 
     scenario: str
     seed: int
@@ -51,19 +57,35 @@ def grade(world: Path, folder: Path, scenario: str, seed: int, days: int = 10) -
     """Make a recording, replay the watch over it, and return the world's grade of what it told."""
     recording = folder / f"{scenario}-{seed}"
     if not (recording / "labels.json").exists():
-        _run(world / "make_recording.py", "--seed", seed, "--days", days, "--scenario", scenario, recording)
+        _run(
+            world / "make_recording.py",
+            "--seed",
+            seed,
+            "--days",
+            days,
+            "--scenario",
+            scenario,
+            recording,
+        )
     told = folder / f"{scenario}-{seed}.backtest.json"
     told.write_text(_run("-m", "bot", "backtest", recording, "--json"))
-    return Graded(scenario, seed, json.loads(_run(world / "grade.py", recording, told, "--details")))
+    return Graded(
+        scenario, seed, json.loads(_run(world / "grade.py", recording, told, "--details"))
+    )
 
 
 def _run(*arguments: object) -> str:
-    done = subprocess.run([sys.executable, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True
+    )
     return done.stdout
 
 
 def lines(grades: Sequence[Graded]) -> Iterator[str]:
-    """Yield the tables: by scenario, by cause, what was told of each cause, and every alert that was wrong."""
+    """Yield the tables.
+
+    By scenario, by cause, what was told of each cause, and every alert that was wrong.
+    """
     head = ("labels", "recall", "precision", "cause", "false", "wrong", "messages", "dollars")
     yield f"{'':<10}" + "".join(f"{name:>10}" for name in head)
     for scenario in SCENARIOS:
@@ -81,9 +103,14 @@ def lines(grades: Sequence[Graded]) -> Iterator[str]:
 
 def _total(scenario: str, grades: Sequence[Graded]) -> str:
     """Return one line: means over the recordings, sums of what is counted."""
-    shares = [_mean([one.figures["overall"][name] for one in grades]) for name in ("recall", "precision", "cause_top1")]
+    shares = [
+        _mean([one.figures["overall"][name] for one in grades])
+        for name in ("recall", "precision", "cause_top1")
+    ]
     incidents = [incident for one in grades for incident in one.incidents]
-    firsts = [one["messages"] for graded in grades for one in graded.figures["messages"]["expected_one"]]
+    firsts = [
+        one["messages"] for graded in grades for one in graded.figures["messages"]["expected_one"]
+    ]
     messages = "/".join(map(str, firsts)) or "-"
     return (
         f"{scenario:<10}{sum(one.total('labels') for one in grades):>10}"
@@ -105,11 +132,26 @@ def _near(incidents: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _by_cause(incidents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    names = (("labels", 8), ("told", 6), ("right", 7), ("median", 8), ("longest", 9), ("dollars", 9))
-    yield f"\n{'cause':<20}" + "".join(f"{name:>{width}}" for name, width in names) + "  (minutes past the grace)"
+    names = (
+        ("labels", 8),
+        ("told", 6),
+        ("right", 7),
+        ("median", 8),
+        ("longest", 9),
+        ("dollars", 9),
+    )
+    yield (
+        f"\n{'cause':<20}"
+        + "".join(f"{name:>{width}}" for name, width in names)
+        + "  (minutes past the grace)"
+    )
     for cause in sorted({one["cause"] for one in incidents}):
         rows = [one for one in incidents if one["cause"] == cause]
-        late = [one["delay_min"] - (one["grace_min"] or 0) for one in rows if one["delay_min"] is not None] or [float("nan")]
+        late = [
+            one["delay_min"] - (one["grace_min"] or 0)
+            for one in rows
+            if one["delay_min"] is not None
+        ] or [float("nan")]
         yield (
             f"{cause:<20}{len(rows):>8}{sum(one['found'] for one in rows):>6}{sum(one['top1'] for one in rows):>7}"
             f"{median(late):>8.0f}{max(late):>9.0f}{_near(rows):>9}"
@@ -138,7 +180,12 @@ def main() -> None:
         folder = arguments.folder or Path(passing)
         tasks = [(scenario, seed) for seed in arguments.seeds for scenario in arguments.scenarios]
         with ThreadPoolExecutor(arguments.processes) as pool:
-            grades = list(pool.map(lambda task: grade(arguments.world, folder, task[0], task[1], arguments.days), tasks))
+            grades = list(
+                pool.map(
+                    lambda task: grade(arguments.world, folder, task[0], task[1], arguments.days),
+                    tasks,
+                )
+            )
     print("\n".join(lines(grades)))
 
 

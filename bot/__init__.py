@@ -1,1 +1,4 @@
-"""Hold the bot: nouns, alert pipeline, costs, advice, policy, cards, commands; no SDK, no adapter, no detector."""
+"""Hold the bot: nouns, alert pipeline, costs, advice, policy, cards, commands.
+
+No SDK, no adapter, no detector.
+"""

@@ -11,7 +11,10 @@ from bot.settings.options import LINE_OPTIONS, Options, read_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one call and return its exit code: 0 done, 2 the line or a setting is wrong, 1 something outside failed."""
+    """Run one call and return its exit code.
+
+    0 done, 2 the line or a setting is wrong, 1 something outside failed.
+    """
     try:
         options = read_options(sys.argv[1:] if arguments is None else arguments)
         return run(options)
@@ -27,7 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if "--verbose" in (sys.argv if arguments is None else arguments):
             raise
-        fault = TrnbotError(f"a fault in trnbot itself ({type(error).__name__}); the same call with --verbose shows where.")
+        fault = TrnbotError(
+            f"a fault in trnbot itself ({type(error).__name__}); the same call with --verbose shows where."
+        )
         return _failed(fault, 1)
 
 
@@ -38,7 +43,11 @@ def run(options: Options) -> int:
 
     quiet_log()
     verb = chosen(options)
-    with nullcontext() if verb in (score, simulate, manifest, completion, version) else private_files():
+    with (
+        nullcontext()
+        if verb in (score, simulate, manifest, completion, version)
+        else private_files()
+    ):
         return verb(options)
 
 
@@ -124,7 +133,9 @@ def completion(options: Options) -> int:
 
     _takes(options)
     if len(options.words) != 2:
-        raise WrongInput(f"'completion' takes the name of a shell: {', '.join(SHELLS)}; for example: trnbot completion bash.")
+        raise WrongInput(
+            f"'completion' takes the name of a shell: {', '.join(SHELLS)}; for example: trnbot completion bash."
+        )
     print(script(options.words[1].lower(), {verb: OPTIONS.get(verb, "") for verb in VERBS}), end="")
     return 0
 

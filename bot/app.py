@@ -67,11 +67,15 @@ class App:
         self._later: set[asyncio.Task[None]] = set()
         self._turns = turns
         self._stopwatch = stopwatch
-        self._delivery = Delivery(ports.site.surfaces, ports.stores.alerts, ports.stores.outbox, self._arrived)
+        self._delivery = Delivery(
+            ports.site.surfaces, ports.stores.alerts, ports.stores.outbox, self._arrived
+        )
         self._aside = Aside()
 
     async def tick(self, now: datetime) -> TickResult | None:
-        """Run one tick: read, write, notify, write the log; a tick that fails leaves the last one's state whole.
+        """Run one tick: read, write, notify, write the log.
+
+        A tick that fails leaves the last one's state whole.
 
         Returns None where the bot left while it read, before anything was written.
         """
@@ -80,7 +84,9 @@ class App:
             reading = await self._read(now)
             if reading is None:
                 return None
-            async with self._turn:  # taken once all is read: a person's decision does not wait for AWS
+            async with (
+                self._turn
+            ):  # taken once all is read: a person's decision does not wait for AWS
                 return await self._judge(reading, started)
 
     async def _judge(self, reading: Reading, started: float) -> TickResult:
@@ -116,11 +122,17 @@ class App:
         return self._watch.read(now)
 
     def leave(self) -> None:
-        """Begin no tick, and abandon the reading of one under way; its writes and messages are finished."""
+        """Begin no tick, and abandon the reading of one under way.
+
+        Its writes and messages are finished.
+        """
         self._leaving.set()
 
     async def settle(self) -> None:
-        """Let the messages under way be finished; what was not begun stays written, for the next process."""
+        """Let the messages under way be finished.
+
+        What was not begun stays written, for the next process.
+        """
         if self._later:
             await asyncio.wait(self._later, timeout=PRESS_S)
         await self._delivery.settle()
@@ -132,24 +144,39 @@ class App:
         except Unsure as unsure:
             return unsure.card
         except NotAllowed as error:
-            return error_card(str(error), advice=(" Ask ", Mention(error.admin, "an admin"), ".") if error.admin else ())
+            return error_card(
+                str(error),
+                advice=(" Ask ", Mention(error.admin, "an admin"), ".") if error.admin else (),
+            )
         except WrongInput as error:
             return error_card(str(error), error.argument)
         except TrnbotError as error:
             return error_card(str(error))
         except Exception:
             log.exception("the line failed: %s", request.line.split(" ")[0][:40])
-            return error_card("Something went wrong here, not in your line; it was logged. Try again, or type 'doctor'.")
+            return error_card(
+                "Something went wrong here, not in your line; it was logged. Try again, or type 'doctor'."
+            )
 
     async def ask(self, request: Request, *, plain: bool = True) -> tuple[Call, Card]:
-        """Answer one line in its turn, where `plain` also in plain words; raise `WrongInput`, `NotAllowed` or `Unavailable`."""
+        """Answer one line in its turn, where `plain` also in plain words.
+
+        Raise `WrongInput`, `NotAllowed` or `Unavailable`.
+        """
         return await (self._plain.answer(request, self._taken) if plain else self._taken(request))
 
     async def weigh(self, request: Request) -> Call:
-        """Understand a line, check that its asker may have it done and that all it names is there; raise as `run` does."""
+        """Understand a line, check that its asker may have it done and that all it names is there.
+
+        Raise as `run` does.
+        """
         async with self._noting_refusal(request):
             call = (await self._admitted(request))[1]
-            named = [(each.arg.finds, call.arguments[each.name]) for each in call.command.parameters if each.arg.finds]
+            named = [
+                (each.arg.finds, call.arguments[each.name])
+                for each in call.command.parameters
+                if each.arg.finds
+            ]
             for finds, value in named:
                 await finds(as_of(self.ports, request.at), request, value)
         return call
@@ -170,11 +197,16 @@ class App:
         card = card if call.command.changes else self._with_ways(card, request, call, read.text)
         if read.shared:
             return call, replace(card, public=True)
-        done = call.command.changes and card.tone is Tone.GOOD  # to share it would be to do it again
+        done = (
+            call.command.changes and card.tone is Tone.GOOD
+        )  # to share it would be to do it again
         return call, card if done or not request.channel else with_share(card, read.text)
 
     def _with_ways(self, card: Card, request: Request, call: Call, line: str) -> Card:
-        """Say where the answer is given again and as a file; pages and terminals have ways of their own."""
+        """Say where the answer is given again and as a file.
+
+        Pages and terminals have ways of their own.
+        """
         if request.surface == "web" or len(line) > LONGEST_SHARED:
             return card
         linked = with_permalink(card, self.ports.site.permalink(line))
@@ -182,7 +214,10 @@ class App:
         return linked if heavy else with_file(linked, line)
 
     async def _called(self, request: Request) -> tuple[CommandLine, Call, Card]:
-        """Run a line's command for who asks; where it is audited, keep that they tried and why it was refused."""
+        """Run a line's command for who asks.
+
+        Where it is audited, keep that they tried and why it was refused.
+        """
         async with self._noting_refusal(request):
             read, call = await self._admitted(request)
             card: Card = await call.command.handler(
@@ -207,12 +242,19 @@ class App:
 
     async def _note(self, request: Request, refused: str = "") -> None:
         command, user = attempted(request.line), request.user
-        if command and command.audited and request.manner is Manner.ASKED:  # nobody attempts what a link says
-            attempt = Attempt(request.at, user.id, user.name, request.line[:LONGEST_SHARED], refused)
+        if (
+            command and command.audited and request.manner is Manner.ASKED
+        ):  # nobody attempts what a link says
+            attempt = Attempt(
+                request.at, user.id, user.name, request.line[:LONGEST_SHARED], refused
+            )
             await asyncio.to_thread(self.ports.stores.versions.note, attempt)
 
     async def _notify_soon(self, now: datetime) -> None:
-        """Notify of a person's decision; where a tick writes and sends, after it, and the answer does not wait for that."""
+        """Notify of a person's decision.
+
+        Where a tick writes and sends, after it, and the answer does not wait for that.
+        """
         task = asyncio.create_task(self.refresh(now))
         self._later.add(task)
         task.add_done_callback(self._done_later)
@@ -236,55 +278,84 @@ class App:
         async with self._turn:
             state = await asyncio.to_thread(self.ports.stores.alerts.load, now)
             rules = await asyncio.to_thread(self._watch.rules)
-            firing, ended = ([a for a in state.alerts if a.firing is fires] for fires in (True, False))
+            firing, ended = (
+                [a for a in state.alerts if a.firing is fires] for fires in (True, False)
+            )
             alerts = mute(firing, state.silences, rules.policy, now, ended)
-            with within(Lane.QUICK):  # as a line reads: what the tick under way asks for need not be here
+            with within(
+                Lane.QUICK
+            ):  # as a line reads: what the tick under way asks for need not be here
                 reading = await asyncio.to_thread(self._watch.read, now)
             decided = self._decide(notify(state, alerts, rules, now), state, reading)
             await self._send(decided, StateUpdate(alerts=alerts), now, PRESS_S)
 
     async def role(self, user: str) -> Role:
-        """Return the role of a person; raise `Unavailable` when their platform must be asked and does not tell."""
+        """Return the role of a person.
+
+        Raise `Unavailable` when their platform must be asked and does not tell.
+        """
         return await self._access.role(user, self.ports.site.people)
 
-    def _decide(self, notifications: Sequence[Notification], state: State, reading: Reading) -> Decided:
+    def _decide(
+        self, notifications: Sequence[Notification], state: State, reading: Reading
+    ) -> Decided:
         """Put the notifications into words."""
         draw = partial(_card, state=state, reading=reading, routes=self.ports.site.current_routes())
-        line = partial(thread_line, silences=(*state.silences, *state.slept), log=state.notification_log)
+        line = partial(
+            thread_line, silences=(*state.silences, *state.slept), log=state.notification_log
+        )
         return decide(notifications, state, draw, line)
 
-    async def _send(self, decided: Decided, changes: StateUpdate, now: datetime, patience_s: float) -> None:
+    async def _send(
+        self, decided: Decided, changes: StateUpdate, now: datetime, patience_s: float
+    ) -> None:
         """Write alerts, and what is to be sent; then send it."""
         self._delivery.fresh(decided.keys())
         written = [*changes.notification_log, *decided.entries]
-        await asyncio.to_thread(self.ports.stores.alerts.save, replace(changes, notification_log=written, lines=decided.lines))
+        await asyncio.to_thread(
+            self.ports.stores.alerts.save,
+            replace(changes, notification_log=written, lines=decided.lines),
+        )
         delivered = await self._delivery.send(decided.parcels, patience_s)
         self.health.undelivered = delivered.failed
-        told = partial(watch_channels, delivered, self.ports.stores.documents, now, self.tell_admins)
+        told = partial(
+            watch_channels, delivered, self.ports.stores.documents, now, self.tell_admins
+        )
         await self._aside.run("channels", told)
 
     def _arrived(self, channel: str) -> None:
         """Note that a channel waits for nothing any more."""
-        self.health.undelivered = tuple(one for one in self.health.undelivered if not one.startswith(f"{channel}: "))
+        self.health.undelivered = tuple(
+            one for one in self.health.undelivered if not one.startswith(f"{channel}: ")
+        )
 
     async def tell_admins(self, sentence: str, *, widely: bool = False) -> None:
         """Say something about the bot itself on the console, and to the first admin whom a message reaches.
 
-        What is said `widely` goes to a channel where no admin is reached. No database is asked, as the sentence may be about it.
+        What is said `widely` goes to a channel where no admin is reached. No database is asked, as
+        the sentence may be about it.
         """
         card = Card(sentence, Tone.ERROR, public=True)
-        for addresses in (self._channels[:1], (*self._listed, *(self._channels[1:] if widely else ()))):
+        for addresses in (
+            self._channels[:1],
+            (*self._listed, *(self._channels[1:] if widely else ())),
+        ):
             for address in addresses:
                 try:
                     surface, channel = surface_of(address, self.ports.site.surfaces)
-                    await surface.post(channel, card, "")  # under no key, as surfaces keep in the database what has one
+                    await surface.post(
+                        channel, card, ""
+                    )  # under no key, as surfaces keep in the database what has one
                     break
                 except (TrnbotError, OSError, TimeoutError) as error:
                     log.info("admins were not notified at %s: %s", address, error)
 
 
 def error_card(sentence: str, argument: str = "", advice: Sequence[Span] = ()) -> Card:
-    """Return the card of a mistake in one sentence, and advice where there is some; its data names the argument that is wrong."""
+    """Return the card of a mistake in one sentence, and advice where there is some.
+
+    Its data names the argument that is wrong.
+    """
     data = {"error": sentence, **({"argument": argument} if argument else {})}
     return Card("That did not work", Tone.ERROR, (text(sentence, *advice),), data)
 
@@ -292,5 +363,8 @@ def error_card(sentence: str, argument: str = "", advice: Sequence[Span] = ()) -
 def _card(notification: Notification, state: State, reading: Reading, routes: Routes) -> Card:
     dearest = max(leading(notification.alerts), key=worth)
     chart = alert_chart(dearest, reading.frames)
-    reach = Reach(lambda name: routes.owner(name, notification.channel), lambda name: name.lower() in routes.mapping.channels)
+    reach = Reach(
+        lambda name: routes.owner(name, notification.channel),
+        lambda name: name.lower() in routes.mapping.channels,
+    )
     return notice_card(notification, chart, state.silences, reach)

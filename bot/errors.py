@@ -7,7 +7,8 @@ TrnbotError
     +-- StoreFailed  the bot's own database failed
     +-- Refused      it will go on failing until a person does something
     +-- Unanswered   it may have done what was asked
-    +-- OverBudget   a person, a surface or the whole bot is asked for more than its share; later it works
+    +-- OverBudget   a person, a surface or the whole bot is asked for more than its share; later it
+      works
     +-- OutOfTime    the line worked for longer than it may, or nobody waits for its answer any more
     +-- Limited      a platform's limit holds it back for so many seconds; nothing was done
 """
@@ -30,7 +31,10 @@ class TrnbotError(Exception):
 
 
 class WrongInput(TrnbotError):
-    """Refuse a person's input, naming the mistake and the nearest right form; `argument` is the one that is wrong, if one is."""
+    """Refuse a person's input, naming the mistake and the nearest right form.
+
+    `argument` is the one that is wrong, if one is.
+    """
 
     def __init__(self, sentence: str = "", argument: str = "") -> None:
         super().__init__(sentence)
@@ -42,7 +46,10 @@ class NothingToWatch(WrongInput):
 
 
 class NotAllowed(WrongInput):
-    """Refuse a person who may not do this; `admin` is the address of one who may, where the person can reach one."""
+    """Refuse a person who may not do this.
+
+    `admin` is the address of one who may, where the person can reach one.
+    """
 
     def __init__(self, sentence: str = "", admin: str = "") -> None:
         super().__init__(sentence)
@@ -62,7 +69,10 @@ class Refused(Unavailable):
 
 
 class Unanswered(Unavailable):
-    """Report a call outside that may have been carried out: the answer is missing, late, or a failure halfway."""
+    """Report a call outside that may have been carried out.
+
+    The answer is missing, late, or a failure halfway.
+    """
 
 
 class OverBudget(Unavailable):
@@ -74,7 +84,10 @@ class OutOfTime(Unavailable):
 
 
 class Limited(Unavailable):
-    """Report a call that a limit holds back: nothing was done, and it may be tried again after `seconds`."""
+    """Report a call that a limit holds back.
+
+    Nothing was done, and it may be tried again after `seconds`.
+    """
 
     def __init__(self, sentence: str, seconds: float) -> None:
         super().__init__(sentence)
@@ -82,7 +95,10 @@ class Limited(Unavailable):
 
 
 def _after_question(sentence: str) -> str:
-    """End a suggestion where its question mark stands: `did you mean 'cost'?; type` becomes `... 'cost'? Type`."""
+    """End a suggestion where its question mark stands: `did you mean 'cost'?; type` becomes `.
+
+    'cost'? Type`.
+    """
     begun = re.sub(r"\?; (\w)", lambda found: f"? {found[1].upper()}", sentence)
     return begun.replace("?.", "?")
 
@@ -93,7 +109,10 @@ def shortened(text: str, most: int = 60) -> str:
 
 
 def nearest(word: str, known: Iterable[str], *, most: int = 20, otherwise: str = "") -> str:
-    """Return the tail of an error sentence: the closest known word, or all of them when few, else the words of `otherwise`."""
+    """Return the tail of an error sentence.
+
+    The closest known word, or all of them when few, else the words of `otherwise`.
+    """
     every = list(known)
     close = get_close_matches(word.lower(), every, n=1, cutoff=0.6)
     if close:

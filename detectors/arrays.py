@@ -29,7 +29,10 @@ def middle_of(values: npt.NDArray[np.floating]) -> float:
 
 
 def summed(values: npt.NDArray[np.generic], at: Rows, n: int) -> Numbers:
-    """Return the rows of `values`, (k, m), added up where `at`, (k,), puts each of them, (n, m): ten times `np.add.at`."""
+    """Return the rows of `values`, (k, m), added up where `at`, (k,), puts each of them, (n, m).
+
+    Ten times `np.add.at`.
+    """
     total = np.zeros((n, values.shape[1]))
     if len(at):
         order = at.argsort(kind="stable")

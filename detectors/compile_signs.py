@@ -26,13 +26,19 @@ EMPTY = 0.05
 LULL = timedelta(minutes=10)
 """Graphs of one start follow each other within so long."""
 SETTLED = timedelta(minutes=30)
-"""How long after its last end a log is believed that nothing compiles: a new process may log elsewhere."""
+"""How long after its last end a log is believed that nothing compiles.
+
+A new process may log elsewhere.
+"""
 LONGEST = timedelta(days=1)
 """A compile whose end never came into the log is taken for over after so long."""
 
 
 def states_in_log(marks: Sequence[CompileMark], frame: Frame, roster: Roster) -> LogStates | None:
-    """Return the state of each node and step by the logs, (n, n_steps); None where they say nothing."""
+    """Return the state of each node and step by the logs, (n, n_steps).
+
+    None where they say nothing.
+    """
     by_node: dict[str, list[CompileMark]] = {}
     for one in marks:
         if one.instance in roster.row and one.at > frame.start - LONGEST:
@@ -52,7 +58,10 @@ def states_in_log(marks: Sequence[CompileMark], frame: Frame, roster: Roster) ->
 
 
 def _spans(marks: Sequence[CompileMark], now: datetime) -> Iterator[Window]:
-    """Yield when a node compiled, by its log alone; spans with less than a lull between them are one."""
+    """Yield when a node compiled, by its log alone.
+
+    Spans with less than a lull between them are one.
+    """
     joined: list[Window] = []
     for one in sorted(_open_spans(marks, now)):
         if joined and one.start - joined[-1].end <= LULL:
@@ -72,11 +81,16 @@ def _open_spans(marks: Sequence[CompileMark], now: datetime) -> Iterator[Window]
         for key in _ended(one, [key for key in begun if key[0] == one.stream]):
             start = begun.pop(key)
             yield Window(start, min(one.at, start + LONGEST))
-    yield from (Window(start, min(now, start + LONGEST)) for start in begun.values() if start <= now)
+    yield from (
+        Window(start, min(now, start + LONGEST)) for start in begun.values() if start <= now
+    )
 
 
 def _ended(one: CompileMark, compiling: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return which graphs of its stream a line ends; one that names none ends the only one there is."""
+    """Return which graphs of its stream a line ends.
+
+    One that names none ends the only one there is.
+    """
     if one.mark is Mark.OVER:
         return compiling
     if one.mark not in (Mark.DONE, Mark.FAILED):
@@ -87,11 +101,16 @@ def _ended(one: CompileMark, compiling: list[tuple[str, str]]) -> list[tuple[str
 
 def _step(at: datetime, frame: Frame) -> int:
     """Return the step that holds an instant, beyond the frame's ends too."""
-    return min(frame.n_steps - 1, -((frame.start - at) // frame.step) - 1) if at > frame.start else -1
+    return (
+        min(frame.n_steps - 1, -((frame.start - at) // frame.step) - 1) if at > frame.start else -1
+    )
 
 
 def compiling(readings: Readings, logged: LogStates | None) -> Mask:
-    """Tell where nodes compile, (n, n_steps): where a log says so, and where it is silent, where metrics look like it."""
+    """Tell where nodes compile, (n, n_steps).
+
+    Where a log says so, and where it is silent, where metrics look like it.
+    """
     if logged is None:
         return looks_compiling(readings)
     surely = (logged == COMPILING) & ~readings.executing & ~_left(readings, logged)
@@ -99,7 +118,9 @@ def compiling(readings: Readings, logged: LogStates | None) -> Mask:
 
 
 def looks_compiling(readings: Readings) -> Mask:
-    """Tell where a node looks like it compiles: no executions, busy host CPUs, and little or no device memory held.
+    """Tell where a node looks like it compiles.
+
+    No executions, busy host CPUs, and little or no device memory held.
 
     Where the host's CPU is not read, a runtime that holds next to nothing is taken for one.
     """
@@ -109,13 +130,18 @@ def looks_compiling(readings: Readings) -> Mask:
     share = readings.memory / readings.roster.memory[:, None].astype(np.float32)
     roomy = ~(readings.held > 0) | (share < ROOMY)
     unread = np.isnan(readings.cpu) & (readings.held > 0) & (share < EMPTY)
-    return drop_singles(close_gaps(readings.zero & ((busy & roomy) | unread) & np.isnan(readings.latency)))
+    return drop_singles(
+        close_gaps(readings.zero & ((busy & roomy) | unread) & np.isnan(readings.latency))
+    )
 
 
 def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
-    """Tell which nodes may wait for a peer that compiles, (n,): they rest since its start, with a pod, for the same job.
+    """Tell which nodes may wait for a peer that compiles, (n,).
 
-    Where no pods are known, so may those that rest since at most `idle.for` before the compile began.
+    They rest since its start, with a pod, for the same job.
+
+    Where no pods are known, so may those that rest since at most `idle.for` before the compile
+    began.
     """
     waits = np.zeros(readings.n, dtype=bool)
     lull = readings.window.steps(LULL)
@@ -123,13 +149,20 @@ def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
     pods = readings.metric("neuroncore_reserved_count")
     begun = _begun(readings.zero & ~(pods == 0), gap)
     for leader in np.flatnonzero(lately).tolist():
-        peers = np.flatnonzero((readings.roster.scope == readings.roster.scope[leader]) & (begun[:, -1] >= 0) & ~lately & ~waits)
+        peers = np.flatnonzero(
+            (readings.roster.scope == readings.roster.scope[leader])
+            & (begun[:, -1] >= 0)
+            & ~lately
+            & ~waits
+        )
         if not len(peers):
             continue
         last = int(np.flatnonzero(compiling[leader])[-1])
         began = last - int(trailing(compiling[[leader], : last + 1], gap[[leader], : last + 1])[0])
         bare = np.isnan(pods[peers]).all(axis=1)
-        since = np.where(bare, began - readings.steps("idle.for")[peers], begun[leader, last] - lull - 1)
+        since = np.where(
+            bare, began - readings.steps("idle.for")[peers], begun[leader, last] - lull - 1
+        )
         until = np.where(bare, readings.window.n_steps, begun[leader, last] + lull)
         near = (begun[peers, -1] > since) & (begun[peers, -1] <= until)
         waits[peers] = near & _same_job(readings, leader, peers)
@@ -152,6 +185,11 @@ def _same_job(readings: Readings, leader: int, peers: Rows) -> Mask:
 
 
 def _left(readings: Readings, logged: LogStates) -> Mask:
-    """Tell where a process that a log calls compiling is gone: its pod, or a runtime that it had loaded."""
+    """Tell where a process that a log calls compiling is gone.
+
+    Its pod, or a runtime that it had loaded.
+    """
     had = np.maximum.accumulate(readings.zero & (readings.held > 0) & (logged == COMPILING), axis=1)
-    return np.asarray((readings.metric("neuroncore_reserved_count") == 0) | (had & (readings.held == 0)))
+    return np.asarray(
+        (readings.metric("neuroncore_reserved_count") == 0) | (had & (readings.held == 0))
+    )

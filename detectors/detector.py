@@ -1,4 +1,7 @@
-"""Judge one tick: compare the newest steps with the usual, and return the anomalies and the state of every node."""
+"""Judge one tick.
+
+Compare the newest steps with the usual, and return the anomalies and the state of every node.
+"""
 
 from __future__ import annotations
 
@@ -40,19 +43,30 @@ from detectors.view import LOOKBACK, View
 _DAY = timedelta(days=1)
 _HOUR = timedelta(hours=1)
 _EMPTY = Frame(
-    "node", (), datetime.fromisoformat("2000-01-01T00:00:00+00:00"), timedelta(minutes=5), (), np.zeros((0, 1, 0), np.float32)
+    "node",
+    (),
+    datetime.fromisoformat("2000-01-01T00:00:00+00:00"),
+    timedelta(minutes=5),
+    (),
+    np.zeros((0, 1, 0), np.float32),
 )
 
 
 class Detector:
-    """Find anomalies in a reading; the same reading, policy and known alerts give the same detection.
+    """Find anomalies in a reading.
 
-    What is kept between ticks (roster, limits, usual levels, forest, judgement of the bill) only saves work: each is a pure
-    function of its key, anchored at fixed UTC instants, so that a restarted process finds what one that never stopped finds.
+    The same reading, policy and known alerts give the same detection.
+
+    What is kept between ticks (roster, limits, usual levels, forest, judgement of the bill) only
+    saves work: each is a pure function of its key, anchored at fixed UTC instants, so that a
+    restarted process finds what one that never stopped finds.
     """
 
     def __init__(self, grow: Grow = fit, *, money: bool = True) -> None:
-        """Take what learns strangeness, and whether it sees the bill: a benchmark asks what both earn."""
+        """Take what learns strangeness, and whether it sees the bill.
+
+        A benchmark asks what both earn.
+        """
         self._grow, self._money = grow, money
         self._costs = Memo[Floats]()
         self._roster: tuple[tuple[Labels, ...], Mapping[str, Instance], Roster] | None = None
@@ -104,16 +118,26 @@ class Detector:
 
     def _roster_of(self, whole: Frame, reading: Reading) -> Roster:
         instances = reading.inventory.instances
-        if self._roster is None or self._roster[1] is not instances or self._roster[0] != whole.things:
+        if (
+            self._roster is None
+            or self._roster[1] is not instances
+            or self._roster[0] != whole.things
+        ):
             self._roster = (whole.things, instances, build_roster(whole.things, reading.inventory))
         return self._roster[2]
 
     def _limits_of(self, roster: Roster, policy: Policy) -> Limits:
-        if self._limits is None or self._limits.roster is not roster or self._limits.policy != policy:
+        if (
+            self._limits is None
+            or self._limits.roster is not roster
+            or self._limits.policy != policy
+        ):
             self._limits = Limits(policy, roster)
         return self._limits
 
-    def _usual_of(self, whole: Frame, limits: Limits, alerts: Sequence[Alert], now: datetime) -> Usual:
+    def _usual_of(
+        self, whole: Frame, limits: Limits, alerts: Sequence[Alert], now: datetime
+    ) -> Usual:
         anchor = anchor_of(now, whole)
         past = Past(anchor, limits.policy.number("alert.usual_days"), strange_spans(alerts, anchor))
         roster, floor = limits.roster, limits.number("idle.below")
@@ -128,7 +152,13 @@ class Detector:
             newest = Past(hour, YOUNG_JOB / _DAY, strange_spans(alerts, hour))
 
             def learnt() -> Usual:
-                return learn(history(whole, hour, newest.days, whole.step), roster, floor, newest.strange, LEAST_OF_JOB)
+                return learn(
+                    history(whole, hour, newest.days, whole.step),
+                    roster,
+                    floor,
+                    newest.strange,
+                    LEAST_OF_JOB,
+                )
 
             return self._young.get((newest, *same), learnt)
 
@@ -148,11 +178,15 @@ class Detector:
         silent = timedelta(days=view.policy.number("odd.silent_days"))
         if anchor - view.whole.start < silent - _DAY or not view.limits.on("odd.on").any():
             return None
-        past = Past(anchor, view.policy.number("alert.usual_days"), strange_spans(view.alerts, anchor))
+        past = Past(
+            anchor, view.policy.number("alert.usual_days"), strange_spans(view.alerts, anchor)
+        )
         floor = view.number("idle.below")
         key = (past, view.whole.things, view.roster.scopes, floor.tobytes())
         spend, nodes = self._spend_of(view), Nodes(view.roster, floor)
-        return self._odd_model.get(key, lambda: learn_oddness(view.whole, spend, nodes, past, self._grow))
+        return self._odd_model.get(
+            key, lambda: learn_oddness(view.whole, spend, nodes, past, self._grow)
+        )
 
     def _spend_of(self, view: View) -> Frame | None:
         return view.reading.frame("spend_hour") if self._money else None
@@ -162,9 +196,14 @@ class Detector:
         spend = self._spend_of(view)
         end = spend.end if spend else view.now
         costs = self._costs.get(
-            (end, view.whole.things), lambda: known_costs(spend, view.whole, view.roster, end, timedelta(hours=1))
+            (end, view.whole.things),
+            lambda: known_costs(spend, view.whole, view.roster, end, timedelta(hours=1)),
         )
-        return model.costs.distances(costs[:, -1]) if costs.shape[1] else np.zeros_like(model.costs.middle)
+        return (
+            model.costs.distances(costs[:, -1])
+            if costs.shape[1]
+            else np.zeros_like(model.costs.middle)
+        )
 
     def _job_usual_of(self, view: View) -> JobUsual:
         anchor = anchor_of(view.now, view.whole, timedelta(hours=1))

@@ -1,8 +1,12 @@
-"""Turn the matches of the rules into anomalies: a node that a stronger rule explains is not reported by a weaker one.
+"""Turn the matches of the rules into anomalies.
 
-Order of precedence, strongest first, as the table of causes has it; the first rule that is about a node has it:
+A node that a stronger rule explains is not reported by a weaker one.
 
-1. `hardware_fault`   a broken device explains whatever the node does, and the losses of others of its cluster since then
+Order of precedence, strongest first, as the table of causes has it; the first rule that is about a
+node has it:
+
+1. `hardware_fault`   a broken device explains whatever the node does, and the losses of others of
+  its cluster since then
 2. `long_compile`, `cold_cache`   executions cannot be expected
 3. `hung`             worked right before, so it is no spare node
 4. `allocated_unused` a runtime is loaded
@@ -12,9 +16,10 @@ Order of precedence, strongest first, as the table of causes has it; the first r
 8. `starved`, `network_bound`, `collective_path`, `straggler`   one drop, told apart by its signs
 9. `odd`              nothing above knows it
 
-`no_data` stands beside them: silence neither explains nor ends an earlier match. Where one rule holds at least half of a
-cluster's nodes, the matches of weaker rules in the rest of it since then fold into it. A rule is taken in by being defined: a
-`Rule` in a module of `detectors.nodes`, whose cause has a precedence in the table.
+`no_data` stands beside them: silence neither explains nor ends an earlier match. Where one rule
+holds at least half of a cluster's nodes, the matches of weaker rules in the rest of it since then
+fold into it. A rule is taken in by being defined: a `Rule` in a module of `detectors.nodes`, whose
+cause has a precedence in the table.
 """
 
 from __future__ import annotations
@@ -44,7 +49,9 @@ FOLD_STEPS = 3
 def _rules() -> tuple[Rule, ...]:
     """Return every rule that a module of `detectors.nodes` defines, the strongest first."""
     folder = Path(__file__).with_name("nodes")
-    modules = [import_module(f"detectors.nodes.{module.name}") for module in iter_modules([str(folder)])]
+    modules = [
+        import_module(f"detectors.nodes.{module.name}") for module in iter_modules([str(folder)])
+    ]
     rules = {rule for module in modules for rule in vars(module).values() if isinstance(rule, Rule)}
     return tuple(sorted(rules, key=lambda rule: rule.cause.facts.precedence or 0))
 
@@ -54,32 +61,51 @@ RULES = _rules()
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Hold the anomalies of nodes and, each (n,): which nodes a rule explains, which work under their usual, which are sick."""
+    """Hold the anomalies of nodes and, each (n,).
+
+    Which nodes a rule explains, which work under their usual, which are sick.
+    """
 
     anomalies: tuple[Anomaly, ...]
     explained: Mask
     starved: Mask
     stopped: Mask
-    """Nodes whose missing checkpoints need no explanation: they do no work, or their scope has a fault."""
+    """Nodes whose missing checkpoints need no explanation.
+
+    They do no work, or their scope has a fault.
+    """
 
 
 def diagnose(view: View) -> Diagnosis:
     """Run every rule over the nodes, settle who explains whom, and make the anomalies of each scope."""
     matches = {rule: rule.find(view) for rule in RULES}
-    matches[faults.HARDWARE_FAULT] = _with_waiting(matches[faults.HARDWARE_FAULT], matches[drop.DROP], view)
+    matches[faults.HARDWARE_FAULT] = _with_waiting(
+        matches[faults.HARDWARE_FAULT], matches[drop.DROP], view
+    )
     settled, explained = _settle(matches, view)
-    anomalies = [a for rule, match in settled.items() for a in anomalies_of(view, rule.cause, match, rule.explain)]
+    anomalies = [
+        a
+        for rule, match in settled.items()
+        for a in anomalies_of(view, rule.cause, match, rule.explain)
+    ]
     silent = silence.find(view)
     silent = replace(silent, hit=silent.hit & ~view.held_open(Cause.HARDWARE_FAULT.value))
-    anomalies += silence.with_mute(view, list(anomalies_of(view, Cause.NO_DATA, silent, silence.explain)))
+    anomalies += silence.with_mute(
+        view, list(anomalies_of(view, Cause.NO_DATA, silent, silence.explain))
+    )
     starved = settled[drop.DROP].hit if drop.DROP in settled else np.zeros(view.n, dtype=bool)
     faulty = _failing(matches[faults.HARDWARE_FAULT], view)
     sick = np.isin(view.roster.scope, view.roster.scope[faulty]) if faulty.any() else faulty
-    return Diagnosis(tuple(anomalies), explained | silent.hit, starved, _stopped(matches, view) | sick)
+    return Diagnosis(
+        tuple(anomalies), explained | silent.hit, starved, _stopped(matches, view) | sick
+    )
 
 
 def _stopped(matches: Mapping[Rule, RuleMatch], view: View) -> Mask:
-    """Tell which nodes do no work by some rule, (n,): full memory, errors or a drop explain no checkpoint that is missing."""
+    """Tell which nodes do no work by some rule, (n,).
+
+    Full memory, errors or a drop explain no checkpoint that is missing.
+    """
     hits = [match.hit for rule, match in matches.items() if rule.cause.facts.works_nothing]
     return np.logical_or.reduce(hits) if hits else np.zeros(view.n, dtype=bool)
 
@@ -116,7 +142,11 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
     codes[view.silent & young] = _STATES.index(NodeState.NEW)
     codes[view.unwatched] = _STATES.index(NodeState.UNWATCHED)
     running = view.roster.running.tolist()
-    states = {name: _STATES[code] for name, code, runs in zip(view.roster.ids, codes.tolist(), running, strict=True) if runs}
+    states = {
+        name: _STATES[code]
+        for name, code, runs in zip(view.roster.ids, codes.tolist(), running, strict=True)
+        if runs
+    }
     for instance in view.roster.mute:
         new = (view.now - instance.launched_at).total_seconds() < 3600
         states[instance.id] = NodeState.NEW if new else NodeState.NO_DATA
@@ -137,11 +167,15 @@ def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[
     return replace(match, hit=match.hit & ~folded), folded
 
 
-def _kept(rule: Rule, match: RuleMatch, plain: Mask, stronger: Mapping[Rule, RuleMatch], view: View) -> Mask:
-    """Return which nodes stay in a wide incident though they are seen otherwise now: under a later symptom, or not at all.
+def _kept(
+    rule: Rule, match: RuleMatch, plain: Mask, stronger: Mapping[Rule, RuleMatch], view: View
+) -> Mask:
+    """Return which nodes stay in a wide incident though they are seen otherwise now.
 
-    Wide is what holds half of a scope, and half of the nodes there of which nothing else is seen. A node stays until it
-    works again or another rule explains it.
+    Under a later symptom, or not at all.
+
+    Wide is what holds half of a scope, and half of the nodes there of which nothing else is seen. A
+    node stays until it works again or another rule explains it.
     """
     rules = rule.cause.facts.family.rules if rule.cause.facts.family else (rule.cause.value,)
     held = view.held_open(*rules) & view.roster.running
@@ -158,25 +192,34 @@ def _kept(rule: Rule, match: RuleMatch, plain: Mask, stronger: Mapping[Rule, Rul
     if not part.any():
         return part
     n, running = len(view.roster.scopes), view.roster.running
-    held_now, told, clear = (np.bincount(scope[mask], minlength=n) for mask in (plain | part, plain, running & ~part))
+    held_now, told, clear = (
+        np.bincount(scope[mask], minlength=n) for mask in (plain | part, plain, running & ~part)
+    )
     wide = (2 * held_now >= view.roster.sizes) & (told > 0) & (2 * told >= clear)
     return np.asarray(part & wide[scope])
 
 
 def _fell_silent(since: Numbers, view: View) -> Mask:
     """Tell which nodes fell silent as an incident of their scope began `since` so many steps, or later while under it, (n,)."""
-    silent = view.silent & view.roster.running & (view.silent_steps <= since + FOLD_STEPS) & (since > 0)
+    silent = (
+        view.silent & view.roster.running & (view.silent_steps <= since + FOLD_STEPS) & (since > 0)
+    )
     last = np.clip(view.window.n_steps - 1 - view.silent_steps, 0, None)
     low = view.utilization[np.arange(view.n), last] < view.number("starved.over") * view.levels[1]
     return np.asarray(silent & (low | (view.silent_steps >= since - FOLD_STEPS)))
 
 
 def _with_kept(match: RuleMatch, kept: Mask, view: View) -> RuleMatch:
-    """Add the nodes kept in a wide incident: they lose as long as others there do, as much where it is not read."""
+    """Add the nodes kept in a wide incident.
+
+    They lose as long as others there do, as much where it is not read.
+    """
     if not kept.any():
         return match
     scope, steps = view.roster.scope, match.steps.copy()
-    wasted, wasted_since = (None if share is None else share.copy() for share in (match.wasted, match.wasted_since))
+    wasted, wasted_since = (
+        None if share is None else share.copy() for share in (match.wasted, match.wasted_since)
+    )
     own = np.clip(view.lost_at(view.recent(view.utilization, 1)), 0, 1)
     for one in np.unique(scope[kept]):
         rows, others = kept & (scope == one), match.hit & (scope == one)
@@ -195,13 +238,19 @@ def _since(match: RuleMatch, view: View) -> Numbers:
 
 
 def _failing(fault: RuleMatch, view: View) -> Mask:
-    """Return which nodes with a hardware fault had an event of late: nobody waits for one that is under repair, (n,)."""
+    """Return which nodes with a hardware fault had an event of late.
+
+    Nobody waits for one that is under repair, (n,).
+    """
     hit = fault.hit | view.held_open(Cause.HARDWARE_FAULT.value)
     return hit & faults.failing(view) if hit.any() else hit
 
 
 def _beside_fault(match: RuleMatch, fault: RuleMatch, view: View) -> Mask:
-    """Return which errors appear in a scope with a broken device that was so before: its peers' collectives fail with it."""
+    """Return which errors appear in a scope with a broken device that was so before.
+
+    Its peers' collectives fail with it.
+    """
     scope, failing = view.roster.scope, _failing(fault, view)
     since = _since(replace(fault, hit=fault.hit & failing), view)
     since[np.unique(scope[failing & view.held_open(Cause.HARDWARE_FAULT.value)])] = np.inf
@@ -209,7 +258,10 @@ def _beside_fault(match: RuleMatch, fault: RuleMatch, view: View) -> Mask:
 
 
 def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
-    """Add to a hardware fault the nodes of its scope that fell since it began: they wait for the sick one."""
+    """Add to a hardware fault the nodes of its scope that fell since it began.
+
+    They wait for the sick one.
+    """
     if not fault.hit.any():
         return fault
     since = _since(replace(fault, hit=fault.hit & _failing(fault, view)), view)[view.roster.scope]
@@ -218,5 +270,7 @@ def _with_waiting(fault: RuleMatch, drops: RuleMatch, view: View) -> RuleMatch:
     waiting = (fell | waited) & ~fault.hit & (since > 0)
     none = np.zeros(view.n)
     shares = ((fault.wasted, drops.wasted), (fault.wasted_since, drops.wasted_since))
-    wasted, since = (np.where(waiting, none if b is None else b, none if a is None else a) for a, b in shares)
+    wasted, since = (
+        np.where(waiting, none if b is None else b, none if a is None else a) for a, b in shares
+    )
     return replace(fault, hit=fault.hit | waiting, wasted=wasted, wasted_since=since)

@@ -11,7 +11,15 @@ from bot.model.frame import Frame
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows
 from detectors.roster import Roster
 from detectors.streak import sustained
-from detectors.usual import THREE, StrangeSpan, forget, in_order, percentiles, utilization_of, worked_of
+from detectors.usual import (
+    THREE,
+    StrangeSpan,
+    forget,
+    in_order,
+    percentiles,
+    utilization_of,
+    worked_of,
+)
 from detectors.view import PAUSE
 
 METRICS: tuple[str, ...] = (
@@ -43,7 +51,10 @@ FAR = 10.0
 NOTABLE = 4.0
 """From this distance a metric is far from its usual."""
 COMBINED = 2
-"""A row with fewer metrics far from their usual is no combination, by definition; it is not even scored."""
+"""A row with fewer metrics far from their usual is no combination, by definition.
+
+It is not even scored.
+"""
 SAMPLE = timedelta(minutes=15)
 SMOOTH = timedelta(minutes=15)
 HOURS = timedelta(hours=12)
@@ -57,12 +68,18 @@ LIKE = 2.0
 _LEAST_SPREAD = 0.05
 """No metric's spread is taken as smaller than this share of its median, so that a constant one does not shout."""
 _LEAST_SPREADS = np.array([0.02, 2.0**30, 1e-3, 1e8, 1e8, 0.02, 0.02, 1e7, 1e7], dtype=np.float32)
-"""Nor as smaller than this, in the metric's own unit: what is next to nothing may double without being strange."""
+"""Nor as smaller than this, in the metric's own unit.
+
+What is next to nothing may double without being strange.
+"""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Hold each node's median and spread of each metric while it works, shape (n, n_metrics); nan = unknown."""
+    """Hold each node's median and spread of each metric while it works, shape (n, n_metrics).
+
+    Nan = unknown.
+    """
 
     middle: Floats
     spread: Floats
@@ -93,9 +110,12 @@ class JobUsual:
 
 
 def stops(part: Frame, floor: Numbers) -> Counts:
-    """Return how often each node has stopped up to a step, (n, n_steps): steps with the same number are of one job.
+    """Return how often each node has stopped up to a step, (n, n_steps).
 
-    A node stops where it does nothing and its memory is freed, or for longer than a checkpoint takes.
+    Steps with the same number are of one job.
+
+    A node stops where it does nothing and its memory is freed, or for longer than a checkpoint
+    takes.
     """
     level = worked_of(part)
     zero = level <= floor[:, None].astype(np.float32)
@@ -106,7 +126,9 @@ def stops(part: Frame, floor: Numbers) -> Counts:
     return np.cumsum((zero & freed) | sustained(zero, part.steps(PAUSE) + 1), axis=1)
 
 
-def job_usual(part: Frame, roster: Roster, floor: Numbers, strange: tuple[StrangeSpan, ...]) -> JobUsual:
+def job_usual(
+    part: Frame, roster: Roster, floor: Numbers, strange: tuple[StrangeSpan, ...]
+) -> JobUsual:
     """Learn from the hours of `part` what each node's job, as it runs at their end, looks like."""
     stride, smooth = part.steps(SAMPLE), part.steps(SMOOTH)
     sampled = past_levels(part, stride, smooth)
@@ -140,7 +162,10 @@ def median_of(values: Floats) -> Floats:
 
 
 def past_levels(part: Frame, stride: int, smooth: int) -> Frame:
-    """Return samples of the past: the metrics at every `stride`-th step, each the median of `smooth` steps."""
+    """Return samples of the past.
+
+    The metrics at every `stride`-th step, each the median of `smooth` steps.
+    """
     ends = np.arange(smooth, part.n_steps + 1, stride)
     levels = np.full((len(METRICS), len(part.things), len(ends)), np.nan, dtype=np.float32)
     for into, name in zip(levels, METRICS, strict=True):
@@ -161,7 +186,9 @@ def _middle(near: list[Floats]) -> Floats:
     if len(near) == THREE:
         first, second, third = in_order(*near)
         return np.where(np.isnan(third), first, second)
-    return percentiles(np.stack(near, axis=-1).reshape(-1, len(near)), (0.5,))[0].reshape(near[0].shape)
+    return percentiles(np.stack(near, axis=-1).reshape(-1, len(near)), (0.5,))[0].reshape(
+        near[0].shape
+    )
 
 
 def learn_scale(values: Floats, active: Mask) -> Scale:
@@ -171,17 +198,24 @@ def learn_scale(values: Floats, active: Mask) -> Scale:
     high: list[Floats] = []
     for i in range(values.shape[2]):
         column = np.where(active, values[:, :, i], np.nan).astype(np.float32)
-        for into, ranked in zip((low, middle, high), percentiles(column, (0.25, 0.5, 0.75)), strict=True):
+        for into, ranked in zip(
+            (low, middle, high), percentiles(column, (0.25, 0.5, 0.75)), strict=True
+        ):
             into.append(ranked)
     centre = np.stack(middle, axis=1)
     spread = (np.stack(high, axis=1) - np.stack(low, axis=1)) / 1.35
-    return Scale(centre, np.maximum(spread, np.maximum(_LEAST_SPREAD * np.abs(centre), _LEAST_SPREADS)))
+    return Scale(
+        centre, np.maximum(spread, np.maximum(_LEAST_SPREAD * np.abs(centre), _LEAST_SPREADS))
+    )
 
 
 def distances(values: Floats, scale: Scale) -> Floats:
-    """Return how many spreads each metric lies from its usual, cut at `FAR`; (..., n_metrics) along the node axis.
+    """Return how many spreads each metric lies from its usual, cut at `FAR`.
 
-    What was not read, or has no usual, stands at 0 here: nothing strange is known of it. This is a distance, not a reading.
+    (..., n_metrics) along the node axis.
+
+    What was not read, or has no usual, stands at 0 here: nothing strange is known of it. This is a
+    distance, not a reading.
     """
     if values.ndim == 3:
         far = (values - scale.middle[:, None, :]) / scale.spread[:, None, :]

@@ -30,8 +30,15 @@ class LabelledIncident:
 
 
 def read_truth(truth: Sequence[Mapping[str, Any]]) -> list[LabelledIncident]:
-    """Read rows of `{"cause","labels","start","end"}`; more keys are allowed, states that no alert should tell are left out."""
-    return [_incident(row) for row in truth if not row.get("state_only") and not Cause(row["cause"]).facts.is_state]
+    """Read rows of `{"cause","labels","start","end"}`.
+
+    More keys are allowed, states that no alert should tell are left out.
+    """
+    return [
+        _incident(row)
+        for row in truth
+        if not row.get("state_only") and not Cause(row["cause"]).facts.is_state
+    ]
 
 
 def grade(
@@ -43,14 +50,19 @@ def grade(
 ) -> dict[str, Any]:
     """Return recall, precision, share of right causes, median delay in minutes, false alerts and messages.
 
-    `cause_top1` judges the first alert about an incident, `cause_any` all of them. An alert is about an incident when kind,
-    place, things and time fit, whatever its cause; muted alerts do not count. `false_alerts_per_cluster_week` needs the span
-    and the number of clusters: taken from what is given where not said.
+    `cause_top1` judges the first alert about an incident, `cause_any` all of them. An alert is
+    about an incident when kind, place, things and time fit, whatever its cause; muted alerts do not
+    count. `false_alerts_per_cluster_week` needs the span and the number of clusters: taken from
+    what is given where not said.
     """
     incidents = read_truth(truth)
     unmuted = [a for a in alerts if not a.muted_by]
     about = {i: [a for a in unmuted if _fits(a, one)] for i, one in enumerate(incidents)}
-    detected = {i: min(matching, key=lambda a: (a.opened, a.key)) for i, matching in about.items() if matching}
+    detected = {
+        i: min(matching, key=lambda a: (a.opened, a.key))
+        for i, matching in about.items()
+        if matching
+    }
     false = [a for a in unmuted if not any(_touches(a, one) for one in incidents)]
     right = [i for i in about if any(a.cause is incidents[i].cause for a in about[i])]
     delays = [_delay(detected[i], incidents[i]) for i in detected]
@@ -60,7 +72,9 @@ def grade(
         "alerts": len(unmuted),
         "recall": _share(len(detected), len(incidents)),
         "precision": _share(len(unmuted) - len(false), len(unmuted)),
-        "cause_top1": _share(sum(detected[i].cause is incidents[i].cause for i in detected), len(detected)),
+        "cause_top1": _share(
+            sum(detected[i].cause is incidents[i].cause for i in detected), len(detected)
+        ),
         "cause_any": _share(len(right), len(incidents)),
         "median_delay_minutes": round(median(delays), 1) if delays else None,
         "false_alerts": len(false),
@@ -68,14 +82,19 @@ def grade(
         "messages_per_incident": _share(firsts, len(incidents)),
         "notices_per_incident": _share(len(notices), len(incidents)),
         "by_cause": _by_cause(incidents, detected, right),
-        "false": [{"key": a.key, "opened_at": a.opened.isoformat(), "cause": a.cause.value} for a in false],
+        "false": [
+            {"key": a.key, "opened_at": a.opened.isoformat(), "cause": a.cause.value} for a in false
+        ],
     }
 
 
 def _incident(row: Mapping[str, Any]) -> LabelledIncident:
     labels = Labels.of({k: v for k, v in row.get("labels", {}).items() if k in NAMES})
     return LabelledIncident(
-        Cause(row["cause"]), labels, Window(_time(row["start"]), _time(row["end"])), frozenset(row.get("things") or ())
+        Cause(row["cause"]),
+        labels,
+        Window(_time(row["start"]), _time(row["end"])),
+        frozenset(row.get("things") or ()),
     )
 
 
@@ -89,15 +108,26 @@ def _kind(cause: Cause) -> About:
 
 
 def _place(alert: Alert, incident: LabelledIncident) -> bool:
-    """Tell whether no label contradicts, and things overlap where both name any; a bill's lines have many names."""
+    """Tell whether no label contradicts, and things overlap where both name any.
+
+    A bill's lines have many names.
+    """
     if _kind(alert.cause) != _kind(incident.cause):
         return False
     place = alert.anomaly.labels.merge(alert.anomaly.scope)
-    if any(value and place.get(name) not in ("", value) for name, value in incident.labels if name not in ("instance", "job")):
+    if any(
+        value and place.get(name) not in ("", value)
+        for name, value in incident.labels
+        if name not in ("instance", "job")
+    ):
         return False
     if _kind(alert.cause) is About.MONEY:
         return True
-    return not incident.things or not alert.anomaly.things or bool(incident.things & set(alert.anomaly.things))
+    return (
+        not incident.things
+        or not alert.anomaly.things
+        or bool(incident.things & set(alert.anomaly.things))
+    )
 
 
 def _touches(alert: Alert, incident: LabelledIncident) -> bool:
@@ -119,9 +149,15 @@ def _fits(alert: Alert, incident: LabelledIncident) -> bool:
 
 
 def _weekly(
-    false: int, unmuted: Sequence[Alert], incidents: Sequence[LabelledIncident], window: Window | None, clusters: int
+    false: int,
+    unmuted: Sequence[Alert],
+    incidents: Sequence[LabelledIncident],
+    window: Window | None,
+    clusters: int,
 ) -> float | None:
-    times = [a.opened for a in unmuted] + [t for i in incidents for t in (i.window.start, i.window.end)]
+    times = [a.opened for a in unmuted] + [
+        t for i in incidents for t in (i.window.start, i.window.end)
+    ]
     if window is None and len(times) >= 2 and min(times) < max(times):
         window = Window(min(times), max(times))
     names = {i.labels.cluster for i in incidents} | {a.anomaly.labels.cluster for a in unmuted}
@@ -136,7 +172,10 @@ def _by_cause(
 ) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for i, incident in enumerate(incidents):
-        row = rows.setdefault(incident.cause.value, {"incidents": 0, "found": 0, "cause_right": 0, "delays_minutes": []})
+        row = rows.setdefault(
+            incident.cause.value,
+            {"incidents": 0, "found": 0, "cause_right": 0, "delays_minutes": []},
+        )
         row["incidents"] += 1
         row["found"] += i in detected
         row["cause_right"] += i in right

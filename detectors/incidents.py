@@ -1,4 +1,7 @@
-"""Tell incidents of one scope apart: an open alert goes on over its nodes, and another job's trouble is another incident."""
+"""Tell incidents of one scope apart.
+
+An open alert goes on over its nodes, and another job's trouble is another incident.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from detectors.readings import Readings
 from detectors.roster import scope_of
 
 TOGETHER = timedelta(minutes=10)
-"""How long after an alert opened what befalls another job of its scope is still the same incident: they share a cause."""
+"""How long after an alert opened what befalls another job of its scope is still the same incident.
+
+They share a cause.
+"""
 
 
 @dataclass(frozen=True)
@@ -31,22 +37,34 @@ class Incident:
 def incidents(seen: Readings, rules: tuple[str, ...], rows: Rows) -> list[Incident]:
     """Return the incidents among the nodes at `rows`, all of one scope, that are told by one of the rules.
 
-    A node belongs to the open alert that is about it, else to one about its job; one whose job is not known belongs to the
-    first. The first incident of a scope is named by the scope alone, one that another job meets later by that job too.
+    A node belongs to the open alert that is about it, else to one about its job; one whose job is
+    not known belongs to the first. The first incident of a scope is named by the scope alone, one
+    that another job meets later by that job too.
     """
     scope = seen.roster.scopes[seen.roster.scope[rows[0]]]
-    opened = [alert for (rule, place), alert in seen.open.items() if rule in rules and scope_of(place) == scope]
+    opened = [
+        alert
+        for (rule, place), alert in seen.open.items()
+        if rule in rules and scope_of(place) == scope
+    ]
     if not opened:
         return [Incident(scope, rows)]
     if len(opened) == 1 and _holds_all(seen, opened[0], rows):
         return [Incident(opened[0].anomaly.scope, rows, opened[0])]
     owner = _owners(seen, opened, rows)
-    held = [Incident(one.anomaly.scope, rows[owner == k], one) for k, one in enumerate(opened) if (owner == k).any()]
+    held = [
+        Incident(one.anomaly.scope, rows[owner == k], one)
+        for k, one in enumerate(opened)
+        if (owner == k).any()
+    ]
     return [*held, *_by_job(seen, scope, rows[owner < 0])]
 
 
 def _holds_all(seen: Readings, alert: Alert, rows: Rows) -> bool:
-    """Tell whether none of the nodes is apart from the alert: by its cause, by its age, or as it is about all of them."""
+    """Tell whether none of the nodes is apart from the alert.
+
+    By its cause, by its age, or as it is about all of them.
+    """
     whole = not alert.cause.facts.of_job or seen.now - alert.opened < TOGETHER
     return whole or set(rows.tolist()) <= set(seen.roster.rows_of(alert.anomaly.things))
 

@@ -1,7 +1,8 @@
 """Tell which job a node runs, by the device memory that it holds while it works, and take the usual of that job.
 
-No label says on most fleets which job a node runs when. A compiled graph holds the same memory in every run and on every
-node of its job, and another one other memory: trials of a sweep, a job that moves to other nodes, a restart all show by it.
+No label says on most fleets which job a node runs when. A compiled graph holds the same memory in
+every run and on every node of its job, and another one other memory: trials of a sweep, a job that
+moves to other nodes, a restart all show by it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from detectors.usual import LATENCY, MEMORY, Usual, medians_along, same_memory, 
 STOPPED = timedelta(hours=12)
 """How long ago a job may have begun whose usual is not known yet."""
 FIRST = timedelta(minutes=90)
-"""Work after a stop by which its job is known: an evaluation, which holds other memory, is shorter than half of it."""
+"""Work after a stop by which its job is known.
+
+An evaluation, which holds other memory, is shorter than half of it.
+"""
 YOUNG_JOB = timedelta(hours=8)
 """The newest time from which the usual of a job is learnt that the days before do not know."""
 LEAST_OF_JOB = timedelta(minutes=90)
@@ -28,23 +32,31 @@ LEAST_OF_JOB = timedelta(minutes=90)
 TWINS = 0.005
 """How far apart the device memory of nodes may lie for which one is taken for the other's peer."""
 LIKE = 0.03
-"""How far apart the memory that nodes of one job usually hold may lie: each has its own share of the loaders."""
+"""How far apart the memory that nodes of one job usually hold may lie.
+
+Each has its own share of the loaders.
+"""
 AS_QUICK = 0.15
 """The same for the time of an execution."""
 EMPTY = 0.15
 """Share of the device memory under which an idle node has no job loaded: a start, or a compile."""
 
 
-def current(usual: Usual, whole: Frame, roster: Roster, floor: Numbers, young: Callable[[], Usual]) -> Usual:
+def current(
+    usual: Usual, whole: Frame, roster: Roster, floor: Numbers, young: Callable[[], Usual]
+) -> Usual:
     """Return the usual of the jobs that run at the end of `whole`.
 
-    It is a node's own, else that of the nodes of its scope that ran the job, else what `young` gives of the last hours. A node
-    whose job nothing is known of keeps its levels, which are of another job: `own` says so. Memory that grows in a job that
-    never stopped makes no other job of it.
+    It is a node's own, else that of the nodes of its scope that ran the job, else what `young`
+    gives of the last hours. A node whose job nothing is known of keeps its levels, which are of
+    another job: `own` says so. Memory that grows in a job that never stopped makes no other job of
+    it.
     """
     began, held, latency = _newest_jobs(whole, roster, floor)
     named = ~np.isnan(held) & ~roster.inference
-    alike = same_memory(usual.medians.get(MEMORY), held) & ~_apart(usual.medians.get(LATENCY), latency)
+    alike = same_memory(usual.medians.get(MEMORY), held) & ~_apart(
+        usual.medians.get(LATENCY), latency
+    )
     other = named & began & ~(usual.own & alike)
     if not other.any():
         return replace(usual, own=~other)
@@ -53,18 +65,27 @@ def current(usual: Usual, whole: Frame, roster: Roster, floor: Numbers, young: C
     rows = np.flatnonzero(~merged.own)
     if len(rows):
         lately = young()
-        alike = same_memory(lately.medians.get(MEMORY), held) & ~_apart(lately.medians.get(LATENCY), latency)
+        alike = same_memory(lately.medians.get(MEMORY), held) & ~_apart(
+            lately.medians.get(LATENCY), latency
+        )
         known = rows[(lately.own & alike)[rows]]
         _take(merged, lately, known, known)
     return merged
 
 
 def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
-    """Tell which nodes of their scope may run the job of those at `rows`, (n,): no tag, memory or latency says another one."""
+    """Tell which nodes of their scope may run the job of those at `rows`, (n,).
+
+    No tag, memory or latency says another one.
+    """
     mine = roster.scope == roster.scope[rows[0]]
     for name, apart in ((MEMORY, LIKE), (LATENCY, AS_QUICK)):
         levels = usual.medians.get(name)
-        mine &= ~_apart(levels, np.float32(middle_of(levels[rows])), apart) if levels is not None else True
+        mine &= (
+            ~_apart(levels, np.float32(middle_of(levels[rows])), apart)
+            if levels is not None
+            else True
+        )
     jobs = {roster.labels[i].job for i in rows}
     mine[[i for i in np.flatnonzero(mine) if roster.labels[i].job not in jobs]] = False
     return np.asarray(mine)
@@ -89,32 +110,49 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Fl
 
 
 def _first_hours(stopped: Mask, working: Mask, first: int) -> Mask:
-    """Tell which steps are the first of each node's work since its last stop, (n, n_steps): of the newest where none is seen."""
+    """Tell which steps are the first of each node's work since its last stop, (n, n_steps).
+
+    Of the newest where none is seen.
+    """
     n_steps = stopped.shape[1]
-    ended = np.where(stopped.any(axis=1), n_steps - stopped[:, ::-1].argmax(axis=1), n_steps - first)
+    ended = np.where(
+        stopped.any(axis=1), n_steps - stopped[:, ::-1].argmax(axis=1), n_steps - first
+    )
     since = working & (np.arange(n_steps) >= ended[:, None])
     return np.asarray(since & (since.cumsum(axis=1) <= first))
 
 
 def _apart(one: Floats | None, other: Floats | np.float32, by: float = AS_QUICK) -> Mask:
-    """Tell where two levels are so far apart that they are of other work; not where one of them was not read."""
+    """Tell where two levels are so far apart that they are of other work.
+
+    Not where one of them was not read.
+    """
     return np.asarray(np.abs((np.nan if one is None else one) / other - 1) > by)
 
 
-def _take_from_peers(merged: Usual, usual: Usual, now: tuple[Floats, Floats], roster: Roster, rows: Rows) -> None:
+def _take_from_peers(
+    merged: Usual, usual: Usual, now: tuple[Floats, Floats], roster: Roster, rows: Rows
+) -> None:
     """Give the nodes at `rows` the usual of a node of their scope that is known to have run their job, the most alike one.
 
     Two jobs may hold like memory, so an execution must take as long as there.
     """
     held, latency = now
-    memories, latencies = usual.medians[MEMORY], usual.medians.get(LATENCY, np.full_like(held, np.nan))
+    memories, latencies = (
+        usual.medians[MEMORY],
+        usual.medians.get(LATENCY, np.full_like(held, np.nan)),
+    )
     for scope in np.unique(roster.scope[rows]):
         peers = np.flatnonzero((roster.scope == scope) & usual.own & ~np.isnan(memories))
         mine = rows[roster.scope[rows] == scope]
         if len(peers):
-            apart = np.abs(memories[peers] / held[mine][:, None] - 1) + np.abs(latencies[peers] / latency[mine][:, None] - 1)
+            apart = np.abs(memories[peers] / held[mine][:, None] - 1) + np.abs(
+                latencies[peers] / latency[mine][:, None] - 1
+            )
             nearest = peers[np.nan_to_num(apart, nan=np.inf).argmin(axis=1)]
-            alike = same_memory(memories[nearest], held[mine], TWINS) & same_memory(latencies[nearest], latency[mine], AS_QUICK)
+            alike = same_memory(memories[nearest], held[mine], TWINS) & same_memory(
+                latencies[nearest], latency[mine], AS_QUICK
+            )
             _take(merged, usual, mine[alike], nearest[alike])
 
 
@@ -135,5 +173,9 @@ def _take(merged: Usual, source: Usual, rows: Rows, at: Rows) -> None:
 
 def _copy(usual: Usual, own: Mask) -> Usual:
     medians = {name: values.copy() for name, values in usual.medians.items()}
-    low, middle, high, unpaused = (x.copy() for x in (usual.low, usual.middle, usual.high, usual.unpaused))
-    return replace(usual, low=low, middle=middle, high=high, unpaused=unpaused, medians=medians, own=own)
+    low, middle, high, unpaused = (
+        x.copy() for x in (usual.low, usual.middle, usual.high, usual.unpaused)
+    )
+    return replace(
+        usual, low=low, middle=middle, high=high, unpaused=unpaused, medians=medians, own=own
+    )

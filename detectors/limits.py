@@ -18,7 +18,10 @@ _OF_NODES = {cause.value for cause, facts in CAUSES.items() if facts.about is Ab
 
 
 def _looks_back(key: str, value: Value) -> bool:
-    """Return whether some rule looks back as long as a setting says: a length of time of a cause about nodes, unless ahead."""
+    """Return whether some rule looks back as long as a setting says.
+
+    A length of time of a cause about nodes, unless ahead.
+    """
     cause, _, name = key.partition(".")
     return isinstance(value, timedelta) and cause in _OF_NODES and name != "ahead"
 
@@ -41,7 +44,9 @@ class Limits:
 
     def steps(self, key: str, step: timedelta) -> Numbers:
         """Return a length of time per node in whole steps, at least one, (n,)."""
-        return self._spread(key, step.total_seconds(), lambda policy: max(1, -(-policy.duration(key) // step)))
+        return self._spread(
+            key, step.total_seconds(), lambda policy: max(1, -(-policy.duration(key) // step))
+        )
 
     def on(self, key: str) -> Mask:
         """Return a switch per node, (n,)."""
@@ -51,7 +56,9 @@ class Limits:
     def longest(self) -> timedelta:
         """Return the longest span that any rule looks back over."""
         policies = set(map(id, self._policies))
-        chosen = [p for p in (self.policy, *self._policies) if id(p) in policies or p is self.policy]
+        chosen = [
+            p for p in (self.policy, *self._policies) if id(p) in policies or p is self.policy
+        ]
         spans = [key for key, value in self.policy.values.items() if _looks_back(key, value)]
         return max(p.duration(key) for p in chosen for key in spans)
 

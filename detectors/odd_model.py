@@ -33,13 +33,22 @@ from detectors.usual import Past, forget
 
 RECENT = timedelta(days=7)
 BLOCK = timedelta(hours=6)
-"""The past is cut into blocks: each is judged by the job's hours before it, and gives its strangest row."""
+"""The past is cut into blocks.
+
+Each is judged by the job's hours before it, and gives its strangest row.
+"""
 MOST_ROWS = 20_000
 LEAST_ROWS = 300
 LASTING = 3
-"""Neighbouring samples that all show a combination: one that lasts no longer than an evaluation is none."""
+"""Neighbouring samples that all show a combination.
+
+One that lasts no longer than an evaluation is none.
+"""
 LEAST_SCORE = 0.5
-"""No cluster, however calm, has a lower threshold: an average row scores about 0.35, two metrics 5 spreads away about 0.5."""
+"""No cluster, however calm, has a lower threshold.
+
+An average row scores about 0.35, two metrics 5 spreads away about 0.5.
+"""
 
 
 class Scorer(Protocol):
@@ -59,7 +68,10 @@ class OddModel:
 
     forest: Scorer
     live: Mask
-    """The features that ever differ in this fleet, (n_features,): a metric that nobody reads only blurs the others."""
+    """The features that ever differ in this fleet, (n_features,).
+
+    A metric that nobody reads only blurs the others.
+    """
     costs: CostUsual
     base: Numbers
     """The score above which a block counts as strange, (n_scopes,)."""
@@ -77,10 +89,15 @@ class OddModel:
     def threshold(self, scope: int, per_week: float) -> float:
         """Return the score that is exceeded `per_week` times a week in a scope, by the exponential tail of its blocks.
 
-        Peaks over threshold: rate(s) = weekly * exp(-(s - base) / excess). Never under what the recent past has shown.
+        Peaks over threshold: rate(s) = weekly * exp(-(s - base) / excess). Never under what the
+        recent past has shown.
         """
-        tail = self.base[scope] + self.excess[scope] * np.log(max(1.0, self.weekly[scope] / per_week))
-        return float(min(0.999, max(LEAST_SCORE, tail, self.highest[scope] + 0.5 * self.excess[scope])))
+        tail = self.base[scope] + self.excess[scope] * np.log(
+            max(1.0, self.weekly[scope] / per_week)
+        )
+        return float(
+            min(0.999, max(LEAST_SCORE, tail, self.highest[scope] + 0.5 * self.excess[scope]))
+        )
 
 
 @dataclass(frozen=True)
@@ -98,13 +115,18 @@ class _Block:
     usual: JobUsual
     values: Floats
     costs: Floats
-    """How far each node's costs were from their usual, (n, n_costs); 0 where the bill had not arrived."""
+    """How far each node's costs were from their usual, (n, n_costs).
+
+    0 where the bill had not arrived.
+    """
 
     @cached_property
     def far(self) -> Floats:
         """Return each sample's distances from the usual of its job, then those of its costs, (n, n_samples, n_features)."""
         far = distances(self.values, self.usual.scale)
-        return np.concatenate([far, np.repeat(self.costs[:, None, :], far.shape[1], axis=1)], axis=2)
+        return np.concatenate(
+            [far, np.repeat(self.costs[:, None, :], far.shape[1], axis=1)], axis=2
+        )
 
     @property
     def judged(self) -> Mask:
@@ -112,7 +134,9 @@ class _Block:
         return np.asarray(self.values[:, :, 0] >= self.usual.full[:, None])
 
 
-def learn(whole: Frame, spend: Frame | None, nodes: Nodes, past: Past, grow: Grow = fit) -> OddModel | None:
+def learn(
+    whole: Frame, spend: Frame | None, nodes: Nodes, past: Past, grow: Grow = fit
+) -> OddModel | None:
     """Learn from the past; None while there is too little of it."""
     costs = CostHistory.of(spend, whole, nodes.roster, past.anchor - LATE)
     blocks = list(_blocks(whole, costs, nodes, past))
@@ -127,7 +151,10 @@ def learn(whole: Frame, spend: Frame | None, nodes: Nodes, past: Past, grow: Gro
 
 
 def combined(far: Floats) -> Mask:
-    """Tell which rows of distances are far from the usual in several metrics at once; a cost alone is the bill's own story."""
+    """Tell which rows of distances are far from the usual in several metrics at once.
+
+    A cost alone is the bill's own story.
+    """
     return np.asarray((np.abs(far[..., : len(METRICS)]) >= NOTABLE).sum(axis=-1) >= COMBINED)
 
 
@@ -141,8 +168,13 @@ def _blocks(whole: Frame, costs: CostHistory, nodes: Nodes, past: Past) -> Itera
             yield _Block(usual, values, costs.at(begin))
 
 
-def _before_and_after(part: Frame, begin: datetime, nodes: Nodes, past: Past) -> tuple[JobUsual, Floats]:
-    """Return what each node's job was like up to `begin`, and the samples after it; what came after a stop is another job's."""
+def _before_and_after(
+    part: Frame, begin: datetime, nodes: Nodes, past: Past
+) -> tuple[JobUsual, Floats]:
+    """Return what each node's job was like up to `begin`, and the samples after it.
+
+    What came after a stop is another job's.
+    """
     stride = part.steps(SAMPLE)
     sampled = past_levels(part, stride, part.steps(SMOOTH))
     values = sampled.values
@@ -177,4 +209,9 @@ def _tails(maxima: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     over = np.where(above, maxima - base[:, None], 0).sum(axis=1)
     excess = np.maximum(0.01, over / np.maximum(1, count))
     weeks = maxima.shape[1] * (BLOCK / timedelta(days=7))
-    return base, excess, np.maximum(1, count) / weeks, np.maximum(base, maxima.max(axis=1, initial=0))
+    return (
+        base,
+        excess,
+        np.maximum(1, count) / weeks,
+        np.maximum(base, maxima.max(axis=1, initial=0)),
+    )

@@ -41,11 +41,18 @@ def _scopes(view: View, moves: bool) -> set[int]:
     reports = (~np.isnan(steps)).mean(axis=1) >= 0.6
     chosen = reports & ((_span(steps) > 0) == moves)
     scopes = {s: i for i, s in enumerate(view.roster.scopes)}
-    return {scopes[scope_of(frame.things[i])] for i in np.flatnonzero(chosen) if scope_of(frame.things[i]) in scopes}
+    return {
+        scopes[scope_of(frame.things[i])]
+        for i in np.flatnonzero(chosen)
+        if scope_of(frame.things[i]) in scopes
+    }
 
 
 def pace(view: View, cluster: str) -> float | None:
-    """Return the pace of a cluster's training steps against its usual of the last two days; None where it is not known."""
+    """Return the pace of a cluster's training steps against its usual of the last two days.
+
+    None where it is not known.
+    """
     frame = view.reading.frame("run")
     if frame is None or not frame.has("run_step_count") or not cluster:
         return None
@@ -66,7 +73,10 @@ def _span(values: Floats) -> Floats:
 
 
 def _speed(part: Frame) -> float | None:
-    """Return the median growth of the step count a frame's step, over the runs that report; falls are left out."""
+    """Return the median growth of the step count a frame's step, over the runs that report.
+
+    Falls are left out.
+    """
     growth = np.diff(part.of("run_step_count"), axis=1)
     steps = growth[np.isfinite(growth) & (growth >= 0)]
     return float(np.median(steps)) if len(steps) >= 2 else None
@@ -74,14 +84,20 @@ def _speed(part: Frame) -> float | None:
 
 @dataclass(frozen=True)
 class NodesRun:
-    """Name a run: its row in the frame of runs (None where none is known), and the labels of its place."""
+    """Name a run.
+
+    Its row in the frame of runs (None where none is known), and the labels of its place.
+    """
 
     row: int | None
     labels: Labels
 
 
 def run_of(view: View, labels: Labels, at: datetime) -> NodesRun:
-    """Return the run of a node: the one that reported at a time under its cluster and job; its place where that is not sure."""
+    """Return the run of a node: the one that reported at a time under its cluster and job.
+
+    Its place where that is not sure.
+    """
     place = labels.only(("cluster", "job")) if labels.cluster else scope_of(labels)
     frame = view.reading.frame("run")
     if frame is None or not labels.cluster:
@@ -94,7 +110,10 @@ def run_of(view: View, labels: Labels, at: datetime) -> NodesRun:
 
 
 def checkpoint_age(view: View, run: NodesRun, at: datetime) -> float | None:
-    """Return the age of a run's newest checkpoint at a time, seconds; None where nobody told it lately."""
+    """Return the age of a run's newest checkpoint at a time, seconds.
+
+    None where nobody told it lately.
+    """
     frame = view.reading.frame("run")
     if run.row is None or frame is None:
         return None
@@ -104,7 +123,10 @@ def checkpoint_age(view: View, run: NodesRun, at: datetime) -> float | None:
 
 
 def worked_since(view: View, run: NodesRun, age: float, due: datetime | None) -> float:
-    """Return for how many of the last `age` seconds the run worked; all of them where its nodes are being taken already."""
+    """Return for how many of the last `age` seconds the run worked.
+
+    All of them where its nodes are being taken already.
+    """
     frame = view.reading.frame("run")
     if run.row is None or frame is None or (due and due <= view.now):
         return age
@@ -112,13 +134,19 @@ def worked_since(view: View, run: NodesRun, age: float, due: datetime | None) ->
 
 
 def workers_of(view: View, run: NodesRun, things: Sequence[str]) -> tuple[str, ...]:
-    """Return every node that works on a run: all of it stops with one; the nodes themselves where no run is known."""
+    """Return every node that works on a run: all of it stops with one.
+
+    The nodes themselves where no run is known.
+    """
     mine = run_rows(view, run.labels) if run.row is not None else []
     return tuple(sorted({*things, *(view.roster.ids[i] for i in mine)}))
 
 
 def run_rows(view: View, labels: Labels) -> list[int]:
-    """Return the rows of the running nodes of a run: those that name its job, else all of its cluster."""
+    """Return the rows of the running nodes of a run.
+
+    Those that name its job, else all of its cluster.
+    """
     running = [int(i) for i in view.rows_in(labels) if view.roster.running[i]]
     return [i for i in running if labels.job and view.roster.labels[i].job == labels.job] or running
 
@@ -126,7 +154,8 @@ def run_rows(view: View, labels: Labels) -> list[int]:
 def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: float) -> float:
     """Return how much of the last `age` seconds the run made progress: only work can be lost.
 
-    Not counted is when fewer than half of its nodes worked, or its step count stood still for `STUCK`.
+    Not counted is when fewer than half of its nodes worked, or its step count stood still for
+    `STUCK`.
     """
     steps = frame.last(timedelta(seconds=age)).of("run_step_count")[row]
     still = sustained((np.diff(steps) == 0)[None, :], frame.steps(STUCK))
@@ -136,13 +165,17 @@ def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: flo
     part = view.whole.last(timedelta(seconds=age)).pick(rows)
     level = utilization_of(part)
     read = ~np.isnan(level)
-    busy = (level > view.number("idle.below")[rows][:, None]).sum(axis=0) >= 0.5 * np.maximum(read.sum(axis=0), 1)
+    busy = (level > view.number("idle.below")[rows][:, None]).sum(axis=0) >= 0.5 * np.maximum(
+        read.sum(axis=0), 1
+    )
     idle = ~busy & read.any(axis=0)
     return age - max(stuck, float(idle.sum()) * part.step.total_seconds())
 
 
 def work_at_risk(view: View, rows: Rows, stopped: datetime | None = None) -> AtRisk | None:
-    """Return the work of the run on the nodes at `rows` that no checkpoint holds; None where it is not known.
+    """Return the work of the run on the nodes at `rows` that no checkpoint holds.
+
+    None where it is not known.
 
     Of a run that stands still since `stopped` it is the work before that.
     """
@@ -152,4 +185,8 @@ def work_at_risk(view: View, rows: Rows, stopped: datetime | None = None) -> AtR
     if age is None:
         return None
     hours = min(worked_since(view, run, age + (view.now - until).total_seconds(), None), age) / 3600
-    return AtRisk(workers_of(view, run, [view.roster.ids[i] for i in rows]), hours) if hours > 0 else None
+    return (
+        AtRisk(workers_of(view, run, [view.roster.ids[i] for i in rows]), hours)
+        if hours > 0
+        else None
+    )

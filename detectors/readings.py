@@ -22,7 +22,10 @@ from detectors.usual import Usual, worked_of
 
 @dataclass
 class Readings:
-    """Hold one tick's node frame cut to the newest `window`; arrays are (n, n_steps) unless stated otherwise."""
+    """Hold one tick's node frame cut to the newest `window`.
+
+    Arrays are (n, n_steps) unless stated otherwise.
+    """
 
     reading: Reading
     policy: Policy
@@ -62,7 +65,10 @@ class Readings:
 
     @cached_property
     def utilization(self) -> Floats:
-        """Return the utilization of the accelerator, 0..1; a node that says it has no runtime does nothing."""
+        """Return the utilization of the accelerator, 0..1.
+
+        A node that says it has no runtime does nothing.
+        """
         return worked_of(self.window)
 
     @cached_property
@@ -79,7 +85,11 @@ class Readings:
     def efa(self) -> Floats:
         """Return the larger of the sent and received rates over EFA, bytes a second."""
         names = ("tx", "rx", "rdma_write", "rdma_read")
-        parts = [self.metric(f"efa_{name}_bytes_per_second") for name in names if self.window.has(f"efa_{name}_bytes_per_second")]
+        parts = [
+            self.metric(f"efa_{name}_bytes_per_second")
+            for name in names
+            if self.window.has(f"efa_{name}_bytes_per_second")
+        ]
         if not parts:
             return np.full(self.utilization.shape, np.nan, dtype=np.float32)
         most = parts[0]
@@ -115,7 +125,10 @@ class Readings:
 
     @cached_property
     def any_zero(self) -> bool:
-        """Tell whether any node did nothing in any step: mostly none did, and much need not be asked."""
+        """Tell whether any node did nothing in any step.
+
+        Mostly none did, and much need not be asked.
+        """
         return bool(self.zero.any())
 
     @cached_property
@@ -147,7 +160,10 @@ class Readings:
         """Return the mean of the newest readings, (n,); nan where there is none."""
         key = id(values), steps
         if key not in self._recent:
-            self._recent[key] = values, mean_of(values[:, -steps:])  # while it is kept, no other array has its id
+            self._recent[key] = (
+                values,
+                mean_of(values[:, -steps:]),
+            )  # while it is kept, no other array has its id
         return self._recent[key][1]
 
     def time_of(self, steps_ago: float) -> datetime:

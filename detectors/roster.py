@@ -23,7 +23,10 @@ class Roster:
     ids: tuple[str, ...]
     labels: tuple[Labels, ...]
     scopes: tuple[Labels, ...]
-    """The scopes of alerts: one per cluster, or per team, region and account for instances outside any."""
+    """The scopes of alerts.
+
+    One per cluster, or per team, region and account for instances outside any.
+    """
     scope: Rows
     """Which scope a node belongs to, shape (n,)."""
     running: Mask
@@ -72,20 +75,42 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
         scopes=tuple(scopes),
         scope=np.array([place[scope_of(x)] for x in labels], dtype=np.intp),
         running=np.array([i.running if i else nothing_known for i in instances], dtype=bool),
-        launched=np.array([i.launched_at.timestamp() if i else -np.inf for i in instances], dtype=np.float64),
-        inference=np.array([serves(x, i) for x, i in zip(labels, instances, strict=True)], dtype=bool),
-        accelerated=np.array([_neuron(x) or t is not None for x, t in zip(labels, types, strict=True)], dtype=bool),
+        launched=np.array(
+            [i.launched_at.timestamp() if i else -np.inf for i in instances], dtype=np.float64
+        ),
+        inference=np.array(
+            [serves(x, i) for x, i in zip(labels, instances, strict=True)], dtype=bool
+        ),
+        accelerated=np.array(
+            [_neuron(x) or t is not None for x, t in zip(labels, types, strict=True)], dtype=bool
+        ),
         neuron=np.array([_neuron(x) or not x.instance_type for x in labels], dtype=bool),
-        nic=np.array([t.network_gbps * 1e9 / 8 if t and t.network_gbps else np.nan for t in types], dtype=np.float64),
-        memory=np.array([t.accelerator_memory_gib * GIB if t and t.accelerator_memory_gib else np.nan for t in types]),
+        nic=np.array(
+            [t.network_gbps * 1e9 / 8 if t and t.network_gbps else np.nan for t in types],
+            dtype=np.float64,
+        ),
+        memory=np.array(
+            [
+                t.accelerator_memory_gib * GIB if t and t.accelerator_memory_gib else np.nan
+                for t in types
+            ]
+        ),
         cores=np.array([t.cores if t and t.cores else np.nan for t in types], dtype=np.float64),
-        mute=tuple(i for i in inventory.instances.values() if i.running and i.id not in seen and _neuron(i.labels)),
+        mute=tuple(
+            i
+            for i in inventory.instances.values()
+            if i.running and i.id not in seen and _neuron(i.labels)
+        ),
     )
 
 
 def scope_of(labels: Labels) -> Labels:
     """Return the scope of alerts about a thing: its cluster, or where it is when it has none."""
-    return Labels(cluster=labels.cluster) if labels.cluster else labels.only(("team", "region", "account"))
+    return (
+        Labels(cluster=labels.cluster)
+        if labels.cluster
+        else labels.only(("team", "region", "account"))
+    )
 
 
 def _neuron(labels: Labels) -> bool:

@@ -1,4 +1,7 @@
-"""Define a rule about nodes: which nodes it matches, how it explains them, and the anomaly that both make."""
+"""Define a rule about nodes.
+
+Which nodes it matches, how it explains them, and the anomaly that both make.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,15 @@ class RuleMatch:
     steps: Numbers
     wasted: Numbers | None = None
     wasted_since: Numbers | None = None
-    """The mean of it since an open alert was last seen, else since the onset, (n,); None where it does not change."""
+    """The mean of it since an open alert was last seen, else since the onset, (n,).
+
+    None where it does not change.
+    """
     kept: Mask | None = None
-    """Nodes that stay in a wide incident under a symptom of their own: they say nothing of the whole; None = none."""
+    """Nodes that stay in a wide incident under a symptom of their own.
+
+    They say nothing of the whole; None = none.
+    """
 
 
 def no_match(view: View) -> RuleMatch:
@@ -47,7 +56,10 @@ def _matching_none(n: int) -> RuleMatch:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Explain an anomaly: the symptom in numbers, its evidence, how sure it is, and the steps to try."""
+    """Explain an anomaly.
+
+    The symptom in numbers, its evidence, how sure it is, and the steps to try.
+    """
 
     why: str
     value: float
@@ -86,7 +98,10 @@ class Rule:
     find: Callable[[View], RuleMatch]
     explain: Explain
     yields_to_fault: bool = False
-    """Whether its matches fold into an older hardware fault of the same scope: the peers of a broken device fail with it."""
+    """Whether its matches fold into an older hardware fault of the same scope.
+
+    The peers of a broken device fail with it.
+    """
 
 
 @dataclass(frozen=True)
@@ -107,7 +122,10 @@ class Subject:
 
 
 def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanation) -> Anomaly:
-    """Return the anomaly of a subject; where an alert about it is open, it keeps that alert's rule and start."""
+    """Return the anomaly of a subject.
+
+    Where an alert about it is open, it keeps that alert's rule and start.
+    """
     cause = explanation.cause or cause
     alert = view.alert((cause.value, *_family(cause, explanation)), subject.scope)
     start = alert.anomaly.window.start if alert else subject.start
@@ -127,7 +145,9 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
         evidence=explanation.evidence,
         confidence=explanation.confidence,
         runners_up=explanation.runners_up,
-        suggestions=facts.suggestions if explanation.suggestions is None else explanation.suggestions,
+        suggestions=facts.suggestions
+        if explanation.suggestions is None
+        else explanation.suggestions,
         wasted_shares=subject.wasted_shares,
         shares_since=subject.shares_since,
         usd_per_hour=subject.usd_per_hour,
@@ -150,21 +170,36 @@ def _family(cause: Cause, explanation: Explanation) -> tuple[str, ...]:
 
 def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -> Iterator[Anomaly]:
     """Yield one anomaly for each incident that has nodes in the match."""
-    scope, rules = view.roster.scope, cause.facts.family.rules if cause.facts.family else (cause.value,)
+    scope, rules = (
+        view.roster.scope,
+        cause.facts.family.rules if cause.facts.family else (cause.value,),
+    )
     for one in np.unique(scope[match.hit]):
         for incident in incidents(view, rules, np.flatnonzero(match.hit & (scope == one))):
             rows = incident.rows
             told = rows if match.kept is None or match.kept[rows].all() else rows[~match.kept[rows]]
-            yield anomaly_of_nodes(view, cause, match, rows, explain(view, match, told), incident.scope)
+            yield anomaly_of_nodes(
+                view, cause, match, rows, explain(view, match, told), incident.scope
+            )
 
 
 def anomaly_of_nodes(
-    view: View, cause: Cause, match: RuleMatch, rows: Rows, explanation: Explanation, scope: Labels | None = None
+    view: View,
+    cause: Cause,
+    match: RuleMatch,
+    rows: Rows,
+    explanation: Explanation,
+    scope: Labels | None = None,
 ) -> Anomaly:
-    """Return the anomaly of the nodes at `rows`, all of one scope, the worst first; its key is that of an incident's `scope`."""
+    """Return the anomaly of the nodes at `rows`, all of one scope, the worst first.
+
+    Its key is that of an incident's `scope`.
+    """
     roster = view.roster
     wasted = np.zeros(len(rows)) if match.wasted is None else np.clip(match.wasted[rows], 0, 1)
-    order = sorted(range(len(rows)), key=lambda i: (-round(float(wasted[i]), 4), roster.ids[rows[i]]))
+    order = sorted(
+        range(len(rows)), key=lambda i: (-round(float(wasted[i]), 4), roster.ids[rows[i]])
+    )
     subject = Subject(
         scope=scope or roster.scopes[roster.scope[rows[0]]],
         labels=Labels.shared(roster.labels[i] for i in rows),

@@ -1,7 +1,8 @@
 """Group the compiles of a scope into starts of a job, and tell at which starts work compiled that had run before.
 
-A start's job is known by the tag of its nodes, by the runs that stand still while it compiles and go on after it, and where
-neither tells, by the device memory that is held when it works: a compiled graph holds the same on every node, every night.
+A start's job is known by the tag of its nodes, by the runs that stand still while it compiles and
+go on after it, and where neither tells, by the device memory that is held when it works: a compiled
+graph holds the same on every node, every night.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ SHOWN = timedelta(minutes=45)
 RAN = timedelta(minutes=30)
 """Work that must have been seen before a start for it to be none of something new."""
 _NONE = float("nan")
-_ATTEMPT = re.compile(r"(?:[-_.](?:\d{6,}(?:[-_.T]?\d{4,6}Z?)?|(?:r|run|trial|try|retry|attempt)[-_]?\d+))+$", re.ASCII)
+_ATTEMPT = re.compile(
+    r"(?:[-_.](?:\d{6,}(?:[-_.T]?\d{4,6}Z?)?|(?:r|run|trial|try|retry|attempt)[-_]?\d+))+$",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,9 @@ class Start:
     @property
     def window(self) -> Window:
         """Return the time from the first node's begin to the last one's end."""
-        return Window(min(x.window.start for x in self.compiles), max(x.window.end for x in self.compiles))
+        return Window(
+            min(x.window.start for x in self.compiles), max(x.window.end for x in self.compiles)
+        )
 
     @property
     def hours(self) -> float:
@@ -63,7 +69,10 @@ class Start:
         return any(x.ending is Ending.GOING for x in self.compiles)
 
     def same_work(self, other: Start) -> bool:
-        """Return whether both are of one job: by their names, else their memory, else as most of the nodes are the same."""
+        """Return whether both are of one job.
+
+        By their names, else their memory, else as most of the nodes are the same.
+        """
         if self.names and other.names:
             return bool(self.names & other.names)
         if not (np.isnan(self.memory) or np.isnan(other.memory)):
@@ -96,7 +105,10 @@ def _runs_of(view: View, scope: int) -> Frame | None:
 
 
 def of_rows(view: View, rows: Rows, frame: Frame) -> View:
-    """Return a view of some nodes alone over all of `frame`: few compile, and a long time of all of them is much."""
+    """Return a view of some nodes alone over all of `frame`.
+
+    Few compile, and a long time of all of them is much.
+    """
     part = frame.pick(rows)
     limits = Limits(view.policy, build_roster(part.things, view.reading.inventory))
     return View(view.reading, view.policy, limits, NOTHING, part, part, {})
@@ -129,7 +141,10 @@ class Cold:
         return f" as {' or '.join(sorted(self.newest.names))} started" if self.named else ""
 
     def lost_hours(self, ids: Sequence[str]) -> dict[str, float]:
-        """Return the node-hours of all these starts as hours of the nodes of the newest: those of the earlier may be gone."""
+        """Return the node-hours of all these starts as hours of the nodes of the newest.
+
+        Those of the earlier may be gone.
+        """
         mine = dict.fromkeys(ids, sum(x.hours for x in self.earlier) / len(ids))
         for one in self.newest.compiles:
             if one.instance in mine:
@@ -148,9 +163,13 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
     newest = next((one for one in reversed(every) if mine & one.instances), None)
     if newest is None:
         return None
-    alike = tuple(x for x in every if x.window.end <= newest.window.start and x.again and x.same_work(newest))
+    alike = tuple(
+        x for x in every if x.window.end <= newest.window.start and x.again and x.same_work(newest)
+    )
     lengths = [x.window.length for x in (*alike, newest)]
-    return Cold(newest, alike) if alike and sum(lengths, timedelta(0)) > again * len(lengths) else None
+    return (
+        Cold(newest, alike) if alike and sum(lengths, timedelta(0)) > again * len(lengths) else None
+    )
 
 
 def _together(many: Iterable[Compile]) -> list[list[Compile]]:
@@ -167,12 +186,18 @@ def _together(many: Iterable[Compile]) -> list[list[Compile]]:
 def _known(start: Start, past: View, runs: Frame | None) -> Start:
     """Return the start with what is known of its job, and whether it ran before."""
     rows = np.array(past.roster.rows_of(sorted(start.instances)), dtype=np.intp)
-    tags = frozenset(job_of(past.roster.labels[row].job) for row in rows if past.roster.labels[row].job)
+    tags = frozenset(
+        job_of(past.roster.labels[row].job) for row in rows if past.roster.labels[row].job
+    )
     if start.goes_on:
         return replace(start, names=tags)
     jobs = _went_on(runs, start.window) if runs else frozenset()
     memory = _memory(past, rows, start.window)
-    again = _reported_before(runs, jobs, start.window) if runs and jobs else _held_before(past, memory, start.window)
+    again = (
+        _reported_before(runs, jobs, start.window)
+        if runs and jobs
+        else _held_before(past, memory, start.window)
+    )
     return replace(start, names=tags | jobs, memory=memory, again=again)
 
 
@@ -185,10 +210,17 @@ def _memory(past: View, rows: Rows, window: Window) -> float:
 
 
 def _held_before(past: View, memory: float, window: Window) -> bool:
-    """Tell whether a node of the scope worked with this memory before a compile; any work counts where memory is not read."""
+    """Tell whether a node of the scope worked with this memory before a compile.
+
+    Any work counts where memory is not read.
+    """
     until = _step(past.window, window.start)
     worked = past.executing[:, :until]
-    alike = worked if np.isnan(memory) else worked & (np.abs(past.memory[:, :until] / memory - 1) <= SAME)
+    alike = (
+        worked
+        if np.isnan(memory)
+        else worked & (np.abs(past.memory[:, :until] / memory - 1) <= SAME)
+    )
     return bool(alike.sum(axis=1).max(initial=0) >= past.window.steps(RAN))
 
 

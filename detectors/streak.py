@@ -8,9 +8,12 @@ from detectors.arrays import Counts, Mask, Numbers
 
 
 def trailing(holds: Mask, unknown: Mask | None = None) -> Counts:
-    """Return how many steps, up to and with the last, `holds` has lasted; shape (n, n_steps) -> (n,).
+    """Return how many steps, up to and with the last, `holds` has lasted.
 
-    Steps that are `unknown` neither end a streak nor begin one: a streak starts at the first step that surely holds.
+    Shape (n, n_steps) -> (n,).
+
+    Steps that are `unknown` neither end a streak nor begin one: a streak starts at the first step
+    that surely holds.
     """
     n, n_steps = holds.shape
     lasted: Counts = np.zeros(n, dtype=np.intp)
@@ -37,16 +40,26 @@ def _lasted(holds: Mask, unknown: Mask | None) -> Counts:
 
 
 def seen_within(holds: Mask, steps: Counts) -> Counts:
-    """Return in how many of its last `steps` each thing was seen to hold: steps without a reading count for nothing, (n,)."""
+    """Return in how many of its last `steps` each thing was seen to hold.
+
+    Steps without a reading count for nothing, (n,).
+    """
     n_steps = holds.shape[1]
-    return np.asarray((holds & (np.arange(n_steps) >= (n_steps - steps)[:, None])).sum(axis=1), dtype=np.intp)
+    return np.asarray(
+        (holds & (np.arange(n_steps) >= (n_steps - steps)[:, None])).sum(axis=1), dtype=np.intp
+    )
 
 
 def gaps_up_to(unknown: Mask, steps: int) -> Mask:
-    """Keep the gaps of up to `steps`, and the one that still goes on: longer ones part what was before from what came after."""
+    """Keep the gaps of up to `steps`, and the one that still goes on.
+
+    Longer ones part what was before from what came after.
+    """
     if not unknown.any():
         return unknown
-    now = unknown & (np.arange(unknown.shape[1]) >= (unknown.shape[1] - since_last(~unknown))[:, None])
+    now = unknown & (
+        np.arange(unknown.shape[1]) >= (unknown.shape[1] - since_last(~unknown))[:, None]
+    )
     return np.asarray((unknown & ~sustained(unknown, steps + 1)) | now)
 
 
@@ -59,7 +72,10 @@ def lately(holds: Mask, steps: int) -> Mask:
 
 
 def since_last(holds: Mask) -> Counts:
-    """Return how many steps ago `holds` was last true, 0 = in the last step, n_steps = never; (n, n_steps) -> (n,)."""
+    """Return how many steps ago `holds` was last true, 0 = in the last step, n_steps = never.
+
+    (n, n_steps) -> (n,).
+    """
     n_steps = holds.shape[1]
     if not n_steps:
         return np.zeros(holds.shape[0], dtype=np.intp)
@@ -101,5 +117,7 @@ def share_before(holds: Mask, known: Mask, steps: Counts, length: int) -> Number
     start = (n_steps - steps)[:, None]
     before = (at < start) & (at >= start - length) & known
     count = before.sum(axis=1)
-    share: Numbers = np.where(count > 0, (holds & before).sum(axis=1) / np.maximum(count, 1), np.nan)
+    share: Numbers = np.where(
+        count > 0, (holds & before).sum(axis=1) / np.maximum(count, 1), np.nan
+    )
     return share

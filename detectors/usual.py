@@ -23,7 +23,10 @@ LATENCY = "neuron_execution_latency_seconds"
 SENT = "efa_tx_bytes_per_second"
 HIGHEST = "neuroncore_utilization_highest_ratio"
 SAME = 0.02
-"""How far apart the device memory of two nodes may lie that run one job: compiled graphs hold what they hold."""
+"""How far apart the device memory of two nodes may lie that run one job.
+
+Compiled graphs hold what they hold.
+"""
 ALIKE = 0.25
 """The same of one job that loads more while it runs: a graph for its evaluations, longer sequences."""
 NEWEST = timedelta(hours=1)
@@ -50,7 +53,10 @@ class StrangeSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Past:
-    """Bound the history that is learnt from: so many days up to an anchor, without the spans that were strange."""
+    """Bound the history that is learnt from.
+
+    So many days up to an anchor, without the spans that were strange.
+    """
 
     anchor: datetime
     days: float
@@ -61,7 +67,8 @@ class Past:
 class Usual:
     """Hold utilization (median, 25th and 95th percentile) and medians of other metrics while active, each (n,); nan = unknown.
 
-    `by_hour` of shape (2, 24, n) holds for inference the lowest and the median daily level at an hour, by weekday/weekend.
+    `by_hour` of shape (2, 24, n) holds for inference the lowest and the median daily level at an
+    hour, by weekday/weekend.
     """
 
     middle: Floats
@@ -71,12 +78,21 @@ class Usual:
     hourly_low: Floats
     hourly_middle: Floats
     own: Mask
-    """Whether the levels were learnt from the job that a node runs, (n,): those of another one say little of it."""
+    """Whether the levels were learnt from the job that a node runs, (n,).
+
+    Those of another one say little of it.
+    """
     unpaused: Floats
-    """The mean level as a share of the middle one, (n,), at most 1: what its checkpoints take of a job's time is no loss."""
+    """The mean level as a share of the middle one, (n,), at most 1.
+
+    What its checkpoints take of a job's time is no loss.
+    """
 
     def at(self, now: datetime, inference: Mask) -> tuple[Floats, Floats, Floats]:
-        """Return (low, middle, high) that hold at `now`: for inference by the hour of day and kind of day."""
+        """Return (low, middle, high) that hold at `now`.
+
+        For inference by the hour of day and kind of day.
+        """
         kind, hour = int(now.weekday() >= 5), now.hour
         low = np.where(inference, self.hourly_low[kind, hour], self.low)
         middle = np.where(inference, self.hourly_low[kind, hour], self.middle)
@@ -85,12 +101,17 @@ class Usual:
 
 
 _NO_LEVELS = np.zeros(0, dtype=np.float32)
-NOTHING = Usual(_NO_LEVELS, _NO_LEVELS, _NO_LEVELS, {}, _NO_LEVELS, _NO_LEVELS, _NO_LEVELS > 0, _NO_LEVELS)
+NOTHING = Usual(
+    _NO_LEVELS, _NO_LEVELS, _NO_LEVELS, {}, _NO_LEVELS, _NO_LEVELS, _NO_LEVELS > 0, _NO_LEVELS
+)
 """Knows no node: for looks that ask what is and not what is usual."""
 
 
 def anchor_of(now: datetime, frame: Frame, whole: timedelta = timedelta(hours=6)) -> datetime:
-    """Return the last fixed instant up to which history is learnt: each UTC hour while young, else each `whole`."""
+    """Return the last fixed instant up to which history is learnt.
+
+    Each UTC hour while young, else each `whole`.
+    """
     every = timedelta(hours=1) if now - frame.start < YOUNG else whole
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     return epoch + (now - epoch) // every * every
@@ -112,14 +133,26 @@ def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMP
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     first = -((part.start - epoch) // part.step) % stride
     return Frame(
-        part.kind, part.things, part.start + first * part.step, part.step * stride, part.metrics, part.values[:, first::stride]
+        part.kind,
+        part.things,
+        part.start + first * part.step,
+        part.step * stride,
+        part.metrics,
+        part.values[:, first::stride],
     )
 
 
-def learn(part: Frame, roster: Roster, floor: Numbers, strange: tuple[StrangeSpan, ...], least: timedelta = LEAST) -> Usual:
+def learn(
+    part: Frame,
+    roster: Roster,
+    floor: Numbers,
+    strange: tuple[StrangeSpan, ...],
+    least: timedelta = LEAST,
+) -> Usual:
     """Learn from `part` the usual of each node while its utilization is above `floor` (n,), without the strange spans.
 
-    Of the jobs that a node ran only the newest is learnt from, known by the device memory that it holds.
+    Of the jobs that a node ran only the newest is learnt from, known by the device memory that it
+    holds.
     """
     level = utilization_of(part).copy()
     newest = memory_of_newest(part, level > floor[:, None])[:, None]
@@ -140,12 +173,22 @@ def learn(part: Frame, roster: Roster, floor: Numbers, strange: tuple[StrangeSpa
     medians = {name: _median_where(part.of(name), active) for name in MEDIANS_OF if part.has(name)}
     hourly_low, hourly_middle = _by_hour(level, part, roster)
     return Usual(
-        middle, low, high, medians, hourly_low, hourly_middle, known, _unpaused(level, middle, enough & ~roster.inference)
+        middle,
+        low,
+        high,
+        medians,
+        hourly_low,
+        hourly_middle,
+        known,
+        _unpaused(level, middle, enough & ~roster.inference),
     )
 
 
 def _unpaused(level: Floats, middle: Floats, known: Mask) -> Floats:
-    """Return the mean of each node's levels as a share of the middle one, at most 1; 1 where that is not `known`, (n,)."""
+    """Return the mean of each node's levels as a share of the middle one, at most 1.
+
+    1 where that is not `known`, (n,).
+    """
     read = ~np.isnan(level)
     mean = np.where(read, level, 0).sum(axis=1) / np.maximum(read.sum(axis=1), 1)
     return np.where(known, np.minimum(1, mean / middle), 1).astype(np.float32)
@@ -156,7 +199,9 @@ def memory_of_newest(part: Frame, active: Mask) -> Floats:
     memory = part.of(MEMORY)
     working = active & ~np.isnan(memory)
     left = working[:, ::-1].cumsum(axis=1)[:, ::-1]
-    return medians_along(np.where(working & (left <= part.steps(NEWEST)), memory, np.nan).astype(np.float32))
+    return medians_along(
+        np.where(working & (left <= part.steps(NEWEST)), memory, np.nan).astype(np.float32)
+    )
 
 
 def same_memory(held: Floats | None, other: Floats, apart: float = SAME) -> Mask:
@@ -171,7 +216,10 @@ def medians_along(values: Floats) -> Floats:
 
 
 def utilization_of(frame: Frame) -> Floats:
-    """Return the utilization of the accelerator, (n, n_steps): NeuronCores, or GPUs where there are none."""
+    """Return the utilization of the accelerator, (n, n_steps).
+
+    NeuronCores, or GPUs where there are none.
+    """
     cores = frame.of("neuroncore_utilization_ratio")
     if not frame.has("gpu_utilization_ratio"):
         return cores
@@ -207,7 +255,10 @@ def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:
 
 
 def percentiles(values: Floats, ranks: tuple[float, ...]) -> tuple[Floats, ...]:
-    """Return percentiles along the last axis without nan, nan where there is nothing; nan sorts last in numpy."""
+    """Return percentiles along the last axis without nan, nan where there is nothing.
+
+    Nan sorts last in numpy.
+    """
     if values.shape[1] == THREE:
         ordered = np.stack(in_order(*values.T), axis=1)
     else:
@@ -219,14 +270,20 @@ def percentiles(values: Floats, ranks: tuple[float, ...]) -> tuple[Floats, ...]:
     last = np.where(unread[:, -1], unread.argmax(axis=1), ordered.shape[1]) - 1
     np.maximum(last, 0, out=last)  # a row of nothing but nan gives its first
     rows = np.arange(len(ordered))
-    return tuple(ordered[rows, np.rint(rank * last).astype(np.intp)].astype(np.float32, copy=False) for rank in ranks)
+    return tuple(
+        ordered[rows, np.rint(rank * last).astype(np.intp)].astype(np.float32, copy=False)
+        for rank in ranks
+    )
 
 
 THREE = 3
 
 
 def in_order(first: Floats, second: Floats, third: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return three arrays in order, element by element, nan last: numpy sorts row after row, this all rows at once."""
+    """Return three arrays in order, element by element, nan last.
+
+    Numpy sorts row after row, this all rows at once.
+    """
     first, second = np.fmin(first, second), np.maximum(first, second)
     second, third = np.fmin(second, third), np.maximum(second, third)
     first, second = np.fmin(first, second), np.maximum(first, second)
@@ -238,7 +295,10 @@ def _median_where(values: Floats, active: Mask) -> Floats:
 
 
 def _by_hour(level: Floats, part: Frame, roster: Roster) -> tuple[Floats, Floats]:
-    """Return the lowest and the median daily level by kind of day and hour, (2, 24, n); only for inference, two days at least."""
+    """Return the lowest and the median daily level by kind of day and hour, (2, 24, n).
+
+    Only for inference, two days at least.
+    """
     n = len(level)
     lowest = np.full((2, 24, n), np.nan, dtype=np.float32)
     middle = lowest.copy()

@@ -1,4 +1,7 @@
-"""Look at one tick: the state of every node by its readings and its usual, and the alerts that are open."""
+"""Look at one tick.
+
+The state of every node by its readings and its usual, and the alerts that are open.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +44,16 @@ class View(Readings):
 
     @cached_property
     def standing(self) -> Mask:
-        """Tell where a node is really stopped: without a runtime, its memory freed, or for longer than a checkpoint takes."""
+        """Tell where a node is really stopped.
+
+        Without a runtime, its memory freed, or for longer than a checkpoint takes.
+        """
         if not self.any_zero:
             return self.zero
         unloaded = (self.held == 0) | (self.memory < 0.5 * self.usual_of(MEMORY)[:, None])
-        return np.asarray((self.zero & unloaded) | sustained(self.zero, self.window.steps(PAUSE) + 1))
+        return np.asarray(
+            (self.zero & unloaded) | sustained(self.zero, self.window.steps(PAUSE) + 1)
+        )
 
     @cached_property
     def restarting(self) -> Mask:
@@ -55,9 +63,12 @@ class View(Readings):
 
     @cached_property
     def forward(self) -> Mask:
-        """Tell where executions are so quick that they are of another kind: an evaluation only runs forward.
+        """Tell where executions are so quick that they are of another kind.
 
-        Where the host is at its end, the data loader is: the runtime's latency says nothing of that.
+        An evaluation only runs forward.
+
+        Where the host is at its end, the data loader is: the runtime's latency says nothing of
+        that.
         """
         usual = self.usual_of(LATENCY)[:, None]
         busy = self.cpu >= self.number("starved.cpu")[:, None]
@@ -65,7 +76,10 @@ class View(Readings):
 
     @cached_property
     def evaluating(self) -> Mask:
-        """Tell where a node executes other graphs in less memory than it trains in: an evaluation amid a job, no start."""
+        """Tell where a node executes other graphs in less memory than it trains in.
+
+        An evaluation amid a job, no start.
+        """
         usual = self.usual_of(LATENCY)[:, None]
         kept = self.memory >= EVALUATED * self.usual_of(MEMORY)[:, None]
         other = self.restarting & kept & (np.abs(self.latency / usual - 1) > OTHER)
@@ -78,13 +92,20 @@ class View(Readings):
 
     @cached_property
     def compiling(self) -> Mask:
-        """Tell where a node compiles: where its compiler's log says so, else where it looks like it."""
+        """Tell where a node compiles.
+
+        Where its compiler's log says so, else where it looks like it.
+        """
         return compiling(self, self.logged)
 
     @cached_property
     def logged(self) -> LogStates | None:
         """Return the state of each step by the compilers' logs, None where no log is read."""
-        return states_in_log(self.reading.marks, self.window, self.roster) if self.reading.marks else None
+        return (
+            states_in_log(self.reading.marks, self.window, self.roster)
+            if self.reading.marks
+            else None
+        )
 
     @cached_property
     def resting(self) -> Mask:
@@ -93,11 +114,18 @@ class View(Readings):
 
     @cached_property
     def asleep(self) -> Mask:
-        """Tell where a node rests although pods hold its cores; not of a server, nor without the host's CPU: it might compile."""
+        """Tell where a node rests although pods hold its cores.
+
+        Not of a server, nor without the host's CPU: it might compile.
+        """
         if not self.any_zero:
             return self.zero
         told = ~np.isnan(self.cpu).all(axis=1) & ~self.roster.inference
-        return np.asarray(self.resting & (self.metric("neuroncore_reserved_count") > 0) & np.asarray(told)[:, None])
+        return np.asarray(
+            self.resting
+            & (self.metric("neuroncore_reserved_count") > 0)
+            & np.asarray(told)[:, None]
+        )
 
     @cached_property
     def holding(self) -> Mask:
@@ -106,7 +134,10 @@ class View(Readings):
 
     @cached_property
     def silent_steps(self) -> Counts:
-        """Return how many steps ago a node last reported, (n,); the window's length where never in it."""
+        """Return how many steps ago a node last reported, (n,).
+
+        The window's length where never in it.
+        """
         return since_last(~self.unknown)
 
     def newest(self, holds: Mask) -> Mask:
@@ -123,7 +154,10 @@ class View(Readings):
 
     @cached_property
     def unwatched(self) -> Mask:
-        """Tell which hosts are of no Neuron family and told no accelerator's work for a day, (n,): nothing is missing there."""
+        """Tell which hosts are of no Neuron family and told no accelerator's work for a day, (n,).
+
+        Nothing is missing there.
+        """
         strange = self.silent & ~self.roster.neuron
         if not strange.any():
             return strange
@@ -147,16 +181,25 @@ class View(Readings):
     @cached_property
     def waiting(self) -> Mask:
         """Tell which nodes may wait for a peer that compiles, (n,)."""
-        return waiting(self, self.compiling, self.gap) if self.compiling.any() else np.zeros(self.n, dtype=bool)
+        return (
+            waiting(self, self.compiling, self.gap)
+            if self.compiling.any()
+            else np.zeros(self.n, dtype=bool)
+        )
 
     def patience(self, key: str, rested: Counts | None = None) -> Numbers:
-        """Return for how many steps each node may do nothing, (n,): as `key` says, as a compile where it may wait for one.
+        """Return for how many steps each node may do nothing, (n,).
 
-        A node that has `rested` without a runtime for so many steps may wait as long if it never worked since its launch.
+        As `key` says, as a compile where it may wait for one.
+
+        A node that has `rested` without a runtime for so many steps may wait as long if it never
+        worked since its launch.
         """
         needed, may_wait = self.steps(key), self.waiting
         if rested is not None:
-            may_wait = may_wait | (self.age_seconds <= rested * self.window.step.total_seconds() + BOOT.total_seconds())
+            may_wait = may_wait | (
+                self.age_seconds <= rested * self.window.step.total_seconds() + BOOT.total_seconds()
+            )
         return np.where(may_wait, np.maximum(needed, self.steps("compiling.grace")), needed)
 
     @cached_property
@@ -173,10 +216,13 @@ class View(Readings):
         return np.asarray((self.usual.unpaused[rows] - level.T / self.levels[1][rows]).T)
 
     def lost_since(self, hit: Mask, steps: Numbers, *rules: str) -> Numbers:
-        """Return the mean share of its usual work that each node of `hit` lost, (n,); nan where that is not known.
+        """Return the mean share of its usual work that each node of `hit` lost, (n,).
 
-        It is taken since an open alert of the rules was last seen, else over the last `steps`: summed over the ticks of an
-        alert it is what was lost, step by step, whatever the newest readings are.
+        Nan where that is not known.
+
+        It is taken since an open alert of the rules was last seen, else over the last `steps`:
+        summed over the ticks of an alert it is what was lost, step by step, whatever the newest
+        readings are.
         """
         rows = np.flatnonzero(hit)
         lost = np.full(self.n, np.nan)
@@ -190,12 +236,15 @@ class View(Readings):
 
     def fellows(self, rows: Rows) -> Mask:
         """Tell which training nodes run, report and may be of the job of those at `rows`, (n,)."""
-        return np.asarray(self.eligible & ~self.roster.inference & fellows(self.usual, self.roster, rows))
+        return np.asarray(
+            self.eligible & ~self.roster.inference & fellows(self.usual, self.roster, rows)
+        )
 
     def _evaluating_together(self, rows: Rows) -> Mask:
         """Tell where nodes at `rows` evaluate with half of those there of their scope, (len(rows), n_steps).
 
-        A job evaluates as a whole; one node that frees memory while its executions are slow does not.
+        A job evaluates as a whole; one node that frees memory while its executions are slow does
+        not.
         """
         evaluating, scope = self.evaluating[rows], self.roster.scope[rows]
         for one in np.unique(scope) if evaluating.any() else ():
@@ -205,10 +254,16 @@ class View(Readings):
     def _unseen(self, rows: Rows, steps: Numbers, rules: tuple[str, ...]) -> Counts:
         """Return how many steps of the nodes at `rows` no tick has counted yet, (len(rows),)."""
         ago, scope = steps[rows].astype(np.intp), self.roster.scope[rows]
-        told = [incident for one in np.unique(scope) for incident in incidents(self, rules, rows[scope == one])]
+        told = [
+            incident
+            for one in np.unique(scope)
+            for incident in incidents(self, rules, rows[scope == one])
+        ]
         for incident in told:
             if incident.alert:
-                ago[np.isin(rows, incident.rows)] = round((self.now - incident.alert.seen) / self.window.step)
+                ago[np.isin(rows, incident.rows)] = round(
+                    (self.now - incident.alert.seen) / self.window.step
+                )
         return np.clip(ago, 1, self.window.n_steps)
 
     def alert(self, rules: tuple[str, ...], scope: Labels) -> Alert | None:
@@ -233,7 +288,10 @@ class View(Readings):
 
     @cached_property
     def gap(self) -> Mask:
-        """Tell where nothing was read for a moment only: what was seen before and after it is one state."""
+        """Tell where nothing was read for a moment only.
+
+        What was seen before and after it is one state.
+        """
         return gaps_up_to(self.unknown, self.window.steps(GAP))
 
     def streak(self, holds: Mask) -> tuple[Counts, Counts]:
@@ -242,27 +300,40 @@ class View(Readings):
         return steps, seen_within(holds, steps) if steps.any() else steps
 
     def mostly(self, holds: Mask) -> Mask:
-        """Tell which nodes were so in most of what was read lately, (n,): a state that is over comes back for a pause only."""
+        """Tell which nodes were so in most of what was read lately, (n,).
+
+        A state that is over comes back for a pause only.
+        """
         newest = self.window.steps(LATELY)
         seen = (holds[:, -newest:] & ~self.unknown[:, -newest:]).sum(axis=1)
         return np.asarray(2 * seen >= (~self.unknown[:, -newest:]).sum(axis=1))
 
     def since(self, steps: Numbers, rows: Rows, *rules: str) -> datetime:
-        """Return when the state of the nodes at `rows` began: when an open alert of the rules did, or their longest streak.
+        """Return when the state of the nodes at `rows` began.
 
-        A streak that is shorter than the window was interrupted: only what came after is of this state.
+        When an open alert of the rules did, or their longest streak.
+
+        A streak that is shorter than the window was interrupted: only what came after is of this
+        state.
         """
         longest = float(steps[rows].max())
         start = self.time_of(longest)
         alert = self.alert_of(rules, rows)
-        return min(start, alert.anomaly.window.start) if alert and longest >= self.window.n_steps else start
+        return (
+            min(start, alert.anomaly.window.start)
+            if alert and longest >= self.window.n_steps
+            else start
+        )
 
     def stretch(self, steps: Numbers, rows: Rows, *rules: str) -> Floats:
         """Return the utilization of the nodes at `rows` over all of their state, (len(rows), n_steps)."""
         return worked_of(self.whole.since(self.since(steps, rows, *rules)))[rows]
 
     def lasting(self, steps: Numbers, rows: Rows, *rules: str) -> timedelta:
-        """Return how long the nodes at `rows` were seen to be so: time in which none of them was read is not counted."""
+        """Return how long the nodes at `rows` were seen to be so.
+
+        Time in which none of them was read is not counted.
+        """
         read = ~np.isnan(self.stretch(steps, rows, *rules)).all(axis=0)
         return max(1, int(read.sum())) * self.window.step
 
@@ -275,9 +346,9 @@ class View(Readings):
 
     def gauge(self, rows: Rows) -> str:
         """Name the utilization of the nodes at `rows` as their vendor does."""
-        neuron = (~np.isnan(self.metric("neuroncore_utilization_ratio")[rows])).any() or not self.window.has(
-            "gpu_utilization_ratio"
-        )
+        neuron = (
+            ~np.isnan(self.metric("neuroncore_utilization_ratio")[rows])
+        ).any() or not self.window.has("gpu_utilization_ratio")
         return "NeuronCore utilization" if neuron else "GPU utilization"
 
     def rows_in(self, labels: Labels) -> Rows:

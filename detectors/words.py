@@ -14,11 +14,18 @@ def percent(ratio: float) -> str:
 
 def span(low: float, high: float) -> str:
     """Read as `85-95 %`."""
-    return percent(low) if round(100 * low) == round(100 * high) else f"{100 * low:.0f}-{100 * high:.0f} %"
+    return (
+        percent(low)
+        if round(100 * low) == round(100 * high)
+        else f"{100 * low:.0f}-{100 * high:.0f} %"
+    )
 
 
 def lasted(length: timedelta) -> str:
-    """Write how long something has lasted, to the nearest minute: `25 min`, `1 h 10 min` or `3 days`."""
+    """Write how long something has lasted, to the nearest minute.
+
+    `25 min`, `1 h 10 min` or `3 days`.
+    """
     return duration_text(timedelta(minutes=round(length.total_seconds() / 60)), Days.WHOLE)
 
 
@@ -35,7 +42,10 @@ def rate(bytes_per_second: float) -> str:
 
 
 def volume_rate(used: float, of: float) -> str:
-    """Read as `1.9 of 2.0 GB/s` or `90 of 240 MB/s`: what is used of a limit, both in bytes a second."""
+    """Read as `1.9 of 2.0 GB/s` or `90 of 240 MB/s`.
+
+    What is used of a limit, both in bytes a second.
+    """
     if of >= 1e9:
         return f"{used / 1e9:,.1f} of {of / 1e9:,.1f} GB/s"
     return f"{used / 1e6:,.0f} of {of / 1e6:,.0f} MB/s"

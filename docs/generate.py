@@ -19,7 +19,9 @@ def pages() -> Mapping[str, str]:
     return {
         "docs/commands.md": commands_page(),
         "docs/settings.md": settings_page(),
-        "docs/detection.md": detection_page((ROOT / "docs/detection.md").read_text(encoding="utf-8")),
+        "docs/detection.md": detection_page(
+            (ROOT / "docs/detection.md").read_text(encoding="utf-8")
+        ),
         "manifest/slack.yaml": manifest_yaml(hints),
         "manifest/teams/manifest.json": as_text(manifest(TeamsApp(hints=hints))),
     }

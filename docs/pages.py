@@ -14,7 +14,9 @@ from bot.policy.setting import Setting
 
 def commands_page() -> str:
     """Return docs/commands.md."""
-    every = [made for made in commands_by_name(hidden=True) if made.handler.__module__.startswith("bot.")]
+    every = [
+        made for made in commands_by_name(hidden=True) if made.handler.__module__.startswith("bot.")
+    ]
     head = [
         "# Commands",
         "",
@@ -52,18 +54,30 @@ def settings_page() -> str:
     return "\n".join([*head, *(_setting(setting) for setting in SETTINGS.values())]) + "\n"
 
 
-CAUSES_BEGIN, CAUSES_END = "<!-- causes: made by `make docs`, do not edit -->", "<!-- end of causes -->"
+CAUSES_BEGIN, CAUSES_END = (
+    "<!-- causes: made by `make docs`, do not edit -->",
+    "<!-- end of causes -->",
+)
 
 
 def detection_page(text: str) -> str:
-    """Return docs/detection.md with its part about every cause made again; the rest is written by hand."""
+    """Return docs/detection.md with its part about every cause made again.
+
+    The rest is written by hand.
+    """
     before, _, rest = text.partition(CAUSES_BEGIN)
     _, _, after = rest.partition(CAUSES_END)
     head = [
         "| cause | `CAUSE.on` | about | severity | muted by | part of a wide | told however small |",
         "|---|---|---|---|---|---|---|",
     ]
-    return before + "\n".join([CAUSES_BEGIN, *head, *(_cause(facts) for facts in CAUSES.values()), CAUSES_END]) + after
+    return (
+        before
+        + "\n".join(
+            [CAUSES_BEGIN, *head, *(_cause(facts) for facts in CAUSES.values()), CAUSES_END]
+        )
+        + after
+    )
 
 
 def _cause(facts: CauseFacts) -> str:
@@ -89,7 +103,13 @@ def _command(made: Command) -> Iterator[str]:
     if made.parameters:
         yield from ("", "| argument | is a | when left out | meaning |", "|---|---|---|---|")
         for p in made.parameters:
-            left_out = "needed" if p.arg.default is None else f"`{p.arg.default}`" if p.arg.default else "–"
+            left_out = (
+                "needed"
+                if p.arg.default is None
+                else f"`{p.arg.default}`"
+                if p.arg.default
+                else "–"
+            )
             yield f"| `{p.word}` | {type_name(p)} | {left_out} | {p.arg.meaning} |"
     yield ""
     yield from (f"    {example}" for example in made.examples)

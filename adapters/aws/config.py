@@ -15,7 +15,10 @@ from bot.model.metric_names import OwnNames
 
 @dataclass(frozen=True)
 class ReadingConfig:
-    """Configure the frames and the inventory of a source; steps of `interval` are aligned to the epoch."""
+    """Configure the frames and the inventory of a source.
+
+    Steps of `interval` are aligned to the epoch.
+    """
 
     interval: timedelta
     types: Mapping[str, InstanceType]
@@ -42,5 +45,8 @@ class ReadingConfig:
         return max(1, self.history_seconds // self.grid.step)
 
     def catalogue(self) -> Catalogue:
-        """Return the metrics that mean something: the standard ones, and those of the installation's own."""
+        """Return the metrics that mean something.
+
+        The standard ones, and those of the installation's own.
+        """
         return catalogue_with(self.own)

@@ -1,7 +1,8 @@
 """Read files of JSON lines in blocks, plain or gzipped, and recognise the form of a metric stream's file by its content.
 
-Firehose names its objects without an ending. Sources: docs.aws.amazon.com/firehose/latest/dev/s3-object-name.html; the first
-bytes of gzip (RFC 1952) and Parquet.
+Firehose names its objects without an ending. Sources:
+docs.aws.amazon.com/firehose/latest/dev/s3-object-name.html; the first bytes of gzip (RFC 1952) and
+Parquet.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ class MetricForm(Enum):
 
 
 def form_of(path: Path) -> MetricForm | None:
-    """Return the form that the name says, else the content; None for anything else. Raise `OSError` where it cannot be read."""
+    """Return the form that the name says, else the content; None for anything else.
+
+    Raise `OSError` where it cannot be read.
+    """
     if path.name.endswith(_NAMED):
         return MetricForm.LINES
     if path.suffix == ".parquet":
@@ -48,7 +52,10 @@ def gzipped(start: bytes) -> bool:
 
 
 _BLOCK_BYTES = 1 << 16
-"""Small, so that what is parsed is dropped before it leaves the cache: twice as fast as blocks of 4 MB."""
+"""Small, so that what is parsed is dropped before it leaves the cache.
+
+Twice as fast as blocks of 4 MB.
+"""
 
 
 def blocks(path: Path, name: str, problems: Problems) -> Iterator[tuple[int, list[bytes]]]:
@@ -63,8 +70,12 @@ def blocks(path: Path, name: str, problems: Problems) -> Iterator[tuple[int, lis
                 first += len(lines)
                 size += len(block)
                 if size > limit or len(rest) > LINE_BYTES:
-                    why_not = too_much("the file", path.stat().st_size) if size > limit else _TOO_LONG
-                    problems.add(name, f"it is left here, the lines before are used: {why_not}.", first)
+                    why_not = (
+                        too_much("the file", path.stat().st_size) if size > limit else _TOO_LONG
+                    )
+                    problems.add(
+                        name, f"it is left here, the lines before are used: {why_not}.", first
+                    )
                     return
     except (OSError, EOFError, zlib.error) as error:
         problems.add(name, f"it breaks off here, the lines before are used ({why(error)}).", first)

@@ -37,7 +37,10 @@ class Problems:
 
     def sentences(self) -> tuple[str, ...]:
         """Return the named ones and, per file, how many more there were."""
-        return (*self._named, *(f"{file}: {n} more of the kind." for file, n in sorted(self._rest.items()) if n > 0))
+        return (
+            *self._named,
+            *(f"{file}: {n} more of the kind." for file, n in sorted(self._rest.items()) if n > 0),
+        )
 
 
 def why(error: Exception, most: int = 160) -> str:

@@ -1,4 +1,7 @@
-"""Remember the newest few values of a function: a replay of the past goes on beside the watch, and each asks of its own time."""
+"""Remember the newest few values of a function.
+
+A replay of the past goes on beside the watch, and each asks of its own time.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ class Recent(Generic[T]):
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value for `key`, made where it is not remembered; threads that ask at once may make it twice."""
+        """Return the value for `key`, made where it is not remembered.
+
+        Threads that ask at once may make it twice.
+        """
         value = self._values.get(key)
         if value is None:
             value = make()

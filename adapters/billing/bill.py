@@ -43,10 +43,16 @@ _LAYOUT = "8"
 
 @dataclass(frozen=True)
 class BillOptions:
-    """Set up a bill: how late its rows are seen, which tags and names it reads, and how it is kept up to date."""
+    """Set up a bill.
+
+    How late its rows are seen, which tags and names it reads, and how it is kept up to date.
+    """
 
     lag: timedelta = timedelta(hours=24)
-    """How long after its usage end a row is seen in `deltas` and `rates`; `tally` counts all that the export holds."""
+    """How long after its usage end a row is seen in `deltas` and `rates`.
+
+    `tally` counts all that the export holds.
+    """
     tags: BillTagNames = field(default_factory=dict)
     """Tag names of `team`, `project`, `cluster` and `namespace`, best first."""
     services: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +72,9 @@ class Bill:
 
     def __init__(self, folder: Path, options: BillOptions, answers: ExplorerFiles) -> None:
         if not folder.is_dir():
-            raise WrongInput(f"'{folder}' is not a folder; name a recording or a folder with CUR or FOCUS exports.")
+            raise WrongInput(
+                f"'{folder}' is not a folder; name a recording or a folder with CUR or FOCUS exports."
+            )
         recorded = any((folder / part).is_dir() for part in ("billing", "api"))
         self._folder = folder / "billing" if recorded else folder
         self._answers, self._by_day, self._due = answers, options.by_day, options.due
@@ -89,9 +97,14 @@ class Bill:
         self._db = self._open(options.cache)
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        """Sum the rows whose usage starts in the window; raise `WrongInput` for an unknown dimension or mixed currencies."""
+        """Sum the rows whose usage starts in the window.
+
+        Raise `WrongInput` for an unknown dimension or mixed currencies.
+        """
         with self._caught_up():
-            tallies = self._tallies  # read before the extent, as it is replaced after it: what is kept is of one loading
+            tallies = (
+                self._tallies
+            )  # read before the extent, as it is replaced after it: what is kept is of one loading
             extent = self._extent
             if not extent.sources:
                 self._refuse_unread()
@@ -105,13 +118,20 @@ class Bill:
             return replace(tally, window=window)
 
     def _refuse_unread(self) -> None:
-        """Raise `Unavailable`, as no file is there or could be read: $0.00 would be taken for an answer."""
+        """Raise `Unavailable`, as no file is there or could be read.
+
+        $0.00 would be taken for an answer.
+        """
         if not self._files:
-            raise Unavailable(f"No billing export was found in '{self._folder}'; put CUR or FOCUS files (parquet, csv) there.")
+            raise Unavailable(
+                f"No billing export was found in '{self._folder}'; put CUR or FOCUS files (parquet, csv) there."
+            )
         with self._cursor() as db:
             unread = db.execute("SELECT problems FROM file ORDER BY path").fetchall()
         more = f" And {len(unread) - 1} more such files." if len(unread) > 1 else ""
-        raise Unavailable(f"Nothing in '{self._folder}' can be read as a bill: {unread[0][0][0]}{more}")
+        raise Unavailable(
+            f"Nothing in '{self._folder}' can be read as a bill: {unread[0][0][0]}{more}"
+        )
 
     def _refuse(self, dimensions: Sequence[str]) -> None:
         """Raise `WrongInput` for a dimension that the loaded files do not hold."""
@@ -120,7 +140,9 @@ class Bill:
             if only_explorer:
                 check_explorer_dimension(canonical(dimension), self._answers.view)
             elif self._by_day and canonical(dimension) == "hour":
-                raise WrongInput(f"{self._by_day} gives the bill by day; set TRNBOT_AWS_BILLING to the export itself for hours.")
+                raise WrongInput(
+                    f"{self._by_day} gives the bill by day; set TRNBOT_AWS_BILLING to the export itself for hours."
+                )
 
     def deltas(self, now: datetime, days: int) -> Reading:
         """Return the `spend` frame of the last `days` whole days seen at `now`, and the hours up to the newest whole one.
@@ -132,7 +154,9 @@ class Bill:
             frame, hours = self._days(midnight, days), self._hours(hours_of_week(until))
         if not frame:
             return Reading(now, {}, gaps=(Gap("No billed day is seen yet."),))
-        return Reading(now, {"spend": frame} | ({"spend_hour": hours.until(until)} if hours else {}))
+        return Reading(
+            now, {"spend": frame} | ({"spend_hour": hours.until(until)} if hours else {})
+        )
 
     def rates(self, now: datetime) -> AccountRates:
         """Return effective USD an hour over the last 7 days seen at `now`, by type, by cluster and of each instance."""
@@ -163,7 +187,9 @@ class Bill:
         cache = self._hour_frames
         if monday not in cache:
             with cursor_of(self._db) as db:
-                cache[monday] = hours_frame(db, monday) if self._files and not self._by_day else None
+                cache[monday] = (
+                    hours_frame(db, monday) if self._files and not self._by_day else None
+                )
         return cache[monday]
 
     def _seen(self, now: datetime) -> datetime:
@@ -183,7 +209,10 @@ class Bill:
 
     @contextmanager
     def _caught_up(self) -> Iterator[None]:
-        """Let the tables match the folder; an answer kept from before needs no cursor, which costs as much as looking."""
+        """Let the tables match the folder.
+
+        An answer kept from before needs no cursor, which costs as much as looking.
+        """
         try:
             self._catch_up()
             yield
@@ -216,7 +245,12 @@ class Bill:
             self._log([*self._unread, *self._unspread])
         self._files = files
         # New dictionaries: a reader that still works on the tables of before keeps its own.
-        self._frames, self._hour_frames, self._rates_of_day, self._tallies = {}, {}, {}, KeptTallies()
+        self._frames, self._hour_frames, self._rates_of_day, self._tallies = (
+            {},
+            {},
+            {},
+            KeptTallies(),
+        )
 
     def _known_blocks(self) -> Sequence[Reservation]:
         self._blocks = tuple(self._read_blocks())
@@ -236,7 +270,12 @@ class Bill:
     def _open(self, cache: Path | None) -> duckdb.DuckDBPyConnection:
         db = self._connect(cache)
         identity = json.dumps(
-            [_LAYOUT, duckdb.__version__, str(self._folder.resolve()), {k: list(v) for k, v in self._names.items()}]
+            [
+                _LAYOUT,
+                duckdb.__version__,
+                str(self._folder.resolve()),
+                {k: list(v) for k, v in self._names.items()},
+            ]
         )
         db.execute(sql("schema"))
         if db.execute("SELECT value FROM setting").fetchall() != [(identity,)]:
@@ -260,4 +299,7 @@ class Bill:
 
 
 def _problems(db: duckdb.DuckDBPyConnection) -> list[str]:
-    return [str(row[0]) for row in db.execute("SELECT unnest(problems) FROM file ORDER BY path").fetchall()]
+    return [
+        str(row[0])
+        for row in db.execute("SELECT unnest(problems) FROM file ORDER BY path").fetchall()
+    ]

@@ -46,7 +46,10 @@ class Columns:
         return any(word in self._known for word in names)
 
     def text(self, *names: str) -> str:
-        """Return SQL for the first of the columns that says something, as text; NULL where none does."""
+        """Return SQL for the first of the columns that says something, as text.
+
+        NULL where none does.
+        """
         return _first(self._text(*self._known[word]) for word in names if word in self._known)
 
     def double(self, *names: str) -> str:
@@ -59,7 +62,11 @@ class Columns:
         column, kind = self._known.get(word, ("", ""))
         if kind == "TIMESTAMP WITH TIME ZONE":
             return f"{name(column)} AT TIME ZONE 'UTC'"
-        return f"{name(column)}::TIMESTAMP" if kind.startswith("TIMESTAMP") else f"moment({self.text(word)})"
+        return (
+            f"{name(column)}::TIMESTAMP"
+            if kind.startswith("TIMESTAMP")
+            else f"moment({self.text(word)})"
+        )
 
     def raw(self, names: Iterable[str]) -> list[str]:
         """Return those of the columns that are there, as SQL under the names that the file gives them."""
@@ -67,24 +74,42 @@ class Columns:
 
     def raw_tags(self) -> list[str]:
         """Return the columns that `tags` reads, as SQL."""
-        return self.raw(("resource_tags", "tags")) or [name(column) for column, _ in self._raw if _TAG.match(column)]
+        return self.raw(("resource_tags", "tags")) or [
+            name(column) for column, _ in self._raw if _TAG.match(column)
+        ]
 
     def inside(self, column: str, *keys: str) -> str:
-        """Return SQL for one key of a map, struct or JSON column; NULL where it is absent or says nothing."""
+        """Return SQL for one key of a map, struct or JSON column.
+
+        NULL where it is absent or says nothing.
+        """
         if column not in self._known:
             return "NULL::VARCHAR"
         whole = self._json(*self._known[column])
-        return _first(f"nullif(json_extract_string({whole}, {text('$.' + name(key))}), '')" for key in keys)
+        return _first(
+            f"nullif(json_extract_string({whole}, {text('$.' + name(key))}), '')" for key in keys
+        )
 
     def tags(self) -> str:
-        """Return SQL for all tags as JSON text: from one column, or from a column for each tag (legacy CUR)."""
+        """Return SQL for all tags as JSON text.
+
+        From one column, or from a column for each tag (legacy CUR).
+        """
         for word in ("resource_tags", "tags"):
             if word in self._known:
-                return self._text(*self._known[word]) if self._is_text(word) else self._json(*self._known[word])
-        single = [(match[1], column, kind) for column, kind in self._raw if (match := _TAG.match(column))]
+                return (
+                    self._text(*self._known[word])
+                    if self._is_text(word)
+                    else self._json(*self._known[word])
+                )
+        single = [
+            (match[1], column, kind) for column, kind in self._raw if (match := _TAG.match(column))
+        ]
         if not single:
             return "NULL::VARCHAR"
-        pairs = ", ".join(f"{text(key)}, {self._text(column, kind)}" for key, column, kind in single)
+        pairs = ", ".join(
+            f"{text(key)}, {self._text(column, kind)}" for key, column, kind in single
+        )
         return f"json_object({pairs})::VARCHAR"
 
     def _is_text(self, word: str) -> bool:
@@ -118,8 +143,17 @@ def _form(lower: dict[str, tuple[str, str]], snaked: set[str]) -> ExportForm | N
     if "cost_explorer" in lower:
         return ExportForm.EXPLORER
     if {"line_item_usage_start_date", "line_item_unblended_cost"} <= snaked:
-        new = lower.keys() & {"product", "resource_tags", "bill_payer_account_name", "line_item_usage_account_name"}
+        new = lower.keys() & {
+            "product",
+            "resource_tags",
+            "bill_payer_account_name",
+            "line_item_usage_account_name",
+        }
         return ExportForm.CUR2 if new else ExportForm.CUR
     if {"billedcost", "chargeperiodstart"} <= lower.keys():
-        return ExportForm.FOCUS12 if lower.keys() & {"skumeter", "invoiceid", "skupricedetails"} else ExportForm.FOCUS10
+        return (
+            ExportForm.FOCUS12
+            if lower.keys() & {"skumeter", "invoiceid", "skupricedetails"}
+            else ExportForm.FOCUS10
+        )
     return None

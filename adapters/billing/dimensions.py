@@ -37,7 +37,9 @@ def canonical(dimension: str) -> str:
         return TAG + dimension.removeprefix(TAG).strip()
     word = dimension.strip().lower().replace("-", "_")
     if word not in _EXPRESSIONS:
-        raise WrongInput(f"'{dimension}' is not a dimension of the bill{nearest(word, [*DIMENSIONS, 'tag:NAME'], most=30)}.")
+        raise WrongInput(
+            f"'{dimension}' is not a dimension of the bill{nearest(word, [*DIMENSIONS, 'tag:NAME'], most=30)}."
+        )
     return word
 
 
@@ -48,7 +50,10 @@ def written(dimension: str, value: Any) -> str:
 
 @dataclass
 class QueryParts:
-    """Collect the parts of one query: the SQL of its dimensions, its tags, and its values as parameters."""
+    """Collect the parts of one query.
+
+    The SQL of its dimensions, its tags, and its values as parameters.
+    """
 
     values: dict[str, object] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
@@ -63,14 +68,24 @@ class QueryParts:
         return _EXPRESSIONS[word]
 
     def key(self, dimension: str) -> str:
-        """Return SQL to group by: times as they are stored, which `written` turns into text once a group."""
+        """Return SQL to group by.
+
+        Times as they are stored, which `written` turns into text once a group.
+        """
         expression = self.expression(dimension)
         return _TIMES[dimension][0] if dimension in _TIMES else expression
 
     def tags(self) -> str:
-        """Return SQL that joins every tag asked for, by one pass over the tags: a join each took seconds for some hundred."""
+        """Return SQL that joins every tag asked for, by one pass over the tags.
+
+        A join each took seconds for some hundred.
+        """
         picks = ", ".join(
-            sql("tag_value", names=f"[{', '.join(text(key) for key in candidates(tag))}]", alias=alias)
+            sql(
+                "tag_value",
+                names=f"[{', '.join(text(key) for key in candidates(tag))}]",
+                alias=alias,
+            )
             for tag, alias in self._tags.items()
         )
         return sql("piece_tags", values=picks) if picks else ""

@@ -1,8 +1,9 @@
 """Read Cost Explorer's answers, kept as a recording keeps them, as rows in the columns of a Cost and Usage Report.
 
-An answer groups by two keys and is filtered by what its file's name says: `TIME.accounts.json` by account and record type,
-`TIME.ACCOUNT.json` that account by region and record type, `TIME.ACCOUNT.REGION.TYPE.json` that part by service and usage
-type; `TIME.tag=NAME.json` stands apart: everything by one tag and record type. What a finer answer tells, a coarser one does not.
+An answer groups by two keys and is filtered by what its file's name says: `TIME.accounts.json` by
+account and record type, `TIME.ACCOUNT.json` that account by region and record type,
+`TIME.ACCOUNT.REGION.TYPE.json` that part by service and usage type; `TIME.tag=NAME.json` stands
+apart: everything by one tag and record type. What a finer answer tells, a coarser one does not.
 """
 
 from __future__ import annotations
@@ -34,18 +35,39 @@ COLUMNS = (
     "reservation_reservation_a_r_n",
 )  # fmt: skip
 _NAME = re.compile(r"(\d{8}T\d{6}Z)\.(.+)\.json")
-_KEYS = {"LINKED_ACCOUNT": "account", "REGION": "region", "RECORD_TYPE": "type", "SERVICE": "service", "USAGE_TYPE": "usage_type"}
+_KEYS = {
+    "LINKED_ACCOUNT": "account",
+    "REGION": "region",
+    "RECORD_TYPE": "type",
+    "SERVICE": "service",
+    "USAGE_TYPE": "usage_type",
+}
 _AMORTISED = {
     "SavingsPlanCoveredUsage": "savings_plan_savings_plan_effective_cost",
     "SavingsPlanRecurringFee": "savings_plan_total_commitment_to_date",
     "DiscountedUsage": "reservation_effective_cost",
     "RIFee": "reservation_unused_recurring_fee",
 }
-"""Where a report of AWS states the amortised cost of a type; every other type's follows from its unblended cost."""
+"""Where a report of AWS states the amortised cost of a type.
+
+Every other type's follows from its unblended cost.
+"""
 _NOWHERE = ("NoRegion", "No Region")
 
 
-_TOLD = {"account", "region", "service", "usage_type", "instance_type", "family", "purchase", "line", "day", "month", "currency"}
+_TOLD = {
+    "account",
+    "region",
+    "service",
+    "usage_type",
+    "instance_type",
+    "family",
+    "purchase",
+    "line",
+    "day",
+    "month",
+    "currency",
+}
 _ANYWHERE = {"day", "month", "currency"}
 
 
@@ -55,21 +77,34 @@ def check_explorer_dimension(dimension: str, view: str = "") -> None:
     if (tag and view) or dimension in (_ANYWHERE if view else _TOLD):
         return
     if view:
-        raise WrongInput(f"Cost Explorer tells a tag alone, by day or month, not with '{dimension}'; {_REMEDY}.")
+        raise WrongInput(
+            f"Cost Explorer tells a tag alone, by day or month, not with '{dimension}'; {_REMEDY}."
+        )
     raise WrongInput(f"Cost Explorer does not tell '{dimension}'; {_REMEDY}.")
 
 
 def newest_answers(folder: Path, view: str) -> list[Path]:
-    """Return the files of the newest whole set: the one that has the answer all others are parts of; empty for none."""
-    named = [(match[1], match[2], path) for path in folder.glob("*/*.json") if (match := _NAME.fullmatch(path.name))]
+    """Return the files of the newest whole set.
+
+    The one that has the answer all others are parts of; empty for none.
+    """
+    named = [
+        (match[1], match[2], path)
+        for path in folder.glob("*/*.json")
+        if (match := _NAME.fullmatch(path.name))
+    ]
     first = view or TOP
     newest = max((at for at, about, _ in named if about == first), default=None)
     if view:
         return [path for at, about, path in named if at == newest and about == view]
-    return sorted(path for at, about, path in named if at == newest and not about.startswith(TAG_VIEW))
+    return sorted(
+        path for at, about, path in named if at == newest and not about.startswith(TAG_VIEW)
+    )
 
 
-def rows_in(files: Sequence[Path], services: Mapping[str, str]) -> tuple[list[tuple[str, ...]], list[str]]:
+def rows_in(
+    files: Sequence[Path], services: Mapping[str, str]
+) -> tuple[list[tuple[str, ...]], list[str]]:
     """Return the rows of a set in `COLUMNS`, and a sentence for each answer that cannot be read."""
     cells_of: dict[str, list[Mapping[str, Any]]] = {}
     problems = []
@@ -77,8 +112,17 @@ def rows_in(files: Sequence[Path], services: Mapping[str, str]) -> tuple[list[tu
         about = path.name.partition(".")[2].removesuffix(".json")
         try:
             cells_of[about] = list(_cells(json.loads(path.read_text(encoding="utf-8")), about))
-        except (OSError, KeyError, TypeError, ValueError, InvalidOperation, AttributeError) as error:
-            problems.append(f"Cost Explorer's answer about {about} cannot be read ({type(error).__name__}) and is left out.")
+        except (
+            OSError,
+            KeyError,
+            TypeError,
+            ValueError,
+            InvalidOperation,
+            AttributeError,
+        ) as error:
+            problems.append(
+                f"Cost Explorer's answer about {about} cannot be read ({type(error).__name__}) and is left out."
+            )
     answered = {about for about, cells in cells_of.items() if cells}
     finest = [cell for cells in cells_of.values() for cell in cells if _finer(cell) not in answered]
     return [row for cell in finest if any(_amounts(row := _row(cell, services)))], problems
@@ -92,13 +136,20 @@ def _finer(cell: Mapping[str, Any]) -> str:
 
 
 def about_of(*parts: str) -> str:
-    """Return the name of the answer that is filtered by these parts, in order: account, region, record type."""
+    """Return the name of the answer that is filtered by these parts, in order.
+
+    Account, region, record type.
+    """
     return ".".join(quote(part, safe="").replace(".", "%2E") for part in parts)
 
 
 def _cells(pages: Any, about: str) -> Iterator[dict[str, Any]]:
     """Yield each group of each day, with the keys that the answer is filtered by."""
-    words = [] if about == TOP or about.startswith(TAG_VIEW) else [unquote(word) for word in about.split(".")]
+    words = (
+        []
+        if about == TOP or about.startswith(TAG_VIEW)
+        else [unquote(word) for word in about.split(".")]
+    )
     fixed = dict(zip(("account", "region", "type"), words, strict=False))
     defined: Sequence[Mapping[str, str]] = ()
     for page in pages if isinstance(pages, list) else [pages]:
@@ -106,9 +157,12 @@ def _cells(pages: Any, about: str) -> Iterator[dict[str, Any]]:
         for span in page["ResultsByTime"]:
             for group in span.get("Groups", ()):
                 keys = dict(_key(of, key) for of, key in zip(defined, group["Keys"], strict=True))
-                yield {**fixed, **keys, "day": span["TimePeriod"]["Start"][:10], "estimated": span.get("Estimated", False)} | {
-                    "metrics": group["Metrics"]
-                }
+                yield {
+                    **fixed,
+                    **keys,
+                    "day": span["TimePeriod"]["Start"][:10],
+                    "estimated": span.get("Estimated", False),
+                } | {"metrics": group["Metrics"]}
 
 
 def _key(defined: Mapping[str, str], key: str) -> tuple[str, Any]:

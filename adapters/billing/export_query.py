@@ -1,4 +1,7 @@
-"""Write the queries that read an export: into rows of one shape, and rolled up by day in Athena's SQL."""
+"""Write the queries that read an export.
+
+Into rows of one shape, and rolled up by day in Athena's SQL.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +26,34 @@ _PRODUCT = (
 )  # fmt: skip
 _INSIDE = {
     "product": ("region_code", "region", "instance_type", "marketoption"),
-    "skupricedetails": ("x_UsageType", "UsageType", "usagetype", "InstanceType", "x_InstanceType", "instance_type"),
+    "skupricedetails": (
+        "x_UsageType",
+        "UsageType",
+        "usagetype",
+        "InstanceType",
+        "x_InstanceType",
+        "instance_type",
+    ),
 }
-"""Keys of map columns that say something the other columns may not; under CUR's flat name, or in a map of their own."""
+"""Keys of map columns that say something the other columns may not.
+
+Under CUR's flat name, or in a map of their own.
+"""
 _TAGS = ("resource_tags", "tags")
 
 
-def day_query(table: str, described: Sequence[tuple[str, str]], partitions: Sequence[str], month: date) -> str:
-    """Return the query of one month over `DATABASE.TABLE` with columns (name, Athena type); raise `WrongInput` for no export."""
+def day_query(
+    table: str, described: Sequence[tuple[str, str]], partitions: Sequence[str], month: date
+) -> str:
+    """Return the query of one month over `DATABASE.TABLE` with columns (name, Athena type).
+
+    Raise `WrongInput` for no export.
+    """
     columns = Columns(described)
     if columns.form is None:
-        raise WrongInput(f"The table {table} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost.")
+        raise WrongInput(
+            f"The table {table} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost."
+        )
     kinds = {name.lower(): kind.lower() for name, kind in described}
     start, end = ("line_item_usage_start_date", "line_item_usage_end_date")
     if not columns.form.is_cur:
@@ -45,31 +65,52 @@ def day_query(table: str, described: Sequence[tuple[str, str]], partitions: Sequ
     chosen = ", ".join(f'{expression} AS "{name}"' for name, expression in {**keys, **sums}.items())
     whole = ".".join(f'"{part}"' for part in table.split("."))
     places = ", ".join(str(n) for n in range(1, len(keys) + 1))
-    return sql("month", chosen=chosen, table=whole, month=_month(partitions, kinds, month, moment), keys=places)
+    return sql(
+        "month",
+        chosen=chosen,
+        table=whole,
+        month=_month(partitions, kinds, month, moment),
+        keys=places,
+    )
 
 
-def _keys(columns: Columns, kinds: Mapping[str, str], without: set[str]) -> Iterator[tuple[str, str]]:
+def _keys(
+    columns: Columns, kinds: Mapping[str, str], without: set[str]
+) -> Iterator[tuple[str, str]]:
     """Yield name and expression of everything that tells rows apart."""
     is_cur = bool(columns.form and columns.form.is_cur)
     for alias, names in (CUR_NAMES if is_cur else FOCUS_NAMES).items():
         for name in names:
             if alias not in _SUMS and name in kinds and name not in without:
                 yield name, f'CAST("{name}" AS VARCHAR)'
-    for name in ("product_region_code", "product_region", "product_instance_type", "product_marketoption"):
+    for name in (
+        "product_region_code",
+        "product_region",
+        "product_instance_type",
+        "product_marketoption",
+    ):
         if name in kinds:
             yield name, f'CAST("{name}" AS VARCHAR)'
-    yield from ((name, f'CAST("{name}" AS VARCHAR)') for name in kinds if name.startswith("resource_tags_"))
+    yield from (
+        (name, f'CAST("{name}" AS VARCHAR)') for name in kinds if name.startswith("resource_tags_")
+    )
     for name, inner in _INSIDE.items():
         if kinds.get(name, "").startswith("map"):
             yield from _inside(name, inner, kinds)
     for name in _TAGS:
         if name in kinds:
             mapped = kinds[name].startswith("map")
-            yield name, f'json_format(CAST("{name}" AS JSON))' if mapped else f'CAST("{name}" AS VARCHAR)'
+            yield (
+                name,
+                f'json_format(CAST("{name}" AS JSON))' if mapped else f'CAST("{name}" AS VARCHAR)',
+            )
 
 
 def _inside(name: str, keys: Sequence[str], kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the keys of a map: of `product` as flat columns that are not there yet, of another as one JSON column."""
+    """Yield the keys of a map.
+
+    Of `product` as flat columns that are not there yet, of another as one JSON column.
+    """
     if name != "product":
         yield name, f'json_format(CAST("{name}" AS JSON))'
         return
@@ -83,7 +124,11 @@ def _sums(columns: Columns, kinds: Mapping[str, str]) -> Iterator[tuple[str, str
     for alias, names in (CUR_NAMES if is_cur else FOCUS_NAMES).items():
         for name in names:
             if alias in _SUMS and name in kinds:
-                number = f"TRY_CAST(NULLIF(\"{name}\", '') AS DECIMAL(38, 15))" if _is_text(kinds[name]) else _decimal(name)
+                number = (
+                    f"TRY_CAST(NULLIF(\"{name}\", '') AS DECIMAL(38, 15))"
+                    if _is_text(kinds[name])
+                    else _decimal(name)
+                )
                 yield name, f"CAST(sum({number}) AS VARCHAR)"
 
 
@@ -102,13 +147,23 @@ def _moment(name: str, kinds: Mapping[str, str]) -> str:
 
 
 def _month(partitions: Sequence[str], kinds: Mapping[str, str], month: date, moment: str) -> str:
-    """Return the condition that keeps one billing month: by partition where there is one, so that only its files are scanned."""
+    """Return the condition that keeps one billing month.
+
+    By partition where there is one, so that only its files are scanned.
+    """
     named = {name.lower() for name in partitions}
     if "billing_period" in named:
         return f"billing_period = '{month:%Y-%m}'"
     if {"year", "month"} <= named:
         return f"year = '{month:%Y}' AND month IN ('{month.month}', '{month:%m}')"
-    column = next((name for name in ("bill_billing_period_start_date", "billingperiodstart") if name in kinds), "")
+    column = next(
+        (
+            name
+            for name in ("bill_billing_period_start_date", "billingperiodstart")
+            if name in kinds
+        ),
+        "",
+    )
     at = _moment(column, kinds) if column else f"date_trunc('month', {moment})"
     return f"{at} = TIMESTAMP '{month:%Y-%m-01} 00:00:00'"
 
@@ -194,13 +249,21 @@ def raw_of(columns: Columns, source: str, place: str) -> str:
 
 
 def _keys_of(columns: Columns) -> list[str]:
-    keys = [*_read(columns, amounts=False), *columns.raw((*_PRODUCT, *_INSIDE)), *columns.raw_tags()]
-    return list(dict.fromkeys(keys)) or ["NULL"]  # an export that holds times and amounts alone: its rows are all of one kind
+    keys = [
+        *_read(columns, amounts=False),
+        *columns.raw((*_PRODUCT, *_INSIDE)),
+        *columns.raw_tags(),
+    ]
+    return list(dict.fromkeys(keys)) or [
+        "NULL"
+    ]  # an export that holds times and amounts alone: its rows are all of one kind
 
 
 def _read(columns: Columns, *, amounts: bool) -> list[str]:
     names = CUR_NAMES if columns.form and columns.form.is_cur else FOCUS_NAMES
-    return columns.raw(word for alias, words in names.items() if (alias in _AMOUNTS) is amounts for word in words)
+    return columns.raw(
+        word for alias, words in names.items() if (alias in _AMOUNTS) is amounts for word in words
+    )
 
 
 def _labels_of(columns: Columns) -> str:
@@ -214,7 +277,9 @@ def _amounts_of(columns: Columns, rows: Mapping[str, str]) -> str:
     """Return the SELECT of what each row costs, and when; numbers are read once."""
     cur = bool(columns.form and columns.form.is_cur)
     names = CUR_NAMES if cur else FOCUS_NAMES
-    expressions = {alias: _number(alias, columns, words) for alias, words in names.items() if alias in _SUMS}
+    expressions = {
+        alias: _number(alias, columns, words) for alias, words in names.items() if alias in _SUMS
+    }
     expressions |= {alias: columns.moment(names[alias][0]) for alias in ("starts", "ends")}
     expressions |= {alias: columns.text(*names[alias]) for alias in _TOLD & names.keys()}
     cost = names["cost" if cur else "billed"]
@@ -223,11 +288,16 @@ def _amounts_of(columns: Columns, rows: Mapping[str, str]) -> str:
 
 
 def _number(alias: str, columns: Columns, words: Sequence[str]) -> str:
-    """Read an amount: from a number where the file holds one, as to write and read each of ten million takes seconds."""
+    """Read an amount.
+
+    From a number where the file holds one, as to write and read each of ten million takes seconds.
+    """
     number, said = columns.double(*words), columns.text(*words)
     if alias in _FLOATS:
         return number or f"try_cast({said} AS DOUBLE)"
-    return f"coalesce(short_money({number}), money({number}::VARCHAR))" if number else f"money({said})"
+    return (
+        f"coalesce(short_money({number}), money({number}::VARCHAR))" if number else f"money({said})"
+    )
 
 
 def _flag(columns: Columns, column: str) -> str:
@@ -237,17 +307,26 @@ def _flag(columns: Columns, column: str) -> str:
 def _cur(c: Columns) -> str:
     expressions = _labels(c, CUR_NAMES)
     expressions["region"] = _either(
-        c.text("product_region_code", "product_region"), c.inside("product", "region_code", "regionCode", "region")
+        c.text("product_region_code", "product_region"),
+        c.inside("product", "region_code", "regionCode", "region"),
     )
-    expressions["instance_type"] = _either(c.text("product_instance_type"), c.inside("product", "instance_type", "instanceType"))
-    expressions["market"] = _either(c.text("product_marketoption", "product_market_option"), c.inside("product", "marketoption"))
+    expressions["instance_type"] = _either(
+        c.text("product_instance_type"), c.inside("product", "instance_type", "instanceType")
+    )
+    expressions["market"] = _either(
+        c.text("product_marketoption", "product_market_option"), c.inside("product", "marketoption")
+    )
     return _select(expressions)
 
 
 def _focus(c: Columns) -> str:
     expressions = _labels(c, FOCUS_NAMES)
-    expressions["sku_usage_type"] = c.inside("skupricedetails", "x_UsageType", "UsageType", "usagetype")
-    expressions["sku_instance_type"] = c.inside("skupricedetails", "InstanceType", "x_InstanceType", "instance_type")
+    expressions["sku_usage_type"] = c.inside(
+        "skupricedetails", "x_UsageType", "UsageType", "usagetype"
+    )
+    expressions["sku_instance_type"] = c.inside(
+        "skupricedetails", "InstanceType", "x_InstanceType", "instance_type"
+    )
     return _select(expressions)
 
 

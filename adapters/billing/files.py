@@ -18,7 +18,10 @@ from bot.model.limits import UNPACKED_FREE, ZIP_MEMBERS, too_much, unpacked_limi
 
 _READ = (".parquet", ".csv", ".csv.gz")
 _BROKEN = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError)
-"""The exceptions that `zipfile` raises; a `RuntimeError` where a password is asked, or a way of packing that it does not know."""
+"""The exceptions that `zipfile` raises.
+
+A `RuntimeError` where a password is asked, or a way of packing that it does not know.
+"""
 
 
 class Unreadable(Exception):
@@ -27,9 +30,12 @@ class Unreadable(Exception):
 
 @contextmanager
 def unpacked(path: Path, scratch: Path) -> Iterator[Path]:
-    """Yield a path that DuckDB can read: the file itself, or (for a zip) the CSV files within, under `scratch`, as one pattern.
+    """Yield a path that DuckDB can read.
 
-    Raise `Unreadable` for another kind of file, for a zip that is broken or holds no CSV, and for what unpacks to too much.
+    The file itself, or (for a zip) the CSV files within, under `scratch`, as one pattern.
+
+    Raise `Unreadable` for another kind of file, for a zip that is broken or holds no CSV, and for
+    what unpacks to too much.
     """
     if path.name.endswith(_READ):
         if path.suffix == ".gz":
@@ -43,7 +49,9 @@ def unpacked(path: Path, scratch: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     else:
-        raise Unreadable(f"'{path.suffix or path.name}' is no kind of file that is read; have it exported as parquet or csv")
+        raise Unreadable(
+            f"'{path.suffix or path.name}' is no kind of file that is read; have it exported as parquet or csv"
+        )
 
 
 def _extract(path: Path, into: Path) -> None:
@@ -52,7 +60,9 @@ def _extract(path: Path, into: Path) -> None:
         with zipfile.ZipFile(path) as packed:
             members = [entry for entry in packed.infolist() if entry.filename.endswith(".csv")]
             if len(members) > ZIP_MEMBERS:
-                raise Unreadable(f"the zip holds {len(members):,} files; at most {ZIP_MEMBERS:,} are read")
+                raise Unreadable(
+                    f"the zip holds {len(members):,} files; at most {ZIP_MEMBERS:,} are read"
+                )
             # What a member says of its size is all that is read of it.
             if sum(member.file_size for member in members) > unpacked_limit(path.stat().st_size):
                 raise Unreadable(too_much("the zip", path.stat().st_size))
@@ -117,7 +127,11 @@ def list_files(folder: Path, answers: ExplorerFiles) -> dict[str, File]:
 def _answered(answers: ExplorerFiles) -> Iterator[File]:
     files = newest_answers(answers.folder, answers.view)
     if files:
-        yield File(ExportForm.EXPLORER, ",".join(path.name for path in files), max(path.stat().st_mtime_ns for path in files))
+        yield File(
+            ExportForm.EXPLORER,
+            ",".join(path.name for path in files),
+            max(path.stat().st_mtime_ns for path in files),
+        )
 
 
 def _walk(folder: str, below: str) -> Iterator[File]:
@@ -130,6 +144,10 @@ def _walk(folder: str, below: str) -> Iterator[File]:
             path = below + entry.name
             if entry.is_dir(follow_symlinks=False):
                 yield from _walk(entry.path, path + "/")
-            elif not entry.name.endswith(_NO_EXPORTS) and not entry.name.startswith(".") and entry.is_file():
+            elif (
+                not entry.name.endswith(_NO_EXPORTS)
+                and not entry.name.startswith(".")
+                and entry.is_file()
+            ):
                 stat = entry.stat()
                 yield File(path, f"{stat.st_size}:{stat.st_mtime_ns}", stat.st_mtime_ns)

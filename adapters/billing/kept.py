@@ -1,4 +1,7 @@
-"""Keep tallies of the tables as they stand: pages, presses and messages ask the same of them, and each query takes its time."""
+"""Keep tallies of the tables as they stand.
+
+Pages, presses and messages ask the same of them, and each query takes its time.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ Question = tuple[Window, tuple[str, ...], tuple[Filter, ...]]
 
 
 class KeptTallies:
-    """Keep the tallies of one loading of the tables; any thread may ask. Other tables are a matter of another one."""
+    """Keep the tallies of one loading of the tables; any thread may ask.
+
+    Other tables are a matter of another one.
+    """
 
     def __init__(self, most: int = MOST_ROWS) -> None:
         self._most = most
@@ -28,7 +34,10 @@ class KeptTallies:
         self._lock = Lock()
 
     def get(self, window: Window, by: Sequence[str], where: Sequence[Filter]) -> Tally | None:
-        """Return the kept tally of a question, else None; raise `OverBudget` where the line may not have so many rows."""
+        """Return the kept tally of a question, else None.
+
+        Raise `OverBudget` where the line may not have so many rows.
+        """
         question = window, tuple(by), tuple(where)
         with self._lock:
             tally = self._kept.get(question)

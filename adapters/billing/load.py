@@ -64,7 +64,10 @@ class FileLoad:
 
 
 def load(run: FileLoad, place: ExportPlace) -> tuple[ExportForm | None, list[str]]:
-    """Add one file's rows to the gathered ones; return its format (None: unreadable) and a sentence for each problem."""
+    """Add one file's rows to the gathered ones; return its format (None.
+
+    Unreadable) and a sentence for each problem.
+    """
     path = place.folder / run.shown
     try:
         if not path.resolve().is_relative_to(place.folder.resolve()):
@@ -72,7 +75,9 @@ def load(run: FileLoad, place: ExportPlace) -> tuple[ExportForm | None, list[str
         with unpacked(path, place.scratch) as plain:
             return _load(run, plain)
     except (duckdb.Error, Unreadable) as problem:
-        return None, [f"{run.shown} could not be read and is left out: {_short(problem, path, run.shown)}"]
+        return None, [
+            f"{run.shown} could not be read and is left out: {_short(problem, path, run.shown)}"
+        ]
 
 
 def _load(run: FileLoad, path: Path) -> tuple[ExportForm | None, list[str]]:
@@ -80,13 +85,17 @@ def _load(run: FileLoad, path: Path) -> tuple[ExportForm | None, list[str]]:
     try:
         columns = _describe(run.db, source)
         if columns.form is None:
-            return None, [f"{run.shown} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost."]
+            return None, [
+                f"{run.shown} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost."
+            ]
         if columns.count > BILL_COLUMNS:
             raise Unreadable(
                 f"it has {columns.count:,} columns; at most {BILL_COLUMNS:,} are read, so take out tags that nobody asks for"
             )
         if path.suffix == ".parquet":
-            rows = _Rows(f"read_parquet({text(str(path))}, file_row_number=true)", "file_row_number")
+            rows = _Rows(
+                f"read_parquet({text(str(path))}, file_row_number=true)", "file_row_number"
+            )
             _gather(run, columns, rows, _row_groups(run.db, path))
             return columns.form, run.problems()
         _gather_text(run, columns, source)
@@ -97,10 +106,14 @@ def _load(run: FileLoad, path: Path) -> tuple[ExportForm | None, list[str]]:
         raise Unreadable(_short(problem, path, run.shown)) from problem
 
 
-def load_answers(run: FileLoad, answers: Sequence[Path], services: Mapping[str, str]) -> tuple[ExportForm | None, list[str]]:
+def load_answers(
+    run: FileLoad, answers: Sequence[Path], services: Mapping[str, str]
+) -> tuple[ExportForm | None, list[str]]:
     """Add Cost Explorer's answers to the gathered rows, as `load` adds a file's."""
     rows, problems = rows_in(answers, services)
-    run.db.execute(f"CREATE OR REPLACE TEMP TABLE answered ({', '.join(f'{column} VARCHAR' for column in COLUMNS)})")
+    run.db.execute(
+        f"CREATE OR REPLACE TEMP TABLE answered ({', '.join(f'{column} VARCHAR' for column in COLUMNS)})"
+    )
     if rows:
         taken = ", ".join(f"unnest($c{n}::VARCHAR[])" for n in range(len(COLUMNS)))
         columns = {f"c{n}": list(column) for n, column in enumerate(zip(*rows, strict=True))}
@@ -125,14 +138,20 @@ class _Rows:
         first = end = 0
         for size in (*sizes, 0):
             if end - first >= BILL_BATCH_ROWS or (not size and end > first):
-                yield self.where(f"{self.number} >= {first} AND {self.number} < {end}") if end - first < sum(sizes) else self
+                yield (
+                    self.where(f"{self.number} >= {first} AND {self.number} < {end}")
+                    if end - first < sum(sizes)
+                    else self
+                )
                 first = end
             end += size
 
 
 def _row_groups(db: duckdb.DuckDBPyConnection, path: Path) -> list[int]:
     """Return how many rows each part of a Parquet file has that can be read by itself."""
-    query = "SELECT DISTINCT row_group_id, row_group_num_rows FROM parquet_metadata($1) ORDER BY ALL"
+    query = (
+        "SELECT DISTINCT row_group_id, row_group_num_rows FROM parquet_metadata($1) ORDER BY ALL"
+    )
     return [int(rows) for _, rows in db.execute(query, [str(path)]).fetchall()]
 
 
@@ -146,9 +165,14 @@ def _gather_text(run: FileLoad, columns: Columns, source: str) -> None:
 
 
 def _gather(run: FileLoad, columns: Columns, rows: _Rows, sizes: Sequence[int]) -> None:
-    """Add the rows of a file to the gathered ones, batch by batch: what one batch needs is all that loading needs at once."""
+    """Add the rows of a file to the gathered ones, batch by batch.
+
+    What one batch needs is all that loading needs at once.
+    """
     commits = not (columns.form and columns.form.is_cur)
-    if commits:  # what a commitment left unused belongs to the line of its fee, which another batch may hold
+    if (
+        commits
+    ):  # what a commitment left unused belongs to the line of its fee, which another batch may hold
         _stage(run.db, columns, rows.where(f"{columns.text('chargecategory')} = 'Purchase'"))
         run.db.execute(sql("bought"))
     for batch in rows.batches(sizes):
@@ -184,9 +208,13 @@ def _rejected(db: duckdb.DuckDBPyConnection, path: Path, shown: str) -> list[str
     """Name the lines that the CSV reader had to skip."""
     if path.suffix == ".parquet":
         return []
-    rows = db.execute("SELECT DISTINCT ON (line) line, error_message FROM rejected ORDER BY line").fetchall()
+    rows = db.execute(
+        "SELECT DISTINCT ON (line) line, error_message FROM rejected ORDER BY line"
+    ).fetchall()
     db.execute("DROP TABLE IF EXISTS rejected; DROP TABLE IF EXISTS rejected_scan")
-    return _name_rows(shown, [(f"line {line}", _short(why).rstrip(".")) for line, why in rows], len(rows))
+    return _name_rows(
+        shown, [(f"line {line}", _short(why).rstrip(".")) for line, why in rows], len(rows)
+    )
 
 
 def _note_broken(run: FileLoad) -> None:
@@ -224,7 +252,10 @@ def _add_tags(run: FileLoad) -> None:
     _insert(
         run.db,
         "INSERT INTO tagset SELECT unnest($a)::UBIGINT, unnest($b), unnest($c), unnest($d), unnest($e), unnest($f)",
-        [(key, tags.cluster, tags.namespace, tags.team, tags.project, tags.compiles) for key, tags in sets],
+        [
+            (key, tags.cluster, tags.namespace, tags.team, tags.project, tags.compiles)
+            for key, tags in sets
+        ],
     )
     pairs = [(key, plain, value) for key, tags in sets for plain, value in tags.pairs]
     _insert(run.db, "INSERT INTO tag SELECT unnest($a)::UBIGINT, unnest($b), unnest($c)", pairs)
@@ -233,7 +264,10 @@ def _add_tags(run: FileLoad) -> None:
 def _insert(db: duckdb.DuckDBPyConnection, query: str, rows: Sequence[tuple[object, ...]]) -> None:
     if rows:
         columns = zip(*rows, strict=True)
-        db.execute(query, {letter: list(column) for letter, column in zip("abcdefgh", columns, strict=False)})
+        db.execute(
+            query,
+            {letter: list(column) for letter, column in zip("abcdefgh", columns, strict=False)},
+        )
 
 
 def _short(problem: object, path: Path | None = None, shown: str = "") -> str:

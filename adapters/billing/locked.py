@@ -16,11 +16,14 @@ from bot.model.limits import BILL_MEMORY, BILL_MEMORY_GIB, BILL_SPILL
 def connect_locked(database: Path | None, folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
     """Return a connection to a database, in a file or (None) in memory, that reads files in `folders` and reaches nothing else.
 
-    Extensions, the network, other files, Python's own variables and every setting are closed to it and to its cursors; links
-    are followed before a file is compared with the folders. What memory does not hold is written beside the last of them.
+    Extensions, the network, other files, Python's own variables and every setting are closed to it
+    and to its cursors; links are followed before a file is compared with the folders. What memory
+    does not hold is written beside the last of them.
     """
     db = duckdb.connect()
-    where = "':memory:' AS bill (COMPRESS)" if database is None else f"{text(str(database))} AS bill"
+    where = (
+        "':memory:' AS bill (COMPRESS)" if database is None else f"{text(str(database))} AS bill"
+    )
     db.execute(f"ATTACH {where}; USE bill")
     allowed = ", ".join(text(str(folder.resolve())) for folder in folders)
     for setting, value in (
@@ -42,13 +45,18 @@ def connect_locked(database: Path | None, folders: Sequence[Path]) -> duckdb.Duc
 
 
 def cursor_of(db: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Return a cursor for a thread of its own: it sees the same tables by the same names, and is closed by whoever asked."""
+    """Return a cursor for a thread of its own.
+
+    It sees the same tables by the same names, and is closed by whoever asked.
+    """
     return db.cursor().execute("USE bill")
 
 
 @contextmanager
 def packing(db: duckdb.DuckDBPyConnection) -> Iterator[Callable[[], None]]:
-    """Yield a function that compresses the rows written so far, beside the writing of more; all are compressed at the end.
+    """Yield a function that compresses the rows written so far, beside the writing of more.
+
+    All are compressed at the end.
 
     They take a quarter of their memory then.
     """
@@ -64,12 +72,21 @@ def packing(db: duckdb.DuckDBPyConnection) -> Iterator[Callable[[], None]]:
 
 
 def _pack(db: duckdb.DuckDBPyConnection) -> None:
-    with cursor_of(db) as cursor, suppress(duckdb.TransactionException):  # somebody writes: the next time will do
+    with (
+        cursor_of(db) as cursor,
+        suppress(duckdb.TransactionException),
+    ):  # somebody writes: the next time will do
         cursor.execute("CHECKPOINT bill")
 
 
 def _memory(db: duckdb.DuckDBPyConnection) -> str:
     """Return the lesser of the share of this machine and the fixed limit, as SQL."""
     db.execute(f"SET GLOBAL memory_limit = {text(BILL_MEMORY)}")
-    amount, unit = str(db.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]).split()
-    return text(f"{BILL_MEMORY_GIB} GiB" if unit == "TiB" or (unit == "GiB" and float(amount) > BILL_MEMORY_GIB) else BILL_MEMORY)
+    amount, unit = str(
+        db.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+    ).split()
+    return text(
+        f"{BILL_MEMORY_GIB} GiB"
+        if unit == "TiB" or (unit == "GiB" and float(amount) > BILL_MEMORY_GIB)
+        else BILL_MEMORY
+    )

@@ -1,4 +1,8 @@
-"""Open a bill: the exports in a folder, or Cost Explorer's answers, which stand in one view a tag beside the whole bill."""
+"""Open a bill.
+
+The exports in a folder, or Cost Explorer's answers, which stand in one view a tag beside the whole
+bill.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +35,19 @@ Refresher = Callable[[str], str]
 def open_billing(folder: Path, options: BillOptions = _USUAL, view: str = "") -> Bill:
     """Open the exports under `folder/billing` (or `folder` itself), loaded at the first question and kept up to date.
 
-    Cost Explorer's answers under `folder/api` count for months that no export holds; `view` is which view of them. Raise
-    `WrongInput` when the folder is missing.
+    Cost Explorer's answers under `folder/api` count for months that no export holds; `view` is
+    which view of them. Raise `WrongInput` when the folder is missing.
     """
     return Bill(folder, options, ExplorerFiles(folder / _ANSWERS, view, options.services))
 
 
-def open_explorer(folder: Path, options: BillOptions = _USUAL, fresh: Refresher = lambda _: "") -> ExplorerBill:
-    """Open Cost Explorer's answers under `folder/api`; `fresh` brings a view of them up to date before it is asked."""
+def open_explorer(
+    folder: Path, options: BillOptions = _USUAL, fresh: Refresher = lambda _: ""
+) -> ExplorerBill:
+    """Open Cost Explorer's answers under `folder/api`.
+
+    `fresh` brings a view of them up to date before it is asked.
+    """
     return ExplorerBill(lambda view: open_billing(folder, options, view), fresh, options.tags)
 
 
@@ -48,7 +57,10 @@ def has_only_answers(folder: Path) -> bool:
 
 
 class ExplorerBill:
-    """Implement `bot.ports.Billing` over Cost Explorer's answers: the whole bill, and one view a tag."""
+    """Implement `bot.ports.Billing` over Cost Explorer's answers.
+
+    The whole bill, and one view a tag.
+    """
 
     def __init__(self, opened: Callable[[str], Bill], fresh: Refresher, tags: BillTagNames) -> None:
         self._opened, self._fresh, self._names = opened, fresh, {**DEFAULT_NAMES, **tags}
@@ -56,13 +68,25 @@ class ExplorerBill:
         self._lock = Lock()
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        """Sum the rows of a window; raise `WrongInput` for a dimension that Cost Explorer does not have."""
-        dimensions = [canonical(name) for name in (*by, *(condition.dimension for condition in where))]
-        tags = {dimension for dimension in dimensions if dimension in TAGGED or dimension.startswith(TAG)}
+        """Sum the rows of a window.
+
+        Raise `WrongInput` for a dimension that Cost Explorer does not have.
+        """
+        dimensions = [
+            canonical(name) for name in (*by, *(condition.dimension for condition in where))
+        ]
+        tags = {
+            dimension
+            for dimension in dimensions
+            if dimension in TAGGED or dimension.startswith(TAG)
+        }
         if not tags:
             return self._tally("", window, by, where)
         first, *others = sorted(tags)
-        for dimension in (*others, *(dimension for dimension in dimensions if dimension not in tags)):
+        for dimension in (
+            *others,
+            *(dimension for dimension in dimensions if dimension not in tags),
+        ):
             check_explorer_dimension(dimension, "" if dimension in others else first)
         return self._tagged(first, window, by, where)
 
@@ -85,8 +109,13 @@ class ExplorerBill:
         for bill in self._bills.values():
             bill.close()
 
-    def _tagged(self, dimension: str, window: Window, by: Sequence[str], where: Sequence[Filter]) -> Tally:
-        """Ask by the tag names of a dimension until one has a value; the first counts where none has."""
+    def _tagged(
+        self, dimension: str, window: Window, by: Sequence[str], where: Sequence[Filter]
+    ) -> Tally:
+        """Ask by the tag names of a dimension until one has a value.
+
+        The first counts where none has.
+        """
         first_tally = None
         for name in self._tag_names(dimension):
             view = TAG_VIEW + about_of(name)
@@ -100,14 +129,23 @@ class ExplorerBill:
     def _tag_names(self, dimension: str) -> Iterator[str]:
         yield from self._names.get(dimension, ()) or (dimension.removeprefix(TAG),)
 
-    def _tally(self, view: str, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+    def _tally(
+        self, view: str, window: Window, by: Sequence[str], where: Sequence[Filter] = ()
+    ) -> Tally:
         freshness = self._fresh(view)
         try:
             tally = self._bill(view).tally(window, by, where)
         except Unavailable:
             about = f"by tag {unquote(view.removeprefix(TAG_VIEW))}" if view else "yet"
-            raise Unavailable(f"Cost Explorer has not been asked {about}. {freshness}".strip()) from None
-        return replace(tally, sources=tuple(freshness or form if form == ExportForm.EXPLORER else form for form in tally.sources))
+            raise Unavailable(
+                f"Cost Explorer has not been asked {about}. {freshness}".strip()
+            ) from None
+        return replace(
+            tally,
+            sources=tuple(
+                freshness or form if form == ExportForm.EXPLORER else form for form in tally.sources
+            ),
+        )
 
     def _bill(self, view: str) -> Bill:
         with self._lock:

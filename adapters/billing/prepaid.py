@@ -1,4 +1,7 @@
-"""Find the hours that a prepaid fee buys: its own line's, else its reservation's; or say that it stands on its day."""
+"""Find the hours that a prepaid fee buys: its own line's, else its reservation's.
+
+Or say that it stands on its day.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ _AFTER = timedelta(days=190)
 
 @dataclass(frozen=True)
 class _Fee:
-    """State a fee of the bill: USD `net` of cash and `amortised` as the export has it, for `units` instance-hours."""
+    """State a fee of the bill.
+
+    USD `net` of cash and `amortised` as the export has it, for `units` instance-hours.
+    """
 
     thing: int
     month: Any
@@ -41,7 +47,10 @@ class _Fee:
 
     @property
     def spread_already(self) -> bool:
-        """Return whether the export charges the hours themselves, as FOCUS demands: then the fee has no effective cost."""
+        """Return whether the export charges the hours themselves, as FOCUS demands.
+
+        Then the fee has no effective cost.
+        """
         return not self.amortised and bool(self.charged)
 
     @property
@@ -72,8 +81,19 @@ def amortise(db: duckdb.DuckDBPyConnection, blocks: Sequence[Reservation]) -> li
         if span is None:
             problems.append(_why(fee))
             continue
-        row = [fee.thing, fee.month, fee.started, fee.ended, fee.currency, fee.amortised or fee.net, fee.amortised]
-        db.execute("INSERT INTO prepaid VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [*row, *astuple(span)])
+        row = [
+            fee.thing,
+            fee.month,
+            fee.started,
+            fee.ended,
+            fee.currency,
+            fee.amortised or fee.net,
+            fee.amortised,
+        ]
+        db.execute(
+            "INSERT INTO prepaid VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [*row, *astuple(span)],
+        )
     db.execute(sql("amortise"))
     return problems
 
@@ -89,7 +109,10 @@ def _why(fee: _Fee) -> str:
 
 @dataclass(frozen=True)
 class _Span:
-    """State the hours that a fee buys: of which reservation and place, and of how many instances (None: not known)."""
+    """State the hours that a fee buys.
+
+    Of which reservation and place, and of how many instances (None: not known).
+    """
 
     reservation: str | None
     region: str
@@ -103,17 +126,26 @@ def _span(fee: _Fee, blocks: Sequence[Reservation]) -> _Span | None:
     held = list(_candidates(fee, blocks))
     if len(held) == 1 and (ends := held[0].ends_at):
         labels = held[0].labels
-        place = labels.resource, labels.region or fee.region, labels.instance_type or fee.instance_type
+        place = (
+            labels.resource,
+            labels.region or fee.region,
+            labels.instance_type or fee.instance_type,
+        )
         return _Span(*place, _naive(held[0].starts_at), _naive(ends), float(held[0].total))
     if fee.ended - fee.started > _DAY and not fee.monthly:
         hours = (fee.ended - fee.started) / timedelta(hours=1)
         instances = fee.units / hours if fee.units and fee.units >= hours else None
-        return _Span(fee.reservation, fee.region, fee.instance_type, fee.started, fee.ended, instances)
+        return _Span(
+            fee.reservation, fee.region, fee.instance_type, fee.started, fee.ended, instances
+        )
     return None
 
 
 def _candidates(fee: _Fee, blocks: Sequence[Reservation]) -> Iterator[Reservation]:
-    """Yield the Capacity Blocks that the fee may have bought: the one it names, else those of its type that began since."""
+    """Yield the Capacity Blocks that the fee may have bought.
+
+    The one it names, else those of its type that began since.
+    """
     for block in blocks:
         if block.market is not Market.CAPACITY_BLOCK or block.ends_at is None:
             continue

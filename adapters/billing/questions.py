@@ -28,7 +28,10 @@ _BY_POD = {"namespace", "pod"}
 
 @dataclass(frozen=True)
 class BillExtent:
-    """State what the loaded files hold: read once a loading, as each small query takes as long as a sum."""
+    """State what the loaded files hold.
+
+    Read once a loading, as each small query takes as long as a sum.
+    """
 
     billed_through: datetime | None
     settled: datetime | None
@@ -50,13 +53,31 @@ def extent_of(db: duckdb.DuckDBPyConnection) -> BillExtent:
     ((through, settled, month, currency),) = db.execute(
         "SELECT billed_through, settled, newest_month, currency FROM extent"
     ).fetchall()
-    forms = db.execute("SELECT DISTINCT form FROM file WHERE form IS NOT NULL ORDER BY form").fetchall()
+    forms = db.execute(
+        "SELECT DISTINCT form FROM file WHERE form IS NOT NULL ORDER BY form"
+    ).fetchall()
     ((splits,),) = db.execute("SELECT count(*) FROM split").fetchall()
-    ((odd,),) = db.execute("SELECT count(*) FROM detail WHERE started <> date_trunc('hour', started)").fetchall()
-    return BillExtent(through, settled, month, currency or "USD", tuple(form for (form,) in forms), bool(splits), not odd)
+    ((odd,),) = db.execute(
+        "SELECT count(*) FROM detail WHERE started <> date_trunc('hour', started)"
+    ).fetchall()
+    return BillExtent(
+        through,
+        settled,
+        month,
+        currency or "USD",
+        tuple(form for (form,) in forms),
+        bool(splits),
+        not odd,
+    )
 
 
-def ask(db: duckdb.DuckDBPyConnection, extent: BillExtent, window: Window, by: Sequence[str], where: Sequence[Filter]) -> Tally:
+def ask(
+    db: duckdb.DuckDBPyConnection,
+    extent: BillExtent,
+    window: Window,
+    by: Sequence[str],
+    where: Sequence[Filter],
+) -> Tally:
     """Return the tally; raise `WrongInput` for an unknown dimension or mixed currencies."""
     parts = QueryParts()
     by = tuple(canonical(name) for name in by)
@@ -70,7 +91,9 @@ def ask(db: duckdb.DuckDBPyConnection, extent: BillExtent, window: Window, by: S
     return _tally(extent, window, tuple(by), _groups(db, query, {**parts.values, **values}))
 
 
-def _groups(db: duckdb.DuckDBPyConnection, query: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
+def _groups(
+    db: duckdb.DuckDBPyConnection, query: str, values: dict[str, object]
+) -> list[tuple[Any, ...]]:
     """Return the rows of a query; raise `OverBudget` where the line that asks may not have so many."""
     most = most_rows()
     if most is None:
@@ -81,7 +104,9 @@ def _groups(db: duckdb.DuckDBPyConnection, query: str, values: dict[str, object]
     return groups
 
 
-def _pieces(window: Window, extent: BillExtent, parts: QueryParts, *, broad: bool) -> tuple[str, dict[str, object]]:
+def _pieces(
+    window: Window, extent: BillExtent, parts: QueryParts, *, broad: bool
+) -> tuple[str, dict[str, object]]:
     """Cut the window into whole days (rolled up) and the remainders at its ends (detail)."""
     start, end = _naive(window.start), _naive(window.end)
     first, last = _midnight(start + _ONE_DAY - timedelta(microseconds=1)), _midnight(end)
@@ -92,7 +117,11 @@ def _pieces(window: Window, extent: BillExtent, parts: QueryParts, *, broad: boo
         cut = [("piece_detail", start, first), (days, first, last), ("piece_detail", last, end)]
         spans = [span for span in cut if span[1] < span[2]]
     detail = {
-        "detail": "detail JOIN broad_of USING (thing)" if broad else "pod_detail" if by_pod else "detail",
+        "detail": "detail JOIN broad_of USING (thing)"
+        if broad
+        else "pod_detail"
+        if by_pod
+        else "detail",
         "thing": "broad" if broad else "thing",
         "hour": "date_trunc('hour', started) AS hour," if "hour" in parts.used else "",
     }
@@ -107,7 +136,9 @@ def _pieces(window: Window, extent: BillExtent, parts: QueryParts, *, broad: boo
     return "\nUNION ALL ".join(selects), values
 
 
-def _tally(extent: BillExtent, window: Window, by: tuple[str, ...], groups: list[tuple[Any, ...]]) -> Tally:
+def _tally(
+    extent: BillExtent, window: Window, by: tuple[str, ...], groups: list[tuple[Any, ...]]
+) -> Tally:
     n = len(by)
     currencies = sorted({row[n] for row in groups})
     if len(currencies) > 1:
@@ -118,7 +149,15 @@ def _tally(extent: BillExtent, window: Window, by: tuple[str, ...], groups: list
     rows.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
     total = sum((row.money for row in rows), Money())
     through = extent.billed_through and extent.billed_through.replace(tzinfo=UTC)
-    return Tally(window, by, tuple(rows), _neat(total), (currencies or [extent.currency])[0], through, extent.sources)
+    return Tally(
+        window,
+        by,
+        tuple(rows),
+        _neat(total),
+        (currencies or [extent.currency])[0],
+        through,
+        extent.sources,
+    )
 
 
 def _rows(by: tuple[str, ...], groups: list[tuple[Any, ...]]) -> list[Spend]:
@@ -133,9 +172,18 @@ def _rows(by: tuple[str, ...], groups: list[tuple[Any, ...]]) -> list[Spend]:
         of.amortised += amortised
         of.hours += hours or 0.0
         of.estimated |= bool(estimated)
-    keys = zip(*(_texts(name, [key[at] for key in sums]) for at, name in enumerate(by)), strict=True) if by else [()] * len(sums)
+    keys = (
+        zip(*(_texts(name, [key[at] for key in sums]) for at, name in enumerate(by)), strict=True)
+        if by
+        else [()] * len(sums)
+    )
     return [
-        Spend(dict(zip(by, key, strict=True)), _money(of.kinds, of.amortised), of.estimated, hours=of.hours)
+        Spend(
+            dict(zip(by, key, strict=True)),
+            _money(of.kinds, of.amortised),
+            of.estimated,
+            hours=of.hours,
+        )
         for key, of in zip(keys, sums.values(), strict=True)
     ]
 
@@ -158,13 +206,20 @@ def _texts(dimension: str, values: Sequence[Any]) -> list[str]:
 
 def _money(kinds: Sequence[Decimal], amortised: Decimal) -> Money:
     gross, discounts, credits, tax = kinds
-    return _neat(Money(gross, discounts, credits, tax, gross + discounts + credits + tax, amortised))
+    return _neat(
+        Money(gross, discounts, credits, tax, gross + discounts + credits + tax, amortised)
+    )
 
 
 def _neat(money: Money) -> Money:
     """Drop the zeros that the database's fixed scale adds, at least the cents left."""
     return Money(
-        neat(money.gross), neat(money.discounts), neat(money.credits), neat(money.tax), neat(money.net), neat(money.amortised)
+        neat(money.gross),
+        neat(money.discounts),
+        neat(money.credits),
+        neat(money.tax),
+        neat(money.net),
+        neat(money.amortised),
     )
 
 
@@ -189,15 +244,24 @@ _RATED_SPAN = timedelta(days=7)
 
 
 def rates(db: duckdb.DuckDBPyConnection, midnight: datetime) -> AccountRates:
-    """Return amortised USD over instance-hours of the 7 days before `midnight`; nothing for types without hours."""
+    """Return amortised USD over instance-hours of the 7 days before `midnight`.
+
+    Nothing for types without hours.
+    """
     until = midnight.replace(tzinfo=None)
     every = db.execute(sql("rates"), {"start": until - _RATED_SPAN, "seen": until}).fetchall()
     rows = [row for row in every if row[2] in _MARKETS and not row[-1]]
     empty = [row for row in every if row[2] in _MARKETS and row[-1]]
     return AccountRates(
         tuple(_rates_of(rows, "")),
-        {cluster: tuple(_rates_of(mine, "of the cluster")) for cluster, mine in _sorted_by(rows, 3).items()},
-        {instance: tuple(_rates_of(mine, "of its own")) for instance, mine in _sorted_by(rows, 4).items()},
+        {
+            cluster: tuple(_rates_of(mine, "of the cluster"))
+            for cluster, mine in _sorted_by(rows, 3).items()
+        },
+        {
+            instance: tuple(_rates_of(mine, "of its own"))
+            for instance, mine in _sorted_by(rows, 4).items()
+        },
         {name: tuple(_rates_of(mine, "unused")) for name, mine in _sorted_by(empty, 4).items()},
     )
 

@@ -1,4 +1,7 @@
-"""Bring the tables up to date with the files; a rewritten file replaces its month, readers see all of it or none."""
+"""Bring the tables up to date with the files.
+
+A rewritten file replaces its month, readers see all of it or none.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,15 @@ import duckdb
 from adapters.billing.columns import ExportForm
 from adapters.billing.explorer import newest_answers
 from adapters.billing.files import ExplorerFiles, File
-from adapters.billing.load import GATHERED, ExportPlace, FileLoad, fresh, load, load_answers, prepare
+from adapters.billing.load import (
+    GATHERED,
+    ExportPlace,
+    FileLoad,
+    fresh,
+    load,
+    load_answers,
+    prepare,
+)
 from adapters.billing.locked import packing
 from adapters.billing.prepaid import amortise, has_fees
 from adapters.billing.sql import sql, text
@@ -28,17 +39,31 @@ def refresh(
 ) -> list[str]:
     """Load new and changed files, drop those that are gone, and settle which copy of each month counts.
 
-    Return a sentence for each prepaid fee that could not be spread over its hours, by the `blocks` that were bought.
+    Return a sentence for each prepaid fee that could not be spread over its hours, by the `blocks`
+    that were bought.
     """
-    stored = {row[0]: row[1:] for row in db.execute("SELECT path, id, stamp, shadowed FROM file").fetchall()}
-    stale = [path for path, (_, stamp, shadowed) in stored.items() if shadowed or path not in files or files[path].stamp != stamp]
+    stored = {
+        row[0]: row[1:]
+        for row in db.execute("SELECT path, id, stamp, shadowed FROM file").fetchall()
+    }
+    stale = [
+        path
+        for path, (_, stamp, shadowed) in stored.items()
+        if shadowed or path not in files or files[path].stamp != stamp
+    ]
     wanted = [file for path, file in files.items() if path not in stored or path in stale]
     prepare(db)
     next_id = 1 + max((int(row[0]) for row in stored.values()), default=0)
     with packing(db) as pack:
-        runs = [FileLoad(db, file.path, n, place.names, pack) for n, file in enumerate(wanted, next_id)]
+        runs = [
+            FileLoad(db, file.path, n, place.names, pack) for n, file in enumerate(wanted, next_id)
+        ]
         loaded = [
-            (run.file, file, *load_answers(run, newest_answers(answers.folder, answers.view), answers.services))
+            (
+                run.file,
+                file,
+                *load_answers(run, newest_answers(answers.folder, answers.view), answers.services),
+            )
             if file.path == ExportForm.EXPLORER
             else (run.file, file, *load(run, place))
             for run, file in zip(runs, wanted, strict=True)
@@ -47,7 +72,10 @@ def refresh(
 
 
 def _swap(
-    db: duckdb.DuckDBPyConnection, gone: list[int], loaded: list[_Loaded], blocks: Callable[[], Sequence[Reservation]]
+    db: duckdb.DuckDBPyConnection,
+    gone: list[int],
+    loaded: list[_Loaded],
+    blocks: Callable[[], Sequence[Reservation]],
 ) -> list[str]:
     """Put the gathered rows in place of those that are gone, all at once."""
     db.execute(sql("sketch"))
@@ -63,7 +91,9 @@ def _swap(
     return unspread
 
 
-def settle_anew(db: duckdb.DuckDBPyConnection, blocks: Callable[[], Sequence[Reservation]]) -> list[str]:
+def settle_anew(
+    db: duckdb.DuckDBPyConnection, blocks: Callable[[], Sequence[Reservation]]
+) -> list[str]:
     """Derive everything again over the same files: other Capacity Blocks are known."""
     db.execute("BEGIN")
     try:
@@ -91,7 +121,9 @@ def _replace(db: duckdb.DuckDBPyConnection, gone: list[int], loaded: list[_Loade
             db.execute(f"INSERT INTO {table} FROM {fresh(table)}")
 
 
-def _settle(db: duckdb.DuckDBPyConnection, blocks: Callable[[], Sequence[Reservation]]) -> list[str]:
+def _settle(
+    db: duckdb.DuckDBPyConnection, blocks: Callable[[], Sequence[Reservation]]
+) -> list[str]:
     """Leave out the copies, then derive rollup, extent, the hours of what is prepaid and the pods' shares."""
     db.execute("DELETE FROM detail WHERE file = 0")
     rank = " ".join(f"WHEN {text(form)} THEN {n}" for n, form in enumerate(ExportForm))
@@ -100,7 +132,10 @@ def _settle(db: duckdb.DuckDBPyConnection, blocks: Callable[[], Sequence[Reserva
     ).fetchall():
         _leave_out(db, worse, month, payer)
         why = f"{path} ({form}): {month:%Y-%m} is also in {better} ({better_form}), which counts; this copy is left out."
-        db.execute("UPDATE file SET shadowed = TRUE, problems = list_append(problems, $1) WHERE id = $2", [why, worse])
+        db.execute(
+            "UPDATE file SET shadowed = TRUE, problems = list_append(problems, $1) WHERE id = $2",
+            [why, worse],
+        )
     db.execute(sql("rollup"))
     unspread = amortise(db, blocks()) if has_fees(db) else []
     if _has_pods(db):

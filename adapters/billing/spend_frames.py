@@ -20,19 +20,25 @@ _LINE = 4
 _MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
 _BEFORE = timedelta(days=30)
 _LEAST_USD = 1.0
-"""A thing that cost less within the hours' span is left to the days: the long tail is most of a large bill's things."""
+"""A thing that cost less within the hours' span is left to the days.
+
+The long tail is most of a large bill's things.
+"""
 
 
 def spend_frame(db: duckdb.DuckDBPyConnection, midnight: datetime, days: int) -> Frame | None:
     """Return the frame of the `days` before `midnight`, or None when it holds no row.
 
-    nan: the bill has no row at all that day, or this line has one whose end is not seen yet. 0: others have, this has none.
+    nan: the bill has no row at all that day, or this line has one whose end is not seen yet. 0:
+    others have, this has none.
     """
     first = midnight - days * _DAY
     parameters = {"first": first.replace(tzinfo=None), "seen": midnight.replace(tzinfo=None)}
     n = len(_NAMES)
     rows = db.execute(sql("deltas"), parameters).fetchall()
-    things = {key: i for i, key in enumerate(dict.fromkeys(row[:n] for row in rows if not row[n + 3]))}
+    things = {
+        key: i for i, key in enumerate(dict.fromkeys(row[:n] for row in rows if not row[n + 3]))
+    }
     if not things:
         return None
     values = np.full((len(things), days, 2), np.nan, dtype=np.float32)
@@ -50,14 +56,24 @@ def spend_frame(db: duckdb.DuckDBPyConnection, midnight: datetime, days: int) ->
 
 
 def hours_of_week(at: datetime) -> datetime:
-    """Return the Monday that `hours` is asked for: one reading of the tables serves every hour of its week."""
+    """Return the Monday that `hours` is asked for.
+
+    One reading of the tables serves every hour of its week.
+    """
     return at - (at - _MONDAY) % _WEEK
 
 
 def hours_frame(db: duckdb.DuckDBPyConnection, monday: datetime) -> Frame | None:
-    """Return the frame of 30 days before a Monday and the week after it, later hours and all; None when nothing is hourly."""
+    """Return the frame of 30 days before a Monday and the week after it, later hours and all.
+
+    None when nothing is hourly.
+    """
     first, until = monday - _BEFORE, monday + _WEEK
-    parameters = {"first": first.replace(tzinfo=None), "until": until.replace(tzinfo=None), "least": _LEAST_USD}
+    parameters = {
+        "first": first.replace(tzinfo=None),
+        "until": until.replace(tzinfo=None),
+        "least": _LEAST_USD,
+    }
     rows = db.execute(sql("hours"), parameters).fetchall()
     if not rows:
         return None
@@ -66,7 +82,9 @@ def hours_frame(db: duckdb.DuckDBPyConnection, monday: datetime) -> Frame | None
     for i, row in enumerate(rows):
         values[i, row[n], 0] = row[n + 1]
     values[:, (values == 0).all(axis=(0, 2))] = np.nan
-    return Frame("spend_hour", _labels(row[:n] for row in rows), first, _HOUR, (SPEND_METRIC,), values)
+    return Frame(
+        "spend_hour", _labels(row[:n] for row in rows), first, _HOUR, (SPEND_METRIC,), values
+    )
 
 
 def _labels(keys: Iterable[tuple[str, ...]]) -> tuple[Labels, ...]:

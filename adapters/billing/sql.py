@@ -12,7 +12,10 @@ def _template(name: str) -> str:
 
 
 def sql(name: str, **parts: str) -> str:
-    """Return one template with its named parts filled in; parts are SQL made here, values travel as parameters."""
+    """Return one template with its named parts filled in.
+
+    Parts are SQL made here, values travel as parameters.
+    """
     return _template(name).format_map(parts) if parts else _template(name)
 
 

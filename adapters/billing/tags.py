@@ -26,7 +26,10 @@ _KUBERNETES = re.compile(r"kubernetes[._]io[/_]cluster[/_](.+)$", re.IGNORECASE)
 
 
 def plain(key: str) -> str:
-    """Return a tag's key without AWS's `user:` prefix, case and punctuation: `user_team`, `user:Team` -> `team`."""
+    """Return a tag's key without AWS's `user:` prefix, case and punctuation.
+
+    `user_team`, `user:Team` -> `team`.
+    """
     return re.sub(r"[^a-z0-9]", "", _PREFIX.sub("", key.strip()).lower())
 
 
@@ -53,15 +56,26 @@ def read_tags(words: str, names: BillTagNames) -> TagSet:
     document = json.loads(words)
     if not isinstance(document, dict):
         raise ValueError("not an object")
-    tags = {str(key): str(value) for key, value in document.items() if value not in (None, "", "NULL")}
+    tags = {
+        str(key): str(value) for key, value in document.items() if value not in (None, "", "NULL")
+    }
     pairs: dict[str, str] = {}
     for key, value in tags.items():
         pairs.setdefault(plain(key), value)
     every = {**DEFAULT_NAMES, **names}
-    owner = {word: _first(pairs, every[word]) for word in ("cluster", "namespace", "team", "project")}
+    owner = {
+        word: _first(pairs, every[word]) for word in ("cluster", "namespace", "team", "project")
+    }
     owner["cluster"] = owner["cluster"] or next(_kubernetes(tags), "")
     compiles = any("compil" in pairs.get(key, "").lower() for key in _COMPILE_TAGS)
-    return TagSet(tuple(pairs.items()), owner["cluster"], owner["namespace"], owner["team"], owner["project"], compiles)
+    return TagSet(
+        tuple(pairs.items()),
+        owner["cluster"],
+        owner["namespace"],
+        owner["team"],
+        owner["project"],
+        compiles,
+    )
 
 
 def _first(pairs: Mapping[str, str], names: Sequence[str]) -> str:
@@ -84,21 +98,33 @@ def _rules() -> tuple[dict[str, str], ...]:
 
 
 def line_case() -> str:
-    """Return the SQL expression of the line, over the columns of the stage `s` and the tag set `t`; the first rule wins."""
+    """Return the SQL expression of the line, over the columns of the stage `s` and the tag set `t`.
+
+    The first rule wins.
+    """
     whens = " ".join(f"WHEN {_matches(rule)} THEN {_line(rule['line'])}" for rule in _rules())
     return f"CASE {whens} ELSE {text(OTHER)} END"
 
 
 def _line(line: str) -> str:
     """Split EC2 by its tags: hours spent on compiling are a line of their own."""
-    return f"CASE WHEN t.compiles THEN {text(COMPILE)} ELSE {text(line)} END" if line == "EC2" else text(line)
+    return (
+        f"CASE WHEN t.compiles THEN {text(COMPILE)} ELSE {text(line)} END"
+        if line == "EC2"
+        else text(line)
+    )
 
 
 def _matches(rule: dict[str, str]) -> str:
     service = [f"regexp_matches(s.service, {text(rule['service'])})"] if rule["service"] else []
-    usage = [f"regexp_matches(s.usage_type, {text(rule['usage_type'])})"] if rule["usage_type"] else []
+    usage = (
+        [f"regexp_matches(s.usage_type, {text(rule['usage_type'])})"] if rule["usage_type"] else []
+    )
     both = " AND ".join([*service, *usage])
     if not rule["description"]:
         return both
-    said = ["s.usage_type = ''", f"regexp_matches(coalesce(s.description, ''), {text(rule['description'])}, 'i')"]
+    said = [
+        "s.usage_type = ''",
+        f"regexp_matches(coalesce(s.description, ''), {text(rule['description'])}, 'i')",
+    ]
     return f"(({both}) OR ({' AND '.join([*service, *said])}))"

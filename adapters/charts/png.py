@@ -18,10 +18,16 @@ from bot.cards import axis
 from bot.cards.card import Chart, ChartKind, Series, Tone
 
 WIDTH, HEIGHT, SCALE = 540, 264, 3
-"""Size in CSS pixels, and device pixels for each: a chat on a phone shows two thirds of it, and its words must stay legible."""
+"""Size in CSS pixels, and device pixels for each.
+
+A chat on a phone shows two thirds of it, and its words must stay legible.
+"""
 
 _LEFT, _NAMES, _GAP = 58, 112, 0.02
-"""Pixels left of the plot, and of a heat map's names; distance of labels from it, as a share of its width."""
+"""Pixels left of the plot, and of a heat map's names.
+
+Distance of labels from it, as a share of its width.
+"""
 _LABELS = 7
 """Categories that are named, and sums that stand over bars."""
 
@@ -58,9 +64,19 @@ def draw(chart: Chart) -> bytes:
         FigureCanvasAgg(figure)
         _card(figure)
         left, right = _NAMES if chart.kind is ChartKind.HEAT else _LEFT, _right(chart)
-        axes = figure.add_axes((left / WIDTH, 36 / HEIGHT, (WIDTH - left - right) / WIDTH, (HEIGHT - 36 - 62) / HEIGHT))
+        axes = figure.add_axes(
+            (left / WIDTH, 36 / HEIGHT, (WIDTH - left - right) / WIDTH, (HEIGHT - 36 - 62) / HEIGHT)
+        )
         axes.set_facecolor("none")
-        _write(figure, 20 / WIDTH, 1 - 24 / HEIGHT, axis.shorten(chart.title, 62), size=10.5, weight="bold", va="center")
+        _write(
+            figure,
+            20 / WIDTH,
+            1 - 24 / HEIGHT,
+            axis.shorten(chart.title, 62),
+            size=10.5,
+            weight="bold",
+            va="center",
+        )
         match chart.kind:
             case ChartKind.LINE:
                 _frame(axes, chart)
@@ -87,10 +103,17 @@ def _hue(series: Series, i: int) -> str:
 
 
 def _png(figure: Figure) -> bytes:
-    """Return the picture in 64 colours: it looks the same and is a third of the size, so that it fits a message."""
+    """Return the picture in 64 colours.
+
+    It looks the same and is a third of the size, so that it fits a message.
+    """
     drawn, file = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", facecolor="none")
-    few = Image.open(drawn).convert("RGBA").quantize(64, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    few = (
+        Image.open(drawn)
+        .convert("RGBA")
+        .quantize(64, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    )
     few.save(file, format="PNG", optimize=True)
     return file.getvalue()
 
@@ -117,7 +140,9 @@ def _card(figure: Figure) -> None:
 def _frame(axes: Axes, chart: Chart) -> None:
     """Set the value axis: few ticks with the unit, hairlines, no box."""
     marks = axis.marks(chart)
-    slack = (marks[-1] - marks[0]) * 0.015  # half a line's width, so that a value on the top tick is not cut
+    slack = (
+        marks[-1] - marks[0]
+    ) * 0.015  # half a line's width, so that a value on the top tick is not cut
     axes.set_ylim(marks[0] - slack * (marks[0] < 0), marks[-1] + slack)
     axes.tick_params(length=0, labelbottom=False, labelleft=False)
     axes.set_xticks([])
@@ -127,7 +152,9 @@ def _frame(axes: Axes, chart: Chart) -> None:
     for mark, label in zip(marks, axis.tick_labels(marks, chart.unit), strict=True):
         axes.axhline(mark, color=_RULE if mark else "#c9cdd3", linewidth=0.8, zorder=0.5)
         where = axes.get_yaxis_transform()
-        _write(axes, -_GAP * 0.8, mark, label, color=_GREY, ha="right", va="center", transform=where)
+        _write(
+            axes, -_GAP * 0.8, mark, label, color=_GREY, ha="right", va="center", transform=where
+        )
 
 
 def _lines(axes: Axes, chart: Chart) -> None:
@@ -139,7 +166,9 @@ def _lines(axes: Axes, chart: Chart) -> None:
     _usual(axes, chart)
     inside = _incident(axes, chart)
     for i, series in enumerate(chart.series):
-        values = np.array([np.nan if value is None else value for value in series.values], dtype=float)
+        values = np.array(
+            [np.nan if value is None else value for value in series.values], dtype=float
+        )
         _line(axes, at, values, _hue(series, i))
         if inside is not None and len(chart.series) == 1:
             _line(axes, at, np.where(inside, values, np.nan), _ALARM)
@@ -148,7 +177,15 @@ def _lines(axes: Axes, chart: Chart) -> None:
 
 def _line(axes: Axes, at: np.ndarray[Any, Any], values: np.ndarray[Any, Any], colour: str) -> None:
     """Draw one line with gaps, and a dot for each reading that stands alone between two gaps."""
-    axes.plot(at, values, color=colour, linewidth=1.8, solid_capstyle="round", solid_joinstyle="round", zorder=3)
+    axes.plot(
+        at,
+        values,
+        color=colour,
+        linewidth=1.8,
+        solid_capstyle="round",
+        solid_joinstyle="round",
+        zorder=3,
+    )
     gap = np.isnan(np.concatenate(([np.nan], values, [np.nan])))
     alone = ~gap[1:-1] & gap[:-2] & gap[2:]
     axes.plot(at[alone], values[alone], ".", color=colour, markersize=4, zorder=3)
@@ -162,9 +199,13 @@ def _clock(axes: Axes, chart: Chart) -> None:
     where = axes.get_xaxis_transform()
     for instant, label in axis.time_ticks(chart.times[0], chart.times[-1], _LABELS - 1):
         x = _days(instant)
-        axes.plot([x, x], [0, -0.025], color="#c9cdd3", linewidth=0.8, transform=where, clip_on=False)
+        axes.plot(
+            [x, x], [0, -0.025], color="#c9cdd3", linewidth=0.8, transform=where, clip_on=False
+        )
         _write(axes, x, -0.06, label, color=_GREY, ha="center", va="top", transform=where)
-    _write(axes, -1.5 * _GAP, -0.06, "UTC", color=_GREY, ha="right", va="top", transform=axes.transAxes)
+    _write(
+        axes, -1.5 * _GAP, -0.06, "UTC", color=_GREY, ha="right", va="top", transform=axes.transAxes
+    )
 
 
 def _usual(axes: Axes, chart: Chart) -> None:
@@ -174,7 +215,16 @@ def _usual(axes: Axes, chart: Chart) -> None:
     low, high = chart.band
     axes.axhspan(low, high, facecolor=_USUAL, edgecolor="none", zorder=0.2)
     words = f"usual\n{axis.span(low, high, chart.unit)}"
-    _write(axes, 1 + _GAP, (low + high) / 2, words, color=_USUAL_INK, va="center", size=8, transform=axes.get_yaxis_transform())
+    _write(
+        axes,
+        1 + _GAP,
+        (low + high) / 2,
+        words,
+        color=_USUAL_INK,
+        va="center",
+        size=8,
+        transform=axes.get_yaxis_transform(),
+    )
 
 
 def _incident(axes: Axes, chart: Chart) -> np.ndarray[Any, Any] | None:
@@ -191,8 +241,14 @@ def _incident(axes: Axes, chart: Chart) -> np.ndarray[Any, Any] | None:
     late = start > left + (right - left) * 0.85
     words = f"since {chart.shaded.start.astimezone(UTC):%H:%M}"
     if end < right:
-        words = f"{chart.shaded.start.astimezone(UTC):%H:%M}-{chart.shaded.end.astimezone(UTC):%H:%M}"
-    place = {"ha": "right" if late else "left", "va": "bottom", "transform": axes.get_xaxis_transform()}
+        words = (
+            f"{chart.shaded.start.astimezone(UTC):%H:%M}-{chart.shaded.end.astimezone(UTC):%H:%M}"
+        )
+    place = {
+        "ha": "right" if late else "left",
+        "va": "bottom",
+        "transform": axes.get_xaxis_transform(),
+    }
     _write(axes, start, 1.03, words, color=_ALARM, size=8.5, weight="bold", **place)
     return np.array([chart.shaded.start <= t <= chart.shaded.end for t in chart.times])
 
@@ -203,10 +259,23 @@ def _ends(axes: Axes, chart: Chart, at: np.ndarray[Any, Any], *, alarmed: bool) 
     least = (high - low) * 0.10
     several = len(chart.series) > 1
     last = -np.inf
-    ends = [(end[1], end[0], i) for i, s in enumerate(chart.series) if (end := axis.newest(s.values)) is not None]
+    ends = [
+        (end[1], end[0], i)
+        for i, s in enumerate(chart.series)
+        if (end := axis.newest(s.values)) is not None
+    ]
     for value, index, i in sorted(ends):
         colour = _ALARM if alarmed and not several else _hue(chart.series[i], i)
-        axes.plot(at[index], value, "o", color=colour, markersize=5, markeredgecolor=_CARD, zorder=4, clip_on=False)
+        axes.plot(
+            at[index],
+            value,
+            "o",
+            color=colour,
+            markersize=5,
+            markeredgecolor=_CARD,
+            zorder=4,
+            clip_on=False,
+        )
         y = max(value, last + least)
         if chart.band and not several and chart.band[0] - least < y < chart.band[1] + least:
             middle = (chart.band[0] + chart.band[1]) / 2
@@ -215,12 +284,25 @@ def _ends(axes: Axes, chart: Chart, at: np.ndarray[Any, Any], *, alarmed: bool) 
         size, weight = (8, "bold") if several else (12, "bold")
         words = name + axis.figure(value, chart.unit)
         where = axes.get_yaxis_transform()
-        _write(axes, 1 + _GAP, y, words, color=colour, size=size, weight=weight, va="center", transform=where)
+        _write(
+            axes,
+            1 + _GAP,
+            y,
+            words,
+            color=colour,
+            size=size,
+            weight=weight,
+            va="center",
+            transform=where,
+        )
         last = y
 
 
 def _bars(axes: Axes, chart: Chart) -> None:
-    """Draw one stack a category; name the colours at the top, or the values over the bars of a single series."""
+    """Draw one stack a category.
+
+    Name the colours at the top, or the values over the bars of a single series.
+    """
     count = len(chart.categories)
     if not count:
         return
@@ -232,7 +314,16 @@ def _bars(axes: Axes, chart: Chart) -> None:
         foot = np.where(values >= 0, above, below)
         colour = _hue(series, i)
         seams = np.where(values != 0, seam, 0.0)  # a bar of nothing would rub out the axis
-        axes.bar(np.arange(count), values, width=0.68, bottom=foot, color=colour, edgecolor=_CARD, linewidth=seams, zorder=2)
+        axes.bar(
+            np.arange(count),
+            values,
+            width=0.68,
+            bottom=foot,
+            color=colour,
+            edgecolor=_CARD,
+            linewidth=seams,
+            zorder=2,
+        )
         above, below = above + np.maximum(values, 0), below + np.minimum(values, 0)
     _categories(axes, chart)
     if axis.named(chart):
@@ -240,11 +331,23 @@ def _bars(axes: Axes, chart: Chart) -> None:
     if count <= _LABELS:
         for x, top in enumerate(above):
             if top:
-                _write(axes, x, top, axis.brief(float(top), chart.unit), ha="center", va="bottom", weight="bold", size=8)
+                _write(
+                    axes,
+                    x,
+                    top,
+                    axis.brief(float(top), chart.unit),
+                    ha="center",
+                    va="bottom",
+                    weight="bold",
+                    size=8,
+                )
 
 
 def _column(series: Series, count: int) -> np.ndarray[Any, Any]:
-    values = [value if value is not None and axis.is_reading(value) else 0.0 for value in series.values[:count]]
+    values = [
+        value if value is not None and axis.is_reading(value) else 0.0
+        for value in series.values[:count]
+    ]
     return np.array(values + [0.0] * (count - len(values)), dtype=float)
 
 
@@ -253,7 +356,16 @@ def _categories(axes: Axes, chart: Chart) -> None:
     letters = max(7, 56 // min(_LABELS, len(chart.categories)))
     for x in range(0, len(chart.categories), stride):
         words = axis.shorten(chart.categories[x] or "none", letters)
-        _write(axes, x, -0.05, words, color=_GREY, ha="center", va="top", transform=axes.get_xaxis_transform())
+        _write(
+            axes,
+            x,
+            -0.05,
+            words,
+            color=_GREY,
+            ha="center",
+            va="top",
+            transform=axes.get_xaxis_transform(),
+        )
 
 
 def _legend(axes: Axes, chart: Chart) -> None:
@@ -261,14 +373,36 @@ def _legend(axes: Axes, chart: Chart) -> None:
     shown = list(enumerate(chart.series))[:8]
     for row, (i, series) in enumerate(reversed(shown)):
         y = 0.96 - row * 0.125
-        axes.plot([1 + 1.4 * _GAP], [y], "s", color=_hue(series, i), markersize=6, transform=axes.transAxes, clip_on=False)
+        axes.plot(
+            [1 + 1.4 * _GAP],
+            [y],
+            "s",
+            color=_hue(series, i),
+            markersize=6,
+            transform=axes.transAxes,
+            clip_on=False,
+        )
         name = axis.shorten(series.name or "none", 12)
-        _write(axes, 1 + 2.4 * _GAP, y, name, color=_GREY, va="center", size=8, transform=axes.transAxes)
+        _write(
+            axes,
+            1 + 2.4 * _GAP,
+            y,
+            name,
+            color=_GREY,
+            va="center",
+            size=8,
+            transform=axes.transAxes,
+        )
 
 
 def _write(on: Axes | Figure, x: float, y: float, words: str, **style: Any) -> None:
     """Write text that is never read as TeX: a `$` from data stays a `$`."""
-    style = {"color": _INK, "fontsize": style.pop("size", 8.5), "fontweight": style.pop("weight", "normal"), **style}
+    style = {
+        "color": _INK,
+        "fontsize": style.pop("size", 8.5),
+        "fontweight": style.pop("weight", "normal"),
+        **style,
+    }
     on.text(x, y, words, parse_math=False, clip_on=False, **style)
 
 
@@ -282,7 +416,16 @@ def _heat(axes: Axes, chart: Chart) -> None:
     where = axes.get_xaxis_transform()
     for i, at in enumerate(chart.times):
         if at.astimezone(UTC).hour % 4 == 0:
-            _write(axes, i, -0.05, f"{at.astimezone(UTC):%H:%M}", color=_GREY, ha="center", va="top", transform=where)
+            _write(
+                axes,
+                i,
+                -0.05,
+                f"{at.astimezone(UTC):%H:%M}",
+                color=_GREY,
+                ha="center",
+                va="top",
+                transform=where,
+            )
     _write(axes, 1.02, -0.05, "UTC", color=_GREY, va="top", transform=axes.transAxes)
 
 
@@ -291,6 +434,15 @@ def _heat_row(axes: Axes, series: Series, row: int, unit: str) -> None:
     colours = [_CARD if shade is None else SHADES[shade] for shade in shades]
     lefts = [float(i) for i in range(len(colours))]
     axes.barh(row + 0.5, 1, left=lefts, height=0.86, color=colours, edgecolor=_CARD, linewidth=0.8)
-    _write(axes, -0.3, row + 0.5, axis.shorten(series.name, 14), color=_GREY, ha="right", va="center")
+    _write(
+        axes, -0.3, row + 0.5, axis.shorten(series.name, 14), color=_GREY, ha="right", va="center"
+    )
     if (end := axis.newest(series.values)) is not None:
-        _write(axes, len(series.values) + 0.3, row + 0.5, axis.figure(round(end[1]), unit), va="center", weight="bold")
+        _write(
+            axes,
+            len(series.values) + 0.3,
+            row + 0.5,
+            axis.figure(round(end[1]), unit),
+            va="center",
+            weight="bold",
+        )

@@ -1,4 +1,7 @@
-"""Draw a scored series for people who examine it: values, score, flagged rows, and the truth where it is known."""
+"""Draw a scored series for people who examine it.
+
+Values, score, flagged rows, and the truth where it is known.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,15 @@ class ScoredPlot:
     flags: Flags
 
 
-def draw_scored(title: str, series: ScoredPlot, threshold: float, truth: Sequence[LabelledWindow] = ()) -> bytes:
-    """Return a PNG of 1600 x 700 pixels: the metrics above, each in its own range, and the score below.
+def draw_scored(
+    title: str, series: ScoredPlot, threshold: float, truth: Sequence[LabelledWindow] = ()
+) -> bytes:
+    """Return a PNG of 1600 x 700 pixels.
 
-    Flagged rows are marked in both, above and behind the line; `truth` is shaded. nan is a gap in the line.
+    The metrics above, each in its own range, and the score below.
+
+    Flagged rows are marked in both, above and behind the line; `truth` is shaded. nan is a gap in
+    the line.
     """
     figure = Figure(figsize=(16, 7), dpi=100, layout="constrained", facecolor="none")
     FigureCanvasAgg(figure)
@@ -47,10 +55,18 @@ def draw_scored(title: str, series: ScoredPlot, threshold: float, truth: Sequenc
     below.axhline(threshold, color=_GREY, linewidth=0.8, linestyle="--")
     below.set(ylim=(0, 1.02), ylabel="score", yticks=(0, threshold, 1))
     for axes in (above, below):
-        _mark(axes, [at for at, flag in zip(series.times, series.flags, strict=True) if flag], truth)
+        _mark(
+            axes, [at for at, flag in zip(series.times, series.flags, strict=True) if flag], truth
+        )
         _soften(axes)
     above.set_title(title, loc="left", parse_math=False, color=_GREY, fontsize=13)
-    figure.legend(handles=_legend(bool(len(truth))), loc="outside upper right", ncols=2, frameon=False, labelcolor=_GREY)
+    figure.legend(
+        handles=_legend(bool(len(truth))),
+        loc="outside upper right",
+        ncols=2,
+        frameon=False,
+        labelcolor=_GREY,
+    )
     out = io.BytesIO()
     figure.savefig(out, format="png", metadata={"Software": None})
     return out.getvalue()
@@ -61,8 +77,17 @@ def _metrics(axes: Axes, times: Sequence[datetime], values: Values) -> None:
     columns = values.reshape(len(values), -1).T
     for column in columns:
         finite = column[np.isfinite(column)]
-        shown = (column - finite.min()) / (np.ptp(finite) or 1.0) if len(columns) > 1 and len(finite) else column
-        axes.plot(np.asarray(times), shown, linewidth=0.8, **({"color": _INK} if len(columns) == 1 else {"alpha": 0.6}))
+        shown = (
+            (column - finite.min()) / (np.ptp(finite) or 1.0)
+            if len(columns) > 1 and len(finite)
+            else column
+        )
+        axes.plot(
+            np.asarray(times),
+            shown,
+            linewidth=0.8,
+            **({"color": _INK} if len(columns) == 1 else {"alpha": 0.6}),
+        )
     axes.set_ylabel("value" if len(columns) == 1 else "part of each range")
 
 
@@ -71,7 +96,15 @@ def _mark(axes: Axes, flagged: Sequence[datetime], truth: Sequence[LabelledWindo
         axes.axvspan(start, end, color=_TRUTH, alpha=0.25, linewidth=0, zorder=0)  # type: ignore[arg-type]  # dates are as good as floats here
     for at in flagged:
         axes.axvline(at, color=_FLAGGED, linewidth=0.9, alpha=0.6, zorder=1)  # type: ignore[arg-type]  # the same
-        axes.plot([at], [1], "v", color=_FLAGGED, markersize=7, transform=axes.get_xaxis_transform(), clip_on=False)  # type: ignore[arg-type]
+        axes.plot(
+            [at],  # type: ignore[arg-type]
+            [1],
+            "v",
+            color=_FLAGGED,
+            markersize=7,
+            transform=axes.get_xaxis_transform(),
+            clip_on=False,
+        )
 
 
 def _soften(axes: Axes) -> None:
@@ -86,4 +119,8 @@ def _soften(axes: Axes) -> None:
 def _legend(labelled: bool) -> list[Artist]:
     """Return the meaning of each mark."""
     spoke = Line2D([], [], color=_FLAGGED, marker="v", linewidth=0.9, label="spoke")
-    return [spoke, Patch(color=_TRUTH, alpha=0.25, linewidth=0, label="labelled")] if labelled else [spoke]
+    return (
+        [spoke, Patch(color=_TRUTH, alpha=0.25, linewidth=0, label="labelled")]
+        if labelled
+        else [spoke]
+    )

@@ -1,4 +1,7 @@
-"""Serve the tools at one address of the HTTP port: what the protocol's package speaks as ASGI, aiohttp carries."""
+"""Serve the tools at one address of the HTTP port.
+
+What the protocol's package speaks as ASGI, aiohttp carries.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,19 @@ _BODY_BYTES = 256 * 1024
 class ToolListener:
     """Implement `bot.ports.Listener`: each request stands for itself, and is answered in one piece.
 
-    `guard` lets in whom the console lets in; `public_url` is the console's address where a proxy stands before it.
+    `guard` lets in whom the console lets in; `public_url` is the console's address where a proxy
+    stands before it.
     """
 
-    def __init__(self, ports: ToolPorts, guard: Callable[[Handler], Handler], public_url: str) -> None:
+    def __init__(
+        self, ports: ToolPorts, guard: Callable[[Handler], Handler], public_url: str
+    ) -> None:
         self._guard, self._public_url = guard, public_url
         self._manager = StreamableHTTPSessionManager(
-            tool_server(ports, self._console), json_response=True, stateless=True, max_request_body_size=_BODY_BYTES
+            tool_server(ports, self._console),
+            json_response=True,
+            stateless=True,
+            max_request_body_size=_BODY_BYTES,
         )
         self._leaving = asyncio.Event()
         self._running: asyncio.Task[None] | None = None

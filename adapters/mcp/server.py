@@ -32,12 +32,18 @@ def tool_server(ports: ToolPorts, console_of: ConsoleOf) -> Server[Any]:
     offered = [_offered(tool) for tool in ports.tools]
     known = {tool.name for tool in ports.tools}
 
-    async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list_tools(
+        _: Context, __: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=offered)
 
-    async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         try:
-            answered = await ports.call(params.name, params.arguments or {}, console_of(context.request))
+            answered = await ports.call(
+                params.name, params.arguments or {}, console_of(context.request)
+            )
         except TrnbotError as error:
             if params.name not in known:
                 raise MCPError(types.INVALID_PARAMS, str(error)) from None
@@ -57,11 +63,15 @@ def tool_server(ports: ToolPorts, console_of: ConsoleOf) -> Server[Any]:
 
 def _offered(tool: Tool) -> types.Tool:
     notes = [tool.summary]
-    notes += ["Only previewed: a person applies it in chat."] if tool.effect is Effect.CHANGES else []
+    notes += (
+        ["Only previewed: a person applies it in chat."] if tool.effect is Effect.CHANGES else []
+    )
     notes += ["May take a minute."] if tool.effect is Effect.WORKS else []
     notes += ["For admins."] if tool.who is Role.ADMIN else []
     reads = tool.effect is not Effect.CHANGES
-    hints = types.ToolAnnotations(title=tool.command, read_only_hint=reads, destructive_hint=False, open_world_hint=False)
+    hints = types.ToolAnnotations(
+        title=tool.command, read_only_hint=reads, destructive_hint=False, open_world_hint=False
+    )
     return types.Tool(
         name=tool.name,
         title=tool.command,

@@ -19,7 +19,9 @@ class _Parser(argparse.ArgumentParser):
     """Refuse in one sentence, as every other verb does."""
 
     def error(self, message: str) -> NoReturn:
-        raise WrongInput(f"'simulate': {message}; for example: simulate my-recording --seed 7 --scenario tiny.")
+        raise WrongInput(
+            f"'simulate': {message}; for example: simulate my-recording --seed 7 --scenario tiny."
+        )
 
 
 def parser() -> argparse.ArgumentParser:
@@ -30,7 +32,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("folder", type=Path, help="a new folder")
     p.add_argument("--seed", type=int, default=7)
     p.add_argument("--scenario", default="demo")
-    p.add_argument("--start", type=_instant, default=None, help="ISO 8601, UTC where no zone is said")
+    p.add_argument(
+        "--start", type=_instant, default=None, help="ISO 8601, UTC where no zone is said"
+    )
     p.add_argument("--days", type=float, default=None)
     p.add_argument("--period", type=int, default=None, help="seconds a metric point covers")
     p.add_argument("--form", choices=("parquet", "jsonl"), default="parquet")
@@ -45,7 +49,10 @@ def _instant(text: str) -> datetime:
 
 
 def write(words: Sequence[str] | None = None) -> None:
-    """Write the recording that the command line asks for; raise `WrongInput` where it cannot be read."""
+    """Write the recording that the command line asks for.
+
+    Raise `WrongInput` where it cannot be read.
+    """
     chosen = parser().parse_args(words)
     timing = SimulationTiming(chosen.start, chosen.days, chosen.period)
     files = Files(chosen.form, chosen.bill, chosen.bill_file, chosen.logs)

@@ -1,4 +1,7 @@
-"""Write the bill as AWS exports it: charges cut into rows by DuckDB, exact in DECIMAL, in one of three formats."""
+"""Write the bill as AWS exports it.
+
+Charges cut into rows by DuckDB, exact in DECIMAL, in one of three formats.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ _CUR_TAGS = (
     "map_from_entries(list_transform(map_entries(tags), lambda e: {'k': CASE WHEN starts_with(e.key, 'aws:')"
     " THEN regexp_replace(e.key, '[^a-zA-Z0-9]', '_', 'g') ELSE 'user_' || e.key END, 'v': e.value}))"
 )
-_PRODUCT = "MAP {'product_name': " + _SERVICE_NAME + ", 'region': region, 'instance_type': instance_type}"
+_PRODUCT = (
+    "MAP {'product_name': " + _SERVICE_NAME + ", 'region': region, 'instance_type': instance_type}"
+)
 
 _CUR2: Mapping[str, str] = {
     "bill_bill_type": "'Anniversary'",
@@ -93,8 +98,25 @@ _CUR2: Mapping[str, str] = {
     "split_line_item_unused_cost": "CASE WHEN parent <> '' THEN 0::DECIMAL(24, 10) END",
 }
 _LEGACY_SKIPPED = ("discount", "product", "resource_tags")
-_LEGACY_TAGS = ("team", "project", "owner", "aws:eks:cluster-name", "aws:eks:namespace", "aws:eks:workload-name", "aws:eks:node")
-_LEGACY_GROUPS = ("identity", "bill", "line_item", "product", "pricing", "reservation", "savings_plan", "split_line_item")
+_LEGACY_TAGS = (
+    "team",
+    "project",
+    "owner",
+    "aws:eks:cluster-name",
+    "aws:eks:namespace",
+    "aws:eks:workload-name",
+    "aws:eks:node",
+)
+_LEGACY_GROUPS = (
+    "identity",
+    "bill",
+    "line_item",
+    "product",
+    "pricing",
+    "reservation",
+    "savings_plan",
+    "split_line_item",
+)
 _LEGACY_NAMES = {
     "product_product_family": "product/productFamily",
     "product_region_code": "product/regionCode",
@@ -164,7 +186,11 @@ _FOCUS: Mapping[str, str] = {
 
 
 def _columns(names: Mapping[str, str], maps_stay: bool) -> str:
-    shown = names if maps_stay else {k: f"to_json({v})::VARCHAR" if _is_map(v) else v for k, v in names.items()}
+    shown = (
+        names
+        if maps_stay
+        else {k: f"to_json({v})::VARCHAR" if _is_map(v) else v for k, v in names.items()}
+    )
     return ", ".join(f'{expression} AS "{name}"' for name, expression in shown.items())
 
 
@@ -173,7 +199,10 @@ def _is_map(expression: str) -> bool:
 
 
 def cur2(maps_stay: bool) -> str:
-    """Return the SELECT of a CUR 2.0 with split cost allocation; maps become JSON text where the file has none."""
+    """Return the SELECT of a CUR 2.0 with split cost allocation.
+
+    Maps become JSON text where the file has none.
+    """
     return f"SELECT {_columns(_CUR2, maps_stay)} FROM line"  # noqa: S608 - columns are our own
 
 
@@ -182,7 +211,10 @@ def legacy(maps_stay: bool) -> str:
     del maps_stay
     plain = {_legacy_name(name): sql for name, sql in _CUR2.items() if name not in _LEGACY_SKIPPED}
     plain["product/ProductName"] = _SERVICE_NAME
-    tags = {f"resourceTags/{t if t.startswith('aws:') else f'user:{t}'}": f"coalesce(tags['{t}'], '')" for t in _LEGACY_TAGS}
+    tags = {
+        f"resourceTags/{t if t.startswith('aws:') else f'user:{t}'}": f"coalesce(tags['{t}'], '')"
+        for t in _LEGACY_TAGS
+    }
     return f"SELECT {_columns(plain | tags, True)} FROM line"  # noqa: S608 - columns are our own
 
 
@@ -193,12 +225,19 @@ def _legacy_name(name: str) -> str:
     words = name.removeprefix(group + "_").split("_")
     camel = "".join(w.capitalize() for w in words)
     head, *tail = group.split("_")
-    column = camel[0].lower() + camel[1:] if group == "product" or name in ("pricing_term", "pricing_unit") else camel
+    column = (
+        camel[0].lower() + camel[1:]
+        if group == "product" or name in ("pricing_term", "pricing_unit")
+        else camel
+    )
     return head + "".join(w.capitalize() for w in tail) + "/" + column.replace("ARN", "ARN")
 
 
 def focus(maps_stay: bool) -> str:
-    """Return the SELECT of a FOCUS 1.2 export: no negation, no split rows, an Unused row for the idle part of a plan."""
+    """Return the SELECT of a FOCUS 1.2 export.
+
+    No negation, no split rows, an Unused row for the idle part of a plan.
+    """
     rows = (
         "SELECT *, false AS unused FROM line WHERE kind <> 'SavingsPlanNegation' AND parent = ''"
         " UNION ALL SELECT *, true AS unused FROM line WHERE kind = 'SavingsPlanRecurringFee' AND committed > used"
@@ -207,24 +246,46 @@ def focus(maps_stay: bool) -> str:
 
 
 SELECTS: Mapping[str, Callable[[bool], str]] = {"cur2": cur2, "focus1.2": focus, "legacy": legacy}
-"""By format: given whether the file keeps maps, the SELECT; `since`, `id` and `kind` stay reachable after it."""
+"""By format: given whether the file keeps maps, the SELECT.
+
+`since`, `id` and `kind` stay reachable after it.
+"""
 
 
-def write_bill(folder: Path, scenario: Scenario, fleet: Fleet, form: BillForm = "cur2", file: BillFile = "parquet") -> None:
+def write_bill(
+    folder: Path,
+    scenario: Scenario,
+    fleet: Fleet,
+    form: BillForm = "cur2",
+    file: BillFile = "parquet",
+) -> None:
     """Write `billing/BILLING_PERIOD=YYYY-MM/bill.parquet` (or csv.gz), a file for each month."""
     write_charges(folder, list(charges(scenario, fleet)), fleet, form, file)
 
 
 def write_charges(
-    folder: Path, every: Sequence[Charge], fleet: Fleet, form: BillForm = "cur2", file: BillFile = "parquet"
+    folder: Path,
+    every: Sequence[Charge],
+    fleet: Fleet,
+    form: BillForm = "cur2",
+    file: BillFile = "parquet",
 ) -> None:
     """Write a bill of charges, those of the fleet or others."""
     db = duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
     _load(db, every)
     db.execute(resources.files(__package__).joinpath("bill.sql").read_text(encoding="utf-8"))
     _finalise(db, fleet)
-    months = [m for (m,) in db.execute("SELECT DISTINCT strftime(since, '%Y-%m') AS m FROM line ORDER BY m").fetchall()]
-    how = "FORMAT parquet, COMPRESSION zstd" if file == "parquet" else "FORMAT csv, HEADER, COMPRESSION gzip"
+    months = [
+        m
+        for (m,) in db.execute(
+            "SELECT DISTINCT strftime(since, '%Y-%m') AS m FROM line ORDER BY m"
+        ).fetchall()
+    ]
+    how = (
+        "FORMAT parquet, COMPRESSION zstd"
+        if file == "parquet"
+        else "FORMAT csv, HEADER, COMPRESSION gzip"
+    )
     select = SELECTS[form](file == "parquet")
     for month in months:
         path = folder / "billing" / f"BILLING_PERIOD={month}" / f"bill.{file}"
@@ -238,7 +299,9 @@ def write_charges(
 def _load(db: duckdb.DuckDBPyConnection, every: Sequence[Charge]) -> None:
     columns = {f.name: [_text(getattr(charge, f.name)) for charge in every] for f in fields(Charge)}
     columns["id"] = [str(i) for i in range(len(every))]
-    texts = json.dumps([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+    texts = json.dumps(
+        [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    )
     typed = {
         "id": "BIGINT",
         "starts": "TIMESTAMP",
@@ -249,8 +312,14 @@ def _load(db: duckdb.DuckDBPyConnection, every: Sequence[Charge]) -> None:
         "ratio": "DECIMAL(6, 4)",
         "tags": "MAP(VARCHAR, VARCHAR)",
     }
-    casts = ", ".join(f"(x->>'{n}')::{'JSON::' if n == 'tags' else ''}{typed.get(n, 'VARCHAR')} AS {n}" for n in columns)
-    db.execute(f"CREATE TABLE charge AS SELECT {casts} FROM (SELECT unnest(?::JSON[]) AS x)", [texts])  # noqa: S608 - our own names
+    casts = ", ".join(
+        f"(x->>'{n}')::{'JSON::' if n == 'tags' else ''}{typed.get(n, 'VARCHAR')} AS {n}"
+        for n in columns
+    )
+    db.execute(
+        f"CREATE TABLE charge AS SELECT {casts} FROM (SELECT unnest(?::JSON[]) AS x)",  # noqa: S608
+        [texts],
+    )
 
 
 def _text(value: object) -> str:
@@ -264,4 +333,7 @@ def _finalise(db: duckdb.DuckDBPyConnection, fleet: Fleet) -> None:
     db.execute("ALTER TABLE line ADD COLUMN account VARCHAR")
     db.execute("ALTER TABLE line ADD COLUMN invoice VARCHAR")
     invoice = "CASE WHEN strftime(since, '%Y-%m') < ? THEN '18' || strftime(since, '%y%m') END"
-    db.execute(f"UPDATE line SET account = ?, invoice = {invoice}", [ACCOUNT, f"{fleet.at(fleet.minutes):%Y-%m}"])  # noqa: S608 - our own text
+    db.execute(
+        f"UPDATE line SET account = ?, invoice = {invoice}",  # noqa: S608
+        [ACCOUNT, f"{fleet.at(fleet.minutes):%Y-%m}"],
+    )

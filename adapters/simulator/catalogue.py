@@ -1,4 +1,7 @@
-"""Read AWS's hardware, list prices, regions, quotas and services: dated rows of CSV files, each with its source."""
+"""Read AWS's hardware, list prices, regions, quotas and services.
+
+Dated rows of CSV files, each with its source.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,9 @@ def catalogue() -> Mapping[str, Hardware]:
 def hardware(instance_type: str) -> Hardware:
     """Return one type; raise `WrongInput` with the nearest known name."""
     if instance_type not in catalogue():
-        raise WrongInput(f"The simulator has no '{instance_type}'{nearest(instance_type, catalogue())}.")
+        raise WrongInput(
+            f"The simulator has no '{instance_type}'{nearest(instance_type, catalogue())}."
+        )
     return catalogue()[instance_type]
 
 
@@ -137,7 +142,9 @@ def _hardware_of(row: Row) -> Hardware:
 
 
 def _rate_of(row: Row) -> Rate:
-    return Rate(row["usage_type"], row["product"], row["operation"], row["unit"], Decimal(row["usd"]))
+    return Rate(
+        row["usage_type"], row["product"], row["operation"], row["unit"], Decimal(row["usd"])
+    )
 
 
 _ADDED: Mapping[Cause, tuple[str, str]] = {

@@ -1,4 +1,7 @@
-"""List the charges of the simulated account: a rate, a quantity and a period each; the bill cuts them into rows."""
+"""List the charges of the simulated account: a rate, a quantity and a period each.
+
+The bill cuts them into rows.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ HOUR, DAY, MONTH = "1 hour", "1 day", "1 month"
 GB_MONTH_DAYS = Decimal("30.4375")
 CREDIT_USD_A_DAY = Decimal("-150")
 SUPPORT_USD_A_MONTH = Decimal("4900")
-"""These two are the invented account's own; AWS's list prices are in `rates.csv` and `hardware.csv`."""
+"""These two are the invented account's own.
+
+AWS's list prices are in `rates.csv` and `hardware.csv`.
+"""
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,12 @@ def charges(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
 
 def cluster_tags(cluster: PlannedCluster) -> dict[str, str]:
     """Return the cost allocation tags of a cluster's things; empty values are left out."""
-    named = {"team": cluster.team, "project": cluster.project, "owner": cluster.owner, "aws:eks:cluster-name": cluster.name}
+    named = {
+        "team": cluster.team,
+        "project": cluster.project,
+        "owner": cluster.owner,
+        "aws:eks:cluster-name": cluster.name,
+    }
     return {key: value for key, value in named.items() if value}
 
 
@@ -108,14 +119,29 @@ def _node(node: SimulatedNode, fleet: Fleet, begin: datetime, end: datetime) -> 
 def _bought(hours: Charge, node: SimulatedNode, seed: int) -> Charge:
     if node.market == "savings-plan":
         arn = savings_plan_arn(hours.instance_type, seed)
-        return replace(hours, kind="SavingsPlanCoveredUsage", plan=arn, effective=savings_plan_rate(node.hardware))
+        return replace(
+            hours,
+            kind="SavingsPlanCoveredUsage",
+            plan=arn,
+            effective=savings_plan_rate(node.hardware),
+        )
     if node.market == "spot":
         rate = (hours.rate * Decimal(str(SPOT_SHARE))).quantize(Decimal("0.0001"))
         text = f"{hours.instance_type} Linux/UNIX Spot Instance-hour in {node.zone}"
         usage_type = hours.usage_type.replace("BoxUsage", "SpotUsage")
-        return replace(hours, rate=rate, usage_type=usage_type, operation="RunInstances:SV001", description=text)
+        return replace(
+            hours,
+            rate=rate,
+            usage_type=usage_type,
+            operation="RunInstances:SV001",
+            description=text,
+        )
     if node.market == "capacity-block":
-        return replace(hours, rate=Decimal(0), description=f"$0.00 per Capacity Block {hours.instance_type} Instance Hour")
+        return replace(
+            hours,
+            rate=Decimal(0),
+            description=f"$0.00 per Capacity Block {hours.instance_type} Instance Hour",
+        )
     return hours
 
 
@@ -143,7 +169,9 @@ def _pods(hours: Charge, node: SimulatedNode) -> Iterator[Charge]:
         )
 
 
-def _daily(cluster: PlannedCluster, begin: datetime, end: datetime, product: str, usage_type: str) -> Charge:
+def _daily(
+    cluster: PlannedCluster, begin: datetime, end: datetime, product: str, usage_type: str
+) -> Charge:
     return Charge(
         kind="Usage",
         product=product,
@@ -168,15 +196,23 @@ def _rated(cluster: PlannedCluster, begin: datetime, end: datetime, usage_type: 
     return replace(charge, unit=rate.unit, operation=rate.operation, rate=rate.usd)
 
 
-def _everyday(cluster: PlannedCluster, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
-    """Yield a day's S3 requests, storage and transfer, with the wobble of real days; S3's last day has not arrived yet."""
+def _everyday(
+    cluster: PlannedCluster, fleet: Fleet, begin: datetime, end: datetime
+) -> Iterator[Charge]:
+    """Yield a day's S3 requests, storage and transfer, with the wobble of real days.
+
+    S3's last day has not arrived yet.
+    """
     rng = generator(fleet.seed, cluster.name, "everyday")
     bucket = f"{cluster.name}-datasets"
     first = begin.replace(hour=0)
     for day in range(ceil((end - first) / timedelta(days=1))):
         at = first + timedelta(days=day)
         until = min(at + timedelta(days=1), end)
-        alive = sum(n.launched_minute <= (at - fleet.start).total_seconds() / 60 for n in fleet.of(cluster.name))
+        alive = sum(
+            n.launched_minute <= (at - fleet.start).total_seconds() / 60
+            for n in fleet.of(cluster.name)
+        )
         size = alive * float(rng.normal(1, 0.06))
         for usage_type, units in (
             ("Requests-Tier1", 21_000 * size),
@@ -199,7 +235,10 @@ def _storage(scenario: Scenario, fleet: Fleet, begin: datetime, end: datetime) -
         charge = _rated(system.cluster, begin, end, "Storage.SSD.250")
         gb_months = (Decimal(str(system.tib)) * 1000 / GB_MONTH_DAYS).quantize(Decimal("0.000001"))
         yield replace(charge, units=gb_months, resource=arn)
-    roots = [(f"{n.id.replace('i-', 'vol-')}", n.cluster, 200, n.launched_minute, n.ended_minute) for n in fleet.nodes]
+    roots = [
+        (f"{n.id.replace('i-', 'vol-')}", n.cluster, 200, n.launched_minute, n.ended_minute)
+        for n in fleet.nodes
+    ]
     data = [(v.id, v.cluster, v.gib, -(10**6), None) for v in volumes(scenario, fleet)]
     for volume, cluster, gib, launched, ended in roots + data:
         starts, ends = max(begin, fleet.at(launched)), end if ended is None else fleet.at(ended)
@@ -211,7 +250,9 @@ def _storage(scenario: Scenario, fleet: Fleet, begin: datetime, end: datetime) -
 
 def _plans(scenario: Scenario, fleet: Fleet, begin: datetime, end: datetime) -> Iterator[Charge]:
     for instance_type, hourly in commitments(scenario).items():
-        region = next(c.region for c in scenario.clusters if c.instance_type == instance_type and _covered(c))
+        region = next(
+            c.region for c in scenario.clusters if c.instance_type == instance_type and _covered(c)
+        )
         yield Charge(
             kind="SavingsPlanRecurringFee",
             product="ComputeSavingsPlans",
@@ -238,7 +279,13 @@ def _blocks(cluster: PlannedCluster, fleet: Fleet, begin: datetime) -> Iterator[
     nodes = block_nodes(cluster, fleet)
     if nodes:
         instance_type = cluster.instance_type
-        charge = _daily(cluster, begin, begin + timedelta(hours=1), "AmazonEC2", f"CapacityBlock:{instance_type}")
+        charge = _daily(
+            cluster,
+            begin,
+            begin + timedelta(hours=1),
+            "AmazonEC2",
+            f"CapacityBlock:{instance_type}",
+        )
         yield replace(
             charge,
             kind="Fee",
@@ -254,11 +301,25 @@ def _blocks(cluster: PlannedCluster, fleet: Fleet, begin: datetime) -> Iterator[
 
 def _account(begin: datetime, end: datetime) -> Iterator[Charge]:
     blank = Charge(
-        "Fee", "AWSSupportBusiness", "Dollar", "", "us-east-1", begin, end, Decimal(1), SUPPORT_USD_A_MONTH, step=MONTH
+        "Fee",
+        "AWSSupportBusiness",
+        "Dollar",
+        "",
+        "us-east-1",
+        begin,
+        end,
+        Decimal(1),
+        SUPPORT_USD_A_MONTH,
+        step=MONTH,
     )
     yield replace(blank, description="AWS Support (Business)", unit="Dollar")
     credit = replace(blank, kind="Credit", product="AmazonEC2", rate=CREDIT_USD_A_DAY, step=DAY)
-    yield replace(credit, usage_type="BoxUsage", starts=begin.replace(hour=0), description="AWS Activate credit")
+    yield replace(
+        credit,
+        usage_type="BoxUsage",
+        starts=begin.replace(hour=0),
+        description="AWS Activate credit",
+    )
 
 
 def _incidents(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
@@ -268,8 +329,18 @@ def _incidents(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
         usage = usage_of(incident, cluster)
         if usage is None or incident.at * 60 >= fleet.minutes:
             continue
-        starts, ends = fleet.at(incident.at * 60), fleet.at(min(fleet.minutes, (incident.at + incident.hours) * 60))
+        starts, ends = (
+            fleet.at(incident.at * 60),
+            fleet.at(min(fleet.minutes, (incident.at + incident.hours) * 60)),
+        )
         charge = _daily(replace(cluster, region=usage.region), starts, ends, usage.product, "")
         units = (Decimal(str(incident.level)) / 24 / usage.rate).quantize(Decimal("0.000001"))
         text = incident.note or usage.usage_type
-        yield replace(charge, usage_type=usage.usage_type, step=HOUR, units=units, rate=usage.rate, description=text)
+        yield replace(
+            charge,
+            usage_type=usage.usage_type,
+            step=HOUR,
+            units=units,
+            rate=usage.rate,
+            description=text,
+        )

@@ -1,4 +1,7 @@
-"""Make the commitments of the invented account: the Savings Plans that it has, and the ones that AWS offers it."""
+"""Make the commitments of the invented account.
+
+The Savings Plans that it has, and the ones that AWS offers it.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,13 @@ def commitments(scenario: Scenario) -> dict[str, Decimal]:
         for job in cluster.jobs:
             if job.market == "savings-plan":
                 each = savings_plan_rate(hardware(cluster.instance_type))
-                hourly[cluster.instance_type] = hourly.get(cluster.instance_type, Decimal(0)) + each * job.nodes
-    return {name: (usd * (1 + SPARE_COMMITMENT)).quantize(Decimal("0.001")) for name, usd in hourly.items()}
+                hourly[cluster.instance_type] = (
+                    hourly.get(cluster.instance_type, Decimal(0)) + each * job.nodes
+                )
+    return {
+        name: (usd * (1 + SPARE_COMMITMENT)).quantize(Decimal("0.001"))
+        for name, usd in hourly.items()
+    }
 
 
 def savings_plan_rate(machine: Hardware) -> Decimal:
@@ -46,13 +54,20 @@ _DISCOUNTS = {
     (3, "Partial Upfront"): Decimal("0.56"),
     (3, "All Upfront"): Decimal("0.57"),
 }
-"""What a commitment takes off the on-demand price by years and payment: the invented account's own too."""
+"""What a commitment takes off the on-demand price by years and payment.
+
+The invented account's own too.
+"""
 _YEAR = timedelta(days=365)
 
 
 def savings_plan_rates(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
     """Return the rates of EC2 Instance Savings Plans for every type that is sold on demand."""
-    return {"searchResults": [_plan_rate(*kind, *of) for kind in _kinds(clusters) for of in _DISCOUNTS.items()]}
+    return {
+        "searchResults": [
+            _plan_rate(*kind, *of) for kind in _kinds(clusters) for of in _DISCOUNTS.items()
+        ]
+    }
 
 
 def _kinds(clusters: Sequence[PlannedCluster]) -> list[tuple[str, str]]:
@@ -67,7 +82,9 @@ def _plan_rate(name: str, region: str, term: tuple[int, str], discount: Decimal)
     hexes = identifier(0, "", name, region, str(term), length=32)
     return {
         "savingsPlanOffering": {
-            "offeringId": "-".join((hexes[:8], hexes[8:12], hexes[12:16], hexes[16:20], hexes[20:])),
+            "offeringId": "-".join(
+                (hexes[:8], hexes[8:12], hexes[12:16], hexes[16:20], hexes[20:])
+            ),
             "paymentOption": term[1],
             "planType": "EC2Instance",
             "durationSeconds": term[0] * int(_YEAR.total_seconds()),
@@ -87,13 +104,23 @@ def _plan_rate(name: str, region: str, term: tuple[int, str], discount: Decimal)
 def reserved_offerings(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
     """Return a region's standard reserved instances, at the same discounts."""
     kinds = _kinds(clusters)
-    return {"ReservedInstancesOfferings": [_reserved_offering(*kind, *of) for kind in kinds for of in _DISCOUNTS.items()]}
+    return {
+        "ReservedInstancesOfferings": [
+            _reserved_offering(*kind, *of) for kind in kinds for of in _DISCOUNTS.items()
+        ]
+    }
 
 
-_PAID_FIRST = {"No Upfront": Decimal(0), "Partial Upfront": Decimal("0.5"), "All Upfront": Decimal(1)}
+_PAID_FIRST = {
+    "No Upfront": Decimal(0),
+    "Partial Upfront": Decimal("0.5"),
+    "All Upfront": Decimal(1),
+}
 
 
-def _reserved_offering(name: str, region: str, term: tuple[int, str], discount: Decimal) -> dict[str, Any]:
+def _reserved_offering(
+    name: str, region: str, term: tuple[int, str], discount: Decimal
+) -> dict[str, Any]:
     hours = term[0] * int(_YEAR.total_seconds()) // 3600
     usd = hardware(name).usd_per_hour * (1 - discount)
     first = (usd * hours * _PAID_FIRST[term[1]]).quantize(Decimal(1))
@@ -110,7 +137,9 @@ def _reserved_offering(name: str, region: str, term: tuple[int, str], discount: 
         "Duration": term[0] * int(_YEAR.total_seconds()),
         "FixedPrice": float(first),
         "UsagePrice": 0.0,
-        "RecurringCharges": [{"Amount": float(round(usd - first / hours, 5)), "Frequency": "Hourly"}],
+        "RecurringCharges": [
+            {"Amount": float(round(usd - first / hours, 5)), "Frequency": "Hourly"}
+        ],
     }
 
 

@@ -7,7 +7,13 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 
 from adapters.simulator.catalogue import Hardware, hardware
-from adapters.simulator.scenario import FOREVER, PlannedCluster, PlannedIncident, PlannedJob, Scenario
+from adapters.simulator.scenario import (
+    FOREVER,
+    PlannedCluster,
+    PlannedIncident,
+    PlannedJob,
+    Scenario,
+)
 from bot.model.causes import Cause
 
 ACCOUNT = "111122223333"
@@ -19,7 +25,10 @@ SPOT_WAIT_MINUTES = 6
 
 @dataclass(frozen=True)
 class SimulatedNode:
-    """State one EC2 instance; `row` is its place in the arrays of its job, minutes count from the recording's start."""
+    """State one EC2 instance.
+
+    `row` is its place in the arrays of its job, minutes count from the recording's start.
+    """
 
     id: str
     name: str
@@ -80,7 +89,9 @@ class Fleet:
 
 def identifier(seed: int, prefix: str, *names: object, length: int = 17) -> str:
     """Return an AWS-like id that depends on nothing but the seed and the names."""
-    digest = blake2b("/".join(map(str, (seed, prefix, *names))).encode(), digest_size=16).hexdigest()
+    digest = blake2b(
+        "/".join(map(str, (seed, prefix, *names))).encode(), digest_size=16
+    ).hexdigest()
     return f"{prefix}{digest[:length]}"
 
 
@@ -91,7 +102,9 @@ def reservation_id(cluster: PlannedCluster, seed: int) -> str:
 
 def billed_from(scenario: Scenario, fleet: Fleet) -> datetime:
     """Return the first billed hour."""
-    return (fleet.start - timedelta(days=scenario.bill_days)).replace(minute=0, second=0, microsecond=0)
+    return (fleet.start - timedelta(days=scenario.bill_days)).replace(
+        minute=0, second=0, microsecond=0
+    )
 
 
 def block_nodes(cluster: PlannedCluster, fleet: Fleet) -> tuple[SimulatedNode, ...]:
@@ -128,9 +141,15 @@ class _Launches:
         job = self.job
         joins, leaves, replaced = dict(job.joins), dict(job.leaves), dict(job.replaced)
         planned = [
-            self._node(row, joins.get(row, job.begins), leaves.get(row, replaced.get(row, job.ends))) for row in range(job.nodes)
+            self._node(
+                row, joins.get(row, job.begins), leaves.get(row, replaced.get(row, job.ends))
+            )
+            for row in range(job.nodes)
         ]
-        later = [self._node(job.nodes + i, at + SPOT_WAIT_MINUTES / 60, job.ends) for i, (_, at) in enumerate(job.replaced)]
+        later = [
+            self._node(job.nodes + i, at + SPOT_WAIT_MINUTES / 60, job.ends)
+            for i, (_, at) in enumerate(job.replaced)
+        ]
         return planned + later
 
     def _node(self, row: int, begins: float, ends: float) -> SimulatedNode:
@@ -180,7 +199,9 @@ def orphans(scenario: Scenario) -> list[PlannedIncident]:
 def file_systems(scenario: Scenario, fleet: Fleet) -> list[FileSystemSpec]:
     """Return each cluster's file system, and those that incidents orphan (`level` >= 1 TiB says one is)."""
     own = [
-        FileSystemSpec(identifier(fleet.seed, "fs-", cluster.name), cluster, cluster.file_system_tib)
+        FileSystemSpec(
+            identifier(fleet.seed, "fs-", cluster.name), cluster, cluster.file_system_tib
+        )
         for cluster in scenario.clusters
         if cluster.file_system_tib
     ]

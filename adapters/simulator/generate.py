@@ -15,7 +15,14 @@ from adapters.simulator.api import write_api
 from adapters.simulator.bill import BillFile, BillForm, write_bill
 from adapters.simulator.catalogue import usage_of
 from adapters.simulator.commitments import savings_plan_arn
-from adapters.simulator.fleet import Fleet, SimulatedNode, build_fleet, file_systems, reservation_id, volumes
+from adapters.simulator.fleet import (
+    Fleet,
+    SimulatedNode,
+    build_fleet,
+    file_systems,
+    reservation_id,
+    volumes,
+)
 from adapters.simulator.incidents import apply_incident
 from adapters.simulator.metrics import MetricForm, RowWriter, SimulatedBlock
 from adapters.simulator.reports import run_blocks, write_logs, write_monitor
@@ -40,7 +47,10 @@ from bot.ports.work import progressed
 
 @dataclass(frozen=True)
 class SimulationTiming:
-    """State when a recording begins, how long it lasts and how far its points are apart; None = as the scenario has it."""
+    """State when a recording begins, how long it lasts and how far its points are apart.
+
+    None = as the scenario has it.
+    """
 
     start: datetime | None = None
     days: float | None = None
@@ -49,7 +59,10 @@ class SimulationTiming:
 
 @dataclass(frozen=True)
 class Files:
-    """Choose the files of a recording: the form of its metrics, the export and file of its bill, and compilers' logs."""
+    """Choose the files of a recording.
+
+    The form of its metrics, the export and file of its bill, and compilers' logs.
+    """
 
     form: MetricForm = "parquet"
     bill: BillForm = "cur2"
@@ -73,8 +86,13 @@ class Simulation:
         return [job for job in self.jobs if job.cluster == cluster]
 
 
-def simulate(seed: int, scenario: str | Scenario = "demo", timing: SimulationTiming = AS_PLANNED) -> Simulation:
-    """Return a simulated account; raise `WrongInput` for an unknown scenario or a period that is not whole minutes."""
+def simulate(
+    seed: int, scenario: str | Scenario = "demo", timing: SimulationTiming = AS_PLANNED
+) -> Simulation:
+    """Return a simulated account.
+
+    Raise `WrongInput` for an unknown scenario or a period that is not whole minutes.
+    """
     spec = scenario if isinstance(scenario, Scenario) else scenario_named(scenario)
     period = timing.period_seconds or spec.period_seconds
     if period < 60 or period % 60:
@@ -82,7 +100,11 @@ def simulate(seed: int, scenario: str | Scenario = "demo", timing: SimulationTim
     begin = (timing.start or spec.start).astimezone(UTC)
     minutes = round((timing.days or spec.days) * 1440) // (period // 60) * (period // 60)
     fleet = build_fleet(spec, begin, minutes, seed)
-    jobs = [_workers(spec, fleet, cluster.name, job.name, period // 60) for cluster in spec.clusters for job in cluster.jobs]
+    jobs = [
+        _workers(spec, fleet, cluster.name, job.name, period // 60)
+        for cluster in spec.clusters
+        for job in cluster.jobs
+    ]
     return Simulation(spec, fleet, tuple(c for c in jobs if c))
 
 
@@ -125,7 +147,9 @@ def write_metrics(folder: Path, simulation: Simulation, form: MetricForm) -> int
     return writer.rows
 
 
-def _workers(spec: Scenario, fleet: Fleet, cluster: str, job_name: str, minutes: int) -> Workers | None:
+def _workers(
+    spec: Scenario, fleet: Fleet, cluster: str, job_name: str, minutes: int
+) -> Workers | None:
     nodes = fleet.of(cluster, job_name)
     if not nodes:
         return None
@@ -133,7 +157,12 @@ def _workers(spec: Scenario, fleet: Fleet, cluster: str, job_name: str, minutes:
     signals = healthy(fleet, nodes, spec.missing)
     for incident in spec.incidents:
         if (incident.cluster, incident.job) == (cluster, job.name):
-            apply_incident(signals, incident, job, generator(fleet.seed, cluster, job.name, incident.cause, str(incident.at)))
+            apply_incident(
+                signals,
+                incident,
+                job,
+                generator(fleet.seed, cluster, job.name, incident.cause, str(incident.at)),
+            )
     return Workers(nodes, signals, minutes, fleet.seed)
 
 
@@ -155,26 +184,37 @@ def _blocks(simulation: Simulation) -> Iterator[tuple[str, SimulatedBlock]]:
 
 def _storage(simulation: Simulation) -> Iterator[tuple[str, SimulatedBlock]]:
     for system in file_systems(simulation.scenario, simulation.fleet):
-        yield from _named(f"fsx/{system.id}", file_system_blocks(system, simulation.of(system.cluster.name)))
+        yield from _named(
+            f"fsx/{system.id}", file_system_blocks(system, simulation.of(system.cluster.name))
+        )
     disks = volumes(simulation.scenario, simulation.fleet)
     if disks:
         yield from _named("ebs", volume_blocks(disks, simulation.fleet, simulation.jobs[0].minutes))
 
 
-def _named(folder: str, blocks: Iterator[SimulatedBlock] | Sequence[SimulatedBlock]) -> Iterator[tuple[str, SimulatedBlock]]:
+def _named(
+    folder: str, blocks: Iterator[SimulatedBlock] | Sequence[SimulatedBlock]
+) -> Iterator[tuple[str, SimulatedBlock]]:
     return ((f"{folder}/{block.metric}", block) for block in blocks)
 
 
 def truth(scenario: Scenario, fleet: Fleet) -> list[dict[str, Any]]:
     """Return the labelled incidents within the recording, oldest first, as graders read them."""
-    incidents = [incident for incident in scenario.incidents if incident.labelled and incident.at * 60 < fleet.minutes]
+    incidents = [
+        incident
+        for incident in scenario.incidents
+        if incident.labelled and incident.at * 60 < fleet.minutes
+    ]
     return [
-        _label(incident, scenario, fleet) for incident in sorted(incidents, key=lambda incident: (incident.at, incident.cause))
+        _label(incident, scenario, fleet)
+        for incident in sorted(incidents, key=lambda incident: (incident.at, incident.cause))
     ]
 
 
 def _label(incident: PlannedIncident, scenario: Scenario, fleet: Fleet) -> dict[str, Any]:
-    cluster = next(candidate for candidate in scenario.clusters if candidate.name == incident.cluster)
+    cluster = next(
+        candidate for candidate in scenario.clusters if candidate.name == incident.cluster
+    )
     nodes = nodes_hit(incident, fleet)
     return {
         "cause": str(incident.cause),
@@ -190,12 +230,21 @@ def _label(incident: PlannedIncident, scenario: Scenario, fleet: Fleet) -> dict[
     }
 
 
-def _labels(incident: PlannedIncident, cluster: PlannedCluster, nodes: Sequence[SimulatedNode]) -> dict[str, str]:
-    """Return the labels that the bot can know of an incident: the bill knows services, not clusters."""
+def _labels(
+    incident: PlannedIncident, cluster: PlannedCluster, nodes: Sequence[SimulatedNode]
+) -> dict[str, str]:
+    """Return the labels that the bot can know of an incident.
+
+    The bill knows services, not clusters.
+    """
     usage = usage_of(incident, cluster)
     match incident.cause:
         case Cause.SPEND_JUMP | Cause.SPEND_NEW | Cause.TRANSFER_ROUTE if usage:
-            return {"region": usage.region, "service": usage.product, "usage_type": usage.usage_type}
+            return {
+                "region": usage.region,
+                "service": usage.product,
+                "usage_type": usage.usage_type,
+            }
         case Cause.COMMITMENT_UNUSED:
             return {"service": "ComputeSavingsPlans"}
         case Cause.BUDGET_BURN:
@@ -208,7 +257,10 @@ def _labels(incident: PlannedIncident, cluster: PlannedCluster, nodes: Sequence[
 
 
 def _on_bill(cause: Cause) -> bool:
-    """Return whether the incident's level is USD a day: unused capacity is shown by the bill too, unused storage is not."""
+    """Return whether the incident's level is USD a day.
+
+    Unused capacity is shown by the bill too, unused storage is not.
+    """
     return cause.facts.about in {About.MONEY, About.CAPACITY}
 
 
@@ -220,7 +272,9 @@ def nodes_hit(incident: PlannedIncident, fleet: Fleet) -> tuple[SimulatedNode, .
     return tuple(n for n in fleet.of(incident.cluster, incident.job) if first <= n.row < last)
 
 
-def _resources(incident: PlannedIncident, cluster: PlannedCluster, scenario: Scenario, fleet: Fleet) -> list[str]:
+def _resources(
+    incident: PlannedIncident, cluster: PlannedCluster, scenario: Scenario, fleet: Fleet
+) -> list[str]:
     """Return the ids of the storage, reservation or plan an incident is about."""
     minute = round(incident.at * 60)
     match incident.cause:
@@ -231,7 +285,11 @@ def _resources(incident: PlannedIncident, cluster: PlannedCluster, scenario: Sce
                 if system.unused_from == minute and system.cluster == cluster
             ]
         case Cause.ORPHANED_STORAGE:
-            return [volume.id for volume in volumes(scenario, fleet) if volume.detached == minute and volume.cluster == cluster]
+            return [
+                volume.id
+                for volume in volumes(scenario, fleet)
+                if volume.detached == minute and volume.cluster == cluster
+            ]
         case Cause.UNUSED_CAPACITY:
             return [reservation_id(cluster, fleet.seed)]
         case Cause.COMMITMENT_UNUSED:

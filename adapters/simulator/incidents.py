@@ -15,7 +15,10 @@ from bot.model.causes import Cause
 
 @dataclass(frozen=True)
 class IncidentScope:
-    """Hold the signals that an incident may change: of the nodes that are hit, of the whole job meanwhile, and afterwards."""
+    """Hold the signals that an incident may change.
+
+    Of the nodes that are hit, of the whole job meanwhile, and afterwards.
+    """
 
     hit: Signals
     job_wide: Signals
@@ -33,8 +36,13 @@ class IncidentScope:
 Effect = Callable[[IncidentScope], None]
 
 
-def apply_incident(signals: Signals, incident: PlannedIncident, job: PlannedJob, rng: np.random.Generator) -> None:
-    """Apply one incident to the signals of its job; causes that only a bill or an inventory shows change nothing."""
+def apply_incident(
+    signals: Signals, incident: PlannedIncident, job: PlannedJob, rng: np.random.Generator
+) -> None:
+    """Apply one incident to the signals of its job.
+
+    Causes that only a bill or an inventory shows change nothing.
+    """
     minutes = signals.progress.shape[0]
     start, end = round(incident.at * 60), min(minutes, round((incident.at + incident.hours) * 60))
     first, last = incident.nodes or (0, job.nodes)
@@ -42,7 +50,9 @@ def apply_incident(signals: Signals, incident: PlannedIncident, job: PlannedJob,
     effect = EFFECTS.get(incident.cause)
     if effect:
         hit, wide = signals.part(slice(first, last), window), signals.part(every, window)
-        effect(IncidentScope(hit, wide, signals.part(every, slice(end, minutes)), incident, job, rng))
+        effect(
+            IncidentScope(hit, wide, signals.part(every, slice(end, minutes)), incident, job, rng)
+        )
 
 
 def _idle(scope: IncidentScope) -> None:
@@ -70,7 +80,10 @@ def _compile(scope: IncidentScope) -> None:
 
 
 def _killed_compile(scope: IncidentScope) -> None:
-    """Somebody cancels the job while it compiles for `level` minutes; launched again, it compiles as long again and trains."""
+    """Somebody cancels the job while it compiles for `level` minutes.
+
+    Launched again, it compiles as long again and trains.
+    """
     wide, gap, length = scope.job_wide, 5, round(scope.level or 40)
     stand_still(wide)
     cut = wide.part(slice(None), slice(gap, gap + length))
@@ -81,17 +94,26 @@ def _killed_compile(scope: IncidentScope) -> None:
 
 
 def _starved(scope: IncidentScope) -> None:
-    """The loader cannot keep up: bursts of work, CPUs at their end, executions themselves as quick as ever."""
+    """The loader cannot keep up.
+
+    Bursts of work, CPUs at their end, executions themselves as quick as ever.
+    """
     hit, level = scope.hit, scope.level or 0.20
     n, minutes = hit.utilization.shape
     usual = scope.job.usual
     edge = np.minimum(1, np.arange(minutes) / 3.0)
     fall = 1 - edge * (1 - level / usual)
-    flutter = 1 + edge * (wander(scope.rng, minutes, 0.07, 3)[None, :] + scope.rng.normal(0, 0.04, (n, minutes)))
+    flutter = 1 + edge * (
+        wander(scope.rng, minutes, 0.07, 3)[None, :] + scope.rng.normal(0, 0.04, (n, minutes))
+    )
     for array in (hit.utilization, hit.efa, hit.read):
         np.multiply(array, fall[None, :] * flutter, out=array)
-    hit.latency[:] = 0.92 * scope.job.step_seconds / 8 * (1 + scope.rng.normal(0, 0.012, (n, minutes)))
-    hit.cpu[:] = hit.cpu * (1 - edge) + edge * np.clip(0.96 + scope.rng.normal(0, 0.012, (n, minutes)), 0, 0.998)
+    hit.latency[:] = (
+        0.92 * scope.job.step_seconds / 8 * (1 + scope.rng.normal(0, 0.012, (n, minutes)))
+    )
+    hit.cpu[:] = hit.cpu * (1 - edge) + edge * np.clip(
+        0.96 + scope.rng.normal(0, 0.012, (n, minutes)), 0, 0.998
+    )
     hit.host_memory[:] += 0.05 * edge
     scope.job_wide.progress[:] *= fall
 
@@ -108,7 +130,10 @@ def _network_bound(scope: IncidentScope) -> None:
 
 
 def _collective_path(scope: IncidentScope) -> None:
-    """Single-node work whose collectives leave the node: traffic where there was none, low utilization."""
+    """Single-node work whose collectives leave the node.
+
+    Traffic where there was none, low utilization.
+    """
     hit, share = scope.hit, (scope.level or 0.38) / scope.job.usual
     busy = hit.utilization > 0.3
     hit.efa[busy] = 0.30 + scope.rng.normal(0, 0.02, int(busy.sum()))
@@ -119,7 +144,10 @@ def _collective_path(scope: IncidentScope) -> None:
 
 
 def _straggler(scope: IncidentScope) -> None:
-    """One node is slow: all others wait for it in each step, only its own cores have no rest, and every execution lasts."""
+    """One node is slow.
+
+    All others wait for it in each step, only its own cores have no rest, and every execution lasts.
+    """
     hit, share = scope.hit, (scope.level or 0.45) / scope.job.usual
     slow = hit.part(slice(0, 1), slice(None))
     busy = np.clip(1.06 * slow.utilization, 0, 0.985)
@@ -131,7 +159,10 @@ def _straggler(scope: IncidentScope) -> None:
 
 
 def _hung(scope: IncidentScope) -> None:
-    """A collective waits for ever: memory held, no executions, no traffic; cores at 0, or spinning at `level`."""
+    """A collective waits for ever: memory held, no executions, no traffic.
+
+    Cores at 0, or spinning at `level`.
+    """
     wide = scope.job_wide
     wide.utilization[:] = scope.level
     wide.latency[:] = np.nan
@@ -160,7 +191,10 @@ def _execution_errors(scope: IncidentScope) -> None:
 
 
 def _hardware_fault(scope: IncidentScope) -> None:
-    """One device decays: ECC events first, hardware errors after, then the whole job waits for the sick node."""
+    """One device decays.
+
+    ECC events first, hardware errors after, then the whole job waits for the sick node.
+    """
     hit, wide = scope.hit, scope.job_wide
     minutes = hit.ecc.shape[1]
     hit.ecc[:] += scope.rng.poisson(0.5 + 30 * np.linspace(0, 1, minutes) ** 2, hit.ecc.shape)
@@ -187,7 +221,10 @@ def _no_data(scope: IncidentScope) -> None:
 
 
 def _odd(scope: IncidentScope) -> None:
-    """Each figure has been seen before, never together: full work, no collectives, a busy host, slow executions."""
+    """Each figure has been seen before, never together.
+
+    Full work, no collectives, a busy host, slow executions.
+    """
     hit = scope.hit
     hit.efa[:] *= 0.06
     hit.cpu[:] = np.clip(0.72 + scope.rng.normal(0, 0.02, hit.cpu.shape), 0, 1)

@@ -1,4 +1,7 @@
-"""Hold metrics as CloudWatch statistic sets, and write them as a recording does: JSON lines or Parquet."""
+"""Hold metrics as CloudWatch statistic sets, and write them as a recording does.
+
+JSON lines or Parquet.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +39,15 @@ class DimensionSets:
 
 
 def gather(
-    mean: Array, visible: Array, minutes: int, things: int = 1, spread: tuple[Array, Array] | None = None
+    mean: Array,
+    visible: Array,
+    minutes: int,
+    things: int = 1,
+    spread: tuple[Array, Array] | None = None,
 ) -> DimensionSets:
-    """Gather `mean` (per thing and minute, shape (n, minutes)) into periods of `minutes`; unseen or nan minutes do not count.
+    """Gather `mean` (per thing and minute, shape (n, minutes)) into periods of `minutes`.
+
+    Unseen or nan minutes do not count.
 
     `spread` holds the largest and the smallest thing of each minute where things differ.
     """
@@ -72,7 +81,10 @@ class SimulatedSeries:
 
 @dataclass(frozen=True)
 class SimulatedBlock:
-    """Hold one metric of many series: arrays of shape (n_series, n_points); a count of 0 means there is no record."""
+    """Hold one metric of many series: arrays of shape (n_series, n_points).
+
+    A count of 0 means there is no record.
+    """
 
     namespace: str
     metric: str
@@ -92,7 +104,10 @@ FROM points JOIN series USING (id)
 
 
 class RowWriter:
-    """Write blocks under a folder; one thread and the order of the arrays, so that the same arrays give the same bytes."""
+    """Write blocks under a folder.
+
+    One thread and the order of the arrays, so that the same arrays give the same bytes.
+    """
 
     def __init__(self, folder: Path, form: MetricForm) -> None:
         self._folder, self._form = folder, form
@@ -100,15 +115,26 @@ class RowWriter:
         self.rows = 0
 
     def write(self, block: SimulatedBlock, name: str, times_ms: Sequence[int]) -> None:
-        """Write one block as `metrics/NAME.parquet` or `metrics/NAME.jsonl.gz`; an empty one leaves no file."""
+        """Write one block as `metrics/NAME.parquet` or `metrics/NAME.jsonl.gz`.
+
+        An empty one leaves no file.
+        """
         points = _points(block, np.asarray(times_ms, dtype=np.int64))
         if not len(points["id"]):
             return
         self._db.register("points", points)
         self._name_series(block.series)
-        path = self._folder / "metrics" / f"{name}.{'parquet' if self._form == 'parquet' else 'jsonl.gz'}"
+        path = (
+            self._folder
+            / "metrics"
+            / f"{name}.{'parquet' if self._form == 'parquet' else 'jsonl.gz'}"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
-        how = "FORMAT parquet, COMPRESSION zstd" if self._form == "parquet" else "FORMAT json, COMPRESSION gzip"
+        how = (
+            "FORMAT parquet, COMPRESSION zstd"
+            if self._form == "parquet"
+            else "FORMAT json, COMPRESSION gzip"
+        )
         texts = [ACCOUNT, block.namespace, block.metric, block.unit]
         self._db.execute(f"COPY ({_SELECT}) TO {quoted(str(path))} ({how})", texts)
         self.rows += len(points["id"])
@@ -118,7 +144,9 @@ class RowWriter:
         self._db.close()
 
     def _name_series(self, series: Sequence[SimulatedSeries]) -> None:
-        self._db.execute('CREATE OR REPLACE TEMP TABLE series (id INTEGER, region VARCHAR, "dimensions" MAP(VARCHAR, VARCHAR))')
+        self._db.execute(
+            'CREATE OR REPLACE TEMP TABLE series (id INTEGER, region VARCHAR, "dimensions" MAP(VARCHAR, VARCHAR))'
+        )
         named = json.dumps([[i, s.region, dict(s.dimensions)] for i, s in enumerate(series)])
         self._db.execute(
             "INSERT INTO series SELECT (x->>0)::INTEGER, x->>1, (x->2)::MAP(VARCHAR, VARCHAR)"
@@ -147,5 +175,8 @@ def _points(block: SimulatedBlock, times_ms: np.ndarray) -> dict[str, np.ndarray
 
 
 def _six_digits(values: Array) -> Array:
-    """Round to six decimals where numbers are small and to whole ones where they are large: honest and compresses well."""
+    """Round to six decimals where numbers are small and to whole ones where they are large.
+
+    Honest and compresses well.
+    """
     return np.where(np.abs(values) < 1e6, np.round(values, 4), np.round(values))

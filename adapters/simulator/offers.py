@@ -54,15 +54,25 @@ def spot_history(fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int) 
                 "SpotPrice": f"{price:.6f}",
                 "Timestamp": at,
             }
-            for at, zone, name, price in sorted(changes, key=lambda x: (-x[0].timestamp(), x[1], x[2]))
+            for at, zone, name, price in sorted(
+                changes, key=lambda x: (-x[0].timestamp(), x[1], x[2])
+            )
         ]
     }
 
 
 def capacity_block_offerings(fleet: Fleet, clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
     """Return one offering for each type that is sold as Capacity Blocks."""
-    names = sorted({cluster.instance_type for cluster in clusters if hardware(cluster.instance_type).market == "capacity-block"})
-    return {"CapacityBlockOfferings": [_offering(name, clusters[0].region, fleet) for name in names]}
+    names = sorted(
+        {
+            cluster.instance_type
+            for cluster in clusters
+            if hardware(cluster.instance_type).market == "capacity-block"
+        }
+    )
+    return {
+        "CapacityBlockOfferings": [_offering(name, clusters[0].region, fleet) for name in names]
+    }
 
 
 def _offering(name: str, region: str, fleet: Fleet) -> dict[str, Any]:
@@ -82,9 +92,15 @@ def _offering(name: str, region: str, fleet: Fleet) -> dict[str, Any]:
 
 
 def price_list(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
-    """Return the Price List's products; a type without on-demand price has only a Capacity Block term at $0."""
+    """Return the Price List's products.
+
+    A type without on-demand price has only a Capacity Block term at $0.
+    """
     kinds = sorted({(cluster.instance_type, cluster.region) for cluster in clusters})
-    return {"FormatVersion": "aws_v1", "PriceList": [json.dumps(_product(name, region)) for name, region in kinds]}
+    return {
+        "FormatVersion": "aws_v1",
+        "PriceList": [json.dumps(_product(name, region)) for name, region in kinds],
+    }
 
 
 def _product(name: str, region: str) -> dict[str, Any]:
@@ -92,7 +108,12 @@ def _product(name: str, region: str) -> dict[str, Any]:
     listed = machine.market == "on-demand"
     sku = identifier(0, "", name, region, length=16).upper()
     usd = machine.usd_per_hour if listed else Decimal("0.0000000000")
-    rate = {"unit": "Hrs", "pricePerUnit": {"USD": f"{usd:.10f}"}, "beginRange": "0", "endRange": "Inf"}
+    rate = {
+        "unit": "Hrs",
+        "pricePerUnit": {"USD": f"{usd:.10f}"},
+        "beginRange": "0",
+        "endRange": "Inf",
+    }
     term = {"offerTermCode": "JRTCKXETXF", "sku": sku, "effectiveDate": "2026-09-01T00:00:00Z"}
     return {
         "serviceCode": "AmazonEC2",
@@ -112,7 +133,12 @@ def _product(name: str, region: str) -> dict[str, Any]:
                 "usagetype": f"{usage_prefix(region)}BoxUsage:{name}",
             },
         },
-        "terms": {"OnDemand": {f"{sku}.JRTCKXETXF": term | {"priceDimensions": {f"{sku}.JRTCKXETXF.6YS6EN2CT7": rate}}}},
+        "terms": {
+            "OnDemand": {
+                f"{sku}.JRTCKXETXF": term
+                | {"priceDimensions": {f"{sku}.JRTCKXETXF.6YS6EN2CT7": rate}}
+            }
+        },
     }
 
 
@@ -123,7 +149,11 @@ def service_quotas(nodes: Sequence[SimulatedNode], region: str) -> dict[str, Any
 
 def _quota(row: Row, nodes: Sequence[SimulatedNode], region: str) -> dict[str, Any]:
     family = row["family"]
-    counted = (n for n in nodes if n.cluster.instance_type.startswith(family) and n.market not in ("spot", "capacity-block"))
+    counted = (
+        n
+        for n in nodes
+        if n.cluster.instance_type.startswith(family) and n.market not in ("spot", "capacity-block")
+    )
     vcpus = sum(n.hardware.vcpus for n in counted)
     return {
         "ServiceCode": "ec2",
@@ -138,11 +168,15 @@ def _quota(row: Row, nodes: Sequence[SimulatedNode], region: str) -> dict[str, A
     }
 
 
-def describe_reservations(scenario: Scenario, fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int) -> dict[str, Any]:
+def describe_reservations(
+    scenario: Scenario, fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int
+) -> dict[str, Any]:
     """Return the capacity reservations with their free instances at a minute."""
     held = [_reservation(cluster, fleet, minute) for cluster in clusters if cluster.reserved]
     begin = billed_from(scenario, fleet)
-    blocks = [_block(cluster, begin, fleet, minute) for cluster in clusters if block_nodes(cluster, fleet)]
+    blocks = [
+        _block(cluster, begin, fleet, minute) for cluster in clusters if block_nodes(cluster, fleet)
+    ]
     return {"CapacityReservations": held + blocks}
 
 
@@ -160,7 +194,9 @@ def _block(cluster: PlannedCluster, begin: datetime, fleet: Fleet, minute: int) 
 
 def _reservation(cluster: PlannedCluster, fleet: Fleet, minute: int) -> dict[str, Any]:
     running = [
-        n for n in fleet.of(cluster.name) if n.launched_minute <= minute < (inf if n.ended_minute is None else n.ended_minute)
+        n
+        for n in fleet.of(cluster.name)
+        if n.launched_minute <= minute < (inf if n.ended_minute is None else n.ended_minute)
     ]
     return {
         "CapacityReservationId": reservation_id(cluster, fleet.seed),
@@ -175,7 +211,11 @@ def _reservation(cluster: PlannedCluster, fleet: Fleet, minute: int) -> dict[str
         "EndDateType": "unlimited",
         "ReservationType": "default",
         "Tags": tag_list(
-            {"Name": f"{cluster.name}-reserved", "team": cluster.team or "unknown", "eks:cluster-name": cluster.name}
+            {
+                "Name": f"{cluster.name}-reserved",
+                "team": cluster.team or "unknown",
+                "eks:cluster-name": cluster.name,
+            }
         ),
     }
 

@@ -1,4 +1,7 @@
-"""Draw a recording, to see whether it looks like life: `python -m adapters.simulator.plot DIR CLUSTER OUT.png [HOUR HOUR]`."""
+"""Draw a recording, to see whether it looks like life.
+
+`python -m adapters.simulator.plot DIR CLUSTER OUT.png [HOUR HOUR]`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ def series(folder: Path, cluster: str, metric: str) -> dict[str, tuple[Array, Ar
     points_of: dict[str, list[tuple[float, float]]] = {}
     for node, hour, value in rows:
         points_of.setdefault(node, []).append((hour - first, value))
-    return {node: (np.array([p[0] for p in points]), np.array([p[1] for p in points])) for node, points in points_of.items()}
+    return {
+        node: (np.array([p[0] for p in points]), np.array([p[1] for p in points]))
+        for node, points in points_of.items()
+    }
 
 
 def draw(folder: Path, cluster: str, hours: tuple[float, float] | None = None) -> Figure:
@@ -46,7 +52,12 @@ def draw(folder: Path, cluster: str, hours: tuple[float, float] | None = None) -
         for at, value in series(folder, cluster, metric).values():
             between = np.diff(at)
             jump = np.flatnonzero(between > 3 * (np.median(between) if between.size else 1)) + 1
-            axis.plot(np.insert(at, jump, np.nan), np.insert(value * scale, jump, np.nan), lw=0.5, alpha=0.6)
+            axis.plot(
+                np.insert(at, jump, np.nan),
+                np.insert(value * scale, jump, np.nan),
+                lw=0.5,
+                alpha=0.6,
+            )
         axis.set_ylabel(label, fontsize=8)
         axis.grid(alpha=0.3)
     if hours:

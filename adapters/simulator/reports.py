@@ -1,4 +1,7 @@
-"""Write the reports of jobs and nodes themselves: a run's progress, the compiler's log, neuron-monitor's JSON."""
+"""Write the reports of jobs and nodes themselves.
+
+A run's progress, the compiler's log, neuron-monitor's JSON.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,19 @@ class Progress:
 
 
 def follow(workers: Workers) -> Progress:
-    """Walk through the minutes: steps add up, a restart falls back to the last checkpoint, whose age counts from the restore."""
+    """Walk through the minutes.
+
+    Steps add up, a restart falls back to the last checkpoint, whose age counts from the restore.
+    """
     s, job = workers.signals, workers.nodes[0].job
     pods = s.pod.max(axis=0) * s.runtime.max(axis=0) > 0
     rate = 60 / job.step_seconds
     steps, age = np.zeros(pods.size), np.zeros(pods.size)
-    at = saved = float(generator(workers.seed, workers.cluster, job.name, "run").integers(20_000, 60_000)) if pods[0] else 0.0
+    at = saved = (
+        float(generator(workers.seed, workers.cluster, job.name, "run").integers(20_000, 60_000))
+        if pods[0]
+        else 0.0
+    )
     since = 0
     written = (s.write.max(axis=0) > 1e8) & (s.saving > 0)
     for minute in range(pods.size):
@@ -56,7 +66,11 @@ def run_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
     if job.kind is not Kind.TRAINING:
         return
     progress = follow(workers)
-    series = [SimulatedSeries(workers.nodes[0].cluster.region, {"Run": job.name, "ClusterName": workers.cluster})]
+    series = [
+        SimulatedSeries(
+            workers.nodes[0].cluster.region, {"Run": job.name, "ClusterName": workers.cluster}
+        )
+    ]
     for metric, unit, values in (
         ("Epoch", "Count", progress.steps / job.steps_per_epoch),
         ("Step", "Count", progress.steps),
@@ -82,7 +96,10 @@ _LATE_SECONDS = 20
 
 
 def write_logs(folder: Path, jobs: Sequence[Workers], fleet: Fleet) -> int:
-    """Write an event for each begin of a compile and for each end that was not cut off; return how many."""
+    """Write an event for each begin of a compile and for each end that was not cut off.
+
+    Return how many.
+    """
     by_cluster: dict[str, list[dict[str, Any]]] = {}
     for workers in jobs:
         for event in _events(workers, fleet):
@@ -91,14 +108,18 @@ def write_logs(folder: Path, jobs: Sequence[Workers], fleet: Fleet) -> int:
         path = folder / "logs" / f"{cluster}.jsonl.gz"
         path.parent.mkdir(parents=True, exist_ok=True)
         events.sort(key=lambda x: (x["timestamp"], x["eventId"]))
-        path.write_bytes(gzip.compress("".join(json.dumps(record) + "\n" for record in events).encode(), mtime=0))
+        path.write_bytes(
+            gzip.compress("".join(json.dumps(record) + "\n" for record in events).encode(), mtime=0)
+        )
     return sum(map(len, by_cluster.values()))
 
 
 def _events(workers: Workers, fleet: Fleet) -> Iterator[dict[str, Any]]:
     compiling = workers.signals.compiling
     for row, node in enumerate(workers.nodes):
-        edges = np.flatnonzero(np.diff(np.concatenate(([0], compiling[row] > 0, [0])).astype(np.int8)))
+        edges = np.flatnonzero(
+            np.diff(np.concatenate(([0], compiling[row] > 0, [0])).astype(np.int8))
+        )
         for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             module = f"MODULE_{int(sha256(f'{node.job.name} {begin}'.encode()).hexdigest()[:14], 16)}+d41d8cd9"
             yield _event(node, begin, _CALL.format(module=module), fleet)
@@ -113,7 +134,13 @@ def _event(node: SimulatedNode, minute: int, line: str, fleet: Fleet) -> dict[st
     name = sha256(f"{stream} {ms} {line}".encode()).hexdigest()[:56]
     text = f"{at:%Y-%m-%d %H:%M:%S}.000297:  27  {line}"
     late = ms + _LATE_SECONDS * 1000
-    return {"logStreamName": stream, "timestamp": ms, "message": text, "ingestionTime": late, "eventId": name}
+    return {
+        "logStreamName": stream,
+        "timestamp": ms,
+        "message": text,
+        "ingestionTime": late,
+        "eventId": name,
+    }
 
 
 EVERY_MINUTES = 5
@@ -124,12 +151,17 @@ WORTH_A_LOOK = 20
 def write_monitor(folder: Path, jobs: Sequence[Workers], fleet: Fleet) -> None:
     """Write `neuron-monitor/INSTANCE.jsonl.gz` for the first node of all, and each workers's node with the most ECC events."""
     chosen = [(jobs[0], 0)] if jobs and jobs[0].nodes[0].hardware.accelerator == "neuron" else []
-    chosen += [(c, int(np.argmax(c.signals.ecc.sum(axis=1)))) for c in jobs if c.signals.ecc.sum(axis=1).max() > WORTH_A_LOOK]
+    chosen += [
+        (c, int(np.argmax(c.signals.ecc.sum(axis=1))))
+        for c in jobs
+        if c.signals.ecc.sum(axis=1).max() > WORTH_A_LOOK
+    ]
     for workers, row in {(c.nodes[r].id): (c, r) for c, r in chosen}.values():
         path = folder / "neuron-monitor" / f"{workers.nodes[row].id}.jsonl.gz"
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = "".join(
-            json.dumps(_report(workers, row, m, fleet)) + "\n" for m in range(EVERY_MINUTES, fleet.minutes, EVERY_MINUTES)
+            json.dumps(_report(workers, row, m, fleet)) + "\n"
+            for m in range(EVERY_MINUTES, fleet.minutes, EVERY_MINUTES)
         )
         path.write_bytes(gzip.compress(lines.encode(), mtime=0))
 
@@ -152,7 +184,9 @@ def _report(workers: Workers, row: int, minute: int, fleet: Fleet) -> dict[str, 
         "neuron_hardware_info": {
             "neuron_device_type": "trainium",
             "neuron_device_count": node.hardware.devices,
-            "neuron_device_memory_size": int(node.hardware.device_memory_bytes / node.hardware.devices),
+            "neuron_device_memory_size": int(
+                node.hardware.device_memory_bytes / node.hardware.devices
+            ),
             "neuroncore_per_device_count": node.hardware.cores // node.hardware.devices,
             "error": "",
         },
@@ -165,7 +199,13 @@ def _runtime(workers: Workers, row: int, minute: int) -> dict[str, Any]:
         "execution_stats": _executions(workers, row, minute),
         "memory_used": _memory(workers, row, minute),
     }
-    return {"pid": 4711, "address": "", "neuron_runtime_tag": workers.nodes[row].job.name, "error": "", "report": report}
+    return {
+        "pid": 4711,
+        "address": "",
+        "neuron_runtime_tag": workers.nodes[row].job.name,
+        "error": "",
+        "report": report,
+    }
 
 
 def _group(figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,10 +222,22 @@ def _executions(workers: Workers, row: int, minute: int) -> dict[str, Any]:
     errors, broken = int(s.errors[row, span].sum()), int(s.hardware_errors[row, span].sum())
     latency = float(s.latency[row, minute])
     executing = bool(np.isfinite(latency) and s.utilization[row, minute] > 0.005)
-    shape = (("p0", 0.97), ("p1", 0.975), ("p25", 0.99), ("p50", 1.0), ("p75", 1.01), ("p99", 1.05), ("p100", 1.08))
+    shape = (
+        ("p0", 0.97),
+        ("p1", 0.975),
+        ("p25", 0.99),
+        ("p50", 1.0),
+        ("p75", 1.01),
+        ("p99", 1.05),
+        ("p100", 1.08),
+    )
     spread = {name: round(latency * factor, 6) for name, factor in shape} if executing else None
     none = {"generic": 0, "numerical": 0, "model": 0, "runtime": 0}
-    done = {"completed": int(300 / latency) if executing else 0, "completed_with_err": errors, "timed_out": 0}
+    done = {
+        "completed": int(300 / latency) if executing else 0,
+        "completed_with_err": errors,
+        "timed_out": 0,
+    }
     return _group(
         {
             "error_summary": none | {"transient": errors - broken, "hardware": broken},
@@ -196,7 +248,11 @@ def _executions(workers: Workers, row: int, minute: int) -> dict[str, Any]:
 
 
 def _memory(workers: Workers, row: int, minute: int) -> dict[str, Any]:
-    used = float(workers.signals.memory[row, minute]) * workers.nodes[row].hardware.device_memory_bytes / workers.cores
+    used = (
+        float(workers.signals.memory[row, minute])
+        * workers.nodes[row].hardware.device_memory_bytes
+        / workers.cores
+    )
     parts = {"constants": 0, "model_shared_scratchpad": 0, "runtime_memory": int(used * 0.06)}
     each = parts | {"model_code": int(used * 0.04), "tensors": int(used * 0.90)}
     cores = {str(core): each for core in range(workers.cores)}
@@ -212,11 +268,16 @@ def _system(workers: Workers, row: int, minute: int) -> dict[str, Any]:
     device = {"sram_ecc_corrected": 0, "sram_ecc_uncorrected": 0}
     sick = {"mem_ecc_corrected": events - events // 8, "mem_ecc_uncorrected": events // 8}
     fine = {"mem_ecc_corrected": 0, "mem_ecc_uncorrected": 0}
-    devices = [device | {"neuron_device_index": i} | (sick if i == 3 else fine) for i in range(machine.devices)]
+    devices = [
+        device | {"neuron_device_index": i} | (sick if i == 3 else fine)
+        for i in range(machine.devices)
+    ]
     busy = float(s.cpu[row, minute]) * 100
     return {
         "neuron_hw_counters": _group({"neuron_devices": devices}),
-        "vcpu_usage": _group({"average_usage": {"user": round(busy * 0.9, 2), "system": round(busy * 0.1, 2)}}),
+        "vcpu_usage": _group(
+            {"average_usage": {"user": round(busy * 0.9, 2), "system": round(busy * 0.1, 2)}}
+        ),
         "memory_info": _group(
             {
                 "memory_total_bytes": total,

@@ -1,4 +1,7 @@
-"""Describe a simulation: clusters, their jobs, and planned incidents. All times are hours from the start."""
+"""Describe a simulation: clusters, their jobs, and planned incidents.
+
+All times are hours from the start.
+"""
 
 from __future__ import annotations
 

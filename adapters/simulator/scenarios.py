@@ -24,17 +24,44 @@ COMPILES = Scenario(
             owner="dana",
         ),
         PlannedCluster(
-            "vision", "trn1n.32xlarge", "us-east-1", (PlannedJob("vit-2b", 4, usual=0.85, run_hours=400),), "vision", owner="ravi"
+            "vision",
+            "trn1n.32xlarge",
+            "us-east-1",
+            (PlannedJob("vit-2b", 4, usual=0.85, run_hours=400),),
+            "vision",
+            owner="ravi",
         ),
         PlannedCluster(
-            "probe", "trn1.32xlarge", "us-west-2", (PlannedJob("vit-probe", 1, efa=0, run_hours=400),), "vision", owner="ravi"
+            "probe",
+            "trn1.32xlarge",
+            "us-west-2",
+            (PlannedJob("vit-probe", 1, efa=0, run_hours=400),),
+            "vision",
+            owner="ravi",
         ),
     ),
     incidents=(
-        PlannedIncident(Cause.COMPILING, "llama", 20, 0.6, "llama-8b", note="within its grace: a state, not a notice"),
+        PlannedIncident(
+            Cause.COMPILING,
+            "llama",
+            20,
+            0.6,
+            "llama-8b",
+            note="within its grace: a state, not a notice",
+        ),
         PlannedIncident(Cause.LONG_COMPILE, "probe", 26, 1.9, "vit-probe"),
-        PlannedIncident(Cause.KILLED_COMPILE, "vision", 34, 1.2, "vit-2b", level=40, note="cancelled, and launched again"),
-        PlannedIncident(Cause.COLD_CACHE, "llama", 44, 1.6, "llama-8b", note="compiled before, at hour 20"),
+        PlannedIncident(
+            Cause.KILLED_COMPILE,
+            "vision",
+            34,
+            1.2,
+            "vit-2b",
+            level=40,
+            note="cancelled, and launched again",
+        ),
+        PlannedIncident(
+            Cause.COLD_CACHE, "llama", 44, 1.6, "llama-8b", note="compiled before, at hour 20"
+        ),
     ),
 )
 
@@ -43,7 +70,9 @@ LLAMA = PlannedJob("llama-70b", 64, usual=0.90, cores_reported=1, market="saving
 CHAT = PlannedJob("chat-api", 6, Kind.INFERENCE, usual=0.42, memory=0.55, efa=0)
 
 
-LLAMA_CLUSTER = PlannedCluster("llama", "trn1.32xlarge", "us-west-2", (LLAMA,), "pretraining", "llama-70b", "dana", 48.0)
+LLAMA_CLUSTER = PlannedCluster(
+    "llama", "trn1.32xlarge", "us-west-2", (LLAMA,), "pretraining", "llama-70b", "dana", 48.0
+)
 
 
 DEMO_CLUSTERS = (
@@ -54,9 +83,25 @@ DEMO_CLUSTERS = (
         "us-east-1",
         (
             PlannedJob(
-                "vit-22b", 12, usual=0.86, efa=0.28, parameters=22e9, step_seconds=3.2, checkpoint_minutes=30, run_hours=40
+                "vit-22b",
+                12,
+                usual=0.86,
+                efa=0.28,
+                parameters=22e9,
+                step_seconds=3.2,
+                checkpoint_minutes=30,
+                run_hours=40,
             ),
-            PlannedJob("sweeps", 4, Kind.RESEARCH, usual=0.74, memory=0.5, efa=0, run_hours=14, eval_hours=5),
+            PlannedJob(
+                "sweeps",
+                4,
+                Kind.RESEARCH,
+                usual=0.74,
+                memory=0.5,
+                efa=0,
+                run_hours=14,
+                eval_hours=5,
+            ),
         ),
         "vision",
         "vit",
@@ -67,7 +112,18 @@ DEMO_CLUSTERS = (
         "frontier",
         "trn2.48xlarge",
         "us-east-2",
-        (PlannedJob("moe-400b", 8, usual=0.84, efa=0.4, memory=0.86, parameters=400e9, step_seconds=11, checkpoint_minutes=60),),
+        (
+            PlannedJob(
+                "moe-400b",
+                8,
+                usual=0.84,
+                efa=0.4,
+                memory=0.86,
+                parameters=400e9,
+                step_seconds=11,
+                checkpoint_minutes=60,
+            ),
+        ),
         "frontier",
         "moe",
         "mei",
@@ -78,7 +134,17 @@ DEMO_CLUSTERS = (
         "gpu-baseline",
         "p5.48xlarge",
         "us-east-2",
-        (PlannedJob("llama-70b-gpu", 4, usual=0.87, efa=0.2, step_seconds=14, tokens_per_step=1_048_576, run_hours=60),),
+        (
+            PlannedJob(
+                "llama-70b-gpu",
+                4,
+                usual=0.87,
+                efa=0.2,
+                step_seconds=14,
+                tokens_per_step=1_048_576,
+                run_hours=60,
+            ),
+        ),
         "pretraining",
         "llama-70b",
         "dana",
@@ -101,15 +167,54 @@ DEMO = Scenario(
     bill_days=35,
     clusters=DEMO_CLUSTERS,
     incidents=(
-        PlannedIncident(Cause.LONG_COMPILE, "vision", 17.5, 1.7, "vit-22b", note="a new graph after a batch size change"),
-        PlannedIncident(Cause.STARVED, "vision", 27.0, 2.2, "vit-22b", level=0.31, note="reads straight from S3"),
-        PlannedIncident(Cause.IDLE, "lab", 31.0, 9.0, "notebooks", (3, 6), note="left running after the sweep"),
-        PlannedIncident(Cause.SPEND_JUMP, "serving", 36.0, 36.0, level=1900, note="a loop of PUT requests"),
-        PlannedIncident(Cause.ALLOCATED_UNUSED, "lab", 44.0, 28.0, "notebooks", (0, 1), note="a notebook holds the cores"),
+        PlannedIncident(
+            Cause.LONG_COMPILE,
+            "vision",
+            17.5,
+            1.7,
+            "vit-22b",
+            note="a new graph after a batch size change",
+        ),
+        PlannedIncident(
+            Cause.STARVED, "vision", 27.0, 2.2, "vit-22b", level=0.31, note="reads straight from S3"
+        ),
+        PlannedIncident(
+            Cause.IDLE, "lab", 31.0, 9.0, "notebooks", (3, 6), note="left running after the sweep"
+        ),
+        PlannedIncident(
+            Cause.SPEND_JUMP, "serving", 36.0, 36.0, level=1900, note="a loop of PUT requests"
+        ),
+        PlannedIncident(
+            Cause.ALLOCATED_UNUSED,
+            "lab",
+            44.0,
+            28.0,
+            "notebooks",
+            (0, 1),
+            note="a notebook holds the cores",
+        ),
         PlannedIncident(Cause.EXECUTION_ERRORS, "frontier", 50.0, 1.5, "moe-400b", (2, 3), level=7),
-        PlannedIncident(Cause.HARDWARE_FAULT, "frontier", 63.0, 1.6, "moe-400b", (5, 6), note="a device decays"),
-        PlannedIncident(Cause.IDLE, "vision", 66.0, 6.0, "sweeps", (1, 4), note="the sweep is over, the nodes are not"),
-        PlannedIncident(Cause.STARVED, "llama", 70.4, 1.6, "llama-70b", level=0.20, note="an inefficient data loader"),
+        PlannedIncident(
+            Cause.HARDWARE_FAULT, "frontier", 63.0, 1.6, "moe-400b", (5, 6), note="a device decays"
+        ),
+        PlannedIncident(
+            Cause.IDLE,
+            "vision",
+            66.0,
+            6.0,
+            "sweeps",
+            (1, 4),
+            note="the sweep is over, the nodes are not",
+        ),
+        PlannedIncident(
+            Cause.STARVED,
+            "llama",
+            70.4,
+            1.6,
+            "llama-70b",
+            level=0.20,
+            note="an inefficient data loader",
+        ),
     ),
 )
 
@@ -121,12 +226,46 @@ STORY = Scenario(
     bill_days=35,
     clusters=DEMO_CLUSTERS,
     incidents=(
-        PlannedIncident(Cause.SPEND_JUMP, "serving", -4.0, 28.0, level=1900, note="a loop of PUT requests"),
-        PlannedIncident(Cause.LONG_COMPILE, "vision", 4.0, 1.7, "vit-22b", note="a new graph after a batch size change"),
-        PlannedIncident(Cause.ALLOCATED_UNUSED, "lab", 6.0, 18.0, "notebooks", (0, 1), note="a notebook holds the cores"),
-        PlannedIncident(Cause.HARDWARE_FAULT, "frontier", 12.0, 1.6, "moe-400b", (5, 6), note="a device decays"),
-        PlannedIncident(Cause.STARVED, "llama", 21.2, 1.0, "llama-70b", level=0.20, note="an inefficient data loader"),
-        PlannedIncident(Cause.COMPILING, "frontier", 22.55, 0.7, "moe-400b", note="within its grace: a state, not a notice"),
+        PlannedIncident(
+            Cause.SPEND_JUMP, "serving", -4.0, 28.0, level=1900, note="a loop of PUT requests"
+        ),
+        PlannedIncident(
+            Cause.LONG_COMPILE,
+            "vision",
+            4.0,
+            1.7,
+            "vit-22b",
+            note="a new graph after a batch size change",
+        ),
+        PlannedIncident(
+            Cause.ALLOCATED_UNUSED,
+            "lab",
+            6.0,
+            18.0,
+            "notebooks",
+            (0, 1),
+            note="a notebook holds the cores",
+        ),
+        PlannedIncident(
+            Cause.HARDWARE_FAULT, "frontier", 12.0, 1.6, "moe-400b", (5, 6), note="a device decays"
+        ),
+        PlannedIncident(
+            Cause.STARVED,
+            "llama",
+            21.2,
+            1.0,
+            "llama-70b",
+            level=0.20,
+            note="an inefficient data loader",
+        ),
+        PlannedIncident(
+            Cause.COMPILING,
+            "frontier",
+            22.55,
+            0.7,
+            "moe-400b",
+            note="within its grace: a state, not a notice",
+        ),
     ),
 )
 
@@ -135,7 +274,17 @@ REFERENCE = Scenario(
     days=2.5,
     period_seconds=60,
     clusters=(LLAMA_CLUSTER,),
-    incidents=(PlannedIncident(Cause.STARVED, "llama", 48, 6, "llama-70b", level=0.20, note="an inefficient data loader"),),
+    incidents=(
+        PlannedIncident(
+            Cause.STARVED,
+            "llama",
+            48,
+            6,
+            "llama-70b",
+            level=0.20,
+            note="an inefficient data loader",
+        ),
+    ),
 )
 
 STORM = Scenario(
@@ -144,9 +293,20 @@ STORM = Scenario(
     period_seconds=60,
     clusters=(LLAMA_CLUSTER,),
     incidents=(
-        PlannedIncident(Cause.HARDWARE_FAULT, "llama", 36, 4, "llama-70b", (17, 18), note="the cause of all"),
+        PlannedIncident(
+            Cause.HARDWARE_FAULT, "llama", 36, 4, "llama-70b", (17, 18), note="the cause of all"
+        ),
         PlannedIncident(Cause.CHECKPOINT_AT_RISK, "llama", 36, 4, "llama-70b", labelled=False),
-        PlannedIncident(Cause.EXECUTION_ERRORS, "llama", 37.5, 2.5, "llama-70b", (16, 24), level=4, labelled=False),
+        PlannedIncident(
+            Cause.EXECUTION_ERRORS,
+            "llama",
+            37.5,
+            2.5,
+            "llama-70b",
+            (16, 24),
+            level=4,
+            labelled=False,
+        ),
         PlannedIncident(Cause.NO_DATA, "llama", 38.5, 1.5, "llama-70b", (18, 20), labelled=False),
     ),
 )
@@ -160,7 +320,18 @@ TINY = Scenario(
             "tiny",
             "trn1.32xlarge",
             "us-west-2",
-            (PlannedJob("bert", 3, Kind.RESEARCH, efa=0, eval_hours=0, run_hours=400, pods=3, cores_reported=1),),
+            (
+                PlannedJob(
+                    "bert",
+                    3,
+                    Kind.RESEARCH,
+                    efa=0,
+                    eval_hours=0,
+                    run_hours=400,
+                    pods=3,
+                    cores_reported=1,
+                ),
+            ),
             "search",
             "ranker",
             "ada",
@@ -193,7 +364,15 @@ CALM = Scenario(
                     parameters=8e9,
                     step_seconds=3,
                 ),
-                PlannedJob("extra", 6, usual=0.87, begins=150, compile_minutes=40, run_hours=400, checkpoint_minutes=30),
+                PlannedJob(
+                    "extra",
+                    6,
+                    usual=0.87,
+                    begins=150,
+                    compile_minutes=40,
+                    run_hours=400,
+                    checkpoint_minutes=30,
+                ),
             ),
             "pretraining",
             "llama-8b",
@@ -227,20 +406,39 @@ CALM = Scenario(
             "frontier",
             "trn2.48xlarge",
             "us-east-2",
-            (PlannedJob("moe", 4, usual=0.84, efa=0.4, memory=0.86, checkpoint_minutes=60, run_hours=100, parameters=200e9),),
+            (
+                PlannedJob(
+                    "moe",
+                    4,
+                    usual=0.84,
+                    efa=0.4,
+                    memory=0.86,
+                    checkpoint_minutes=60,
+                    run_hours=100,
+                    parameters=200e9,
+                ),
+            ),
             "frontier",
             "moe",
             "mei",
             7.2,
         ),
-        PlannedCluster("serving", "inf2.48xlarge", "us-west-2", (CHAT,), "serving", "chat", "sam", 0),
+        PlannedCluster(
+            "serving", "inf2.48xlarge", "us-west-2", (CHAT,), "serving", "chat", "sam", 0
+        ),
         PlannedCluster(
             "spot",
             "trn1.32xlarge",
             "us-east-1",
             (
                 PlannedJob(
-                    "tuning", 6, usual=0.82, market="spot", replaced=((2, 100), (4, 260)), run_hours=60, checkpoint_minutes=20
+                    "tuning",
+                    6,
+                    usual=0.82,
+                    market="spot",
+                    replaced=((2, 100), (4, 260)),
+                    run_hours=60,
+                    checkpoint_minutes=20,
                 ),
             ),
             "search",
@@ -259,7 +457,11 @@ WIDE = Scenario(
     missing=0.002,
     clusters=tuple(
         PlannedCluster(
-            name, kind, "us-west-2", (PlannedJob(f"{name}-run", 40, usual=usual, run_hours=80, compile_minutes=15),), name
+            name,
+            kind,
+            "us-west-2",
+            (PlannedJob(f"{name}-run", 40, usual=usual, run_hours=80, compile_minutes=15),),
+            name,
         )
         for name, kind, usual in (
             ("ash", "trn1.32xlarge", 0.91),

@@ -18,7 +18,8 @@ Array = npt.NDArray[np.float64]
 class Signals:
     """Hold arrays of shape (n_nodes, n_minutes); ratios are 0..1, rates are bytes a second.
 
-    `progress` of shape (n_minutes,) is the pace of the training steps, 1.0 = usual; `saving` is 1 where checkpoints work.
+    `progress` of shape (n_minutes,) is the pace of the training steps, 1.0 = usual; `saving` is 1
+    where checkpoints work.
     """
 
     utilization: Array
@@ -53,7 +54,11 @@ class Signals:
     def part(self, rows: slice, minutes: slice) -> Signals:
         """Return views of some nodes over some minutes."""
         return Signals(
-            **{f.name: (x[rows, minutes] if x.ndim == 2 else x[minutes]) for f in fields(self) for x in (getattr(self, f.name),)}
+            **{
+                f.name: (x[rows, minutes] if x.ndim == 2 else x[minutes])
+                for f in fields(self)
+                for x in (getattr(self, f.name),)
+            }
         )
 
 

@@ -1,6 +1,7 @@
 """Turn signals into the metrics of Container Insights, EC2, FSx and EBS, under the dimension sets that CloudWatch has.
 
-Names and sets: aws/amazon-cloudwatch-agent, translator/translate/otel/exporter/awsemf/kubernetes.go @ab55b8d (2026-08-07).
+Names and sets: aws/amazon-cloudwatch-agent, translator/translate/otel/exporter/awsemf/kubernetes.go
+@ab55b8d (2026-08-07).
 """
 
 from __future__ import annotations
@@ -38,14 +39,24 @@ class Workers:
         return self.nodes[0].hardware.cores
 
     def block(
-        self, namespace: str, metric: str, unit: str, sets: DimensionSets, dimensions: Sequence[dict[str, str]]
+        self,
+        namespace: str,
+        metric: str,
+        unit: str,
+        sets: DimensionSets,
+        dimensions: Sequence[dict[str, str]],
     ) -> SimulatedBlock:
         """Name the sets of this workers's nodes."""
         series = [SimulatedSeries(self.nodes[0].cluster.region, pairs) for pairs in dimensions]
-        return SimulatedBlock(namespace, metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
+        return SimulatedBlock(
+            namespace, metric, unit, series, sets.count, sets.sum, sets.max, sets.min
+        )
 
     def core_offsets(self) -> Array:
-        """Return each core's lean, shape (n_nodes, n_cores), zero on average: cores share one node's work unevenly."""
+        """Return each core's lean, shape (n_nodes, n_cores), zero on average.
+
+        Cores share one node's work unevenly.
+        """
         rng = generator(self.seed, self.cluster, self.nodes[0].job.name, "cores")
         leans = rng.normal(0, 0.02, (len(self.nodes), self.cores))
         return np.asarray(leans - leans.mean(axis=1, keepdims=True))
@@ -59,7 +70,11 @@ def node_dimensions(node: SimulatedNode) -> dict[str, str]:
 def node_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
     """Yield the node-level metrics of one job's nodes, accelerator and host."""
     named = [node_dimensions(n) for n in workers.nodes]
-    levels = _gpu_levels(workers) if workers.nodes[0].hardware.accelerator == "gpu" else _neuron_levels(workers)
+    levels = (
+        _gpu_levels(workers)
+        if workers.nodes[0].hardware.accelerator == "gpu"
+        else _neuron_levels(workers)
+    )
     for metric, unit, sets in (*levels, *_host_levels(workers)):
         yield workers.block(CONTAINER_INSIGHTS, metric, unit, sets, named)
 
@@ -88,16 +103,26 @@ def _neuron_levels(workers: Workers) -> Iterator[tuple[str, str, DimensionSets]]
     yield "node_neuroncore_memory_usage_model_code", "Bytes", of_cores(used * 0.04)
     runtime = gather(used * machine.device_memory_bytes * 1.01, s.visible, workers.minutes)
     yield "node_neurondevice_runtime_memory_used_bytes", "Bytes", runtime
-    yield "node_neuron_execution_errors_total", "Count", gather(s.errors, s.visible, workers.minutes)
+    yield (
+        "node_neuron_execution_errors_total",
+        "Count",
+        gather(s.errors, s.visible, workers.minutes),
+    )
     executing = np.where((s.utilization > 0.005) & (s.runtime > 0), s.latency, np.nan)
     yield "node_neuron_execution_latency", "Seconds", gather(executing, s.visible, workers.minutes)
-    events = gather(s.ecc / machine.devices, s.visible, workers.minutes, machine.devices, (s.ecc, s.ecc * 0))
+    events = gather(
+        s.ecc / machine.devices, s.visible, workers.minutes, machine.devices, (s.ecc, s.ecc * 0)
+    )
     yield "node_neurondevice_hw_ecc_events_total", "Count", events
     yield from _efa_levels(workers)
     held = s.pod * machine.cores
     offered = np.full_like(held, machine.cores)
     yield "node_neuroncore_limit", "Count", gather(offered, s.visible, workers.minutes)
-    yield "node_neuroncore_reserved_capacity", "Percent", gather(s.pod * 100, s.visible, workers.minutes)
+    yield (
+        "node_neuroncore_reserved_capacity",
+        "Percent",
+        gather(s.pod * 100, s.visible, workers.minutes),
+    )
     yield "node_neuroncore_usage_total", "Count", gather(held, s.visible, workers.minutes)
 
 
@@ -106,7 +131,12 @@ def _efa_levels(workers: Workers) -> Iterator[tuple[str, str, DimensionSets]]:
     if not machine.efa_interfaces:
         return
     each = s.efa * machine.nic_bytes_per_second / machine.efa_interfaces
-    for name, share in (("rx_bytes", 1.0), ("tx_bytes", 0.99), ("rdma_read_bytes", 0.12), ("rdma_write_bytes", 0.85)):
+    for name, share in (
+        ("rx_bytes", 1.0),
+        ("tx_bytes", 0.99),
+        ("rdma_read_bytes", 0.12),
+        ("rdma_write_bytes", 0.85),
+    ):
         sets = gather(each * share, s.visible, workers.minutes, machine.efa_interfaces)
         yield f"node_efa_{name}", "Bytes/Second", sets
 
@@ -114,20 +144,39 @@ def _efa_levels(workers: Workers) -> Iterator[tuple[str, str, DimensionSets]]:
 def _gpu_levels(workers: Workers) -> Iterator[tuple[str, str, DimensionSets]]:
     s, machine = workers.signals, workers.nodes[0].hardware
     yield "node_gpu_utilization", "Percent", utilization(workers)
-    yield "node_gpu_memory_utilization", "Percent", gather(s.memory * 100, s.visible, workers.minutes, machine.devices)
-    yield "node_gpu_limit", "Count", gather(np.full_like(s.pod, machine.devices), s.visible, workers.minutes)
-    yield "node_gpu_usage_total", "Count", gather(s.pod * machine.devices, s.visible, workers.minutes)
+    yield (
+        "node_gpu_memory_utilization",
+        "Percent",
+        gather(s.memory * 100, s.visible, workers.minutes, machine.devices),
+    )
+    yield (
+        "node_gpu_limit",
+        "Count",
+        gather(np.full_like(s.pod, machine.devices), s.visible, workers.minutes),
+    )
+    yield (
+        "node_gpu_usage_total",
+        "Count",
+        gather(s.pod * machine.devices, s.visible, workers.minutes),
+    )
     yield from _efa_levels(workers)
 
 
 def _host_levels(workers: Workers) -> Iterator[tuple[str, str, DimensionSets]]:
     s = workers.signals
     yield "node_cpu_utilization", "Percent", gather(s.cpu * 100, s.visible, workers.minutes)
-    yield "node_memory_utilization", "Percent", gather(s.host_memory * 100, s.visible, workers.minutes)
+    yield (
+        "node_memory_utilization",
+        "Percent",
+        gather(s.host_memory * 100, s.visible, workers.minutes),
+    )
 
 
 def ec2_blocks(workers: Workers, present: Array) -> Iterator[SimulatedBlock]:
-    """Yield `AWS/EC2` of basic monitoring, five minutes a point; it goes on where Container Insights falls silent."""
+    """Yield `AWS/EC2` of basic monitoring, five minutes a point.
+
+    It goes on where Container Insights falls silent.
+    """
     s, minutes = workers.signals, max(5, workers.minutes)
     named = [{"InstanceId": n.id} for n in workers.nodes]
     inward, outward = (s.read + s.eni) * 60, (s.write + s.eni) * 60
@@ -141,15 +190,32 @@ def ec2_blocks(workers: Workers, present: Array) -> Iterator[SimulatedBlock]:
 
 
 def cluster_block(jobs: Sequence[Workers]) -> SimulatedBlock:
-    """Return the cluster-level utilization: the same records under one dimension more coarse, never to be added."""
+    """Return the cluster-level utilization.
+
+    The same records under one dimension more coarse, never to be added.
+    """
     every = [utilization(workers) for workers in jobs]
-    joined = DimensionSets(*(np.concatenate([getattr(sets, name) for sets in every]) for name in ("count", "sum", "max", "min")))
-    metric = "node_gpu_utilization" if jobs[0].nodes[0].hardware.accelerator == "gpu" else "node_neuroncore_utilization"
-    return jobs[0].block(CONTAINER_INSIGHTS, metric, "Percent", joined.total(), [{"ClusterName": jobs[0].cluster}])
+    joined = DimensionSets(
+        *(
+            np.concatenate([getattr(sets, name) for sets in every])
+            for name in ("count", "sum", "max", "min")
+        )
+    )
+    metric = (
+        "node_gpu_utilization"
+        if jobs[0].nodes[0].hardware.accelerator == "gpu"
+        else "node_neuroncore_utilization"
+    )
+    return jobs[0].block(
+        CONTAINER_INSIGHTS, metric, "Percent", joined.total(), [{"ClusterName": jobs[0].cluster}]
+    )
 
 
 def core_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
-    """Yield per-core utilization and memory of the job's first nodes; cores add up to the node's own figure."""
+    """Yield per-core utilization and memory of the job's first nodes.
+
+    Cores add up to the node's own figure.
+    """
     machine = workers.nodes[0].hardware
     leans = workers.core_offsets()
     for row, node in enumerate(workers.nodes[: workers.nodes[0].job.cores_reported]):
@@ -157,12 +223,18 @@ def core_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
         percent = 100 * (u + 4 * u * (1 - u) * leans[row][:, None])
         visible = np.repeat(workers.signals.visible[row : row + 1], machine.cores, axis=0)
         share = workers.signals.memory[row : row + 1] * workers.signals.runtime[row : row + 1]
-        memory = np.repeat(share * machine.device_memory_bytes / machine.cores, machine.cores, axis=0)
+        memory = np.repeat(
+            share * machine.device_memory_bytes / machine.cores, machine.cores, axis=0
+        )
         named = [_core_dimensions(node, core) for core in range(machine.cores)]
         sets = gather(percent, visible, workers.minutes)
-        yield workers.block(CONTAINER_INSIGHTS, "node_neuroncore_utilization", "Percent", sets, named)
+        yield workers.block(
+            CONTAINER_INSIGHTS, "node_neuroncore_utilization", "Percent", sets, named
+        )
         sets = gather(memory, visible, workers.minutes)
-        yield workers.block(CONTAINER_INSIGHTS, "node_neuroncore_memory_usage_total", "Bytes", sets, named)
+        yield workers.block(
+            CONTAINER_INSIGHTS, "node_neuroncore_memory_usage_total", "Bytes", sets, named
+        )
 
 
 def _core_dimensions(node: SimulatedNode, core: int) -> dict[str, str]:
@@ -187,8 +259,16 @@ def pod_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
     memory = s.memory[:n] * s.runtime[:n] * workers.nodes[0].hardware.device_memory_bytes / cores
     given = np.full_like(visible, cores)
     for metric, unit, sets in (
-        ("pod_neuroncore_utilization", "Percent", gather(percent, visible, workers.minutes, workers.cores)),
-        ("pod_neuroncore_memory_usage_total", "Bytes", gather(memory, visible, workers.minutes, workers.cores)),
+        (
+            "pod_neuroncore_utilization",
+            "Percent",
+            gather(percent, visible, workers.minutes, workers.cores),
+        ),
+        (
+            "pod_neuroncore_memory_usage_total",
+            "Bytes",
+            gather(memory, visible, workers.minutes, workers.cores),
+        ),
         ("pod_neuroncore_request", "Count", gather(given, visible, workers.minutes)),
         ("pod_neuroncore_limit", "Count", gather(given, visible, workers.minutes)),
         ("pod_neuroncore_usage_total", "Count", gather(given, visible, workers.minutes)),
@@ -236,10 +316,14 @@ def file_system_blocks(spec: FileSystemSpec, jobs: Sequence[Workers]) -> Iterato
         ("FreeDataStorageCapacity", "Bytes", free, disks),
     ):
         sets = gather(np.atleast_2d(values), visible, jobs[0].minutes, things)
-        yield SimulatedBlock("AWS/FSx", metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
+        yield SimulatedBlock(
+            "AWS/FSx", metric, unit, series, sets.count, sets.sum, sets.max, sets.min
+        )
 
 
-def volume_blocks(specs: Sequence[VolumeSpec], fleet: Fleet, minutes: int) -> Iterator[SimulatedBlock]:
+def volume_blocks(
+    specs: Sequence[VolumeSpec], fleet: Fleet, minutes: int
+) -> Iterator[SimulatedBlock]:
     """Yield `AWS/EBS` at five minutes; a volume that is attached to nothing has no record."""
     shape = fleet.minutes
     visible = np.stack([_attached(spec, shape) for spec in specs])
@@ -252,7 +336,9 @@ def volume_blocks(specs: Sequence[VolumeSpec], fleet: Fleet, minutes: int) -> It
         ("VolumeIdleTime", "Seconds", 60 - writes / 2e6),
     ):
         sets = gather(values, visible, max(5, minutes))
-        yield SimulatedBlock("AWS/EBS", metric, unit, series, sets.count, sets.sum, sets.max, sets.min)
+        yield SimulatedBlock(
+            "AWS/EBS", metric, unit, series, sets.count, sets.sum, sets.max, sets.min
+        )
 
 
 def _attached(spec: VolumeSpec, minutes: int) -> Array:

@@ -1,4 +1,7 @@
-"""Make the telemetry of healthy jobs: training with ramps, checkpoints and restarts; inference by the hour of day."""
+"""Make the telemetry of healthy jobs: training with ramps, checkpoints and restarts.
+
+Inference by the hour of day.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ BOOT_MINUTES = 3
 
 
 def healthy(fleet: Fleet, nodes: Sequence[SimulatedNode], missing: float) -> Signals:
-    """Return the signals of one job's nodes when nothing goes wrong; `missing` is the share of scrapes that never arrive."""
+    """Return the signals of one job's nodes when nothing goes wrong.
+
+    `missing` is the share of scrapes that never arrive.
+    """
     job, minutes = nodes[0].job, fleet.minutes
     rng = generator(fleet.seed, nodes[0].cluster.name, job.name)
     signals = quiet(len(nodes), minutes, rng)
@@ -41,7 +47,15 @@ def healthy(fleet: Fleet, nodes: Sequence[SimulatedNode], missing: float) -> Sig
 
 def stand_still(part: Signals) -> None:
     """Take the pods away: no runtime, no memory, no traffic."""
-    for array in (part.utilization, part.runtime, part.memory, part.pod, part.efa, part.read, part.write):
+    for array in (
+        part.utilization,
+        part.runtime,
+        part.memory,
+        part.pod,
+        part.efa,
+        part.read,
+        part.write,
+    ):
         array[:] = 0
     part.latency[:] = np.nan
     part.progress[:], part.compiling[:] = 0, 0
@@ -55,13 +69,20 @@ def compile_graph(part: Signals, rng: np.random.Generator) -> None:
     n, minutes = part.cpu.shape
     waves = 0.80 + wander(rng, minutes, 0.09, 4)[None, :] + rng.normal(0, 0.03, (n, minutes))
     part.cpu[:] = np.clip(waves, 0.60, 0.995)
-    part.host_memory[:] = 0.18 + 0.10 * np.linspace(0, 1, minutes)[None, :] + rng.normal(0, 0.004, (n, minutes))
+    part.host_memory[:] = (
+        0.18 + 0.10 * np.linspace(0, 1, minutes)[None, :] + rng.normal(0, 0.004, (n, minutes))
+    )
     part.pod[:], part.compiling[:] = 1, 1
     part.eni[:] = np.abs(rng.normal(2e6, 5e5, (n, minutes)))
 
 
-def restart(part: Signals, rng: np.random.Generator, compile_minutes: int = 0, gap_minutes: int = 0) -> None:
-    """Begin with a gap, a compile if asked for, the load of the weights, then the ramp; the rest of `part` trains."""
+def restart(
+    part: Signals, rng: np.random.Generator, compile_minutes: int = 0, gap_minutes: int = 0
+) -> None:
+    """Begin with a gap, a compile if asked for, the load of the weights, then the ramp.
+
+    The rest of `part` trains.
+    """
     minutes = part.cpu.shape[1]
     gap = min(minutes, gap_minutes or int(rng.integers(4, 9)))
     every = slice(None)
@@ -81,7 +102,9 @@ def restart(part: Signals, rng: np.random.Generator, compile_minutes: int = 0, g
     ramp.progress[:] *= rise
 
 
-def _train(signals: Signals, rows: slice, job: PlannedJob, rng: np.random.Generator, minutes: int) -> None:
+def _train(
+    signals: Signals, rows: slice, job: PlannedJob, rng: np.random.Generator, minutes: int
+) -> None:
     part = signals.part(rows, slice(0, minutes))
     begin = max(0, round(job.begins * 60) + BOOT_MINUTES) if job.begins > -FOREVER else 0
     _steady(part, job, rng)
@@ -107,18 +130,36 @@ def _resized(job: PlannedJob, minutes: int) -> list[int]:
 def _steady(part: Signals, job: PlannedJob, rng: np.random.Generator) -> None:
     n, minutes = part.utilization.shape
     shared = wander(rng, minutes, 0.008, 9) + wander(rng, minutes, 0.010, 240)
-    own = rng.normal(0, 0.008, (n, 1)) + np.stack([wander(rng, minutes, 0.003, 400) for _ in range(n)])
-    part.utilization[:] = np.clip(job.usual + shared + own + rng.normal(0, 0.007, (n, minutes)), 0, 0.995)
+    own = rng.normal(0, 0.008, (n, 1)) + np.stack(
+        [wander(rng, minutes, 0.003, 400) for _ in range(n)]
+    )
+    part.utilization[:] = np.clip(
+        job.usual + shared + own + rng.normal(0, 0.007, (n, minutes)), 0, 0.995
+    )
     pace = part.utilization / job.usual
     part.runtime[:] = part.pod[:] = 1
     part.memory[:] = job.memory + rng.normal(0, 0.003, (n, 1)) + wander(rng, minutes, 0.003, 500)
-    part.latency[:] = 0.92 * job.step_seconds / 8 * (1 + rng.normal(0, 0.01, (n, 1)) + rng.normal(0, 0.012, (n, minutes))) / pace
+    part.latency[:] = (
+        0.92
+        * job.step_seconds
+        / 8
+        * (1 + rng.normal(0, 0.01, (n, 1)) + rng.normal(0, 0.012, (n, minutes)))
+        / pace
+    )
     efa = job.efa if n > 1 else 0.0
     part.efa[:] = efa * pace * (1 + rng.normal(0, 0.03, (n, minutes)))
-    part.cpu[:] = 0.11 + rng.normal(0, 0.006, (n, 1)) + 0.02 * wander(rng, minutes, 0.5, 30) + rng.normal(0, 0.008, (n, minutes))
+    part.cpu[:] = (
+        0.11
+        + rng.normal(0, 0.006, (n, 1))
+        + 0.02 * wander(rng, minutes, 0.5, 30)
+        + rng.normal(0, 0.008, (n, minutes))
+    )
     part.cpu[:] = np.clip(part.cpu, 0.03, 1)
     part.host_memory[:] = (
-        0.41 + rng.normal(0, 0.01, (n, 1)) + wander(rng, minutes, 0.006, 300) + rng.normal(0, 0.001, (n, minutes))
+        0.41
+        + rng.normal(0, 0.01, (n, 1))
+        + wander(rng, minutes, 0.006, 300)
+        + rng.normal(0, 0.001, (n, minutes))
     )
     part.read[:] = 1.8e8 * pace * (1 + rng.normal(0, 0.08, (n, minutes)))
     part.progress[:] = pace.mean(axis=0)
@@ -158,15 +199,21 @@ def _evaluations(part: Signals, job: PlannedJob, rng: np.random.Generator) -> No
         at += round(job.eval_hours * 60 * rng.uniform(0.9, 1.1))
 
 
-def _serve(signals: Signals, job: PlannedJob, rng: np.random.Generator, start: datetime, minutes: int) -> None:
+def _serve(
+    signals: Signals, job: PlannedJob, rng: np.random.Generator, start: datetime, minutes: int
+) -> None:
     n = signals.utilization.shape[0]
     load = _traffic(start, minutes) * job.usual + wander(rng, minutes, 0.012, 12)
     own = 1 + rng.normal(0, 0.04, (n, 1))
-    signals.utilization[:] = np.clip(load[None, :] * own + rng.normal(0, 0.02, (n, minutes)), 0.01, 0.98)
+    signals.utilization[:] = np.clip(
+        load[None, :] * own + rng.normal(0, 0.02, (n, minutes)), 0.01, 0.98
+    )
     signals.runtime[:] = signals.pod[:] = 1
     signals.memory[:] = job.memory + 0.03 * (signals.utilization - job.usual)
     signals.latency[:] = 0.045 * (1 + 0.3 * signals.utilization + rng.normal(0, 0.02, (n, minutes)))
-    signals.cpu[:] = 0.05 + 0.25 * signals.utilization + rng.normal(0, 0.008, (n, minutes)).clip(-0.03, 0.03)
+    signals.cpu[:] = (
+        0.05 + 0.25 * signals.utilization + rng.normal(0, 0.008, (n, minutes)).clip(-0.03, 0.03)
+    )
     signals.host_memory[:] = 0.22 + rng.normal(0, 0.002, (n, minutes))
     signals.eni[:] = 4e7 * signals.utilization
 
@@ -174,10 +221,14 @@ def _serve(signals: Signals, job: PlannedJob, rng: np.random.Generator, start: d
 def _traffic(start: datetime, minutes: int) -> Array:
     """Return requests by the hour (busiest about 20:00 UTC) and the west coast's weekday, 1.0 = mean of a working day."""
     hour = (start.hour * 60 + start.minute + np.arange(minutes)) / 60
-    day = 1 + 0.52 * np.cos((hour - 20) / 24 * 2 * np.pi) + 0.10 * np.cos((hour - 18) / 12 * 2 * np.pi)
-    weekdays = np.array([(start + timedelta(minutes=int(m), hours=-8)).weekday() for m in range(0, minutes, 60)]).repeat(60)[
-        :minutes
-    ]
+    day = (
+        1
+        + 0.52 * np.cos((hour - 20) / 24 * 2 * np.pi)
+        + 0.10 * np.cos((hour - 18) / 12 * 2 * np.pi)
+    )
+    weekdays = np.array(
+        [(start + timedelta(minutes=int(m), hours=-8)).weekday() for m in range(0, minutes, 60)]
+    ).repeat(60)[:minutes]
     smooth = np.convolve(np.where(weekdays >= 5, 0.62, 1.0), np.ones(181) / 181, mode="same")
     smooth[:91], smooth[-91:] = smooth[min(91, minutes - 1)], smooth[max(-92, -minutes)]
     return np.asarray(day * smooth, dtype=np.float64)

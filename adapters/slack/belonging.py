@@ -1,7 +1,10 @@
-"""Tell to which organization a person belongs, and whether people of others read a channel; Slack is asked once in a while.
+"""Tell to which organization a person belongs, and whether people of others read a channel.
 
-Sources: docs.slack.dev, apis/slack-connect and reference/objects/user-object; read 2026-11-22. What a payload says of its
-sender is told by Slack too, but not in every kind of payload and not always of the person: `users.info` decides.
+Slack is asked once in a while.
+
+Sources: docs.slack.dev, apis/slack-connect and reference/objects/user-object; read 2026-11-22. What
+a payload says of its sender is told by Slack too, but not in every kind of payload and not always
+of the person: `users.info` decides.
 """
 
 from __future__ import annotations
@@ -38,7 +41,10 @@ Monotonic = Callable[[], float]
 
 
 class Kept(Generic[T]):
-    """Keep Slack's answers for a while, up to `_MOST` of them; one stays valid while Slack gives no newer one."""
+    """Keep Slack's answers for a while, up to `_MOST` of them.
+
+    One stays valid while Slack gives no newer one.
+    """
 
     def __init__(self, fresh_s: float, monotonic: Monotonic) -> None:
         self._fresh_s, self._monotonic = fresh_s, monotonic
@@ -46,7 +52,10 @@ class Kept(Generic[T]):
         self._asking: dict[str, asyncio.Task[T]] = {}
 
     async def of(self, key: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the answer, asked for once however many want it; raise `Unavailable` where Slack fails and never gave one."""
+        """Return the answer, asked for once however many want it.
+
+        Raise `Unavailable` where Slack fails and never gave one.
+        """
         asked_s, last = self._answers.get(key, (0.0, None))
         if last is not None and self._monotonic() - asked_s <= self._fresh_s:
             self._answers.move_to_end(key)
@@ -81,7 +90,10 @@ async def _timely(ask: Callable[[], Awaitable[T]]) -> T:
 
 @dataclass(frozen=True)
 class Home:
-    """Hold where the app is installed: a workspace, or with `enterprise` every workspace of that organization."""
+    """Hold where the app is installed.
+
+    A workspace, or with `enterprise` every workspace of that organization.
+    """
 
     team: str
     enterprise: str = ""
@@ -100,14 +112,19 @@ class Profile:
 
     @staticmethod
     def of(user: dict[str, Any]) -> Profile:
-        """Return the profile of a user object; raise `Unavailable` for one that does not name its workspace."""
+        """Return the profile of a user object.
+
+        Raise `Unavailable` for one that does not name its workspace.
+        """
         if not (team := str(user.get("team_id") or "")):
             raise Unavailable("Slack did not say which workspace a person is of.")
         grid = user.get("enterprise_user") or {}
         teams = (team, *map(str, grid.get("teams") or ()), str(grid.get("enterprise_id") or ""))
         guest = bool(user.get("is_restricted") or user.get("is_ultra_restricted"))
         active = not (user.get("deleted") or user.get("is_bot") or user.get("is_stranger"))
-        return Profile(one_line(str(user.get("name") or ""))[:100], tuple(filter(None, teams)), guest, active)
+        return Profile(
+            one_line(str(user.get("name") or ""))[:100], tuple(filter(None, teams)), guest, active
+        )
 
 
 class Belongings:
@@ -124,7 +141,12 @@ class Belongings:
         served: Sequence[str] = (),
         monotonic: Monotonic = time.monotonic,
     ) -> None:
-        self._client, self._prefix, self._served, self._monotonic = client, prefix, tuple(served), monotonic
+        self._client, self._prefix, self._served, self._monotonic = (
+            client,
+            prefix,
+            tuple(served),
+            monotonic,
+        )
         self._named = Home(home) if home else None
         self._homes = Kept[Home](PERSON_FRESH_S, monotonic)
         self._people = Kept[Profile](PERSON_FRESH_S, monotonic)
@@ -134,34 +156,55 @@ class Belongings:
 
     async def requester(self, claim: Claim) -> Requester:
         """Return who asks, with how they belong; whoever cannot be told is a stranger."""
-        (belonging, name), shared = await asyncio.gather(self._person(claim), self.shared(claim.channel, claim.shared))
+        (belonging, name), shared = await asyncio.gather(
+            self._person(claim), self.shared(claim.channel, claim.shared)
+        )
         own = {**vars(claim), "name": claim.name or name}
-        return Requester(**own, belonging=replace(belonging, shared=shared), address=await self._address(claim.user, belonging))
+        return Requester(
+            **own,
+            belonging=replace(belonging, shared=shared),
+            address=await self._address(claim.user, belonging),
+        )
 
     async def name(self, user: str) -> str:
-        """Return the name of a person who belongs here, "" for a bot, a stranger or nobody; raise `Unavailable`."""
+        """Return the name of a person who belongs here, "" for a bot, a stranger or nobody.
+
+        Raise `Unavailable`.
+        """
         profile = await self._people.of(user, lambda: self._ask_person(user))
         stranger = self._judged(profile, await self._home(), "").standing is Standing.STRANGER
         return "" if stranger else profile.name or user
 
     async def shared(self, channel: str, told: bool | None = None) -> bool:
-        """Return whether people of other organizations may read a channel, or nobody can tell; `told` is what the event says."""
+        """Return whether people of other organizations may read a channel, or nobody can tell.
+
+        `told` is what the event says.
+        """
         if not channel or channel.startswith("D"):
             return False
         try:
-            return await self._channels.of(channel, lambda: self._ask_channel(channel)) or told is True
+            return (
+                await self._channels.of(channel, lambda: self._ask_channel(channel)) or told is True
+            )
         except Unavailable as error:
-            self._note(f"Who reads a Slack channel cannot be told, so what is not certain stays private: {error}")
+            self._note(
+                f"Who reads a Slack channel cannot be told, so what is not certain stays private: {error}"
+            )
             return told is not False
 
     async def warn_of_readers(self, channel: str) -> None:
-        """Log once that a channel which alerts are routed to is read by another organization; Slack is asked once an hour."""
+        """Log once that a channel which alerts are routed to is read by another organization.
+
+        Slack is asked once an hour.
+        """
         due_s = self._routes.get(channel, float("-inf")) + PERSON_FRESH_S
         if not channel.startswith(("C", "G")) or self._monotonic() < due_s:
             return
         self._routes[channel] = self._monotonic()
         if await self.shared(channel, told=False):
-            self._note(f"Slack channel {channel} gets alerts and is open to another organization, which reads them.")
+            self._note(
+                f"Slack channel {channel} gets alerts and is open to another organization, which reads them."
+            )
 
     async def _home(self) -> Home:
         return self._named or await self._homes.of("home", self._ask_home)
@@ -177,10 +220,20 @@ class Belongings:
         return self._judged(profile, home, claim.team), profile.name
 
     def _judged(self, profile: Profile, home: Home, claimed: str) -> Belonging:
-        """Return how a person of a profile belongs; a payload that names another workspace than all of theirs is believed."""
+        """Return how a person of a profile belongs.
+
+        A payload that names another workspace than all of theirs is believed.
+        """
         if not profile.teams or (claimed and claimed not in profile.teams):
             return Belonging(claimed if claimed != home.team else "", Standing.STRANGER)
-        ours = next((one for one in (home.team, *self._served, home.enterprise) if one and one in profile.teams), "")
+        ours = next(
+            (
+                one
+                for one in (home.team, *self._served, home.enterprise)
+                if one and one in profile.teams
+            ),
+            "",
+        )
         if not ours or not profile.active:
             return Belonging(profile.teams[0], Standing.STRANGER)
         return Belonging(ours, Standing.GUEST if profile.guest else Standing.MEMBER)
@@ -197,7 +250,9 @@ class Belongings:
         told: Any = await self._client.auth_test()
         if not (team := str(told.get("team_id") or "")):
             raise Unavailable("Slack did not say which workspace the token is of.")
-        return Home(team, str(told.get("enterprise_id") or "") if told.get("is_enterprise_install") else "")
+        return Home(
+            team, str(told.get("enterprise_id") or "") if told.get("is_enterprise_install") else ""
+        )
 
     async def _ask_person(self, user: str) -> Profile:
         try:
@@ -213,7 +268,13 @@ class Belongings:
         if not (found := told.get("channel") or {}):
             raise Unavailable("Slack did not say who reads a channel.")
         if any(
-            found.get(name) for name in ("is_ext_shared", "is_pending_ext_shared", "pending_shared", "pending_connected_team_ids")
+            found.get(name)
+            for name in (
+                "is_ext_shared",
+                "is_pending_ext_shared",
+                "pending_shared",
+                "pending_connected_team_ids",
+            )
         ):
             return True
         home = await self._home()
@@ -233,13 +294,19 @@ class Belongings:
 
 @dataclass
 class Strangers:
-    """Remember which strangers were told that they are none of ours: each once an hour, up to `_MOST` of them."""
+    """Remember which strangers were told that they are none of ours.
+
+    Each once an hour, up to `_MOST` of them.
+    """
 
     monotonic: Monotonic = time.monotonic
     _told: OrderedDict[str, float] = field(default_factory=OrderedDict)
 
     def is_to_be_told(self, requester: Requester) -> bool:
-        """Return whether a stranger is told now; one who cannot be told apart is told each minute, to try again."""
+        """Return whether a stranger is told now.
+
+        One who cannot be told apart is told each minute, to try again.
+        """
         every_s = _REFUSED_AGAIN_S if requester.belonging.organization else _UNKNOWN_AGAIN_S
         now_s, last_s = self.monotonic(), self._told.get(requester.user)
         if last_s is not None and now_s - last_s < every_s:

@@ -25,23 +25,37 @@ from bot.ports import DocumentStore, Draw
 
 _UPLOADS = "slack-pictures"
 _DELETES = "files.delete"
-_FAULTS = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError, RuntimeError, ValueError, LookupError)
+_FAULTS = (
+    SlackClientError,
+    aiohttp.ClientError,
+    TimeoutError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+)
 _log = logging.getLogger("trnbot.slack")
 
 
 class ChartUploader:
     """Draw, upload and remember charts, and delete the files that nothing shows."""
 
-    def __init__(self, client: AsyncWebClient, draw: Draw, documents: DocumentStore, pace: Pace) -> None:
+    def __init__(
+        self, client: AsyncWebClient, draw: Draw, documents: DocumentStore, pace: Pace
+    ) -> None:
         self._client, self._draw, self._documents, self._pace = client, draw, documents, pace
 
     async def upload(self, card: Card, key: str = "", *, native: bool = False) -> dict[int, str]:
-        """Return Slack's file id for each chart that needs a picture; one that could not be uploaded is missing.
+        """Return Slack's file id for each chart that needs a picture.
+
+        One that could not be uploaded is missing.
 
         Those of a message are kept under its key: one that still shows what matters is used again.
         """
         charts, kept = chart_places(card, native=native), await self._kept(key)
-        pictures = {place: kept.find(chart) or await self._picture(chart) for place, chart in charts.items()}
+        pictures = {
+            place: kept.find(chart) or await self._picture(chart) for place, chart in charts.items()
+        }
         shown = {place: picture for place, picture in pictures.items() if picture}
         await self._keep(key, kept.after(tuple(shown.values())))
         return {place: picture.file for place, picture in shown.items()}
@@ -79,7 +93,11 @@ class ChartUploader:
         """Put a file into a conversation or its thread; return whether Slack took it."""
         try:
             await self._client.files_upload_v2(
-                content=spreadsheet(file.content), filename=file.name, title=file.name, channel=channel, thread_ts=thread or None
+                content=spreadsheet(file.content),
+                filename=file.name,
+                title=file.name,
+                channel=channel,
+                thread_ts=thread or None,
             )
         except _FAULTS as error:
             _log.warning("file not uploaded: %s", type(error).__name__)
@@ -105,8 +123,13 @@ class ChartUploader:
         file = await self._upload(chart)
         return Picture.of(chart, file) if file else None
 
-    async def _upload(self, chart: Chart, channel: str | None = None, thread: str | None = None) -> str:
-        """Return the file id, "" when drawing or uploading fails: the chart's summary stands in for it."""
+    async def _upload(
+        self, chart: Chart, channel: str | None = None, thread: str | None = None
+    ) -> str:
+        """Return the file id, "" when drawing or uploading fails.
+
+        The chart's summary stands in for it.
+        """
         if self._pace.closed_s("", _UPLOADS):
             return ""
         try:
@@ -121,6 +144,8 @@ class ChartUploader:
             )
             return str(answer["files"][0]["id"])
         except _FAULTS as error:
-            self._pace.hold("", _UPLOADS, closed_s(error) if isinstance(error, SlackApiError) else 0.0)
+            self._pace.hold(
+                "", _UPLOADS, closed_s(error) if isinstance(error, SlackApiError) else 0.0
+            )
             _log.warning("chart not uploaded: %s", type(error).__name__)
             return ""

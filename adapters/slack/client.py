@@ -29,8 +29,9 @@ _log = logging.getLogger("trnbot.slack")
 class Client(AsyncWebClient):
     """Be the SDK's client, which trips over a proxy's page in plain text.
 
-    It tries again only the calls that surely never arrived, and waits as long as a 429 says. Without `delays` it does not
-    wait: whoever delivers alerts does that, and an alert goes without its picture rather than later.
+    It tries again only the calls that surely never arrived, and waits as long as a 429 says.
+    Without `delays` it does not wait: whoever delivers alerts does that, and an alert goes without
+    its picture rather than later.
     """
 
     def __init__(self, token: str, api_url: str, delays: Delays | None) -> None:
@@ -40,7 +41,12 @@ class Client(AsyncWebClient):
             token=token or None,
             base_url=f"{(api_url or AsyncWebClient.BASE_URL).rstrip('/')}/",
             logger=sdk_logger(),
-            retry_handlers=[*limited, AsyncConnectionErrorRetryHandler(max_retry_count=2, error_types=[ClientConnectorError])],
+            retry_handlers=[
+                *limited,
+                AsyncConnectionErrorRetryHandler(
+                    max_retry_count=2, error_types=[ClientConnectorError]
+                ),
+            ],
         )
 
     async def api_call(self, api_method: str, **asked: Any) -> Any:
@@ -48,7 +54,9 @@ class Client(AsyncWebClient):
         try:
             return await super().api_call(api_method, **asked)
         except (AttributeError, TypeError, ValueError) as error:
-            raise SlackRequestError(f"What answered {api_method} is not Slack ({type(error).__name__}).") from None
+            raise SlackRequestError(
+                f"What answered {api_method} is not Slack ({type(error).__name__})."
+            ) from None
 
     async def send_response(self, response_url: str, body: dict[str, Any]) -> bool:
         """Answer a command or press by its response address; return whether Slack took it."""
@@ -76,12 +84,17 @@ class Redacting(logging.Filter):
     """Rewrite each record before any handler sees it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Redact message and error; drop what shows payloads, and bolt's remarks on variables that are ours to read."""
+        """Redact message and error.
+
+        Drop what shows payloads, and bolt's remarks on variables that are ours to read.
+        """
         if record.levelno <= logging.DEBUG:
             return False
         record.msg, record.args = loggable(record.getMessage()), None
         if record.exc_info and record.exc_info[1]:
-            record.msg += f" ({type(record.exc_info[1]).__name__}: {loggable(str(record.exc_info[1]))})"
+            record.msg += (
+                f" ({type(record.exc_info[1]).__name__}: {loggable(str(record.exc_info[1]))})"
+            )
             record.exc_info = record.exc_text = None
         return not any(words in record.msg for words in _UNWANTED)
 
@@ -120,13 +133,24 @@ _SENTENCES = {
 
 LASTING = frozenset(_SENTENCES) - {"ratelimited", "msg_blocks_too_long"}
 """Refusals that hold until a person does something."""
-PASSING = frozenset({"ratelimited", "internal_error", "fatal_error", "service_unavailable", "request_timeout", "unknown_error"})
+PASSING = frozenset(
+    {
+        "ratelimited",
+        "internal_error",
+        "fatal_error",
+        "service_unavailable",
+        "request_timeout",
+        "unknown_error",
+    }
+)
 """Refusals that say nothing about what was asked."""
 
 
 def code_of(error: SlackApiError) -> str:
     """Return Slack's error code, `unknown_error` when it sent none."""
-    answer = getattr(error.response, "data", None)  # of a page in place of JSON, the SDK makes text, or the bare HTTP response
+    answer = getattr(
+        error.response, "data", None
+    )  # of a page in place of JSON, the SDK makes text, or the bare HTTP response
     code = answer.get("error") if isinstance(answer, Mapping) else ""
     return code if isinstance(code, str) and re.fullmatch(r"\w{1,60}", code) else "unknown_error"
 
@@ -141,21 +165,33 @@ def sentence(error: SlackApiError, channel: str = "") -> str:
 
 @asynccontextmanager
 async def explained(channel: str = "") -> AsyncIterator[None]:
-    """Raise `Unavailable` for every failure of a call to Slack; no address and no token in its sentence."""
+    """Raise `Unavailable` for every failure of a call to Slack.
+
+    No address and no token in its sentence.
+    """
     try:
         yield
     except SlackApiError as error:
         if is_limited(error):
-            raise Limited(_SENTENCES["ratelimited"].format(channel=channel or "there"), closed_s(error)) from None
+            raise Limited(
+                _SENTENCES["ratelimited"].format(channel=channel or "there"), closed_s(error)
+            ) from None
         raise _kind(code_of(error))(sentence(error, channel)) from None
     except aiohttp.ClientConnectorError as error:
-        raise Unavailable(f"Slack cannot be reached ({type(error).__name__}); it is tried again later.") from None
+        raise Unavailable(
+            f"Slack cannot be reached ({type(error).__name__}); it is tried again later."
+        ) from None
     except (aiohttp.ClientError, SlackClientError, TimeoutError, OSError) as error:
-        raise Unanswered(f"Slack did not answer ({type(error).__name__}); it is tried again later.") from None
+        raise Unanswered(
+            f"Slack did not answer ({type(error).__name__}); it is tried again later."
+        ) from None
 
 
 def _kind(code: str) -> type[Unavailable]:
-    """Return the error that a code stands for: Slack's own failures may come after it took the call."""
+    """Return the error that a code stands for.
+
+    Slack's own failures may come after it took the call.
+    """
     if code in LASTING:
         return Refused
     return Unanswered if code in PASSING - {"ratelimited"} else Unavailable

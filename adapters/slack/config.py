@@ -13,7 +13,10 @@ INSTALLATIONS = "slack.installations"
 
 @dataclass(frozen=True)
 class SlackConfig:
-    """Hold one app's tokens and addresses; raise `WrongInput` where neither Socket Mode nor signed HTTP is possible."""
+    """Hold one app's tokens and addresses.
+
+    Raise `WrongInput` where neither Socket Mode nor signed HTTP is possible.
+    """
 
     bot_token: str = ""
     app_token: str = ""
@@ -32,11 +35,17 @@ class SlackConfig:
     def __post_init__(self) -> None:
         """Refuse a missing or mistaken token by the name of its variable."""
         if not self.client_id and not self.bot_token.startswith("xox"):
-            raise WrongInput("SLACK_BOT_TOKEN is missing or no bot token; copy it from the app's page, it begins with xoxb-.")
+            raise WrongInput(
+                "SLACK_BOT_TOKEN is missing or no bot token; copy it from the app's page, it begins with xoxb-."
+            )
         if self.app_token and not self.app_token.startswith("xapp-"):
-            raise WrongInput("SLACK_APP_TOKEN is no app token; it begins with xapp- and needs the scope connections:write.")
+            raise WrongInput(
+                "SLACK_APP_TOKEN is no app token; it begins with xapp- and needs the scope connections:write."
+            )
         if not self.app_token and not self.signing_secret:
-            raise WrongInput("Set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP.")
+            raise WrongInput(
+                "Set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP."
+            )
 
     def __repr__(self) -> str:
         """Show no secret."""

@@ -32,7 +32,10 @@ _PICKED = "in your own time zone"
 _NAME = 255
 """Characters of an action id."""
 FORM, ASK, PRESS, SHOWN = "trn_form", "trn_ask", "trn_press", "trn_shown"
-"""What a modal is: a form, the place to type a line, a card whose first button is pressed at its foot, a card to read."""
+"""What a modal is.
+
+A form, the place to type a line, a card whose first button is pressed at its foot, a card to read.
+"""
 
 
 @dataclass(frozen=True)
@@ -58,39 +61,68 @@ class Origin:
             raise ValueError("metadata too deep") from None
         if not isinstance(metadata, dict):
             raise ValueError("metadata of another app")
-        return Origin(**{name: str(metadata.get(name, "")) for name in ("channel", "thread", "line")})
+        return Origin(
+            **{name: str(metadata.get(name, "")) for name in ("channel", "thread", "line")}
+        )
 
 
 def working(name: str = "") -> Json:
-    """Return the modal that stands while the answer is made; by its name (`external_id`) it can be found again."""
+    """Return the modal that stands while the answer is made.
+
+    By its name (`external_id`) it can be found again.
+    """
     view = _view(SHOWN, "trnbot", [{"type": "section", "text": plain_text("Working on it …", 100)}])
     return {**view, "external_id": name} if name else view
 
 
 def answer_view(card: Card, origin: Origin) -> Json:
-    """Return the modal for an answer: its form to fill in, else the card to read, its main button at the foot."""
+    """Return the modal for an answer.
+
+    Its form to fill in, else the card to read, its main button at the foot.
+    """
     form = next((block for block in card.blocks if isinstance(block, Form)), None)
     if form is None:
         return _press_view(card, origin) or {
             **_view(SHOWN, card.title, _under(card.title, card)),
             "private_metadata": origin.dump(),
         }
-    return form_view(form, Card(card.title, card.tone, tuple(b for b in card.blocks if not isinstance(b, Form))), origin)
+    return form_view(
+        form,
+        Card(card.title, card.tone, tuple(b for b in card.blocks if not isinstance(b, Form))),
+        origin,
+    )
 
 
 def _press_view(card: Card, origin: Origin) -> Json | None:
-    """Return the card with its main button as the modal's own, None where it has none; not every client sends a button inside."""
+    """Return the card with its main button as the modal's own, None where it has none.
+
+    Not every client sends a button inside.
+    """
     rows = [block for block in card.blocks if isinstance(block, Buttons)]
-    main = next((one for row in rows for one in row.buttons if one.style is ButtonStyle.PRIMARY), None)
+    main = next(
+        (one for row in rows for one in row.buttons if one.style is ButtonStyle.PRIMARY), None
+    )
     if main is None or len(metadata := replace(origin, line=main.line).dump()) > VIEW_METADATA:
         return None
-    rest = Card(card.title, card.tone, tuple(b for block in card.blocks if (b := _without(block, main)) != Buttons(())))
+    rest = Card(
+        card.title,
+        card.tone,
+        tuple(b for block in card.blocks if (b := _without(block, main)) != Buttons(())),
+    )
     submit = plain_text(main.text, VIEW_BUTTON)
-    return {**_view(PRESS, card.title, _under(card.title, rest)), "private_metadata": metadata, "submit": submit}
+    return {
+        **_view(PRESS, card.title, _under(card.title, rest)),
+        "private_metadata": metadata,
+        "submit": submit,
+    }
 
 
 def _without(block: Block, button: Button) -> Block:
-    return Buttons(tuple(one for one in block.buttons if one != button)) if isinstance(block, Buttons) else block
+    return (
+        Buttons(tuple(one for one in block.buttons if one != button))
+        if isinstance(block, Buttons)
+        else block
+    )
 
 
 def form_view(form: Form, around: Card, origin: Origin) -> Json:
@@ -101,7 +133,9 @@ def form_view(form: Form, around: Card, origin: Origin) -> Json:
         return _view(SHOWN, form.title, view_blocks(Card(form.title, blocks=(refusal,))))
     inputs = [_input(field) for field in form.fields]
     shown = _under(form.title, around)[: max(0, VIEW_BLOCKS - len(inputs))] if around.blocks else []
-    asked = [*shown, *inputs][:VIEW_BLOCKS] or [{"type": "section", "text": plain_text(form.title, SECTION)}]
+    asked = [*shown, *inputs][:VIEW_BLOCKS] or [
+        {"type": "section", "text": plain_text(form.title, SECTION)}
+    ]
     view = _view(FORM, form.title, asked)
     return {**view, "private_metadata": metadata, "submit": plain_text(form.submit, VIEW_BUTTON)}
 
@@ -109,19 +143,30 @@ def form_view(form: Form, around: Card, origin: Origin) -> Json:
 def _under(title: str, card: Card) -> list[Json]:
     """Return a card's blocks for a window of this title, which is not said twice where the window shows it whole."""
     blocks = view_blocks(card)
-    repeated = markup.one_line(card.title) == markup.one_line(title) and markup.size(title) <= VIEW_TITLE
+    repeated = (
+        markup.one_line(card.title) == markup.one_line(title) and markup.size(title) <= VIEW_TITLE
+    )
     return blocks[1:] if repeated and len(blocks) > 1 else blocks
 
 
 def ask_view(example: str, typed: str, origin: Origin) -> Json:
     """Return the modal of the shortcuts, where a line is typed."""
-    field = Field("line", "What do you want to know?", value=typed, hint=f"For example: {example}", required=True)
+    field = Field(
+        "line",
+        "What do you want to know?",
+        value=typed,
+        hint=f"For example: {example}",
+        required=True,
+    )
     view = _view(ASK, "Ask trnbot", [_input(field)])
     return {**view, "private_metadata": origin.dump(), "submit": plain_text("Ask", VIEW_BUTTON)}
 
 
 def submitted_line(view: Mapping[str, Any]) -> tuple[str, Origin]:
-    """Return the line a submitted modal stands for, and where it was opened; raise `ValueError` for another app's."""
+    """Return the line a submitted modal stands for, and where it was opened.
+
+    Raise `ValueError` for another app's.
+    """
     origin = Origin.load(view.get("private_metadata") or "null")
     filled = _filled(view)
     if view.get("callback_id") == ASK:
@@ -130,14 +175,27 @@ def submitted_line(view: Mapping[str, Any]) -> tuple[str, Origin]:
 
 
 def blamed_input(view: Mapping[str, Any], argument: str) -> str:
-    """Return the block id of the input that fills an argument, else of the first one; "" when there is none."""
-    inputs = [str(b["block_id"]) for b in view.get("blocks", []) if b.get("type") == "input" and "block_id" in b]
+    """Return the block id of the input that fills an argument, else of the first one.
+
+    "" when there is none.
+    """
+    inputs = [
+        str(b["block_id"])
+        for b in view.get("blocks", [])
+        if b.get("type") == "input" and "block_id" in b
+    ]
     return argument if argument in inputs else next(iter(inputs), "")
 
 
 def _view(callback: str, title: str, blocks: list[Json]) -> Json:
     close = plain_text("Close", VIEW_BUTTON)
-    return {"type": "modal", "callback_id": callback, "title": plain_text(title, VIEW_TITLE), "close": close, "blocks": blocks}
+    return {
+        "type": "modal",
+        "callback_id": callback,
+        "title": plain_text(title, VIEW_TITLE),
+        "close": close,
+        "blocks": blocks,
+    }
 
 
 def _input(field: Field) -> Json:
@@ -156,7 +214,9 @@ def _input(field: Field) -> Json:
 
 def _element(field: Field) -> Json:
     match field.kind:
-        case FieldKind.TEXT | FieldKind.NUMBER:  # number_input would refuse `70%`, `$5,000` and `2h`; the command knows better
+        case (
+            FieldKind.TEXT | FieldKind.NUMBER
+        ):  # number_input would refuse `70%`, `$5,000` and `2h`; the command knows better
             initial = {"initial_value": markup.cut(field.value, INPUT)} if field.value else {}
             return {"type": "plain_text_input", **initial}
         case FieldKind.WHEN:
@@ -165,19 +225,34 @@ def _element(field: Field) -> Json:
             return {"type": "users_select", "placeholder": plain_text("Choose", PLACEHOLDER)}
         case FieldKind.SWITCH:
             on = _option("true", field.label or field.name)
-            return {"type": "checkboxes", "options": [on], **({"initial_options": [on]} if field.value.lower() in _ON else {})}
+            return {
+                "type": "checkboxes",
+                "options": [on],
+                **({"initial_options": [on]} if field.value.lower() in _ON else {}),
+            }
         case FieldKind.CHOICE:
             return _choice(field)
 
 
 def _choice(field: Field) -> Json:
-    """Return a menu; a choice without usable options becomes a text input, so that it can still be answered."""
-    options = [_option(value, label or value) for value, label in field.options if 0 < len(value) <= OPTION_VALUE]
+    """Return a menu.
+
+    A choice without usable options becomes a text input, so that it can still be answered.
+    """
+    options = [
+        _option(value, label or value)
+        for value, label in field.options
+        if 0 < len(value) <= OPTION_VALUE
+    ]
     if not options:
         return {"type": "plain_text_input"}
     chosen = [option for option in options[:OPTIONS] if option["value"] == field.value]
     initial = {"initial_option": chosen[0]} if chosen else {}
-    menu = {"type": "static_select", "options": options[:OPTIONS], "placeholder": plain_text("Choose", PLACEHOLDER)}
+    menu = {
+        "type": "static_select",
+        "options": options[:OPTIONS],
+        "placeholder": plain_text("Choose", PLACEHOLDER),
+    }
     return {**menu, **initial}
 
 
@@ -186,10 +261,15 @@ def _option(value: str, label: str) -> Json:
 
 
 def _filled(view: Mapping[str, Any]) -> dict[str, str]:
-    """Return the value of each input, "" for an empty one; raise `ValueError` for more or longer ones than people can fill."""
+    """Return the value of each input, "" for an empty one.
+
+    Raise `ValueError` for more or longer ones than people can fill.
+    """
     values = (view.get("state") or {}).get("values") or {}
     filled = {name: _value(state) for block in values.values() for name, state in block.items()}
-    if len(filled) > VIEW_BLOCKS or any(len(name) > _NAME or len(value) > INPUT for name, value in filled.items()):
+    if len(filled) > VIEW_BLOCKS or any(
+        len(name) > _NAME or len(value) > INPUT for name, value in filled.items()
+    ):
         raise ValueError("more than a modal of ours holds")
     return filled
 

@@ -1,7 +1,7 @@
 """Keep Slack's limits in one place, and choose the blocks that fit into one message.
 
-Source: docs.slack.dev, reference/block-kit (read 2026-11-20). The total of a message's blocks is undocumented:
-slackapi/bolt-js issue 2509 measured about 13,200 characters (`msg_blocks_too_long`).
+Source: docs.slack.dev, reference/block-kit (read 2026-11-20). The total of a message's blocks is
+undocumented: slackapi/bolt-js issue 2509 measured about 13,200 characters (`msg_blocks_too_long`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class SizeUnit:
 
 
 def fit(units: Sequence[SizeUnit], most: int) -> list[Json]:
-    """Return up to `most` blocks within Slack's total, dropped from the last by rank; the last one names the dropped."""
+    """Return up to `most` blocks within Slack's total, dropped from the last by rank.
+
+    The last one names the dropped.
+    """
     fitting = list(units)
     lengths = [_length(unit.block) for unit in units]
     dropped: list[SizeUnit] = []
@@ -88,4 +91,13 @@ def _length(block: Json) -> int:
 
 def _left_out(dropped: Sequence[SizeUnit]) -> Json:
     names = ", ".join(dict.fromkeys(unit.name for unit in dropped))
-    return context([markup.cut(markup.escape(markup.cut(f"Left out, too long for one Slack message: {names}.", 300)), 600)])
+    return context(
+        [
+            markup.cut(
+                markup.escape(
+                    markup.cut(f"Left out, too long for one Slack message: {names}.", 300)
+                ),
+                600,
+            )
+        ]
+    )

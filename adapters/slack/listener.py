@@ -17,7 +17,17 @@ from slack_bolt.response import BoltResponse
 from adapters.slack.auth import Installations
 from adapters.slack.belonging import Strangers
 from adapters.slack.client import loggable
-from adapters.slack.forms import ASK, FORM, PRESS, Origin, answer_view, ask_view, blamed_input, submitted_line, working
+from adapters.slack.forms import (
+    ASK,
+    FORM,
+    PRESS,
+    Origin,
+    answer_view,
+    ask_view,
+    blamed_input,
+    submitted_line,
+    working,
+)
 from adapters.slack.manifest import usage_hint
 from adapters.slack.markup import Json, cut, one_line
 from adapters.slack.parser import (
@@ -57,10 +67,17 @@ class _Submission:
 class EventListener:
     """Handle commands, mentions, messages, buttons, shortcuts, modals and App Home.
 
-    What follows an acknowledgement is a task of its own: bolt forgets the acknowledgement of a handler that fails.
+    What follows an acknowledgement is a task of its own: bolt forgets the acknowledgement of a
+    handler that fails.
     """
 
-    def __init__(self, of: WorkspaceOf, ports: ChatPorts, seen: Deduplicator, installs: Installations | None = None) -> None:
+    def __init__(
+        self,
+        of: WorkspaceOf,
+        ports: ChatPorts,
+        seen: Deduplicator,
+        installs: Installations | None = None,
+    ) -> None:
         self._of, self._ports, self._seen, self._installs = of, ports, seen, installs
         self._strangers = Strangers()
         self.tasks = Tasks()
@@ -93,7 +110,9 @@ class EventListener:
         """Answer `@trnbot LINE` in its thread, for all."""
         event = body.get("event") or {}
         if is_person(event):
-            self.tasks.spawn(self._answer_message(body, context, event.get("thread_ts") or event.get("ts", "")))
+            self.tasks.spawn(
+                self._answer_message(body, context, event.get("thread_ts") or event.get("ts", ""))
+            )
 
     async def on_message(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer a direct message; messages in channels are not ours unless they mention the bot."""
@@ -114,7 +133,9 @@ class EventListener:
     async def on_removed(self, body: Json, context: AsyncBoltContext) -> None:
         """Forget the token of a workspace that removed the app or revoked it."""
         event = body.get("event") or {}
-        revoked = event.get("type") == "app_uninstalled" or bool((event.get("tokens") or {}).get("bot"))
+        revoked = event.get("type") == "app_uninstalled" or bool(
+            (event.get("tokens") or {}).get("bot")
+        )
         if self._installs and revoked and context.team_id:
             _log.warning("the app was removed from Slack workspace %s", one_line(context.team_id))
             self.tasks.spawn(self._installs.forget(context.team_id))
@@ -128,7 +149,10 @@ class EventListener:
         self.tasks.spawn(self._type_button(body, context))
 
     async def on_shortcut(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
-        """Open the modal where a line is typed; its answer goes into the thread of the message it was opened on."""
+        """Open the modal where a line is typed.
+
+        Its answer goes into the thread of the message it was opened on.
+        """
         await ack()
         self.tasks.spawn(self._open_shortcut(body, context))
 
@@ -143,7 +167,9 @@ class EventListener:
         if await self._seen.again(body.get("trigger_id", "")):
             await ack()
             return
-        claim = parse_claim(body, origin.channel, thread=origin.thread, private=view.get("callback_id") != ASK)
+        claim = parse_claim(
+            body, origin.channel, thread=origin.thread, private=view.get("callback_id") != ASK
+        )
         answer = self.tasks.spawn(self._answer_submission(claim, line, context))
         await asyncio.wait({answer}, timeout=_ANSWER_WITHIN_S)
         responder = (await self._workspace(context)).responder
@@ -156,7 +182,9 @@ class EventListener:
         else:
             await ack()
 
-    async def on_error(self, error: Exception, body: Json, response: BoltResponse | None) -> BoltResponse | None:
+    async def on_error(
+        self, error: Exception, body: Json, response: BoltResponse | None
+    ) -> BoltResponse | None:
         """Log a failed request, nothing of its payload but its type, and refuse it where it is not answered yet."""
         _log.error(
             "could not handle %s: %s: %s",
@@ -164,11 +192,15 @@ class EventListener:
             type(error).__name__,
             loggable(str(error)),
         )
-        return BoltResponse(status=400, body="This is not understood.") if response else None  # bolt refuses one too late
+        return (
+            BoltResponse(status=400, body="This is not understood.") if response else None
+        )  # bolt refuses one too late
 
     async def _type_command(self, body: Json, context: AsyncBoltContext) -> None:
         line = parse_line(body.get("text") or "")
-        requester = await self._admitted(parse_claim(body, body.get("channel_id", "")), line, context)
+        requester = await self._admitted(
+            parse_claim(body, body.get("channel_id", "")), line, context
+        )
         if requester and not await self._seen.again(body.get("trigger_id", "")):
             await (await self._workspace(context)).responder.respond(line, requester)
 
@@ -193,17 +225,26 @@ class EventListener:
     async def _open_shortcut(self, body: Json, context: AsyncBoltContext) -> None:
         message = body.get("message") or {}
         channel = (body.get("channel") or {}).get("id", "")
-        origin = Origin(channel, message.get("thread_ts") or message.get("ts", "") if channel else "")
+        origin = Origin(
+            channel, message.get("thread_ts") or message.get("ts", "") if channel else ""
+        )
         words = without_mention(message.get("text") or "").strip()
         line = parse_line(words) if words else ""
         known = self._ports.effect(line) is not Effect.NOTHING
         claim = parse_claim(body, origin.channel, thread=origin.thread)
         if await self._admitted(claim, line or "help", context):
             view = ask_view(usage_hint(self._ports.hints), line if known else "", origin)
-            await (await self._workspace(context)).responder.open_modal(body.get("trigger_id", ""), view)
+            await (await self._workspace(context)).responder.open_modal(
+                body.get("trigger_id", ""), view
+            )
 
-    async def _close(self, ack: AsyncAck, submission: _Submission, card: Card, responder: Responder) -> None:
-        """Show the answer to a submitted modal: its error in place, a form or card in the modal, else where the person is."""
+    async def _close(
+        self, ack: AsyncAck, submission: _Submission, card: Card, responder: Responder
+    ) -> None:
+        """Show the answer to a submitted modal.
+
+        Its error in place, a form or card in the modal, else where the person is.
+        """
         view, requester = submission.view, submission.requester
         block = blamed_input(view, card.data.get("argument", ""))
         if card.tone is Tone.ERROR and block:
@@ -212,7 +253,10 @@ class EventListener:
         pressed = view.get("callback_id") == PRESS
         stays = pressed or (view.get("callback_id") == FORM and _goes_on(card))
         if stays:
-            await ack(response_action="update", view=answer_view(card, Origin(requester.channel, requester.thread)))
+            await ack(
+                response_action="update",
+                view=answer_view(card, Origin(requester.channel, requester.thread)),
+            )
         else:
             await ack()
         if not stays or (pressed and card.public and requester.channel):
@@ -221,8 +265,13 @@ class EventListener:
     async def _workspace(self, context: AsyncBoltContext) -> Workspace:
         return await self._of(context.team_id or "")
 
-    async def _admitted(self, claim: Claim, line: str, context: AsyncBoltContext) -> Requester | None:
-        """Return who asks, None for a stranger: they are told once an hour, alone, and nothing else of theirs is kept."""
+    async def _admitted(
+        self, claim: Claim, line: str, context: AsyncBoltContext
+    ) -> Requester | None:
+        """Return who asks, None for a stranger.
+
+        They are told once an hour, alone, and nothing else of theirs is kept.
+        """
         workspace = await self._workspace(context)
         requester = await workspace.belongings.requester(claim)
         if not requester.stranger:
@@ -231,15 +280,25 @@ class EventListener:
             await workspace.responder.respond(line, requester)
         return None
 
-    async def _answer_submission(self, claim: Claim, line: str, context: AsyncBoltContext) -> Answered | None:
+    async def _answer_submission(
+        self, claim: Claim, line: str, context: AsyncBoltContext
+    ) -> Answered | None:
         requester = await self._admitted(claim, line, context)
-        return (requester, await (await self._workspace(context)).responder.ask(line, requester)) if requester else None
+        return (
+            (requester, await (await self._workspace(context)).responder.ask(line, requester))
+            if requester
+            else None
+        )
 
     async def _unfurl(self, body: Json, context: AsyncBoltContext) -> None:
         """Draw the alerts of a member's links; of a stranger's, and where strangers read, none."""
         workspace = await self._workspace(context)
         requester = await workspace.belongings.requester(parse_author(body))
-        known = not (requester.stranger or requester.belonging.shared or requester.belonging.standing is Standing.GUEST)
+        known = not (
+            requester.stranger
+            or requester.belonging.shared
+            or requester.belonging.standing is Standing.GUEST
+        )
         if known and not await self._seen.again(body.get("event_id", "")):
             await workspace.responder.unfurl(body.get("event") or {}, requester)
 
@@ -256,14 +315,20 @@ class EventListener:
         event = body.get("event") or {}
         line = parse_line(without_mention(event.get("text") or ""))
         requester = await self._admitted(parse_author(body, thread), line, context)
-        if requester and not await self._seen.again(f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"):
+        if requester and not await self._seen.again(
+            f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"
+        ):
             await (await self._workspace(context)).responder.respond(line, requester)
 
 
 def _goes_on(card: Card) -> bool:
     """Return whether a card asks for more: by a form, or by its main button."""
-    buttons = [button for block in card.blocks if isinstance(block, Buttons) for button in block.buttons]
-    return any(isinstance(one, Form) for one in card.blocks) or any(one.style is ButtonStyle.PRIMARY for one in buttons)
+    buttons = [
+        button for block in card.blocks if isinstance(block, Buttons) for button in block.buttons
+    ]
+    return any(isinstance(one, Form) for one in card.blocks) or any(
+        one.style is ButtonStyle.PRIMARY for one in buttons
+    )
 
 
 def _sentence(card: Card) -> str:

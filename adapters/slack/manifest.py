@@ -31,14 +31,18 @@ SCOPES = (
     "users:read",
 )
 """Least scopes: read mentions and direct messages, speak, show that a line is worked on, find own messages again, upload
-charts and tables, tell who is a member or an admin, and whether another organization reads a channel."""
+charts and tables, tell who is a member or an admin, and whether another organization reads a channel.
+"""
 LINKS = ("links:read", "links:write")
 """Scopes to draw what a link to the console leads to, where the console has a public address."""
 EVENTS = ("app_home_opened", "app_mention", "app_uninstalled", "message.im", "tokens_revoked")
 
 
 def manifest(hints: Sequence[CommandHint], public_url: str = "") -> dict[str, Any]:
-    """Return Slack's manifest (schema 1): Socket Mode, or HTTP below `public_url` when there is one."""
+    """Return Slack's manifest (schema 1).
+
+    Socket Mode, or HTTP below `public_url` when there is one.
+    """
     events = f"{public_url.rstrip('/')}/slack/events" if public_url else ""
     request = {"request_url": events} if events else {}
     return {
@@ -49,15 +53,25 @@ def manifest(hints: Sequence[CommandHint], public_url: str = "") -> dict[str, An
         },
         "features": {
             "agent_view": _agent(hints),
-            "app_home": {"home_tab_enabled": True, "messages_tab_enabled": True, "messages_tab_read_only_enabled": False},
+            "app_home": {
+                "home_tab_enabled": True,
+                "messages_tab_enabled": True,
+                "messages_tab_read_only_enabled": False,
+            },
             "bot_user": {"display_name": "trnbot", "always_online": True},
             "shortcuts": _shortcuts(),
             "slash_commands": [_command(hints, events)],
             **({"unfurl_domains": [urlsplit(public_url).hostname]} if public_url else {}),
         },
-        "oauth_config": {**_redirect(public_url), "scopes": {"bot": sorted((*SCOPES, *(LINKS if public_url else ())))}},
+        "oauth_config": {
+            **_redirect(public_url),
+            "scopes": {"bot": sorted((*SCOPES, *(LINKS if public_url else ())))},
+        },
         "settings": {
-            "event_subscriptions": {**request, "bot_events": sorted((*EVENTS, *(["link_shared"] if public_url else ())))},
+            "event_subscriptions": {
+                **request,
+                "bot_events": sorted((*EVENTS, *(["link_shared"] if public_url else ()))),
+            },
             "interactivity": {"is_enabled": True, **request},
             "org_deploy_enabled": False,
             "socket_mode_enabled": not events,
@@ -68,17 +82,28 @@ def manifest(hints: Sequence[CommandHint], public_url: str = "") -> dict[str, An
 
 def manifest_yaml(hints: Sequence[CommandHint], public_url: str = "") -> str:
     """Return the manifest as the text of manifest/slack.yaml."""
-    return yaml.safe_dump(manifest(hints, public_url), sort_keys=False, width=130, allow_unicode=True)
+    return yaml.safe_dump(
+        manifest(hints, public_url), sort_keys=False, width=130, allow_unicode=True
+    )
 
 
 def _command(hints: Sequence[CommandHint], events: str) -> dict[str, Any]:
-    command = {"command": COMMAND, "description": "Ask what Trainium costs and wastes", "usage_hint": usage_hint(hints)}
+    command = {
+        "command": COMMAND,
+        "description": "Ask what Trainium costs and wastes",
+        "usage_hint": usage_hint(hints),
+    }
     return {**command, "should_escape": False, **({"url": events} if events else {})}
 
 
 def _agent(hints: Sequence[CommandHint]) -> dict[str, Any]:
-    """Return the agent's face: what it is, and lines to press (docs.slack.dev, "Migrating to the Agent messaging experience")."""
-    prompts = [{"title": line, "message": line} for line in usage_hint(hints).split(" | ")[:_PROMPTS]]
+    """Return the agent's face.
+
+    What it is, and lines to press (docs.slack.dev, "Migrating to the Agent messaging experience").
+    """
+    prompts = [
+        {"title": line, "message": line} for line in usage_hint(hints).split(" | ")[:_PROMPTS]
+    ]
     return {
         "agent_description": "Ask what Trainium clusters cost and waste, in words of a command.",
         "suggested_prompts": prompts,
@@ -92,8 +117,18 @@ def _redirect(public_url: str) -> dict[str, list[str]]:
 
 def _shortcuts() -> list[dict[str, str]]:
     return [
-        {"name": "Ask trnbot", "type": "message", "callback_id": ASK, "description": "Ask in the thread of this message"},
-        {"name": "Ask trnbot", "type": "global", "callback_id": f"{ASK}_anywhere", "description": "Ask what Trainium costs"},
+        {
+            "name": "Ask trnbot",
+            "type": "message",
+            "callback_id": ASK,
+            "description": "Ask in the thread of this message",
+        },
+        {
+            "name": "Ask trnbot",
+            "type": "global",
+            "callback_id": f"{ASK}_anywhere",
+            "description": "Ask what Trainium costs",
+        },
     ]
 
 

@@ -1,8 +1,9 @@
 """Write spans as Slack's mrkdwn so that text from data stays text, and make the small objects of Block Kit.
 
-Slack has no escape for `* _ ~` and the grave accent. Where one of them could begin or end markup it is replaced by the
-sign of another script that looks like it, so that nothing from data is ever read as markup; inside words (`cold_cache`)
-Slack reads none, and the sign stays. Text objects are sent `verbatim`, so that addresses and `#names` are not linked.
+Slack has no escape for `* _ ~` and the grave accent. Where one of them could begin or end markup it
+is replaced by the sign of another script that looks like it, so that nothing from data is ever read
+as markup; inside words (`cold_cache`) Slack reads none, and the sign stays. Text objects are sent
+`verbatim`, so that addresses and `#names` are not linked.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _LOOKALIKES = {"*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ"}  # U+2217, U+02CD, 
 _MARKUP = re.compile(r"[*~`]|(?<![^\W_])_|_(?![^\W_])")
 _EMOJI = re.compile(r":(?=(?:[\d_+'-]*[^\W\d_][\w+'-]*|100|1234):)")
 _QUOTE = re.compile(r"^([^\S\n]*)>", re.MULTILINE)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
+)
 _USER = re.compile(r"slack:(?:T[A-Z0-9]{1,20}/)?([UW][A-Z0-9]{1,20})")
 _LONGEST_WORD = 200
 _LONGEST_MARKED = 390
@@ -95,7 +98,9 @@ def pieces(spans: Iterable[Span]) -> Iterator[str]:
     for span in _merged(spans):
         match span:
             case str():
-                yield from (escape(part) for part in _words(_without_emoji(bare(span))))  # a cut may part an emoji's colons
+                yield from (
+                    escape(part) for part in _words(_without_emoji(bare(span)))
+                )  # a cut may part an emoji's colons
             case Strong(text=text):
                 yield from _apart(text, strong)
             case Code(text=text):
@@ -109,7 +114,10 @@ def pieces(spans: Iterable[Span]) -> Iterator[str]:
 
 
 def join(parts: Iterable[str]) -> str:
-    """Return pieces as one text; a zero-width space keeps markup apart from a letter, or Slack would not read it."""
+    """Return pieces as one text.
+
+    A zero-width space keeps markup apart from a letter, or Slack would not read it.
+    """
     joined = ""
     for part in parts:
         glued = joined and part and _touch(joined[-1], part[0])
@@ -158,7 +166,9 @@ def _merged(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _touch(left: str, right: str) -> bool:
-    return (left in "*`" and (right.isalnum() or right in "*`")) or (right in "*`" and left.isalnum())
+    return (left in "*`" and (right.isalnum() or right in "*`")) or (
+        right in "*`" and left.isalnum()
+    )
 
 
 def _apart(text: str, draw: Callable[[str], str]) -> Iterator[str]:
@@ -177,7 +187,10 @@ def _words(text: str, most: int = _LONGEST_WORD) -> Iterator[str]:
     """Yield runs of up to `most` characters, cut at spaces where there are some."""
     start = 0
     while len(text) - start > most:
-        end = max(text.rfind(" ", start, start + most), text.rfind("\n", start, start + most)) + 1 or start + most
+        end = (
+            max(text.rfind(" ", start, start + most), text.rfind("\n", start, start + most)) + 1
+            or start + most
+        )
         yield text[start:end]
         start = end
     yield text[start:]
@@ -194,9 +207,12 @@ def plain_text(text: str, most: int) -> Json:
 
 
 def mrkdwn_object(text: str) -> Json:
-    """Return a mrkdwn object; where the text holds an address or a name Slack would link by itself, `verbatim` keeps it text.
+    """Return a mrkdwn object.
 
-    Only there, because some clients and renderers take `verbatim` to mean that nothing at all is formatted.
+    Where the text holds an address or a name Slack would link by itself, `verbatim` keeps it text.
+
+    Only there, because some clients and renderers take `verbatim` to mean that nothing at all is
+    formatted.
     """
     drawn: Json = {"type": "mrkdwn", "text": text}
     return {**drawn, "verbatim": True} if _LINKED.search(_OURS.sub("", text)) else drawn

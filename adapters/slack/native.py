@@ -1,7 +1,8 @@
 """Draw a table and charts as Slack's own `data_table` and `data_visualization`, where they say all that ours say.
 
-Source: docs.slack.dev, reference/block-kit/blocks (read 2026-11-22). Documented or measured limits differ between readers;
-the lowest of them holds here. A chart with a band, a shaded incident, bars that add up or a gap stays a picture.
+Source: docs.slack.dev, reference/block-kit/blocks (read 2026-11-22). Documented or measured limits
+differ between readers; the lowest of them holds here. A chart with a band, a shaded incident, bars
+that add up or a gap stays a picture.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from adapters.slack.markup import Json
 from bot.cards.card import Align, Card, Chart, ChartKind, Table
 
 TABLES = 1
-"""Tables of a message: of Slack's older `table` it takes no more (`only_one_table_allowed`), and of this none is documented."""
+"""Tables of a message.
+
+Of Slack's older `table` it takes no more (`only_one_table_allowed`), and of this none is
+documented.
+"""
 ROWS, COLUMNS, PAGE = 100, 20, 10
 CHARTS, BARS = 2, 20
 _CELL, _CAPTION, _TITLE, _LABEL, _AXIS = 200, 150, 50, 20, 50
@@ -30,7 +35,9 @@ _NUMBER = re.compile(r"(-?)\$?(\d[\d,]*(?:\.\d+)?)(?: ?%|x)?")
 
 def draws(card: Card) -> bool:
     """Return whether something of the card is drawn by Slack's own blocks."""
-    return bool(native_charts(card)) or any(isinstance(block, Table) and table_block(block) for block in card.blocks)
+    return bool(native_charts(card)) or any(
+        isinstance(block, Table) and table_block(block) for block in card.blocks
+    )
 
 
 def table_block(table: Table) -> tuple[Json, int] | None:
@@ -45,7 +52,10 @@ def table_block(table: Table) -> tuple[Json, int] | None:
     head = [_text(column.name) for column in table.columns]
     rows, room = [head], _MOST - _size(head)
     for row in every[:ROWS]:
-        cells = [_cell(row[n] if n < len(row) else "", column.align) for n, column in enumerate(table.columns)]
+        cells = [
+            _cell(row[n] if n < len(row) else "", column.align)
+            for n, column in enumerate(table.columns)
+        ]
         room -= _size(cells)
         if room < 0:
             break
@@ -65,7 +75,9 @@ def native_charts(card: Card) -> dict[int, Json]:
 def chart_block(chart: Chart) -> Json | None:
     """Return bars as Slack draws them, side by side; None for all else."""
     labels = [_label(name) for name in chart.categories]
-    alone = len(chart.series) == 1  # several series are stacked, and Slack would put them side by side
+    alone = (
+        len(chart.series) == 1
+    )  # several series are stacked, and Slack would put them side by side
     distinct = 0 < len(set(labels)) == len(labels) <= BARS and all(labels)
     if chart.kind is not ChartKind.BAR or not (alone and distinct):
         return None
@@ -74,15 +86,25 @@ def chart_block(chart: Chart) -> Json | None:
     if len(points) != len(labels):
         return None
     series = [{"name": _label(one.name) or "value", "data": points}]
-    axis = {"categories": labels} | ({"y_label": markup.cut(chart.unit, _AXIS)} if chart.unit else {})
+    axis = {"categories": labels} | (
+        {"y_label": markup.cut(chart.unit, _AXIS)} if chart.unit else {}
+    )
     title = markup.cut(markup.one_line(chart.title), _TITLE) or "Chart"
-    return {"type": "data_visualization", "title": title, "chart": {"type": "bar", "series": series, "axis_config": axis}}
+    return {
+        "type": "data_visualization",
+        "title": title,
+        "chart": {"type": "bar", "series": series, "axis_config": axis},
+    }
 
 
 def _points(labels: Sequence[str], values: Sequence[float | None]) -> list[Json]:
     """Return a point for each reading: a missing one is none, and never 0."""
     pairs = zip(labels, values, strict=False)
-    return [{"label": label, "value": round(value, 4)} for label, value in pairs if value is not None and math.isfinite(value)]
+    return [
+        {"label": label, "value": round(value, 4)}
+        for label, value in pairs
+        if value is not None and math.isfinite(value)
+    ]
 
 
 def _label(name: str) -> str:
@@ -90,12 +112,19 @@ def _label(name: str) -> str:
 
 
 def _cell(text: str, align: Align) -> Json:
-    """Return a cell: one that sorts by its number where the column is of numbers and the whole cell is one."""
+    """Return a cell.
+
+    One that sorts by its number where the column is of numbers and the whole cell is one.
+    """
     shown = markup.cut(markup.one_line(text), _CELL)
     number = _NUMBER.fullmatch(shown) if align is Align.RIGHT else None
     if number is None:
         return _text(shown)
-    return {"type": "raw_number", "value": float(f"{number[1]}{number[2].replace(',', '')}"), "text": shown}
+    return {
+        "type": "raw_number",
+        "value": float(f"{number[1]}{number[2].replace(',', '')}"),
+        "text": shown,
+    }
 
 
 def _text(text: str) -> Json:

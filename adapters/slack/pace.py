@@ -1,7 +1,8 @@
 """Keep to Slack's rate limits: about one message a second and channel, and the wait of its 429s.
 
-Slack limits each method by workspace; `chat.postMessage` by channel too. A 429 names the method and not which of the two limits
-it was: it closes the channel, and the workspace when another channel is closed as well.
+Slack limits each method by workspace; `chat.postMessage` by channel too. A 429 names the method and
+not which of the two limits it was: it closes the channel, and the workspace when another channel is
+closed as well.
 
 Source: docs.slack.dev, apis/web-api/rate-limits.
 """
@@ -23,7 +24,10 @@ from bot.model.delays import Delays
 
 
 class Pace:
-    """Let the calls for one channel through in order, `interval_s` apart; channels do not wait for each other."""
+    """Let the calls for one channel through in order, `interval_s` apart.
+
+    Channels do not wait for each other.
+    """
 
     def __init__(self, interval_s: float = 1.0, delays: Delays | None = None) -> None:
         self._interval_s = interval_s
@@ -48,7 +52,9 @@ class Pace:
             try:
                 yield
             finally:
-                self._next_s[channel] = max(self._next_s.get(channel, 0.0), loop.time() + self._interval_s)
+                self._next_s[channel] = max(
+                    self._next_s.get(channel, 0.0), loop.time() + self._interval_s
+                )
         finally:
             lock.release()
 
@@ -63,7 +69,11 @@ class Pace:
         if seconds <= 0:
             return
         now = asyncio.get_running_loop().time()
-        others = {place for (name, place), until in self._closed_s.items() if name == method and until > now} - {channel}
+        others = {
+            place
+            for (name, place), until in self._closed_s.items()
+            if name == method and until > now
+        } - {channel}
         by_channel = method in BY_CHANNEL and not others
         place = channel if by_channel else ""
         self._closed_s[method, place] = max(self._closed_s.get((method, place), 0.0), now + seconds)
@@ -98,7 +108,10 @@ class Pace:
 BY_CHANNEL = frozenset({"chat.postMessage", "chat.postEphemeral"})
 """Methods that Slack limits by channel, beside the workspace's limit."""
 BRIEF_S = 5.0
-"""How long a person's answer may wait for a limit. An alert does not wait here: whoever delivers it comes again."""
+"""How long a person's answer may wait for a limit. An alert does not wait here.
+
+Whoever delivers it comes again.
+"""
 
 
 def retry_after_s(headers: Mapping[str, Any]) -> float:
@@ -119,7 +132,10 @@ def closed_s(error: SlackApiError) -> float:
 
 
 class RateLimitRetry(AsyncRateLimitErrorRetryHandler):
-    """Try again after `Retry-After` seconds, up to `most` times; not where that is longer than `BRIEF_S`."""
+    """Try again after `Retry-After` seconds, up to `most` times.
+
+    Not where that is longer than `BRIEF_S`.
+    """
 
     def __init__(self, delays: Delays, most: int = 3) -> None:
         super().__init__(max_retry_count=most)

@@ -17,12 +17,18 @@ _PICKED = re.compile(r"(?<![\w:/])slack:([UW][A-Z0-9]+)(?![\w/])")
 _QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "\u00a0": " "})
 _LONGEST_LINE = 3_000
 _LONGEST_TYPED = 4 * _LONGEST_LINE
-"""Slack's escapes and addresses are longer than what they stand for; no pattern sees more than this."""
+"""Slack's escapes and addresses are longer than what they stand for.
+
+No pattern sees more than this.
+"""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Hold what a payload says of who asks from where; `private` answers are shown to them alone unless the card is public."""
+    """Hold what a payload says of who asks from where.
+
+    `private` answers are shown to them alone unless the card is public.
+    """
 
     user: str
     name: str = ""
@@ -53,7 +59,10 @@ class Requester(Claim):
 
 
 def parse_line(text: str) -> str:
-    """Return the line: Slack's escapes undone, typographic quotes and dashes as on a keyboard; `help` when empty."""
+    """Return the line: Slack's escapes undone, typographic quotes and dashes as on a keyboard.
+
+    `help` when empty.
+    """
     plain = _USER.sub(r"slack:\1", _URL.sub(r"\1", _LINK.sub(r"\1", text[:_LONGEST_TYPED])))
     plain = plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").translate(_QUOTES)
     plain = re.sub(r"(^|\s)[—–](?=[a-z])", r"\1--", plain)
@@ -72,8 +81,15 @@ def without_mention(text: str) -> str:
 
 
 def is_person(event: Json) -> bool:
-    """Return whether a person wrote a message just now: bots, edits and deletions carry a subtype or a bot's id."""
-    return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
+    """Return whether a person wrote a message just now.
+
+    Bots, edits and deletions carry a subtype or a bot's id.
+    """
+    return (
+        bool(event.get("user"))
+        and not event.get("bot_id")
+        and event.get("subtype") in (None, "file_share")
+    )
 
 
 def parse_claim(body: Json, channel: str, *, thread: str = "", private: bool = True) -> Claim:

@@ -26,14 +26,19 @@ class Members:
         self._answers: dict[str, tuple[float, frozenset[str]]] = {}
 
     async def belongs(self, user: str, group: str) -> bool:
-        """Return whether a person is in a user group (`S0123`) or one of `admins`; raise `Unavailable` when Slack fails."""
+        """Return whether a person is in a user group (`S0123`) or one of `admins`.
+
+        Raise `Unavailable` when Slack fails.
+        """
         if _GROUP.fullmatch(group):
             return user in await self._fresh(group, lambda: self._members(group))
         if group == ADMINS:
             return user in await self._fresh(f"{ADMINS} {user}", lambda: self._admin(user))
         return False
 
-    async def _fresh(self, key: str, ask: Callable[[], Awaitable[frozenset[str]]]) -> frozenset[str]:
+    async def _fresh(
+        self, key: str, ask: Callable[[], Awaitable[frozenset[str]]]
+    ) -> frozenset[str]:
         asked_s, people = self._answers.get(key, (float("-inf"), frozenset[str]()))
         if self._monotonic() - asked_s > FRESH_S:
             async with explained():
@@ -48,5 +53,7 @@ class Members:
     async def _admin(self, user: str) -> frozenset[str]:
         answer: Any = await self._client.users_info(user=user)
         profile = answer.get("user") or {}
-        is_admin = (profile.get("is_admin") or profile.get("is_owner")) and not profile.get("deleted")
+        is_admin = (profile.get("is_admin") or profile.get("is_owner")) and not profile.get(
+            "deleted"
+        )
         return frozenset({user} if is_admin else ())

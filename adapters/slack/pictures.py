@@ -25,7 +25,10 @@ class Picture:
     file: str
     digest: str
     frame: str = ""
-    """Fingerprint of all but the readings; "" of what is no line over time, whose picture shows its digest alone."""
+    """Fingerprint of all but the readings.
+
+    "" of what is no line over time, whose picture shows its digest alone.
+    """
     until: datetime | None = None
     last: tuple[float | None, ...] = ()
     """The last reading of each series."""
@@ -39,10 +42,15 @@ class Picture:
         if not chart.times:
             return picture
         last = tuple(_last(series.values) for series in chart.series)
-        return replace(picture, frame=_frame(chart), until=chart.times[-1], last=last, span=_span(chart))
+        return replace(
+            picture, frame=_frame(chart), until=chart.times[-1], last=last, span=_span(chart)
+        )
 
     def shows(self, chart: Chart) -> bool:
-        """Return whether it shows all that matters of a chart: no later reading strays, and not too much time has passed."""
+        """Return whether it shows all that matters of a chart.
+
+        No later reading strays, and not too much time has passed.
+        """
         if self.digest == digest(chart):
             return True
         if not (self.frame and self.until and chart.times) or self.frame != _frame(chart):
@@ -58,14 +66,20 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Hold the pictures of one message: those that it is to show, and the files that it shows no more, still to be deleted."""
+    """Hold the pictures of one message.
+
+    Those that it is to show, and the files that it shows no more, still to be deleted.
+    """
 
     shown: tuple[Picture, ...] = ()
     dropped: tuple[str, ...] = ()
 
     @staticmethod
     def read(document: Mapping[str, Any]) -> Pictures:
-        """Return the pictures of a stored document; earlier versions kept files by the chart's digest alone."""
+        """Return the pictures of a stored document.
+
+        Earlier versions kept files by the chart's digest alone.
+        """
         if "shown" in document:
             return decode(Pictures, document)
         return Pictures(tuple(Picture(str(file), digest) for digest, file in document.items()))
@@ -78,7 +92,9 @@ class Pictures:
         """Return the pictures of the message once it shows these."""
         files = {one.file for one in shown}
         left = (*self.dropped, *(one.file for one in self.shown))
-        return Pictures(tuple(shown), tuple(dict.fromkeys(file for file in left if file not in files)))
+        return Pictures(
+            tuple(shown), tuple(dict.fromkeys(file for file in left if file not in files))
+        )
 
 
 def digest(chart: Chart) -> str:
@@ -87,7 +103,10 @@ def digest(chart: Chart) -> str:
 
 
 def _frame(chart: Chart) -> str:
-    """Return a fingerprint of what a line chart shows beside its readings; its summary stands in words beside the picture."""
+    """Return a fingerprint of what a line chart shows beside its readings.
+
+    Its summary stands in words beside the picture.
+    """
     names = tuple((series.name, series.tone) for series in chart.series)
     begun = chart.shaded.start if chart.shaded else None
     band = tuple(f"{end:.2g}" for end in chart.band or ())
@@ -103,7 +122,12 @@ def _last(values: Sequence[float | None]) -> float | None:
 
 
 def _span(chart: Chart) -> float:
-    values = [value for series in chart.series for value in series.values if value is not None and math.isfinite(value)]
+    values = [
+        value
+        for series in chart.series
+        for value in series.values
+        if value is not None and math.isfinite(value)
+    ]
     values += chart.band or ()
     return max(values) - min(values) if values else 0.0
 

@@ -74,7 +74,10 @@ class MessageBody:
 
 @dataclass(frozen=True)
 class Around:
-    """Hold a message's facts that a card does not know: its key, the line it answers, the files of its charts."""
+    """Hold a message's facts that a card does not know.
+
+    Its key, the line it answers, the files of its charts.
+    """
 
     key: str = ""
     line: str = ""
@@ -85,7 +88,10 @@ class Around:
 
 
 def message(card: Card, around: Around | None = None) -> MessageBody:
-    """Draw a card as a message; blocks that do not fit are dropped from the last, buttons after all else, and named."""
+    """Draw a card as a message.
+
+    Blocks that do not fit are dropped from the last, buttons after all else, and named.
+    """
     around = around or Around()
     blocks = fit(list(_units(card, around)), BLOCKS)
     if around.key:
@@ -121,7 +127,9 @@ def _units(card: Card, around: Around) -> Iterator[SizeUnit]:
     """Yield every block of the message in order, each with its rank."""
     yield from (SizeUnit("title", block, Rank.NEVER) for block in _title(card))
     first = next((block for block in card.blocks if isinstance(block, Text)), None)
-    drawer = _Drawer(around, native_charts(card) if around.native else {}, TABLES if around.native else 0)
+    drawer = _Drawer(
+        around, native_charts(card) if around.native else {}, TABLES if around.native else 0
+    )
     for block in card.blocks:
         rank = Rank.LATE if isinstance(block, Buttons | Form) else Rank.FIRST
         for n, drawn in enumerate(drawer.draw(block)):
@@ -154,7 +162,9 @@ class _Drawer:
             case Buttons():
                 return _buttons(block, self.actions)
             case Form():
-                opener = Button(block.title, self.around.line or block.line, ButtonStyle.PRIMARY, opens=True)
+                opener = Button(
+                    block.title, self.around.line or block.line, ButtonStyle.PRIMARY, opens=True
+                )
                 return _buttons(Buttons((opener,)), self.actions)
             case _:
                 assert_never(block)
@@ -166,13 +176,20 @@ class _Drawer:
 
 
 def _title(card: Card) -> list[Json]:
-    """Return a header for a loud card, one line for a quiet one; a long title goes on below its header."""
+    """Return a header for a loud card, one line for a quiet one.
+
+    A long title goes on below its header.
+    """
     title = _titled(card)
     drawn: list[Json] = []
     if card.tone in _LOUD:
         drawn.append({"type": "header", "text": plain_text(title, HEADER)})
     if card.tone not in _LOUD or markup.size(title) > HEADER:
-        drawn.append(section(markup.chunks((title if card.tone is Tone.OVER else Strong(title),), SECTION)[0]))
+        drawn.append(
+            section(
+                markup.chunks((title if card.tone is Tone.OVER else Strong(title),), SECTION)[0]
+            )
+        )
     unseen = _unseen(card)
     if unseen:
         spans: list[Span] = [part for one in unseen for part in (one, " ")]
@@ -186,7 +203,13 @@ def _titled(card: Card) -> str:
 
 def _unseen(card: Card) -> list[Mention]:
     """Return the people the card pings whom no text of it mentions."""
-    seen = {span for block in card.blocks if isinstance(block, Text) for span in block.spans if isinstance(span, Mention)}
+    seen = {
+        span
+        for block in card.blocks
+        if isinstance(block, Text)
+        for span in block.spans
+        if isinstance(span, Mention)
+    }
     return [one for one in dict.fromkeys(card.mentions) if one not in seen]
 
 
@@ -195,16 +218,24 @@ def _text(block: Text) -> list[Json]:
         texts = markup.chunks(block.spans, FIELD)
         return [context(list(part)) for part in _batches(texts, min(_PARTS, CONTEXT_ELEMENTS))]
     spans = tuple(Strong(span) if isinstance(span, str) else span for span in block.spans)
-    return [section(text) for text in markup.chunks(spans if block.style is Style.LEAD else block.spans, SECTION)]
+    return [
+        section(text)
+        for text in markup.chunks(spans if block.style is Style.LEAD else block.spans, SECTION)
+    ]
 
 
 def _facts(block: Facts) -> list[Json]:
-    fields = [mrkdwn_object(text) for text in (_fact(name, value) for name, value in block.pairs) if text]
+    fields = [
+        mrkdwn_object(text) for text in (_fact(name, value) for name, value in block.pairs) if text
+    ]
     return [{"type": "section", "fields": list(part)} for part in _batches(fields, FIELDS)]
 
 
 def _fact(name: str, value: str) -> str:
-    parts = (markup.strong(markup.cut(name, 80)), markup.escape(markup.cut(markup.one_line(value), 300)))
+    parts = (
+        markup.strong(markup.cut(name, 80)),
+        markup.escape(markup.cut(markup.one_line(value), 300)),
+    )
     return "\n".join(part for part in parts if part)
 
 
@@ -214,8 +245,15 @@ def _table(block: Table) -> list[Json]:
 
 def _native_table(block: Table, drawn: Json, left: int) -> list[Json]:
     """Return Slack's own table, its total below, where no sorting moves it, and the number of rows left out."""
-    notes = [f"and {left:,} more rows" if left else "", "" if len(drawn["rows"]) > len(block.rows) + 1 else block.rest]
-    return [drawn, *([section(total_line(block))] if block.total else []), *_notes("; ".join(filter(None, notes)))]
+    notes = [
+        f"and {left:,} more rows" if left else "",
+        "" if len(drawn["rows"]) > len(block.rows) + 1 else block.rest,
+    ]
+    return [
+        drawn,
+        *([section(total_line(block))] if block.total else []),
+        *_notes("; ".join(filter(None, notes))),
+    ]
 
 
 def _notes(words: str) -> list[Json]:
@@ -230,7 +268,9 @@ def _chart(block: Chart, file: str, native: Json | None = None) -> list[Json]:
     if not file:
         spans = (Strong(title), " " if title else "", summary)
         return [context([text]) for text in markup.chunks(spans, FIELD)[:1]]
-    words = ": ".join(part for part in (title, summary) if part) or "chart"  # the picture shows its title itself
+    words = (
+        ": ".join(part for part in (title, summary) if part) or "chart"
+    )  # the picture shows its title itself
     return [{"type": "image", "slack_file": {"id": file}, "alt_text": markup.cut(words, ALT_TEXT)}]
 
 
@@ -240,8 +280,14 @@ def _buttons(block: Buttons, actions: Iterator[int]) -> list[Json]:
         for button in block.buttons
         if markup.size(button.line) <= BUTTON_VALUE and markup.one_line(button.text)
     ]
-    drawn: list[Json] = [{"type": "actions", "elements": list(part)} for part in _batches(elements, BUTTONS)]
-    missing = [markup.one_line(button.text) for button in block.buttons if markup.size(button.line) > BUTTON_VALUE]
+    drawn: list[Json] = [
+        {"type": "actions", "elements": list(part)} for part in _batches(elements, BUTTONS)
+    ]
+    missing = [
+        markup.one_line(button.text)
+        for button in block.buttons
+        if markup.size(button.line) > BUTTON_VALUE
+    ]
     if missing:
         note = f"Too long for a button: {', '.join(missing)}."
         drawn.append(context(markup.chunks((note,), FIELD)[:1]))
@@ -249,7 +295,12 @@ def _buttons(block: Buttons, actions: Iterator[int]) -> list[Json]:
 
 
 def _button(button: Button, action: str) -> Json:
-    drawn: Json = {"type": "button", "action_id": action, "text": plain_text(button.text, BUTTON_TEXT), "value": button.line}
+    drawn: Json = {
+        "type": "button",
+        "action_id": action,
+        "text": plain_text(button.text, BUTTON_TEXT),
+        "value": button.line,
+    }
     if button.style is not ButtonStyle.NORMAL:
         drawn["style"] = button.style.value
     if button.confirm:
@@ -259,9 +310,19 @@ def _button(button: Button, action: str) -> Json:
 
 def _confirm(button: Button) -> Json:
     """Return the dialog that asks before a press counts; its button is red where the press is."""
-    asked = {"title": plain_text(button.text, CONFIRM_TITLE), "text": plain_text(button.confirm, CONFIRM_TEXT)}
-    pressed = {"confirm": plain_text(button.text, CONFIRM_BUTTON), "deny": plain_text("Leave it", CONFIRM_BUTTON)}
-    return {**asked, **pressed, **({"style": "danger"} if button.style is ButtonStyle.DANGER else {})}
+    asked = {
+        "title": plain_text(button.text, CONFIRM_TITLE),
+        "text": plain_text(button.confirm, CONFIRM_TEXT),
+    }
+    pressed = {
+        "confirm": plain_text(button.text, CONFIRM_BUTTON),
+        "deny": plain_text("Leave it", CONFIRM_BUTTON),
+    }
+    return {
+        **asked,
+        **pressed,
+        **({"style": "danger"} if button.style is ButtonStyle.DANGER else {}),
+    }
 
 
 def _name(block: Block) -> str:

@@ -86,31 +86,55 @@ class Responder:
         self._client, self._sender, self._ports = client, sender, ports
         self._prefix = prefix
         """Tells addresses of this workspace from those of the first: "" or `T123/`."""
-        self._alert_page = re.compile(rf"{re.escape(public_url.rstrip('/'))}/alert/(\w+)/?(?:[?#].*)?") if public_url else None
-        """Matches the address of an alert's page in the console; None where the console has no public address."""
+        self._alert_page = (
+            re.compile(rf"{re.escape(public_url.rstrip('/'))}/alert/(\w+)/?(?:[?#].*)?")
+            if public_url
+            else None
+        )
+        """Matches the address of an alert's page in the console.
+
+        None where the console has no public address.
+        """
         self._takes_objects = True
         """Whether Slack takes work objects of this app, as far as is known."""
         self._modal_delay_s = modal_delay_s
         """How long Slack may take to show the modal that a submission was answered with."""
 
     async def unfurl(self, event: Json, requester: Requester) -> None:
-        """Draw the alerts that a message's links lead to under it, in words: whoever reads it reads them."""
+        """Draw the alerts that a message's links lead to under it, in words.
+
+        Whoever reads it reads them.
+        """
         urls = [str(link.get("url") or "") for link in event.get("links") or ()][:_LINKS]
         shown = {url: card for url in urls if (card := await self._linked(url, requester))}
         if not shown:
             return
         unfurls = {url: {"blocks": message(_in_words(card)).blocks} for url, card in shown.items()}
-        entities = [entity for url, card in shown.items() if (entity := incident(card, url.partition("?")[0], url))]
+        entities = [
+            entity
+            for url, card in shown.items()
+            if (entity := incident(card, url.partition("?")[0], url))
+        ]
         async with explained(requester.channel):
-            if not (entities and await self._unfurl(requester.channel, event, unfurls, {"entities": entities})):
-                await self._client.chat_unfurl(channel=requester.channel, ts=_written(event), unfurls=unfurls)
+            if not (
+                entities
+                and await self._unfurl(requester.channel, event, unfurls, {"entities": entities})
+            ):
+                await self._client.chat_unfurl(
+                    channel=requester.channel, ts=_written(event), unfurls=unfurls
+                )
 
     async def _unfurl(self, channel: str, event: Json, unfurls: Json, metadata: Json) -> bool:
-        """Show what links lead to with their work objects; return whether Slack takes them of this app."""
+        """Show what links lead to with their work objects.
+
+        Return whether Slack takes them of this app.
+        """
         if not self._takes_objects:
             return False
         try:
-            await self._client.chat_unfurl(channel=channel, ts=_written(event), unfurls=unfurls, metadata=metadata)
+            await self._client.chat_unfurl(
+                channel=channel, ts=_written(event), unfurls=unfurls, metadata=metadata
+            )
         except SlackApiError as error:
             self._takes_objects = is_limited(error)
             _log.info("no work object shown: %s", code_of(error))
@@ -129,7 +153,9 @@ class Responder:
         user, belonging = User(requester.address, requester.name), requester.belonging
         at, thread = self._ports.clock(), requester.thread
         line = with_workspace(line, self._prefix)
-        return await self._ports.answer(Request(line, user, at, "slack", belonging, channel, thread, manner))
+        return await self._ports.answer(
+            Request(line, user, at, "slack", belonging, channel, thread, manner)
+        )
 
     async def respond(self, line: str, requester: Requester) -> None:
         """Answer a line where the person is, and say that it is worked on where the answer takes long."""
@@ -140,11 +166,18 @@ class Responder:
         await self.deliver(await answer, line, requester, note)
 
     async def deliver(self, card: Card, line: str, requester: Requester, note: str = "") -> None:
-        """Show a card: in the channel when it is public, else to the person alone, as always where strangers read or ask.
+        """Show a card.
+
+        In the channel when it is public, else to the person alone, as always where strangers read
+        or ask.
 
         `note` is the message that says it is worked on: the answer takes its place.
         """
-        alone = requester.belonging.shared or requester.stranger or (_is_guest(requester) and card.tone is Tone.ERROR)
+        alone = (
+            requester.belonging.shared
+            or requester.stranger
+            or (_is_guest(requester) and card.tone is Tone.ERROR)
+        )
         private = alone or (requester.private and not card.public)
         if not private or requester.belonging.shared:
             card = without_share(card)
@@ -152,10 +185,14 @@ class Responder:
         if requester.response_url and await self._respond_by_url(card, line, requester, private):
             return
         if private and _among_people(requester):
-            await self._sender.post_ephemeral(requester.channel, requester.user, card, requester.thread, line)
+            await self._sender.post_ephemeral(
+                requester.channel, requester.user, card, requester.thread, line
+            )
             card = _ALONE if note else card
         if note or not (private and _among_people(requester)):
-            await self._sender.answer(requester.channel or requester.user, card, requester.thread, line, note)
+            await self._sender.answer(
+                requester.channel or requester.user, card, requester.thread, line, note
+            )
 
     async def _with_file(self, card: Card, requester: Requester, private: bool) -> Card:
         """Send the file of a card that has one, and say where it is."""
@@ -163,42 +200,69 @@ class Responder:
         if file is None:
             return card
         here = "" if private and _among_people(requester) else requester.channel
-        where = await self._sender.give(file, here, requester.thread if here else "", requester.user)
+        where = await self._sender.give(
+            file, here, requester.thread if here else "", requester.user
+        )
         after = card.blocks.index(file) + 1
-        return replace(card, blocks=(*card.blocks[:after], quiet(where), *card.blocks[after:])) if where else card
+        return (
+            replace(card, blocks=(*card.blocks[:after], quiet(where), *card.blocks[after:]))
+            if where
+            else card
+        )
 
     async def _say_working(self, requester: Requester) -> str:
-        """Say that it is worked on: by a message that the answer replaces, whose id is returned, or to the person alone."""
+        """Say that it is worked on.
+
+        By a message that the answer replaces, whose id is returned, or to the person alone.
+        """
         try:
             if requester.response_url:
                 await self._post_response(requester, WORKING, Around(), private=True)
-            elif _among_people(requester) and (requester.private or requester.belonging.shared or requester.stranger):
-                await self._sender.post_ephemeral(requester.channel, requester.user, WORKING, requester.thread)
+            elif _among_people(requester) and (
+                requester.private or requester.belonging.shared or requester.stranger
+            ):
+                await self._sender.post_ephemeral(
+                    requester.channel, requester.user, WORKING, requester.thread
+                )
             else:
-                return await self._sender.answer(requester.channel or requester.user, WORKING, requester.thread)
+                return await self._sender.answer(
+                    requester.channel or requester.user, WORKING, requester.thread
+                )
         except TrnbotError as error:
             _log.info("not said that it is worked on: %s", error)
         return ""
 
     async def respond_in_modal(self, line: str, requester: Requester, trigger: str) -> None:
-        """Open a modal at once, then fill it with the answer; answer in the channel when the trigger was too old."""
+        """Open a modal at once, then fill it with the answer.
+
+        Answer in the channel when the trigger was too old.
+        """
         try:
             opened: Any = await self._client.views_open(trigger_id=trigger, view=working())
         except FAILURES as error:
             _log.info("modal not opened: %s", type(error).__name__)
             return await self.respond(line, requester)
-        return await self._fill_modal({"view_id": opened["view"]["id"]}, await self.ask(line, requester), line, requester)
+        return await self._fill_modal(
+            {"view_id": opened["view"]["id"]}, await self.ask(line, requester), line, requester
+        )
 
     async def respond_in_open_modal(self, view: str, line: str, requester: Requester) -> None:
-        """Answer a press in the modal where it was pressed; another on top would need a fresh trigger, and three is the most."""
+        """Answer a press in the modal where it was pressed.
+
+        Another on top would need a fresh trigger, and three is the most.
+        """
         try:
             await self._client.views_update(view_id=view, view=working())
         except FAILURES as error:
             _log.info("modal gone: %s", type(error).__name__)
             return await self.respond(line, requester)
-        return await self._fill_modal({"view_id": view}, await self.ask(line, requester), line, requester)
+        return await self._fill_modal(
+            {"view_id": view}, await self.ask(line, requester), line, requester
+        )
 
-    async def fill_late_modal(self, name: str, answer: asyncio.Task[Answered | None], line: str) -> None:
+    async def fill_late_modal(
+        self, name: str, answer: asyncio.Task[Answered | None], line: str
+    ) -> None:
         """Put an answer that took long into the modal `working(name)`, which Slack may not have made yet."""
         answered, _ = await asyncio.gather(answer, asyncio.sleep(self._modal_delay_s))
         if answered:
@@ -206,14 +270,24 @@ class Responder:
         else:
             await self._update_modal({"external_id": name}, answer_view(_UNANSWERED, Origin()))
 
-    async def _fill_modal(self, where: dict[str, str], card: Card, line: str, requester: Requester) -> None:
-        """Put a card into an open modal, and where all read it when it is for all; tell the person when the modal is closed."""
-        filled = await self._update_modal(where, answer_view(card, Origin(requester.channel, requester.thread)))
+    async def _fill_modal(
+        self, where: dict[str, str], card: Card, line: str, requester: Requester
+    ) -> None:
+        """Put a card into an open modal, and where all read it when it is for all.
+
+        Tell the person when the modal is closed.
+        """
+        filled = await self._update_modal(
+            where, answer_view(card, Origin(requester.channel, requester.thread))
+        )
         if not filled or (card.public and requester.channel) or not requester.private:
             await self.deliver(card, line, requester)
 
     async def _update_modal(self, where: dict[str, str], view: Json) -> bool:
-        """Return whether Slack still had the modal; one with a name of its own may be a moment late."""
+        """Return whether Slack still had the modal.
+
+        One with a name of its own may be a moment late.
+        """
         for left in range(_LOOKS if "external_id" in where else 1, 0, -1):
             try:
                 await self._client.views_update(view=view, **where)
@@ -231,14 +305,18 @@ class Responder:
         card = await self.ask("home", requester)
         blocks = view_blocks(card, Around(images=await self._sender.charts.upload(card)))
         async with explained():
-            await self._client.views_publish(user_id=requester.user, view={"type": "home", "blocks": blocks})
+            await self._client.views_publish(
+                user_id=requester.user, view={"type": "home", "blocks": blocks}
+            )
 
     async def open_modal(self, trigger: str, view: Json) -> None:
         """Open a finished modal."""
         async with explained():
             await self._client.views_open(trigger_id=trigger, view=view)
 
-    async def _respond_by_url(self, card: Card, line: str, requester: Requester, private: bool) -> bool:
+    async def _respond_by_url(
+        self, card: Card, line: str, requester: Requester, private: bool
+    ) -> bool:
         """Answer by the response address; tell whether Slack took it."""
         around = await self._sender.around(card, line)
         taken = await self._post_response(requester, card, around, private)
@@ -252,7 +330,9 @@ class Responder:
             await self._client.send_response(requester.response_url, {"delete_original": True})
         return taken
 
-    async def _post_response(self, requester: Requester, card: Card, around: Around, private: bool) -> bool:
+    async def _post_response(
+        self, requester: Requester, card: Card, around: Around, private: bool
+    ) -> bool:
         drawn = message(card, around)
         body: Json = {"text": drawn.text, "blocks": drawn.blocks, "replace_original": False}
         body["response_type"] = "ephemeral" if private else "in_channel"

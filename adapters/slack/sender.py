@@ -32,9 +32,19 @@ _log = logging.getLogger("trnbot.slack")
 
 
 class Sender:
-    """Post, edit and find messages by the Web API; failures come out as `Unavailable` with the remedy."""
+    """Post, edit and find messages by the Web API.
 
-    def __init__(self, client: AsyncWebClient, charts: ChartUploader, pace: Pace, *, upload_delay_s: float = 1.0) -> None:
+    Failures come out as `Unavailable` with the remedy.
+    """
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        charts: ChartUploader,
+        pace: Pace,
+        *,
+        upload_delay_s: float = 1.0,
+    ) -> None:
         self._client, self.charts, self._pace = client, charts, pace
         self._upload_delay_s = upload_delay_s
         """How long Slack may take to make an uploaded picture ready for a message."""
@@ -43,23 +53,39 @@ class Sender:
         """Whether Slack takes its own tables and charts, as far as is known."""
         self._direct: dict[str, str] = {}
 
-    async def post(self, channel: str, card: Card, key: str = "", thread: str = "", line: str = "") -> str:
-        """Send a new message and return its timestamp, which is its id; raise `Limited` where Slack asks to wait."""
+    async def post(
+        self, channel: str, card: Card, key: str = "", thread: str = "", line: str = ""
+    ) -> str:
+        """Send a new message and return its timestamp, which is its id.
+
+        Raise `Limited` where Slack asks to wait.
+        """
         channel = await self._conversation(channel)
         self._pace.check(channel, "chat.postMessage")
         kept = "" if thread else key
         around = await self.around(card, line, key, kept)
-        async with explained(channel), self._pace.turn(channel, "chat.postMessage"), self._showing(around, kept):
+        async with (
+            explained(channel),
+            self._pace.turn(channel, "chat.postMessage"),
+            self._showing(around, kept),
+        ):
             return await self._send("chat.postMessage", channel, card, around, _thread(thread))
 
-    async def answer(self, channel: str, card: Card, thread: str = "", line: str = "", instead: str = "") -> str:
-        """Answer people in a channel, or `instead` of a message there; return its id. A short limit is waited out."""
+    async def answer(
+        self, channel: str, card: Card, thread: str = "", line: str = "", instead: str = ""
+    ) -> str:
+        """Answer people in a channel, or `instead` of a message there; return its id.
+
+        A short limit is waited out.
+        """
         if instead:
             return await self._briefly(lambda: self.edit(channel, instead, card, line=line))
         return await self._briefly(lambda: self.post(channel, card, thread=thread, line=line))
 
     async def give(self, file: Attachment, channel: str, thread: str, user: str) -> str:
-        """Put a file where an answer is read, else into the person's own conversation; return in words where it is.
+        """Put a file where an answer is read, else into the person's own conversation.
+
+        Return in words where it is.
 
         Nobody alone sees a file in a channel: without one, it goes to the person.
         """
@@ -71,12 +97,17 @@ class Sender:
         return "Slack did not take the file; try again."
 
     async def show_status(self, channel: str, thread: str) -> bool:
-        """Show in a thread of a direct message that an answer is worked on; return whether it is: not of every app."""
+        """Show in a thread of a direct message that an answer is worked on; return whether it is.
+
+        Not of every app.
+        """
         if self._without_status or not (channel.startswith("D") and thread):
             return False
         try:
             where = {"channel_id": channel, "thread_ts": thread}
-            await self._client.api_call("assistant.threads.setStatus", json={**where, "status": _STATUS})
+            await self._client.api_call(
+                "assistant.threads.setStatus", json={**where, "status": _STATUS}
+            )
         except SlackApiError as error:
             self._without_status = not is_limited(error)
             return False
@@ -95,7 +126,10 @@ class Sender:
         return ""
 
     async def edit(self, channel: str, ts: str, card: Card, key: str = "", line: str = "") -> str:
-        """Replace a message; post it fresh when it is gone. A state that a newer one overtook is not sent."""
+        """Replace a message; post it fresh when it is gone.
+
+        A state that a newer one overtook is not sent.
+        """
         channel = await self._conversation(channel)
         self._pace.check(channel, "chat.update")
         number = self._pace.claim(channel, ts)
@@ -109,12 +143,16 @@ class Sender:
         finally:
             self._pace.release(channel, ts, number)
 
-    async def post_ephemeral(self, channel: str, user: str, card: Card, thread: str = "", line: str = "") -> None:
+    async def post_ephemeral(
+        self, channel: str, user: str, card: Card, thread: str = "", line: str = ""
+    ) -> None:
         """Show a message to one person in a channel; send it to them directly where that cannot be."""
         where = {"user": user, **_thread(thread)}
         await self._briefly(lambda: self._post_ephemeral(channel, card, line, where))
 
-    async def _post_ephemeral(self, channel: str, card: Card, line: str, where: dict[str, str]) -> str:
+    async def _post_ephemeral(
+        self, channel: str, card: Card, line: str, where: dict[str, str]
+    ) -> str:
         around = await self.around(card, line)
         async with explained(channel), self._showing(around, ""):
             try:
@@ -138,7 +176,11 @@ class Sender:
     async def _find(self, channel: str, key: str, thread: str = "") -> str:
         """Look through the pages of a channel, or of a message's thread."""
         method, cursor = "conversations.replies" if thread else "conversations.history", ""
-        asked = {"channel": channel, "limit": _THREAD_PAGE if thread else _PAGE, "include_all_metadata": True}
+        asked = {
+            "channel": channel,
+            "limit": _THREAD_PAGE if thread else _PAGE,
+            "include_all_metadata": True,
+        }
         asked |= {"ts": thread} if thread else {}
         for _ in range(_PAGES):
             try:
@@ -150,7 +192,9 @@ class Sender:
                     raise  # not having looked is no proof that it is not there
                 _log.info("%s of %s not read: %s", method, channel, code_of(error))
                 return ""
-            ts = next((str(one["ts"]) for one in page.get("messages") or () if _has_key(one, key)), "")
+            ts = next(
+                (str(one["ts"]) for one in page.get("messages") or () if _has_key(one, key)), ""
+            )
             cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
             if ts or not cursor:
                 return ts
@@ -184,7 +228,10 @@ class Sender:
         return await self._send("chat.postMessage", channel, card, around, {})
 
     async def around(self, card: Card, line: str = "", key: str = "", kept: str = "") -> Around:
-        """Return the facts that a message needs beside its card; pictures are uploaded, and remembered under `kept`."""
+        """Return the facts that a message needs beside its card.
+
+        Pictures are uploaded, and remembered under `kept`.
+        """
         native = self._native and draws(card)
         return Around(key, line, await self.charts.upload(card, kept, native=native), native)
 
@@ -203,8 +250,13 @@ class Sender:
         """Return the same without Slack's own tables and charts, each chart with its picture."""
         return replace(around, native=False, images=await self.charts.upload(card, around.key))
 
-    async def _send(self, method: str, channel: str, card: Card, around: Around, where: dict[str, str]) -> str:
-        """Call the method; when Slack refuses the blocks for their pictures, once more; then in plainer blocks, then without."""
+    async def _send(
+        self, method: str, channel: str, card: Card, around: Around, where: dict[str, str]
+    ) -> str:
+        """Call the method; when Slack refuses the blocks for their pictures, once more.
+
+        Then in plainer blocks, then without.
+        """
         refused: SlackApiError | None = None
         for tried in [around] * (2 if around.images else 1):
             if refused:
@@ -218,7 +270,9 @@ class Sender:
         if around.native:
             sent = await self._send(method, channel, card, await self.plainer(card, around), where)
             self._native = False
-            _log.info("Slack refused its own tables and charts; they are drawn as text and pictures from now on")
+            _log.info(
+                "Slack refused its own tables and charts; they are drawn as text and pictures from now on"
+            )
             return sent
         await self.wait_for_upload()
         ts = await self._call(method, channel, card, Around(around.key, around.line), where)
@@ -227,9 +281,16 @@ class Sender:
             await self.charts.share(card, channel, where.get("thread_ts") or ts)
         return ts
 
-    async def _call(self, method: str, channel: str, card: Card, around: Around, where: dict[str, str]) -> str:
+    async def _call(
+        self, method: str, channel: str, card: Card, around: Around, where: dict[str, str]
+    ) -> str:
         drawn = message(card, around)
-        body: dict[str, Any] = {"channel": channel, "text": drawn.text, "blocks": drawn.blocks, **where}
+        body: dict[str, Any] = {
+            "channel": channel,
+            "text": drawn.text,
+            "blocks": drawn.blocks,
+            **where,
+        }
         if around.key:
             body["metadata"] = {"event_type": EVENT_TYPE, "event_payload": {"key": around.key}}
         if method != "chat.update":
@@ -249,6 +310,9 @@ def _thread(ts: str) -> dict[str, str]:
 def _has_key(posted: dict[str, Any], key: str) -> bool:
     """Tell by metadata, or by the block id where metadata was dropped."""
     metadata = posted.get("metadata") or {}
-    if metadata.get("event_type") == EVENT_TYPE and (metadata.get("event_payload") or {}).get("key") == key:
+    if (
+        metadata.get("event_type") == EVENT_TYPE
+        and (metadata.get("event_payload") or {}).get("key") == key
+    ):
         return True
     return any(block.get("block_id") == key_block_id(key) for block in posted.get("blocks") or ())

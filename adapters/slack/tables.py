@@ -1,7 +1,8 @@
 """Draw a table as monospaced text, or as a list where a phone would break its lines.
 
-Slack's own `table` block is not used: a message may hold only one (`only_one_table_allowed`, read 2026-11-21), where some
-answers have three, and what stands in its place in a client that does not know it is not documented.
+Slack's own `table` block is not used: a message may hold only one (`only_one_table_allowed`, read
+2026-11-21), where some answers have three, and what stands in its place in a client that does not
+know it is not documented.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ _PHONE = 46  # monospaced signs of a line that a phone shows before it breaks on
 
 
 def table_text(table: Table, most: int) -> str:
-    """Return caption and a code block of up to `most` characters; rows that do not fit are counted in its last line."""
+    """Return caption and a code block of up to `most` characters.
+
+    Rows that do not fit are counted in its last line.
+    """
     caption = markup.strong(markup.cut(table.caption, 200))
     head, *rows, total = _lines(table)
     if _width(head.partition("\n")[2]) > _PHONE and any((*table.rows, table.total)):
@@ -32,7 +36,11 @@ def table_text(table: Table, most: int) -> str:
         fitting.append(row)
     more = f"… and {len(rows) - len(fitting):,} more rows" if len(fitting) < len(rows) else ""
     body = "\n".join(line for line in (head, *fitting, more, total) if line)
-    return "\n".join(part for part in (caption, f"```\n{markup.cut(body, most - markup.size(caption) - 10)}\n```") if part)
+    return "\n".join(
+        part
+        for part in (caption, f"```\n{markup.cut(body, most - markup.size(caption) - 10)}\n```")
+        if part
+    )
 
 
 def total_line(table: Table) -> str:
@@ -43,7 +51,9 @@ def total_line(table: Table) -> str:
 def _lines(table: Table) -> list[str]:
     """Return header, every row and the total ("" without one), aligned and escaped."""
     columns = table.columns
-    cells = [_row(row, len(columns)) for row in ([c.name for c in columns], *table.rows, table.total)]
+    cells = [
+        _row(row, len(columns)) for row in ([c.name for c in columns], *table.rows, table.total)
+    ]
     widths = [max(_width(row[n]) for row in cells) for n in range(len(columns))]
     lines = [_line(row, columns, widths) for row in cells]
     ruler = "─" * (sum(widths) + 2 * (len(widths) - 1))
@@ -71,7 +81,8 @@ def _list(table: Table, caption: str, most: int) -> str:
 def _point(row: Sequence[str], columns: Sequence[Column]) -> str:
     first, *cells = [markup.cut(markup.one_line(cell), _WIDEST[1]) for cell in row[: len(columns)]]
     names = [
-        "" if _needs_no_name(n, columns) else f"{markup.cut(markup.one_line(c.name), 40)} " for n, c in enumerate(columns[1:])
+        "" if _needs_no_name(n, columns) else f"{markup.cut(markup.one_line(c.name), 40)} "
+        for n, c in enumerate(columns[1:])
     ]
     facts = [f"{name}{cell}" for name, cell in zip(names, cells, strict=False) if cell]
     return f"• {markup.strong(first)}: {markup.escape(' · '.join(facts))}".rstrip()
@@ -90,8 +101,13 @@ def _row(row: Sequence[str], n: int) -> list[str]:
 
 
 def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
-    cells = [_pad(cell, column.align, width) for cell, column, width in zip(row, columns, widths, strict=True)]
-    return markup.escape_controls("  ".join(cells).rstrip()).replace("`", "ˋ")  # three graves would end the block
+    cells = [
+        _pad(cell, column.align, width)
+        for cell, column, width in zip(row, columns, widths, strict=True)
+    ]
+    return markup.escape_controls("  ".join(cells).rstrip()).replace(
+        "`", "ˋ"
+    )  # three graves would end the block
 
 
 def _pad(cell: str, align: Align, width: int) -> str:

@@ -36,7 +36,10 @@ class Workspace:
         return f"Workspace({self.prefix})"
 
     def own(self, card: Card) -> Card:
-        """Return the card without pings of people of other workspaces: an id may mean somebody else here."""
+        """Return the card without pings of people of other workspaces.
+
+        An id may mean somebody else here.
+        """
         return replace(card, mentions=tuple(one for one in card.mentions if self._knows(one)))
 
     def _knows(self, one: Mention) -> bool:
@@ -45,20 +48,33 @@ class Workspace:
 
 
 OpenWorkspace = Callable[[str, str, str], Workspace]
-"""Open a workspace of a bot token, its id ("" for the only one) and the prefix of its addresses: "" for the first, or `T123/`."""
+"""Open a workspace of a bot token, its id ("" for the only one) and the prefix of its addresses.
+
+"" for the first, or `T123/`.
+"""
 
 
 class Workspaces:
-    """Find the workspace of an address or a request: the only one of a token, or those that installed the app.
+    """Find the workspace of an address or a request.
 
-    `served` lists the workspaces that may install, the first of them the one that addresses without a workspace mean.
+    The only one of a token, or those that installed the app.
+
+    `served` lists the workspaces that may install, the first of them the one that addresses without
+    a workspace mean.
     """
 
     def __init__(
-        self, open_workspace: OpenWorkspace, *, token: str = "", installs: Installations | None = None, served: Sequence[str] = ()
+        self,
+        open_workspace: OpenWorkspace,
+        *,
+        token: str = "",
+        installs: Installations | None = None,
+        served: Sequence[str] = (),
     ) -> None:
         self._open, self._installs, self._served = open_workspace, installs, tuple(served)
-        self._opened: dict[str, Workspace] = {"": open_workspace(token, "", "")} if installs is None else {}
+        self._opened: dict[str, Workspace] = (
+            {"": open_workspace(token, "", "")} if installs is None else {}
+        )
 
     async def of(self, team: str) -> Workspace:
         """Return a workspace; raise `Refused` where it did not install the app, or is not served."""
@@ -67,10 +83,14 @@ class Workspaces:
         installation = await self._installs.of(team) if team in self._served else None
         if installation is None:
             self._opened.pop(team, None)
-            raise Refused(f"The app is not installed in Slack workspace {team}; open /slack/install of this bot there.")
+            raise Refused(
+                f"The app is not installed in Slack workspace {team}; open /slack/install of this bot there."
+            )
         workspace = self._opened.get(team)
         if workspace is None or workspace.token != installation.token:
-            workspace = self._opened[team] = self._open(installation.token, team, address_prefix(team, self._served))
+            workspace = self._opened[team] = self._open(
+                installation.token, team, address_prefix(team, self._served)
+            )
         return workspace
 
     async def at(self, address: str) -> tuple[Workspace, str]:

@@ -40,10 +40,15 @@ def undecided(alert: Alert) -> Alert:
 
 
 def labels_of(alert: Alert) -> Labels:
-    """Return the labels that select an alert: the scope of its key, and the labels that its things share."""
+    """Return the labels that select an alert.
+
+    The scope of its key, and the labels that its things share.
+    """
     return alert.anomaly.scope.merge(alert.anomaly.labels)
 
 
 def open_within(alert: Alert, window: Window) -> bool:
     """Return whether the alert was open at some time in the window."""
-    return alert.opened < window.end and (alert.closed is None or alert.closed > window.start or alert.opened in window)
+    return alert.opened < window.end and (
+        alert.closed is None or alert.closed > window.start or alert.opened in window
+    )

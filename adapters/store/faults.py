@@ -50,10 +50,14 @@ def reason_of(error: SQLAlchemyError | OSError) -> str:
     """Return the first line of the driver's message, or the system's word for its error."""
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
-    message = str(error.orig) if isinstance(error, DBAPIError) and error.orig else type(error).__name__
+    message = (
+        str(error.orig) if isinstance(error, DBAPIError) and error.orig else type(error).__name__
+    )
     return message.strip().split("\n")[0].rstrip(".")
 
 
 def remedy(reason: str) -> str:
     """Return the tail of the sentence: what a person can do about it, "" where that is not known."""
-    return next((f"; {words}" for sign, words in _REMEDIES.items() if sign.lower() in reason.lower()), "")
+    return next(
+        (f"; {words}" for sign, words in _REMEDIES.items() if sign.lower() in reason.lower()), ""
+    )

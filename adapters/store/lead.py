@@ -15,7 +15,10 @@ from sqlalchemy.exc import SQLAlchemyError
 LEADING = 7_478_606_002
 """PostgreSQL's advisory lock of the one that watches."""
 SENDING = 747_860_600
-"""First half of PostgreSQL's advisory locks of those that send a message; the second is the message's own."""
+"""First half of PostgreSQL's advisory locks of those that send a message.
+
+The second is the message's own.
+"""
 
 
 class Lead(Protocol):
@@ -73,7 +76,10 @@ class FileLead:
 
 
 class PostgresLead:
-    """Lock on a connection of its own: when that breaks, PostgreSQL frees the lock and the next call asks anew."""
+    """Lock on a connection of its own.
+
+    When that breaks, PostgreSQL frees the lock and the next call asks anew.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -81,7 +87,10 @@ class PostgresLead:
         self._sending = _PostgresHolds(engine)
 
     def acquire(self) -> bool:
-        """Take the lock where it is free, and return whether this process holds it; raise `SQLAlchemyError` without a server."""
+        """Take the lock where it is free, and return whether this process holds it.
+
+        Raise `SQLAlchemyError` without a server.
+        """
         if self._alive():
             return True
         self.release()
@@ -96,14 +105,19 @@ class PostgresLead:
         """Release the lock by ending the connection, not by returning it to the pool with the lock."""
         if self._held is not None:
             with contextlib.suppress(SQLAlchemyError):
-                self._held.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": LEADING})  # before the server sees it end
+                self._held.execute(
+                    text("SELECT pg_advisory_unlock(:key)"), {"key": LEADING}
+                )  # before the server sees it end
             with contextlib.suppress(SQLAlchemyError):
                 self._held.invalidate()
                 self._held.close()
         self._held = None
 
     def hold(self, name: str) -> bool:
-        """Lock a name, and return whether nobody else has; raise `SQLAlchemyError` without a server."""
+        """Lock a name, and return whether nobody else has.
+
+        Raise `SQLAlchemyError` without a server.
+        """
         return self._sending.hold(name)
 
     def free(self, name: str) -> None:
@@ -115,7 +129,10 @@ class PostgresLead:
 
 
 class _PostgresHolds:
-    """Lock names on one connection, which threads share in turn; PostgreSQL frees them all when the process ends."""
+    """Lock names on one connection, which threads share in turn.
+
+    PostgreSQL frees them all when the process ends.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -125,7 +142,9 @@ class _PostgresHolds:
     def hold(self, name: str) -> bool:
         with self._turn:
             if self._connection is None or not _answers(self._connection):
-                self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+                self._connection = self._engine.connect().execution_options(
+                    isolation_level="AUTOCOMMIT"
+                )
             locked = text("SELECT pg_try_advisory_lock(:kind, hashtext(:name))")
             return bool(self._connection.execute(locked, {"kind": SENDING, "name": name}).scalar())
 

@@ -38,15 +38,23 @@ class MemoryStore:
 
     def load(self, now: datetime) -> State:
         """Return the watch's state at `now`."""
-        recent = [alert for alert in self._closed.values() if alert.closed is None or alert.closed > now - KEEP_CLOSED]
+        recent = [
+            alert
+            for alert in self._closed.values()
+            if alert.closed is None or alert.closed > now - KEEP_CLOSED
+        ]
         standing = [silence for silence in self._silences.values() if silence.ended_at is None]
         return State(
             alerts=self._ordered([*self._open.values(), *recent]),
-            notification_log=tuple(e for e in self._log.values() if e.pending or not e.over or e.at > now - KEEP_SAID),
+            notification_log=tuple(
+                e for e in self._log.values() if e.pending or not e.over or e.at > now - KEEP_SAID
+            ),
             silences=tuple(silence for silence in standing if silence.ends > now),
             slept=tuple(silence for silence in standing if now - KEEP_SLEPT < silence.ends <= now),
             ticked_at=self._ticked_at,
-            lines=tuple(line for line in self._lines.values() if not line.sent and line.at > now - KEEP_SAID),
+            lines=tuple(
+                line for line in self._lines.values() if not line.sent and line.at > now - KEEP_SAID
+            ),
         )
 
     def save(self, changes: StateUpdate) -> None:
@@ -58,18 +66,28 @@ class MemoryStore:
             self._put_alert(alert)
         for entry in entries:
             known = self._log.get((entry.id, entry.channel))
-            self._log[entry.id, entry.channel] = replace(entry, message=entry.message or (known.message if known else ""))
+            self._log[entry.id, entry.channel] = replace(
+                entry, message=entry.message or (known.message if known else "")
+            )
         for receipt in receipts:
             self._receive(receipt)
-        self._lines.update((line.id, line) for line in lines if line.sent or line.id not in self._lines)
+        self._lines.update(
+            (line.id, line) for line in lines if line.sent or line.id not in self._lines
+        )
         self._silences.update((silence.id, silence) for silence in silences)
         for decision in decisions:
             self._decisions.setdefault(decision.alert, {}).setdefault(decision.id, decision)
         self._ticked_at = changes.ticked_at or self._ticked_at
 
-    def owed(self, notification: str, channel: str) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
+    def owed(
+        self, notification: str, channel: str
+    ) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
         """Return a message's newest entry, and the lines of its thread that are not said yet."""
-        theirs = (line for line in self._lines.values() if (line.notification, line.channel) == (notification, channel))
+        theirs = (
+            line
+            for line in self._lines.values()
+            if (line.notification, line.channel) == (notification, channel)
+        )
         return self._log.get((notification, channel)), [line for line in theirs if not line.sent]
 
     def hold(self, notification: str) -> bool:
@@ -82,13 +100,19 @@ class MemoryStore:
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
         """Return the alerts that were open at some time in the window and that the labels select, newest first."""
         every = (*self._open.values(), *self._closed.values())
-        return self._ordered([alert for alert in every if open_within(alert, window) and selector.selects(labels_of(alert))])[
-            ::-1
-        ]
+        return self._ordered(
+            [
+                alert
+                for alert in every
+                if open_within(alert, window) and selector.selects(labels_of(alert))
+            ]
+        )[::-1]
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
         """Return people's decisions about these alert ids, oldest first."""
-        decisions = (decision for alert in alerts for decision in self._decisions.get(alert, {}).values())
+        decisions = (
+            decision for alert in alerts for decision in self._decisions.get(alert, {}).values()
+        )
         return sorted(decisions, key=lambda decision: decision.at)
 
     def versions(self, most: int) -> Sequence[Version]:
@@ -98,7 +122,9 @@ class MemoryStore:
     def add(self, version: Version) -> None:
         """Write one version; raise `WrongInput` when its number is taken."""
         if any(earlier.number == version.number for earlier in self._versions):
-            raise WrongInput("Somebody changed the policy in the same moment; nothing of yours was applied. Preview it again.")
+            raise WrongInput(
+                "Somebody changed the policy in the same moment; nothing of yours was applied. Preview it again."
+            )
         self._versions.append(version)
 
     def attempts(self, most: int) -> Sequence[Attempt]:
@@ -145,7 +171,9 @@ class MemoryStore:
         """Note which message shows an entry, and whether it shows the newest."""
         if entry := self._log.get((receipt.id, receipt.channel)):
             pending = entry.pending and entry.version != receipt.version
-            self._log[receipt.id, receipt.channel] = replace(entry, message=receipt.message, pending=pending)
+            self._log[receipt.id, receipt.channel] = replace(
+                entry, message=receipt.message, pending=pending
+            )
 
     def _put_alert(self, alert: Alert) -> None:
         here, there = (self._open, self._closed) if alert.firing else (self._closed, self._open)
@@ -154,4 +182,7 @@ class MemoryStore:
 
     def _ordered(self, alerts: list[Alert]) -> tuple[Alert, ...]:
         alerts.sort(key=lambda alert: (alert.opened, alert.id))
-        return tuple(with_decisions(alert, self.decisions(alert.id) if alert.id in self._decisions else ()) for alert in alerts)
+        return tuple(
+            with_decisions(alert, self.decisions(alert.id) if alert.id in self._decisions else ())
+            for alert in alerts
+        )

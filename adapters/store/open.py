@@ -25,7 +25,10 @@ _MIGRATING = 7_478_606_001
 _BUSY_MS = 10_000
 _RETRY_MS = 20
 _BESIDE = ("-wal", "-shm", "-journal")
-"""Endings of the files that SQLite keeps beside a database; it makes them with the database's own mode."""
+"""Endings of the files that SQLite keeps beside a database.
+
+It makes them with the database's own mode.
+"""
 FORMS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
 _POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 
@@ -33,12 +36,15 @@ _POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 def open_store(url: str) -> SqlStore:
     """Open `sqlite:///FILE` (made where missing) or `postgresql://...` and apply the migrations.
 
-    Raises `WrongInput` for an address of another kind and `Unavailable` for one that does not answer; neither shows a password.
+    Raises `WrongInput` for an address of another kind and `Unavailable` for one that does not
+    answer; neither shows a password.
     """
     address = read_address(url)
     name = masked(address.render_as_string(hide_password=True))
     try:
-        reader, writer, lead = _sqlite(address) if address.drivername == "sqlite" else _postgres(address)
+        reader, writer, lead = (
+            _sqlite(address) if address.drivername == "sqlite" else _postgres(address)
+        )
         migrate(writer)
     except (SQLAlchemyError, OSError) as error:
         reason = reason_of(error)
@@ -61,23 +67,34 @@ def _sqlite(address: URL) -> tuple[Engine, Engine, Lead]:
 
 
 def prepare(connection: Any, _record: object) -> None:
-    """Set one SQLite connection: transactions are begun by `_begin` alone, readers never wait for the writer."""
+    """Set one SQLite connection.
+
+    Transactions are begun by `_begin` alone, readers never wait for the writer.
+    """
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         _use_wal(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute("PRAGMA secure_delete=ON")  # zeroes over what is dropped, so that no token stays in a free page
+    connection.execute(
+        "PRAGMA secure_delete=ON"
+    )  # zeroes over what is dropped, so that no token stays in a free page
 
 
 def _forget(connection: Any, _record: object) -> None:
-    """Keep no page between transactions: a file that was damaged or replaced is noticed by whoever reads it next."""
+    """Keep no page between transactions.
+
+    A file that was damaged or replaced is noticed by whoever reads it next.
+    """
     if connection is not None:  # it was given up
         connection.execute("PRAGMA shrink_memory")
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch the journal once; SQLite does not wait for a lock here, so processes that open a new file at once retry."""
+    """Switch the journal once.
+
+    SQLite does not wait for a lock here, so processes that open a new file at once retry.
+    """
     for left in reversed(range(_BUSY_MS // _RETRY_MS)):
         try:
             connection.execute("PRAGMA journal_mode=WAL")
@@ -102,17 +119,24 @@ def _postgres(address: URL) -> tuple[Engine, Engine, Lead]:
 
 
 def read_address(text: str) -> URL:
-    """Return the SQLAlchemy URL that `text` names; raise `WrongInput` (password masked) for any other kind."""
+    """Return the SQLAlchemy URL that `text` names.
+
+    Raise `WrongInput` (password masked) for any other kind.
+    """
     try:
         url = make_url(text.strip())
     except (ArgumentError, ValueError):
-        raise WrongInput(f"The database address '{masked(text)}' cannot be read; write {FORMS}.") from None
+        raise WrongInput(
+            f"The database address '{masked(text)}' cannot be read; write {FORMS}."
+        ) from None
     if url.drivername in _POSTGRES:
         return url.set(drivername="postgresql+psycopg")
     if url.drivername in ("sqlite", "sqlite+pysqlite"):
         return _file(url.set(drivername="sqlite"))
     hint = nearest(url.drivername, ("sqlite", "postgresql"))
-    raise WrongInput(f"'{url.drivername}' is not a database that trnbot keeps state in{hint}; write {FORMS}.")
+    raise WrongInput(
+        f"'{url.drivername}' is not a database that trnbot keeps state in{hint}; write {FORMS}."
+    )
 
 
 def masked(text: str) -> str:
@@ -128,12 +152,17 @@ def file_of(url: URL) -> Path:
 
 def _file(url: URL) -> URL:
     if not url.database or url.database == ":memory:" or url.host:
-        raise WrongInput(f"'{masked(str(url))}' names no file; write sqlite:///trnbot.db, or sqlite:////absolute/trnbot.db.")
+        raise WrongInput(
+            f"'{masked(str(url))}' names no file; write sqlite:///trnbot.db, or sqlite:////absolute/trnbot.db."
+        )
     return url
 
 
 def migrate(writer: Engine) -> None:
-    """Apply the missing migrations in one transaction; raise `Unavailable` for tables of a newer trnbot."""
+    """Apply the missing migrations in one transaction.
+
+    Raise `Unavailable` for tables of a newer trnbot.
+    """
     with writer.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})

@@ -12,9 +12,16 @@ from bot.model.codec import decode
 from bot.model.notification import Line, NotificationLogEntry, Receipt
 
 
-def entries(connection: Connection, wanted: ColumnElement[bool]) -> tuple[NotificationLogEntry, ...]:
-    """Return entries of the notification log; what a message shows stands in the columns that its receipt changes."""
-    rows = connection.execute(select(SAID).where(wanted).order_by(*SAID.primary_key.columns)).mappings()
+def entries(
+    connection: Connection, wanted: ColumnElement[bool]
+) -> tuple[NotificationLogEntry, ...]:
+    """Return entries of the notification log.
+
+    What a message shows stands in the columns that its receipt changes.
+    """
+    rows = connection.execute(
+        select(SAID).where(wanted).order_by(*SAID.primary_key.columns)
+    ).mappings()
     try:
         return tuple(
             replace(
@@ -31,7 +38,9 @@ def entries(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Notifi
 
 def unsent_lines(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Line, ...]:
     """Return the lines that are not said yet, in the order of their decisions."""
-    rows = connection.execute(select(LINES).where(LINES.c.sent == "", wanted).order_by(LINES.c.number)).mappings()
+    rows = connection.execute(
+        select(LINES).where(LINES.c.sent == "", wanted).order_by(LINES.c.number)
+    ).mappings()
     names = ("id", "notification", "channel", "at", "sent")
     return tuple(Line(**{name: row[name] for name in names}, card=row["body"]) for row in rows)
 

@@ -1,4 +1,7 @@
-"""Keep files for the bot's own user: those it makes, and those that an earlier version made readable for others."""
+"""Keep files for the bot's own user.
+
+Those it makes, and those that an earlier version made readable for others.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ _log = logging.getLogger("trnbot.store")
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for this user alone; one that is there already stays as it is."""
+    """Make a folder and those above it that are missing, for this user alone.
+
+    One that is there already stays as it is.
+    """
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
@@ -22,17 +28,26 @@ def make_folder(folder: Path) -> None:
 def make_file(path: Path) -> None:
     """Make an empty file for this user alone, where there is none."""
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IRUSR | stat.S_IWUSR))
+        os.close(
+            os.open(
+                path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IRUSR | stat.S_IWUSR
+            )
+        )
     except FileExistsError:
         return
 
 
 def tighten(paths: Iterable[Path]) -> None:
-    """Take files and folders from everybody but their owner, and log which; a link's target is somebody else's business."""
+    """Take files and folders from everybody but their owner, and log which.
+
+    A link's target is somebody else's business.
+    """
     changed = [str(path) for path in paths if _tightened(path)]
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        _log.warning("others could read %s%s; now only the user who runs trnbot can", changed[0], more)
+        _log.warning(
+            "others could read %s%s; now only the user who runs trnbot can", changed[0], more
+        )
 
 
 def _tightened(path: Path) -> bool:

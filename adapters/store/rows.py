@@ -12,8 +12,13 @@ from sqlalchemy.dialects import sqlite as sqlite_dialect
 from adapters.store.tables import Row
 
 
-def replace(connection: Connection, table: Table, rows: Iterable[Row], keep: str = "", key: str = "") -> None:
-    """Write rows over those with the same primary key (or `key`); where the column `keep` is "", it stays as it was."""
+def replace(
+    connection: Connection, table: Table, rows: Iterable[Row], keep: str = "", key: str = ""
+) -> None:
+    """Write rows over those with the same primary key (or `key`).
+
+    Where the column `keep` is "", it stays as it was.
+    """
     ready = list(rows)
     if not ready:
         return
@@ -21,14 +26,18 @@ def replace(connection: Connection, table: Table, rows: Iterable[Row], keep: str
     statement = insert_into(connection, table)
     others = {name: statement.excluded[name] for name in ready[0] if name not in keys}
     if keep:
-        others[keep] = case((statement.excluded[keep] == "", table.c[keep]), else_=statement.excluded[keep])
+        others[keep] = case(
+            (statement.excluded[keep] == "", table.c[keep]), else_=statement.excluded[keep]
+        )
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=others), ready)
 
 
 def add(connection: Connection, table: Table, key: str, rows: Iterable[Row]) -> None:
     """Write the rows whose key is new."""
     if ready := list(rows):
-        connection.execute(insert_into(connection, table).on_conflict_do_nothing(index_elements=[key]), ready)
+        connection.execute(
+            insert_into(connection, table).on_conflict_do_nothing(index_elements=[key]), ready
+        )
 
 
 def insert_into(connection: Connection, table: Table) -> Any:

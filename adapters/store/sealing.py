@@ -1,4 +1,7 @@
-"""Seal documents that hold secrets: encrypted before they reach the database, opened when they are read."""
+"""Seal documents that hold secrets.
+
+Encrypted before they reach the database, opened when they are read.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ class ChangedDocument(Protocol):
 
 
 class Cipher:
-    """Encrypt with the first of several keys, decrypt with any of them; the place of a document is part of what is sealed."""
+    """Encrypt with the first of several keys, decrypt with any of them.
+
+    The place of a document is part of what is sealed.
+    """
 
     def __init__(self, keys: Sequence[str]) -> None:
         """Raise `WrongInput` for a text that is no key, by its number."""
@@ -50,7 +56,10 @@ class Cipher:
         return {_SEALED: self._first.encrypt(text.encode()).decode()}
 
     def opened(self, collection: str, key: str, stored: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a stored document; raise `Unavailable` where no key opens it, or where it was sealed for another place."""
+        """Return a stored document.
+
+        Raise `Unavailable` where no key opens it, or where it was sealed for another place.
+        """
         if not is_sealed(stored):
             return stored
         try:
@@ -85,7 +94,9 @@ def _fernet(key: str, number: int) -> Fernet:
     try:
         return Fernet(key.encode("ascii"))
     except ValueError:
-        raise WrongInput(f"Key {number} of {KEY} is no key; 'trnbot secrets key' prints a fresh one.") from None
+        raise WrongInput(
+            f"Key {number} of {KEY} is no key; 'trnbot secrets key' prints a fresh one."
+        ) from None
 
 
 def _locked(places: Sequence[tuple[str, str]]) -> Unavailable:
@@ -97,12 +108,16 @@ def _locked(places: Sequence[tuple[str, str]]) -> Unavailable:
 
 
 class SealedDocuments:
-    """Implement `bot.ports.DocumentStore` over another one: documents of the collections that hold secrets are sealed there.
+    """Implement `bot.ports.DocumentStore` over another one.
+
+    Documents of the collections that hold secrets are sealed there.
 
     Without a cipher no secret is written; what older versions wrote in plain text is still read.
     """
 
-    def __init__(self, documents: DocumentStore, cipher: Cipher | None, secret: Collection[str]) -> None:
+    def __init__(
+        self, documents: DocumentStore, cipher: Cipher | None, secret: Collection[str]
+    ) -> None:
         self._documents, self._cipher, self._secret = documents, cipher, secret
 
     def put(self, collection: str, key: str, document: Mapping[str, Any]) -> None:
@@ -118,7 +133,10 @@ class SealedDocuments:
 
     def newest(self, collection: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """Return up to `most` (key, document), the last written first."""
-        return [(key, self._opened(collection, key, stored)) for key, stored in self._documents.newest(collection, most)]
+        return [
+            (key, self._opened(collection, key, stored))
+            for key, stored in self._documents.newest(collection, most)
+        ]
 
     def drop(self, collection: str, key: str) -> None:
         """Forget one document."""
@@ -130,13 +148,18 @@ class SealedDocuments:
 
     def _given(self) -> Cipher:
         if self._cipher is None:
-            raise Unavailable(f"This secret is stored sealed, so set {KEY}; 'trnbot secrets key' prints a fresh one.")
+            raise Unavailable(
+                f"This secret is stored sealed, so set {KEY}; 'trnbot secrets key' prints a fresh one."
+            )
         return self._cipher
 
 
 @dataclass
 class Inventory:
-    """Count stored secrets by how they are kept: in plain text, sealed with the first key, with an older one, with none."""
+    """Count stored secrets by how they are kept.
+
+    In plain text, sealed with the first key, with an older one, with none.
+    """
 
     plain: int = 0
     first: int = 0
@@ -145,7 +168,9 @@ class Inventory:
 
 
 def seal(store: Rewrites, cipher: Cipher, secret: Collection[str], *, older: bool) -> Inventory:
-    """Seal what lies in plain text (and what `older` keys sealed) with the first key; return how all were kept before.
+    """Seal what lies in plain text (and what `older` keys sealed) with the first key.
+
+    Return how all were kept before.
 
     What no key opens stays as it is, and is named.
     """
@@ -167,7 +192,9 @@ def seal(store: Rewrites, cipher: Cipher, secret: Collection[str], *, older: boo
         return cipher.sealed(collection, key, document) if older else None
 
     for collection in secret:
-        store.rewrite(collection, lambda key, stored, collection=collection: examined(collection, key, stored))
+        store.rewrite(
+            collection, lambda key, stored, collection=collection: examined(collection, key, stored)
+        )
     if found.plain:
         store.scrub()
     return found

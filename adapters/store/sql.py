@@ -10,7 +10,18 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Table,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from adapters.store.derive import labels_of, open_within, with_decisions
 from adapters.store.faults import explained
@@ -82,10 +93,16 @@ class SqlStore:
             return _ticked_at(connection)
 
     def known_at(self) -> datetime | None:
-        """Return the newest time that the database knows: of the last tick, or of one that was killed after it had spoken."""
+        """Return the newest time that the database knows.
+
+        Of the last tick, or of one that was killed after it had spoken.
+        """
         newest = (select(func.max(ALERTS.c.opened)), select(func.max(SAID.c.at)))
         with self._speaking(self._reader) as connection:
-            times = [_ticked_at(connection), *(connection.execute(query).scalar() for query in newest)]
+            times = [
+                _ticked_at(connection),
+                *(connection.execute(query).scalar() for query in newest),
+            ]
         return max((at for at in times if at), default=None)
 
     def save(self, changes: StateUpdate) -> None:
@@ -101,11 +118,15 @@ class SqlStore:
             if changes.ticked_at:
                 connection.execute(insert(TICKS).values(at=changes.ticked_at))
 
-    def owed(self, notification: str, channel: str) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
+    def owed(
+        self, notification: str, channel: str
+    ) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
         """Return a message's newest entry, and the lines of its thread that are not said yet, in their order."""
         with self._speaking(self._reader) as connection:
             found = entries(connection, (SAID.c.id == notification) & (SAID.c.channel == channel))
-            lines = unsent_lines(connection, (LINES.c.notification == notification) & (LINES.c.channel == channel))
+            lines = unsent_lines(
+                connection, (LINES.c.notification == notification) & (LINES.c.channel == channel)
+            )
         return (found[0] if found else None), lines
 
     def hold(self, notification: str) -> bool:
@@ -119,13 +140,19 @@ class SqlStore:
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
         """Return the alerts that were open at some time in the window and that the labels select, newest first."""
-        wanted = (ALERTS.c.opened < window.end) & or_(ALERTS.c.closed.is_(None), ALERTS.c.closed >= window.start)
+        wanted = (ALERTS.c.opened < window.end) & or_(
+            ALERTS.c.closed.is_(None), ALERTS.c.closed >= window.start
+        )
         for column in ("cluster", "team"):
             if value := selector.get(column):
                 wanted &= ALERTS.c[column] == value
         with self._speaking(self._reader) as connection:
             alerts = _alerts(connection, wanted)
-        return [alert for alert in reversed(alerts) if open_within(alert, window) and selector.selects(labels_of(alert))]
+        return [
+            alert
+            for alert in reversed(alerts)
+            if open_within(alert, window) and selector.selects(labels_of(alert))
+        ]
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
         """Return people's decisions about these alert ids, oldest first of each."""
@@ -135,14 +162,25 @@ class SqlStore:
     def versions(self, most: int) -> Sequence[Version]:
         """Return up to `most` versions of the policy, the newest first."""
         with self._speaking(self._reader) as connection:
-            bodies = connection.execute(select(VERSIONS.c.body).order_by(VERSIONS.c.number.desc()).limit(most)).scalars()
+            bodies = connection.execute(
+                select(VERSIONS.c.body).order_by(VERSIONS.c.number.desc()).limit(most)
+            ).scalars()
             return [_noun(Version, body) for body in bodies]
 
     def add(self, version: Version) -> None:
         """Write one version; raise `WrongInput` when somebody else took its number."""
-        row = {"number": version.number, "at": version.at, "by": version.by, "doing": version.doing.value}
+        row = {
+            "number": version.number,
+            "at": version.at,
+            "by": version.by,
+            "doing": version.doing.value,
+        }
         with self._speaking(self._writer) as connection:
-            statement = insert_into(connection, VERSIONS).values(**row, body=encode(version)).on_conflict_do_nothing()
+            statement = (
+                insert_into(connection, VERSIONS)
+                .values(**row, body=encode(version))
+                .on_conflict_do_nothing()
+            )
             if connection.execute(statement.returning(VERSIONS.c.number)).first() is None:
                 raise WrongInput(
                     "Somebody changed the policy in the same moment; nothing of yours was applied. Preview it again."
@@ -151,8 +189,13 @@ class SqlStore:
     def attempts(self, most: int) -> Sequence[Attempt]:
         """Return up to `most` attempts to change the policy, the newest first."""
         with self._speaking(self._reader) as connection:
-            rows = connection.execute(select(ATTEMPTS).order_by(ATTEMPTS.c.number.desc()).limit(most)).mappings()
-            return [Attempt(row["at"], row["by"], row["by_name"], row["line"], row["refused"]) for row in rows]
+            rows = connection.execute(
+                select(ATTEMPTS).order_by(ATTEMPTS.c.number.desc()).limit(most)
+            ).mappings()
+            return [
+                Attempt(row["at"], row["by"], row["by_name"], row["line"], row["refused"])
+                for row in rows
+            ]
 
     def note(self, attempt: Attempt) -> None:
         """Write one attempt."""
@@ -162,7 +205,13 @@ class SqlStore:
     def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
         """Write one document over the one before."""
         with self._speaking(self._writer) as connection:
-            row = {"shelf": shelf, "key": key, "number": _next(connection, shelf), "body": dict(document), "written": _now()}
+            row = {
+                "shelf": shelf,
+                "key": key,
+                "number": _next(connection, shelf),
+                "body": dict(document),
+                "written": _now(),
+            }
             replace(connection, SHELF, [row])
 
     def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
@@ -176,7 +225,9 @@ class SqlStore:
         """Return up to `most` (key, document), the last written first."""
         wanted = select(SHELF.c.key, SHELF.c.body).where(SHELF.c.shelf == shelf)
         with self._speaking(self._reader) as connection:
-            rows = connection.execute(wanted.order_by(SHELF.c.number.desc(), SHELF.c.key).limit(most))
+            rows = connection.execute(
+                wanted.order_by(SHELF.c.number.desc(), SHELF.c.key).limit(most)
+            )
             return [(row.key, row.body) for row in rows]
 
     def drop(self, shelf: str, key: str) -> None:
@@ -185,8 +236,15 @@ class SqlStore:
             connection.execute(delete(SHELF).where(SHELF.c.shelf == shelf, SHELF.c.key == key))
 
     def rewrite(self, shelf: str, changed: ChangedDocument) -> None:
-        """Write what `changed` makes of each document of a shelf, over it and all at once; None leaves it as it is."""
-        wanted = select(SHELF.c.key, SHELF.c.body).where(SHELF.c.shelf == shelf).order_by(SHELF.c.number, SHELF.c.key)
+        """Write what `changed` makes of each document of a shelf, over it and all at once.
+
+        None leaves it as it is.
+        """
+        wanted = (
+            select(SHELF.c.key, SHELF.c.body)
+            .where(SHELF.c.shelf == shelf)
+            .order_by(SHELF.c.number, SHELF.c.key)
+        )
         with self._speaking(self._writer) as connection:
             for key, body in connection.execute(wanted.with_for_update()).all():
                 if (document := changed(key, body)) is not None:
@@ -194,7 +252,10 @@ class SqlStore:
                     connection.execute(update(SHELF).where(one).values(body=dict(document)))
 
     def scrub(self) -> None:
-        """Leave nothing in SQLite's file and its log of what was overwritten; PostgreSQL's own vacuum does so in time."""
+        """Leave nothing in SQLite's file and its log of what was overwritten.
+
+        PostgreSQL's own vacuum does so in time.
+        """
         if self._writer.dialect.name != "sqlite":
             return
         with closing(self._writer.raw_connection()) as connection:
@@ -202,27 +263,43 @@ class SqlStore:
                 for statement in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     connection.cursor().execute(statement)
             except sqlite3.Error as error:
-                raise Unavailable(f"The database {self._name} was not cleaned: {error}; run 'trnbot secrets rotate'.") from error
+                raise Unavailable(
+                    f"The database {self._name} was not cleaned: {error}; run 'trnbot secrets rotate'."
+                ) from error
 
     def first(self, shelf: str, key: str) -> bool:
-        """Return whether the key came for the first time, and keep it; of processes that ask at once, one hears yes."""
+        """Return whether the key came for the first time, and keep it.
+
+        Of processes that ask at once, one hears yes.
+        """
         with self._speaking(self._writer) as connection:
-            row = {"shelf": shelf, "key": key, "number": _next(connection, shelf), "body": {}, "written": _now()}
+            row = {
+                "shelf": shelf,
+                "key": key,
+                "number": _next(connection, shelf),
+                "body": {},
+                "written": _now(),
+            }
             statement = insert_into(connection, SHELF).values(**row).on_conflict_do_nothing()
             return connection.execute(statement.returning(SHELF.c.key)).first() is not None
 
     def prune(self, kept: Mapping[str, timedelta], told: timedelta) -> int:
         """Drop documents of the shelves in `worth_reading` that were written longer ago, and return how many.
 
-        Drop also what was over, or decided as a line, for longer than `told` before the last tick, and ticks long past.
+        Drop also what was over, or decided as a line, for longer than `told` before the last tick,
+        and ticks long past.
         """
         now = _now()
         with self._speaking(self._writer) as connection:
             dropped = 0
             for shelf, length in kept.items():
-                old = (SHELF.c.shelf == shelf) & or_(SHELF.c.written < now - length, SHELF.c.written.is_(None))
+                old = (SHELF.c.shelf == shelf) & or_(
+                    SHELF.c.written < now - length, SHELF.c.written.is_(None)
+                )
                 dropped += connection.execute(delete(SHELF).where(old)).rowcount
-            last = connection.execute(select(TICKS.c.number, TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).first()
+            last = connection.execute(
+                select(TICKS.c.number, TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)
+            ).first()
             if last:
                 connection.execute(delete(TICKS).where(TICKS.c.number <= last.number - KEEP_TICKS))
                 long_ago = last.at - max(told, KEEP_SAID)
@@ -231,7 +308,10 @@ class SqlStore:
             return dropped
 
     def acquire_lead(self) -> bool:
-        """Return whether this process may watch now, taking the watch when it is free; ask before each tick."""
+        """Return whether this process may watch now, taking the watch when it is free.
+
+        Ask before each tick.
+        """
         with explained(self._name):
             return self._lead.acquire()
 
@@ -256,7 +336,9 @@ def _ticked_at(connection: Connection) -> datetime | None:
 
 
 def _alerts(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Alert, ...]:
-    bodies = connection.execute(select(ALERTS.c.body).where(wanted).order_by(ALERTS.c.opened, ALERTS.c.id)).scalars()
+    bodies = connection.execute(
+        select(ALERTS.c.body).where(wanted).order_by(ALERTS.c.opened, ALERTS.c.id)
+    ).scalars()
     alerts = [_noun(Alert, body) for body in bodies]
     decided: dict[str, list[Decision]] = {}
     for decision in _decisions(connection, [alert.id for alert in alerts]):
@@ -273,8 +355,12 @@ def _decisions(connection: Connection, alerts: Sequence[str]) -> list[Decision]:
     return decisions
 
 
-def _bodies(connection: Connection, table: Table, wanted: ColumnElement[bool], kind: type[T]) -> tuple[T, ...]:
-    bodies = connection.execute(select(table.c.body).where(wanted).order_by(*table.primary_key.columns)).scalars()
+def _bodies(
+    connection: Connection, table: Table, wanted: ColumnElement[bool], kind: type[T]
+) -> tuple[T, ...]:
+    bodies = connection.execute(
+        select(table.c.body).where(wanted).order_by(*table.primary_key.columns)
+    ).scalars()
     return tuple(_noun(kind, body) for body in bodies)
 
 
@@ -296,4 +382,7 @@ def _now() -> datetime:
 
 def _next(connection: Connection, shelf: str) -> int:
     """Return the number of the document that a shelf takes next."""
-    return (connection.execute(select(func.max(SHELF.c.number)).where(SHELF.c.shelf == shelf)).scalar() or 0) + 1
+    return (
+        connection.execute(select(func.max(SHELF.c.number)).where(SHELF.c.shelf == shelf)).scalar()
+        or 0
+    ) + 1

@@ -1,4 +1,7 @@
-"""Lay out the tables: columns for queries, the whole noun as JSON in `body`; turn nouns into rows and back."""
+"""Lay out the tables: columns for queries, the whole noun as JSON in `body`.
+
+Turn nouns into rows and back.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,18 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Column, DateTime, Dialect, Index, Integer, MetaData, Table, Text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    DateTime,
+    Dialect,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, UserDefinedType
 
@@ -40,7 +54,10 @@ class Instant(TypeDecorator[datetime]):
 
 
 class Usd(UserDefinedType[Decimal]):
-    """Keep money as an exact number in both: handed over as text, as SQLAlchemy would give SQLite a float."""
+    """Keep money as an exact number in both.
+
+    Handed over as text, as SQLAlchemy would give SQLite a float.
+    """
 
     cache_ok = True
 
@@ -192,7 +209,10 @@ Row = dict[str, Any]
 
 
 def alert_row(alert: Alert) -> Row:
-    """Return an alert's row; who acknowledged it and who has it stay out, so that a tick never overwrites a decision."""
+    """Return an alert's row.
+
+    Who acknowledged it and who has it stay out, so that a tick never overwrites a decision.
+    """
     labels, waste = labels_of(alert), alert.waste
     return {
         "id": alert.id,
@@ -214,14 +234,29 @@ def alert_row(alert: Alert) -> Row:
 
 def said_row(entry: NotificationLogEntry) -> Row:
     """Return the row of one entry of the notification log."""
-    row: Row = {"id": entry.id, "channel": entry.channel, "reason": entry.reason.value, "at": entry.at}
-    row |= {"message": entry.message, "over": int(entry.over), "pending": int(entry.pending), "version": entry.version}
+    row: Row = {
+        "id": entry.id,
+        "channel": entry.channel,
+        "reason": entry.reason.value,
+        "at": entry.at,
+    }
+    row |= {
+        "message": entry.message,
+        "over": int(entry.over),
+        "pending": int(entry.pending),
+        "version": entry.version,
+    }
     return row | {"body": encode(entry)}
 
 
 def line_row(line: Line) -> Row:
     """Return a line's row."""
-    row: Row = {"id": line.id, "notification": line.notification, "channel": line.channel, "at": line.at}
+    row: Row = {
+        "id": line.id,
+        "notification": line.notification,
+        "channel": line.channel,
+        "at": line.at,
+    }
     return row | {"sent": line.sent, "body": dict(line.card)}
 
 
@@ -233,11 +268,22 @@ def silence_row(silence: Silence) -> Row:
 
 def decision_row(decision: Decision) -> Row:
     """Return a decision's row."""
-    row = {"id": decision.id, "alert": decision.alert, "doing": decision.doing.value, "by": decision.by}
-    return row | {name: getattr(decision, name) for name in ("by_name", "at", "note", "assignee", "assignee_name")}
+    row = {
+        "id": decision.id,
+        "alert": decision.alert,
+        "doing": decision.doing.value,
+        "by": decision.by,
+    }
+    return row | {
+        name: getattr(decision, name)
+        for name in ("by_name", "at", "note", "assignee", "assignee_name")
+    }
 
 
 def decision_of(row: Mapping[str, Any]) -> Decision:
     """Return the decision of a row."""
-    fields = {name: row[name] for name in ("id", "alert", "by", "by_name", "at", "note", "assignee", "assignee_name")}
+    fields = {
+        name: row[name]
+        for name in ("id", "alert", "by", "by_name", "at", "note", "assignee", "assignee_name")
+    }
     return Decision(doing=DecisionKind(row["doing"]), **fields)

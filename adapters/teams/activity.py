@@ -1,7 +1,10 @@
-"""Hold activities, messages and references: the part of the Bot Framework's protocol that is used here.
+"""Hold activities, messages and references.
 
-Whichever SDK carries an activity, the rest of the adapter knows these records alone.
-Source: "Bot Framework -- Activity", github.com/microsoft/Agents, specs/activity/protocol-activity.md; read 2026-11-22.
+The part of the Bot Framework's protocol that is used here.
+
+Whichever SDK carries an activity, the rest of the adapter knows these records alone. Source: "Bot
+Framework -- Activity", github.com/microsoft/Agents, specs/activity/protocol-activity.md; read
+2026-11-22.
 """
 
 from __future__ import annotations
@@ -41,12 +44,17 @@ class Account:
 
     def document(self) -> dict[str, Any]:
         """Return it as Teams writes it."""
-        return _known({"id": self.id, "name": self.name, "aadObjectId": self.entra, "role": self.role})
+        return _known(
+            {"id": self.id, "name": self.name, "aadObjectId": self.entra, "role": self.role}
+        )
 
 
 @dataclass(frozen=True)
 class Place:
-    """Name a conversation: a personal chat, a group chat or a channel; a thread of a channel is part of its id."""
+    """Name a conversation: a personal chat, a group chat or a channel.
+
+    A thread of a channel is part of its id.
+    """
 
     id: str
     kind: str = ""
@@ -65,7 +73,12 @@ class Place:
 
     def document(self, tenant: str = "tenantId") -> dict[str, Any]:
         """Return it as Teams writes it; `tenant` spells the tenant's name."""
-        made = {"isGroup": self.is_group, "conversationType": self.kind, "id": self.id, "name": self.name}
+        made = {
+            "isGroup": self.is_group,
+            "conversationType": self.kind,
+            "id": self.id,
+            "name": self.name,
+        }
         return _known(made | {tenant: self.tenant})
 
 
@@ -82,15 +95,24 @@ class Reference:
 
     def document(self) -> dict[str, Any]:
         """Return it as every version since 0.1.0 stores it: as botbuilder wrote it."""
-        accounts = {"user": self.user.document(), "bot": self.bot.document(), "conversation": self.conversation.document(_TENANT)}
-        return _known(accounts | {"channelId": self.channel_id, "locale": self.locale, "serviceUrl": self.service_url})
+        accounts = {
+            "user": self.user.document(),
+            "bot": self.bot.document(),
+            "conversation": self.conversation.document(_TENANT),
+        }
+        return _known(
+            accounts
+            | {"channelId": self.channel_id, "locale": self.locale, "serviceUrl": self.service_url}
+        )
 
     @staticmethod
     def of(document: Mapping[str, Any]) -> Reference:
         """Return the reference of a stored document."""
         place = Place.of(mapping_of(document, "conversation"))
         bot, user = (Account.of(mapping_of(document, name)) for name in ("bot", "user"))
-        service_url, channel_id, locale = (text_of(document, name) for name in ("serviceUrl", "channelId", "locale"))
+        service_url, channel_id, locale = (
+            text_of(document, name) for name in ("serviceUrl", "channelId", "locale")
+        )
         return Reference(place, service_url, bot, user, channel_id, locale)
 
 
@@ -131,12 +153,21 @@ class Activity:
     def reference(self) -> Reference:
         """Return where it was said, without the thread."""
         place = replace(self.conversation, id=split_thread(self.conversation.id)[0])
-        return Reference(place, self.service_url, self.recipient, self.sender, self.channel_id, self.locale)
+        return Reference(
+            place, self.service_url, self.recipient, self.sender, self.channel_id, self.locale
+        )
 
     def document(self) -> dict[str, Any]:
-        """Return the part that an SDK's turn takes, as Teams writes it; nobody's words and data are in it."""
+        """Return the part that an SDK's turn takes, as Teams writes it.
+
+        Nobody's words and data are in it.
+        """
         accounts = {"from": self.sender.document(), "recipient": self.recipient.document()}
-        place = {"conversation": self.conversation.document(), "channelId": self.channel_id, "serviceUrl": self.service_url}
+        place = {
+            "conversation": self.conversation.document(),
+            "channelId": self.channel_id,
+            "serviceUrl": self.service_url,
+        }
         return _known({"type": self.type, "id": self.id, "name": self.name} | accounts | place)
 
 
@@ -150,7 +181,10 @@ class Message:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Address a message: to a conversation, in it to a thread or in the place of a message, to everybody or one person."""
+    """Address a message.
+
+    To a conversation, in it to a thread or in the place of a message, to everybody or one person.
+    """
 
     message: Message
     reference: Reference
@@ -165,9 +199,20 @@ class Delivery:
         there, card = self.reference, self.message.card
         place = Place(self.conversation, there.conversation.kind, there.conversation.tenant)
         recipient = there.user.document() | ({TARGETED: True} if self.targeted else {})
-        accounts = {"from": there.bot.document(), "recipient": recipient, "conversation": place.document()}
-        said = {"summary": self.message.summary, "attachments": [{"contentType": CARD, "content": card}] if card else None}
-        where = {"channelId": there.channel_id, "locale": there.locale, "serviceUrl": there.service_url}
+        accounts = {
+            "from": there.bot.document(),
+            "recipient": recipient,
+            "conversation": place.document(),
+        }
+        said = {
+            "summary": self.message.summary,
+            "attachments": [{"contentType": CARD, "content": card}] if card else None,
+        }
+        where = {
+            "channelId": there.channel_id,
+            "locale": there.locale,
+            "serviceUrl": there.service_url,
+        }
         under = {"id": self.replaces, "replyToId": self.reply_to}
         return _known({"type": "message" if card else "typing"} | said | accounts | where | under)
 
@@ -195,7 +240,10 @@ def text_of(document: Mapping[str, Any], name: str) -> str:
 
 
 def mapping_of(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a part of a document, an empty one where it has none; raise `TypeError` for another thing."""
+    """Return a part of a document, an empty one where it has none.
+
+    Raise `TypeError` for another thing.
+    """
     value = document.get(name)
     if value is None:
         return {}

@@ -1,8 +1,11 @@
-"""Decide whose requests are genuine: by the token in the header before the body is read, and by the body's own words after.
+"""Decide whose requests are genuine.
 
-Rules: learn.microsoft.com, "Authentication with the Bot Connector API", step 4; read 2026-11-22. Neither SDK is
-asked: botbuilder 4.17.1 takes tokens without an expiry and the emulator's everywhere, and downloads keys by a blocking call;
-microsoft-agents 1.9.0 checks no issuer unless told to, and of the service no more than its host. PyJWT and `SigningKeys` do it.
+By the token in the header before the body is read, and by the body's own words after.
+
+Rules: learn.microsoft.com, "Authentication with the Bot Connector API", step 4; read 2026-11-22.
+Neither SDK is asked: botbuilder 4.17.1 takes tokens without an expiry and the emulator's
+everywhere, and downloads keys by a blocking call; microsoft-agents 1.9.0 checks no issuer unless
+told to, and of the service no more than its host. PyJWT and `SigningKeys` do it.
 """
 
 from __future__ import annotations
@@ -32,7 +35,10 @@ _CHANNEL = "msteams"
 
 @dataclass(frozen=True)
 class Token:
-    """Hold the claims of a valid token; `service_url` is None where nobody signs, as in development without an app id."""
+    """Hold the claims of a valid token.
+
+    `service_url` is None where nobody signs, as in development without an app id.
+    """
 
     claims: Mapping[str, Any]
     service_url: str | None = None
@@ -40,14 +46,20 @@ class Token:
     """The channels that its key may sign for."""
 
     def covers(self, activity: Activity) -> bool:
-        """Return whether the token was written for this activity: for its service, and for its channel."""
+        """Return whether the token was written for this activity.
+
+        For its service, and for its channel.
+        """
         if self.service_url is None:
             return True
         return self.service_url == activity.service_url and activity.channel_id in self.channels
 
 
 class TokenVerifier:
-    """Verify the tokens of the Bot Connector, and in development those of the emulator; without an app id nobody signs."""
+    """Verify the tokens of the Bot Connector, and in development those of the emulator.
+
+    Without an app id nobody signs.
+    """
 
     def __init__(self, config: TeamsConfig) -> None:
         self._config = config
@@ -55,7 +67,10 @@ class TokenVerifier:
         self._emulator = SigningKeys(config.cloud.emulator_keys)
 
     async def verify(self, header: str) -> Token:
-        """Return the token of an `Authorization` header; raise `PermissionError` for a bad one, `Unavailable` without keys."""
+        """Return the token of an `Authorization` header.
+
+        Raise `PermissionError` for a bad one, `Unavailable` without keys.
+        """
         if not self._config.app_id:
             return Token({})
         try:
@@ -77,7 +92,11 @@ class TokenVerifier:
         if issuer == self._config.cloud.issuer:
             key = await self._channel.get(str(named["kid"]))
             claims = self._checked(token, key, issuer)
-            return Token(claims, str(claims["serviceurl"]), [name for name in key.endorsements if name == _CHANNEL])
+            return Token(
+                claims,
+                str(claims["serviceurl"]),
+                [name for name in key.endorsements if name == _CHANNEL],
+            )
         if not (self._config.development and issuer in self._config.cloud.emulator_issuers):
             raise PermissionError("another issuer")
         claims = self._checked(token, await self._emulator.get(str(named["kid"])), issuer)
@@ -114,7 +133,10 @@ class SigningKey:
 
 
 class SigningKeys:
-    """Keep the keys of one OpenID address for a day; an unknown key id asks again, at most every five minutes."""
+    """Keep the keys of one OpenID address for a day.
+
+    An unknown key id asks again, at most every five minutes.
+    """
 
     def __init__(self, url: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._url = url
@@ -124,9 +146,15 @@ class SigningKeys:
         self._lock = asyncio.Lock()
 
     async def get(self, key_id: str) -> SigningKey:
-        """Return the key; raise `PermissionError` for one Microsoft does not know, `Unavailable` when it cannot be asked."""
+        """Return the key.
+
+        Raise `PermissionError` for one Microsoft does not know, `Unavailable` when it cannot be
+        asked.
+        """
         if key_id in self._keys and self._monotonic() - self._asked <= _DAY_S:
-            return self._keys[key_id]  # a known key does not wait while an unknown one is looked for
+            return self._keys[
+                key_id
+            ]  # a known key does not wait while an unknown one is looked for
         async with self._lock:
             age = self._monotonic() - self._asked
             if age > _DAY_S or (key_id not in self._keys and age > _AGAIN_S):
@@ -142,8 +170,12 @@ class SigningKeys:
                 configuration = await _json(session, self._url)
                 documents = (await _json(session, str(configuration["jwks_uri"])))["keys"]
         except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
-            raise Unavailable(f"Microsoft's signing keys could not be fetched ({type(error).__name__}).") from error
-        return {key["kid"]: _key(key) for key in documents if key.get("kty") == "RSA" and "kid" in key}
+            raise Unavailable(
+                f"Microsoft's signing keys could not be fetched ({type(error).__name__})."
+            ) from error
+        return {
+            key["kid"]: _key(key) for key in documents if key.get("kty") == "RSA" and "kid" in key
+        }
 
 
 async def _json(session: aiohttp.ClientSession, url: str) -> Any:
@@ -152,4 +184,6 @@ async def _json(session: aiohttp.ClientSession, url: str) -> Any:
 
 
 def _key(document: Mapping[str, Any]) -> SigningKey:
-    return SigningKey(jwt.PyJWK.from_dict(dict(document), algorithm="RS256").key, document.get("endorsements", []))
+    return SigningKey(
+        jwt.PyJWK.from_dict(dict(document), algorithm="RS256").key, document.get("endorsements", [])
+    )

@@ -1,7 +1,10 @@
-"""Say how the sender of an activity belongs: by the tenants that it names, and by the roster of its conversation.
+"""Say how the sender of an activity belongs.
 
-Sources: learn.microsoft.com, "Get Teams specific context for your bot" (`tenantId` and `userRole` of one member) and "Apps for
-shared and private channels" (tell guests and people of other tenants apart); read 2026-11-22.
+By the tenants that it names, and by the roster of its conversation.
+
+Sources: learn.microsoft.com, "Get Teams specific context for your bot" (`tenantId` and `userRole`
+of one member) and "Apps for shared and private channels" (tell guests and people of other tenants
+apart); read 2026-11-22.
 """
 
 from __future__ import annotations
@@ -31,13 +34,14 @@ _KEPT = 5000
 _ROSTERS = 5
 """Channels that are looked for a person in."""
 _UNTOLD = "Microsoft Teams did not say which organization you belong to, so nothing was read or changed; try again in a minute."
-_UNLISTED = (
-    "Microsoft Teams does not list you in this conversation, so nothing was read or changed; ask the bot in a personal chat."
-)
+_UNLISTED = "Microsoft Teams does not list you in this conversation, so nothing was read or changed; ask the bot in a personal chat."
 
 
 class Tenants:
-    """Know which tenants are served; tell an admin once of each other one that writes, whichever process it wrote to."""
+    """Know which tenants are served.
+
+    Tell an admin once of each other one that writes, whichever process it wrote to.
+    """
 
     def __init__(self, served: frozenset[str] | None, keys: IdempotencyKeys, tell: Tell) -> None:
         self._served, self._keys, self._tell = served, keys, tell
@@ -49,13 +53,20 @@ class Tenants:
     async def report_unknown(self, named: frozenset[str]) -> None:
         """Tell an admin of an unknown tenant when this is its first time."""
         unknown = sorted(named - (self._served or frozenset()))
-        name = next((tenant for tenant in unknown if re.fullmatch(r"[\w-]{1,64}", tenant)), "of no name")
+        name = next(
+            (tenant for tenant in unknown if re.fullmatch(r"[\w-]{1,64}", tenant)), "of no name"
+        )
         if await asyncio.to_thread(self._keys.first, UNKNOWN_TENANTS, name):
-            await self._tell(f"Teams tenant {name} wrote to the bot and was refused; TRNBOT_TEAMS_TENANTS lists who is served.")
+            await self._tell(
+                f"Teams tenant {name} wrote to the bot and was refused; TRNBOT_TEAMS_TENANTS lists who is served."
+            )
 
 
 class Belongings:
-    """Admit the people who belong and remember where they wrote; whoever cannot be told is no member."""
+    """Admit the people who belong and remember where they wrote.
+
+    Whoever cannot be told is no member.
+    """
 
     def __init__(
         self,
@@ -72,7 +83,10 @@ class Belongings:
         self._open_chats = Recent[bool](monotonic)
 
     async def admit(self, activity: Activity) -> tuple[Conversation, Belonging]:
-        """Return the place and how the sender belongs; raise `NotAllowed` for a stranger, `Unavailable` where it is not told."""
+        """Return the place and how the sender belongs.
+
+        Raise `NotAllowed` for a stranger, `Unavailable` where it is not told.
+        """
         belonging = await self._of(activity)
         if belonging.standing is Standing.STRANGER:
             await self.conversations.open_to_others(conversation_of(activity).id)
@@ -85,10 +99,14 @@ class Belongings:
         near = await self.conversations.near(user)
         for here in dict.fromkeys((near, *(await self.conversations.channels())[:_ROSTERS])):
             try:
-                member = await self._client.get(here.reference.service_url, f"{_members(here)}/{quote(user, safe='')}")
+                member = await self._client.get(
+                    here.reference.service_url, f"{_members(here)}/{quote(user, safe='')}"
+                )
             except Gone:
                 continue
-            if not isinstance(member, Mapping) or (self._signed and self._read(member).standing is Standing.STRANGER):
+            if not isinstance(member, Mapping) or (
+                self._signed and self._read(member).standing is Standing.STRANGER
+            ):
                 return ""
             return str(member.get("name") or user)
         return "" if self._signed else user  # development: not every client lists people
@@ -104,7 +122,10 @@ class Belongings:
         return known or await self._asked(activity, user)
 
     async def _asked(self, activity: Activity, user: str) -> Belonging:
-        """Ask the roster of the conversation for a person; while it does not answer, who was known stays so."""
+        """Ask the roster of the conversation for a person.
+
+        While it does not answer, who was known stays so.
+        """
         here = conversation_of(activity)
         path = f"{_members(here)}/{quote(user, safe='')}"
         try:
@@ -123,7 +144,10 @@ class Belongings:
         return belonging
 
     def _read(self, member: object, entra: str = "") -> Belonging:
-        """Return how a member of a roster belongs; whatever it does not clearly say makes a stranger."""
+        """Return how a member of a roster belongs.
+
+        Whatever it does not clearly say makes a stranger.
+        """
         if not isinstance(member, Mapping):
             return Belonging("", Standing.STRANGER)
         tenant, listed = str(member.get("tenantId") or ""), str(member.get("objectId") or "")
@@ -133,7 +157,10 @@ class Belongings:
         return Belonging(tenant, _standing(member))
 
     async def _is_shared(self, here: Conversation) -> bool:
-        """Return whether people of other organizations may read a place: where that cannot be told, they may."""
+        """Return whether people of other organizations may read a place.
+
+        Where that cannot be told, they may.
+        """
         if here.personal or not self._signed:
             return False
         if here.threaded:
@@ -147,7 +174,9 @@ class Belongings:
         except Unavailable:
             return True
         listed = members if isinstance(members, list) else []
-        shared = not listed or any(self._read(member).standing is Standing.STRANGER for member in listed)
+        shared = not listed or any(
+            self._read(member).standing is Standing.STRANGER for member in listed
+        )
         self._open_chats.put(here.id, shared)
         return shared
 
@@ -180,8 +209,14 @@ def _members(here: Conversation) -> str:
 
 
 def _standing(member: Mapping[str, Any]) -> Standing:
-    """Return the standing of a person of a tenant that is served; an anonymous joiner of a meeting carries its tenant too."""
-    role, name = str(member.get("userRole") or "").lower(), str(member.get("userPrincipalName") or "")
+    """Return the standing of a person of a tenant that is served.
+
+    An anonymous joiner of a meeting carries its tenant too.
+    """
+    role, name = (
+        str(member.get("userRole") or "").lower(),
+        str(member.get("userPrincipalName") or ""),
+    )
     if role == "guest" or "#ext#" in name.lower():
         return Standing.GUEST
     return Standing.MEMBER if role == "user" or (not role and name) else Standing.STRANGER

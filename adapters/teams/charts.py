@@ -31,7 +31,27 @@ _TONES = {
 }
 _PARTS = 4
 """Parts into which Teams cuts an axis, whatever its length: four round ones need round ends."""
-_LENGTHS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 24.0, 28.0, 32.0, 36.0, 40.0, 48.0, 60.0, 72.0)
+_LENGTHS = (
+    1.0,
+    2.0,
+    3.0,
+    4.0,
+    5.0,
+    6.0,
+    8.0,
+    10.0,
+    12.0,
+    16.0,
+    20.0,
+    24.0,
+    28.0,
+    32.0,
+    36.0,
+    40.0,
+    48.0,
+    60.0,
+    72.0,
+)
 """Hours or days whose quarter is easily read."""
 _USUAL = "neutral"
 _LONG = timedelta(days=3)
@@ -45,21 +65,31 @@ def chart_elements(chart: Chart) -> list[Json]:
     native = _line(chart) if chart.kind is ChartKind.LINE else _bars(chart)
     if not native["data"]:
         return [summary]
-    title = words(_title(chart), bold=True)  # Teams reads a chart's own title to screen readers alone
+    title = words(
+        _title(chart), bold=True
+    )  # Teams reads a chart's own title to screen readers alone
     return [title, native | {"fallback": "drop"}, summary]
 
 
 def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Json]:
     """Return a chart's elements with the PNG for hosts without charts.
 
-    It stands in for heat maps, which Teams lacks, and for stacked bars: it ignores the ends of their axis, so that the
-    labels are never round.
+    It stands in for heat maps, which Teams lacks, and for stacked bars: it ignores the ends of
+    their axis, so that the labels are never round.
     """
     url = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
-    picture = {"type": "Image", "url": url, "altText": short(bare(chart.summary or chart.title), 500), "size": "stretch"}
+    picture = {
+        "type": "Image",
+        "url": url,
+        "altText": short(bare(chart.summary or chart.title), 500),
+        "size": "stretch",
+    }
     if chart.kind is ChartKind.HEAT or any(element.get("stacked") for element in elements):
         return [picture, elements[-1]]  # it shows its title itself
-    return [element | {"fallback": picture} if "fallback" in element else element for element in elements]
+    return [
+        element | {"fallback": picture} if "fallback" in element else element
+        for element in elements
+    ]
 
 
 def _summary(chart: Chart) -> Json:
@@ -74,7 +104,8 @@ def _title(chart: Chart) -> str:
 def _line(chart: Chart) -> Json:
     """Return a `Chart.Line`; the usual band becomes two quiet level lines.
 
-    Teams draws instants as categories, one label each, so they are written as hours (or days) before the end.
+    Teams draws instants as categories, one label each, so they are written as hours (or days)
+    before the end.
     """
     if not chart.times:
         return {"data": []}
@@ -87,7 +118,9 @@ def _line(chart: Chart) -> Json:
     if chart.band and data:  # the axis begins where its lines do
         low, high = chart.band
         names = f"usual from {axis.figure(low, '')}", f"to {axis.figure(high, chart.unit)}"
-        data += [_level(name, (_start(at[0]), 0.0), y) for name, y in zip(names, chart.band, strict=True)]
+        data += [
+            _level(name, (_start(at[0]), 0.0), y) for name, y in zip(names, chart.band, strict=True)
+        ]
     titles = {"title": _title(chart), "xAxisTitle": title, "yAxisTitle": _unit(chart)}
     return {"type": "Chart.Line", **titles, **_range(chart), "data": data}
 
@@ -109,7 +142,9 @@ def _start(first: float) -> float:
 def _scale(times: Sequence[datetime]) -> tuple[list[float], str]:
     """Return each instant as its distance to the last, and the title of the axis."""
     unit, name = (86_400.0, "days") if times[-1] - times[0] > _LONG else (3_600.0, "hours")
-    return [_rounded((time - times[-1]).total_seconds() / unit) for time in times], f"{name} before {times[-1]:%d %b %H:%M} UTC"
+    return [
+        _rounded((time - times[-1]).total_seconds() / unit) for time in times
+    ], f"{name} before {times[-1]:%d %b %H:%M} UTC"
 
 
 def _level(name: str, ends: tuple[float, float], y: float) -> Json:
@@ -117,14 +152,22 @@ def _level(name: str, ends: tuple[float, float], y: float) -> Json:
 
 
 def _points(at: Sequence[float], values: Sequence[float | None]) -> list[Json]:
-    """Return at most `POINTS_MOST` points, each the mean of its stretch; a stretch without a reading has none."""
+    """Return at most `POINTS_MOST` points, each the mean of its stretch.
+
+    A stretch without a reading has none.
+    """
     n = min(len(at), len(values))
     stride = max(1, math.ceil(n / POINTS_MOST))
     points = []
     for start in range(0, n, stride):
         seen = [v for v in values[start : start + stride] if v is not None and math.isfinite(v)]
         if seen:
-            points.append({"x": at[min(start + stride, n) - 1], "y": _rounded(math.fsum(v / len(seen) for v in seen))})
+            points.append(
+                {
+                    "x": at[min(start + stride, n) - 1],
+                    "y": _rounded(math.fsum(v / len(seen) for v in seen)),
+                }
+            )
     return points
 
 
@@ -138,7 +181,12 @@ def _bars(chart: Chart) -> Json:
         {"legend": _legend(series.name), "color": color, "values": _values(chart, series.values)}
         for series, color in zip(chart.series[:SERIES_MOST], _colors(chart), strict=False)
     ]
-    return {"type": "Chart.VerticalBar.Grouped", **shared, "stacked": True, "data": [g for g in groups if g["values"]]}
+    return {
+        "type": "Chart.VerticalBar.Grouped",
+        **shared,
+        "stacked": True,
+        "data": [g for g in groups if g["values"]],
+    }
 
 
 def _values(chart: Chart, values: Sequence[float | None]) -> list[Json]:
@@ -161,10 +209,15 @@ def _unit(chart: Chart) -> str:
 
 def _colors(chart: Chart) -> list[str]:
     """Return each series' colour: its meaning's, else its place's."""
-    return [_TONES[one.tone] if one.tone else _COLORS[i % len(_COLORS)] for i, one in enumerate(chart.series)]
+    return [
+        _TONES[one.tone] if one.tone else _COLORS[i % len(_COLORS)]
+        for i, one in enumerate(chart.series)
+    ]
 
 
 def _rounded(value: float) -> float:
     """Keep four significant digits: a chart needs no more, and bytes count."""
     rounded = float(f"{value:.4g}")
-    return rounded if math.isfinite(rounded) else value  # the largest numbers would round up to infinity
+    return (
+        rounded if math.isfinite(rounded) else value
+    )  # the largest numbers would round up to infinity

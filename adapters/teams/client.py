@@ -1,6 +1,7 @@
 """Call the Bot Connector: sign in, send, reply, update; at its pace, with its retries.
 
-Takes the place of the SDKs' own clients: botbuilder's blocks on `requests`, has no timeout and repeats nothing.
+Takes the place of the SDKs' own clients: botbuilder's blocks on `requests`, has no timeout and
+repeats nothing.
 """
 
 from __future__ import annotations
@@ -45,12 +46,23 @@ class ConnectorClient:
         self._pace = Pace(delays=self.delays)
         self._session: aiohttp.ClientSession | None = None
 
-    async def call(self, method: str, service_url: str, conversation: str, path: str, body: Mapping[str, Any]) -> str:
+    async def call(
+        self, method: str, service_url: str, conversation: str, path: str, body: Mapping[str, Any]
+    ) -> str:
         """Send one activity and return the id it got; raise `Gone` for a 404, else `Unavailable`."""
-        return await self._request(method, service_url, f"/{quote(conversation, safe='')}/activities{path}", conversation, body)
+        return await self._request(
+            method,
+            service_url,
+            f"/{quote(conversation, safe='')}/activities{path}",
+            conversation,
+            body,
+        )
 
     async def open(self, service_url: str, bot: str, user: str, tenant: str) -> str:
-        """Open the chat of the bot with a person and return its id, the same whenever it is asked; raise `Unavailable`."""
+        """Open the chat of the bot with a person and return its id, the same whenever it is asked.
+
+        Raise `Unavailable`.
+        """
         body = {"bot": {"id": bot}, "members": [{"id": user}], "isGroup": False, "tenantId": tenant}
         body |= {"channelData": {"tenant": {"id": tenant}}}
         opened = await self._request("POST", service_url, "", user, body)
@@ -58,11 +70,19 @@ class ConnectorClient:
             raise Unavailable("Teams did not name the chat that it opened.")
         return opened
 
-    async def _request(self, method: str, service_url: str, path: str, conversation: str, body: Mapping[str, Any]) -> str:
-        """Call the connector until it takes it, as often and as late as it asks for; return the id it answers."""
+    async def _request(
+        self, method: str, service_url: str, path: str, conversation: str, body: Mapping[str, Any]
+    ) -> str:
+        """Call the connector until it takes it, as often and as late as it asks for.
+
+        Return the id it answers.
+        """
         self._check(service_url)
         url = _url(service_url, path)
-        place, statuses = split_thread(conversation)[0], list[int]()  # a channel's threads share its limits
+        place, statuses = (
+            split_thread(conversation)[0],
+            list[int](),
+        )  # a channel's threads share its limits
         for attempt in range(_TRIES):
             await self._turn(place, statuses)
             status, wait, answer = await self._attempt(method, url, dumps(body))
@@ -78,19 +98,27 @@ class ConnectorClient:
         )
 
     async def _turn(self, place: str, statuses: Sequence[int]) -> None:
-        """Wait for a place's turn; raise `Limited` where that is long and none of the tries before can have been taken."""
+        """Wait for a place's turn.
+
+        Raise `Limited` where that is long and none of the tries before can have been taken.
+        """
         try:
             await self._pace.turn(place)
         except Limited as limit:
             raise (Unanswered(str(limit)) if _MAYBE.intersection(statuses) else limit) from None
 
     async def get(self, service_url: str, path: str) -> Any:
-        """Read from the connector, once and soon, for somebody waits; raise `Gone` for a 404, else `Unavailable`."""
+        """Read from the connector, once and soon, for somebody waits.
+
+        Raise `Gone` for a 404, else `Unavailable`.
+        """
         self._check(service_url)
         try:
             async with asyncio.timeout(_READ_S):
                 headers = await self._credentials.header()
-                async with self._opened().get(_url(service_url, path), headers=headers, allow_redirects=False) as response:
+                async with self._opened().get(
+                    _url(service_url, path), headers=headers, allow_redirects=False
+                ) as response:
                     if response.status != 200:
                         raise _refusal(response.status, await _object(response))
                     return await response.json(content_type=None)
@@ -103,31 +131,47 @@ class ConnectorClient:
             await self._session.close()
             self._session = None
 
-    async def _attempt(self, method: str, url: str, body: bytes) -> tuple[int, float | None, Mapping[str, Any]]:
+    async def _attempt(
+        self, method: str, url: str, body: bytes
+    ) -> tuple[int, float | None, Mapping[str, Any]]:
         """Return status, seconds to wait when told, and the answer."""
-        headers = {"Content-Type": "application/json; charset=utf-8", **await self._credentials.header()}
+        headers = {
+            "Content-Type": "application/json; charset=utf-8",
+            **await self._credentials.header(),
+        }
         try:
-            async with self._opened().request(method, url, data=body, headers=headers, allow_redirects=False) as response:
+            async with self._opened().request(
+                method, url, data=body, headers=headers, allow_redirects=False
+            ) as response:
                 return response.status, _retry_after(response.headers), await _object(response)
         except aiohttp.ClientConnectorError:
             return _NEVER, None, {}
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise Unanswered(f"Teams did not answer ({type(error).__name__}); the message may have arrived.") from None
+            raise Unanswered(
+                f"Teams did not answer ({type(error).__name__}); the message may have arrived."
+            ) from None
 
     def _check(self, service_url: str) -> None:
         """Raise `Unavailable` for an address that must not be shown the bot's token."""
         if not self._allowed(service_url):
-            raise Unavailable("The conversation's service address is none of Microsoft's; nothing was sent.")
+            raise Unavailable(
+                "The conversation's service address is none of Microsoft's; nothing was sent."
+            )
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
-            fresh = aiohttp.TCPConnector(force_close=True)  # a message lost in a connection gone stale may have arrived, or not
+            fresh = aiohttp.TCPConnector(
+                force_close=True
+            )  # a message lost in a connection gone stale may have arrived, or not
             self._session = aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True, connector=fresh)
         return self._session
 
 
 class Connector:
-    """Offer the calls that the adapters of both SDKs make, for one service URL; `body` and `made` speak the SDK's types."""
+    """Offer the calls that the adapters of both SDKs make, for one service URL.
+
+    `body` and `made` speak the SDK's types.
+    """
 
     def __init__(
         self,
@@ -165,7 +209,9 @@ class Connector:
         body = self._body(activity)
         if body.get("recipient", {}).get(TARGETED):
             path += "?isTargetedActivity=true"
-        return self._made(await self._client.call(method, self._service_url, conversation, path, body))
+        return self._made(
+            await self._client.call(method, self._service_url, conversation, path, body)
+        )
 
 
 def _url(service_url: str, path: str) -> str:
@@ -173,14 +219,19 @@ def _url(service_url: str, path: str) -> str:
 
 
 def _refusal(status: int, answer: Mapping[str, Any]) -> Unavailable:
-    """Return the error that explains a refusal in one sentence; Microsoft's text is only named by its code."""
+    """Return the error that explains a refusal in one sentence.
+
+    Microsoft's text is only named by its code.
+    """
     error = answer.get("error")
     code = str(error.get("code", ""))[:60] if isinstance(error, dict) else ""
     reason = f"HTTP {status} {code}".strip()
     if status == 404:
         return Gone(f"Teams no longer knows the message or conversation ({reason}).")
     if status in (401, 403):
-        return Refused(f"Teams refused the bot ({reason}); is it still installed there, and are its id and password right?")
+        return Refused(
+            f"Teams refused the bot ({reason}); is it still installed there, and are its id and password right?"
+        )
     if status == 413:
         return Unavailable(f"Teams found the message too long ({reason}).")
     kind = Unanswered if status >= 500 else Unavailable
@@ -226,7 +277,12 @@ class AppSecret:
     """Sign in with the app's id and password."""
 
     def __init__(
-        self, cloud: Cloud, app_id: str, password: str, tenant: str, monotonic: Callable[[], float] = time.monotonic
+        self,
+        cloud: Cloud,
+        app_id: str,
+        password: str,
+        tenant: str,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = f"{cloud.login}/{tenant or cloud.home}/oauth2/v2.0/token"
         self._form = {
@@ -249,7 +305,10 @@ class AppSecret:
         return {"Authorization": f"Bearer {self._token}"}
 
     async def _sign_in(self) -> tuple[str, float]:
-        """Return token and seconds; the secret and Microsoft's words about it stay out of the error."""
+        """Return token and seconds.
+
+        The secret and Microsoft's words about it stay out of the error.
+        """
         try:
             async with (
                 aiohttp.ClientSession(timeout=_LOGIN_TIMEOUT, trust_env=True) as session,
@@ -258,7 +317,9 @@ class AppSecret:
                 answer = await response.json(content_type=None)
                 return str(answer["access_token"]), float(answer["expires_in"])
         except (aiohttp.ClientError, TimeoutError, ValueError):
-            raise Unavailable("Microsoft's login could not be reached to sign the bot in.") from None
+            raise Unavailable(
+                "Microsoft's login could not be reached to sign the bot in."
+            ) from None
         except (KeyError, TypeError):
             raise Unavailable(
                 "Microsoft refused to sign the bot in; check MicrosoftAppId, MicrosoftAppPassword and MicrosoftAppTenantId."

@@ -1,7 +1,9 @@
-"""Hold how the Teams app is set up, and the addresses of Microsoft's side: issuers, keys, logins, services.
+"""Hold how the Teams app is set up, and the addresses of Microsoft's side.
 
-Sources: learn.microsoft.com, "Authentication with the Bot Connector API" and "Configure the bot for US Government";
-read 2026-11-20.
+Issuers, keys, logins, services.
+
+Sources: learn.microsoft.com, "Authentication with the Bot Connector API" and "Configure the bot for
+US Government"; read 2026-11-20.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ from bot.errors import WrongInput
 
 @dataclass(frozen=True)
 class Cloud:
-    """Name one cloud's addresses; a service is `scheme://host`, where a host `*.x` means any host under x."""
+    """Name one cloud's addresses.
+
+    A service is `scheme://host`, where a host `*.x` means any host under x.
+    """
 
     channel_keys: str
     emulator_keys: str
@@ -44,7 +49,11 @@ PUBLIC = Cloud(
     scope="https://api.botframework.com",
     login="https://login.microsoftonline.com",
     home="botframework.com",
-    services=("https://smba.trafficmanager.net", "https://*.botframework.com", "https://*.teams.microsoft.com"),
+    services=(
+        "https://smba.trafficmanager.net",
+        "https://*.botframework.com",
+        "https://*.teams.microsoft.com",
+    ),
     emulator_issuers=(
         "https://sts.windows.net/d6d49420-f39b-4df7-a1dc-d59a935871db/",
         "https://login.microsoftonline.com/d6d49420-f39b-4df7-a1dc-d59a935871db/v2.0",
@@ -70,14 +79,20 @@ class TeamsSdk(StrEnum):
     def installed(self) -> bool:
         """Return whether its packages are there; botbuilder's always are."""
         try:
-            return self is TeamsSdk.BOTBUILDER or find_spec("microsoft_agents.hosting.aiohttp") is not None
+            return (
+                self is TeamsSdk.BOTBUILDER
+                or find_spec("microsoft_agents.hosting.aiohttp") is not None
+            )
         except ModuleNotFoundError:  # of a package above it
             return False
 
 
 @dataclass(frozen=True)
 class TeamsConfig:
-    """Hold the app's identity and the tenants it serves; raise `WrongInput` where it could prove itself to nobody."""
+    """Hold the app's identity and the tenants it serves.
+
+    Raise `WrongInput` where it could prove itself to nobody.
+    """
 
     app_id: str = ""
     """Empty where nobody signs: allowed with `development` alone, and then for this machine alone."""
@@ -85,7 +100,10 @@ class TeamsConfig:
     tenant_id: str = ""
     development: bool = False
     tenants: tuple[str, ...] = ()
-    """Tenants served besides `tenant_id`, `*` for every one; a message of another gets a refusal and no data."""
+    """Tenants served besides `tenant_id`, `*` for every one.
+
+    A message of another gets a refusal and no data.
+    """
     cloud: Cloud = PUBLIC
     answer_timeout_s: float = 8.0
     """How long a press is answered in place; Teams gives up after about 10 s."""
@@ -94,9 +112,13 @@ class TeamsConfig:
     def __post_init__(self) -> None:
         """Refuse a missing id, password or SDK by the name of its variable."""
         if not self.app_id and not self.development:
-            raise WrongInput("MicrosoftAppId is empty; set it, or TRNBOT_TEAMS_DEVELOPMENT=1 to play on this machine.")
+            raise WrongInput(
+                "MicrosoftAppId is empty; set it, or TRNBOT_TEAMS_DEVELOPMENT=1 to play on this machine."
+            )
         if self.app_id and not self.app_password:
-            raise WrongInput("MicrosoftAppPassword is empty; set the secret of the app named by MicrosoftAppId.")
+            raise WrongInput(
+                "MicrosoftAppPassword is empty; set the secret of the app named by MicrosoftAppId."
+            )
         if not self.sdk.installed:
             raise WrongInput(_NOT_INSTALLED)
 
@@ -111,7 +133,10 @@ class TeamsConfig:
         return listed if self.app_id and "*" not in listed else None
 
     def serves(self, service_url: str) -> bool:
-        """Return whether the bot may answer to a service address: Microsoft's, in development this machine's."""
+        """Return whether the bot may answer to a service address.
+
+        Microsoft's, in development this machine's.
+        """
         ours = self.development and on_loopback(service_url)
         return ours or (bool(self.app_id) and self.cloud.serves(service_url))
 
@@ -142,7 +167,10 @@ class _Address:
 
 
 def _split(url: str) -> _Address | None:
-    """Return where a URL leads; None for an address that hides its host behind a name or cannot be read."""
+    """Return where a URL leads.
+
+    None for an address that hides its host behind a name or cannot be read.
+    """
     try:
         parts = urlsplit(url)
         hides = "@" in parts.netloc or "\\" in url or any(sign.isspace() for sign in url)

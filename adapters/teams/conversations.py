@@ -1,4 +1,7 @@
-"""Remember where the bot may post: conversation references, and which message was posted with which key."""
+"""Remember where the bot may post.
+
+Conversation references, and which message was posted with which key.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ Open = Callable[[str, str, str, str], Awaitable[str]]
 
 @dataclass(frozen=True)
 class Conversation:
-    """Hold one place to post: a personal chat, a group chat, or a channel (whose threads share its id)."""
+    """Hold one place to post.
+
+    A personal chat, a group chat, or a channel (whose threads share its id).
+    """
 
     reference: Reference
     kind: str
@@ -75,11 +81,15 @@ class _ConversationDocument:
     def of(conversation: Conversation) -> _ConversationDocument:
         """Return the document of a conversation."""
         reference = conversation.reference.document()
-        return _ConversationDocument(reference, conversation.kind, conversation.greeted, conversation.shared)
+        return _ConversationDocument(
+            reference, conversation.kind, conversation.greeted, conversation.shared
+        )
 
     def conversation(self) -> Conversation:
         """Return the conversation."""
-        return Conversation(Reference.of(self.reference), self.kind, self.greeted, shared=self.shared)
+        return Conversation(
+            Reference.of(self.reference), self.kind, self.greeted, shared=self.shared
+        )
 
 
 @dataclass(frozen=True)
@@ -91,17 +101,30 @@ class _PostedMessage:
 
 def conversation_of(activity: Activity) -> Conversation:
     """Return where an activity was said."""
-    kind = activity.conversation.kind or (_GROUP if _looks_shared(activity.conversation) else _PERSONAL)
-    return Conversation(activity.reference, kind, targeted=activity.targeted, shared=activity.channel_type == "shared")
+    kind = activity.conversation.kind or (
+        _GROUP if _looks_shared(activity.conversation) else _PERSONAL
+    )
+    return Conversation(
+        activity.reference,
+        kind,
+        targeted=activity.targeted,
+        shared=activity.channel_type == "shared",
+    )
 
 
 def _looks_shared(place: Place) -> bool:
-    """Return whether a conversation of unstated kind is one of several people: theirs begin with 19."""
+    """Return whether a conversation of unstated kind is one of several people.
+
+    Theirs begin with 19.
+    """
     return bool(place.is_group) or place.id.startswith("19:")
 
 
 class Conversations:
-    """Read and write conversations and message keys; the database may block, so each call runs in a thread."""
+    """Read and write conversations and message keys.
+
+    The database may block, so each call runs in a thread.
+    """
 
     def __init__(self, documents: DocumentStore, open_chat: Open | None = None) -> None:
         self._documents, self._open = documents, open_chat
@@ -112,7 +135,9 @@ class Conversations:
         """Write a conversation when anything about it changed."""
         document = _ConversationDocument.of(conversation)
         if self._written.get(conversation.id) != document:
-            await asyncio.to_thread(self._documents.put, CONVERSATIONS, conversation.id, encode(document))
+            await asyncio.to_thread(
+                self._documents.put, CONVERSATIONS, conversation.id, encode(document)
+            )
             self._written[conversation.id] = document
 
     async def forget(self, conversation: str) -> None:
@@ -122,11 +147,16 @@ class Conversations:
 
     async def get(self, conversation: str) -> Conversation | None:
         """Return a conversation, or None."""
-        document = await asyncio.to_thread(self._documents.get, CONVERSATIONS, split_thread(conversation)[0])
+        document = await asyncio.to_thread(
+            self._documents.get, CONVERSATIONS, split_thread(conversation)[0]
+        )
         return None if document is None else _read(document)
 
     async def reach(self, address: str) -> Conversation:
-        """Return a conversation, or the chat with a person, opened where there is none yet; raise `Unavailable`."""
+        """Return a conversation, or the chat with a person, opened where there is none yet.
+
+        Raise `Unavailable`.
+        """
         if is_person(address):
             return await self._chat(address)
         reached = await self.get(address)
@@ -146,7 +176,10 @@ class Conversations:
         return await self.keep_opened(user, opened, near)
 
     async def learn(self, activity: Activity) -> Conversation:
-        """Remember where a person who belongs wrote, and who they are; return the place with all that is known of it."""
+        """Remember where a person who belongs wrote, and who they are.
+
+        Return the place with all that is known of it.
+        """
         here = conversation_of(activity)
         before = await self.get(here.id)
         if before is not None:
@@ -173,7 +206,10 @@ class Conversations:
             await self.people.keep(user, Person(personal, here.id, entra))
 
     async def near(self, user: str) -> Conversation:
-        """Return a conversation whose service and tenant lead to a person: where they wrote, else any."""
+        """Return a conversation whose service and tenant lead to a person.
+
+        Where they wrote, else any.
+        """
         person = await self.people.get(user)
         conversation = await self.get(person.heard) if person.heard else None
         if conversation is None:
@@ -191,7 +227,9 @@ class Conversations:
         opened = Conversation(reference, _PERSONAL, greeted=True)
         await self.remember(opened)
         person = await self.people.get(user)
-        await self.people.keep(user, Person(conversation, person.heard or conversation, person.entra))
+        await self.people.keep(
+            user, Person(conversation, person.heard or conversation, person.entra)
+        )
         return opened
 
     async def channels(self) -> list[Conversation]:
@@ -202,7 +240,9 @@ class Conversations:
 
     async def keep_message(self, conversation: str, key: str, message: str) -> None:
         """Remember which message carries a key."""
-        await asyncio.to_thread(self._documents.put, MESSAGES, f"{conversation}|{key}", encode(_PostedMessage(message)))
+        await asyncio.to_thread(
+            self._documents.put, MESSAGES, f"{conversation}|{key}", encode(_PostedMessage(message))
+        )
 
     async def message(self, conversation: str, key: str) -> str:
         """Return the message that carries a key, "" for none."""
@@ -216,7 +256,9 @@ def is_person(address: str) -> bool:
 
 
 def _unknown(address: str) -> Unavailable:
-    return Unavailable(f"Teams has not introduced the bot to '{address[:80]}'; say hello to the bot there once.")
+    return Unavailable(
+        f"Teams has not introduced the bot to '{address[:80]}'; say hello to the bot there once."
+    )
 
 
 def _read(document: Mapping[str, Any]) -> Conversation:

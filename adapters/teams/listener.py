@@ -28,9 +28,18 @@ HOME = "home"
 
 
 class ActivityListener:
-    """Handle activities; a message is acknowledged at once and answered after, a press in place while Teams waits."""
+    """Handle activities.
 
-    def __init__(self, belongings: Belongings, responder: Responder, hints: Sequence[CommandHint], seen: Deduplicator) -> None:
+    A message is acknowledged at once and answered after, a press in place while Teams waits.
+    """
+
+    def __init__(
+        self,
+        belongings: Belongings,
+        responder: Responder,
+        hints: Sequence[CommandHint],
+        seen: Deduplicator,
+    ) -> None:
         self._belongings, self._conversations = belongings, belongings.conversations
         self._responder = responder
         self._hints = by_worth(hints)
@@ -64,7 +73,9 @@ class ActivityListener:
         if activity.name != PRESS:
             return InvokeAnswer(HTTPStatus.NOT_IMPLEMENTED)
         if not line:
-            return _answered(invoke_answer(MESSAGE, "This button is from an older message; type 'help' instead."))
+            return _answered(
+                invoke_answer(MESSAGE, "This button is from an older message; type 'help' instead.")
+            )
         if await self._again(activity):
             return _answered(invoke_answer(MESSAGE, "This press was answered already."))
         return _answered(await self._responder.respond_in_place(activity, line, keeps=stands(data)))
@@ -80,15 +91,23 @@ class ActivityListener:
             await self._learn(activity)
 
     def refuse(self, activity: Activity) -> dict[str, Any] | None:
-        """Tell a person of a tenant that is not served that it is not: where they wrote, or by the answer to a press."""
+        """Tell a person of a tenant that is not served that it is not.
+
+        Where they wrote, or by the answer to a press.
+        """
         if activity.type == "message":
             self._responder.refuse_later(activity, NotAllowed(NOT_SERVED))
         pressed = activity.type == "invoke" and activity.name == PRESS
         return invoke_answer(MESSAGE, NOT_SERVED) if pressed else None
 
     async def _again(self, activity: Activity) -> bool:
-        """Return whether this very message or press came before: sent again by Teams, or by who recorded it."""
-        return await self._seen.again(f"{conversation_of(activity).id}|{activity.id}" if activity.id else "")
+        """Return whether this very message or press came before.
+
+        Sent again by Teams, or by who recorded it.
+        """
+        return await self._seen.again(
+            f"{conversation_of(activity).id}|{activity.id}" if activity.id else ""
+        )
 
     async def _leave(self, activity: Activity) -> None:
         """Forget a place that the bot was removed from."""
@@ -122,13 +141,20 @@ def _answered(body: dict[str, Any]) -> InvokeAnswer:
 
 def _greeting(hints: tuple[CommandHint, ...], conversation: str) -> Card:
     """Return the card that greets a conversation: lines to type, and how alerts come here."""
-    buttons = tuple(Button(hint.example or hint.name, hint.example or hint.name) for hint in hints[:4])
+    buttons = tuple(
+        Button(hint.example or hint.name, hint.example or hint.name) for hint in hints[:4]
+    )
     return Card(
         "Hello, trnbot watches your Trainium clusters",
         Tone.INFO,
         (
-            text("It reports within minutes what is wasted, why, how many dollars, and what to do. You can also ask:"),
+            text(
+                "It reports within minutes what is wasted, why, how many dollars, and what to do. You can also ask:"
+            ),
             *((Buttons(buttons),) if buttons else ()),
-            quiet("To have alerts sent here, an admin sets TRNBOT_ROUTE to ", Code(f"teams:{conversation}")),
+            quiet(
+                "To have alerts sent here, an admin sets TRNBOT_ROUTE to ",
+                Code(f"teams:{conversation}"),
+            ),
         ),
     )

@@ -1,6 +1,7 @@
 """Build the app package that an admin uploads to Teams: manifest.json and two icons.
 
-Written to the manifest's schema 1.29, "Microsoft Teams app manifest" (learn.microsoft.com, read 2026-11-20).
+Written to the manifest's schema 1.29, "Microsoft Teams app manifest" (learn.microsoft.com, read
+2026-11-20).
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ _SITE = "https://trnbot.example"
 
 @dataclass(frozen=True)
 class TeamsApp:
-    """Hold the app's identity for its manifest: `host` is the public name of the bot's HTTPS endpoint, `site` its operator's."""
+    """Hold the app's identity for its manifest.
+
+    `host` is the public name of the bot's HTTPS endpoint, `site` its operator's.
+    """
 
     app_id: str = NO_APP
     hints: Sequence[CommandHint] = ()
@@ -42,7 +46,10 @@ class TeamsApp:
 
 
 def manifest(app: TeamsApp) -> Json:
-    """Return the manifest: the bot in channels, group and personal chats, its commands by mention and by slash."""
+    """Return the manifest.
+
+    The bot in channels, group and personal chats, its commands by mention and by slash.
+    """
     made: Json = {
         "$schema": f"https://developer.microsoft.com/en-us/json-schemas/teams/v{VERSION}/MicrosoftTeams.schema.json",
         "manifestVersion": VERSION,
@@ -66,7 +73,11 @@ def manifest(app: TeamsApp) -> Json:
         "supportsChannelFeatures": "tier1",
         "permissions": ["identity", "messageTeamMembers"],
         "webApplicationInfo": {"id": app.app_id, "resource": f"{app.site}/unused"},
-        "authorization": {"permissions": {"resourceSpecific": [{"name": "TeamMember.Read.Group", "type": "Application"}]}},
+        "authorization": {
+            "permissions": {
+                "resourceSpecific": [{"name": "TeamMember.Read.Group", "type": "Application"}]
+            }
+        },
     }
     return made | ({"validDomains": [app.host]} if app.host else {})
 
@@ -93,7 +104,11 @@ def as_text(document: Json) -> str:
 def _bot(app: TeamsApp) -> Json:
     scopes = ["team", "groupChat", "personal"]
     commands = [_command(hint) for hint in by_worth(app.hints)[:COMMANDS_MOST]]
-    listed = [{"scopes": scopes, "triggers": ["mention", "slash"], "commands": commands}] if commands else []
+    listed = (
+        [{"scopes": scopes, "triggers": ["mention", "slash"], "commands": commands}]
+        if commands
+        else []
+    )
     return {
         "botId": app.app_id,
         "scopes": scopes,
@@ -109,7 +124,20 @@ def _command(hint: CommandHint) -> Json:
     return {"title": short(hint.name, 128), "description": short(f"{hint.summary}{example}", 4000)}
 
 
-_FIRST = ("alerts", "cost", "fleet", "idle", "home", "why", "ack", "snooze", "spot", "migrate", "help", "doctor")
+_FIRST = (
+    "alerts",
+    "cost",
+    "fleet",
+    "idle",
+    "home",
+    "why",
+    "ack",
+    "snooze",
+    "spot",
+    "migrate",
+    "help",
+    "doctor",
+)
 
 
 def by_worth(hints: Sequence[CommandHint]) -> tuple[CommandHint, ...]:
@@ -154,8 +182,18 @@ def _png(pixels: Pixels) -> bytes:
     height, width, _ = pixels.shape
     rows = np.insert(pixels.reshape(height, width * 4), 0, 0, axis=1).tobytes()
     head = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(rows, 9)) + _chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + _chunk(b"IHDR", head)
+        + _chunk(b"IDAT", zlib.compress(rows, 9))
+        + _chunk(b"IEND", b"")
+    )
 
 
 def _chunk(name: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+    return (
+        struct.pack(">I", len(content))
+        + name
+        + content
+        + struct.pack(">I", zlib.crc32(name + content))
+    )

@@ -1,4 +1,7 @@
-"""Write spans as Adaptive Card text: runs where nothing is interpreted, escaped markdown only to mention someone."""
+"""Write spans as Adaptive Card text.
+
+Runs where nothing is interpreted, escaped markdown only to mention someone.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,19 @@ _GAP = "\u200b"
 
 
 def bare(text: str) -> str:
-    """Return text for a `TextRun`, which knows no markdown: only mentions and card functions are taken apart."""
+    """Return text for a `TextRun`, which knows no markdown.
+
+    Only mentions and card functions are taken apart.
+    """
     calm = _CONTROL.sub("\ufffd", text)
     return _AT.sub(rf"<{_GAP}\1at", calm).replace("{{", "{" + _GAP + "{")
 
 
 def escape(text: str) -> str:
-    """Return text for a `TextBlock` or a fact, which are read as markdown: every mark stands for itself."""
+    """Return text for a `TextBlock` or a fact, which are read as markdown.
+
+    Every mark stands for itself.
+    """
     marked = _UNDERSCORE.sub(r"\\_", _MARKS.sub(r"\\\1", bare(text)))
     return _LIST.sub(rf"\1{_GAP}\2", marked)
 
@@ -44,7 +53,10 @@ _LINKS = ("https://", "http://")
 
 
 class Mentions:
-    """Collect whom a card pings; Teams refuses a card whose entity has no matching text, and the other way round."""
+    """Collect whom a card pings.
+
+    Teams refuses a card whose entity has no matching text, and the other way round.
+    """
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
@@ -57,7 +69,11 @@ class Mentions:
         while self._ids.setdefault(name, user) != user:
             name += "'"
         text = f"<at>{name}</at>"
-        self._marked[text] = {"type": "mention", "text": text, "mentioned": {"id": user, "name": name}}
+        self._marked[text] = {
+            "type": "mention",
+            "text": text,
+            "mentioned": {"id": user, "name": name},
+        }
         return text
 
     def take(self) -> list[Json]:
@@ -72,14 +88,19 @@ def pings(mention: Mention) -> bool:
 
 
 def paragraph(block: Text, mentions: Mentions) -> Json:
-    """Draw one paragraph: runs, or a `TextBlock` when it pings (Teams reads mentions only there and in facts)."""
+    """Draw one paragraph.
+
+    Runs, or a `TextBlock` when it pings (Teams reads mentions only there and in facts).
+    """
     if any(isinstance(span, Mention) and pings(span) for span in block.spans[:_SPANS_MOST]):
         words = "".join(_markdown(span, mentions) for span in block.spans[:_SPANS_MOST])
         return {"type": "TextBlock", "text": words, "wrap": True, **_look(block.style)}
     return runs(block.spans, block.style)
 
 
-def runs(spans: tuple[Span, ...], style: Style = Style.NORMAL, *, align: str = "left", bold: bool = False) -> Json:
+def runs(
+    spans: tuple[Span, ...], style: Style = Style.NORMAL, *, align: str = "left", bold: bool = False
+) -> Json:
     """Draw spans as a `RichTextBlock`, cut at `TEXT_MOST` characters."""
     inlines: list[Json] = []
     left = TEXT_MOST
@@ -90,11 +111,16 @@ def runs(spans: tuple[Span, ...], style: Style = Style.NORMAL, *, align: str = "
             inlines.append({"type": "TextRun", **run})
         if left <= 0:
             break
-    block: Json = {"type": "RichTextBlock", "inlines": inlines or [{"type": "TextRun", "text": " "}]}
+    block: Json = {
+        "type": "RichTextBlock",
+        "inlines": inlines or [{"type": "TextRun", "text": " "}],
+    }
     return block if align == "left" else block | {"horizontalAlignment": align}
 
 
-def words(text: str, style: Style = Style.NORMAL, *, align: str = "left", bold: bool = False) -> Json:
+def words(
+    text: str, style: Style = Style.NORMAL, *, align: str = "left", bold: bool = False
+) -> Json:
     """Draw bare words as a `RichTextBlock`."""
     return runs((text,), style, align=align, bold=bold)
 
@@ -114,7 +140,11 @@ def _run(span: Span, most: int) -> Json:
             return {"text": _cut(f"@{name}", most)}
         case Link(text=text, url=url):
             shown = {"text": _cut(text, most), "color": "accent"}
-            return shown | {"selectAction": {"type": "Action.OpenUrl", "url": url}} if url.startswith(_LINKS) else shown
+            return (
+                shown | {"selectAction": {"type": "Action.OpenUrl", "url": url}}
+                if url.startswith(_LINKS)
+                else shown
+            )
 
 
 def _markdown(span: Span, mentions: Mentions) -> str:

@@ -10,7 +10,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from adapters.teams.activity import TARGETED, Account, Activity, Place, mapping_of, split_thread, text_of
+from adapters.teams.activity import (
+    TARGETED,
+    Account,
+    Activity,
+    Place,
+    mapping_of,
+    split_thread,
+    text_of,
+)
 from adapters.teams.conversations import Conversation
 from adapters.teams.forms import LINE_MOST, pressed_line
 from adapters.teams.markup import OURS
@@ -53,7 +61,9 @@ def _check(activity: Activity) -> None:
     if not _CHANNEL.fullmatch(activity.channel_id):
         raise WrongInput("The activity's channelId is no name.")
     try:
-        json.dumps([activity.document(), activity.reference.document()], ensure_ascii=False).encode()
+        json.dumps(
+            [activity.document(), activity.reference.document()], ensure_ascii=False
+        ).encode()
     except UnicodeEncodeError:  # neither an SDK nor a database takes it
         raise WrongInput("A name or an id of the activity holds half a character.") from None
 
@@ -78,7 +88,11 @@ def _activity(body: Mapping[str, Any]) -> Activity:
         reply_to=text_of(body, "replyToId"),
         value=body.get("value"),
         mentions=frozenset(text for text, person in mentioned if person == bot.id),
-        people=tuple((text, person) for text, person in mentioned if person != bot.id and _ID.fullmatch(person)),
+        people=tuple(
+            (text, person)
+            for text, person in mentioned
+            if person != bot.id and _ID.fullmatch(person)
+        ),
         members_added=_members(body.get("membersAdded")),
         members_removed=_members(body.get("membersRemoved")),
         channel_type=_channel_type(body.get("channelData")),
@@ -88,7 +102,11 @@ def _activity(body: Mapping[str, Any]) -> Activity:
 
 
 def _members(listed: object) -> frozenset[str]:
-    return frozenset(text_of(member, "id") for member in listed) if isinstance(listed, list) else frozenset()
+    return (
+        frozenset(text_of(member, "id") for member in listed)
+        if isinstance(listed, list)
+        else frozenset()
+    )
 
 
 def _channel_type(data: object) -> str:
@@ -102,15 +120,27 @@ def _mentions(entities: object) -> list[tuple[str, str]]:
     for entity in entities[:_ENTITIES_MOST] if isinstance(entities, list) else []:
         mentioned = entity.get("mentioned") if isinstance(entity, Mapping) else None
         if isinstance(mentioned, Mapping):
-            mentions.append((str(entity.get("text") or f"<at>{mentioned.get('name')}</at>"), str(mentioned.get("id") or "")))
+            mentions.append(
+                (
+                    str(entity.get("text") or f"<at>{mentioned.get('name')}</at>"),
+                    str(mentioned.get("id") or ""),
+                )
+            )
     return mentions
 
 
 def tenants_of(body: Mapping[str, Any]) -> frozenset[str]:
-    """Return the tenants that an activity names: its conversation's, its channel's and its sender's."""
+    """Return the tenants that an activity names.
+
+    Its conversation's, its channel's and its sender's.
+    """
     data = body.get("channelData")
     tenant = data.get("tenant") if isinstance(data, Mapping) else None
-    places = ((tenant, "id"), (body.get("conversation"), "tenantId"), (body.get("from"), "tenantId"))
+    places = (
+        (tenant, "id"),
+        (body.get("conversation"), "tenantId"),
+        (body.get("from"), "tenantId"),
+    )
     named = [place.get(key) for place, key in places if isinstance(place, Mapping)]
     return frozenset(str(name) for name in named if name)
 
@@ -131,10 +161,14 @@ def _children(parent: object) -> Iterable[object]:
     return parent if isinstance(parent, list) else ()
 
 
-def request_of(activity: Activity, line: str, conversation: Conversation, belonging: Belonging, at: datetime) -> Request:
+def request_of(
+    activity: Activity, line: str, conversation: Conversation, belonging: Belonging, at: datetime
+) -> Request:
     """Return the request of a person."""
     user = User(f"teams:{activity.sender.id}", activity.sender.name[:100])
-    return Request(line, user, at, "teams", belonging, f"teams:{conversation.id}", thread_of(activity))
+    return Request(
+        line, user, at, "teams", belonging, f"teams:{conversation.id}", thread_of(activity)
+    )
 
 
 def thread_of(activity: Activity) -> str:
@@ -143,12 +177,18 @@ def thread_of(activity: Activity) -> str:
 
 
 def parse_line(activity: Activity) -> str:
-    """Return the line of a message: a submitted form or button, or its words without the bot's name; `help` for none."""
+    """Return the line of a message.
+
+    A submitted form or button, or its words without the bot's name; `help` for none.
+    """
     return pressed_line(activity.value) or words_of(activity)[:LINE_MOST] or "help"
 
 
 def words_of(activity: Activity) -> str:
-    """Return a message's words as typed: the bot's mention and Teams' markup taken off, others as addresses of people."""
+    """Return a message's words as typed.
+
+    The bot's mention and Teams' markup taken off, others as addresses of people.
+    """
     text = activity.text[:TEXT_MOST]
     for mention in activity.mentions:
         text = text.replace(mention, " ")

@@ -60,16 +60,30 @@ class Owners:
     """Ask Graph for the owners of a team, and remember them for `FRESH_S`."""
 
     def __init__(
-        self, graph: str, credentials: Credentials, people: TeamMembers, monotonic: Callable[[], float] = time.monotonic
+        self,
+        graph: str,
+        credentials: Credentials,
+        people: TeamMembers,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._graph, self._credentials, self._people, self._monotonic = graph, credentials, people, monotonic
+        self._graph, self._credentials, self._people, self._monotonic = (
+            graph,
+            credentials,
+            people,
+            monotonic,
+        )
         self._remembered: dict[str, tuple[float, frozenset[str]]] = {}
 
     async def belongs(self, user: str, group: str) -> bool:
-        """Return whether a person owns the team of `owners:TEAM-ID`; raise `Unavailable` when Graph does not tell."""
+        """Return whether a person owns the team of `owners:TEAM-ID`.
+
+        Raise `Unavailable` when Graph does not tell.
+        """
         team = _OWNERS.fullmatch(group)
         entra = (await self._people.get(user)).entra if team else ""
-        return bool(team and entra) and entra.lower() in await self._owners(team[1].lower() if team else "")
+        return bool(team and entra) and entra.lower() in await self._owners(
+            team[1].lower() if team else ""
+        )
 
     async def _owners(self, team: str) -> frozenset[str]:
         asked_s, owners = self._remembered.get(team, (float("-inf"), frozenset[str]()))
@@ -85,7 +99,11 @@ class Owners:
             async with aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True) as session:
                 for _ in range(_PAGES):
                     page = await _page(session, url, headers)
-                    owners |= {str(one["userId"]).lower() for one in page["value"] if "owner" in one.get("roles", ())}
+                    owners |= {
+                        str(one["userId"]).lower()
+                        for one in page["value"]
+                        if "owner" in one.get("roles", ())
+                    }
                     url = str(page.get("@odata.nextLink") or "")
                     if not url.startswith(f"{self._graph}/"):
                         break
@@ -97,5 +115,7 @@ class Owners:
 
 
 async def _page(session: aiohttp.ClientSession, url: str, headers: dict[str, str]) -> Any:
-    async with session.get(url, headers=headers, raise_for_status=True, allow_redirects=False) as response:
+    async with session.get(
+        url, headers=headers, raise_for_status=True, allow_redirects=False
+    ) as response:
         return await response.json(content_type=None)

@@ -1,4 +1,7 @@
-"""Take one request of Teams: verify its token before a byte of the body is read, then read, bind and admit it."""
+"""Take one request of Teams.
+
+Verify its token before a byte of the body is read, then read, bind and admit it.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +39,18 @@ class _BadRequest(Exception):
 class ActivityReceiver:
     """Answer the one route that Teams calls, and hand genuine activities to the listener."""
 
-    def __init__(self, config: TeamsConfig, tenants: Tenants, listener: ActivityListener, sdk: Sdk) -> None:
+    def __init__(
+        self, config: TeamsConfig, tenants: Tenants, listener: ActivityListener, sdk: Sdk
+    ) -> None:
         self._config, self._tenants = config, tenants
         self._listener, self._sdk = listener, sdk
         self._verifier = TokenVerifier(config)
 
     async def receive(self, request: web.Request) -> web.Response:
-        """Take one activity: 401 for a bad token, 400 for garbage, 403 for a stranger, 503 without signing keys."""
+        """Take one activity.
+
+        401 for a bad token, 400 for garbage, 403 for a stranger, 503 without signing keys.
+        """
         try:
             token = await self._verified(request)
             activity = parse_activity(await _body(request))
@@ -55,12 +63,16 @@ class ActivityReceiver:
             return web.Response(status=401, text="The request carries no valid token.")
         except Unavailable as error:
             log.warning("teams: %s", error)
-            return web.Response(status=503, text="The signing keys could not be fetched; try again.")
+            return web.Response(
+                status=503, text="The signing keys could not be fetched; try again."
+            )
         return await self._take(activity)
 
     async def _verified(self, request: web.Request) -> Token:
         """Return the token; without an app id, let in this machine alone."""
-        if not self._config.app_id and not (is_loopback(request.remote or "") and on_loopback(f"http://{request.host}")):
+        if not self._config.app_id and not (
+            is_loopback(request.remote or "") and on_loopback(f"http://{request.host}")
+        ):
             raise _BadRequest(403, "Without an app id only this machine may call.")
         return await self._verifier.verify(request.headers.get("Authorization", ""))
 
@@ -81,7 +93,9 @@ class ActivityReceiver:
         answer = await self._sdk.take(activity, self._listener.handle)
         if answer is None:
             return web.Response(status=200)
-        return web.Response(status=answer.status, body=dumps(answer.body), content_type="application/json")
+        return web.Response(
+            status=answer.status, body=dumps(answer.body), content_type="application/json"
+        )
 
 
 async def _body(request: web.Request) -> bytes:

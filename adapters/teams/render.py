@@ -1,6 +1,7 @@
 """Draw a Card as an Adaptive Card 1.5 (the version of Universal Actions), within a budget of bytes.
 
-Blocks are dropped from the last when the budget bites, and the card says which; title and first text survive.
+Blocks are dropped from the last when the budget bites, and the card says which; title and first
+text survive.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ Json = dict[str, Any]
 ALERT_BYTES = 27_000
 """What a card may weigh in a message of 28 KB, the limit of a Workflows webhook, with room for the envelope."""
 ANSWER_BYTES = 78_000
-"""What a card may weigh in a bot's message: Teams takes about 100 KB, 80 leaves room for the envelope."""
+"""What a card may weigh in a bot's message.
+
+Teams takes about 100 KB, 80 leaves room for the envelope.
+"""
 _PICTURE_LEAST = 16_000  # under this room no chart ever fits, so none is drawn
 _NOTE = 400
 
@@ -77,11 +81,13 @@ class _Piece:
         return weigh(self.elements) + weigh(self.pings)
 
 
-def render(card: Card, draw: Draw | None = None, *, budget: int = ANSWER_BYTES, stands: bool = False) -> Json:
+def render(
+    card: Card, draw: Draw | None = None, *, budget: int = ANSWER_BYTES, stands: bool = False
+) -> Json:
     """Return the Adaptive Card, at most `budget` bytes (not under 24,000) when sent.
 
-    `draw` makes the picture for hosts without charts, where room is left. `stands` marks a message whose card a press
-    must not replace.
+    `draw` makes the picture for hosts without charts, where room is left. `stands` marks a message
+    whose card a press must not replace.
     """
     mentions = Mentions()
     shell = _shell(card, mentions)
@@ -89,7 +95,11 @@ def render(card: Card, draw: Draw | None = None, *, budget: int = ANSWER_BYTES, 
     pieces = _fitting(card, mentions, room, stands)
     left = card.blocks[len(pieces) :]
     spare = room - sum(piece.bytes for piece in pieces)
-    drawn = _pictured(pieces, draw, spare) if not left else [e for piece in pieces for e in piece.elements]
+    drawn = (
+        _pictured(pieces, draw, spare)
+        if not left
+        else [e for piece in pieces for e in piece.elements]
+    )
     shell["body"] += drawn + ([words(_dropped(left), Style.QUIET)] if left else [])
     _ping(shell, [ping for piece in pieces for ping in piece.pings])
     return shell
@@ -108,7 +118,9 @@ def _fitting(card: Card, mentions: Mentions, room: int, stands: bool) -> list[_P
         if room < 0:
             break
         fitting += 1
-    return pieces[:fitting] or [_shortened(block) for block in card.blocks[:1] if isinstance(block, Text)]
+    return pieces[:fitting] or [
+        _shortened(block) for block in card.blocks[:1] if isinstance(block, Text)
+    ]
 
 
 def _shortened(block: Text) -> _Piece:
@@ -120,13 +132,20 @@ def _piece(block: Block, number: int, mentions: Mentions, rich: bool, stands: bo
     return _Piece(block, _elements(block, number, mentions, rich, stands), mentions.take())
 
 
-def _elements(block: Block, number: int, mentions: Mentions, rich: bool, stands: bool) -> list[Json]:
+def _elements(
+    block: Block, number: int, mentions: Mentions, rich: bool, stands: bool
+) -> list[Json]:
     """Draw one block; the one place that knows them all."""
     match block:
         case Text() | Attachment():
-            return [paragraph(block if isinstance(block, Text) else Text(_offered(block)), mentions)]
+            return [
+                paragraph(block if isinstance(block, Text) else Text(_offered(block)), mentions)
+            ]
         case Facts(pairs=pairs):
-            facts = [{"title": escape(short(k, 100)), "value": escape(short(v, 1000)) or "–"} for k, v in pairs]
+            facts = [
+                {"title": escape(short(k, 100)), "value": escape(short(v, 1000)) or "–"}
+                for k, v in pairs
+            ]
             return [{"type": "FactSet", "facts": facts}] if facts else []
         case Table():
             return table_elements(block, rich=rich)
@@ -142,7 +161,10 @@ def _offered(file: Attachment) -> tuple[Span, ...]:
     """Link to the file: a bot puts none into a channel of Teams without each person's consent."""
     if file.url:
         return (Link(file.name, file.url),)
-    return ("The console gives it where it has a public address; in a terminal: ", Code(f"trnbot {file.line} --csv"))
+    return (
+        "The console gives it where it has a public address; in a terminal: ",
+        Code(f"trnbot {file.line} --csv"),
+    )
 
 
 def _shell(card: Card, mentions: Mentions) -> Json:
@@ -151,7 +173,9 @@ def _shell(card: Card, mentions: Mentions) -> Json:
     head = words(title, bold=True)
     for run in head["inlines"]:
         run["size"] = "medium"
-    body: list[Json] = [{"type": "Container", "style": _LOOK[card.tone], "bleed": True, "items": [head]}]
+    body: list[Json] = [
+        {"type": "Container", "style": _LOOK[card.tone], "bleed": True, "items": [head]}
+    ]
     shell = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -176,7 +200,9 @@ def _unsaid(card: Card) -> list[Mention]:
 
 def _ping(shell: Json, entities: Sequence[Json]) -> None:
     """Add entities, each text once."""
-    by_text = {entity["text"]: entity for entity in [*shell["msteams"].get("entities", []), *entities]}
+    by_text = {
+        entity["text"]: entity for entity in [*shell["msteams"].get("entities", []), *entities]
+    }
     if by_text:
         shell["msteams"]["entities"] = list(by_text.values())
 
@@ -199,5 +225,8 @@ def _dropped(blocks: Sequence[Block]) -> str:
     """Return the sentence that counts the blocks left out."""
     counts = Counter(type(block).__name__.lower() for block in blocks)
     names = {"facts": "list of facts", "text": "paragraph", "buttons": "row of buttons"}
-    parts = [f"{n} {names.get(kind, kind)}{'s' if n > 1 and kind != 'buttons' else ''}" for kind, n in counts.items()]
+    parts = [
+        f"{n} {names.get(kind, kind)}{'s' if n > 1 and kind != 'buttons' else ''}"
+        for kind, n in counts.items()
+    ]
     return f"Left out, the message would be too long: {', '.join(parts)}."

@@ -1,4 +1,7 @@
-"""Answer a person in their conversation: a message in its thread, a press in place while Teams waits."""
+"""Answer a person in their conversation.
+
+A message in its thread, a press in place while Teams waits.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ log = logging.getLogger("trnbot.teams")
 _HOUR_S = 3600.0
 _MINUTE_S = 60.0
 _ASK_ELSEWHERE = "People of other organizations read here; ask the bot in a personal chat."
-_ELSEWHERE = Card("The answer is in your chat with the bot, as people of other organizations read here.")
+_ELSEWHERE = Card(
+    "The answer is in your chat with the bot, as people of other organizations read here."
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,9 @@ class _Reply:
 class Responder:
     """Carry a line to the bot and its card back; answers go on after the turn of their activity."""
 
-    def __init__(self, ports: ChatPorts, belongings: Belongings, sender: Sender, timeout_s: float) -> None:
+    def __init__(
+        self, ports: ChatPorts, belongings: Belongings, sender: Sender, timeout_s: float
+    ) -> None:
         self._ports = ports
         self._belongings, self._conversations = belongings, belongings.conversations
         self._sender = sender
@@ -73,8 +80,12 @@ class Responder:
         """Tell a person after the turn why they are not answered."""
         self._start(self._refuse(activity, why))
 
-    async def respond_in_place(self, activity: Activity, line: str, *, keeps: bool) -> dict[str, Any]:
-        """Return the answer to a press: a card in its place, or a word when that card stands or the answer takes long.
+    async def respond_in_place(
+        self, activity: Activity, line: str, *, keeps: bool
+    ) -> dict[str, Any]:
+        """Return the answer to a press.
+
+        A card in its place, or a word when that card stands or the answer takes long.
 
         Teams shows either to the person who pressed alone.
         """
@@ -89,13 +100,19 @@ class Responder:
         if reply.card.public and not reply.shared and self._ports.effect(line) is Effect.SHARES:
             return invoke_answer(MESSAGE, await self._share(reply.here, thread, reply.card))
         if not keeps:
-            return invoke_answer(CARD, await asyncio.to_thread(render, reply.card, self._ports.draw, budget=ANSWER_BYTES))
+            return invoke_answer(
+                CARD,
+                await asyncio.to_thread(render, reply.card, self._ports.draw, budget=ANSWER_BYTES),
+            )
         if not _is_short(reply.card):
             self._start(self._send_when_done(answer, thread))
         return invoke_answer(MESSAGE, _in_words(reply.card))
 
     async def _respond(self, activity: Activity, line: str) -> None:
-        """Show that the bot is at it, then answer: where everybody belongs in the thread, otherwise in the person's own chat."""
+        """Show that the bot is at it, then answer.
+
+        Where everybody belongs in the thread, otherwise in the person's own chat.
+        """
         thread = thread_of(activity) or activity.id
         try:
             here, belonging = await self._belongings.admit(activity)
@@ -123,7 +140,10 @@ class Responder:
         return _Reply(await self._ask(here, request), here, request)
 
     async def _place(self, here: Conversation, belonging: Belonging, user: str) -> Conversation:
-        """Return where an answer may be said: not where people of other organizations read; raise `Unavailable`."""
+        """Return where an answer may be said: not where people of other organizations read.
+
+        Raise `Unavailable`.
+        """
         if not belonging.shared or here.private:
             return here
         try:
@@ -137,11 +157,20 @@ class Responder:
         if self._refused.get(person, _HOUR_S if isinstance(why, NotAllowed) else _MINUTE_S):
             return
         self._refused.put(person, value=True)
-        await self._send(conversation_of(activity), thread_of(activity) or activity.id, Card(str(why), Tone.INFO))
+        await self._send(
+            conversation_of(activity), thread_of(activity) or activity.id, Card(str(why), Tone.INFO)
+        )
 
     async def _share(self, here: Conversation, thread: str, card: Card) -> str:
-        """Show a private answer to everyone of the place, or of the one channel; return the outcome in words."""
-        channels = await self._conversations.channels() if here.personal else [replace(here, targeted=False)]
+        """Show a private answer to everyone of the place, or of the one channel.
+
+        Return the outcome in words.
+        """
+        channels = (
+            await self._conversations.channels()
+            if here.personal
+            else [replace(here, targeted=False)]
+        )
         if len(channels) != 1:
             return "Mention the bot in the channel that should see this, and type the line there."
         if channels[0].shared:
@@ -162,7 +191,10 @@ class Responder:
         return card if here.private and not request.belonging.shared else without_share(card)
 
     async def _show_typing(self, here: Conversation, thread: str) -> None:
-        """Show the sign of typing, where it is shown: not in channels. An answer does not fail for want of it."""
+        """Show the sign of typing, where it is shown: not in channels.
+
+        An answer does not fail for want of it.
+        """
         if here.threaded:
             return
         try:
@@ -171,9 +203,14 @@ class Responder:
             log.info("teams: no sign of typing: %s", error)
 
     async def _say_working(self, where: Conversation, thread: str) -> str:
-        """Say that it is worked on, and return the message that the answer replaces; "" where it was not said."""
+        """Say that it is worked on, and return the message that the answer replaces.
+
+        "" where it was not said.
+        """
         try:
-            return await self._sender.send(where, await message_of(WORKING, self._ports.draw, budget=ANSWER_BYTES), thread)
+            return await self._sender.send(
+                where, await message_of(WORKING, self._ports.draw, budget=ANSWER_BYTES), thread
+            )
         except TrnbotError as error:
             log.info("teams: not said that it is worked on: %s", error)
             return ""
@@ -218,5 +255,7 @@ def _is_short(card: Card) -> bool:
 
 def _in_words(card: Card) -> str:
     """Return a card's first words, for the line that Teams shows beside a pressed button."""
-    words = [card.title, *(plain(block.spans) for block in card.blocks if isinstance(block, Text))][:2]
+    words = [card.title, *(plain(block.spans) for block in card.blocks if isinstance(block, Text))][
+        :2
+    ]
     return "\n".join(words)[:1000]

@@ -10,14 +10,20 @@ from adapters.teams.config import TeamsSdk
 
 
 class Sdk(Protocol):
-    """Carry activities that are verified and read, and messages that are drawn: in by turns, out by the client."""
+    """Carry activities that are verified and read, and messages that are drawn.
+
+    In by turns, out by the client.
+    """
 
     async def take(self, activity: Activity, handle: Handle) -> InvokeAnswer | None:
         """Let an activity be handled in a turn, and return the answer to a press."""
         ...
 
     async def send(self, delivery: Delivery) -> str:
-        """Send or replace a message and return its id; raise `Gone` or `Unavailable` as the client does."""
+        """Send or replace a message and return its id.
+
+        Raise `Gone` or `Unavailable` as the client does.
+        """
         ...
 
 

@@ -1,4 +1,7 @@
-"""Carry activities by the Microsoft 365 Agents SDK 1.9, botbuilder's successor: the optional extra `agents`."""
+"""Carry activities by the Microsoft 365 Agents SDK 1.9, botbuilder's successor.
+
+The optional extra `agents`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ class Agents:
     def __init__(self, client: ConnectorClient, app_id: str) -> None:
         self._app_id = app_id
         self._adapter = CloudAdapter(channel_service_client_factory=_Clients(client))
-        self._adapter.on_turn_error = None  # the SDK's own prints the failure, and posts its text to the conversation
+        self._adapter.on_turn_error = (
+            None  # the SDK's own prints the failure, and posts its text to the conversation
+        )
 
     async def take(self, activity: ours.Activity, handle: ours.Handle) -> ours.InvokeAnswer | None:
         """Let an activity be handled in a turn, and return the answer to a press, which the turn need not copy."""
@@ -28,7 +33,9 @@ class Agents:
             answers.append(await handle(activity))
 
         verified = self._adapter.create_claims_identity(self._app_id)
-        await self._adapter.process_activity(verified, Activity.model_validate(activity.document()), turn)
+        await self._adapter.process_activity(
+            verified, Activity.model_validate(activity.document()), turn
+        )
         return answers[0]
 
     async def send(self, delivery: ours.Delivery) -> str:
@@ -43,7 +50,9 @@ class Agents:
                 made[0] = (await self._adapter.send_activities(context, [activity]))[0].id or ""
 
         there = ConversationReference.model_validate(delivery.reference.document())
-        await self._adapter.continue_conversation(self._app_id, there.get_continuation_activity(), turn)
+        await self._adapter.continue_conversation(
+            self._app_id, there.get_continuation_activity(), turn
+        )
         return made[0]
 
 

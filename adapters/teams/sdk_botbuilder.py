@@ -7,7 +7,12 @@ from typing import Any
 from botbuilder.core import TurnContext
 from botbuilder.integration.aiohttp import CloudAdapter
 from botbuilder.schema import Activity, Attachment, ConversationReference, ResourceResponse
-from botframework.connector.auth import AuthenticateRequestResult, BotFrameworkAuthentication, ClaimsIdentity, ConnectorFactory
+from botframework.connector.auth import (
+    AuthenticateRequestResult,
+    BotFrameworkAuthentication,
+    ClaimsIdentity,
+    ConnectorFactory,
+)
 
 from adapters.teams import activity as ours
 from adapters.teams.client import Connector, ConnectorClient
@@ -29,7 +34,9 @@ class Botbuilder:
             answers.append(await handle(activity))
 
         verified = self._authentication.trust(self._adapter.create_claims_identity(self._app_id))
-        await self._adapter.process_activity(verified, Activity().deserialize(activity.document()), turn)
+        await self._adapter.process_activity(
+            verified, Activity().deserialize(activity.document()), turn
+        )
         return answers[0]
 
     async def send(self, delivery: ours.Delivery) -> str:
@@ -73,7 +80,11 @@ class _Verified(BotFrameworkAuthentication):  # type: ignore[misc]  # botbuilder
         result.connector_factory = _Connectors(self._client)
         return result
 
-    async def authenticate_request(self, activity: Activity, auth_header: str) -> AuthenticateRequestResult:  # noqa: ARG002
+    async def authenticate_request(
+        self,
+        activity: Activity,  # noqa: ARG002
+        auth_header: str,  # noqa: ARG002
+    ) -> AuthenticateRequestResult:
         """Refuse: `TokenVerifier` comes first."""
         raise PermissionError("the request was not verified")
 
@@ -99,7 +110,9 @@ def _outgoing(delivery: ours.Delivery) -> Activity:
     document = delivery.document()
     attachments = document.pop("attachments", ())
     made = Activity().deserialize(document)
-    made.attachments = [Attachment(content_type=one["contentType"], content=one["content"]) for one in attachments] or None
+    made.attachments = [
+        Attachment(content_type=one["contentType"], content=one["content"]) for one in attachments
+    ] or None
     return made
 
 
@@ -108,14 +121,19 @@ def _made(message: str) -> ResourceResponse:
 
 
 def _body(activity: Activity) -> dict[str, Any]:
-    """Return an activity as the service takes it, with the names that botbuilder's models lack: `isTargeted`, `tenantId`.
+    """Return an activity as the service takes it, with the names that botbuilder's models lack.
 
-    Its card goes as it came: botbuilder takes 60 ms to copy one of 70 kB, in which nothing else runs.
+    `isTargeted`, `tenantId`.
+
+    Its card goes as it came: botbuilder takes 60 ms to copy one of 70 kB, in which nothing else
+    runs.
     """
     cards, activity.attachments = activity.attachments, None
     body: dict[str, Any] = activity.serialize()
     if cards:
-        body["attachments"] = [{"contentType": one.content_type, "content": one.content} for one in cards]
+        body["attachments"] = [
+            {"contentType": one.content_type, "content": one.content} for one in cards
+        ]
     for part, read in (("recipient", activity.recipient), ("conversation", activity.conversation)):
         body[part] = body.get(part, {}) | dict((read and read.additional_properties) or {})
     return body

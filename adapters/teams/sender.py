@@ -25,13 +25,22 @@ class Sender:
     async def send(self, where: Conversation, message: Message, thread: str = "") -> str:
         """Send a message, in a thread when one is named and the place has threads; return its id."""
         under = thread if where.threaded else ""
-        there = Delivery(message, where.reference, where.thread(under), reply_to=under, targeted=where.targeted)
+        there = Delivery(
+            message, where.reference, where.thread(under), reply_to=under, targeted=where.targeted
+        )
         return await self._sdk.send(there)
 
-    async def replace(self, where: Conversation, posted: str, message: Message, thread: str = "") -> None:
-        """Put a message in the place of one that was posted, there or in a thread; raise `Gone` when that is no longer there."""
+    async def replace(
+        self, where: Conversation, posted: str, message: Message, thread: str = ""
+    ) -> None:
+        """Put a message in the place of one that was posted, there or in a thread.
+
+        Raise `Gone` when that is no longer there.
+        """
         there = where.thread(thread if where.threaded else "")
-        await self._sdk.send(Delivery(message, where.reference, there, replaces=posted, targeted=where.targeted))
+        await self._sdk.send(
+            Delivery(message, where.reference, there, replaces=posted, targeted=where.targeted)
+        )
 
 
 async def message_of(card: Card, draw: Draw, *, budget: int, stands: bool = False) -> Message:

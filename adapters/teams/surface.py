@@ -36,9 +36,13 @@ class TeamsSurface:
         self._client = ConnectorClient(_bot_credentials(config), config.serves)
         self.delays = self._client.delays
         self._conversations = Conversations(ports.documents, self._client.open)
-        self._owners = Owners(config.cloud.graph, _graph_credentials(config), self._conversations.people)
+        self._owners = Owners(
+            config.cloud.graph, _graph_credentials(config), self._conversations.people
+        )
         tenants = Tenants(config.served_tenants, ports.keys, tell)
-        belongings = self._belongings = Belongings(self._conversations, tenants, self._client, signed=bool(config.app_id))
+        belongings = self._belongings = Belongings(
+            self._conversations, tenants, self._client, signed=bool(config.app_id)
+        )
         sdk = open_sdk(config.sdk, self._client, config.app_id)
         self._sender = Sender(sdk)
         self._responder = Responder(ports, belongings, self._sender, config.answer_timeout_s)
@@ -47,7 +51,10 @@ class TeamsSurface:
         self._receiver = ActivityReceiver(config, tenants, self._listener, sdk)
 
     async def belongs(self, user: str, group: str) -> bool:
-        """Return whether a person owns the team that `owners:TEAM-ID` names; raise `Unavailable` when Microsoft does not tell."""
+        """Return whether a person owns the team that `owners:TEAM-ID` names.
+
+        Raise `Unavailable` when Microsoft does not tell.
+        """
         return await self._owners.belongs(user, group)
 
     async def name(self, user: str) -> str:
@@ -84,7 +91,10 @@ class TeamsSurface:
         return message
 
     async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
-        """Add to a message's thread and return the line's id; in a chat without threads, add to the chat."""
+        """Add to a message's thread and return the line's id.
+
+        In a chat without threads, add to the chat.
+        """
         where = await self._reach(channel)
         line = await self._sender.send(where, await self._message(card), message)
         if key:
@@ -92,7 +102,10 @@ class TeamsSurface:
         return line
 
     async def find(self, channel: str, key: str, thread: str = "") -> str:  # noqa: ARG002 - keys are kept by conversation
-        """Return the message or the line posted with `key`: from memory, for Teams lets a bot read no history."""
+        """Return the message or the line posted with `key`.
+
+        From memory, for Teams lets a bot read no history.
+        """
         return await self._conversations.message((await self._reach(channel)).id, key)
 
     async def _reach(self, address: str) -> Conversation:
@@ -104,7 +117,11 @@ class TeamsSurface:
 
 def _bot_credentials(config: TeamsConfig) -> Credentials:
     """Return the credentials for the Bot Connector, none in development."""
-    return AppSecret(config.cloud, config.app_id, config.app_password, config.tenant_id) if config.app_id else Anonymous()
+    return (
+        AppSecret(config.cloud, config.app_id, config.app_password, config.tenant_id)
+        if config.app_id
+        else Anonymous()
+    )
 
 
 def _graph_credentials(config: TeamsConfig) -> Credentials:

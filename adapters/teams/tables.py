@@ -21,7 +21,10 @@ _ROOMY = 5
 
 
 def table_elements(table: Table, *, rich: bool) -> list[Json]:
-    """Draw caption, table and the note on folded rows; `rich` adds lines of text for hosts without tables."""
+    """Draw caption, table and the note on folded rows.
+
+    `rich` adds lines of text for hosts without tables.
+    """
     columns = table.columns[:COLUMNS_MOST]
     shown = [words(table.caption, bold=True)] if table.caption else []
     if columns:
@@ -43,9 +46,14 @@ def _table(table: Table, columns: Sequence[Column]) -> Json:
     }
 
 
-def _row(cells: Sequence[str], columns: Sequence[Column], *, bold: bool = False, style: str = "") -> Json:
+def _row(
+    cells: Sequence[str], columns: Sequence[Column], *, bold: bool = False, style: str = ""
+) -> Json:
     padded = [*cells, *[""] * len(columns)]
-    drawn = [{"type": "TableCell", "items": [_cell(text, column, bold)]} for text, column in zip(padded, columns, strict=False)]
+    drawn = [
+        {"type": "TableCell", "items": [_cell(text, column, bold)]}
+        for text, column in zip(padded, columns, strict=False)
+    ]
     row: Json = {"type": "TableRow", "cells": drawn}
     return row | {"style": style} if style else row
 
@@ -56,10 +64,15 @@ def _cell(text: str, column: Column, bold: bool) -> Json:
 
 
 def _widths(table: Table, columns: Sequence[Column]) -> list[int]:
-    """Return relative widths: each column's longest word, which Teams would else break, and room for more of them."""
+    """Return relative widths.
+
+    Each column's longest word, which Teams would else break, and room for more of them.
+    """
     rows = [[c.name for c in columns], *table.rows[:ROWS_MOST], table.total]
     cells = [[row[i] for row in rows if i < len(row)] for i in range(len(columns))]
-    words = [max((len(word) for cell in column for word in cell.split()), default=0) for column in cells]
+    words = [
+        max((len(word) for cell in column for word in cell.split()), default=0) for column in cells
+    ]
     longest = [max(len(cell) for cell in column) for column in cells]
     more = 0 if len(columns) > _ROOMY else _MORE
     edges = [4 if column.align is Align.RIGHT else 2 for column in columns]  # a number breaks worst
@@ -69,7 +82,11 @@ def _widths(table: Table, columns: Sequence[Column]) -> list[int]:
 
 def _lines(table: Table) -> Json:
     """Return the first rows as one line each."""
-    rows = [table.columns and [c.name for c in table.columns], *table.rows[:_LINES_MOST], table.total]
+    rows = [
+        table.columns and [c.name for c in table.columns],
+        *table.rows[:_LINES_MOST],
+        table.total,
+    ]
     text = "\n".join(" · ".join(short(bare(cell), 60) for cell in row) for row in rows if row)
     return {"type": "Container", "items": [words(text)]}
 

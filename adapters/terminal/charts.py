@@ -31,9 +31,14 @@ def _lines(chart: Chart, width: int) -> list[str]:
     if not chart.times:
         return []
     low, high = axis.extent(chart)
-    names = [axis.shorten(series.name, 14) if len(chart.series) > 1 else "" for series in chart.series]
+    names = [
+        axis.shorten(series.name, 14) if len(chart.series) > 1 else "" for series in chart.series
+    ]
     left = max(map(len, names), default=0) + (1 if any(names) else 0)
-    ends = [axis.figure(end[1], chart.unit) if (end := axis.newest(s.values)) else "no reading" for s in chart.series]
+    ends = [
+        axis.figure(end[1], chart.unit) if (end := axis.newest(s.values)) else "no reading"
+        for s in chart.series
+    ]
     room = max(8, min(width - left - max(map(len, ends), default=0) - 1, 96))
     drawn = [
         f"{name:<{left}}{_spark(series.values, low, high, room)} {end}"
@@ -48,7 +53,9 @@ def _spark(values: tuple[float | None, ...], low: float, high: float, room: int)
     drawn = []
     for i in range(cells):
         part = [
-            v for v in values[i * len(values) // cells : (i + 1) * len(values) // cells] if v is not None and axis.is_reading(v)
+            v
+            for v in values[i * len(values) // cells : (i + 1) * len(values) // cells]
+            if v is not None and axis.is_reading(v)
         ]
         level = (sum(part) / len(part) - low) / (high - low) if part else None
         drawn.append(" " if level is None else _RISING[min(7, max(0, int(level * 8)))])
@@ -67,7 +74,11 @@ def _under(chart: Chart, left: int, room: int, width: int) -> list[str]:
         mark, since = "▔" * (last - first + 1), f"since {chart.shaded.start.astimezone(UTC):%H:%M}"
         before = max(0, left + first - len(since) - 1)
         fits = left + last + 2 + len(since) <= width
-        lines.append(" " * (left + first) + f"{mark} {since}" if fits else f"{' ' * before}{since} {mark}"[:width])
+        lines.append(
+            " " * (left + first) + f"{mark} {since}"
+            if fits
+            else f"{' ' * before}{since} {mark}"[:width]
+        )
     head, tail = f"{start.astimezone(UTC):%d %b %H:%M}", f"{end.astimezone(UTC):%d %b %H:%M} UTC"
     lines.append(" " * left + head + " " * max(1, room - len(head) - len(tail)) + tail)
     if chart.band is not None:
@@ -88,26 +99,41 @@ def _heat(chart: Chart, width: int) -> list[str]:
     ]
     tail = f"{chart.times[-1].astimezone(UTC):%H:%M} UTC"
     head = f"{chart.times[0].astimezone(UTC):%d %b %H:%M}"
-    return [*drawn, " " * left + head + " " * max(1, each * len(chart.times) - len(head) - len(tail)) + tail]
+    return [
+        *drawn,
+        " " * left + head + " " * max(1, each * len(chart.times) - len(head) - len(tail)) + tail,
+    ]
 
 
 def _cells(values: tuple[float | None, ...], each: int) -> str:
-    return "".join((" " if (dark := axis.shade(value)) is None else _DARKER[dark]) * each for value in values)
+    return "".join(
+        (" " if (dark := axis.shade(value)) is None else _DARKER[dark]) * each for value in values
+    )
 
 
 def _last(series: Series, chart: Chart) -> str:
-    return axis.figure(round(end[1]), chart.unit) if (end := axis.newest(series.values)) else "no reading"
+    return (
+        axis.figure(round(end[1]), chart.unit)
+        if (end := axis.newest(series.values))
+        else "no reading"
+    )
 
 
 def _bars(chart: Chart, width: int) -> list[str]:
     """Draw a bar for each category, of several series their sum."""
-    sums = [sum(v for s in chart.series for v in s.values[i : i + 1] if v is not None) for i in range(len(chart.categories))]
+    sums = [
+        sum(v for s in chart.series for v in s.values[i : i + 1] if v is not None)
+        for i in range(len(chart.categories))
+    ]
     names = [axis.shorten(name or "(none)", 24) for name in chart.categories]
     left = max(map(len, names), default=0)
     ends = [axis.figure(value, chart.unit) for value in sums]
     room = max(4, min(width - left - max(map(len, ends), default=0) - 2, 60))
     top = max([abs(value) for value in sums] or [0.0]) or 1.0
-    drawn = [f"{name:<{left}} {_bar(abs(value) / top * room)} {end}" for name, value, end in zip(names, sums, ends, strict=True)]
+    drawn = [
+        f"{name:<{left}} {_bar(abs(value) / top * room)} {end}"
+        for name, value, end in zip(names, sums, ends, strict=True)
+    ]
     rest = len(drawn) - _MOST_BARS
     if rest > 0 and chart.timed:
         return [f"{rest} earlier, and", *drawn[-_MOST_BARS:]]

@@ -1,4 +1,7 @@
-"""Draw how far long work is: a bar on a terminal after two seconds, and nothing where no terminal reads."""
+"""Draw how far long work is.
+
+A bar on a terminal after two seconds, and nothing where no terminal reads.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ _WIDTH = 28
 
 
 class ProgressBar:
-    """Draw one line on a stream that a person watches, and take it away at the end; call it for each step."""
+    """Draw one line on a stream that a person watches, and take it away at the end.
+
+    Call it for each step.
+    """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream, clock

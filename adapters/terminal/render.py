@@ -38,15 +38,25 @@ _COLOURS = {
     Tone.GOOD: "32",
     Tone.ERROR: "31",
 }
-_SIGNS = {Tone.CRITICAL: "●", Tone.WARNING: "▲", Tone.INFO: "◆", Tone.OVER: "○", Tone.GOOD: "✓", Tone.ERROR: "✗"}
+_SIGNS = {
+    Tone.CRITICAL: "●",
+    Tone.WARNING: "▲",
+    Tone.INFO: "◆",
+    Tone.OVER: "○",
+    Tone.GOOD: "✓",
+    Tone.ERROR: "✗",
+}
 _BOLD, _QUIET = "1", "90"
 _POINT = "• "
 
 
 def render(card: Card, width: int = 0, colour: bool = False) -> str:
-    """Return the card as lines of at most `width` columns (0: the terminal's), in ANSI colours where `colour`.
+    """Return the card as lines of at most `width` columns (0.
 
-    Control characters in texts are dropped, so that data can neither move the cursor nor colour the screen.
+    The terminal's), in ANSI colours where `colour`.
+
+    Control characters in texts are dropped, so that data can neither move the cursor nor colour the
+    screen.
     """
     pen = _Pen(max(30, width or shutil.get_terminal_size((100, 24)).columns), colour)
     title = pen.wrap(f"{_SIGNS[card.tone]} {clean(card.title)}", "  ")
@@ -72,7 +82,10 @@ def clean(words: str) -> str:
 
 def columns(words: str) -> int:
     """Return how many columns a terminal needs: wide characters take two, combining ones none."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in words)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in words
+    )
 
 
 class _Pen:
@@ -89,13 +102,19 @@ class _Pen:
         return "\n".join(f"\x1b[{code}m{line}\x1b[0m" for line in words.split("\n"))
 
     def wrap(self, words: str, indent: str = "") -> str:
-        return textwrap.fill(words, self.width, subsequent_indent=indent, break_on_hyphens=False) if words else ""
+        return (
+            textwrap.fill(words, self.width, subsequent_indent=indent, break_on_hyphens=False)
+            if words
+            else ""
+        )
 
     def block(self, block: Block) -> str:
         match block:
             case Text() | Attachment():
                 offered = (
-                    Text((f"{block.name}: trnbot {block.line} --csv writes it.",)) if isinstance(block, Attachment) else block
+                    Text((f"{block.name}: trnbot {block.line} --csv writes it.",))
+                    if isinstance(block, Attachment)
+                    else block
                 )
                 return self._text(offered)
             case Facts():
@@ -139,7 +158,10 @@ class _Pen:
         return "\n".join([f"{head}  {lines[0]}", *(" " * (size + 2) + line for line in lines[1:])])
 
     def _table(self, block: Table) -> str:
-        rows = [tuple(clean(cell) for cell in row) for row in (tuple(c.name for c in block.columns), *block.rows)]
+        rows = [
+            tuple(clean(cell) for cell in row)
+            for row in (tuple(c.name for c in block.columns), *block.rows)
+        ]
         total = tuple(clean(cell) for cell in block.total)
         sizes = self._sizes([*rows, total] if total else rows, block)
         if sum(sizes) + 2 * (len(sizes) - 1) > self.width:
@@ -149,14 +171,25 @@ class _Pen:
         lines = [self.ink(head, _BOLD), self.ink(rule, _QUIET), *body]
         if total:
             lines += [self.ink(rule, _QUIET), self.ink(self._row(total, sizes, block), _BOLD)]
-        lines += [self.ink(self.wrap(clean(words)), _QUIET) for words in (block.rest, block.caption) if words]
+        lines += [
+            self.ink(self.wrap(clean(words)), _QUIET)
+            for words in (block.rest, block.caption)
+            if words
+        ]
         return "\n".join(lines)
 
     def _sizes(self, rows: list[tuple[str, ...]], block: Table) -> list[int]:
         """Fit the columns to the width: the widest text column gives way, a number is never cut."""
-        sizes = [max([1, *(columns(row[i]) for row in rows if i < len(row))]) for i in range(len(block.columns))]
+        sizes = [
+            max([1, *(columns(row[i]) for row in rows if i < len(row))])
+            for i in range(len(block.columns))
+        ]
         while sum(sizes) + 2 * (len(sizes) - 1) > self.width:
-            texts = [i for i, column in enumerate(block.columns) if column.align is Align.LEFT and sizes[i] > 8]
+            texts = [
+                i
+                for i, column in enumerate(block.columns)
+                if column.align is Align.LEFT and sizes[i] > 8
+            ]
             if not texts:
                 break
             sizes[max(texts, key=lambda i: sizes[i])] -= 1
@@ -165,39 +198,70 @@ class _Pen:
     def _records(self, names: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
         """Write each row as name-value lines, for a terminal too narrow for the columns."""
         size = min(self.width // 3, max((columns(name) for name in names), default=0))
-        return "\n\n".join("\n".join(self._fact(n, v, size) for n, v in zip(names, row, strict=False)) for row in rows)
+        return "\n\n".join(
+            "\n".join(self._fact(n, v, size) for n, v in zip(names, row, strict=False))
+            for row in rows
+        )
 
     def _row(self, row: tuple[str, ...], sizes: list[int], block: Table) -> str:
         """Write one row; a cell too long for its column goes on below."""
-        cells = [(_folded(cell, size), size, column.align) for cell, size, column in zip(row, sizes, block.columns, strict=False)]
+        cells = [
+            (_folded(cell, size), size, column.align)
+            for cell, size, column in zip(row, sizes, block.columns, strict=False)
+        ]
         height = max((len(lines) for lines, _, _ in cells), default=0)
-        lined = ([(lines[n] if n < len(lines) else "", size, align) for lines, size, align in cells] for n in range(height))
-        return "\n".join("  ".join(_pad(cell, size, align) for cell, size, align in line).rstrip() for line in lined)
+        lined = (
+            [(lines[n] if n < len(lines) else "", size, align) for lines, size, align in cells]
+            for n in range(height)
+        )
+        return "\n".join(
+            "  ".join(_pad(cell, size, align) for cell, size, align in line).rstrip()
+            for line in lined
+        )
 
     def _chart(self, block: Chart) -> str:
-        head = self.ink(self.wrap(clean(f"{block.title} ({block.unit})" if block.unit else block.title)), _BOLD)
+        head = self.ink(
+            self.wrap(clean(f"{block.title} ({block.unit})" if block.unit else block.title)), _BOLD
+        )
         drawn = [clean(line) for line in chart_lines(block, self.width)]
         summary = self.ink(self.wrap(clean(block.summary)), _QUIET)
         return "\n".join(part for part in (head, *drawn, summary) if part)
 
     def _buttons(self, buttons: tuple[Button, ...]) -> str:
         size = max((columns(clean(button.text)) for button in buttons), default=0)
-        return "\n".join([self.ink("Next:", _QUIET), *(self._button(button, size) for button in buttons)])
+        return "\n".join(
+            [self.ink("Next:", _QUIET), *(self._button(button, size) for button in buttons)]
+        )
 
     def _button(self, button: Button, size: int) -> str:
-        """Lay out the line to type beside its name, or below it where that is too wide; whole, so that it can be typed."""
+        """Lay out the line to type beside its name, or below it where that is too wide.
+
+        Whole, so that it can be typed.
+        """
         name, line = clean(button.text), clean(button.line)
         beside = f"  {_pad(name, size, Align.LEFT)}  {line}"
         if columns(beside) <= self.width:
             return beside
-        return textwrap.indent("\n".join([_cut(name, self.width - 2), *_typed(line, self.width - 4)]), "  ")
+        return textwrap.indent(
+            "\n".join([_cut(name, self.width - 2), *_typed(line, self.width - 4)]), "  "
+        )
 
     def _form(self, block: Form) -> str:
-        lines = [self.ink(clean(block.title), _BOLD), self.wrap(f"Type: {clean(block.line)} name=value …")]
+        lines = [
+            self.ink(clean(block.title), _BOLD),
+            self.wrap(f"Type: {clean(block.line)} name=value …"),
+        ]
         for field in block.fields:
             choice = ", ".join(value for value, _ in field.options)
-            notes = (choice, field.hint, f"now {field.value}" if field.value else "", "required" if field.required else "")
-            lines.append(self._fact(field.name, clean("; ".join([field.label, *filter(None, notes)])), 14))
+            notes = (
+                choice,
+                field.hint,
+                f"now {field.value}" if field.value else "",
+                "required" if field.required else "",
+            )
+            lines.append(
+                self._fact(field.name, clean("; ".join([field.label, *filter(None, notes)])), 14)
+            )
         return "\n".join(lines)
 
 

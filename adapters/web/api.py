@@ -1,4 +1,7 @@
-"""Answer scripts and dashboards: GET /api/v1/LINE is the document of `--json`, and OpenAPI describes it."""
+"""Answer scripts and dashboards.
+
+GET /api/v1/LINE is the document of `--json`, and OpenAPI describes it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,15 @@ from urllib.parse import quote
 from aiohttp import web
 
 from adapters.web.guard import RequestHandler
-from bot.errors import Limited, NotAllowed, OutOfTime, OverBudget, TrnbotError, Unavailable, WrongInput
+from bot.errors import (
+    Limited,
+    NotAllowed,
+    OutOfTime,
+    OverBudget,
+    TrnbotError,
+    Unavailable,
+    WrongInput,
+)
 from bot.model.request import Effect, Role
 from bot.model.tool import Tool
 from bot.ports.tools import Answered
@@ -31,7 +42,10 @@ _STATUS: Sequence[tuple[type[TrnbotError], int, str]] = (
 _REFUSAL = {
     "type": "object",
     "properties": {
-        "error": {"type": "string", "description": "One sentence: the mistake, and the nearest right form."},
+        "error": {
+            "type": "string",
+            "description": "One sentence: the mistake, and the nearest right form.",
+        },
         "argument": {"type": "string", "description": "The argument that is wrong, if one is."},
     },
     "required": ["error"],
@@ -45,7 +59,11 @@ class Api:
     """Implement `bot.ports.Listener`; `guard` lets in whom the console lets in."""
 
     def __init__(
-        self, read: Read, tools: Sequence[Tool], version: str, guard: Callable[[RequestHandler], RequestHandler]
+        self,
+        read: Read,
+        tools: Sequence[Tool],
+        version: str,
+        guard: Callable[[RequestHandler], RequestHandler],
     ) -> None:
         self._read, self._guard = read, guard
         self._described = json.dumps(openapi(tools, version), ensure_ascii=False)
@@ -69,17 +87,25 @@ class Api:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         given = {name: request.query.getall(name) for name in request.query if name != FORMAT}
         wanted = request.query.get(FORMAT, "")
-        arguments = {name: values if len(values) > 1 else values[0] for name, values in given.items()}
+        arguments = {
+            name: values if len(values) > 1 else values[0] for name, values in given.items()
+        }
         try:
             if wanted not in ("", "json", "csv"):
-                raise WrongInput(f"'{wanted[:40]}' is no format of an answer; write json or csv.", FORMAT)
+                raise WrongInput(
+                    f"'{wanted[:40]}' is no format of an answer; write json or csv.", FORMAT
+                )
             answered = await self._read(request.match_info["line"].strip(), arguments)
-            if wanted == "csv" or (not wanted and request.headers.get("Accept", "").startswith(CSV)):
+            if wanted == "csv" or (
+                not wanted and request.headers.get("Accept", "").startswith(CSV)
+            ):
                 return web.Response(text=answered.csv(), content_type=CSV)
         except TrnbotError as error:
             argument = getattr(error, "argument", "")
             status = next(status for kind, status, _ in _STATUS if isinstance(error, kind))
-            return web.json_response({"error": str(error), **({"argument": argument} if argument else {})}, status=status)
+            return web.json_response(
+                {"error": str(error), **({"argument": argument} if argument else {})}, status=status
+            )
         return web.json_response(dict(answered.document))
 
 
@@ -95,11 +121,18 @@ def openapi(tools: Sequence[Tool], version: str) -> Mapping[str, Any]:
         },
         "servers": [{"url": "/"}],
         "security": [{"token": []}, {}],
-        "paths": {f"{ROOT}{{line}}": {"get": _any_line()}, **{_path(tool): {"get": _operation(tool)} for tool in reading}},
+        "paths": {
+            f"{ROOT}{{line}}": {"get": _any_line()},
+            **{_path(tool): {"get": _operation(tool)} for tool in reading},
+        },
         "components": {
             "schemas": {"Answer": dict(reading[0].answer), "Refusal": _REFUSAL},
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "TRNBOT_WEB_TOKEN, where it is set."}
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "TRNBOT_WEB_TOKEN, where it is set.",
+                }
             },
         },
     }
@@ -128,7 +161,12 @@ def _any_line() -> Mapping[str, Any]:
         "example": "cost 7d by team",
     }
     parameters = [line, _FORMAT]
-    return {"operationId": "line", "summary": "Answer any line that reads.", "parameters": parameters, "responses": _responses()}
+    return {
+        "operationId": "line",
+        "summary": "Answer any line that reads.",
+        "parameters": parameters,
+        "responses": _responses(),
+    }
 
 
 def _operation(tool: Tool) -> Mapping[str, Any]:
@@ -144,7 +182,12 @@ def _operation(tool: Tool) -> Mapping[str, Any]:
         for name, schema in tool.arguments["properties"].items()
     ]
     summary = f"{tool.summary}{' For admins.' if tool.who is Role.ADMIN else ''}"
-    return {"operationId": tool.name, "summary": summary, "parameters": [*parameters, _FORMAT], "responses": _responses()}
+    return {
+        "operationId": tool.name,
+        "summary": summary,
+        "parameters": [*parameters, _FORMAT],
+        "responses": _responses(),
+    }
 
 
 def _responses() -> Mapping[str, Any]:
@@ -155,4 +198,7 @@ def _responses() -> Mapping[str, Any]:
 
 
 def _response(words: str, schema: str) -> dict[str, Any]:
-    return {"description": words, "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}}
+    return {
+        "description": words,
+        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
+    }

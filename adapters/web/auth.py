@@ -1,4 +1,7 @@
-"""Ask for the console's token where others can reach it: once in the browser, in a header from a program."""
+"""Ask for the console's token where others can reach it.
+
+Once in the browser, in a header from a program.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ Seconds = Callable[[], float]
 
 
 class Guesses:
-    """Count the wrong tokens of each address in memory; past the most, the right one is not looked at either."""
+    """Count the wrong tokens of each address in memory.
+
+    Past the most, the right one is not looked at either.
+    """
 
     def __init__(self, seconds: Seconds) -> None:
         self._seconds = seconds
@@ -66,13 +72,26 @@ class Session:
 
 
 class ConsoleAuth:
-    """Let in who shows the token, or a cookie of a session that began with it; with an empty token, everyone."""
+    """Let in who shows the token, or a cookie of a session that began with it.
 
-    def __init__(self, token: str, documents: DocumentStore, *, secure: bool, seconds: Seconds = time.time) -> None:
-        self._token, self._documents, self._secure, self._seconds = token.encode(), documents, secure, seconds
+    With an empty token, everyone.
+    """
+
+    def __init__(
+        self, token: str, documents: DocumentStore, *, secure: bool, seconds: Seconds = time.time
+    ) -> None:
+        self._token, self._documents, self._secure, self._seconds = (
+            token.encode(),
+            documents,
+            secure,
+            seconds,
+        )
         self._guesses = Guesses(seconds)
         self._cookie = "__Host-trnbot_console" if secure else "trnbot_console"
-        """Browsers take a cookie of the first name by TLS alone, for this one host: no sister site can plant it."""
+        """Browsers take a cookie of the first name by TLS alone, for this one host.
+
+        No sister site can plant it.
+        """
 
     @property
     def locked(self) -> bool:
@@ -80,7 +99,10 @@ class ConsoleAuth:
         return bool(self._token)
 
     async def admits(self, request: web.Request) -> bool:
-        """Return whether a request may see the console; every comparison takes the same time whatever is wrong."""
+        """Return whether a request may see the console.
+
+        Every comparison takes the same time whatever is wrong.
+        """
         if not self._token:
             return True
         kind, _, shown = request.headers.get("Authorization", "").partition(" ")
@@ -90,14 +112,26 @@ class ConsoleAuth:
         return session is not None and not await self._ended(session)
 
     def reader(self, request: web.Request) -> str:
-        """Name who reads, among those admitted: the session of a browser that signed in, else the address."""
-        session = self._session(request) if self._token and "Authorization" not in request.headers else None
+        """Name who reads, among those admitted.
+
+        The session of a browser that signed in, else the address.
+        """
+        session = (
+            self._session(request)
+            if self._token and "Authorization" not in request.headers
+            else None
+        )
         return session.id if session else _network(request.remote or "")
 
     def opens(self, shown: str, address: str) -> bool:
-        """Return whether this is the token; raise 429 for an address that guessed too often, whatever it shows."""
+        """Return whether this is the token.
+
+        Raise 429 for an address that guessed too often, whatever it shows.
+        """
         if self._guesses.exhausted(address):
-            raise web.HTTPTooManyRequests(text=f"{_REFUSED}\n", headers={"Retry-After": str(int(_WITHIN_S))})
+            raise web.HTTPTooManyRequests(
+                text=f"{_REFUSED}\n", headers={"Retry-After": str(int(_WITHIN_S))}
+            )
         right = hmac.compare_digest(shown.encode(errors="replace"), self._token)
         if not right:
             self._guesses.count(address)
@@ -107,16 +141,32 @@ class ConsoleAuth:
         """Give the browser the cookie of a new session, which no script reads and no other site sends."""
         session = Session(secrets.token_hex(16), int(self._seconds()) + _LASTS_S)
         cookie = f"{session.id}.{session.until}.{self._sign(session)}"
-        answer.set_cookie(self._cookie, cookie, max_age=_LASTS_S, path="/", httponly=True, samesite="Strict", secure=self._secure)
+        answer.set_cookie(
+            self._cookie,
+            cookie,
+            max_age=_LASTS_S,
+            path="/",
+            httponly=True,
+            samesite="Strict",
+            secure=self._secure,
+        )
 
     async def end(self, request: web.Request, answer: web.StreamResponse) -> None:
-        """End the session of a request: whoever holds its cookie, this browser or a thief, is let in no more."""
+        """End the session of a request.
+
+        Whoever holds its cookie, this browser or a thief, is let in no more.
+        """
         if session := self._session(request):
             await asyncio.to_thread(self._forget, session)
-        answer.del_cookie(self._cookie, path="/", httponly=True, samesite="Strict", secure=self._secure)
+        answer.del_cookie(
+            self._cookie, path="/", httponly=True, samesite="Strict", secure=self._secure
+        )
 
     def form_token(self, fallback: str) -> str:
-        """Return the proof that the console's own forms carry: the same in every process that shares the token."""
+        """Return the proof that the console's own forms carry.
+
+        The same in every process that shares the token.
+        """
         return hmac.digest(self._token, b"form", "sha256").hex() if self._token else fallback
 
     def _session(self, request: web.Request) -> Session | None:
@@ -130,7 +180,9 @@ class ConsoleAuth:
         return session if genuine and session.until >= self._seconds() else None
 
     def _sign(self, session: Session) -> str:
-        return hmac.digest(self._token, f"session {session.id} {session.until}".encode(errors="replace"), "sha256").hex()
+        return hmac.digest(
+            self._token, f"session {session.id} {session.until}".encode(errors="replace"), "sha256"
+        ).hex()
 
     async def _ended(self, session: Session) -> bool:
         return await asyncio.to_thread(self._documents.get, _ENDED, session.id) is not None
@@ -186,7 +238,9 @@ def refusal(request: web.Request) -> web.StreamResponse:
         there = own_path(request.path_qs)
         return _to(LOGIN_PATH if there == "/" else f"{LOGIN_PATH}?to={quote(there, safe='')}")
     headers = {"WWW-Authenticate": "Bearer"}
-    return web.Response(status=401, text="The console asks for its token (TRNBOT_WEB_TOKEN).\n", headers=headers)
+    return web.Response(
+        status=401, text="The console asks for its token (TRNBOT_WEB_TOKEN).\n", headers=headers
+    )
 
 
 def own_path(address: str) -> str:
@@ -204,4 +258,6 @@ def _network(address: str) -> str:
         known = ipaddress.ip_address(address)
     except ValueError:
         return address
-    return str(ipaddress.ip_network((known, 64), strict=False)) if known.version == 6 else str(known)
+    return (
+        str(ipaddress.ip_network((known, 64), strict=False)) if known.version == 6 else str(known)
+    )

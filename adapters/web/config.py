@@ -65,8 +65,9 @@ def _no_table(_: str, __: Card) -> str:
 class Console:
     """Hold the parts of the bot that the pages ask.
 
-    `health()` may hold `ok`, `problem`, `now`, `live`, `ended`, `speed`, `ticked_at`, `open_alerts`, `usd_per_hour`, `source`;
-    the status strip leaves out the facts that are missing. `metrics()` returns Prometheus text.
+    `health()` may hold `ok`, `problem`, `now`, `live`, `ended`, `speed`, `ticked_at`,
+    `open_alerts`, `usd_per_hour`, `source`; the status strip leaves out the facts that are missing.
+    `metrics()` returns Prometheus text.
     """
 
     answer: Answer

@@ -12,7 +12,13 @@ from bot.cards.lines import cost_line, window_line
 from bot.model.spend import Filter
 from bot.model.window import Window
 
-_WINDOWS = (("24 hours", "24h"), ("7 days", "7d"), ("30 days", "30d"), ("This month", "mtd"), ("Last month", "last-month"))
+_WINDOWS = (
+    ("24 hours", "24h"),
+    ("7 days", "7d"),
+    ("30 days", "30d"),
+    ("This month", "mtd"),
+    ("Last month", "last-month"),
+)
 _DAY = "day"
 
 
@@ -27,7 +33,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class CostControls:
-    """Hold the controls above a cost answer; `first` and `last` are the days of its window, `rest` the line's part after it."""
+    """Hold the controls above a cost answer.
+
+    `first` and `last` are the days of its window, `rest` the line's part after it.
+    """
 
     windows: tuple[Choice, ...]
     groupings: tuple[Choice, ...]
@@ -46,14 +55,24 @@ def cost_controls(card: Card, line: str) -> CostControls | None:
         return None
     window, by = _window(card.data["window"]), tuple(card.data["by"])
     filters = tuple(_filter(words) for words in card.data["filters"])
-    named = next((name for _, name in _WINDOWS if cost_line(name, by, filters) == line), window_line(window))
-    groupings = [*card.data["groupings"], *(name for name in (*by, _DAY) if name not in card.data["groupings"])]
+    named = next(
+        (name for _, name in _WINDOWS if cost_line(name, by, filters) == line), window_line(window)
+    )
+    groupings = [
+        *card.data["groupings"],
+        *(name for name in (*by, _DAY) if name not in card.data["groupings"]),
+    ]
     return CostControls(
-        tuple(Choice(words, cost_line(name, by, filters), name == named) for words, name in _WINDOWS),
         tuple(
-            Choice(name.replace("_", " "), cost_line(named, (name,), filters), (name,) == by) for name in dict.fromkeys(groupings)
+            Choice(words, cost_line(name, by, filters), name == named) for words, name in _WINDOWS
         ),
-        tuple(Choice(str(x), cost_line(named, by, [y for y in filters if y != x])) for x in filters),
+        tuple(
+            Choice(name.replace("_", " "), cost_line(named, (name,), filters), (name,) == by)
+            for name in dict.fromkeys(groupings)
+        ),
+        tuple(
+            Choice(str(x), cost_line(named, by, [y for y in filters if y != x])) for x in filters
+        ),
         window.start.date(),
         (window.end - timedelta(microseconds=1)).date(),
         cost_line("", by, filters).removeprefix("cost "),
@@ -62,7 +81,10 @@ def cost_controls(card: Card, line: str) -> CostControls | None:
 
 
 def between(first: str, last: str, rest: str) -> str:
-    """Return the line of a window of days as the page's form sends it; other words are left for the bot to refuse."""
+    """Return the line of a window of days as the page's form sends it.
+
+    Other words are left for the bot to refuse.
+    """
     return f"cost {first}..{last}{rest}" if first != last else f"cost {first}{rest}"
 
 
@@ -74,12 +96,17 @@ def offered_by(controls: CostControls | None) -> Sequence[str]:
 def undoubled(card: Card, offered: Sequence[str]) -> Card:
     """Return a card without the buttons whose lines the page offers already, by its tabs, its rows or its controls."""
     rows = [
-        replace(block, buttons=tuple(button for button in block.buttons if button.line not in offered))
+        replace(
+            block, buttons=tuple(button for button in block.buttons if button.line not in offered)
+        )
         if isinstance(block, Buttons)
         else block
         for block in card.blocks
     ]
-    return replace(card, blocks=tuple(block for block in rows if not isinstance(block, Buttons) or block.buttons))
+    return replace(
+        card,
+        blocks=tuple(block for block in rows if not isinstance(block, Buttons) or block.buttons),
+    )
 
 
 def _window(ends: Mapping[str, Any]) -> Window:

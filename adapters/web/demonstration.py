@@ -28,7 +28,10 @@ class StoryPages:
         """Return the story so far, for the page that shows it."""
         if self._teller is None:
             raise web.HTTPNotFound(text="No story is told here: this is no demonstration.\n")
-        return web.Response(text=self._pages.page("demo_told.html", story=self._teller.told()), content_type="text/html")
+        return web.Response(
+            text=self._pages.page("demo_told.html", story=self._teller.told()),
+            content_type="text/html",
+        )
 
     async def again(self, request: web.Request) -> web.StreamResponse:
         """Begin again; a page without a script asks anew after a while."""

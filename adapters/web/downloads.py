@@ -23,7 +23,10 @@ class Downloads:
         self._console, self._answer = console, answer
 
     async def csv(self, request: web.Request) -> web.StreamResponse:
-        """Send the table; whatever does more than read, and what another site brings, is shown to be pressed first."""
+        """Send the table.
+
+        Whatever does more than read, and what another site brings, is shown to be pressed first.
+        """
         line = request.query.get("line", "").strip()
         if self._console.effect(line) is not Effect.READS or sender_of(request) is Sender.LINK:
             raise web.HTTPSeeOther(address(line))
@@ -35,4 +38,6 @@ class Downloads:
         except WrongInput as error:
             raise web.HTTPNotFound(text=f"{error}\n") from None
         named = f'attachment; filename="{file_name(line)}"'
-        return web.Response(body=spreadsheet(written), content_type=CSV, headers={"Content-Disposition": named})
+        return web.Response(
+            body=spreadsheet(written), content_type=CSV, headers={"Content-Disposition": named}
+        )

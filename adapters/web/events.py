@@ -12,13 +12,21 @@ from aiohttp import web
 _BEAT = 2.0
 """Seconds between looks at the status strip."""
 _SILENCE = 4.0
-"""Seconds after which a quiet stream says that it is alive: a page that hears nothing for longer says so."""
+"""Seconds after which a quiet stream says that it is alive.
+
+A page that hears nothing for longer says so.
+"""
 
 
 class Hub:
-    """Fan events out to the open pages; a page too slow to follow is closed, and comes back to read everything."""
+    """Fan events out to the open pages.
 
-    def __init__(self, status: Callable[[], str], admits: Callable[[web.Request], Awaitable[bool]]) -> None:
+    A page too slow to follow is closed, and comes back to read everything.
+    """
+
+    def __init__(
+        self, status: Callable[[], str], admits: Callable[[web.Request], Awaitable[bool]]
+    ) -> None:
         self._status, self._admits = status, admits
         self._started, self._count = secrets.token_hex(4), 0
         self._pages: set[asyncio.Queue[str | None]] = set()
@@ -26,7 +34,10 @@ class Hub:
 
     @property
     def version(self) -> str:
-        """Return the number of the last event and this start: a page that holds another has missed something."""
+        """Return the number of the last event and this start.
+
+        A page that holds another has missed something.
+        """
         return f"{self._started}-{self._count}"
 
     def publish(self, event: str, **data: str) -> None:
@@ -48,12 +59,16 @@ class Hub:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Hold one page's stream until it leaves, its reader signs out, or the hub closes."""
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+        )
         await response.prepare(request)
         page: asyncio.Queue[str | None] = asyncio.Queue(maxsize=100)
         self._pages.add(page)
         try:
-            await response.write(f"retry: 2000\n{_event('hello', {'version': self.version})}".encode())
+            await response.write(
+                f"retry: 2000\n{_event('hello', {'version': self.version})}".encode()
+            )
             await self._follow(page, request, response)
         except ConnectionError:
             pass  # the reader left: nothing is owed to a closed page
@@ -61,7 +76,9 @@ class Hub:
             self._pages.discard(page)
         return response
 
-    async def _follow(self, page: asyncio.Queue[str | None], request: web.Request, response: web.StreamResponse) -> None:
+    async def _follow(
+        self, page: asyncio.Queue[str | None], request: web.Request, response: web.StreamResponse
+    ) -> None:
         words: str | None = ""
         shown, quiet = "", 0.0
         while not self.closed and words is not None:
@@ -86,5 +103,8 @@ class Hub:
 
 
 def _event(name: str, data: dict[str, str]) -> str:
-    """Write one event; JSON keeps line ends within the data escaped, so that no text can forge another."""
+    """Write one event.
+
+    JSON keeps line ends within the data escaped, so that no text can forge another.
+    """
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"

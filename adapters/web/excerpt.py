@@ -1,4 +1,7 @@
-"""Show as many messages of a channel as a page may weigh, the newest of them last; those before are a link away."""
+"""Show as many messages of a channel as a page may weigh, the newest of them last.
+
+Those before are a link away.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ MOST = 60
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Hold drawn messages, the oldest first; `earlier` is the id of the one before them, "" where there is none."""
+    """Hold drawn messages, the oldest first.
+
+    `earlier` is the id of the one before them, "" where there is none.
+    """
 
     slots: tuple[Markup, ...]
     earlier: str
@@ -27,8 +33,13 @@ class Excerpt:
     """Whether no later message was left out."""
 
 
-def excerpt(messages: Iterator[PageMessage], draw: Callable[[PageMessage], str], *, newest: bool) -> Excerpt:
-    """Return the first of messages, which come newest first: one at least, and no more than a page holds."""
+def excerpt(
+    messages: Iterator[PageMessage], draw: Callable[[PageMessage], str], *, newest: bool
+) -> Excerpt:
+    """Return the first of messages, which come newest first.
+
+    One at least, and no more than a page holds.
+    """
     slots: list[Markup] = []
     weight = 0
     for message in messages:
@@ -41,7 +52,10 @@ def excerpt(messages: Iterator[PageMessage], draw: Callable[[PageMessage], str],
 
 
 class SlotDrawer:
-    """Draw messages, each with the dollars that its alert wastes now; a drawing is kept until the message or these change."""
+    """Draw messages, each with the dollars that its alert wastes now.
+
+    A drawing is kept until the message or these change.
+    """
 
     def __init__(self, pages: PageRenderer) -> None:
         self._pages = pages

@@ -24,7 +24,10 @@ def digest(content: bytes) -> str:
 
 @cache
 def static_root() -> str:
-    """Return the address below which the files of this version lie; scripts name each other relative to it."""
+    """Return the address below which the files of this version lie.
+
+    Scripts name each other relative to it.
+    """
     files = sorted(path for path in _FOLDER.iterdir() if path.suffix in _TYPES)
     return f"/static/{digest(b''.join(path.read_bytes() for path in files))}"
 
@@ -36,9 +39,15 @@ async def static_file(request: web.Request) -> web.StreamResponse:
     if kind is None or name not in {path.name for path in _FOLDER.iterdir()}:
         raise web.HTTPNotFound(text="There is no such file.\n")
     keeps = FOR_EVER if request.path == f"{static_root()}/{name}" else "no-cache"
-    return web.FileResponse(_FOLDER / name, headers={"Content-Type": f"{kind}; charset=utf-8", "Cache-Control": keeps})
+    return web.FileResponse(
+        _FOLDER / name, headers={"Content-Type": f"{kind}; charset=utf-8", "Cache-Control": keeps}
+    )
 
 
-def static_routes(guard: Callable[[Handler], Handler] = lambda handler: handler) -> list[web.RouteDef]:
+def static_routes(
+    guard: Callable[[Handler], Handler] = lambda handler: handler,
+) -> list[web.RouteDef]:
     """Return the routes of the files, with their version and without."""
-    return [web.get(f"/static/{path}", guard(static_file)) for path in ("{name}", "{version}/{name}")]
+    return [
+        web.get(f"/static/{path}", guard(static_file)) for path in ("{name}", "{version}/{name}")
+    ]

@@ -1,4 +1,7 @@
-"""Refuse requests that another site makes a browser send; a link from elsewhere shows pages and does nothing."""
+"""Refuse requests that another site makes a browser send.
+
+A link from elsewhere shows pages and does nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,13 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _FORM_BYTES = 64 * 1024
 """A form holds one line, whose every letter may take 12 bytes on the way."""
 _FORM, _NOTHING = "application/x-www-form-urlencoded", "application/octet-stream"
-_AGAIN = '<!doctype html><meta http-equiv="refresh" content="0"><title>Opening…</title><p>Opening…</p>\n'
-"""Loads the same address again, this time as the console's own page: only then the browser sends its cookie."""
+_AGAIN = (
+    '<!doctype html><meta http-equiv="refresh" content="0"><title>Opening…</title><p>Opening…</p>\n'
+)
+"""Loads the same address again, this time as the console's own page.
+
+Only then the browser sends its cookie.
+"""
 
 
 class Sender(Enum):
@@ -39,18 +47,28 @@ class Sender(Enum):
 
 
 def sender_of(request: web.Request) -> Sender:
-    """Return what made the browser send this: by Fetch Metadata, by `Origin` and `Referer` where there is none.
+    """Return what made the browser send this.
+
+    By Fetch Metadata, by `Origin` and `Referer` where there is none.
 
     Browsers leave Fetch Metadata out on plain HTTP to another machine, and some old ones always do.
     """
-    site, origin, referer = (request.headers.get(name) for name in ("Sec-Fetch-Site", "Origin", "Referer"))
+    site, origin, referer = (
+        request.headers.get(name) for name in ("Sec-Fetch-Site", "Origin", "Referer")
+    )
     if origin is not None and not _ours(origin, request):
         return Sender.OTHER
     if site is not None:
-        return {"same-origin": Sender.OWN, "none": Sender.DIRECT}.get(site, _elsewhere(request, _is_navigation(request)))
+        return {"same-origin": Sender.OWN, "none": Sender.DIRECT}.get(
+            site, _elsewhere(request, _is_navigation(request))
+        )
     if origin is not None or (referer and _ours(referer, request)):
         return Sender.OWN
-    return _elsewhere(request, "text/html" in request.headers.get("Accept", "")) if referer else Sender.DIRECT
+    return (
+        _elsewhere(request, "text/html" in request.headers.get("Accept", ""))
+        if referer
+        else Sender.DIRECT
+    )
 
 
 class Guard:
@@ -67,7 +85,9 @@ class Guard:
         async def guarded(request: web.Request) -> web.StreamResponse:
             self._check_host(request)
             if sender_of(request) is Sender.OTHER:
-                raise web.HTTPForbidden(text="Another site sent this; open the console and type the line there.\n")
+                raise web.HTTPForbidden(
+                    text="Another site sent this; open the console and type the line there.\n"
+                )
             return await handler(request)
 
         return guarded
@@ -111,21 +131,35 @@ class Guard:
         return guarded
 
     def _check_host(self, request: web.Request) -> None:
-        """Refuse foreign names for a loopback address: DNS rebinding makes the browser believe such a name is ours."""
+        """Refuse foreign names for a loopback address.
+
+        DNS rebinding makes the browser believe such a name is ours.
+        """
         transport = request.transport
         local = transport.get_extra_info("sockname") if transport else None
         name = _name(request.headers.get("Host", ""))
-        if local and _loopback(str(local[0])) and name not in _LOOPBACK_NAMES and name not in self._hosts:
-            raise web.HTTPMisdirectedRequest(text="This console answers to localhost and 127.0.0.1 only.\n")
+        if (
+            local
+            and _loopback(str(local[0]))
+            and name not in _LOOPBACK_NAMES
+            and name not in self._hosts
+        ):
+            raise web.HTTPMisdirectedRequest(
+                text="This console answers to localhost and 127.0.0.1 only.\n"
+            )
 
     async def _check_page(self, request: web.Request) -> None:
         if sender_of(request) is not Sender.OWN:
-            raise web.HTTPForbidden(text="No page of this console sent this; a program may read, and a person presses.\n")
+            raise web.HTTPForbidden(
+                text="No page of this console sent this; a program may read, and a person presses.\n"
+            )
         if OWN_HEADER in request.headers:
             return
         token = str((await request.post()).get("token", ""))
         if not hmac.compare_digest(token.encode(errors="replace"), self._token.encode()):
-            raise web.HTTPForbidden(text="The page is older than the console; reload it and try again.\n")
+            raise web.HTTPForbidden(
+                text="The page is older than the console; reload it and try again.\n"
+            )
 
 
 def _elsewhere(request: web.Request, navigates: bool) -> Sender:
@@ -133,7 +167,10 @@ def _elsewhere(request: web.Request, navigates: bool) -> Sender:
 
 
 def _is_navigation(request: web.Request) -> bool:
-    """Return whether the browser opens this as a page of its own: not in a frame, not as a part of another."""
+    """Return whether the browser opens this as a page of its own.
+
+    Not in a frame, not as a part of another.
+    """
     mode, kind = (request.headers.get(name) for name in ("Sec-Fetch-Mode", "Sec-Fetch-Dest"))
     return (mode, kind) == ("navigate", "document")
 

@@ -43,7 +43,9 @@ _ADDRESS = re.compile(r"(https?://|/(?!/))[^\s\"'<>\\]*\Z", re.IGNORECASE)
 
 
 class PageRenderer:
-    """Draw the console's templates; `token` lets forms without JavaScript prove that this console made them.
+    """Draw the console's templates.
+
+    `token` lets forms without JavaScript prove that this console made them.
 
     Where it is `locked`, the pages show the way out.
     """
@@ -79,7 +81,9 @@ class PageRenderer:
         """Return one block of a card."""
         match block:
             case Text():
-                return Markup('<p class="text {}">{}</p>').format(block.style.value, spans(block.spans))
+                return Markup('<p class="text {}">{}</p>').format(
+                    block.style.value, spans(block.spans)
+                )
             case Chart():
                 drawn = Markup('<figure class="{}"><figcaption>{}</figcaption>{}{}</figure>')
                 return drawn.format(block.kind.value, block.title, legend(block), svg(block))
@@ -94,11 +98,19 @@ class PageRenderer:
 
 
 def legend(chart: Chart) -> Markup:
-    """Return the names of a stack's colours with all their letters, the largest first; each opens its part."""
+    """Return the names of a stack's colours with all their letters, the largest first.
+
+    Each opens its part.
+    """
     if chart.kind is not ChartKind.BAR or not axis.named(chart):
         return Markup("")
-    names = [opened(each.line, _KEY.format(hue(each, i), each.name or "none")) for i, each in enumerate(chart.series[:COLOURS])]
-    partial = [Markup('<i class="swatch partial"></i>part of its time only')] if chart.partial else []
+    names = [
+        opened(each.line, _KEY.format(hue(each, i), each.name or "none"))
+        for i, each in enumerate(chart.series[:COLOURS])
+    ]
+    partial = (
+        [Markup('<i class="swatch partial"></i>part of its time only')] if chart.partial else []
+    )
     return Markup('<ul class="legend">{}</ul>').format(
         Markup("").join(Markup("<li>{}</li>").format(x) for x in [*names, *partial])
     )
@@ -135,12 +147,17 @@ def _link(words: str, url: str) -> Markup:
 
 
 def when(at: datetime, form: str = "full") -> Markup:
-    """Return an instant that the page's script writes in the reader's zone; UTC without it and on hover."""
+    """Return an instant that the page's script writes in the reader's zone.
+
+    UTC without it and on hover.
+    """
     utc = at.astimezone(UTC)
     shown = f"{utc:%H:%M} UTC" if form == "clock" else f"{utc:%Y-%m-%d %H:%M} UTC"
 
     html = Markup('<time datetime="{}" data-form="{}" title="{}">{}</time>')
-    return html.format(utc.isoformat(timespec="seconds"), form, f"{utc:%Y-%m-%d %H:%M:%S} UTC", shown)
+    return html.format(
+        utc.isoformat(timespec="seconds"), form, f"{utc:%Y-%m-%d %H:%M:%S} UTC", shown
+    )
 
 
 def utc(at: datetime) -> str:
@@ -166,7 +183,10 @@ def _joined(blocks: tuple[Block, ...]) -> list[Block]:
 
 @dataclass
 class _Group:
-    """Hold blocks that stand together: below each other, side by side, or with a chart beside its words."""
+    """Hold blocks that stand together.
+
+    Below each other, side by side, or with a chart beside its words.
+    """
 
     kind: str
     blocks: list[Block]
@@ -175,8 +195,15 @@ class _Group:
 
 
 def _laid_out(blocks: list[Block]) -> list[_Group]:
-    """Put tables and charts that follow each other side by side; the one line chart of a card beside its words."""
-    lines = [i for i, block in enumerate(blocks) if isinstance(block, Chart) and block.kind is ChartKind.LINE]
+    """Put tables and charts that follow each other side by side.
+
+    The one line chart of a card beside its words.
+    """
+    lines = [
+        i
+        for i, block in enumerate(blocks)
+        if isinstance(block, Chart) and block.kind is ChartKind.LINE
+    ]
     if len(lines) == 1 and lines[0] and not any(isinstance(block, Form) for block in blocks):
         at = lines[0]
         chart = blocks[at]
@@ -197,7 +224,10 @@ def _tabled(card: Card) -> bool:
 
 
 def _headline(card: Card) -> tuple[str, str]:
-    """Split the title of an incident at its first dot: its state in words, and the rest; other titles stay whole."""
+    """Split the title of an incident at its first dot: its state in words, and the rest.
+
+    Other titles stay whole.
+    """
     state, dot, rest = card.title.partition(" · ")
     incident = card.tone in (Tone.CRITICAL, Tone.WARNING, Tone.OVER)
     return (state, rest) if dot and incident else ("", card.title)

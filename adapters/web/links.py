@@ -35,7 +35,9 @@ class Rail:
 
 
 PAGES: Mapping[str, Rail] = {
-    "/alerts": Rail("Open", "alerts", "alerts", (("Open", "alerts"), ("Last 7 days", "alerts window=7d"))),
+    "/alerts": Rail(
+        "Open", "alerts", "alerts", (("Open", "alerts"), ("Last 7 days", "alerts window=7d"))
+    ),
     "/fleet": Rail("Fleet", "fleet", "fleet", (("Clusters", "fleet"), ("Idle nodes", "idle"))),
     "/cost": Rail("Cost", "cost", "cost 7d by team", heading="Money"),
     "/saved": Rail("Saved", "saved", "savings", (("30 days", "savings"), ("7 days", "savings 7d"))),
@@ -45,8 +47,17 @@ PAGES: Mapping[str, Rail] = {
 }
 """The pages of the rail beside the channel, by path."""
 _OWN = {
-    **{"alerts": "/alerts", "fleet": "/fleet", "idle": "/fleet", "cost": "/cost", "savings": "/saved", "help": "/help"},
-    **dict.fromkeys(("config", "routes", "silences", "feedback", "doctor", "self", "about"), "/settings"),
+    **{
+        "alerts": "/alerts",
+        "fleet": "/fleet",
+        "idle": "/fleet",
+        "cost": "/cost",
+        "savings": "/saved",
+        "help": "/help",
+    },
+    **dict.fromkeys(
+        ("config", "routes", "silences", "feedback", "doctor", "self", "about"), "/settings"
+    ),
 }
 """The pages that show more than one line's answer, by the line's first word."""
 DOWNLOAD = "/download"
@@ -64,7 +75,10 @@ def download(line: str) -> str:
 
 
 def address(line: str) -> str:
-    """Return the address that opens a line: the page of its kind, else the one that shows any line's answer."""
+    """Return the address that opens a line.
+
+    The page of its kind, else the one that shows any line's answer.
+    """
     if alert := _ALERT.match(line):
         return f"/alert/{alert[1]}"
     return f"{page_of(line)}?line={quote(line, safe='')}"

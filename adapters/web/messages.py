@@ -43,7 +43,10 @@ class PageMessage:
     card: Card
     at: datetime
     order: int = 0
-    """Nanoseconds of the machine's clock when it was posted: a replay's clock may stand still, or start again."""
+    """Nanoseconds of the machine's clock when it was posted.
+
+    A replay's clock may stand still, or start again.
+    """
     edited: datetime | None = None
     replies: tuple[Reply, ...] = ()
 
@@ -61,7 +64,14 @@ class Messages:
     async def post(self, channel: str, card: Card, key: str) -> PageMessage:
         """Write a new message and return it."""
         at = self._clock()
-        made = PageMessage(f"m{at:%Y%m%d%H%M%S}-{secrets.token_hex(4)}", channel, key, _shown(card), at, time.time_ns())
+        made = PageMessage(
+            f"m{at:%Y%m%d%H%M%S}-{secrets.token_hex(4)}",
+            channel,
+            key,
+            _shown(card),
+            at,
+            time.time_ns(),
+        )
         async with self._writing:
             await self._put(made)
             self._written += 1
@@ -87,7 +97,9 @@ class Messages:
                 return None
             if key and any(one.key == key for one in before.replies):
                 return before
-            made = replace(before, replies=(*before.replies, Reply(_shown(card), self._clock(), key)))
+            made = replace(
+                before, replies=(*before.replies, Reply(_shown(card), self._clock(), key))
+            )
             await self._put(made)
         return made
 
@@ -97,7 +109,10 @@ class Messages:
         return None if document is None else _read(document)
 
     async def find(self, channel: str, key: str, thread: str = "") -> str:
-        """Return the id of the message of this key, or the key of the reply in `thread`; "" when there is none."""
+        """Return the id of the message of this key, or the key of the reply in `thread`.
+
+        "" when there is none.
+        """
         if thread:
             message = await self.get(thread)
             return key if message and any(one.key == key for one in message.replies) else ""
@@ -113,15 +128,26 @@ class Messages:
         """
         documents = (await self._of(channel))[::-1]
         begin = next((n for n, document in enumerate(documents) if document["id"] == until), 0)
-        return begin == 0, (message for document in documents[begin:] if (message := self._known(document)) is not None)
+        return begin == 0, (
+            message
+            for document in documents[begin:]
+            if (message := self._known(document)) is not None
+        )
 
     async def about(self, channel: str, alert: str) -> list[PageMessage]:
         """Return the messages of a channel about an alert, the oldest first."""
-        messages = (self._known(document) for document in await self._of(channel) if _about(document) == alert)
+        messages = (
+            self._known(document)
+            for document in await self._of(channel)
+            if _about(document) == alert
+        )
         return [message for message in messages if message is not None]
 
     def _known(self, document: Mapping[str, Any]) -> PageMessage | None:
-        """Return a document's message, the one that was read before where it is the same; None where it cannot be read."""
+        """Return a document's message, the one that was read before where it is the same.
+
+        None where it cannot be read.
+        """
         name = str(document["id"])
         known = self._lately.pop(name, None)
         if known is None or known[0] != document:
@@ -133,7 +159,9 @@ class Messages:
 
     async def _of(self, channel: str) -> list[Mapping[str, Any]]:
         """Return the documents of a channel's messages, the oldest first."""
-        documents = [document for document in await self._newest(KEPT) if document.get("channel") == channel]
+        documents = [
+            document for document in await self._newest(KEPT) if document.get("channel") == channel
+        ]
         return sorted(documents, key=lambda document: int(document.get("order", 0)))
 
     async def _newest(self, most: int) -> list[Mapping[str, Any]]:
@@ -149,7 +177,10 @@ class Messages:
 
 
 def _shown(card: Card) -> Card:
-    """Leave out the typed numbers, as a page shows words, but an alert's dollars: they are told again as they are later."""
+    """Leave out the typed numbers, as a page shows words, but an alert's dollars.
+
+    They are told again as they are later.
+    """
     waste = card.data.get("waste_usd")
     kept = (
         {"id": card.data.get("id"), "waste_usd": {name: str(usd) for name, usd in waste.items()}}

@@ -1,4 +1,7 @@
-"""Answer while the bot starts: `/healthz` says so, and every page waits for the console instead of failing."""
+"""Answer while the bot starts.
+
+`/healthz` says so, and every page waits for the console instead of failing.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from adapters.web.html import PageRenderer
 
 
 class StartingPages:
-    """Implement `bot.ports.Listener` for the time before anything can be answered; `doing` says how far it is."""
+    """Implement `bot.ports.Listener` for the time before anything can be answered.
+
+    `doing` says how far it is.
+    """
 
     def __init__(self, doing: Callable[[], str]) -> None:
         self._doing = doing
@@ -35,7 +41,9 @@ class StartingPages:
 
     async def _healthz(self, _: web.Request) -> web.StreamResponse:
         """Say that the bot starts: it is not ok yet."""
-        return _brief(web.json_response({"ok": False, "starting": True, "problem": self._doing()}, status=503))
+        return _brief(
+            web.json_response({"ok": False, "starting": True, "problem": self._doing()}, status=503)
+        )
 
     async def _page(self, _: web.Request) -> web.StreamResponse:
         """Show the console's frame without anything in it, which asks anew until the console answers."""
@@ -44,7 +52,11 @@ class StartingPages:
 
     async def _later(self, _: web.Request) -> web.StreamResponse:
         """Refuse a press, a command or an event; its sender tries again."""
-        return _brief(web.Response(text=f"trnbot starts: {self._doing()} Try again in a moment.\n", status=503))
+        return _brief(
+            web.Response(
+                text=f"trnbot starts: {self._doing()} Try again in a moment.\n", status=503
+            )
+        )
 
 
 def _brief(response: web.Response) -> web.Response:

@@ -22,10 +22,17 @@ class Moment:
 
 
 def story(timeline: Card, messages: Sequence[PageMessage]) -> list[Moment]:
-    """Return the story of an alert, the oldest first: this console's messages about it in place of the log's words."""
+    """Return the story of an alert, the oldest first.
+
+    This console's messages about it in place of the log's words.
+    """
     told = [Moment(**event) for event in timeline.data.get("events", ())]
     here = list(_here(messages))
-    told = [moment for moment in told if moment.kind != "said" or not here or " to web:" not in moment.words]
+    told = [
+        moment
+        for moment in told
+        if moment.kind != "said" or not here or " to web:" not in moment.words
+    ]
     return sorted([*told, *here], key=lambda moment: moment.at)
 
 

@@ -1,4 +1,7 @@
-"""Sum up in a strip the waste of now, its cost, onset and remedy, and the savings: from the cards of two answers."""
+"""Sum up in a strip the waste of now, its cost, onset and remedy, and the savings.
+
+From the cards of two answers.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ LINES = "alerts", "savings 7d"
 
 @dataclass(frozen=True)
 class Wasting:
-    """Hold one open alert, dearest first; `lasted` is in words, `todo` the first thing to try, `held` who looks after it."""
+    """Hold one open alert, dearest first.
+
+    `lasted` is in words, `todo` the first thing to try, `held` who looks after it.
+    """
 
     id: str
     cause: str
@@ -37,7 +43,10 @@ class Wasting:
 
 @dataclass(frozen=True)
 class WasteStrip:
-    """Hold the figures of the strip; `known` is False where the answers hold no numbers, such as a failure's."""
+    """Hold the figures of the strip.
+
+    `known` is False where the answers hold no numbers, such as a failure's.
+    """
 
     known: bool
     rows: tuple[Wasting, ...] = ()
@@ -46,16 +55,26 @@ class WasteStrip:
     saved_usd_per_hour: Decimal = Decimal(0)
     saved_usd: Decimal = Decimal(0)
     wastes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """USD `per_hour` and `so_far` of each alert that fires, and as of when, by its id: every figure of the page goes by it."""
+    """USD `per_hour` and `so_far` of each alert that fires, and as of when, by its id.
+
+    Every figure of the page goes by it.
+    """
 
     @property
     def facts(self) -> Mapping[str, Any]:
         """Return the facts of the header by the same reading; nothing where none is known."""
-        return {"open_alerts": len(self.rows) + self.more, "usd_per_hour": self.usd_per_hour} if self.known else {}
+        return (
+            {"open_alerts": len(self.rows) + self.more, "usd_per_hour": self.usd_per_hour}
+            if self.known
+            else {}
+        )
 
 
 class Shared(Generic[T]):
-    """Read once for all pages that ask meanwhile, and within `keep_s`, whoever of them leaves; it uses nobody's share."""
+    """Read once for all pages that ask meanwhile, and within `keep_s`, whoever of them leaves.
+
+    It uses nobody's share.
+    """
 
     def __init__(self, read: Callable[[], Awaitable[T]], keep_s: float = 0) -> None:
         self._read, self._keep_s = read, keep_s
@@ -80,7 +99,11 @@ LEAD = "summary money"
 def lead_of(summary: Card) -> Sequence[tuple[str, str]]:
     """Return name and words of each line of a summary."""
     texts = (block.spans for block in summary.blocks if isinstance(block, Text))
-    named = ((spans[0].text, plain(spans[1:]).removeprefix(": ")) for spans in texts if spans and isinstance(spans[0], Strong))
+    named = (
+        (spans[0].text, plain(spans[1:]).removeprefix(": "))
+        for spans in texts
+        if spans and isinstance(spans[0], Strong)
+    )
     return tuple(named) if summary.tone is not Tone.ERROR else ()
 
 
@@ -88,7 +111,11 @@ def standing(alerts: Card, savings: Card) -> WasteStrip:
     """Return the strip of an answer to `alerts` and one to `savings`."""
     if "alerts" not in alerts.data:
         return WasteStrip(False)
-    rows = [_wasting(*pair) for pair in zip(alerts.data["alerts"], _words(alerts), strict=False) if _open(pair[0])]
+    rows = [
+        _wasting(*pair)
+        for pair in zip(alerts.data["alerts"], _words(alerts), strict=False)
+        if _open(pair[0])
+    ]
     count = sum(_open(alert) for alert in alerts.data["alerts"])
     saved = savings.data
     return WasteStrip(
@@ -98,12 +125,19 @@ def standing(alerts: Card, savings: Card) -> WasteStrip:
         alerts.data.get("usd_per_hour", Decimal(0)),
         saved.get("usd_per_hour", Decimal(0)),
         saved.get("usd_so_far", Decimal(0)),
-        {alert["id"]: alert["waste_usd"] for alert in alerts.data["alerts"] if alert["closed_at"] is None and alert["waste_usd"]},
+        {
+            alert["id"]: alert["waste_usd"]
+            for alert in alerts.data["alerts"]
+            if alert["closed_at"] is None and alert["waste_usd"]
+        },
     )
 
 
 def retold(card: Card, wastes: Mapping[str, Mapping[str, Any]]) -> Card:
-    """Return the message of an alert with its dollars as they are now: what was sent is as old as its last edit."""
+    """Return the message of an alert with its dollars as they are now.
+
+    What was sent is as old as its last edit.
+    """
     then: Mapping[str, Any] | None = card.data.get("waste_usd")
     now = wastes.get(str(card.data.get("id")))
     if not then or not now:
@@ -112,7 +146,10 @@ def retold(card: Card, wastes: Mapping[str, Mapping[str, Any]]) -> Card:
         f"{usd(Decimal(str(then[name])))}{after}": f"{usd(now[name])}{after}"
         for name, after in (("per_hour", " an hour"), ("so_far", " so far"))
     }
-    blocks = tuple(_reworded(block, words, now.get("as_of")) if isinstance(block, Text) else block for block in card.blocks)
+    blocks = tuple(
+        _reworded(block, words, now.get("as_of")) if isinstance(block, Text) else block
+        for block in card.blocks
+    )
     return replace(card, blocks=blocks, data={**card.data, "waste_usd": {**then, **now}})
 
 
@@ -120,19 +157,28 @@ def _reworded(said: Text, words: Mapping[str, str], as_of: datetime | None) -> T
     """Return a text with the words that hold now, and as of when."""
     before = ("", *said.spans)
     dated = (
-        as_of and isinstance(span, When) and str(last).endswith("as of ") for last, span in zip(before, said.spans, strict=False)
+        as_of and isinstance(span, When) and str(last).endswith("as of ")
+        for last, span in zip(before, said.spans, strict=False)
     )
     spans = zip(said.spans, dated, strict=True)
-    return replace(said, spans=tuple(When(as_of) if new and as_of else _span(span, words) for span, new in spans))
+    return replace(
+        said,
+        spans=tuple(When(as_of) if new and as_of else _span(span, words) for span, new in spans),
+    )
 
 
 def _span(span: Span, words: Mapping[str, str]) -> Span:
-    """Return a span with the words that hold now; a text of several alerts is left, as it sums them."""
+    """Return a span with the words that hold now.
+
+    A text of several alerts is left, as it sums them.
+    """
     match span:
         case Strong():
             return Strong(words.get(span.text, span.text))
         case str():
-            return next((span.replace(then, now) for then, now in words.items() if then in span), span)
+            return next(
+                (span.replace(then, now) for then, now in words.items() if then in span), span
+            )
         case _:
             return span
 
@@ -151,4 +197,14 @@ def _wasting(alert: Mapping[str, Any], words: Sequence[str]) -> Wasting:
     todo = next(iter(alert.get("suggestions", ())), "").replace("`", "")
     cause, where, lasted = words[:3]
     held = f"assigned to {alert['assigned_to']}" if alert.get("assigned_to") else ""
-    return Wasting(alert["id"], cause, where, lasted, alert["onset"], waste.get("per_hour"), waste.get("so_far"), todo, held)
+    return Wasting(
+        alert["id"],
+        cause,
+        where,
+        lasted,
+        alert["onset"],
+        waste.get("per_hour"),
+        waste.get("so_far"),
+        todo,
+        held,
+    )

@@ -1,4 +1,7 @@
-"""Join the parts of the console: a surface that keeps its messages, and the listener that serves its pages."""
+"""Join the parts of the console.
+
+A surface that keeps its messages, and the listener that serves its pages.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ class WebSurface:
         token = auth.form_token(secrets.token_urlsafe(24))
         self._pages = PageRenderer(token=token, title=config.title, locked=auth.locked)
         self._messages = Messages(documents, console.clock)
-        self._hub = Hub(lambda: self._pages.page("status.html", health=dict(console.health())), auth.admits)
+        self._hub = Hub(
+            lambda: self._pages.page("status.html", health=dict(console.health())), auth.admits
+        )
         self._views = Views(console, self._pages, self._messages, self._hub, self)
         self._downloads = Downloads(console, self._views.viewed)
         self._story = StoryPages(console.story, self._pages)
@@ -61,7 +66,10 @@ class WebSurface:
         return key or answered.id
 
     async def find(self, channel: str, key: str, thread: str = "") -> str:
-        """Return the id of the message of this key, or of the reply in `thread`; "" when there is none."""
+        """Return the id of the message of this key, or of the reply in `thread`.
+
+        "" when there is none.
+        """
         return await self._messages.find(channel or CHANNEL, key, thread)
 
     def routes(self) -> Sequence[web.RouteDef]:
@@ -94,7 +102,9 @@ class WebSurface:
         """Guard a handler that answers programs beside the pages: who reads these may ask there."""
         return self._asked(self._guard.read)(handler)
 
-    def _asked(self, guard: Callable[[RequestHandler], RequestHandler]) -> Callable[[RequestHandler], RequestHandler]:
+    def _asked(
+        self, guard: Callable[[RequestHandler], RequestHandler]
+    ) -> Callable[[RequestHandler], RequestHandler]:
         """Have a guarded page answer by the share of who reads it, for as long as they wait."""
 
         def guarded(handler: RequestHandler) -> RequestHandler:

@@ -1,7 +1,8 @@
 """Draw charts as inline SVG that the page's style sheet colours: crisp at any width, light or dark.
 
-The plot stretches with the page while its words keep their size: shapes stand in a nested view box of 1000 by 100 that
-may be stretched, words stand at percentages of the outer box. No style attributes, so the strictest policy allows it.
+The plot stretches with the page while its words keep their size: shapes stand in a nested view box
+of 1000 by 100 that may be stretched, words stand at percentages of the outer box. No style
+attributes, so the strictest policy allows it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _HATCH = Markup(
     '<defs><pattern id="partial" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<rect class="hatch" width="3" height="6"/></pattern></defs>'
 )
-_SHAPES = Markup('<svg class="plot" viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="100%">{}</svg>')
+_SHAPES = Markup(
+    '<svg class="plot" viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="100%">{}</svg>'
+)
 
 
 def svg(chart: Chart) -> Markup:
@@ -39,12 +42,16 @@ def svg(chart: Chart) -> Markup:
         case _:
             assert_never(chart.kind)
     height = len(chart.series) * _Heat.ROW if chart.kind is ChartKind.HEAT else _HEIGHT
-    box = Markup('<svg class="chart {} {}" role="{}" width="100%" height="{}"><title>{}</title><desc>{}</desc>{}</svg>')
+    box = Markup(
+        '<svg class="chart {} {}" role="{}" width="100%" height="{}"><title>{}</title><desc>{}</desc>{}</svg>'
+    )
     many = "many" if len(chart.series) > 1 else "one"
     role = (
         "group" if any("<a " in part for part in parts) else "img"
     )  # what is pressed inside a picture, nobody who hears it finds
-    return box.format(chart.kind.value, many, role, height, chart.title, chart.summary, Markup("").join(parts))
+    return box.format(
+        chart.kind.value, many, role, height, chart.title, chart.summary, Markup("").join(parts)
+    )
 
 
 def opened(line: str, drawn: Markup) -> Markup:
@@ -62,14 +69,20 @@ class _Plot:
 
     def y(self, value: float) -> float:
         """Return the distance from the top, in percent of the plot."""
-        return 100 - (min(max(value, self.low), self.high) - self.low) / (self.high - self.low) * 100
+        return (
+            100 - (min(max(value, self.low), self.high) - self.low) / (self.high - self.low) * 100
+        )
 
     def grid(self) -> Iterator[Markup]:
         """Yield a hairline and a label for each tick of the value axis."""
-        for mark, label in zip(self.marks, axis.tick_labels(self.marks, self.chart.unit), strict=True):
+        for mark, label in zip(
+            self.marks, axis.tick_labels(self.marks, self.chart.unit), strict=True
+        ):
             y, kind = _n(self.y(mark)), "base" if mark == 0 else "rule"
             yield Markup('<line class="{}" x1="0" x2="100%" y1="{}%" y2="{}%"/>').format(kind, y, y)
-            yield Markup('<text class="tick" x="0" y="{}%" dx="-8" dy="4" text-anchor="end">{}</text>').format(y, label)
+            yield Markup(
+                '<text class="tick" x="0" y="{}%" dx="-8" dy="4" text-anchor="end">{}</text>'
+            ).format(y, label)
 
 
 class _Lines(_Plot):
@@ -99,7 +112,9 @@ class _Lines(_Plot):
             return
         low, high = self.chart.band
         top, foot = self.y(high), self.y(low)
-        yield Markup('<rect class="usual" x="0" width="100%" y="{}%" height="{}%"/>').format(_n(top), _n(foot - top))
+        yield Markup('<rect class="usual" x="0" width="100%" y="{}%" height="{}%"/>').format(
+            _n(top), _n(foot - top)
+        )
         text = Markup('<text class="usual-label" x="100%" y="{}%" dx="10" dy="{}">{}</text>')
         yield text.format(_n((top + foot) / 2), -3, "usual")
         yield text.format(_n((top + foot) / 2), 10, axis.span(low, high, self.chart.unit))
@@ -109,18 +124,32 @@ class _Lines(_Plot):
         if shaded is None or shaded.end < self.start or shaded.start > self.chart.times[-1]:
             return
         left, right = self.x(shaded.start), self.x(shaded.end)
-        yield Markup('<rect class="incident" x="{}%" width="{}%" y="0" height="100%"/>').format(_n(left), _n(right - left))
-        yield Markup('<line class="onset" x1="{}%" x2="{}%" y1="-4" y2="100%"/>').format(_n(left), _n(left))
+        yield Markup('<rect class="incident" x="{}%" width="{}%" y="0" height="100%"/>').format(
+            _n(left), _n(right - left)
+        )
+        yield Markup('<line class="onset" x1="{}%" x2="{}%" y1="-4" y2="100%"/>').format(
+            _n(left), _n(left)
+        )
         anchor = "end" if left > 80 else "start"
-        words = f"since {_clock(shaded.start)}" if right > 99.9 else f"{_clock(shaded.start)}-{_clock(shaded.end)}"
-        yield Markup('<text class="onset-label" x="{}%" y="0" dy="-9" text-anchor="{}">{}</text>').format(_n(left), anchor, words)
+        words = (
+            f"since {_clock(shaded.start)}"
+            if right > 99.9
+            else f"{_clock(shaded.start)}-{_clock(shaded.end)}"
+        )
+        yield Markup(
+            '<text class="onset-label" x="{}%" y="0" dy="-9" text-anchor="{}">{}</text>'
+        ).format(_n(left), anchor, words)
 
     def _clock(self) -> Iterator[Markup]:
         for i, (at, label) in enumerate(axis.time_ticks(self.start, self.chart.times[-1])):
             odd = " odd" if i % 2 else ""
-            text = Markup('<text class="tick{}" x="{}%" y="100%" dy="18" text-anchor="middle">{}</text>')
+            text = Markup(
+                '<text class="tick{}" x="{}%" y="100%" dy="18" text-anchor="middle">{}</text>'
+            )
             yield text.format(odd, _n(self.x(at)), label)
-        yield Markup('<text class="tick" x="0" y="100%" dx="-21" dy="18" text-anchor="end">UTC</text>')
+        yield Markup(
+            '<text class="tick" x="0" y="100%" dx="-21" dy="18" text-anchor="end">UTC</text>'
+        )
 
     def _paths(self) -> Iterator[Markup]:
         for i, series in enumerate(self.chart.series):
@@ -157,7 +186,9 @@ class _Lines(_Plot):
         for value, index, i in sorted((end[1], end[0], i) for end, i in ends if end is not None):
             kind = hue(self.chart.series[i], i) if several or self.chart.shaded is None else "alarm"
             x, y = self.x(self.chart.times[index]), self.y(value)
-            yield Markup('<circle class="end {}" cx="{}%" cy="{}%" r="3.5"/>').format(kind, _n(x), _n(y))
+            yield Markup('<circle class="end {}" cx="{}%" cy="{}%" r="3.5"/>').format(
+                kind, _n(x), _n(y)
+            )
             place = min(y, last - least) if several else self._clear(y)
             name = f"{axis.shorten(self.chart.series[i].name, 14)} " if several else ""
             text = Markup('<text class="now {}" x="100%" y="{}%" dx="10" dy="4">{}</text>')
@@ -174,7 +205,10 @@ class _Lines(_Plot):
         return middle + 18 if y >= middle or middle < 20 else middle - 18
 
     def _hits(self) -> Iterator[Markup]:
-        """Yield invisible columns with their time and values in words, for the pointer; few enough to tell apart."""
+        """Yield invisible columns with their time and values in words, for the pointer.
+
+        Few enough to tell apart.
+        """
         count = len(self.chart.times)
         stride = axis.thinned(count, _MOST_HITS)
         half = 50 * stride / max(1, count - 1)
@@ -182,7 +216,9 @@ class _Lines(_Plot):
             at = self.chart.times[i]
             left, right = max(0.0, self.x(at) - half), min(100.0, self.x(at) + half)
             words = f"{at.astimezone(UTC):%d %b %H:%M} UTC · {_values(self.chart, i)}"
-            hit = Markup('<rect class="hit" x="{}%" width="{}%" y="0" height="100%"><title>{}</title></rect>')
+            hit = Markup(
+                '<rect class="hit" x="{}%" width="{}%" y="0" height="100%"><title>{}</title></rect>'
+            )
             yield hit.format(_n(left), _n(right - left), words)
 
 
@@ -200,8 +236,12 @@ class _Bars(_Plot):
             yield from self._stack(i, 100 / count)
             if i % stride == 0:
                 odd = " odd" if (i // stride) % 2 and count > 4 else ""
-                text = Markup('<text class="tick{}" x="{}%" y="100%" dy="18" text-anchor="middle">{}</text>')
-                yield text.format(odd, _n((i + 0.5) * 100 / count), axis.shorten(name or "none", letters))
+                text = Markup(
+                    '<text class="tick{}" x="{}%" y="100%" dy="18" text-anchor="middle">{}</text>'
+                )
+                yield text.format(
+                    odd, _n((i + 0.5) * 100 / count), axis.shorten(name or "none", letters)
+                )
 
     def _stack(self, i: int, width: float) -> Iterator[Markup]:
         above = below = 0.0
@@ -216,19 +256,35 @@ class _Bars(_Plot):
             yield rect.format(f"bar {hue(series, k)}", *place, _n(top), _n(bottom - top))
             above, below = above + max(value, 0.0), below + min(value, 0.0)
         if i in self.chart.partial:
-            yield rect.format("unfinished", *place, _n(self.y(above)), _n(self.y(below) - self.y(above)))
+            yield rect.format(
+                "unfinished", *place, _n(self.y(above)), _n(self.y(below) - self.y(above))
+            )
         yield from self._sum(i, width, above, below)
 
     def _sum(self, i: int, width: float, above: float, below: float) -> Iterator[Markup]:
         """Yield the value over the bar where there is room, and the pointer's column, which opens the bar's line."""
         if len(self.chart.categories) <= 16 and above + below:
-            text = Markup('<text class="sum{}" x="{}%" y="{}%" dy="-5" text-anchor="middle">{}</text>')
-            tight, write = (" tight", axis.brief) if len(self.chart.categories) > 10 else ("", axis.amount)
-            yield text.format(tight, _n((i + 0.5) * width), _n(self.y(above)), write(above + below, self.chart.unit))
+            text = Markup(
+                '<text class="sum{}" x="{}%" y="{}%" dy="-5" text-anchor="middle">{}</text>'
+            )
+            tight, write = (
+                (" tight", axis.brief) if len(self.chart.categories) > 10 else ("", axis.amount)
+            )
+            yield text.format(
+                tight,
+                _n((i + 0.5) * width),
+                _n(self.y(above)),
+                write(above + below, self.chart.unit),
+            )
         partial = ", a part of its time only" if i in self.chart.partial else ""
         words = f"{self.chart.categories[i] or 'none'}{partial} · {_values(self.chart, i)}"
-        hit = Markup('<rect class="hit" x="{}%" width="{}%" y="0" height="100%"><title>{}</title></rect>')
-        yield opened(self.chart.lines[i] if i < len(self.chart.lines) else "", hit.format(_n(i * width), _n(width), words))
+        hit = Markup(
+            '<rect class="hit" x="{}%" width="{}%" y="0" height="100%"><title>{}</title></rect>'
+        )
+        yield opened(
+            self.chart.lines[i] if i < len(self.chart.lines) else "",
+            hit.format(_n(i * width), _n(width), words),
+        )
 
 
 class _Heat:
@@ -248,7 +304,9 @@ class _Heat:
         for i, at in enumerate(self.chart.times):
             if at.astimezone(UTC).hour % 4 == 0:
                 odd = " odd" if at.astimezone(UTC).hour % 8 else ""
-                text = Markup('<text class="tick{}" x="{}%" y="100%" dy="14" text-anchor="middle">{}</text>')
+                text = Markup(
+                    '<text class="tick{}" x="{}%" y="100%" dy="14" text-anchor="middle">{}</text>'
+                )
                 yield text.format(odd, _n(i * self.width), _clock(at))
         yield Markup('<text class="tick" x="100%" y="100%" dx="10" dy="14">UTC</text>')
 
@@ -263,10 +321,23 @@ class _Heat:
 
     def _cell(self, name: str, i: int, value: float | None, top: int) -> Markup:
         dark = axis.shade(value)
-        reading = axis.figure(value, self.chart.unit) if value is not None and dark is not None else "no reading"
+        reading = (
+            axis.figure(value, self.chart.unit)
+            if value is not None and dark is not None
+            else "no reading"
+        )
         words = f"{name} · {self.chart.times[i].astimezone(UTC):%d %b %H:%M} UTC · {reading}"
-        cell = Markup('<rect class="hit cell h{}" x="{}%" width="{}%" y="{}" height="{}"><title>{}</title></rect>')
-        return cell.format("x" if dark is None else dark, _n(i * self.width), _n(self.width), top, self.ROW - 4, words)
+        cell = Markup(
+            '<rect class="hit cell h{}" x="{}%" width="{}%" y="{}" height="{}"><title>{}</title></rect>'
+        )
+        return cell.format(
+            "x" if dark is None else dark,
+            _n(i * self.width),
+            _n(self.width),
+            top,
+            self.ROW - 4,
+            words,
+        )
 
 
 def hue(series: Series, i: int) -> str:
@@ -279,7 +350,11 @@ def _values(chart: Chart, i: int) -> str:
     phrases = []
     for series in chart.series:
         value = series.values[i] if i < len(series.values) else None
-        words = axis.figure(value, chart.unit) if value is not None and axis.is_reading(value) else "no reading"
+        words = (
+            axis.figure(value, chart.unit)
+            if value is not None and axis.is_reading(value)
+            else "no reading"
+        )
         phrases.append(f"{series.name} {words}" if len(chart.series) > 1 else words)
     return "; ".join(phrases)
 

@@ -52,14 +52,18 @@ class Views:
 
     lines = PAGES
 
-    def __init__(self, console: Console, pages: PageRenderer, messages: Messages, hub: Hub, surface: Surface) -> None:
+    def __init__(
+        self, console: Console, pages: PageRenderer, messages: Messages, hub: Hub, surface: Surface
+    ) -> None:
         self._console = console
         self._pages = pages
         self._messages = messages
         self._hub = hub
         self._surface = surface
         self._slots = SlotDrawer(pages)
-        self._hints = json.dumps([vars(hint) | {"example": hint.example or hint.name} for hint in console.hints])
+        self._hints = json.dumps(
+            [vars(hint) | {"example": hint.example or hint.name} for hint in console.hints]
+        )
         self._hints_at = f"/hints/{digest(self._hints.encode())}"
         self._strip = Shared(self._standing)
         self._lead = Shared(self._money, LEAD_S)
@@ -69,24 +73,37 @@ class Views:
         version = self._hub.version
         newest, messages = await self._messages.back_from(CHANNEL, request.query.get("until", ""))
         now = await self._strip.get(self._hub.version)
-        shown = excerpt(messages, lambda message: self._slots.draw(message, now.wastes), newest=newest)
+        shown = excerpt(
+            messages, lambda message: self._slots.draw(message, now.wastes), newest=newest
+        )
         return self._page("channel.html", request, now.facts, shown=shown, now=now, version=version)
 
     async def now(self, _: web.Request) -> web.StreamResponse:
         """Show the strip above the channel anew."""
         return web.Response(
-            text=self._pages.page("now.html", now=await self._strip.get(self._hub.version)), content_type="text/html"
+            text=self._pages.page("now.html", now=await self._strip.get(self._hub.version)),
+            content_type="text/html",
         )
 
     async def lead(self, _: web.Request) -> web.StreamResponse:
-        """Show the money lines of the summary, which the first page begins with: its frame does not wait for the bill."""
-        return web.Response(text=self._pages.page("lead.html", lead=await self._lead.get()), content_type="text/html")
+        """Show the money lines of the summary, which the first page begins with.
+
+        Its frame does not wait for the bill.
+        """
+        return web.Response(
+            text=self._pages.page("lead.html", lead=await self._lead.get()),
+            content_type="text/html",
+        )
 
     async def fixed(self, request: web.Request) -> web.StreamResponse:
         """Show a page of the rail."""
         rail = self.lines[request.path]
         if {"first", "last", "rest"} <= request.query.keys():
-            raise web.HTTPSeeOther(address(_line(between(*(request.query[name] for name in ("first", "last", "rest"))))))
+            raise web.HTTPSeeOther(
+                address(
+                    _line(between(*(request.query[name] for name in ("first", "last", "rest"))))
+                )
+            )
         line = _line(request.query.get("line", "")) or rail.line
         if page_of(line) != request.path and line != rail.line:
             raise web.HTTPSeeOther(address(line))
@@ -97,9 +114,21 @@ class Views:
         line, told = (f"{word} {quote(request.match_info['id'])}" for word in ("alert", "timeline"))
         begun = await self._begin(request, "Alert", line)
         card, timeline = [await self._answer(each, "", Manner.VIEWED) for each in (line, told)]
-        moments = story(timeline, await self._messages.about(CHANNEL, str(timeline.data.get("id", ""))))
+        moments = story(
+            timeline, await self._messages.about(CHANNEL, str(timeline.data.get("id", "")))
+        )
         return await _finish(
-            begun, self._page("alert.html", request, name="Alert", line=line, told=told, it=card, more=(), moments=moments)
+            begun,
+            self._page(
+                "alert.html",
+                request,
+                name="Alert",
+                line=line,
+                told=told,
+                it=card,
+                more=(),
+                moments=moments,
+            ),
         )
 
     async def typed(self, request: web.Request) -> web.StreamResponse:
@@ -112,7 +141,9 @@ class Views:
     async def ask(self, request: web.Request) -> web.StreamResponse:
         """Answer a typed line or a pressed button."""
         filled = await request.post()
-        return await self._respond(request, _line(str(filled.get("line", ""))), str(filled.get("where", "")))
+        return await self._respond(
+            request, _line(str(filled.get("line", ""))), str(filled.get("where", ""))
+        )
 
     async def form(self, request: web.Request) -> web.StreamResponse:
         """Answer a filled form: its fields become one line."""
@@ -124,7 +155,9 @@ class Views:
     async def hints(self, request: web.Request) -> web.StreamResponse:
         """Return the completions of a line as JSON, which a browser asks for once."""
         keeps = f"private, {FOR_EVER}" if request.path == self._hints_at else "no-cache"
-        return web.Response(text=self._hints, content_type="application/json", headers={"Cache-Control": keeps})
+        return web.Response(
+            text=self._hints, content_type="application/json", headers={"Cache-Control": keeps}
+        )
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """Keep a page up to date."""
@@ -140,7 +173,10 @@ class Views:
 
     async def metrics(self, _: web.Request) -> web.StreamResponse:
         """Say the counters as Prometheus text."""
-        return web.Response(text=self._console.metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+        return web.Response(
+            text=self._console.metrics(),
+            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+        )
 
     async def _standing(self) -> WasteStrip:
         alerts, savings = [await self._answer(line, "", Manner.VIEWED) for line in LINES]
@@ -154,14 +190,19 @@ class Views:
         return lead_of(await self.viewed(LEAD))
 
     async def _show_line(self, request: web.Request, rail: Rail, line: str) -> web.StreamResponse:
-        """Show a line's answer; what does more than read, and whatever another site brings, waits for a press."""
+        """Show a line's answer.
+
+        What does more than read, and whatever another site brings, waits for a press.
+        """
         effect = self._console.effect(line)
         runs = effect in (Effect.READS, Effect.NOTHING) and sender_of(request) is not Sender.LINK
         if line and (runs or line == rail.line):
             return await self._show_answer(request, rail.name, line, rail.more)
         if not line:
             return self._page("ask.html", request, name=rail.name)
-        return self._page("line.html", request, name=rail.name, line=line, it=None, more=(), would=WOULD[effect])
+        return self._page(
+            "line.html", request, name=rail.name, line=line, it=None, more=(), would=WOULD[effect]
+        )
 
     async def _show_answer(
         self, request: web.Request, name: str, line: str, more: tuple[tuple[str, str], ...] = ()
@@ -172,14 +213,24 @@ class Views:
         controls = cost_controls(card, line)
         rows = [row for block in card.blocks if isinstance(block, Table) for row in block.lines]
         offered = [*rows, *(other for _, other in more), *offered_by(controls)]
-        shown = {"name": name, "line": line, "it": undoubled(card, offered), "more": more, "controls": controls}
+        shown = {
+            "name": name,
+            "line": line,
+            "it": undoubled(card, offered),
+            "more": more,
+            "controls": controls,
+        }
         whole = self._page("cost.html" if controls else "line.html", request, facts, **shown)
         return whole if begun is None else await _finish(begun, whole)
 
     async def _begin(self, request: web.Request, name: str, line: str) -> web.StreamResponse:
         """Send a page's frame and heading, so that it stands before the answer is known."""
-        frame = self._page("line.html", request, name=name, line=line, it=None, more=(), would="", waits=True)
-        begun = web.StreamResponse(headers={"Content-Type": "text/html; charset=utf-8", "X-Accel-Buffering": "no"})
+        frame = self._page(
+            "line.html", request, name=name, line=line, it=None, more=(), would="", waits=True
+        )
+        begun = web.StreamResponse(
+            headers={"Content-Type": "text/html; charset=utf-8", "X-Accel-Buffering": "no"}
+        )
         await begun.prepare(request)
         await begun.write(str(frame.text).partition(LATER)[0].encode())
         return begun
@@ -195,7 +246,9 @@ class Views:
             return web.Response(status=204, headers=self._told(line, card)) if scripted else _back()
         if not scripted:
             return self._page("line.html", request, name="Ask", line=line, it=card, more=())
-        html = self._pages.page("answer.html", line=line, it=card, where=where, at=self._console.clock())
+        html = self._pages.page(
+            "answer.html", line=line, it=card, where=where, at=self._console.clock()
+        )
         return web.Response(text=html, content_type="text/html", headers=self._told(line, card))
 
     def _told(self, line: str, card: Card) -> dict[str, str]:
@@ -203,7 +256,9 @@ class Views:
         return {
             "X-Trnbot-Tone": card.tone.value,
             "X-Trnbot-Form": _flag(any(isinstance(block, Form) for block in card.blocks)),
-            "X-Trnbot-Changed": _flag(card.tone is not Tone.ERROR and self._console.effect(line) is Effect.CHANGES),
+            "X-Trnbot-Changed": _flag(
+                card.tone is not Tone.ERROR and self._console.effect(line) is Effect.CHANGES
+            ),
             "X-Trnbot-Field": _NAME.sub("", str(card.data.get("argument", ""))),
             "X-Trnbot-Asks": _flag(card.data.get("asks", False)),
             "X-Trnbot-Posted": CHANNEL if card.public else "",
@@ -223,7 +278,13 @@ class Views:
         except TrnbotError as error:
             return Card("That did not work", Tone.ERROR, (text(str(error)),))
 
-    def _page(self, template: str, request: web.Request, facts: Mapping[str, Any] | None = None, **values: Any) -> web.Response:
+    def _page(
+        self,
+        template: str,
+        request: web.Request,
+        facts: Mapping[str, Any] | None = None,
+        **values: Any,
+    ) -> web.Response:
         """Draw a page; `facts` are what its own reading says, and the header with it."""
         health = {**self._console.health(), **(facts or {})}
         shown = {
@@ -251,7 +312,9 @@ def _line(words: str) -> str:
     """Return a typed line; refuse one that nobody typed."""
     line = words.strip()
     if len(line) > _LONGEST:
-        raise web.HTTPBadRequest(text=f"The line is longer than {_LONGEST} characters; shorten it.\n")
+        raise web.HTTPBadRequest(
+            text=f"The line is longer than {_LONGEST} characters; shorten it.\n"
+        )
     return line
 
 

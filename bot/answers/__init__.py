@@ -1,1 +1,4 @@
-"""Answer people's questions: one file an answer, with its arithmetic, card and command; a folder for each large family."""
+"""Answer people's questions: one file an answer, with its arithmetic, card and command.
+
+A folder for each large family.
+"""

@@ -1,4 +1,7 @@
-"""Import every answer, so that the registry is full: whatever lies in this package is found, and listed nowhere."""
+"""Import every answer, so that the registry is full.
+
+Whatever lies in this package is found, and listed nowhere.
+"""
 
 from __future__ import annotations
 
@@ -8,5 +11,7 @@ from pkgutil import walk_packages
 import bot.answers
 
 ANSWERS = tuple(
-    import_module(module.name) for module in walk_packages(bot.answers.__path__, "bot.answers.") if module.name != __name__
+    import_module(module.name)
+    for module in walk_packages(bot.answers.__path__, "bot.answers.")
+    if module.name != __name__
 )

@@ -1,4 +1,7 @@
-"""Write an answer's table as CSV: the typed numbers of `--json`, unrounded, a column each, with its unit in the column's name."""
+"""Write an answer's table as CSV.
+
+The typed numbers of `--json`, unrounded, a column each, with its unit in the column's name.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from bot.errors import WrongInput
 from bot.model.window import Window
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a spreadsheet takes for the beginning of a formula (OWASP, "CSV Injection"; read 2026-11-22)."""
+"""What a spreadsheet takes for the beginning of a formula (OWASP, "CSV Injection".
+
+Read 2026-11-22).
+"""
 _NAMELESS = ("key", "labels")
 """Parts of a row whose names say nothing that the names within them do not."""
 Row = Mapping[str, str]
@@ -51,7 +57,11 @@ def _records(card: Card, named: Sequence[str]) -> Iterator[Row]:
 
 
 def _is_records(value: Any) -> bool:
-    return isinstance(value, list | tuple) and bool(value) and all(isinstance(one, Mapping) for one in value)
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(one, Mapping) for one in value)
+    )
 
 
 def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
@@ -60,7 +70,10 @@ def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, st
         column = f"{before}{name}"
         match value:
             case Window():
-                yield from ((f"{column}.start", _cell(value.start)), (f"{column}.end", _cell(value.end)))
+                yield from (
+                    (f"{column}.start", _cell(value.start)),
+                    (f"{column}.end", _cell(value.end)),
+                )
             case Mapping():
                 yield from _flat(value, before if name in _NAMELESS else f"{column}.")
             case _:
@@ -72,7 +85,9 @@ def _cells(card: Card) -> Iterator[Row]:
     table = next((block for block in card.blocks if isinstance(block, Table)), None)
     for row in (table.every or table.rows) if table else ():
         assert table
-        yield {column.name: _guarded(cell) for column, cell in zip(table.columns, row, strict=False)}
+        yield {
+            column.name: _guarded(cell) for column, cell in zip(table.columns, row, strict=False)
+        }
 
 
 def _cell(value: Any) -> str:

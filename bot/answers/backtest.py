@@ -35,7 +35,9 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
     alerts = sorted(seen.alerts.values(), key=lambda a: (a.opened, a.key))
     notified = [a for a in alerts if not a.muted_by]
     total = sum((a.waste.so_far for a in notified if a.waste), Decimal(0))
-    counts = f"{counted(len(notified), 'alert')}, {counted(len(seen.notifications), 'notification')}"
+    counts = (
+        f"{counted(len(notified), 'alert')}, {counted(len(seen.notifications), 'notification')}"
+    )
     title = f"{name}: {counts}, {usd(total)} of waste seen"
     blocks: list[Block] = [_table(alerts)] if alerts else [quiet("No alerts.")]
     blocks += [_grade(grade)] if grade else []
@@ -44,7 +46,13 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
 
 
 def _grade(grade: Mapping[str, Any]) -> Facts:
-    return Facts(tuple((k.replace("_", " "), _show(v)) for k, v in grade.items() if not isinstance(v, list | dict)))
+    return Facts(
+        tuple(
+            (k.replace("_", " "), _show(v))
+            for k, v in grade.items()
+            if not isinstance(v, list | dict)
+        )
+    )
 
 
 def _table(alerts: list[Alert]) -> Table:
@@ -67,14 +75,18 @@ def _table(alerts: list[Alert]) -> Table:
         )
         for a in alerts[:_MOST]
     )
-    return Table(columns, rows, rest=f"and {len(alerts) - _MOST} more" if len(alerts) > _MOST else "")
+    return Table(
+        columns, rows, rest=f"and {len(alerts) - _MOST} more" if len(alerts) > _MOST else ""
+    )
 
 
 def _show(value: Any) -> str:
     return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _data(seen: ReplayResult, alerts: list[Alert], grade: Mapping[str, Any] | None) -> dict[str, Any]:
+def _data(
+    seen: ReplayResult, alerts: list[Alert], grade: Mapping[str, Any] | None
+) -> dict[str, Any]:
     keys = {alert.id: alert.key for alert in alerts}
     notices = [
         {
@@ -111,14 +123,22 @@ DAY = timedelta(days=1)
 async def backtest(
     ports: Ports,
     request: Request,
-    recording: str = arg(None, "a recording by its name; in a terminal a folder, recording:DIR or simulator:SEED"),
-    policy: str = arg("", "a policy as `config export` writes it: by its name; in a terminal a file", keyword=True),
+    recording: str = arg(
+        None, "a recording by its name; in a terminal a folder, recording:DIR or simulator:SEED"
+    ),
+    policy: str = arg(
+        "", "a policy as `config export` writes it: by its name; in a terminal a file", keyword=True
+    ),
     channel: str = arg("default", "the audience whose notifications are counted", keyword=True),
 ) -> Card:
     """Replay a recording under a policy and grade it."""
     source = await asyncio.to_thread(ports.site.files.recording, recording, request)
     chosen = await asyncio.to_thread(
-        lambda: read_policy(ports.site.files.policy(policy, request), policy) if policy else ports.policy
+        lambda: (
+            read_policy(ports.site.files.policy(policy, request), policy)
+            if policy
+            else ports.policy
+        )
     )
     with _called(recording, source):
         seen, grade = await asyncio.to_thread(_run, ports, source, chosen, channel, request)
@@ -145,7 +165,9 @@ def _run(
     if truth is None:
         return seen, None
     clusters = over.world.source.read(seen.window.end).inventory.clusters()
-    return seen, dict(ports.world.replays.grade(seen, truth, len([name for name in clusters if name])))
+    return seen, dict(
+        ports.world.replays.grade(seen, truth, len([name for name in clusters if name]))
+    )
 
 
 def _patterns(ports: Ports, over: Ports, request: Request) -> list[Silence]:
@@ -153,5 +175,10 @@ def _patterns(ports: Ports, over: Ports, request: Request) -> list[Silence]:
     extent = over.world.source.extent()
     if not ports.stores.persistent or extent is None:
         return []
-    patterned = [silence for silence in ports.stores.alerts.load(request.at).silences if silence.pattern]
-    return [replace(held_since(silence, extent.start), ends=max(silence.ends, extent.end + DAY)) for silence in patterned]
+    patterned = [
+        silence for silence in ports.stores.alerts.load(request.at).silences if silence.pattern
+    ]
+    return [
+        replace(held_since(silence, extent.start), ends=max(silence.ends, extent.end + DAY))
+        for silence in patterned
+    ]

@@ -9,7 +9,19 @@ from datetime import date
 from decimal import Decimal
 
 from bot.answers.registry import Needs, Topic, arg, command
-from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Facts, Table, Tone, quiet, text
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Column,
+    Facts,
+    Table,
+    Tone,
+    quiet,
+    text,
+)
 from bot.cards.notes import cited
 from bot.errors import WrongInput, nearest
 from bot.model.claims import Effort, Note
@@ -25,7 +37,11 @@ ENGINEER_USD_A_YEAR = Decimal(200_000)
 
 @dataclass(frozen=True)
 class Porting:
-    """State a port: engineer-months, USD of an engineer a year, the cost of compiling anew, and the GPU bill it would cut."""
+    """State a port.
+
+    Engineer-months, USD of an engineer a year, the cost of compiling anew, and the GPU bill it
+    would cut.
+    """
 
     months: Decimal
     usd_per_year: Decimal
@@ -45,7 +61,10 @@ class Porting:
 
 @dataclass(frozen=True)
 class Payback:
-    """State one saving's outcome: USD saved a month (or a run), months (or runs) until it has paid, None = never."""
+    """State one saving's outcome.
+
+    USD saved a month (or a run), months (or runs) until it has paid, None = never.
+    """
 
     saving: Decimal
     saved_each: Decimal
@@ -72,14 +91,22 @@ def payback(port: Porting, saving: Decimal, horizon_months: int) -> Payback:
 
 def outcomes(port: Porting, horizon_months: int) -> tuple[Payback, ...]:
     """Return the outcome at the low and the high saving; one where they are the same."""
-    return tuple(payback(port, saving, horizon_months) for saving in dict.fromkeys((port.saving_low, port.saving_high)))
+    return tuple(
+        payback(port, saving, horizon_months)
+        for saving in dict.fromkeys((port.saving_low, port.saving_high))
+    )
 
 
 _R = Align.RIGHT
 
 
 def breakeven_card(
-    port: Porting, effort: Effort | None, risks: Sequence[Note], stack: str, horizon_months: int, today: date
+    port: Porting,
+    effort: Effort | None,
+    risks: Sequence[Note],
+    stack: str,
+    horizon_months: int,
+    today: date,
 ) -> Card:
     """Draw the verdict first: yes, it depends, or no."""
     paybacks = outcomes(port, horizon_months)
@@ -94,12 +121,23 @@ def breakeven_card(
     if effort:
         blocks.append(quiet(f"Effort '{effort.name}': {effort.says} ({cited(effort, today)})."))
     blocks += [quiet(f"Risk, {x.subject}: {x.says} ({x.state}; {cited(x, today)}).") for x in risks]
-    blocks.append(quiet("Estimated from your input; nothing was measured. Vendors' savings are claims: compare a run."))
     blocks.append(
-        Buttons((Button("Ten questions", "decide"), Button("A stated case", f"breakeven {port.bill_usd:f} preset=case")))
+        quiet(
+            "Estimated from your input; nothing was measured. Vendors' savings are claims: compare a run."
+        )
+    )
+    blocks.append(
+        Buttons(
+            (
+                Button("Ten questions", "decide"),
+                Button("A stated case", f"breakeven {port.bill_usd:f} preset=case"),
+            )
+        )
     )
     tone = Tone.GOOD if all(pays) else Tone.WARNING if not any(pays) else Tone.INFO
-    return Card(_title(port, paybacks, pays), tone, tuple(blocks), _data(port, paybacks, horizon_months))
+    return Card(
+        _title(port, paybacks, pays), tone, tuple(blocks), _data(port, paybacks, horizon_months)
+    )
 
 
 def _title(port: Porting, paybacks: Sequence[Payback], pays: Sequence[bool]) -> str:
@@ -114,7 +152,9 @@ def _title(port: Porting, paybacks: Sequence[Payback], pays: Sequence[bool]) -> 
     return f"Porting for {usd(port.cost)} pays back after {' to '.join(ends)} months"
 
 
-def _verdict(port: Porting, paybacks: Sequence[Payback], pays: Sequence[bool], horizon_months: int) -> str:
+def _verdict(
+    port: Porting, paybacks: Sequence[Payback], pays: Sequence[bool], horizon_months: int
+) -> str:
     span = f"{horizon_months} months" if port.runs is None else counted(port.runs, "run")
     if all(pays):
         return f"Yes: within {span} it saves more than it costs, even at the low saving."
@@ -136,8 +176,15 @@ def _facts(port: Porting) -> Facts:
 def _table(port: Porting, paybacks: Sequence[Payback], horizon_months: int) -> Table:
     unit = "month" if port.runs is None else "run"
     after = f"after {counted(horizon_months if port.runs is None else port.runs, unit)}"
-    columns = (Column("saving", _R), Column(f"saved a {unit}", _R), Column("pays after", _R), Column(after, _R))
-    rows = tuple((_percent(x.saving), usd(x.saved_each), _periods(x, unit), usd(x.balance)) for x in paybacks)
+    columns = (
+        Column("saving", _R),
+        Column(f"saved a {unit}", _R),
+        Column("pays after", _R),
+        Column(after, _R),
+    )
+    rows = tuple(
+        (_percent(x.saving), usd(x.saved_each), _periods(x, unit), usd(x.balance)) for x in paybacks
+    )
     return Table(columns, rows)
 
 
@@ -146,7 +193,11 @@ def _percent(share: Decimal) -> str:
 
 
 def _periods(outcome: Payback, unit: str) -> str:
-    return "never" if outcome.periods is None else f"{outcome.periods.normalize():f} {unit}{'' if outcome.periods == 1 else 's'}"
+    return (
+        "never"
+        if outcome.periods is None
+        else f"{outcome.periods.normalize():f} {unit}{'' if outcome.periods == 1 else 's'}"
+    )
 
 
 def _data(port: Porting, paybacks: Sequence[Payback], horizon_months: int) -> dict[str, object]:
@@ -157,7 +208,12 @@ def _data(port: Porting, paybacks: Sequence[Payback], horizon_months: int) -> di
         "runs": port.runs,
         "horizon_months": horizon_months,
         "outcomes": [
-            {"saving_ratio": x.saving, "saved_usd": x.saved_each, "pays_after": x.periods, "balance_usd": x.balance}
+            {
+                "saving_ratio": x.saving,
+                "saved_usd": x.saved_each,
+                "pays_after": x.periods,
+                "balance_usd": x.balance,
+            }
             for x in paybacks
         ],
     }
@@ -172,7 +228,10 @@ STACKS = {
         "JAX: one vendor text says only PyTorch-native code pays well, another that JAX is fine. Try a short run first.",
     ),
     "tensorflow": ("months", "Neuron trains PyTorch and JAX: TensorFlow code is rewritten first."),
-    "cuda": ("months", "Hand-written CUDA kernels are rewritten in NKI; ask 'cuda' for what your packages need."),
+    "cuda": (
+        "months",
+        "Hand-written CUDA kernels are rewritten in NKI; ask 'cuda' for what your packages need.",
+    ),
 }
 
 
@@ -181,19 +240,35 @@ STACKS = {
     "Whether porting to Trainium pays, and after how long.",
     needs=Needs.NOTHING,
     topic=Topic.PLANS,
-    examples=("breakeven 20000", "breakeven 20000 saving=33% preset=case", "breakeven 12500 saving=40% months=3 runs=1"),
+    examples=(
+        "breakeven 20000",
+        "breakeven 20000 saving=33% preset=case",
+        "breakeven 12500 saving=40% months=3 runs=1",
+    ),
 )
 async def breakeven(
     ports: Ports,
     request: Request,
     bill_usd: Decimal = arg("20000", "USD a month for GPU training; with runs=, USD for one run"),
-    saving: str = arg("", "the share saved, such as 35% or 30-40%; 30-40% or the preset's when left out", keyword=True),
-    months: Decimal | None = arg("", "engineer-months that porting takes; the preset's when left out", keyword=True),
-    eng_usd_year: Decimal = arg(str(ENGINEER_USD_A_YEAR), "yearly cost of an engineer in USD", keyword=True),
+    saving: str = arg(
+        "",
+        "the share saved, such as 35% or 30-40%; 30-40% or the preset's when left out",
+        keyword=True,
+    ),
+    months: Decimal | None = arg(
+        "", "engineer-months that porting takes; the preset's when left out", keyword=True
+    ),
+    eng_usd_year: Decimal = arg(
+        str(ENGINEER_USD_A_YEAR), "yearly cost of an engineer in USD", keyword=True
+    ),
     preset: str = arg("", "days, weeks, months, two-months, or case", keyword=True),
     stack: str = arg("", "the framework of the code", choices=("", *STACKS), keyword=True),
-    runs: int | None = arg("", "total number of training runs; one every month when left out", keyword=True),
-    recompile_usd: Decimal = arg("0", "cost of compiling again, as compiled artifacts cannot be moved", keyword=True),
+    runs: int | None = arg(
+        "", "total number of training runs; one every month when left out", keyword=True
+    ),
+    recompile_usd: Decimal = arg(
+        "0", "cost of compiling again, as compiled artifacts cannot be moved", keyword=True
+    ),
     horizon: int = arg("12", "how many months to look ahead", keyword=True),
 ) -> Card:
     """Join the typed arguments with a preset's effort."""

@@ -1,6 +1,7 @@
 """Give each person and each surface a share of the bot: lines, lines at once, and seconds of work.
 
-`LIMITS` is the one table. Quick lines and heavy ones wait in queues of their own and use threads of their own.
+`LIMITS` is the one table. Quick lines and heavy ones wait in queues of their own and use threads of
+their own.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class LaneLimits:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limit persons, surfaces and lanes; a minute's share may be used at once, and comes back evenly."""
+    """Limit persons, surfaces and lanes.
+
+    A minute's share may be used at once, and comes back evenly.
+    """
 
     lines: float = LINES_A_MINUTE
     """Lines of one person a minute."""
@@ -73,13 +77,19 @@ def limits_for(cores: int, lines: int) -> Limits:
 
 
 def lane_of(command: Command | None) -> Lane:
-    """Return the lane of a command: whatever asks the bill, replays the watch or examines the source may work for long."""
+    """Return the lane of a command.
+
+    Whatever asks the bill, replays the watch or examines the source may work for long.
+    """
     long = command and (command.heavy or command.needs & (Needs.BILL | Needs.REPLAY | Needs.SOURCE))
     return Lane.HEAVY if long else Lane.QUICK
 
 
 class Bucket:
-    """Hold what is left of a share; it fills evenly, and may be overdrawn by work whose length nobody knew."""
+    """Hold what is left of a share.
+
+    It fills evenly, and may be overdrawn by work whose length nobody knew.
+    """
 
     def __init__(self, size: float, a_minute: float, now: float) -> None:
         self._size, self._rate = size, a_minute / 60
@@ -122,7 +132,9 @@ class Shares:
         self._surfaces: dict[str, Bucket] = {}
 
     def begin(self, person: str, surface: str, lane: Lane) -> float:
-        """Count a line; return the seconds of work its person used lately; raise `OverBudget` where the share is used up.
+        """Count a line; return the seconds of work its person used lately.
+
+        Raise `OverBudget` where the share is used up.
 
         A line of nobody, "", is not counted.
         """
@@ -131,20 +143,28 @@ class Shares:
         now, limits = self._seconds(), self._limits
         share = self._share(person, now)
         if wait := share.lines.seconds_until(1, now):
-            raise OverBudget(f"You asked {limits.lines:.0f} lines in this minute; ask again in {_whole(wait)} s.")
+            raise OverBudget(
+                f"You asked {limits.lines:.0f} lines in this minute; ask again in {_whole(wait)} s."
+            )
         share.lines.take(1, now)
-        whole = self._surfaces.setdefault(surface, Bucket(limits.surface_lines, limits.surface_lines, now))
+        whole = self._surfaces.setdefault(
+            surface, Bucket(limits.surface_lines, limits.surface_lines, now)
+        )
         if wait := whole.seconds_until(1, now):
             raise OverBudget(
                 f"People asked {limits.surface_lines:,.0f} lines here in this minute; ask again in {_whole(wait)} s."
             )
         whole.take(1, now)
         if wait := share.work.seconds_until(0, now):
-            raise OverBudget(f"Your lines worked for {limits.work:.0f} s without a pause; ask again in {_whole(wait)} s.")
+            raise OverBudget(
+                f"Your lines worked for {limits.work:.0f} s without a pause; ask again in {_whole(wait)} s."
+            )
         running, most = share.at_once.get(lane, 0), limits.lanes[lane].at_once
         if running >= most:
             lines = "A long line" if most == 1 else f"{most} lines"
-            raise OverBudget(f"{lines} of yours {'is' if most == 1 else 'are'} still worked on; wait for the answer, then ask.")
+            raise OverBudget(
+                f"{lines} of yours {'is' if most == 1 else 'are'} still worked on; wait for the answer, then ask."
+            )
         share.at_once[lane] = running + 1
         return share.used(now, limits.work)
 
@@ -157,14 +177,24 @@ class Shares:
         share.work.take(seconds, self._seconds())
 
     def _share(self, person: str, now: float) -> Share:
-        """Return the share of a person, the newest last; where too many are remembered, forget one who asks nothing now."""
+        """Return the share of a person, the newest last.
+
+        Where too many are remembered, forget one who asks nothing now.
+        """
         limits = self._limits
         share = self._people.pop(person, None)
         if share is None:
-            share = Share(Bucket(limits.lines, limits.lines, now), Bucket(limits.work, limits.work_a_minute, now))
+            share = Share(
+                Bucket(limits.lines, limits.lines, now),
+                Bucket(limits.work, limits.work_a_minute, now),
+            )
         self._people[person] = share
         if len(self._people) > limits.people:
-            idle = (name for name, one in self._people.items() if one is not share and not any(one.at_once.values()))
+            idle = (
+                name
+                for name, one in self._people.items()
+                if one is not share and not any(one.at_once.values())
+            )
             self._people.pop(next(idle, ""), None)
         return share
 
@@ -179,7 +209,10 @@ class _Waiting:
 
 
 class Queue:
-    """Give turns to the lines of one lane; where too many wait, the line of who used most is refused."""
+    """Give turns to the lines of one lane.
+
+    Where too many wait, the line of who used most is refused.
+    """
 
     def __init__(self, limits: LaneLimits) -> None:
         self._limits = limits
@@ -201,7 +234,11 @@ class Queue:
         except asyncio.CancelledError:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
-            elif waiting.turn.done() and not waiting.turn.cancelled() and not waiting.turn.exception():
+            elif (
+                waiting.turn.done()
+                and not waiting.turn.cancelled()
+                and not waiting.turn.exception()
+            ):
                 self.next()
             raise
 

@@ -12,7 +12,19 @@ from typing import Any
 from bot.answers.commitments import commitment_blocks, commitment_data, commitments_of
 from bot.answers.names import known_region, known_type
 from bot.answers.registry import Needs, Topic, arg, command
-from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Tone, quiet, text
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Column,
+    Strong,
+    Table,
+    Tone,
+    quiet,
+    text,
+)
 from bot.cards.notes import PriceAge, note_lines
 from bot.costs.commitments import Commitments
 from bot.costs.offers import Offers
@@ -56,7 +68,11 @@ class Demand:
 
     def paid(self, price: Price) -> Decimal:
         """Return the cost in USD: of every hour, on spot of those that are used."""
-        return cents(price.usd_per_hour * self.hours * (self.used if price.market is Market.SPOT else Decimal(1)))
+        return cents(
+            price.usd_per_hour
+            * self.hours
+            * (self.used if price.market is Market.SPOT else Decimal(1))
+        )
 
     def __str__(self) -> str:
         """Read as `16 x trn1.32xlarge for 14 days`."""
@@ -65,7 +81,10 @@ class Demand:
 
 @dataclass(frozen=True)
 class Refused:
-    """Hold how often requests of one type were refused by zone, as of a time; `zones` is None where nobody asked AWS."""
+    """Hold how often requests of one type were refused by zone, as of a time.
+
+    `zones` is None where nobody asked AWS.
+    """
 
     instance_type: str
     zones: tuple[Scarcity, ...] | None
@@ -77,20 +96,38 @@ class Refused:
             return []
         span = f"within {rounded_duration(LOOKED)}"
         if not self.zones:
-            return [quiet(f"No request for {self.instance_type} was refused for want of capacity {span} ({_TRAIL}).")]
+            return [
+                quiet(
+                    f"No request for {self.instance_type} was refused for want of capacity {span} ({_TRAIL})."
+                )
+            ]
         total = counted(sum(zone.refused for zone in self.zones), "request")
         each = "; ".join(self._words(zone) for zone in self.zones[:_MOST_ZONES])
-        more = f"; and {counted(len(self.zones) - _MOST_ZONES, 'more zone')}" if len(self.zones) > _MOST_ZONES else ""
-        return [text(Strong(f"{total} refused"), f" for want of capacity {span}: {each}{more} ({_TRAIL}).")]
+        more = (
+            f"; and {counted(len(self.zones) - _MOST_ZONES, 'more zone')}"
+            if len(self.zones) > _MOST_ZONES
+            else ""
+        )
+        return [
+            text(
+                Strong(f"{total} refused"),
+                f" for want of capacity {span}: {each}{more} ({_TRAIL}).",
+            )
+        ]
 
     def data(self) -> list[dict[str, Any]] | None:
         """Return the counts for scripts; None where nobody asked."""
         if self.zones is None:
             return None
-        return [{"zone": x.zone, "refused": x.refused, "of_them_spot": x.spot, "newest": x.newest} for x in self.zones]
+        return [
+            {"zone": x.zone, "refused": x.refused, "of_them_spot": x.spot, "newest": x.newest}
+            for x in self.zones
+        ]
 
     def _words(self, zone: Scarcity) -> str:
-        market = f", {'all' if zone.spot == zone.refused else zone.spot} on spot" if zone.spot else ""
+        market = (
+            f", {'all' if zone.spot == zone.refused else zone.spot} on spot" if zone.spot else ""
+        )
         return f"{zone.zone} {zone.refused:,}{market}, last {age_text((self.at - zone.newest).total_seconds())} ago"
 
 
@@ -110,7 +147,10 @@ _TRAIL = "CloudTrail's RunInstances and CreateFleet"
 
 @dataclass(frozen=True)
 class Ways:
-    """Hold what is known of the ways to capacity: prices, what was refused lately, and what others say."""
+    """Hold what is known of the ways to capacity.
+
+    Prices, what was refused lately, and what others say.
+    """
 
     prices: Sequence[Price]
     refused: Refused
@@ -133,14 +173,25 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
     use = f"{demand.used * 100:.0f} % of the hours used; spot pays only those that run."
     blocks: list[Block] = [Table(columns, tuple(rows), caption=f"{demand}; {use}")]
     if demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices):
-        blocks.append(text("A Capacity Block lasts 182 days at most: you would need two in succession."))
+        blocks.append(
+            text("A Capacity Block lasts 182 days at most: you would need two in succession.")
+        )
     blocks += commitment_blocks(ways.commitments) if ways.commitments else []
     blocks += ways.refused.blocks()
     blocks += [
         *note_lines(ways.notes, age.today),
-        quiet("Hours of a reservation or block that nothing uses raise the alert 'unused capacity'."),
+        quiet(
+            "Hours of a reservation or block that nothing uses raise the alert 'unused capacity'."
+        ),
     ]
-    blocks.append(Buttons((Button("Quotas", f"quota {demand.instance_type}"), Button("Spot", f"spot {demand.instance_type}"))))
+    blocks.append(
+        Buttons(
+            (
+                Button("Quotas", f"quota {demand.instance_type}"),
+                Button("Spot", f"spot {demand.instance_type}"),
+            )
+        )
+    )
     sure = [x for x in prices if x.market is not Market.SPOT]
     best = min(sure or prices, key=lambda x: x.usd_per_hour)
     title = f"{demand}: from {usd(demand.paid(best))} ({best.market.replace('-', ' ')})"
@@ -158,7 +209,11 @@ def _data(demand: Demand, ways: Ways) -> dict[str, Any]:
         }
         for x in ways.prices
     ]
-    asked = {"instance_type": demand.instance_type, "hours": demand.hours, "used_ratio": demand.used}
+    asked = {
+        "instance_type": demand.instance_type,
+        "hours": demand.hours,
+        "used_ratio": demand.used,
+    }
     committed = {"commitments": commitment_data(ways.commitments)} if ways.commitments else {}
     return {**asked, "ways": each, **committed, "refused": ways.refused.data()}
 
@@ -183,7 +238,10 @@ def _row(price: Price, demand: Demand, age: PriceAge) -> tuple[str, ...]:
     needs=Needs.METRICS | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
-    examples=("capacity trn1.32xlarge nodes=16 days=14", "capacity trn2.48xlarge nodes=4 days=30 used=80"),
+    examples=(
+        "capacity trn1.32xlarge nodes=16 days=14",
+        "capacity trn2.48xlarge nodes=4 days=30 used=80",
+    ),
 )
 async def capacity(
     ports: Ports,
@@ -197,7 +255,9 @@ async def capacity(
     """Compare every way that has a price."""
     if not 1 <= nodes <= 100_000 or not 1 <= days <= 3_650 or not 1 <= used <= 100:
         raise WrongInput("nodes and days are 1 or more, used is 1 to 100 percent.")
-    return await asyncio.to_thread(_answer, ports, request, Demand(instance_type.lower(), nodes, days, used / 100), region)
+    return await asyncio.to_thread(
+        _answer, ports, request, Demand(instance_type.lower(), nodes, days, used / 100), region
+    )
 
 
 def _answer(ports: Ports, request: Request, demand: Demand, region: str) -> Card:
@@ -212,4 +272,6 @@ def _answer(ports: Ports, request: Request, demand: Demand, region: str) -> Card
     notes = ports.world.knowledge.claims().of("blocks")
     refused = refused_of(ports.world.source.read(request.at), name)
     committed = commitments_of(ports, (name, demand.nodes), offers, request.at, region)
-    return capacity_card(demand, Ways(prices, refused, notes, committed), PriceAge(request.at.date(), stale))
+    return capacity_card(
+        demand, Ways(prices, refused, notes, committed), PriceAge(request.at.date(), stale)
+    )

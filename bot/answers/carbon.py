@@ -38,7 +38,10 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Factors:
-    """Hold what node-hours are multiplied with: the data centres' overhead, watts of a chip, kg of a kWh by region."""
+    """Hold what node-hours are multiplied with.
+
+    The data centres' overhead, watts of a chip, kg of a kWh by region.
+    """
 
     pue: Pue
     powers: Mapping[str, Power]
@@ -51,17 +54,31 @@ class Factors:
         """Return kWh = node-hours x chips x watts a chip x PUE / 1000, and kg = kWh x the grid's factor."""
         power, grid = self.powers.get(kind.accelerator), self.grids.get(region)
         watts = self.watts if self.watts is not None else power.watts if power else None
-        factor = self.kg_per_kwh if self.kg_per_kwh is not None else grid.kg_per_kwh if grid else None
+        factor = (
+            self.kg_per_kwh if self.kg_per_kwh is not None else grid.kg_per_kwh if grid else None
+        )
         kwh = node_hours * kind.chips * watts * self.pue.ratio / 1000 if watts is not None else None
         return Footprint(
-            kind.name, region, node_hours, watts, kwh, kwh * factor if kwh is not None and factor is not None else None
+            kind.name,
+            region,
+            node_hours,
+            watts,
+            kwh,
+            kwh * factor if kwh is not None and factor is not None else None,
         )
 
     @classmethod
-    def stated(cls, claims: Claims, watts: float | None = None, kg_per_kwh: float | None = None) -> Factors:
+    def stated(
+        cls, claims: Claims, watts: float | None = None, kg_per_kwh: float | None = None
+    ) -> Factors:
         """Return the newest published factors."""
-        powers, grids = {x.accelerator: x for x in claims.powers}, {x.region: x for x in claims.grids}
-        return cls(next(x for x in claims.pues if x.provider == "AWS"), powers, grids, watts, kg_per_kwh)
+        powers, grids = (
+            {x.accelerator: x for x in claims.powers},
+            {x.region: x for x in claims.grids},
+        )
+        return cls(
+            next(x for x in claims.pues if x.provider == "AWS"), powers, grids, watts, kg_per_kwh
+        )
 
 
 @dataclass(frozen=True)
@@ -97,9 +114,19 @@ _R = Align.RIGHT
 
 
 def carbon_card(carbon: Carbon) -> Card:
-    """Draw a row for each type and region; a figure that no vendor states stays unknown, and the title says how much is."""
+    """Draw a row for each type and region.
+
+    A figure that no vendor states stays unknown, and the title says how much is.
+    """
     rows = tuple(
-        (x.instance_type, x.region, f"{x.node_hours:,.0f}", _or(x.watts, "W"), _or(x.kwh, "kWh"), _or(x.kg, "kg"))
+        (
+            x.instance_type,
+            x.region,
+            f"{x.node_hours:,.0f}",
+            _or(x.watts, "W"),
+            _or(x.kwh, "kWh"),
+            _or(x.kg, "kg"),
+        )
         for x in carbon.footprints
     )
     columns = (
@@ -110,8 +137,15 @@ def carbon_card(carbon: Carbon) -> Card:
         Column("energy", _R),
         Column("CO2e", _R),
     )
-    blocks: list[Block] = [Table(columns, rows), *_unknown(carbon.footprints), *_sources(carbon), *_efficiency(carbon)]
-    own, claimed = ([x for x in carbon.notes if (x.topic == "footprint") is mine] for mine in (True, False))
+    blocks: list[Block] = [
+        Table(columns, rows),
+        *_unknown(carbon.footprints),
+        *_sources(carbon),
+        *_efficiency(carbon),
+    ]
+    own, claimed = (
+        [x for x in carbon.notes if (x.topic == "footprint") is mine] for mine in (True, False)
+    )
     blocks += note_lines(own, carbon.today)
     blocks += note_lines(claimed, carbon.today, "What vendors claim; none is used in a calculation")
     return Card(_title(carbon), Tone.INFO, tuple(blocks), _data(carbon))
@@ -137,9 +171,17 @@ def _unknown(footprints: Iterable[Footprint]) -> list[Block]:
     regions = dict.fromkeys(x.region for x in footprints if x.kwh is not None and x.kg is None)
     found: list[Block] = []
     if types:
-        found.append(text(f"No watts of {', '.join(types)} are published: give a measured figure, such as carbon watts=500."))
+        found.append(
+            text(
+                f"No watts of {', '.join(types)} are published: give a measured figure, such as carbon watts=500."
+            )
+        )
     if regions:
-        found.append(text(f"No grid factor of {', '.join(regions)} is known: give one, such as carbon kg_per_kwh=0.3."))
+        found.append(
+            text(
+                f"No grid factor of {', '.join(regions)} is known: give one, such as carbon kg_per_kwh=0.3."
+            )
+        )
     return found
 
 
@@ -147,7 +189,10 @@ def _sources(carbon: Carbon) -> list[Block]:
     factors, today = carbon.factors, carbon.today
     pue = factors.pue
     formula = f"Estimated: node-hours x chips x watts x PUE {pue.ratio} / 1000 x kg a kWh; full load, without hosts."
-    blocks: list[Block] = [quiet(formula), quiet(f"PUE {pue.ratio}: {pue.says} ({cited(pue, today)}).")]
+    blocks: list[Block] = [
+        quiet(formula),
+        quiet(f"PUE {pue.ratio}: {pue.says} ({cited(pue, today)})."),
+    ]
     if factors.watts is None:
         blocks += [
             quiet(f"{name}: {power.watts:.0f} W ({cited(power, today)}).")
@@ -158,7 +203,9 @@ def _sources(carbon: Carbon) -> list[Block]:
         regions = {x.region for x in carbon.footprints}
         grids = [grid for region, grid in factors.grids.items() if region in regions]
         blocks += [
-            quiet(f"{x.region}: {x.kg_per_kwh} kg a kWh, grid {x.zone}, {x.counts} ({cited(x, today)}; {x.licence}).")
+            quiet(
+                f"{x.region}: {x.kg_per_kwh} kg a kWh, grid {x.zone}, {x.counts} ({cited(x, today)}; {x.licence})."
+            )
             for x in grids
         ]
         blocks += [quiet(_TWO_MEASURES)] if len({x.counts for x in grids}) > 1 else []
@@ -171,13 +218,29 @@ _TWO_MEASURES = "Direct emissions leave out what fuel and plants cost before the
 def _efficiency(carbon: Carbon) -> list[Block]:
     """Compare chips by cited watts alone: two of them at least, each with its peak."""
     powers = carbon.factors.powers
-    known = [(name, powers[name].watts, peak) for name, peak in carbon.peaks.items() if peak and name in powers]
+    known = [
+        (name, powers[name].watts, peak)
+        for name, peak in carbon.peaks.items()
+        if peak and name in powers
+    ]
     if len(known) < 2:
         return []
     ordered = sorted(known, key=lambda x: x[1] / x[2])
-    rows = tuple((name, f"{watts:,.0f} W", f"{peak:,.0f}", f"{watts / peak:.2f} W") for name, watts, peak in ordered)
-    columns = (Column("chip"), Column("full load", _R), Column("BF16 TFLOPS", _R), Column("watts a TFLOP", _R))
-    return [Table(columns, rows, caption="Peaks by data sheets and cited watts; a model reaches neither")]
+    rows = tuple(
+        (name, f"{watts:,.0f} W", f"{peak:,.0f}", f"{watts / peak:.2f} W")
+        for name, watts, peak in ordered
+    )
+    columns = (
+        Column("chip"),
+        Column("full load", _R),
+        Column("BF16 TFLOPS", _R),
+        Column("watts a TFLOP", _R),
+    )
+    return [
+        Table(
+            columns, rows, caption="Peaks by data sheets and cited watts; a model reaches neither"
+        )
+    ]
 
 
 def _or(amount: float | None, unit: str) -> str:
@@ -215,7 +278,9 @@ async def carbon(
     cluster: str = arg("", "only this cluster", keyword=True),
     run: str = arg("", "only this training run, over the time that it was observed", keyword=True),
     watts: Decimal | None = arg("", "watts of one chip, if you know a better figure", keyword=True),
-    kg_per_kwh: Decimal | None = arg("", "the grid's factor, if you know a better figure", keyword=True),
+    kg_per_kwh: Decimal | None = arg(
+        "", "the grid's factor, if you know a better figure", keyword=True
+    ),
 ) -> Card:
     """Count node-hours by inventory, and multiply."""
     if any(x is not None and not 0 < x < 100_000 for x in (watts, kg_per_kwh)):
@@ -226,7 +291,13 @@ async def carbon(
     return await asyncio.to_thread(_answer, ports, request, window, (cluster, run), given)
 
 
-def _answer(ports: Ports, request: Request, window: Window, only: tuple[str, str], given: tuple[float | None, ...]) -> Card:
+def _answer(
+    ports: Ports,
+    request: Request,
+    window: Window,
+    only: tuple[str, str],
+    given: tuple[float | None, ...],
+) -> Card:
     claims, types = ports.world.knowledge.claims(), ports.world.knowledge.types()
     cluster, run = only
     reading = ports.world.source.read(request.at)
@@ -242,17 +313,32 @@ def _answer(ports: Ports, request: Request, window: Window, only: tuple[str, str
     footprints = [factors.of(types[name], region, count) for (name, region), count in known.items()]
     documented = {chip.name: chip.bf16_tflops for chip in claims.chips}
     kinds = {types[name].accelerator: types[name] for name, _ in known}
-    peaks = {name: documented.get(name, kind.bf16_tflops / kind.chips) for name, kind in kinds.items()}
+    peaks = {
+        name: documented.get(name, kind.bf16_tflops / kind.chips) for name, kind in kinds.items()
+    }
     return carbon_card(
-        Carbon(footprints, window, factors, peaks, request.at.date(), run, (*claims.of("footprint"), *claims.of("energy")))
+        Carbon(
+            footprints,
+            window,
+            factors,
+            peaks,
+            request.at.date(),
+            run,
+            (*claims.of("footprint"), *claims.of("energy")),
+        )
     )
 
 
-def _hours(instances: Iterable[Instance], window: Window, now: datetime) -> dict[tuple[str, str], float]:
+def _hours(
+    instances: Iterable[Instance], window: Window, now: datetime
+) -> dict[tuple[str, str], float]:
     """Return node-hours by type and region."""
     hours: dict[tuple[str, str], float] = defaultdict(float)
     for instance in instances:
-        start, end = max(instance.launched_at, window.start), min(instance.ended_at or now, window.end, now)
+        start, end = (
+            max(instance.launched_at, window.start),
+            min(instance.ended_at or now, window.end, now),
+        )
         if end > start:
             hours[instance.labels.instance_type, instance.labels.region] += (end - start) / _HOUR
     return hours
@@ -261,7 +347,13 @@ def _hours(instances: Iterable[Instance], window: Window, now: datetime) -> dict
 def _place(costed: Costed, instances: Iterable[Instance]) -> tuple[str, str]:
     """Return a run's type and region; raise `Unavailable` for one of several types."""
     if len(costed.instance_types) != 1:
-        raise Unavailable(f"{costed.name} ran on {', '.join(costed.instance_types)}: its hours on each are not told apart.")
+        raise Unavailable(
+            f"{costed.name} ran on {', '.join(costed.instance_types)}: its hours on each are not told apart."
+        )
     name, cluster = costed.instance_types[0], costed.cost.run.labels.cluster
-    mine = (x.labels for x in instances if x.labels.cluster == cluster and x.labels.instance_type == name)
+    mine = (
+        x.labels
+        for x in instances
+        if x.labels.cluster == cluster and x.labels.instance_type == name
+    )
     return name, next((x.region for x in mine), costed.cost.run.labels.region)

@@ -49,16 +49,36 @@ def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
     data = {
         "name": name,
         "kind": kind,
-        "steps": [{"number": x.number, "subject": x.note.subject, "done_by": x.done_by, "done_at": x.done_at} for x in steps],
+        "steps": [
+            {
+                "number": x.number,
+                "subject": x.note.subject,
+                "done_by": x.done_by,
+                "done_at": x.done_at,
+            }
+            for x in steps
+        ],
     }
     tone = Tone.GOOD if not left else Tone.INFO
-    return Card(f"Migration {name}: {done} of {len(steps)} steps done", tone, tuple(blocks), data, public=True)
+    return Card(
+        f"Migration {name}: {done} of {len(steps)} steps done",
+        tone,
+        tuple(blocks),
+        data,
+        public=True,
+    )
 
 
 def _line(step: Step) -> Text:
     note, mark = step.note, "[x]" if step.done_by else "[ ]"
-    by = f" Done by {step.done_by}, {step.done_at:%Y-%m-%d}." if step.done_by and step.done_at else ""
-    return text(f"{mark} {step.number}. {note.says[0].upper()}{note.says[1:]} ({note.source}, {note.asof}).{by}")
+    by = (
+        f" Done by {step.done_by}, {step.done_at:%Y-%m-%d}."
+        if step.done_by and step.done_at
+        else ""
+    )
+    return text(
+        f"{mark} {step.number}. {note.says[0].upper()}{note.says[1:]} ({note.source}, {note.asof}).{by}"
+    )
 
 
 @dataclass(frozen=True)
@@ -95,7 +115,10 @@ async def checklist(
     request: Request,
     name: str = arg("first", "name of the migration, such as the model's name"),
     kind: str = arg(
-        "", "start = the first five steps, devops = the four steps of a complete port", choices=("", *KINDS), keyword=True
+        "",
+        "start = the first five steps, devops = the four steps of a complete port",
+        choices=("", *KINDS),
+        keyword=True,
     ),
 ) -> Card:
     """Show the steps as they stand; a name that is new has none ticked."""
@@ -115,7 +138,9 @@ async def checklist_done(
     request: Request,
     name: str = arg(None, "name of the migration"),
     number: int = arg(None, "the step's number"),
-    kind: str = arg("", "which list of steps, if none of them is done yet", choices=("", *KINDS), keyword=True),
+    kind: str = arg(
+        "", "which list of steps, if none of them is done yet", choices=("", *KINDS), keyword=True
+    ),
 ) -> Card:
     """Write who did it, and when; the first tick counts."""
     tick = StepTick(request.user.name or request.user.id, request.at)
@@ -142,7 +167,9 @@ async def checklist_reopen(
 
 def _plain(name: str) -> str:
     if not re.fullmatch(r"[\w.-]{1,60}", name):
-        raise WrongInput(f"'{name[:60]}' cannot be a name; use letters, digits, dots and dashes, such as llama-70b.")
+        raise WrongInput(
+            f"'{name[:60]}' cannot be a name; use letters, digits, dots and dashes, such as llama-70b."
+        )
     return name
 
 
@@ -151,33 +178,46 @@ def _shown(ports: Ports, name: str, kind: str) -> Card:
 
 
 def _stored(ports: Ports, name: str, kind: str) -> Checklist:
-    """Return the checklist, an empty one for a name that is new; raise `WrongInput` where it is of another kind."""
+    """Return the checklist, an empty one for a name that is new.
+
+    Raise `WrongInput` where it is of another kind.
+    """
     stored = CHECKLISTS.get(ports.stores.documents, name)
     if stored is None or not stored.done:
         return Checklist(kind or (stored.kind if stored else "start"))
     if kind and stored.kind != kind:
-        raise WrongInput(f"The checklist '{name}' is of kind {stored.kind} and begun; take another name.")
+        raise WrongInput(
+            f"The checklist '{name}' is of kind {stored.kind} and begun; take another name."
+        )
     return stored
 
 
 def _ticked(ports: Ports, name: str, number: int, kind: str, tick: StepTick | None) -> Card:
     documents = ports.stores.documents
     if tick is None and CHECKLISTS.get(documents, name) is None:
-        hint = nearest(name, CHECKLISTS.keys(documents, _MOST), otherwise="set one by 'checklist done NAME STEP'")
+        hint = nearest(
+            name,
+            CHECKLISTS.keys(documents, _MOST),
+            otherwise="set one by 'checklist done NAME STEP'",
+        )
         raise WrongInput(f"There is no checklist '{name}' with a tick{hint}.")
     stored = _stored(ports, name, kind)
     count = len(ports.world.knowledge.claims().of(KINDS[stored.kind]))
     if not 1 <= number <= count:
         raise WrongInput(f"The checklist '{name}' has steps 1 to {count}; got {number}.")
     others = {step: done for step, done in stored.done.items() if step != number}
-    ticked = replace(stored, done=others | {number: stored.done.get(number, tick)} if tick else others)
+    ticked = replace(
+        stored, done=others | {number: stored.done.get(number, tick)} if tick else others
+    )
     CHECKLISTS.put(documents, name, ticked)
     return _card(ports, name, ticked)
 
 
 def _card(ports: Ports, name: str, stored: Checklist) -> Card:
     notes = ports.world.knowledge.claims().of(KINDS[stored.kind])
-    return checklist_card(name, stored.kind, [_step(n, note, stored.done.get(n)) for n, note in enumerate(notes, 1)])
+    return checklist_card(
+        name, stored.kind, [_step(n, note, stored.done.get(n)) for n, note in enumerate(notes, 1)]
+    )
 
 
 def _step(number: int, note: Note, tick: StepTick | None) -> Step:

@@ -1,4 +1,7 @@
-"""Measure how a cluster's nodes were used over days: mean and spread of utilization, and the memory peak of a node."""
+"""Measure how a cluster's nodes were used over days.
+
+Mean and spread of utilization, and the memory peak of a node.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ class Use:
     mean: float | None = None
     """The mean of every reading."""
     level: float | None = None
-    """The mean over time of the nodes' mean: each time weighs the same, however many nodes were read."""
+    """The mean over time of the nodes' mean.
+
+    Each time weighs the same, however many nodes were read.
+    """
     spread: float | None = None
     """The standard deviation of the nodes' mean over time."""
     peak_gib: float | None = None
@@ -65,14 +71,22 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
     for instance in reading.inventory.instances.values():
         if instance.running and instance.labels.instance_type in types:
             running.setdefault(instance.labels.cluster, []).append(instance)
-    return tuple(_usage(name, nodes, reading, pricing, ports) for name, nodes in sorted(running.items()))
+    return tuple(
+        _usage(name, nodes, reading, pricing, ports) for name, nodes in sorted(running.items())
+    )
 
 
-def _usage(name: str, nodes: list[Instance], reading: Reading, pricing: Pricing, ports: Ports) -> ClusterUse:
+def _usage(
+    name: str, nodes: list[Instance], reading: Reading, pricing: Pricing, ports: Ports
+) -> ClusterUse:
     kind = Counter(node.labels.instance_type for node in nodes).most_common(1)[0][0]
     mine = [node for node in nodes if node.labels.instance_type == kind]
     frame, ids = reading.frame("node"), {node.id for node in mine}
-    use = measured(frame, [i for i, thing in enumerate(frame.things) if thing.instance in ids] if frame else [], DAYS)
+    use = measured(
+        frame,
+        [i for i, thing in enumerate(frame.things) if thing.instance in ids] if frame else [],
+        DAYS,
+    )
     return ClusterUse(
         name,
         ports.world.knowledge.types()[kind],
@@ -87,7 +101,9 @@ def _usage(name: str, nodes: list[Instance], reading: Reading, pricing: Pricing,
     )
 
 
-def measured(frame: Frame | None, rows: Sequence[int], span: timedelta, metrics: Sequence[str] = NEURON) -> Use:
+def measured(
+    frame: Frame | None, rows: Sequence[int], span: timedelta, metrics: Sequence[str] = NEURON
+) -> Use:
     """Return how the nodes at `rows` were used over the newest `span`, by the first of the metrics that was read."""
     if frame is None or not rows:
         return Use()

@@ -1,4 +1,7 @@
-"""Quote commitments beside on-demand hours: Savings Plans and reserved instances, as `capacity` shows them."""
+"""Quote commitments beside on-demand hours.
+
+Savings Plans and reserved instances, as `capacity` shows them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,11 @@ _OFFERS = (
 def commitment_blocks(commitments: Commitments) -> list[Block]:
     """Draw what AWS offers for a commitment, beside on demand and what it would have saved lately."""
     if not commitments.offers:
-        return [quiet(f"No rate of a Savings Plan or a reserved instance is known for {commitments.instance_type}.")]
+        return [
+            quiet(
+                f"No rate of a Savings Plan or a reserved instance is known for {commitments.instance_type}."
+            )
+        ]
     what = f"{commitments.nodes} x {commitments.instance_type} in {commitments.region}"
     caption = f"Commitments to {what}, {_against(commitments.on_demand)}"
     table = Table(_OFFERS, tuple(_offer(each) for each in commitments.weighed), caption=caption)
@@ -53,7 +60,11 @@ def _offer(each: Weighed) -> tuple[str, ...]:
     offer, hours = each.offer, each.breakeven_hours
     off = "–" if each.off_ratio is None else f"{each.off_ratio * 100:.0f} %"
     even = "–" if hours is None else f"{hours:,} h"
-    lately = "–" if each.saved_usd is None else f"{'+' if each.saved_usd > 0 else ''}{usd(each.saved_usd)}"
+    lately = (
+        "–"
+        if each.saved_usd is None
+        else f"{'+' if each.saved_usd > 0 else ''}{usd(each.saved_usd)}"
+    )
     paid = offer.payment.partition(" ")[0]
     upfront = f"{paid}: {usd(each.upfront_usd)}" if each.upfront_usd else "none"
     return (offer.plan, str(offer.years), upfront, usd(offer.usd_per_hour), off, even, lately)
@@ -89,18 +100,37 @@ def commitment_data(commitments: Commitments) -> dict[str, Any]:
         }
         for x in commitments.weighed
     ]
-    lately = use and {"since": use.window.start, "until": use.window.end, "ratio": round(use.ratio(commitments.nodes), 4)}
+    lately = use and {
+        "since": use.window.start,
+        "until": use.window.end,
+        "ratio": round(use.ratio(commitments.nodes), 4),
+    }
     on_demand = None if price is None else price.usd_per_hour
-    return {"region": commitments.region, "on_demand_usd_per_hour": on_demand, "used_lately": lately, "offers": each}
+    return {
+        "region": commitments.region,
+        "on_demand_usd_per_hour": on_demand,
+        "used_lately": lately,
+        "offers": each,
+    }
 
 
-def commitments_of(ports: Ports, wanted: tuple[str, int], offers: Offers, at: datetime, region: str) -> Commitments:
+def commitments_of(
+    ports: Ports, wanted: tuple[str, int], offers: Offers, at: datetime, region: str
+) -> Commitments:
     """Return the offers for a type and a number of nodes in the region asked for, else that of on-demand hours. May block."""
     name, nodes = wanted
     every = ports.world.prices.commitment_offers(name, at)
     known = {offer.region for offer in every}
     priced = offers.of(name, Market.ON_DEMAND, region)
-    chosen = region if region in known else priced.region if priced and priced.region in known else min(known, default="")
+    chosen = (
+        region
+        if region in known
+        else priced.region
+        if priced and priced.region in known
+        else min(known, default="")
+    )
     on_demand = offers.here(name, Market.ON_DEMAND, chosen)
     use = on_demand_use(ports.world.billing, on_demand, at) if on_demand and known else None
-    return Commitments(name, nodes, chosen, [offer for offer in every if offer.region == chosen], on_demand, use)
+    return Commitments(
+        name, nodes, chosen, [offer for offer in every if offer.region == chosen], on_demand, use
+    )

@@ -1,4 +1,7 @@
-"""Name the nodes that compile: for how long, at which cost, whether to wait, and how to spare it next time."""
+"""Name the nodes that compile.
+
+For how long, at which cost, whether to wait, and how to spare it next time.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ _MOST = 4
 
 @dataclass(frozen=True)
 class CompileNote:
-    """Hold one batch with the settings that apply to it: the grace, and from how many nodes on to compile on one first."""
+    """Hold one batch with the settings that apply to it.
+
+    The grace, and from how many nodes on to compile on one first.
+    """
 
     batch: Batch
     grace: timedelta
@@ -59,7 +65,10 @@ def compile_blocks(notes: Sequence[CompileNote], now: datetime) -> list[Block]:
 
 
 def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> list[Block]:
-    """Repeat the complaints of compilers' logs: graphs cached as failed, and waits for a lock though nothing compiles."""
+    """Repeat the complaints of compilers' logs.
+
+    Graphs cached as failed, and waits for a lock though nothing compiles.
+    """
     skipped = {x.instance for x in marks if x.mark is Mark.SKIPPED}
     going = any(note.batch.ending is Ending.GOING for note in notes)
     waiting = set() if going else {x.instance for x in marks if x.mark is Mark.WAITING}
@@ -109,9 +118,15 @@ def compile_text(bill: CompileBill) -> Text:
         f"Compiling: {bill.node_hours:,.1f} node-hours in {counted(bill.compiles, 'compile')} since {_at(bill.window.start)}"
     ]
     parts += [f"{usd(bill.cut_usd)} of it cut off before anything executed"] if bill.cut_usd else []
-    parts += [f"{usd(bill.spared_usd)} of it could have been spared, had one node compiled for all"] if bill.spared_usd else []
+    parts += (
+        [f"{usd(bill.spared_usd)} of it could have been spared, had one node compiled for all"]
+        if bill.spared_usd
+        else []
+    )
     parts += [f"{counted(bill.unpriced, 'node')} without a known price"] if bill.unpriced else []
-    return quiet("; ".join(parts), ". An estimate: hours seen compiling times the price of an hour.")
+    return quiet(
+        "; ".join(parts), ". An estimate: hours seen compiling times the price of an hour."
+    )
 
 
 def bill_data(bill: CompileBill) -> dict[str, Any]:
@@ -130,8 +145,19 @@ def bill_data(bill: CompileBill) -> dict[str, Any]:
 
 def _going(note: CompileNote, now: datetime) -> Text:
     batch, age = note.batch, now - note.batch.window.start
-    spans: list[Span] = [Strong(f"{_who(batch)} compiling"), f" for {_minutes(age)} (since ", When(batch.window.start), "): "]
-    spans += ["est. cost so far ", Strong(_cost(batch)), ". ", Strong("Do not cancel"), f": {_RETRY} "]
+    spans: list[Span] = [
+        Strong(f"{_who(batch)} compiling"),
+        f" for {_minutes(age)} (since ",
+        When(batch.window.start),
+        "): ",
+    ]
+    spans += [
+        "est. cost so far ",
+        Strong(_cost(batch)),
+        ". ",
+        Strong("Do not cancel"),
+        f": {_RETRY} ",
+    ]
     grace = f"its grace of {_minutes(note.grace)} (compiling.grace)"
     if note.long_after > now:
         spans += [f"Within {grace}; a long compile after ", When(note.long_after), "."]
@@ -151,8 +177,18 @@ def _advice(note: CompileNote) -> list[Block]:
         if batch.spared_usd
         else ""
     )
-    sharing = f"The log says that {note.sharing} of them compile a graph that another compiles too." if note.sharing else ""
-    return [quiet(f"{batch.nodes} nodes compile the same minutes. {sharing} Next time {how}{spared}.".replace("  ", " "))]
+    sharing = (
+        f"The log says that {note.sharing} of them compile a graph that another compiles too."
+        if note.sharing
+        else ""
+    )
+    return [
+        quiet(
+            f"{batch.nodes} nodes compile the same minutes. {sharing} Next time {how}{spared}.".replace(
+                "  ", " "
+            )
+        )
+    ]
 
 
 def _cut(note: CompileNote) -> Text:
@@ -174,7 +210,11 @@ def _who(batch: Batch) -> str:
     scope = batch.compiles[0].scope
     where = scope.cluster or scope.team or scope.region or scope.account
     place = f" of {where}" if where else ""
-    return f"{batch.nodes} nodes{place} are" if batch.nodes > 1 else f"{batch.compiles[0].instance}{place} is"
+    return (
+        f"{batch.nodes} nodes{place} are"
+        if batch.nodes > 1
+        else f"{batch.compiles[0].instance}{place} is"
+    )
 
 
 def _cost(batch: Batch) -> str:

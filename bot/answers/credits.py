@@ -40,7 +40,9 @@ class Burn:
 
 
 def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | None) -> Burn | None:
-    """Return the burn over the settled days, from credits as the bill has them (negative); None with fewer than three days.
+    """Return the burn over the settled days, from credits as the bill has them (negative).
+
+    None with fewer than three days.
 
     `balance` is what was left at the end of the last settled day: no API of AWS tells it.
     """
@@ -55,7 +57,9 @@ def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | N
     return Burn(each, len(days), days[0], balance, gone)
 
 
-def credits_card(tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme], today: date) -> Card:
+def credits_card(
+    tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme], today: date
+) -> Card:
     """Draw the credits that were used, then the programmes that could be asked for."""
     blocks: list[Block] = []
     if tally is not None:
@@ -69,7 +73,12 @@ def credits_card(tally: Tally | None, burn: Burn | None, programmes: Sequence[Pr
     )
     if tally is not None:
         blocks.append(
-            Buttons((Button("Cost by purchase", "cost mtd by purchase"), Button("Cost by service", "cost mtd by service")))
+            Buttons(
+                (
+                    Button("Cost by purchase", "cost mtd by purchase"),
+                    Button("Cost by service", "cost mtd by service"),
+                )
+            )
         )
     return Card(_title(tally, burn), _tone(burn), tuple(blocks), _data(tally, burn, programmes))
 
@@ -83,7 +92,12 @@ def _title(tally: Tally | None, burn: Burn | None) -> str:
 
 def _tone(burn: Burn | None) -> Tone:
     return (
-        Tone.WARNING if burn and burn.gone_on and burn.balance is not None and burn.balance < 30 * burn.usd_per_day else Tone.INFO
+        Tone.WARNING
+        if burn
+        and burn.gone_on
+        and burn.balance is not None
+        and burn.balance < 30 * burn.usd_per_day
+        else Tone.INFO
     )
 
 
@@ -97,7 +111,11 @@ def _parts(tally: Tally) -> Facts:
         ("Net", total.net),
     )
     always = {"Gross", "Credits", "Net"}
-    return Facts(tuple((name, amount_of(amount, tally)) for name, amount in pairs if amount or name in always))
+    return Facts(
+        tuple(
+            (name, amount_of(amount, tally)) for name, amount in pairs if amount or name in always
+        )
+    )
 
 
 def _burn(burn: Burn | None) -> Text:
@@ -111,18 +129,28 @@ def _burn(burn: Burn | None) -> Text:
         )
     if burn.gone_on is None:
         return text(f"{rate} {usd(burn.balance)} left; no credits are being used now.")
-    return text(f"{rate} {usd(burn.balance)} left lasts until about ", Strong(f"{burn.gone_on}"), " (estimated at this rate).")
+    return text(
+        f"{rate} {usd(burn.balance)} left lasts until about ",
+        Strong(f"{burn.gone_on}"),
+        " (estimated at this rate).",
+    )
 
 
 def _programme(programme: Programme, today: date) -> Text:
-    claim = " AWS itself does not promise it: a vendor claim." if programme.kind == "vendor claim" else ""
+    claim = (
+        " AWS itself does not promise it: a vendor claim."
+        if programme.kind == "vendor claim"
+        else ""
+    )
     return text(
         Strong(programme.name),
         f": {programme.amount}; for {programme.who}. How: {programme.route}.{claim} ({cited(programme, today)})",
     )
 
 
-def _data(tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme]) -> dict[str, Any]:
+def _data(
+    tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme]
+) -> dict[str, Any]:
     return {
         "window": {"start": tally.window.start, "end": tally.window.end} if tally else None,
         "total": money_data(tally.total) if tally else None,
@@ -148,7 +176,10 @@ _BURN = timedelta(days=14)
 
 
 def _whole_days(at: datetime) -> Window:
-    """Return the days that the rate is of, each from its midnight on: a day that is cut off is no day's credits."""
+    """Return the days that the rate is of, each from its midnight on.
+
+    A day that is cut off is no day's credits.
+    """
     return Window((at - _BURN).replace(hour=0, minute=0, second=0, microsecond=0), at)
 
 
@@ -163,7 +194,9 @@ async def credits_(
     ports: Ports,
     request: Request,
     window: Window = arg("mtd", "which days"),
-    balance: Decimal | None = arg("", "remaining credits in USD, as the billing console shows them", keyword=True),
+    balance: Decimal | None = arg(
+        "", "remaining credits in USD, as the billing console shows them", keyword=True
+    ),
 ) -> Card:
     """Sum gross, credits and net apart, and divide the rest by the rate of settled days."""
     if balance is not None and not 0 <= balance < 10**12:
@@ -180,4 +213,6 @@ def _answer(ports: Ports, request: Request, window: Window, balance: Decimal | N
         return credits_card(None, None, programmes, request.at.date())
     until = min(days.billed_through, request.at) if days.billed_through else request.at
     daily = {date.fromisoformat(row.key["day"]): row.money.credits for row in days.rows}
-    return credits_card(tally, burn_down(daily, settled_until(until).date(), balance), programmes, request.at.date())
+    return credits_card(
+        tally, burn_down(daily, settled_until(until).date(), balance), programmes, request.at.date()
+    )

@@ -18,7 +18,9 @@ from bot.model.counts import counted
 from bot.model.request import Request
 from bot.ports import Ports
 
-_NAME = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(?P<extras>\[[^\]]*\])?(?P<rest>\s*(?:[=<>!~@;].*)?)$")
+_NAME = re.compile(
+    r"(?P<name>[A-Za-z0-9][\w.-]*)(?P<extras>\[[^\]]*\])?(?P<rest>\s*(?:[=<>!~@;].*)?)$"
+)
 _CUDA = re.compile(r"\+cu\d+|\bcuda\d*", re.IGNORECASE)
 
 
@@ -42,16 +44,27 @@ class Blocked:
 
 
 def requirements(text: str) -> tuple[Requirement, ...]:
-    """Read a requirements file or `pip freeze`, a package a line; names alone may stand on one line, by blanks or commas."""
-    lines = [line.partition(" #")[0].strip() for line in text.splitlines() if not line.lstrip().startswith("#")]
+    """Read a requirements file or `pip freeze`, a package a line.
+
+    Names alone may stand on one line, by blanks or commas.
+    """
+    lines = [
+        line.partition(" #")[0].strip()
+        for line in text.splitlines()
+        if not line.lstrip().startswith("#")
+    ]
     words = lines if len(lines) > 1 else re.split(r"[\s,]+(?![=<>!~;])", lines[0]) if lines else []
     by_name = {requirement.name: requirement for word in words for requirement in _read(word)}
     return tuple(by_name.values())
 
 
-def audit(wanted: Sequence[Requirement], packages: Sequence[Package], today: date) -> tuple[Blocked, ...]:
+def audit(
+    wanted: Sequence[Requirement], packages: Sequence[Package], today: date
+) -> tuple[Blocked, ...]:
     """Return the packages that need CUDA, in the order of the file; a CUDA build of any does."""
-    return tuple(blocked for requirement in wanted if (blocked := _blocked(requirement, packages, today)))
+    return tuple(
+        blocked for requirement in wanted if (blocked := _blocked(requirement, packages, today))
+    )
 
 
 def normal(name: str) -> str:
@@ -93,26 +106,41 @@ def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card
     data = {
         "packages": len(wanted),
         "blocked": [
-            {"name": x.requirement.name, "text": x.requirement.text, "reason": x.reason, "instead": x.instead} for x in blocked
+            {
+                "name": x.requirement.name,
+                "text": x.requirement.text,
+                "reason": x.reason,
+                "instead": x.instead,
+            }
+            for x in blocked
         ],
     }
     note = quiet(
         "By names and versions alone: code may still call torch.cuda, and a package that is not listed may need CUDA too."
     )
     if not blocked:
-        return Card(f"None of {counted(len(wanted), 'package')} is known to need CUDA", Tone.GOOD, (note, buttons), data)
+        return Card(
+            f"None of {counted(len(wanted), 'package')} is known to need CUDA",
+            Tone.GOOD,
+            (note, buttons),
+            data,
+        )
     rows = tuple((x.requirement.name, x.reason, x.instead) for x in blocked[:_MOST])
     rest = f"and {len(blocked) - _MOST} more" if len(blocked) > _MOST else ""
     table = Table((Column("package"), Column("why"), Column("instead")), rows, rest=rest)
     sources = quiet(f"Sources: {'; '.join(sorted({x.source for x in blocked}))}.")
     title = f"{len(blocked)} of {counted(len(wanted), 'package')} {'needs' if len(blocked) == 1 else 'need'} CUDA"
-    advice = text("AWS Neuron asks to take CUDA dependencies out before a model is ported; each row is work to plan.")
+    advice = text(
+        "AWS Neuron asks to take CUDA dependencies out before a model is ported; each row is work to plan."
+    )
     return Card(title, Tone.WARNING, (advice, table, note, sources, buttons), data)
 
 
 def cuda_help_card() -> Card:
     """Ask for the text of a requirements file."""
-    say = text("Paste what 'pip freeze' prints after the word cuda, or in a terminal name the file: cuda requirements.txt.")
+    say = text(
+        "Paste what 'pip freeze' prints after the word cuda, or in a terminal name the file: cuda requirements.txt."
+    )
     return Card("Which packages need CUDA?", Tone.INFO, (say,), {"packages": 0, "blocked": []})
 
 
@@ -127,15 +155,21 @@ _FILE = re.compile(r"[^\s=<>]*(?:/|\.txt$|\.in$|\.lock$)[^\s=<>]*")
     examples=("cuda torch==2.5.1+cu124 flash-attn==2.7.0 numpy", "cuda requirements.txt"),
 )
 async def cuda(
-    ports: Ports, request: Request, packages: str = arg("", "the packages, or in a terminal the name of a file", rest=True)
+    ports: Ports,
+    request: Request,
+    packages: str = arg("", "the packages, or in a terminal the name of a file", rest=True),
 ) -> Card:
     """Look every package up."""
     if not packages.strip():
         return cuda_help_card()
     wanted = requirements(_text(ports, request, packages))
     if not wanted:
-        raise WrongInput("No package was given; paste what 'pip freeze' prints, such as torch==2.5.1 flash-attn==2.7.0.")
-    return cuda_card(wanted, audit(wanted, ports.world.knowledge.claims().packages, request.at.date()))
+        raise WrongInput(
+            "No package was given; paste what 'pip freeze' prints, such as torch==2.5.1 flash-attn==2.7.0."
+        )
+    return cuda_card(
+        wanted, audit(wanted, ports.world.knowledge.claims().packages, request.at.date())
+    )
 
 
 def _text(ports: Ports, request: Request, words: str) -> str:

@@ -65,19 +65,27 @@ class Verdict:
 
 
 def verdict_of(questions: Sequence[Question], answers: Mapping[str, bool]) -> Verdict:
-    """Add the points of the answers: yes to a question for Trainium adds its weight, no takes half of it, rounded up, away.
+    """Add the points of the answers.
 
-    A model that is not stable yet but will be trained again and again goes both ways: research on GPUs, stable training on
-    Trainium.
+    Yes to a question for Trainium adds its weight, no takes half of it, rounded up, away.
+
+    A model that is not stable yet but will be trained again and again goes both ways: research on
+    GPUs, stable training on Trainium.
     """
-    reasons = [AnswerReason(q, answers[q.key], _points(q, answers[q.key])) for q in questions if q.key in answers]
+    reasons = [
+        AnswerReason(q, answers[q.key], _points(q, answers[q.key]))
+        for q in questions
+        if q.key in answers
+    ]
     points = sum(x.points for x in reasons)
     middle = answers.get("stable") is False and answers.get("repeated") is True
     choice = Choice.TRAINIUM if points >= LEAST else Choice.GPU if points <= -LEAST else Choice.BOTH
     if middle and choice is Choice.TRAINIUM:
         choice = Choice.BOTH
     ordered = sorted(reasons, key=lambda x: -abs(x.points))
-    return Verdict(choice, points, tuple(ordered), tuple(q for q in questions if q.key not in answers))
+    return Verdict(
+        choice, points, tuple(ordered), tuple(q for q in questions if q.key not in answers)
+    )
 
 
 def _points(question: Question, answer: bool) -> int:
@@ -94,15 +102,38 @@ _TITLES = {
 _YES_NO = (("yes", "yes"), ("no", "no"))
 
 
-def questions_card(questions: Sequence[Question], answers: Mapping[str, bool], workload: str, parameters: str) -> Card:
+def questions_card(
+    questions: Sequence[Question], answers: Mapping[str, bool], workload: str, parameters: str
+) -> Card:
     """Ask the questions that are not answered yet; the answers so far are filled in."""
     fields = [
-        Field(q.key, q.asks, FieldKind.CHOICE, _word(answers.get(q.key)), _YES_NO, hint=q.why, required=True) for q in questions
+        Field(
+            q.key,
+            q.asks,
+            FieldKind.CHOICE,
+            _word(answers.get(q.key)),
+            _YES_NO,
+            hint=q.why,
+            required=True,
+        )
+        for q in questions
     ]
-    fields.append(Field("parameters", "How many parameters does the model have?", FieldKind.TEXT, parameters, hint="such as 7B"))
+    fields.append(
+        Field(
+            "parameters",
+            "How many parameters does the model have?",
+            FieldKind.TEXT,
+            parameters,
+            hint="such as 7B",
+        )
+    )
     line = f"decide {workload}".strip()
     left = sum(q.key not in answers for q in questions)
-    count = "Ten questions" if left == len(questions) else f"{left} of {len(questions)} questions are open"
+    count = (
+        "Ten questions"
+        if left == len(questions)
+        else f"{left} of {len(questions)} questions are open"
+    )
     typed = " ".join(f"{q.key}={_word(answers.get(q.key)) or 'yes'}" for q in questions)
     blocks = (
         Form("Trainium or GPUs", line, tuple(fields), "Decide"),
@@ -121,7 +152,9 @@ class VerdictNotes:
     today: date
 
 
-def verdict_card(verdict: Verdict, workload: str, parameters: float | None, notes: VerdictNotes) -> Card:
+def verdict_card(
+    verdict: Verdict, workload: str, parameters: float | None, notes: VerdictNotes
+) -> Card:
     """Draw the advice; every reason carries its source."""
     blocks: list[Block] = [text(_summary(verdict)), _reasons(verdict.reasons, notes.today)]
     if parameters is not None and parameters < SMALL_PARAMETERS:
@@ -132,10 +165,21 @@ def verdict_card(verdict: Verdict, workload: str, parameters: float | None, note
             )
         )
     elif verdict.choice is not Choice.GPU:
-        blocks += [quiet(f"Size, {x.subject}: {x.says} ({cited(x, notes.today)}).") for x in notes.sizing]
-    blocks += [quiet(f"Managed instead, {x.subject}: {x.says} ({cited(x, notes.today)}).") for x in notes.managed]
+        blocks += [
+            quiet(f"Size, {x.subject}: {x.says} ({cited(x, notes.today)}).") for x in notes.sizing
+        ]
+    blocks += [
+        quiet(f"Managed instead, {x.subject}: {x.says} ({cited(x, notes.today)}).")
+        for x in notes.managed
+    ]
     blocks.append(
-        Buttons((Button("Does porting pay?", "breakeven"), Button("First steps", "checklist"), Button("CUDA packages", "cuda")))
+        Buttons(
+            (
+                Button("Does porting pay?", "breakeven"),
+                Button("First steps", "checklist"),
+                Button("CUDA packages", "cuda"),
+            )
+        )
     )
     title = f"{workload}: {_TITLES[verdict.choice]}" if workload else _TITLES[verdict.choice]
     tone = Tone.GOOD if verdict.choice is Choice.TRAINIUM else Tone.INFO
@@ -149,10 +193,23 @@ def _summary(verdict: Verdict) -> str:
 
 def _reasons(reasons: Sequence[AnswerReason], today: date) -> Table:
     rows = tuple(
-        (f"{x.points:+d}" if x.points else "0", x.question.key.replace("_", " "), _word(x.answer), _because(x.question, today))
+        (
+            f"{x.points:+d}" if x.points else "0",
+            x.question.key.replace("_", " "),
+            _word(x.answer),
+            _because(x.question, today),
+        )
         for x in reasons
     )
-    return Table((Column("points", Align.RIGHT), Column("question"), Column("answer"), Column("why, and who says so")), rows)
+    return Table(
+        (
+            Column("points", Align.RIGHT),
+            Column("question"),
+            Column("answer"),
+            Column("why, and who says so"),
+        ),
+        rows,
+    )
 
 
 def _because(question: Question, today: date) -> str:
@@ -169,7 +226,9 @@ def _data(verdict: Verdict, workload: str, parameters: float | None) -> dict[str
         "choice": verdict.choice.value,
         "points": verdict.points,
         "parameters": parameters,
-        "reasons": [{"key": x.question.key, "answer": x.answer, "points": x.points} for x in verdict.reasons],
+        "reasons": [
+            {"key": x.question.key, "answer": x.answer, "points": x.points} for x in verdict.reasons
+        ],
         "open": [],
     }
 
@@ -196,7 +255,9 @@ async def decide(
     repeated: bool | None = arg("", "trained again and again, or for months?", keyword=True),
     pytorch: bool | None = arg("", "PyTorch or JAX without custom CUDA kernels?", keyword=True),
     spend: bool | None = arg("", "$20,000 a month or more?", keyword=True),
-    control_flow: bool | None = arg("", "control flow or shapes that depend on the data?", keyword=True),
+    control_flow: bool | None = arg(
+        "", "control flow or shapes that depend on the data?", keyword=True
+    ),
     rl: bool | None = arg("", "a reinforcement-learning loop?", keyword=True),
     gnn: bool | None = arg("", "a graph neural network?", keyword=True),
     moe: bool | None = arg("", "experts routed dynamically?", keyword=True),
@@ -233,8 +294,13 @@ def parameter_count(text: str) -> float:
     except ValueError:
         count = 0.0
     if not count > 0:
-        raise WrongInput(f"'{shortened(text)}' is not a count of parameters; write it like 7B or 350M.", "parameters")
+        raise WrongInput(
+            f"'{shortened(text)}' is not a count of parameters; write it like 7B or 350M.",
+            "parameters",
+        )
     if count > MOST_PARAMETERS:
         limit = f"keep it under {MOST_PARAMETERS / 1e12:g}T"
-        raise WrongInput(f"'{shortened(text)}' is more parameters than any model has; {limit}.", "parameters")
+        raise WrongInput(
+            f"'{shortened(text)}' is more parameters than any model has; {limit}.", "parameters"
+        )
     return count

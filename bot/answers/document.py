@@ -30,9 +30,19 @@ ANSWER: Schema = {
     "type": "object",
     "properties": {
         "command": {"type": "string", "description": "The command that answered."},
-        "arguments": {"type": "object", "description": "Its arguments as they were understood, defaults filled in."},
-        "asof": {"type": "string", "format": "date-time", "description": "The time that 'now' meant."},
-        "data": {"type": "object", "description": "The typed numbers of the answer; money is a decimal string in US dollars."},
+        "arguments": {
+            "type": "object",
+            "description": "Its arguments as they were understood, defaults filled in.",
+        },
+        "asof": {
+            "type": "string",
+            "format": "date-time",
+            "description": "The time that 'now' meant.",
+        },
+        "data": {
+            "type": "object",
+            "description": "The typed numbers of the answer; money is a decimal string in US dollars.",
+        },
         "card": _CARD,
     },
     "required": ["command", "arguments", "asof", "data", "card"],
@@ -53,15 +63,27 @@ PREVIEW: Schema = {
     },
     "required": [*ANSWER["required"], "changed"],
 }
-"""What a program is told of a command that would change something; `apply` is missing where there is nothing to apply."""
+"""What a program is told of a command that would change something.
+
+`apply` is missing where there is nothing to apply.
+"""
 
 
 def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:
-    """Return the document of an answer; a backtest's keys stand at the top as well, where scripts look for them."""
+    """Return the document of an answer.
+
+    A backtest's keys stand at the top as well, where scripts look for them.
+    """
     data = dict(card.data)
     drawn = encode(card)
     drawn.pop("data", None)
-    body = {"command": call.command.name, "arguments": call.arguments, "asof": at, "data": data, "card": drawn}
+    body = {
+        "command": call.command.name,
+        "arguments": call.arguments,
+        "asof": at,
+        "data": data,
+        "card": drawn,
+    }
     return {**data, **body} if call.command.name == "backtest" else body
 
 

@@ -1,4 +1,7 @@
-"""Answer with a person's home page: the summary, what wastes now with its buttons, and the month to date."""
+"""Answer with a person's home page.
+
+The summary, what wastes now with its buttons, and the month to date.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,30 @@ from datetime import datetime
 from decimal import Decimal
 
 from bot.answers.registry import Needs, Topic, command
-from bot.answers.summary import Part, Summary, dearest_data, summary_data, summary_lines, summary_of, summary_title, summary_tone
+from bot.answers.summary import (
+    Part,
+    Summary,
+    dearest_data,
+    summary_data,
+    summary_lines,
+    summary_of,
+    summary_title,
+    summary_tone,
+)
 from bot.cards.alert_words import held_words, where
-from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, When, quiet, text
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Column,
+    Strong,
+    Table,
+    When,
+    quiet,
+    text,
+)
 from bot.cards.words import since
 from bot.errors import TrnbotError
 from bot.model.money import usd
@@ -33,13 +57,22 @@ def home_card(of: Summary, services: Tally | None) -> Card:
         Button("Fleet", "fleet"),
         Button("Help", "help"),
     )
-    blocks = (*summary_lines(of, Part.HOME), *_alerts(of), *(_month(services) if services else ()), Buttons(next_lines))
+    blocks = (
+        *summary_lines(of, Part.HOME),
+        *_alerts(of),
+        *(_month(services) if services else ()),
+        Buttons(next_lines),
+    )
     data = {
         **summary_data(of),
         "open": [alert.id for alert in of.speaking],
         "dearest": dearest_data(of, _MOST),
-        "services": [{"key": key, "net_usd": net} for key, net in _largest(services)] if services else [],
-        "month_to_date": {"start": services.window.start, "end": services.window.end} if services else None,
+        "services": [{"key": key, "net_usd": net} for key, net in _largest(services)]
+        if services
+        else [],
+        "month_to_date": {"start": services.window.start, "end": services.window.end}
+        if services
+        else None,
         "usd_per_hour": of.wasting,
         "month_net_usd": services.total.net if services else None,
     }
@@ -54,7 +87,9 @@ def _alerts(of: Summary) -> Iterator[Block]:
             Strong(alert.cause.facts.words),
             f" · {where(alert)} · {cost}since {lasted} · {held_words(alert) or alert.owner or 'nobody owns it'}",
         )
-        yield Buttons((Button("Open", f"alert {alert.id}"), Button("Acknowledge", f"ack {alert.id}")))
+        yield Buttons(
+            (Button("Open", f"alert {alert.id}"), Button("Acknowledge", f"ack {alert.id}"))
+        )
     if len(of.speaking) > _MOST:
         yield quiet(f"and {len(of.speaking) - _MOST} more open")
 

@@ -28,7 +28,10 @@ LONGEST = 3_000
 
 @dataclass(frozen=True)
 class Word:
-    """Hold one word, quotes taken off; `equals` is where its first unquoted `=` stands, -1 for none."""
+    """Hold one word, quotes taken off.
+
+    `equals` is where its first unquoted `=` stands, -1 for none.
+    """
 
     text: str
     equals: int = -1
@@ -90,7 +93,13 @@ class CommandLine:
         """Return how far the line reaches."""
         if self.shared:
             return Effect.SHARES
-        return Effect.CHANGES if self.runs.changes else Effect.WORKS if self.runs.heavy else Effect.READS
+        return (
+            Effect.CHANGES
+            if self.runs.changes
+            else Effect.WORKS
+            if self.runs.heavy
+            else Effect.READS
+        )
 
 
 @dataclass(frozen=True)
@@ -109,15 +118,21 @@ def split(line: str) -> list[Word]:
 
 
 def read_line(line: str) -> CommandLine:
-    """Return the command that a line means; raise `WrongInput` with the nearest one where there is none.
+    """Return the command that a line means.
 
-    Guard, audit, permission, budgets and buttons all go by this, so that none of them reads a line otherwise.
+    Raise `WrongInput` with the nearest one where there is none.
+
+    Guard, audit, permission, budgets and buttons all go by this, so that none of them reads a line
+    otherwise.
     """
     return _command_line(line, split(line))
 
 
 def understand(line: str, now: datetime) -> Call:
-    """Find the command of a line and type its arguments; raise `WrongInput` with the nearest right form."""
+    """Find the command of a line and type its arguments.
+
+    Raise `WrongInput` with the nearest right form.
+    """
     return typed(read_line(line), now)
 
 
@@ -153,7 +168,13 @@ def _command_line(line: str, words: list[Word]) -> CommandLine:
         words = [Word("help", start=len(line))]
     command, after = find_command([word.text for word in words])
     rest = words[len(words) - len(after) :]
-    return CommandLine(command, rest, line[words[0].start :] or "help", line[rest[0].start :] if rest else "", shared)
+    return CommandLine(
+        command,
+        rest,
+        line[words[0].start :] or "help",
+        line[rest[0].start :] if rest else "",
+        shared,
+    )
 
 
 def _unprefixed(words: list[Word]) -> list[Word]:
@@ -162,7 +183,9 @@ def _unprefixed(words: list[Word]) -> list[Word]:
 
 
 def _words(line: str, *, open_too: bool = False) -> Iterator[Word]:
-    """Yield words; a small state machine, because quotes may stand inside a word (`reason="on leave"`).
+    """Yield words.
+
+    A small state machine, because quotes may stand inside a word (`reason="on leave"`).
 
     Raises `WrongInput` for a quote left open, unless `open_too`: the line's end closes it then.
     """
@@ -205,14 +228,20 @@ def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
         elif filters and word.equals > 0:
             given.setdefault(filters, []).append(" ".join([word.text, *_commas(word.value, queue)]))
         elif not rest and word.equals > 0 and re.fullmatch(r"-*[a-z_-]+", word.text[: word.equals]):
-            raise WrongInput(f"'{command.name}' has no argument '{word.name}'{nearest(word.name, parameters)}.")
+            raise WrongInput(
+                f"'{command.name}' has no argument '{word.name}'{nearest(word.name, parameters)}."
+            )
         elif bare := _bare_name(word, parameters):
             if not queue:
-                raise WrongInput(f"'{bare}' needs a value after it ({parameters[bare].arg.meaning}).")
+                raise WrongInput(
+                    f"'{bare}' needs a value after it ({parameters[bare].arg.meaning})."
+                )
             first = queue.pop(0).text
             _give(command, given, parameters[bare], [first, *_commas(first, queue)])
         elif not rest and word.text.startswith("--") and not word.quoted:
-            raise WrongInput(f"'{command.name}' has no option '{word.text}'{nearest(word.text.lstrip('-'), parameters)}.")
+            raise WrongInput(
+                f"'{command.name}' has no option '{word.text}'{nearest(word.text.lstrip('-'), parameters)}."
+            )
         else:
             _place(command, given, word, queue)
     return given
@@ -247,7 +276,9 @@ def _place(command: Command, given: dict[str, list[str]], word: Word, queue: lis
     raise WrongInput(f"'{word.text}' is one word too many; '{command.name}' takes {takes}.")
 
 
-def _give(command: Command, given: dict[str, list[str]], parameter: Parameter, values: list[str]) -> None:
+def _give(
+    command: Command, given: dict[str, list[str]], parameter: Parameter, values: list[str]
+) -> None:
     if parameter.name in given:
         raise WrongInput(f"'{parameter.name}' is given twice to '{command.name}'; keep one.")
     given[parameter.name] = values
@@ -263,7 +294,10 @@ def _typed(command: Command, given: dict[str, list[str]], now: datetime) -> dict
         words = given.get(parameter.name)
         if words is None and parameter.arg.default is None:
             example = f", for example '{command.examples[0]}'" if command.examples else ""
-            raise WrongInput(f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.", parameter.word)
+            raise WrongInput(
+                f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.",
+                parameter.word,
+            )
         text = " ".join(words) if words is not None else parameter.arg.default or ""
         typed[parameter.name] = convert(parameter, text, now)
     return typed

@@ -1,4 +1,7 @@
-"""Refuse a name that nothing has, or say so where it may come to be: instance types, regions, clusters, teams, accounts."""
+"""Refuse a name that nothing has, or say so where it may come to be.
+
+Instance types, regions, clusters, teams, accounts.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ def known_type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
 
 
 def known_region(name: str, ports: Ports) -> str:
-    """Return a region's name as AWS writes it, "" for none; raise `WrongInput` for one that AWS does not have."""
+    """Return a region's name as AWS writes it, "" for none.
+
+    Raise `WrongInput` for one that AWS does not have.
+    """
     region, every = name.strip().lower(), ports.world.knowledge.claims().regions
     if region and region not in every:
         hint = nearest(region, every, most=0, otherwise="write it like us-east-2")
@@ -40,7 +46,10 @@ def known_region(name: str, ports: Ports) -> str:
 
 
 def refuse_unseen(cluster: str, reading: Reading) -> None:
-    """Raise `WrongInput` for a cluster that nothing carries, running or ended; where the fleet was not read, none is refused."""
+    """Raise `WrongInput` for a cluster that nothing carries, running or ended.
+
+    Where the fleet was not read, none is refused.
+    """
     inventory = reading.inventory
     stored: tuple[Volume | FileSystem | Reservation, ...] = (
         *inventory.volumes,
@@ -49,12 +58,17 @@ def refuse_unseen(cluster: str, reading: Reading) -> None:
     )
     seen = sorted({*inventory.clusters(), *(thing.labels.cluster for thing in stored)} - {""})
     if cluster and cluster not in seen and (seen or not reading.gaps):
-        raise WrongInput(f"No cluster is called '{cluster}'{nearest(cluster, seen, otherwise=_FLEET)}.", "cluster")
+        raise WrongInput(
+            f"No cluster is called '{cluster}'{nearest(cluster, seen, otherwise=_FLEET)}.",
+            "cluster",
+        )
 
 
 def no_cluster(name: str, clusters: Iterable[str]) -> WrongInput:
     """Return the refusal of a cluster that does not run."""
-    return WrongInput(f"No running cluster is called '{name}'{nearest(name, list(clusters), otherwise=_FLEET)}.")
+    return WrongInput(
+        f"No running cluster is called '{name}'{nearest(name, list(clusters), otherwise=_FLEET)}."
+    )
 
 
 def refuse_misspelt(ports: Ports, request: Request, cluster: str) -> None:
@@ -67,21 +81,33 @@ def refuse_misspelt(ports: Ports, request: Request, cluster: str) -> None:
 
 
 def scopes(ports: Ports, request: Request) -> Mapping[str, Sequence[str]]:
-    """Return the clusters, teams and accounts that are seen now; none where the source cannot be read."""
+    """Return the clusters, teams and accounts that are seen now.
+
+    None where the source cannot be read.
+    """
     try:
         instances = ports.world.source.read(request.at).inventory.instances.values()
     except TrnbotError:
         return {}
-    values = {name: sorted({instance.labels.get(name) for instance in instances} - {""}) for name in SCOPES}
+    values = {
+        name: sorted({instance.labels.get(name) for instance in instances} - {""})
+        for name in SCOPES
+    }
     return {name: words for name, words in values.items() if len(words) <= _KNOWN}
 
 
 def unseen(ports: Ports, request: Request, scope: Labels) -> list[str]:
-    """Say which names of a scope nothing carries now: they may be set up ahead, and a slip would change nothing; may block."""
+    """Say which names of a scope nothing carries now.
+
+    They may be set up ahead, and a slip would change nothing; may block.
+    """
     named = [(name, value) for name, value in scope if name in SCOPES]
     values = scopes(ports, request) if named else {}
     missing = [(name, value) for name, value in named if value not in values.get(name, (value,))]
-    return [f"Nothing runs under {name}={value} now{nearest(value, values[name], most=0) or '.'}" for name, value in missing]
+    return [
+        f"Nothing runs under {name}={value} now{nearest(value, values[name], most=0) or '.'}"
+        for name, value in missing
+    ]
 
 
 async def noting_unseen(card: Card, ports: Ports, request: Request, scope: Labels) -> Card:

@@ -81,7 +81,9 @@ class Due:
 
 def wanted(what: Periodical, ports: Ports) -> dict[str, Subscription]:
     """Return each channel that wants the answer, and when; may block."""
-    by_setting = dict.fromkeys(what.named(ports.site.routes), Subscription(ports.site.routes.digest_at))
+    by_setting = dict.fromkeys(
+        what.named(ports.site.routes), Subscription(ports.site.routes.digest_at)
+    )
     return {**by_setting, **dict(what.subscribed.newest(ports.stores.documents, MOST))}
 
 
@@ -99,7 +101,10 @@ def due(what: Periodical, ports: Ports, now: datetime) -> list[Due]:
 
 
 async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime) -> tuple[str, ...]:
-    """Send the answers that are due, and return a sentence for each that failed: it stays due, and the next tick tries again."""
+    """Send the answers that are due, and return a sentence for each that failed.
+
+    It stays due, and the next tick tries again.
+    """
     failed = []
     for what in PERIODICALS:
         for each in await asyncio.to_thread(due, what, ports, now):
@@ -112,7 +117,10 @@ async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime)
 
 
 async def _post(each: Due, ports: Ports, memory: State, reading: Reading, now: datetime) -> None:
-    """Write the intent, send, write the message's id; after a crash in between the message is looked for, not repeated."""
+    """Write the intent, send, write the message's id.
+
+    After a crash in between the message is looked for, not repeated.
+    """
     surface, channel = surface_of(each.channel, ports.site.surfaces)
     message = await surface.find(channel, each.key) if each.begun else ""
     if not message:
@@ -123,15 +131,24 @@ async def _post(each: Due, ports: Ports, memory: State, reading: Reading, now: d
 
 
 async def _note(store: DocumentStore, each: Due, message: str) -> None:
-    await asyncio.to_thread(each.what.sent.put, store, each.channel, SentPeriodical(each.moment, message))
+    await asyncio.to_thread(
+        each.what.sent.put, store, each.channel, SentPeriodical(each.moment, message)
+    )
 
 
-async def _subscribe(what: Periodical, ports: Ports, request: Request, at: str, *, days: bool = True) -> Card:
-    """Write when this channel gets the answer, from the next such time on; where `days`, it may come every day."""
+async def _subscribe(
+    what: Periodical, ports: Ports, request: Request, at: str, *, days: bool = True
+) -> Card:
+    """Write when this channel gets the answer, from the next such time on.
+
+    Where `days`, it may come every day.
+    """
     if not request.channel:
         raise WrongInput("A channel is subscribed from within it; type this line there.")
     when = str(read_recurring(at, read_weekly(ports.site.routes.digest_at), days=days))
-    await asyncio.to_thread(what.subscribed.put, ports.stores.documents, request.channel, Subscription(when, request.at))
+    await asyncio.to_thread(
+        what.subscribed.put, ports.stores.documents, request.channel, Subscription(when, request.at)
+    )
     return _here(what, request.channel, when)
 
 
@@ -141,14 +158,20 @@ async def _unsubscribe(what: Periodical, ports: Ports, request: Request) -> Card
     if here not in await asyncio.to_thread(wanted, what, ports):
         raise WrongInput(f"This channel does not get {what.words}.")
     if here in what.named(ports.site.routes):
-        raise WrongInput(f"The settings ({what.setting}) send {what.words} here; take it back there.")
+        raise WrongInput(
+            f"The settings ({what.setting}) send {what.words} here; take it back there."
+        )
     await asyncio.to_thread(what.subscribed.drop, ports.stores.documents, here)
     return _here(what, here, "")
 
 
 def _here(what: Periodical, channel: str, at: str) -> Card:
     """Confirm whether a channel gets the answer, and when; `at` is "" where it does not."""
-    gets = f"This channel gets {what.words}, {at}" if at else f"This channel no longer gets {what.words} by subscription"
+    gets = (
+        f"This channel gets {what.words}, {at}"
+        if at
+        else f"This channel no longer gets {what.words} by subscription"
+    )
     return Card(gets, Tone.GOOD, (quiet(channel),), {"channel": channel, "at": at})
 
 
@@ -157,7 +180,9 @@ def _digest(ports: Ports, memory: State, reading: Reading, until: datetime, now:
 
 
 def _summary(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
-    return summary_card(summary_of(ports, [alert for alert in memory.alerts if alert.firing], reading, now))
+    return summary_card(
+        summary_of(ports, [alert for alert in memory.alerts if alert.firing], reading, now)
+    )
 
 
 DIGEST = Periodical(
@@ -170,7 +195,11 @@ DIGEST = Periodical(
     named=lambda routes: routes.digest,
 )
 SUMMARY = Periodical(
-    "summary", "the summary", Documents("summaries", SentPeriodical), Documents("summary.subscriptions", Subscription), _summary
+    "summary",
+    "the summary",
+    Documents("summaries", SentPeriodical),
+    Documents("summary.subscriptions", Subscription),
+    _summary,
 )
 PERIODICALS = (DIGEST, SUMMARY)
 
@@ -185,7 +214,9 @@ PERIODICALS = (DIGEST, SUMMARY)
     changes=True,
 )
 async def subscribe_digest(
-    ports: Ports, request: Request, at: str = arg("", "day, time and time zone; those of the settings when left out", rest=True)
+    ports: Ports,
+    request: Request,
+    at: str = arg("", "day, time and time zone; those of the settings when left out", rest=True),
 ) -> Card:
     """Write when this channel gets the digest."""
     return await _subscribe(DIGEST, ports, request, at, days=False)
@@ -210,14 +241,20 @@ async def unsubscribe_digest(ports: Ports, request: Request) -> Card:
     "Post the summary in this channel, daily or weekly.",
     needs=Needs.STATE,
     topic=Topic.COSTS,
-    examples=("subscribe summary", "subscribe summary daily", 'subscribe summary "daily 08:30 Europe/Berlin"'),
+    examples=(
+        "subscribe summary",
+        "subscribe summary daily",
+        'subscribe summary "daily 08:30 Europe/Berlin"',
+    ),
     who=Role.ADMIN,
     changes=True,
 )
 async def subscribe_summary(
     ports: Ports,
     request: Request,
-    at: str = arg("", "daily or a day, time and time zone; those of the digest when left out", rest=True),
+    at: str = arg(
+        "", "daily or a day, time and time zone; those of the digest when left out", rest=True
+    ),
 ) -> Card:
     """Write when this channel gets the summary."""
     return await _subscribe(SUMMARY, ports, request, at)

@@ -1,4 +1,7 @@
-"""Answer the price of an hour of an instance type: in every market and region in which a price of it is known."""
+"""Answer the price of an hour of an instance type.
+
+In every market and region in which a price of it is known.
+"""
 
 from __future__ import annotations
 
@@ -67,14 +70,23 @@ def _answer(ports: Ports, request: Request, name: str, region: str) -> Card:
 
 def _prices(offers: Offers, name: str, region: str) -> Iterator[Price]:
     for market in _WORDS:
-        here = [offers.here(name, market, one) for one in offers.regions(name, market) if region in ("", one)]
-        yield from sorted((one for one in here if one), key=lambda one: (_FOUNDED.index(one.basis), one.usd_per_hour, one.region))
+        here = [
+            offers.here(name, market, one)
+            for one in offers.regions(name, market)
+            if region in ("", one)
+        ]
+        yield from sorted(
+            (one for one in here if one),
+            key=lambda one: (_FOUNDED.index(one.basis), one.usd_per_hour, one.region),
+        )
 
 
 def price_card(kind: InstanceType, prices: Sequence[Price], age: PriceAge) -> Card:
     """Draw the prices; `data` holds every one, the table the first."""
     first = prices[0]
-    title = f"{kind.name}: {usd(first.usd_per_hour)} an hour, {_WORDS[first.market]}, {first.region}"
+    title = (
+        f"{kind.name}: {usd(first.usd_per_hour)} an hour, {_WORDS[first.market]}, {first.region}"
+    )
     columns = (
         Column("bought"),
         Column("region"),
@@ -83,7 +95,10 @@ def price_card(kind: InstanceType, prices: Sequence[Price], age: PriceAge) -> Ca
         Column("a month", _R),
         Column("price of"),
     )
-    alike = [list(each) for _, each in groupby(prices, key=lambda x: (x.market, x.usd_per_hour, x.basis, x.asof))]
+    alike = [
+        list(each)
+        for _, each in groupby(prices, key=lambda x: (x.market, x.usd_per_hour, x.basis, x.asof))
+    ]
     rows = tuple(_row(each, kind, age) for each in alike[:_MOST])
     rest = f"and {counted(len(alike) - _MOST, 'more price')}" if len(alike) > _MOST else ""
     note = quiet(
@@ -94,7 +109,12 @@ def price_card(kind: InstanceType, prices: Sequence[Price], age: PriceAge) -> Ca
         Button("Capacity", f"capacity {kind.name}"),
         Button("Quotas", f"quota {kind.name}"),
     )
-    return Card(title, Tone.INFO, (Table(columns, rows, rest=rest), note, Buttons(more)), _data(kind, prices))
+    return Card(
+        title,
+        Tone.INFO,
+        (Table(columns, rows, rest=rest), note, Buttons(more)),
+        _data(kind, prices),
+    )
 
 
 def _row(alike: Sequence[Price], kind: InstanceType, age: PriceAge) -> tuple[str, ...]:
@@ -104,7 +124,12 @@ def _row(alike: Sequence[Price], kind: InstanceType, age: PriceAge) -> tuple[str
         f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
     )
     amounts = (each.usd_per_hour, _of_chip(each, kind), each.usd_per_hour * HOURS_A_MONTH)
-    return _WORDS[each.market], regions, *(usd(amount) for amount in amounts), f"{each.asof}, {each.basis}{age.of(each.asof)}"
+    return (
+        _WORDS[each.market],
+        regions,
+        *(usd(amount) for amount in amounts),
+        f"{each.asof}, {each.basis}{age.of(each.asof)}",
+    )
 
 
 def _of_chip(each: Price, kind: InstanceType) -> Decimal:

@@ -45,9 +45,13 @@ def use_of(quota: Quota, inventory: Inventory) -> QuotaUse:
         if mine and instance.state in _COUNTED and instance.market is quota.market:
             counts[labels.instance_type] = counts.get(labels.instance_type, 0) + 1
     vcpus = {name: inventory.types[name].vcpus for name in counts if name in inventory.types}
-    ordered = sorted(counts.items(), key=lambda entry: (-entry[1] * vcpus.get(entry[0], 0), entry[0]))
+    ordered = sorted(
+        counts.items(), key=lambda entry: (-entry[1] * vcpus.get(entry[0], 0), entry[0])
+    )
     used = sum(n * vcpus.get(name, 0) for name, n in ordered)
-    return QuotaUse(quota, used, tuple(ordered), tuple(sorted(name for name in counts if not vcpus.get(name))))
+    return QuotaUse(
+        quota, used, tuple(ordered), tuple(sorted(name for name in counts if not vcpus.get(name)))
+    )
 
 
 _COLUMNS = (
@@ -62,28 +66,59 @@ TIGHT_SHARE = 0.9
 """Share of a quota in use from which the card warns."""
 
 
-def quota_card(uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], instance_type: str = "") -> Card:
-    """Draw the quotas, the tightest first; room is counted in `instance_type`, else in the type that runs most."""
-    shown = [use for use in uses if use.used or instance_type or "trn" in use.quota.families][:_MOST] or list(uses[:_MOST])
+def quota_card(
+    uses: Sequence[QuotaUse], types: Mapping[str, InstanceType], instance_type: str = ""
+) -> Card:
+    """Draw the quotas, the tightest first.
+
+    Room is counted in `instance_type`, else in the type that runs most.
+    """
+    shown = [use for use in uses if use.used or instance_type or "trn" in use.quota.families][
+        :_MOST
+    ] or list(uses[:_MOST])
     tight = [use for use in uses if is_tight(use, types, instance_type)]
-    rest = f"and {len(uses) - len(shown)} more quotas without running instances" if len(uses) > len(shown) else ""
-    blocks: list[Block] = [Table(_COLUMNS, tuple(_row(use, types, instance_type) for use in shown), rest=rest)]
+    rest = (
+        f"and {len(uses) - len(shown)} more quotas without running instances"
+        if len(uses) > len(shown)
+        else ""
+    )
+    blocks: list[Block] = [
+        Table(_COLUMNS, tuple(_row(use, types, instance_type) for use in shown), rest=rest)
+    ]
     blocks.append(_link((tight or shown)[0], tight=bool(tight)))
     unknown = sorted({name for use in uses for name in use.unknown})
-    blocks += [quiet(f"Not counted, as their vCPUs are not known: {', '.join(unknown)}.")] if unknown else []
+    blocks += (
+        [quiet(f"Not counted, as their vCPUs are not known: {', '.join(unknown)}.")]
+        if unknown
+        else []
+    )
     oldest = min(use.quota.asof for use in uses)
     blocks += [
-        quiet(f"vCPUs of pending and running nodes against Service Quotas as of {day(oldest)}. Capacity Blocks do not count.")
+        quiet(
+            f"vCPUs of pending and running nodes against Service Quotas as of {day(oldest)}. Capacity Blocks do not count."
+        )
     ]
-    title = f"{len(tight)} of {len(uses)} quotas leave no room for one more node" if tight else "Quotas leave room"
+    title = (
+        f"{len(tight)} of {len(uses)} quotas leave no room for one more node"
+        if tight
+        else "Quotas leave room"
+    )
     title = "1 quota leaves no room for one more node" if len(tight) == 1 else title
     return Card(
-        title, Tone.WARNING if tight else Tone.GOOD, tuple(blocks), {"quotas": [_data(use, types, instance_type) for use in uses]}
+        title,
+        Tone.WARNING if tight else Tone.GOOD,
+        tuple(blocks),
+        {"quotas": [_data(use, types, instance_type) for use in uses]},
     )
 
 
-def room(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -> tuple[str, int] | None:
-    """Return a type and how many more of it fit: the one asked for, else the one that runs most; None where neither is."""
+def room(
+    use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str
+) -> tuple[str, int] | None:
+    """Return a type and how many more of it fit: the one asked for, else the one that runs most.
+
+    None where neither is.
+    """
     name = instance_type or next((name for name, _ in use.running if name in types), "")
     vcpus = types[name].vcpus if name in types else 0
     return (name, int(use.free // vcpus)) if vcpus else None
@@ -106,11 +141,25 @@ def _row(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -
 def _link(use: QuotaUse, *, tight: bool) -> Text:
     region, code = use.quota.labels.region, use.quota.code
     plain = all(c.isalnum() or c == "-" for c in region + code)
-    address = f"https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}"
+    address = (
+        f"https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}"
+    )
     link = Link("Service Quotas", address) if plain else "Service Quotas"
     if not tight:
-        return Text(("Any AWS customer may launch these types within the quota, without a partner; request more in ", link, "."))
-    return Text(("The next launch would be refused with VcpuLimitExceeded; request more in ", link, ". It can take days."))
+        return Text(
+            (
+                "Any AWS customer may launch these types within the quota, without a partner; request more in ",
+                link,
+                ".",
+            )
+        )
+    return Text(
+        (
+            "The next launch would be refused with VcpuLimitExceeded; request more in ",
+            link,
+            ". It can take days.",
+        )
+    )
 
 
 def _data(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -> dict[str, Any]:
@@ -136,7 +185,9 @@ def _data(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) 
     examples=("quota", "quota trn1.32xlarge"),
 )
 async def quota(
-    ports: Ports, request: Request, instance_type: str = arg("", "show how many more instances of this type fit")
+    ports: Ports,
+    request: Request,
+    instance_type: str = arg("", "show how many more instances of this type fit"),
 ) -> Card:
     """Compare each quota with the vCPUs that run, and say how many nodes more it lets through."""
     inventory = (await asyncio.to_thread(ports.world.source.read, request.at)).inventory

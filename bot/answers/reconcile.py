@@ -37,20 +37,39 @@ _HOW = (
 def reconcile_card(comparisons: Sequence[Reconciled], now: datetime) -> Card:
     """List the months, oldest first."""
     billed = [
-        comparison for comparison in comparisons if comparison.money.amortised or comparison.money.net or comparison.estimate
+        comparison
+        for comparison in comparisons
+        if comparison.money.amortised or comparison.money.net or comparison.estimate
     ]
     closed = [comparison for comparison in billed if comparison.difference is not None]
     data = {"months": [_data(comparison) for comparison in billed]}
     if not billed:
-        return Card("The bill has no month in that window", Tone.INFO, (text("Try another window, such as this-year."),), data)
+        return Card(
+            "The bill has no month in that window",
+            Tone.INFO,
+            (text("Try another window, such as this-year."),),
+            data,
+        )
     open_ = [text(_so_far(each)) for each in billed if not each.final and each.estimate]
-    blocks: list[Block] = [Table(_COLUMNS, tuple(_row(comparison, now) for comparison in billed)), *open_, quiet(_HOW)]
+    blocks: list[Block] = [
+        Table(_COLUMNS, tuple(_row(comparison, now) for comparison in billed)),
+        *open_,
+        quiet(_HOW),
+    ]
     held = sum(bool(comparison.within) for comparison in closed)
     if closed:
         blocks.insert(
-            0, text(f"{held} of {counted(len(closed), 'closed month')} ended within the range of {_its(closed)} estimate.")
+            0,
+            text(
+                f"{held} of {counted(len(closed), 'closed month')} ended within the range of {_its(closed)} estimate."
+            ),
         )
-    return Card(_title(closed), Tone.INFO, (*blocks, Buttons((Button("This month", "cost mtd by line"),))), data)
+    return Card(
+        _title(closed),
+        Tone.INFO,
+        (*blocks, Buttons((Button("This month", "cost mtd by line"),))),
+        data,
+    )
 
 
 def _its(closed: Sequence[Reconciled]) -> str:
@@ -84,7 +103,13 @@ def _so_far(comparison: Reconciled) -> str:
 
 def _row(comparison: Reconciled, now: datetime) -> tuple[str, ...]:
     estimate = comparison.estimate
-    again = "" if estimate is None or estimate.remembered else ", now" if estimate.at == now else ", again"
+    again = (
+        ""
+        if estimate is None or estimate.remembered
+        else ", now"
+        if estimate.at == now
+        else ", again"
+    )
     estimated = f"{day(estimate.at)}{again}" if estimate else "–"
     difference = (
         f"{_signed(comparison.difference)}{_percent(comparison.ratio)}"
@@ -154,9 +179,14 @@ def _data(comparison: Reconciled) -> dict[str, object]:
     examples=("reconcile", "reconcile this-year"),
 )
 async def reconcile(
-    ports: Ports, request: Request, window: Window = arg("90d", "compare every month that this window touches")
+    ports: Ports,
+    request: Request,
+    window: Window = arg("90d", "compare every month that this window touches"),
 ) -> Card:
     """Print the difference for every month that AWS has closed."""
     return reconcile_card(
-        await asyncio.to_thread(reconciled, ports.world.billing, ports.stores.documents, window, request.at), request.at
+        await asyncio.to_thread(
+            reconciled, ports.world.billing, ports.stores.documents, window, request.at
+        ),
+        request.at,
     )

@@ -1,4 +1,7 @@
-"""Register commands: signature and `@command` are all that parser, help, docs, hints, forms and a terminal go by."""
+"""Register commands.
+
+Signature and `@command` are all that parser, help, docs, hints, forms and a terminal go by.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,15 @@ class Needs(Flag):
     DETECTOR = auto()
     """`ports.world.detect` and `compiles`."""
     STATE = auto()
-    """`ports.stores`, as the watch of the source left them: alerts, the policy, documents. Of a named source, a replay's."""
+    """`ports.stores`, as the watch of the source left them: alerts, the policy, documents.
+
+    Of a named source, a replay's.
+    """
     DATABASE = auto()
-    """`ports.stores` of the installation's own database, whatever source is named: the policy and checklists."""
+    """`ports.stores` of the installation's own database, whatever source is named.
+
+    The policy and checklists.
+    """
     REPLAY = auto()
     """`ports.world.replays`: the watch over recorded time."""
     SOURCE = auto()
@@ -40,7 +49,9 @@ class Needs(Flag):
     @property
     def watched(self) -> bool:
         """Return whether the command is about a source, whose end is the time that "now" means in a recording."""
-        return bool(self & (Needs.SOURCE | Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE))
+        return bool(
+            self & (Needs.SOURCE | Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE)
+        )
 
 
 class Topic(Enum):
@@ -54,7 +65,10 @@ class Topic(Enum):
 
 @dataclass(frozen=True)
 class Arg:
-    """Describe one argument of a command; `default` is text as a person would write it, None = required."""
+    """Describe one argument of a command.
+
+    `default` is text as a person would write it, None = required.
+    """
 
     default: str | None
     meaning: str
@@ -102,14 +116,23 @@ class Command:
     hidden: bool = False
     """Typed by buttons, not by people: left out of help's list, still documented."""
     changes: bool = False
-    """Changes what is remembered; where that is state of the watch, open notices are drawn again after it."""
+    """Changes what is remembered.
+
+    Where that is state of the watch, open notices are drawn again after it.
+    """
     audited: bool = False
     """Is about the policy: every attempt is kept, and what it changes holds from the next tick on."""
     heavy: bool = False
-    """May work for many seconds: it runs apart from quick answers, and only where a person asked for it."""
+    """May work for many seconds.
+
+    It runs apart from quick answers, and only where a person asked for it.
+    """
     aliases: tuple[str, ...] = field(default=())
     carries: bool = False
-    """Answers about another line, which follows it: who may not type that one may not type this one either."""
+    """Answers about another line, which follows it.
+
+    Who may not type that one may not type this one either.
+    """
     previews: bool = False
     """Changes nothing but a preview that it keeps, and that a person applies by its first button."""
     rows: tuple[str, ...] = ()
@@ -135,8 +158,9 @@ def arg(
 ) -> Any:
     """Describe an argument where its default stands; the annotation gives its type.
 
-    Types: `str int float bool Decimal timedelta Window`, `tuple[str, ...]` (comma list), `tuple[Filter, ...]` (takes every
-    `dimension=value` and `dimension!=value` that is no argument's name), and each of them `| None` with default "".
+    Types: `str int float bool Decimal timedelta Window`, `tuple[str, ...]` (comma list),
+    `tuple[Filter, ...]` (takes every `dimension=value` and `dimension!=value` that is no argument's
+    name), and each of them `| None` with default "".
     """
     return Arg(default, meaning, choices, keyword, rest, finds)
 
@@ -164,7 +188,9 @@ def command(
     def register(handler: CommandHandler) -> CommandHandler:
         takes = _parameters(handler)
         named = (name, summary, handler, takes, needs, may, topic, examples, who)
-        registered = Command(*named, hidden, changes, audited, heavy, aliases, carries, previews, rows)
+        registered = Command(
+            *named, hidden, changes, audited, heavy, aliases, carries, previews, rows
+        )
         for word in (name, *aliases):
             if word in COMMANDS:
                 raise ValueError(f"two commands are called '{word}'")
@@ -180,17 +206,26 @@ def commands_by_name(*, hidden: bool = False) -> tuple[Command, ...]:
     return tuple(once[name] for name in sorted(once))
 
 
-def find_command(words: list[str], commands: Mapping[str, Command] | None = None) -> tuple[Command, list[str]]:
-    """Return the command with the longest name that `words` begin with, and the words after it; raise `WrongInput`."""
+def find_command(
+    words: list[str], commands: Mapping[str, Command] | None = None
+) -> tuple[Command, list[str]]:
+    """Return the command with the longest name that `words` begin with, and the words after it.
+
+    Raise `WrongInput`.
+    """
     table = COMMANDS if commands is None else commands
     for n in range(min(3, len(words)), 0, -1):
         name = " ".join(words[:n])
-        name = name.lower() if name.isascii() else name  # `K` (Kelvin) is no k, though its lower case is
+        name = (
+            name.lower() if name.isascii() else name
+        )  # `K` (Kelvin) is no k, though its lower case is
         if name in table:
             return table[name], words[n:]
     shown = sorted({c.name for c in table.values() if not c.hidden})
     typed = " ".join(words[:1])
-    raise WrongInput(f"'{typed}' is not a command{nearest(typed, shown, most=0)}; type 'help' for all of them.")
+    raise WrongInput(
+        f"'{typed}' is not a command{nearest(typed, shown, most=0)}; type 'help' for all of them."
+    )
 
 
 def _parameters(handler: CommandHandler) -> tuple[Parameter, ...]:

@@ -1,4 +1,7 @@
-"""Work out where a cluster could be smaller: another size of its family, or fewer nodes, and what that saves."""
+"""Work out where a cluster could be smaller.
+
+Another size of its family, or fewer nodes, and what that saves.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ HEADROOM = 0.9
 """Share of memory or compute that a smaller size may be filled to: trnbot's own default."""
 
 
-def smaller(kind: InstanceType, peak_gib: float, utilization: float, types: Iterable[InstanceType]) -> tuple[InstanceType, ...]:
+def smaller(
+    kind: InstanceType, peak_gib: float, utilization: float, types: Iterable[InstanceType]
+) -> tuple[InstanceType, ...]:
     """Return the family's smaller sizes that hold a node's memory peak and its work, the smallest first."""
     work = kind.bf16_tflops * utilization
     return tuple(
@@ -39,7 +44,10 @@ def smaller(kind: InstanceType, peak_gib: float, utilization: float, types: Iter
 
 @dataclass(frozen=True)
 class Leaner:
-    """State what would hold a cluster's work for less: a size, how many of it, and the price of its hour."""
+    """State what would hold a cluster's work for less.
+
+    A size, how many of it, and the price of its hour.
+    """
 
     type: InstanceType
     nodes: int
@@ -47,9 +55,12 @@ class Leaner:
 
 
 def fewer_nodes(usage: ClusterUse) -> int | None:
-    """Return how many nodes of today's type would hold the peak memory and the work of all; None where all are needed.
+    """Return how many nodes of today's type would hold the peak memory and the work of all.
 
-    Memory counts as if all of it were sharded over the nodes: what every node holds a copy of needs no more, but no less.
+    None where all are needed.
+
+    Memory counts as if all of it were sharded over the nodes: what every node holds a copy of needs
+    no more, but no less.
     """
     if usage.utilization is None or usage.peak_gib is None:
         return None
@@ -65,8 +76,15 @@ def busiest(usage: ClusterUse) -> float:
 
 
 def leaner_of(usage: ClusterUse, types: Iterable[InstanceType], offers: Offers) -> Leaner | None:
-    """Return the smallest size that would hold a node's work, else fewer nodes; None where neither does or nothing was read."""
-    if usage.utilization is None or usage.peak_gib is None or usage.utilization + (usage.spread or 0) <= 0:
+    """Return the smallest size that would hold a node's work, else fewer nodes.
+
+    None where neither does or nothing was read.
+    """
+    if (
+        usage.utilization is None
+        or usage.peak_gib is None
+        or usage.utilization + (usage.spread or 0) <= 0
+    ):
         return None
     fitting = smaller(usage.type, usage.peak_gib, busiest(usage), types)
     if fitting:
@@ -115,10 +133,25 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
                 "Fewer nodes hold the same work only if its jobs can be packed, or trained on fewer: take one away, and compare."
             )
         )
-    rule = f"peak memory and work (mean and twice its spread) use at most {HEADROOM * 100:.0f} % of it"
-    blocks.append(quiet(f"Estimated over seven days; a size fits if {rule}. Committed hours are paid until the commitment ends."))
-    title = f"Smaller sizes or fewer nodes would save about {usd(total)} a month" if total else "No cluster fits on less"
-    return Card(title, Tone.INFO, tuple(blocks), {"clusters": [usage_data(usage, leaner) for usage, leaner in rows]})
+    rule = (
+        f"peak memory and work (mean and twice its spread) use at most {HEADROOM * 100:.0f} % of it"
+    )
+    blocks.append(
+        quiet(
+            f"Estimated over seven days; a size fits if {rule}. Committed hours are paid until the commitment ends."
+        )
+    )
+    title = (
+        f"Smaller sizes or fewer nodes would save about {usd(total)} a month"
+        if total
+        else "No cluster fits on less"
+    )
+    return Card(
+        title,
+        Tone.INFO,
+        tuple(blocks),
+        {"clusters": [usage_data(usage, leaner) for usage, leaner in rows]},
+    )
 
 
 def saving(usage: ClusterUse, leaner: Leaner | None) -> Decimal | None:
@@ -130,7 +163,11 @@ def saving(usage: ClusterUse, leaner: Leaner | None) -> Decimal | None:
 
 
 def _needed(usage: ClusterUse) -> str:
-    return "too little was read" if usage.utilization is None or usage.peak_gib is None else "all are needed"
+    return (
+        "too little was read"
+        if usage.utilization is None or usage.peak_gib is None
+        else "all are needed"
+    )
 
 
 def share_text(usage: ClusterUse) -> str:
@@ -139,7 +176,11 @@ def share_text(usage: ClusterUse) -> str:
 
 
 def _peak(usage: ClusterUse) -> str:
-    return "no reading" if usage.peak_gib is None else f"{usage.peak_gib:,.0f} of {usage.type.accelerator_memory_gib:,} GiB"
+    return (
+        "no reading"
+        if usage.peak_gib is None
+        else f"{usage.peak_gib:,.0f} of {usage.type.accelerator_memory_gib:,} GiB"
+    )
 
 
 def usage_data(usage: ClusterUse, leaner: Leaner | None) -> dict[str, object]:

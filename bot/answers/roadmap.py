@@ -19,7 +19,10 @@ from bot.ports import Ports
 
 @dataclass(frozen=True)
 class Waiting:
-    """State both ways for the same work: USD and months, and the most an hour of a Trainium3 chip may cost, Trainium2 = 1."""
+    """State both ways for the same work.
+
+    USD and months, and the most an hour of a Trainium3 chip may cost, Trainium2 = 1.
+    """
 
     speedup: float
     now_usd: Decimal
@@ -51,14 +54,26 @@ class WaitTerms:
 
 def waiting(now: Chip, later: Chip, terms: WaitTerms) -> Waiting:
     """Return both ways to do the work."""
-    peaks = (now.fp8_tflops, later.fp8_tflops) if terms.precision == "fp8" else (now.bf16_tflops, later.bf16_tflops)
+    peaks = (
+        (now.fp8_tflops, later.fp8_tflops)
+        if terms.precision == "fp8"
+        else (now.bf16_tflops, later.bf16_tflops)
+    )
     speed = Decimal(str(peaks[1])) / Decimal(str(peaks[0]))
     months, bill = terms.months, terms.months * terms.bill_usd
     today, work = cents(bill), bill / speed
     end = terms.wait_months + months / speed
     delay = cents(max(Decimal(0), end - months) * terms.delay_usd)
     ratio = max(Decimal(0), (today - delay) / work) if work else Decimal(0)
-    return Waiting(round(float(speed), 4), today, months, end.quantize(Decimal("0.1")), cents(work + delay), delay, cents(ratio))
+    return Waiting(
+        round(float(speed), 4),
+        today,
+        months,
+        end.quantize(Decimal("0.1")),
+        cents(work + delay),
+        delay,
+        cents(ratio),
+    )
 
 
 _LONG_MONTHS = 6
@@ -66,19 +81,27 @@ NO_FASTER = 1.05
 """Speed-up under which two chips are called alike: trnbot's own default."""
 
 
-def roadmap_card(notes: Sequence[Note], energy: Sequence[Note], claims: Sequence[Note], today: date) -> Card:
+def roadmap_card(
+    notes: Sequence[Note], energy: Sequence[Note], claims: Sequence[Note], today: date
+) -> Card:
     """List the facts with their state and source; contradictions stand beside each other."""
     blocks: list[Block] = [
         *note_lines(notes, today),
         *note_lines(
-            energy, today, "Energy, as vendors state it: the lines contradict each other, and none is used in a calculation"
+            energy,
+            today,
+            "Energy, as vendors state it: the lines contradict each other, and none is used in a calculation",
         ),
         *note_lines(claims, today, "Other claims: none is used in a calculation"),
-        quiet("Trn3 has no listed price: its savings are not known, only the most that it may cost ('wait')."),
+        quiet(
+            "Trn3 has no listed price: its savings are not known, only the most that it may cost ('wait')."
+        ),
         Buttons((Button("Wait for Trn3?", "wait"), Button("Trainium or GPUs?", "decide"))),
     ]
     every = [*notes, *energy, *claims]
-    return Card("What comes after Trn2, by source", Tone.INFO, tuple(blocks), {"notes": notes_data(every)})
+    return Card(
+        "What comes after Trn2, by source", Tone.INFO, tuple(blocks), {"notes": notes_data(every)}
+    )
 
 
 def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, today: date) -> Card:
@@ -91,16 +114,32 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
     )
     rows = (
         (f"now, {now.name}", _months(comparison.now_months), usd(comparison.now_usd), "–"),
-        (f"wait, {later.name}", _months(comparison.later_months), usd(comparison.later_usd), usd(comparison.delay_usd)),
+        (
+            f"wait, {later.name}",
+            _months(comparison.later_months),
+            usd(comparison.later_usd),
+            usd(comparison.delay_usd),
+        ),
     )
-    caption = f"The same work; {later.name} at {now.name}'s price an hour, which nobody has promised"
+    caption = (
+        f"The same work; {later.name} at {now.name}'s price an hour, which nobody has promised"
+    )
     blocks: list[Block] = [text(_verdict(comparison, later)), Table(columns, rows, caption=caption)]
     if comparison.now_months < _LONG_MONTHS:
-        blocks.append(text(f"For less than {_LONG_MONTHS} months of work the difference rarely matters: train now."))
-    blocks += [quiet(_speed(comparison, now, later, terms.precision, today)), Buttons((Button("All sources", "roadmap"),))]
+        blocks.append(
+            text(
+                f"For less than {_LONG_MONTHS} months of work the difference rarely matters: train now."
+            )
+        )
+    blocks += [
+        quiet(_speed(comparison, now, later, terms.precision, today)),
+        Buttons((Button("All sources", "roadmap"),)),
+    ]
     title = f"{'Waiting' if comparison.waits else 'Training now'} costs less, were {later.name} no dearer an hour"
     title = (
-        f"Train now: in {terms.precision.upper()} {later.name} is no faster a chip" if comparison.speedup < NO_FASTER else title
+        f"Train now: in {terms.precision.upper()} {later.name} is no faster a chip"
+        if comparison.speedup < NO_FASTER
+        else title
     )
     data = {
         "precision": terms.precision,
@@ -122,7 +161,11 @@ def _verdict(comparison: Waiting, later: Chip) -> str:
 
 def _speed(comparison: Waiting, now: Chip, later: Chip, precision: str, today: date) -> str:
     name = precision.upper()
-    of = (now.fp8_tflops, later.fp8_tflops) if precision == "fp8" else (now.bf16_tflops, later.bf16_tflops)
+    of = (
+        (now.fp8_tflops, later.fp8_tflops)
+        if precision == "fp8"
+        else (now.bf16_tflops, later.bf16_tflops)
+    )
     peak = f"{name} peak of a chip: {of[1]:,.0f} against {of[0]:,.0f} TFLOPS, {comparison.speedup:.2f}x"
     return f"Estimated. {peak} ({cited(later, today)}; {cited(now, today)}). Nobody reaches a peak; 4.4x is a whole UltraServer."
 
@@ -144,7 +187,9 @@ _NOW, _LATER = "Trainium2", "Trainium3"
 async def roadmap(ports: Ports, request: Request) -> Card:
     """List the sentences of others."""
     claims = ports.world.knowledge.claims()
-    return roadmap_card(claims.of("roadmap"), claims.of("energy"), claims.of("claim"), request.at.date())
+    return roadmap_card(
+        claims.of("roadmap"), claims.of("energy"), claims.of("claim"), request.at.date()
+    )
 
 
 @command(
@@ -164,7 +209,10 @@ async def wait(
     delay_usd: Decimal = arg("0", "cost of each month of delay in USD", keyword=True),
 ) -> Card:
     """Compare both ways; the price of Trn3 is left open, and the most that it may be is told."""
-    for name, amount, least in (("months", months, Decimal("0.1")), ("bill_usd", bill_usd, Decimal(1))):
+    for name, amount, least in (
+        ("months", months, Decimal("0.1")),
+        ("bill_usd", bill_usd, Decimal(1)),
+    ):
         if not least <= amount < 10**9:
             raise WrongInput(f"{name} is {least} or more; got {amount}.")
     if not 0 <= for_ <= 120 or not 0 <= delay_usd < 10**9:

@@ -29,7 +29,10 @@ _MOST, _FEW = 20, 6
 
 def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     """List every route in the order in which a person asks: mine, the rest, and the second ones."""
-    rows = [(str(entry), ", ".join(entry.to), f"{entry.by} subscribed" if entry.by else "settings") for entry in routes.routes]
+    rows = [
+        (str(entry), ", ".join(entry.to), f"{entry.by} subscribed" if entry.by else "settings")
+        for entry in routes.routes
+    ]
     beside = (
         ("alerts that match no route or have no known owner", routes.default, "TRNBOT_ROUTE"),
         (_finops_words(routes), routes.finops, "TRNBOT_FINOPS"),
@@ -48,7 +51,9 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     )
     blocks: tuple[Block, ...] = (Table(_COLUMNS, tuple(shown), rest=rest), *owners, hint)
     data = {
-        "routes": [{"alerts": str(entry), "to": list(entry.to), "by": entry.by} for entry in routes.routes],
+        "routes": [
+            {"alerts": str(entry), "to": list(entry.to), "by": entry.by} for entry in routes.routes
+        ],
         "default": list(routes.default),
         "finops": list(routes.finops),
         "escalate": list(routes.escalate),
@@ -80,32 +85,84 @@ def _finops_words(routes: Routes) -> str:
 
 
 def tried_card(
-    conditions: str, heard: Sequence[str], escalated: Sequence[str], owner: tuple[str, str], *, by_file: bool, money: bool
+    conditions: str,
+    heard: Sequence[str],
+    escalated: Sequence[str],
+    owner: tuple[str, str],
+    *,
+    by_file: bool,
+    money: bool,
 ) -> Card:
-    """Tell where an alert would go; the owner is a name and an address, found `by_file` where the mapping file names it."""
+    """Tell where an alert would go.
+
+    The owner is a name and an address, found `by_file` where the mapping file names it.
+    """
     name, address = owner
-    who = f"{name} is {address} and is mentioned." if address else f"'{name}' has no known address, so nobody is mentioned."
+    who = (
+        f"{name} is {address} and is mentioned."
+        if address
+        else f"'{name}' has no known address, so nobody is mentioned."
+    )
     blocks = [text("It goes to ", ", ".join(heard), ".")]
-    blocks += [text(f"If nobody acknowledges it in time, it also goes to {', '.join(escalated)}.")] if escalated else []
+    blocks += (
+        [text(f"If nobody acknowledges it in time, it also goes to {', '.join(escalated)}.")]
+        if escalated
+        else []
+    )
     blocks += [text(f"{name} owns it by the mapping file.")] if by_file else []
-    blocks += [text(who if name else "Without an owner it also goes to the default channel; test one with owner=NAME.")]
-    blocks += [quiet("It is about money, or about what is bought or kept for nothing.")] if money else []
-    data = {"alerts": conditions, "to": list(heard), "escalate": list(escalated), "owner": address, "owner_name": name}
-    return Card(f"Where it would go: {conditions}", Tone.INFO, (*blocks, Buttons((Button("All routes", "routes"),))), data)
+    blocks += [
+        text(
+            who
+            if name
+            else "Without an owner it also goes to the default channel; test one with owner=NAME."
+        )
+    ]
+    blocks += (
+        [quiet("It is about money, or about what is bought or kept for nothing.")] if money else []
+    )
+    data = {
+        "alerts": conditions,
+        "to": list(heard),
+        "escalate": list(escalated),
+        "owner": address,
+        "owner_name": name,
+    }
+    return Card(
+        f"Where it would go: {conditions}",
+        Tone.INFO,
+        (*blocks, Buttons((Button("All routes", "routes"),))),
+        data,
+    )
 
 
 def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
     """Confirm which alerts a channel hears from the next look at the fleet on."""
     words = "; ".join(map(str, routes))
-    title = f"This channel is notified of {words}" if routes else "This channel has no subscriptions"
-    note = "From the next tick on. " if routes else "Alerts that were already sent here are still updated until they end. "
-    return Card(title, Tone.GOOD, (quiet(note, channel),), {"channel": channel, "routes": [str(each) for each in routes]})
+    title = (
+        f"This channel is notified of {words}" if routes else "This channel has no subscriptions"
+    )
+    note = (
+        "From the next tick on. "
+        if routes
+        else "Alerts that were already sent here are still updated until they end. "
+    )
+    return Card(
+        title,
+        Tone.GOOD,
+        (quiet(note, channel),),
+        {"channel": channel, "routes": [str(each) for each in routes]},
+    )
 
 
 _ASKED = "labels of the alert: cluster=llama cause=idle severity=critical"
 
 
-@command("routes", "Which channels are notified of which alerts.", needs=Needs.STATE, examples=("routes",))
+@command(
+    "routes",
+    "Which channels are notified of which alerts.",
+    needs=Needs.STATE,
+    examples=("routes",),
+)
 async def routes(ports: Ports, request: Request) -> Card:
     """List every route, the default, the second audience and the escalation."""
     table = await asyncio.to_thread(routes_now, ports.site.current_routes(), ports.stores.documents)
@@ -136,7 +193,9 @@ async def routes_test(
     escalated = table.escalate if alert.severity is Severity.CRITICAL else ()
     name = next((candidate for candidate in alert.owners if table.owner(candidate)), alert.owner)
     money = bool(table.finops_of(alert.cause))
-    card = tried_card(str(tried), heard, escalated, (name, table.owner(name)), by_file=bool(mapped), money=money)
+    card = tried_card(
+        str(tried), heard, escalated, (name, table.owner(name)), by_file=bool(mapped), money=money
+    )
     return await noting_unseen(card, ports, request, tried.selector)
 
 
@@ -149,15 +208,22 @@ async def routes_test(
     who=Role.ADMIN,
     changes=True,
 )
-async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", _ASKED)) -> Card:
-    """Add a subscription of the channel where it is typed; it holds from the next look at the fleet on."""
+async def subscribe_(
+    ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", _ASKED)
+) -> Card:
+    """Add a subscription of the channel where it is typed.
+
+    It holds from the next look at the fleet on.
+    """
     channel = _here(request)
     wanted = replace(_wanted_route(where), to=(channel,), by=request.user.id)
     standing = await asyncio.to_thread(subscriptions, ports.stores.documents, channel)
     if any(str(each) == str(wanted) for each in standing):
         raise WrongInput(f"This channel is already notified of {wanted}.")
     await asyncio.to_thread(subscribe, ports.stores.documents, channel, (*standing, wanted))
-    return await noting_unseen(subscribed_card(channel, (*standing, wanted)), ports, request, wanted.selector)
+    return await noting_unseen(
+        subscribed_card(channel, (*standing, wanted)), ports, request, wanted.selector
+    )
 
 
 @command(
@@ -168,7 +234,9 @@ async def subscribe_(ports: Ports, request: Request, where: tuple[Filter, ...] =
     who=Role.ADMIN,
     changes=True,
 )
-async def unsubscribe(ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", _ASKED)) -> Card:
+async def unsubscribe(
+    ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", _ASKED)
+) -> Card:
     """Drop subscriptions; an alert that was told here already is still told to its end."""
     channel = _here(request)
     standing = await asyncio.to_thread(subscriptions, ports.stores.documents, channel)
@@ -176,7 +244,9 @@ async def unsubscribe(ports: Ports, request: Request, where: tuple[Filter, ...] 
     remaining = tuple(each for each in standing if where and str(each) != unwanted)
     if len(remaining) == len(standing):
         current = ", ".join(map(str, standing)) or "nothing"
-        raise WrongInput(f"This channel's subscriptions: {current}; routes from the settings can only be changed there.")
+        raise WrongInput(
+            f"This channel's subscriptions: {current}; routes from the settings can only be changed there."
+        )
     await asyncio.to_thread(subscribe, ports.stores.documents, channel, remaining)
     return subscribed_card(channel, remaining)
 
@@ -190,14 +260,21 @@ def _here(request: Request) -> str:
 def _wanted_route(where: tuple[Filter, ...]) -> Route:
     for pair in where:
         if pair.negated or len(pair.values) != 1:
-            raise WrongInput(f"'{pair}' asks for more than one value; write {pair.dimension}=VALUE.")
+            raise WrongInput(
+                f"'{pair}' asks for more than one value; write {pair.dimension}=VALUE."
+            )
     return route_of([(pair.dimension, pair.values[0]) for pair in where], ())
 
 
 def _imagined(wanted: Route, owner: str, launcher: str, request: Request) -> Alert:
-    cause, severity = Cause(wanted.cause or Cause.IDLE), Severity(wanted.severity or Severity.WARNING)
+    cause, severity = (
+        Cause(wanted.cause or Cause.IDLE),
+        Severity(wanted.severity or Severity.WARNING),
+    )
     labels, moment = wanted.selector, Window(request.at, request.at)
-    anomaly = Anomaly(cause.value, cause, labels, labels, (), moment, 1.0, 0.0, "ratio", severity=severity)
+    anomaly = Anomaly(
+        cause.value, cause, labels, labels, (), moment, 1.0, 0.0, "ratio", severity=severity
+    )
     claims = (("namespace", labels.namespace), ("launcher", launcher))
     owners = tuple(f"{kind}:{name}" for kind, name in claims if name)
     return Alert("", anomaly, request.at, request.at, owner=owner, claims=owners)

@@ -33,7 +33,10 @@ _NAMED = 4
 
 @dataclass(frozen=True)
 class Watched:
-    """Hold how the watch stands: the last whole tick, now, the interval, and the counters of this process."""
+    """Hold how the watch stands.
+
+    The last whole tick, now, the interval, and the counters of this process.
+    """
 
     ticked_at: datetime | None
     now: datetime
@@ -55,9 +58,22 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
     blocks += [quiet("• ", problem) for problem in problems[:5]]
     blocks += [quiet(f"and {len(problems) - 5} more; type: about")] if len(problems) > 5 else []
     stopped = _stopping(bill) if bill else False
-    title = f"Own AWS calls: {_cents(bill.usd)} today, about {usd(bill.month_usd)} a month" if bill else "Status of the watch"
-    data = {"bill": _bill_data(bill) if bill else None, "watch": _watch_data(watched), "problems": list(problems)}
-    return Card(title, Tone.WARNING if watched.late or stopped or problems else Tone.GOOD, tuple(blocks), data)
+    title = (
+        f"Own AWS calls: {_cents(bill.usd)} today, about {usd(bill.month_usd)} a month"
+        if bill
+        else "Status of the watch"
+    )
+    data = {
+        "bill": _bill_data(bill) if bill else None,
+        "watch": _watch_data(watched),
+        "problems": list(problems),
+    }
+    return Card(
+        title,
+        Tone.WARNING if watched.late or stopped or problems else Tone.GOOD,
+        tuple(blocks),
+        data,
+    )
 
 
 def _watch(watched: Watched) -> Facts:
@@ -66,8 +82,14 @@ def _watch(watched: Watched) -> Facts:
         if watched.ticked_at
         else "none yet"
     )
-    facts = [(name.replace("_", " "), _word(value)) for name, value in watched.facts.items() if value not in (None, "", (), [])]
-    return Facts((("last whole tick", age), ("a tick every", duration_text(watched.interval)), *facts))
+    facts = [
+        (name.replace("_", " "), _word(value))
+        for name, value in watched.facts.items()
+        if value not in (None, "", (), [])
+    ]
+    return Facts(
+        (("last whole tick", age), ("a tick every", duration_text(watched.interval)), *facts)
+    )
 
 
 def _word(value: Any) -> str:
@@ -76,13 +98,22 @@ def _word(value: Any) -> str:
 
 def _bill(bill: SelfCost) -> list[Block]:
     rows = sorted(bill.uses, key=lambda use: (-use.usd, -use.calls, use.operation))
-    total = ("total", f"{sum(x.calls for x in rows):,}", "", _cents(bill.usd), f"{sum(x.failed for x in rows):,}", _stopped(rows))
+    total = (
+        "total",
+        f"{sum(x.calls for x in rows):,}",
+        "",
+        _cents(bill.usd),
+        f"{sum(x.failed for x in rows):,}",
+        _stopped(rows),
+    )
     rest = f"and {len(rows) - _MOST} more calls, all cheaper" if len(rows) > _MOST else ""
     table = Table(_COLUMNS, tuple(_row(use) for use in rows[:_MOST]), total, rest=rest)
     dates = sorted({use.asof for use in rows if use.asof})
     priced = f" at list prices of {dates[0]}" if dates else ""
     tried = f" {bill.retries:,} attempts were retries; {bill.throttled:,} calls were abandoned because of throttling."
-    note = quiet(f"Estimated from the calls counted here{priced}; free tiers are not deducted.", tried)
+    note = quiet(
+        f"Estimated from the calls counted here{priced}; free tiers are not deducted.", tried
+    )
     return [table, _budget(bill), note]
 
 
@@ -99,7 +130,11 @@ def _budget(bill: SelfCost) -> Block:
 
 def _stopping(bill: SelfCost) -> bool:
     """Tell whether the budget stops anything today."""
-    percent = bill.usd / bill.budget_usd * 100 if bill.budget_usd else Decimal(0 if bill.budget_usd is None else 100)
+    percent = (
+        bill.usd / bill.budget_usd * 100
+        if bill.budget_usd
+        else Decimal(0 if bill.budget_usd is None else 100)
+    )
     return any(use.stopped for use in bill.uses) or any(percent >= at for at, _ in bill.stops)
 
 
@@ -151,7 +186,12 @@ def _bill_data(bill: SelfCost) -> dict[str, Any]:
 
 def _watch_data(watched: Watched) -> dict[str, Any]:
     lag = (watched.now - watched.ticked_at).total_seconds() if watched.ticked_at else None
-    return {"ticked_at": watched.ticked_at, "lag_seconds": lag, "late": watched.late, **watched.facts}
+    return {
+        "ticked_at": watched.ticked_at,
+        "lag_seconds": lag,
+        "late": watched.late,
+        **watched.facts,
+    }
 
 
 @command(

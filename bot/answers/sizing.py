@@ -26,7 +26,10 @@ from bot.model.request import Request
 from bot.ports import Ports
 
 BYTES_A_PARAMETER = 16
-"""Mixed precision with Adam: 2 weights, 2 gradients, 12 master weights and moments (Rajbhandari et al., ZeRO, 2020)."""
+"""Mixed precision with Adam.
+
+2 weights, 2 gradients, 12 master weights and moments (Rajbhandari et al., ZeRO, 2020).
+"""
 ROOM = 1.25
 """Memory for activations and buffers, as a multiple of the states': trnbot's own default."""
 
@@ -43,7 +46,11 @@ class Fit:
     def __str__(self) -> str:
         """Read as `1 x trn2.48xlarge` or `4 UltraServers (16 x trn2u.48xlarge)`."""
         nodes = f"{self.nodes} x {self.type.name}"
-        return f"{counted(self.nodes // self.type.sold_in, 'UltraServer')} ({nodes})" if self.type.sold_in > 1 else nodes
+        return (
+            f"{counted(self.nodes // self.type.sold_in, 'UltraServer')} ({nodes})"
+            if self.type.sold_in > 1
+            else nodes
+        )
 
 
 def training_gib(parameters: float) -> float:
@@ -54,13 +61,17 @@ def training_gib(parameters: float) -> float:
 def fits(parameters: float, types: Iterable[InstanceType]) -> tuple[Fit, ...]:
     """Return the fewest nodes of each Trainium type: the advised one first, then by chips.
 
-    Sizes of one chip are joined by the network alone: they count only where one of them is enough. UltraServers are for what
-    no single node holds.
+    Sizes of one chip are joined by the network alone: they count only where one of them is enough.
+    UltraServers are for what no single node holds.
     """
     need = training_gib(parameters)
     options = [_fewest(need, kind) for kind in types if kind.accelerator.startswith("Trainium")]
     whole = any(x.nodes == 1 for x in options)
-    listed = (x for x in options if x.nodes == 1 or (x.type.chips > 1 and not (whole and x.type.sold_in > 1)))
+    listed = (
+        x
+        for x in options
+        if x.nodes == 1 or (x.type.chips > 1 and not (whole and x.type.sold_in > 1))
+    )
     every = sorted(listed, key=lambda x: (x.nodes * x.type.chips, x.type.name))
     best = _advised(every)
     return (best, *(x for x in every if x is not best))
@@ -73,9 +84,12 @@ def _fewest(need_gib: float, kind: InstanceType) -> Fit:
 
 
 def _advised(options: Sequence[Fit]) -> Fit:
-    """Return what the notes on sizes advise: one node of the first family that holds it, else UltraServers.
+    """Return what the notes on sizes advise.
 
-    Trn1 for fine-tuning and mid-size models, Trn2 for what needs more, an UltraServer for what does not fit 16 chips.
+    One node of the first family that holds it, else UltraServers.
+
+    Trn1 for fine-tuning and mid-size models, Trn2 for what needs more, an UltraServer for what does
+    not fit 16 chips.
     """
     one = [x for family in _FAMILIES for x in options if x.type.family == family and x.nodes == 1]
     together = [x for x in options if x.type.sold_in > 1]
@@ -98,24 +112,41 @@ class SizeNotes:
     age: PriceAge
 
 
-def size_card(parameters: float, options: Sequence[Fit], prices: Mapping[str, Price], notes: SizeNotes) -> Card:
+def size_card(
+    parameters: float, options: Sequence[Fit], prices: Mapping[str, Price], notes: SizeNotes
+) -> Card:
     """Draw the fewest nodes of each type that hold the training states, with dollars where a price is known."""
-    columns = (Column("type"), Column("nodes", _R), Column("memory filled", _R), Column("$/h", _R), Column("price of"))
+    columns = (
+        Column("type"),
+        Column("nodes", _R),
+        Column("memory filled", _R),
+        Column("$/h", _R),
+        Column("price of"),
+    )
     rows = tuple(_fit(x, prices.get(x.type.name), notes.age) for x in options)
     need = training_gib(parameters)
-    blocks: list[Block] = [text(f"Training states need about {need:,.0f} GiB of accelerator memory."), Table(columns, rows)]
+    blocks: list[Block] = [
+        text(f"Training states need about {need:,.0f} GiB of accelerator memory."),
+        Table(columns, rows),
+    ]
     if parameters < SMALL_PARAMETERS:
         blocks.append(
-            text("A model this small runs on one core or a trn1.2xlarge: on many chips the interconnect outweighs the gain.")
+            text(
+                "A model this small runs on one core or a trn1.2xlarge: on many chips the interconnect outweighs the gain."
+            )
         )
     formula = f"{BYTES_A_PARAMETER} bytes a parameter (mixed precision, Adam) x {ROOM} for activations; long sequences need more."
     blocks += [
         quiet(f"Estimated: {formula} This covers memory only, not the training time."),
-        quiet("Sizes of one chip are listed where one is enough: only the network joins several. UltraServers are bought whole."),
+        quiet(
+            "Sizes of one chip are listed where one is enough: only the network joins several. UltraServers are bought whole."
+        ),
         *note_lines(notes.sizing, notes.age.today),
         *note_lines(notes.advice, notes.age.today),
     ]
-    blocks.append(Buttons((Button("What it costs a year", "help tco"), Button("Capacity", "help capacity"))))
+    blocks.append(
+        Buttons((Button("What it costs a year", "help tco"), Button("Capacity", "help capacity")))
+    )
     best = options[0]
     data = {
         "parameters": parameters,
@@ -124,12 +155,24 @@ def size_card(parameters: float, options: Sequence[Fit], prices: Mapping[str, Pr
         "fits": [_fit_data(x, prices.get(x.type.name)) for x in options],
     }
     holds = "holds" if best.nodes == best.type.sold_in else "hold"
-    return Card(f"{_count(parameters)} parameters: {best} {holds} them", Tone.INFO, tuple(blocks), data)
+    return Card(
+        f"{_count(parameters)} parameters: {best} {holds} them", Tone.INFO, tuple(blocks), data
+    )
 
 
 def _fit(fit: Fit, price: Price | None, age: PriceAge) -> tuple[str, ...]:
-    of = f"{price.asof}, {price.market}, {price.region}{age.of(price.asof)}" if price else "not known"
-    return fit.type.name, f"{fit.nodes}", f"{fit.filled * 100:.0f} %", usd(price.usd_per_hour * fit.nodes) if price else "?", of
+    of = (
+        f"{price.asof}, {price.market}, {price.region}{age.of(price.asof)}"
+        if price
+        else "not known"
+    )
+    return (
+        fit.type.name,
+        f"{fit.nodes}",
+        f"{fit.filled * 100:.0f} %",
+        usd(price.usd_per_hour * fit.nodes) if price else "?",
+        of,
+    )
 
 
 def _fit_data(fit: Fit, price: Price | None) -> dict[str, object]:
@@ -145,7 +188,9 @@ def _fit_data(fit: Fit, price: Price | None) -> dict[str, object]:
 
 
 def _count(parameters: float) -> str:
-    size, unit = next((x for x in ((1e12, "trillion"), (1e9, "billion")) if parameters >= x[0]), (1e6, "million"))
+    size, unit = next(
+        (x for x in ((1e12, "trillion"), (1e9, "billion")) if parameters >= x[0]), (1e6, "million")
+    )
     return f"{parameters / size:g} {unit}"
 
 
@@ -157,7 +202,11 @@ def _count(parameters: float) -> str:
     topic=Topic.PLANS,
     examples=("size 7B", "size", "size llama"),
 )
-async def size(ports: Ports, request: Request, what: str = arg("", "a count of parameters such as 7B, or a cluster")) -> Card:
+async def size(
+    ports: Ports,
+    request: Request,
+    what: str = arg("", "a count of parameters such as 7B, or a cluster"),
+) -> Card:
     """Judge a model by its parameters, clusters by their use."""
     return await asyncio.to_thread(_size, ports, request, what)
 
@@ -170,7 +219,9 @@ def _size(ports: Ports, request: Request, what: str) -> Card:
         count = parameter_count(what)
         options = fits(count, types.values())
         prices = {x.type.name: price for x in options if (price := offers.plain(x.type.name))}
-        return size_card(count, options, prices, SizeNotes(claims.of("sizing"), claims.of("advice"), age))
+        return size_card(
+            count, options, prices, SizeNotes(claims.of("sizing"), claims.of("advice"), age)
+        )
     every = usages(ports, request.at)
     mine = [x for x in every if what in ("", x.cluster)]
     if not mine:

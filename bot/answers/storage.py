@@ -59,19 +59,32 @@ class Unused:
         return cents(self.price.usd_per_hour * HOURS_A_MONTH) if self.price else Decimal(0)
 
 
-def storage_card(things: Sequence[Unused], loads: Sequence[Throughput], cluster: str, s3: Buckets | None = None) -> Card:
+def storage_card(
+    things: Sequence[Unused], loads: Sequence[Throughput], cluster: str, s3: Buckets | None = None
+) -> Card:
     """List what is unused, dearest first, then S3 by bucket, then the throughput of every file system, the fullest first."""
     where = f" of {cluster}" if cluster else ""
-    ranked = sorted(things, key=lambda unused: (-unused.usd_per_month, unused.thing.labels.resource))
+    ranked = sorted(
+        things, key=lambda unused: (-unused.usd_per_month, unused.thing.labels.resource)
+    )
     total = sum((unused.usd_per_month for unused in ranked), Decimal(0))
-    data = {"storage": [_data(unused) for unused in ranked], "usd_per_month": total, "estimate": True}
+    data = {
+        "storage": [_data(unused) for unused in ranked],
+        "usd_per_month": total,
+        "estimate": True,
+    }
     data["file_systems"] = [_load_data(load) for load in loads]
     data["s3"] = _s3_data(s3)
     used = [*_buckets(s3), *_throughput(loads)]
     if not ranked:
         return Card(f"No storage{where} stands unused", Tone.GOOD, (text(_NONE), *used), data)
     rest = f"and {len(ranked) - _MOST:,} more" if len(ranked) > _MOST else ""
-    table = Table(_COLUMNS, tuple(_row(unused) for unused in ranked[:_MOST]), ("total", "", "", "", "", usd(total)), rest=rest)
+    table = Table(
+        _COLUMNS,
+        tuple(_row(unused) for unused in ranked[:_MOST]),
+        ("total", "", "", "", "", usd(total)),
+        rest=rest,
+    )
     title = f"{_counted(ranked)}{where} unused: {usd(total)} a month"
     buttons = Buttons((Button("Alerts", "alerts"), Button("Cost by line", "cost 7d by line")))
     return Card(title, Tone.WARNING, (table, quiet(_basis(ranked)), *used, buttons), data)
@@ -89,7 +102,14 @@ def _counted(things: Sequence[Unused]) -> str:
 def _row(unused: Unused) -> tuple[str, ...]:
     thing = unused.thing
     month = usd(unused.usd_per_month) if unused.price else "?"
-    return (thing.labels.resource, _kind(thing), f"{_gib(thing):,}", day(unused.since), _whose(thing) or "–", month)
+    return (
+        thing.labels.resource,
+        _kind(thing),
+        f"{_gib(thing):,}",
+        day(unused.since),
+        _whose(thing) or "–",
+        month,
+    )
 
 
 def _kind(thing: Volume | FileSystem) -> str:
@@ -112,8 +132,14 @@ def _whose(thing: Volume | FileSystem) -> str:
 
 def _basis(things: Sequence[Unused]) -> str:
     """Name the sources of the prices, and how many volumes have none."""
-    bases = sorted({f"{x.price.basis} of {x.price.asof:%Y-%m-%d}, {x.price.source}" for x in things if x.price})
-    sentence = f"Estimated at 730 hours a month. Prices: {'; '.join(bases[:3])}." if bases else "Estimated."
+    bases = sorted(
+        {f"{x.price.basis} of {x.price.asof:%Y-%m-%d}, {x.price.source}" for x in things if x.price}
+    )
+    sentence = (
+        f"Estimated at 730 hours a month. Prices: {'; '.join(bases[:3])}."
+        if bases
+        else "Estimated."
+    )
     missing = sum(unused.price is None for unused in things)
     return f"{sentence} {missing} without a known price." if missing else sentence
 
@@ -126,7 +152,9 @@ def _data(unused: Unused) -> dict[str, object]:
         "unused_since": unused.since,
         "labels": dict(unused.thing.labels),
         "usd_per_month": unused.usd_per_month if unused.price else None,
-        "price": f"{unused.price.basis} of {unused.price.asof:%Y-%m-%d}, {unused.price.source}" if unused.price else None,
+        "price": f"{unused.price.basis} of {unused.price.asof:%Y-%m-%d}, {unused.price.source}"
+        if unused.price
+        else None,
     }
 
 
@@ -136,11 +164,14 @@ def _buckets(s3: Buckets | None) -> list[Block]:
         return []
     rest = f"and {len(s3.buckets) - _MOST:,} more" if len(s3.buckets) > _MOST else ""
     foot = ("all buckets", *_amounts(s3.total))
-    caption = (
-        f"S3, amortised, {period(s3.week)}: lines “{KEPT}” (bytes kept, their retrieval and upkeep) and “{REQUESTS}” of the bill"
+    caption = f"S3, amortised, {period(s3.week)}: lines “{KEPT}” (bytes kept, their retrieval and upkeep) and “{REQUESTS}” of the bill"
+    rows = tuple(
+        (bucket.name or "(no bucket named)", *_amounts(bucket)) for bucket in s3.buckets[:_MOST]
     )
-    rows = tuple((bucket.name or "(no bucket named)", *_amounts(bucket)) for bucket in s3.buckets[:_MOST])
-    columns = (Column("bucket"), *(Column(name, Align.RIGHT) for name in ("bytes kept", "requests", "both")))
+    columns = (
+        Column("bucket"),
+        *(Column(name, Align.RIGHT) for name in ("bytes kept", "requests", "both")),
+    )
     return [Table(columns, rows, foot, caption=caption, rest=rest)]
 
 
@@ -152,7 +183,10 @@ def _s3_data(s3: Buckets | None) -> dict[str, object] | None:
     """Return the same for scripts; None where no bill tells."""
     if s3 is None:
         return None
-    each = [{"bucket": x.name, "kept_usd": x.kept, "requests_usd": x.requests, "total_usd": x.total} for x in s3.buckets]
+    each = [
+        {"bucket": x.name, "kept_usd": x.kept, "requests_usd": x.requests, "total_usd": x.total}
+        for x in s3.buckets
+    ]
     total = s3.total
     sums = {"kept_usd": total.kept, "requests_usd": total.requests, "total_usd": total.total}
     return {"since": s3.week.start, "until": s3.week.end, "buckets": each, **sums}
@@ -165,7 +199,9 @@ def _throughput(loads: Sequence[Throughput]) -> list[Block]:
     ranked = sorted(loads, key=lambda load: (-load.peak_share, load.system.labels.resource))
     rest = f"and {len(ranked) - _MOST:,} more" if len(ranked) > _MOST else ""
     caption = "Throughput of file systems: reads and writes, mean of the last quarter of an hour, and the busiest step"
-    return [Table(_LOADS, tuple(_load_row(load) for load in ranked[:_MOST]), caption=caption, rest=rest)]
+    return [
+        Table(_LOADS, tuple(_load_row(load) for load in ranked[:_MOST]), caption=caption, rest=rest)
+    ]
 
 
 _LOADS = (
@@ -186,7 +222,14 @@ def _load_row(load: Throughput) -> tuple[str, ...]:
     labels = load.system.labels
     provisioned = f"{load.provisioned / 1e6:,.0f}"
     shares = (f"{share * 100:.0f} %" for share in (load.share, load.peak_share))
-    return (labels.resource, labels.cluster or "–", provisioned, *shares, rounded_duration(load.looked), _verdict(load))
+    return (
+        labels.resource,
+        labels.cluster or "–",
+        provisioned,
+        *shares,
+        rounded_duration(load.looked),
+        _verdict(load),
+    )
 
 
 def _verdict(load: Throughput) -> str:
@@ -196,7 +239,11 @@ def _verdict(load: Throughput) -> str:
         return "beyond its limit: cache or burst credits"
     if load.peak_share >= AT_LIMIT:
         return "reaches its limit"
-    return "more than is needed" if load.peak_share < HARDLY and load.looked >= _MOST_OF_A_WEEK else "–"
+    return (
+        "more than is needed"
+        if load.peak_share < HARDLY and load.looked >= _MOST_OF_A_WEEK
+        else "–"
+    )
 
 
 def _load_data(load: Throughput) -> dict[str, object]:
@@ -223,22 +270,37 @@ _HOUR = timedelta(hours=1)
     topic=Topic.COSTS,
     examples=("storage", "storage llama"),
 )
-async def storage(ports: Ports, request: Request, cluster: str = arg("", "only of this cluster")) -> Card:
+async def storage(
+    ports: Ports, request: Request, cluster: str = arg("", "only of this cluster")
+) -> Card:
     """List them all, however small or young: alerts tell only of those worth one."""
     s3 = await asyncio.to_thread(buckets_of, ports.world.billing, request.at, cluster)
-    things, loads = await asyncio.to_thread(_look, ports, request.at, "" if s3 and s3.buckets else cluster)
+    things, loads = await asyncio.to_thread(
+        _look, ports, request.at, "" if s3 and s3.buckets else cluster
+    )
     mine = [load for load in loads if cluster in ("", load.system.labels.cluster)]
-    return storage_card([unused for unused in things if cluster in ("", unused.thing.labels.cluster)], mine, cluster, s3)
+    return storage_card(
+        [unused for unused in things if cluster in ("", unused.thing.labels.cluster)],
+        mine,
+        cluster,
+        s3,
+    )
 
 
 def _look(ports: Ports, at: datetime, cluster: str) -> tuple[list[Unused], list[Throughput]]:
-    """Return unused storage and the load of file systems; raise `WrongInput` where nothing carries the cluster."""
+    """Return unused storage and the load of file systems.
+
+    Raise `WrongInput` where nothing carries the cluster.
+    """
     reading = ports.world.source.read(at)
     refuse_unseen(cluster, reading)
     pricing = Pricing(ports).at(at)
     systems, frame = reading.inventory.file_systems, reading.frame("file_system")
     loads = [load for system in systems if (load := throughput_of(system, frame, _WEEK))]
-    unused = [Unused(thing, since, pricing(thing.labels.resource, reading.inventory)) for thing, since in _unused(reading)]
+    unused = [
+        Unused(thing, since, pricing(thing.labels.resource, reading.inventory))
+        for thing, since in _unused(reading)
+    ]
     return unused, loads
 
 

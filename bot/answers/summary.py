@@ -1,4 +1,7 @@
-"""Answer with ten lines for a lead: spend, forecast, the biggest change, waste, saved, commitments, alerts, advice."""
+"""Answer with ten lines for a lead.
+
+Spend, forecast, the biggest change, waste, saved, commitments, alerts, advice.
+"""
 
 from __future__ import annotations
 
@@ -82,19 +85,32 @@ class Summary:
 async def summary(
     ports: Ports,
     request: Request,
-    part: str = arg("all", "money leaves out waste, saved, alerts and advice", choices=("all", "money")),
+    part: str = arg(
+        "all", "money leaves out waste, saved, alerts and advice", choices=("all", "money")
+    ),
 ) -> Card:
     """Sum up the last seven days."""
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     reading = await asyncio.to_thread(ports.world.source.read, request.at)
     firing = [alert for alert in memory.alerts if alert.firing]
-    return summary_card(await asyncio.to_thread(summary_of, ports, firing, reading, request.at), Part(part))
+    return summary_card(
+        await asyncio.to_thread(summary_of, ports, firing, reading, request.at), Part(part)
+    )
 
 
-def summary_of(ports: Ports, firing: Sequence[Alert], reading: Reading | None, now: datetime) -> Summary:
-    """Return the content of a summary as of `now`; what cannot be read leaves its lines out. May block."""
+def summary_of(
+    ports: Ports, firing: Sequence[Alert], reading: Reading | None, now: datetime
+) -> Summary:
+    """Return the content of a summary as of `now`; what cannot be read leaves its lines out.
+
+    May block.
+    """
     week = Window(now - WEEK, now)
-    history = [alert for alert in ports.stores.alerts.history(week, Labels()) if reading or alert.acknowledged]
+    history = [
+        alert
+        for alert in ports.stores.alerts.history(week, Labels())
+        if reading or alert.acknowledged
+    ]
     saved = saved_within(history, week, reading.inventory.running if reading else frozenset(), now)
     change = nowcast = month = None
     with suppress(TrnbotError):
@@ -103,8 +119,12 @@ def summary_of(ports: Ports, firing: Sequence[Alert], reading: Reading | None, n
         nowcast = forecast_of(ports, now, reading)
         month = ports.world.billing.tally(Window.parse("mtd", now), ())
     reserved = reading.inventory.reservations if reading else ()
-    ending = [one for one in reserved if one.ends_at and now < one.ends_at <= now + _SOON and one.active]
-    return Summary(now, firing, saved, change, nowcast, month, ending, ports.world.outlook.commitments(now))
+    ending = [
+        one for one in reserved if one.ends_at and now < one.ends_at <= now + _SOON and one.active
+    ]
+    return Summary(
+        now, firing, saved, change, nowcast, month, ending, ports.world.outlook.commitments(now)
+    )
 
 
 def _settled_week(ports: Ports, now: datetime) -> CostChange | None:
@@ -134,7 +154,12 @@ def summary_card(of: Summary, part: Part = Part.ALL) -> Card:
         Button("Alerts", "alerts"),
         Button("By team", "cost 7d by team"),
     )
-    return Card(summary_title(of), summary_tone(of), (*summary_lines(of, part), Buttons(more)), summary_data(of))
+    return Card(
+        summary_title(of),
+        summary_tone(of),
+        (*summary_lines(of, part), Buttons(more)),
+        summary_data(of),
+    )
 
 
 def summary_title(of: Summary) -> str:
@@ -179,9 +204,14 @@ def _spend(of: Summary) -> Iterator[Text]:
             if then > 0
             else ""
         )
-        yield _line("Spend", f"{amount_of(now.total.amortised, now)} from {period(now.window)}{grown} (amortised, settled days).")
+        yield _line(
+            "Spend",
+            f"{amount_of(now.total.amortised, now)} from {period(now.window)}{grown} (amortised, settled days).",
+        )
     if nowcast:
-        low, middle, high = (_about(x, nowcast.currency) for x in (nowcast.low, nowcast.forecast, nowcast.high))
+        low, middle, high = (
+            _about(x, nowcast.currency) for x in (nowcast.low, nowcast.forecast, nowcast.high)
+        )
         yield _line("Forecast", f"about {middle} in {nowcast.month.start:%B} ({low} to {high}).")
     if change and change.drivers:
         yield _line("Biggest change", _biggest(change))
@@ -202,14 +232,19 @@ def _about(amount: Decimal, currency: str) -> str:
 def _waste(of: Summary) -> Text:
     if not of.speaking:
         return _line("Waste", "no open alert wastes anything.")
-    return _line("Waste", f"{usd(of.wasting)} an hour now, in {counted(len(of.speaking), 'open alert')}.")
+    return _line(
+        "Waste", f"{usd(of.wasting)} an hour now, in {counted(len(of.speaking), 'open alert')}."
+    )
 
 
 def _saved(of: Summary) -> Text:
     if not of.saved:
         return _line("Saved", "no alert of the last 7 days ended because somebody acted.")
     each = sum((saving.usd_per_hour for saving in of.saved), Decimal(0))
-    return _line("Saved", f"about {usd(each)} an hour: {counted(len(of.saved), 'alert')} ended after somebody acted (estimate).")
+    return _line(
+        "Saved",
+        f"about {usd(each)} an hour: {counted(len(of.saved), 'alert')} ended after somebody acted (estimate).",
+    )
 
 
 def _ends(of: Summary) -> Iterator[Text]:
@@ -219,7 +254,9 @@ def _ends(of: Summary) -> Iterator[Text]:
         days = [one for one in of.commitments if one.plan is plan and one.committed]
         if days:
             last = max(days, key=lambda one: one.day)
-            words.append(f"{plan} used to {percent(last.utilization)} on {last.day:%b} {last.day.day}")
+            words.append(
+                f"{plan} used to {percent(last.utilization)} on {last.day:%b} {last.day.day}"
+            )
     for one in sorted(of.ending, key=lambda one: one.ends_at or of.now)[:2]:
         assert one.ends_at
         words.append(f"{one.total} x {one.labels.instance_type} reserved until {day(one.ends_at)}")
@@ -232,7 +269,10 @@ def _ends(of: Summary) -> Iterator[Text]:
 def _alerts(of: Summary) -> Iterator[Text]:
     for alert in of.speaking[:_MOST]:
         each = f"{usd(alert.waste.per_hour)} an hour, " if alert.waste else ""
-        yield _line("Alert", f"{alert.cause.facts.words} · {where(alert)} · {each}{alert.owner or 'nobody owns it'}")
+        yield _line(
+            "Alert",
+            f"{alert.cause.facts.words} · {where(alert)} · {each}{alert.owner or 'nobody owns it'}",
+        )
 
 
 def _advice(of: Summary) -> Iterator[Text]:
@@ -240,7 +280,9 @@ def _advice(of: Summary) -> Iterator[Text]:
     alert = next((one for one in of.speaking if one.anomaly.suggestions), None)
     if alert:
         advice = coded(alert.anomaly.suggestions[0].rstrip("."))
-        yield text(Strong("Do first"), ": ", *advice, f" ({alert.anomaly.labels.cluster or where(alert)}).")
+        yield text(
+            Strong("Do first"), ": ", *advice, f" ({alert.anomaly.labels.cluster or where(alert)})."
+        )
 
 
 def summary_data(of: Summary) -> dict[str, Any]:
@@ -248,11 +290,17 @@ def summary_data(of: Summary) -> dict[str, Any]:
     saved = sum((saving.usd_per_hour for saving in of.saved), Decimal(0))
     return {
         "window": of.window,
-        "open": {"alerts": [alert.id for alert in of.speaking], "usd_per_hour": of.wasting, "dearest": dearest_data(of)},
+        "open": {
+            "alerts": [alert.id for alert in of.speaking],
+            "usd_per_hour": of.wasting,
+            "dearest": dearest_data(of),
+        },
         "saved": {"alerts": len(of.saved), "usd_per_hour": saved, "estimate": True},
         **({"changed": _changed(of.change)} if of.change else {}),
         **({"month": {"credits_usd": of.month.total.credits}} if of.month else {}),
-        "ending": [{"reservation": one.labels.resource, "ends_at": one.ends_at} for one in of.ending],
+        "ending": [
+            {"reservation": one.labels.resource, "ends_at": one.ends_at} for one in of.ending
+        ],
         **forecast_data(of.nowcast, None),
     }
 
@@ -271,7 +319,10 @@ def _changed(change: CostChange) -> dict[str, Any]:
     first = {"driver": driver_data(change.drivers[0])} if change.drivers else {}
     return {
         "window": {"start": now.window.start, "end": now.window.end},
-        "before": {"window": {"start": then.window.start, "end": then.window.end}, "amortised_usd": then.total.amortised},
+        "before": {
+            "window": {"start": then.window.start, "end": then.window.end},
+            "amortised_usd": then.total.amortised,
+        },
         "amortised_usd": now.total.amortised,
         "change_usd": change.change,
         **first,

@@ -1,4 +1,7 @@
-"""Offer every command to programs as a tool: typed arguments in, the line that they mean out; the registry is the list."""
+"""Offer every command to programs as a tool: typed arguments in, the line that they mean out.
+
+The registry is the list.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,11 @@ _KINDS: Mapping[Any, Schema] = {
     WORDS: {"type": "array", "items": {"type": "string"}, "maxItems": SIZES.words},
     FILTERS: {
         "type": "array",
-        "items": {"type": "string", "pattern": _FILTER, "examples": ["team=vision", "cluster!=llama,whisper"]},
+        "items": {
+            "type": "string",
+            "pattern": _FILTER,
+            "examples": ["team=vision", "cluster!=llama,whisper"],
+        },
         "maxItems": SIZES.filters,
     },
 }
@@ -50,7 +57,10 @@ def tool_name(command: str) -> str:
 
 
 def tool_line(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Return the line that a call of a tool means; raise `WrongInput` for a tool or an argument that there is not."""
+    """Return the line that a call of a tool means.
+
+    Raise `WrongInput` for a tool or an argument that there is not.
+    """
     named = {tool_name(command.name): command for command in commands_by_name()}
     if tool not in named:
         raise WrongInput(f"'{shortened(tool)}' is not a tool{nearest(tool, named, most=0)}.")
@@ -62,24 +72,37 @@ def line_with(line: str, arguments: Mapping[str, Any]) -> str:
     command = read_line(line).command
     known = {parameter.word: parameter for parameter in command.parameters}
     if unknown := next((name for name in arguments if name not in known), None):
-        raise WrongInput(f"'{command.name}' has no argument '{shortened(unknown)}'{_nearest(unknown, known)}.", unknown)
-    written = (part for name, value in arguments.items() for part in _written(command, known[name], value))
+        raise WrongInput(
+            f"'{command.name}' has no argument '{shortened(unknown)}'{_nearest(unknown, known)}.",
+            unknown,
+        )
+    written = (
+        part for name, value in arguments.items() for part in _written(command, known[name], value)
+    )
     whole = " ".join([line, *written])
     if read_line(whole).command is not command:
-        raise WrongInput(f"The arguments make '{shortened(whole)}' another command than '{command.name}'.")
+        raise WrongInput(
+            f"The arguments make '{shortened(whole)}' another command than '{command.name}'."
+        )
     return whole
 
 
 def primary_line(card: Card) -> str:
     """Return the line of the button that a card offers first of all; "" where it offers none."""
-    buttons = (button for block in card.blocks if isinstance(block, Buttons) for button in block.buttons)
+    buttons = (
+        button for block in card.blocks if isinstance(block, Buttons) for button in block.buttons
+    )
     return next((button.line for button in buttons if button.style is ButtonStyle.PRIMARY), "")
 
 
 def unapplied_card(command: Command, line: str) -> Card:
     """Return the card of a change that was only understood, with the button that makes it."""
     button = Buttons((Button("Do it", line, ButtonStyle.PRIMARY),))
-    return Card("Nothing was changed", Tone.INFO, (text("Understood: ", Code(line), f". {command.summary}"), button))
+    return Card(
+        "Nothing was changed",
+        Tone.INFO,
+        (text("Understood: ", Code(line), f". {command.summary}"), button),
+    )
 
 
 def with_apply(card: Card, line: str, address: str) -> Card:
@@ -93,7 +116,12 @@ def argument_schema(command: Command) -> Schema:
     """Return the JSON Schema of a command's arguments."""
     needed = [parameter.word for parameter in command.parameters if parameter.arg.default is None]
     properties = {parameter.word: _schema(parameter) for parameter in command.parameters}
-    return {"type": "object", "properties": properties, "additionalProperties": False, **({"required": needed} if needed else {})}
+    return {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        **({"required": needed} if needed else {}),
+    }
 
 
 def _tool(command: Command) -> Tool:
@@ -101,7 +129,9 @@ def _tool(command: Command) -> Tool:
     answer = PREVIEW if command.changes else ANSWER
     example = command.examples[0] if command.examples else command.name
     name, arguments = tool_name(command.name), argument_schema(command)
-    return Tool(name, command.name, command.summary, arguments, answer, effect, command.who, example)
+    return Tool(
+        name, command.name, command.summary, arguments, answer, effect, command.who, example
+    )
 
 
 def _schema(parameter: Parameter) -> Schema:
@@ -116,7 +146,10 @@ def _schema(parameter: Parameter) -> Schema:
 
 
 def _default(kind: Any, text: str | None) -> Schema:
-    """Return the default as a program would write it; an empty one says that the argument may be left out, and no more."""
+    """Return the default as a program would write it.
+
+    An empty one says that the argument may be left out, and no more.
+    """
     if not text:
         return {}
     if kind is bool:
@@ -143,7 +176,9 @@ def _filter(command: Command, text: str) -> str:
     pair = filter_of(text)
     taken = {parameter.word for parameter in command.parameters}
     if "=" not in text or pair.dimension in taken or set(pair.dimension) & set(" \t\n\r\"'="):
-        raise WrongInput(f"'{shortened(text)}' is not a filter; write dimension=value, for example team=search.")
+        raise WrongInput(
+            f"'{shortened(text)}' is not a filter; write dimension=value, for example team=search."
+        )
     return filter_line(pair)
 
 
@@ -151,8 +186,12 @@ def _texts(parameter: Parameter, value: Any) -> Sequence[str]:
     values = value if isinstance(value, list | tuple) else [value]
     if isinstance(value, list) and bare_type(parameter.type) not in (WORDS, FILTERS):
         raise WrongInput(f"{parameter.word} takes one value; got {len(value)}.", parameter.word)
-    if wrong := next((each for each in values if not isinstance(each, str | int | float | bool)), None):
-        raise WrongInput(f"{parameter.word} takes text or a number; got {shortened(str(wrong))}.", parameter.word)
+    if wrong := next(
+        (each for each in values if not isinstance(each, str | int | float | bool)), None
+    ):
+        raise WrongInput(
+            f"{parameter.word} takes text or a number; got {shortened(str(wrong))}.", parameter.word
+        )
     return [_SWITCH[each] if isinstance(each, bool) else str(each) for each in values]
 
 

@@ -1,6 +1,9 @@
-"""Answer lines in turns: each within its person's share, in the lane of its command, and for as long as somebody waits.
+"""Answer lines in turns.
 
-Equal lines that are asked while one of them is worked on are answered by its answer, and take no turn.
+Each within its person's share, in the lane of its command, and for as long as somebody waits.
+
+Equal lines that are asked while one of them is worked on are answered by its answer, and take no
+turn.
 """
 
 from __future__ import annotations
@@ -39,14 +42,19 @@ class _Line:
 class Turns:
     """Hold the shares of people and the queues of the lanes; touched by the event loop alone."""
 
-    def __init__(self, seconds: Callable[[], float], loads: Mapping[Lane, LaneLoad], limits: Limits = LIMITS) -> None:
+    def __init__(
+        self, seconds: Callable[[], float], loads: Mapping[Lane, LaneLoad], limits: Limits = LIMITS
+    ) -> None:
         self._limits, self._loads = limits, loads
         self._shares = Shares(limits, seconds)
         self._queues = {lane: Queue(of) for lane, of in limits.lanes.items()}
         self._ahead: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def take(self, request: Request, job: Job[T], equal: Equal = None) -> T:
-        """Do the work of a line in its turn; raise `OverBudget`, `OutOfTime`, or `Unanswered` for a change that goes on."""
+        """Do the work of a line in its turn.
+
+        Raise `OverBudget`, `OutOfTime`, or `Unanswered` for a change that goes on.
+        """
         command = attempted(request.line)
         asker = ASKER.get() or Asker()
         lane, person = lane_of(command), request.user.id if asker.share is None else asker.share
@@ -58,7 +66,9 @@ class Turns:
         if command is None:  # it is refused in words, which takes no thread and no turn
             self._shares.end(person, lane, 0)
             return await job()
-        ahead = [self._loads[other] for other in (Lane.WATCH, Lane.QUICK)] if lane is Lane.HEAVY else []
+        ahead = (
+            [self._loads[other] for other in (Lane.WATCH, Lane.QUICK)] if lane is Lane.HEAVY else []
+        )
         work = Work(self._limits.rows, ahead)
         answering = asyncio.create_task(self._along(_Line(lane, person, used, work, equal), job))
         try:
@@ -67,22 +77,35 @@ class Turns:
             self._loads[lane].refused += 1
             raise
 
-    async def _waited(self, answering: asyncio.Task[T], work: Work, lane: Lane, asker: Asker, *, changes: bool) -> T:
-        """Return the answer while somebody waits and there is time; what changes something goes on to its end."""
+    async def _waited(
+        self, answering: asyncio.Task[T], work: Work, lane: Lane, asker: Asker, *, changes: bool
+    ) -> T:
+        """Return the answer while somebody waits and there is time.
+
+        What changes something goes on to its end.
+        """
         seconds = self._limits.lanes[lane].seconds
         left = asyncio.Event()
         asker.on_leave(left.set)
         leaving: asyncio.Task[Any] = asyncio.create_task(left.wait())
         try:
-            await asyncio.wait([answering, leaving], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                [answering, leaving], timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
             if answering.done():
                 return answering.result()
             self._loads[lane].stopped += 1
-            reason = _LEFT if left.is_set() else f"This took longer than {seconds:g} s and was stopped; ask for less at once."
+            reason = (
+                _LEFT
+                if left.is_set()
+                else f"This took longer than {seconds:g} s and was stopped; ask for less at once."
+            )
             work.stop(reason)
             if not changes:
                 raise OutOfTime(reason)
-            raise Unanswered(f"This took longer than {seconds:g} s and may still be done; look before you type it again.")
+            raise Unanswered(
+                f"This took longer than {seconds:g} s and may still be done; look before you type it again."
+            )
         finally:
             leaving.cancel()
             answering.add_done_callback(_retrieved)
@@ -148,13 +171,16 @@ def _retrieved(answering: asyncio.Task[Any]) -> None:
 def equal_of(request: Request) -> Hashable | None:
     """Return what is equal for requests of one answer, None where the answer depends on the person or changes something.
 
-    Permission is part of it: what everyone may ask is refused or answered alike to those who belong alike.
+    Permission is part of it: what everyone may ask is refused or answered alike to those who belong
+    alike.
     """
     try:
         read = read_line(request.line)
     except WrongInput:
         return None
     runs = [each.runs for each in (read, read.carried) if each]
-    if read.effect in (Effect.CHANGES, Effect.SHARES) or any(each.who is not Role.ANYONE or each.audited for each in runs):
+    if read.effect in (Effect.CHANGES, Effect.SHARES) or any(
+        each.who is not Role.ANYONE or each.audited for each in runs
+    ):
         return None
     return read.text, request.surface, request.channel, request.belonging, request.manner

@@ -25,7 +25,10 @@ _SWITCH = {"on": True, "yes": True, "true": True, "off": False, "no": False, "fa
 
 @dataclass(frozen=True)
 class Sizes:
-    """Limit how much one line may ask for; its rows and its time are limited in `bot.answers.budgets`."""
+    """Limit how much one line may ask for.
+
+    Its rows and its time are limited in `bot.answers.budgets`.
+    """
 
     words: int = 4
     """Values of a list, such as the dimensions of `by`."""
@@ -68,15 +71,22 @@ def filters_of(texts: Sequence[str]) -> tuple[Filter, ...]:
 
 
 def filter_of(text: str) -> Filter:
-    """Read `dimension=value[,value]` or `dimension!=value`; raise `WrongInput` when the dimension is missing."""
+    """Read `dimension=value[,value]` or `dimension!=value`.
+
+    Raise `WrongInput` when the dimension is missing.
+    """
     name, _, value = text.partition("=")
     negated = name.endswith("!")
     name = name.removesuffix("!").lstrip("-")
     if not name:
-        raise WrongInput(f"'{text}' is not a filter; write dimension=value, for example team=search.")
+        raise WrongInput(
+            f"'{text}' is not a filter; write dimension=value, for example team=search."
+        )
     values = tuple(part.strip() for part in value.split(","))
     if len(values) > SIZES.filter_values:
-        raise WrongInput(f"A filter takes {SIZES.filter_values} values at most; {name[:40]} got {len(values)}.")
+        raise WrongInput(
+            f"A filter takes {SIZES.filter_values} values at most; {name[:40]} got {len(values)}."
+        )
     return Filter(name, values, negated)
 
 
@@ -107,7 +117,9 @@ def _number(text: str, name: str, _: datetime) -> Decimal:
     except InvalidOperation:
         value = Decimal("NaN")
     if not value.is_finite():
-        raise WrongInput(f"'{shortened(text)}' is not a number for {name}; write it like 12 or 2.5.")
+        raise WrongInput(
+            f"'{shortened(text)}' is not a number for {name}; write it like 12 or 2.5."
+        )
     if len(text) > NUMBER_LENGTH or (value and abs(value.adjusted()) >= NUMBER_EXPONENT):
         limit = f"keep it within {NUMBER_LENGTH} characters and under 10^{NUMBER_EXPONENT}"
         raise WrongInput(f"'{shortened(text)}' is no size that {name} can have; {limit}.")
@@ -137,7 +149,9 @@ def _words(text: str, name: str, _: datetime) -> tuple[str, ...]:
 def _window(text: str, _: str, now: datetime) -> Window:
     window = Window.parse(text, now)
     if window.length > SIZES.window:
-        raise WrongInput(f"A window is {SIZES.window.days:,} days long at most; '{text}' has {window.length.days:,}.")
+        raise WrongInput(
+            f"A window is {SIZES.window.days:,} days long at most; '{text}' has {window.length.days:,}."
+        )
     return window
 
 

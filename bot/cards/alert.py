@@ -51,7 +51,9 @@ from bot.model.notification import Notification
 
 
 def owner_words(alert: Alert, resolved: str, routed: bool = False) -> str:
-    """Name the owner: who is pinged stands beside the title, and here how they were found, where no tag says it.
+    """Name the owner.
+
+    Who is pinged stands beside the title, and here how they were found, where no tag says it.
 
     `routed` = the owner has a channel, so that the alert is sent there although nobody is pinged.
     """
@@ -63,8 +65,11 @@ def owner_words(alert: Alert, resolved: str, routed: bool = False) -> str:
     if routed:
         return f" · {named[0]}"
     named += [claim.replace(":", " ") for claim in alert.claims]
-    # A person or a role stands among the claims already; a machine is nobody to ask, but says where to look.
-    by_machine = alert.launched_by and not any(claim.startswith("launcher:") for claim in alert.claims)
+    # A person or a role stands among the claims already; a machine is nobody to ask, but says where
+    # to look.
+    by_machine = alert.launched_by and not any(
+        claim.startswith("launcher:") for claim in alert.claims
+    )
     named += [f"launched by {alert.launched_by}"] if by_machine else []
     unknown = ", not in the settings" if alert.owners else ""
     return f" · {', '.join(named)}{unknown}: sent to the default channel"
@@ -96,14 +101,19 @@ NOBODY = Reach()
 
 
 def notice_card(
-    notice: Notification, chart: Chart | None = None, silences: Sequence[Silence] = (), reach: Reach = NOBODY
+    notice: Notification,
+    chart: Chart | None = None,
+    silences: Sequence[Silence] = (),
+    reach: Reach = NOBODY,
 ) -> Card:
     """Draw a notice; the message of its end is one quiet line and its facts."""
     firing = [alert for alert in leading(notice.alerts) if alert.firing]
     if not firing:
         return over_card(notice.alerts, notice.at)
     worst = max(firing, key=worth)
-    owner = next(((name, reached) for name in worst.owners if (reached := reach.address(name))), ("", ""))
+    owner = next(
+        ((name, reached) for name in worst.owners if (reached := reach.address(name))), ("", "")
+    )
     blocks = [
         *_body(worst, firing, owner_words(worst, owner[0], reach.routed(worst.owner))),
         *decided(worst, silences),
@@ -126,18 +136,43 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
     worst = max(leads, key=worth)
     ended = max(alert.seen for alert in leads)
     total = sum((alert.waste.so_far for alert in leads if alert.waste), Decimal(0))
-    parts = [f"OVER after {duration_text(lasted(leads, now))}", *([f"cost {usd(total)}"] if total else [])]
+    parts = [
+        f"OVER after {duration_text(lasted(leads, now))}",
+        *([f"cost {usd(total)}"] if total else []),
+    ]
     # A hang and the ageing checkpoint of one run put the same work at risk.
-    risks = {alert.anomaly.at_risk.things: alert.at_risk_usd for alert in alerts if alert.anomaly.at_risk and alert.at_risk_usd}
+    risks = {
+        alert.anomaly.at_risk.things: alert.at_risk_usd
+        for alert in alerts
+        if alert.anomaly.at_risk and alert.at_risk_usd
+    }
     risk = sum(risks.values(), Decimal(0))
     parts += [f"{usd(risk)} of work was at risk"] if risk else []
     ack = worst.acknowledged
     if ack:
         parts.append(f"acknowledged by {ack.who} after {duration_text(ack.at - worst.opened)}")
-    title = " · ".join([*parts, f"{worst.cause.facts.words}, {worst.anomaly.labels.cluster or where(worst)}"])
-    body = quiet("Opened ", When(worst.opened), ", last seen ", When(ended), ". ", worst.anomaly.why, *_came_with(alerts, leads))
-    judge = Button("Useful", f"useful {worst.id}"), Button("Not an anomaly…", f"not-an-anomaly {worst.id}", opens=True)
-    return Card(title, Tone.OVER, (body, Buttons((Button("Why", f"why {worst.id}"), *judge))), alert_data(worst))
+    title = " · ".join(
+        [*parts, f"{worst.cause.facts.words}, {worst.anomaly.labels.cluster or where(worst)}"]
+    )
+    body = quiet(
+        "Opened ",
+        When(worst.opened),
+        ", last seen ",
+        When(ended),
+        ". ",
+        worst.anomaly.why,
+        *_came_with(alerts, leads),
+    )
+    judge = (
+        Button("Useful", f"useful {worst.id}"),
+        Button("Not an anomaly…", f"not-an-anomaly {worst.id}", opens=True),
+    )
+    return Card(
+        title,
+        Tone.OVER,
+        (body, Buttons((Button("Why", f"why {worst.id}"), *judge))),
+        alert_data(worst),
+    )
 
 
 def _came_with(alerts: Sequence[Alert], leads: Sequence[Alert]) -> tuple[str, ...]:
@@ -149,7 +184,9 @@ def _came_with(alerts: Sequence[Alert], leads: Sequence[Alert]) -> tuple[str, ..
 def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
     anomaly = alert.anomaly
     # Dollars first: the notification of a phone shows the title and the first paragraph.
-    blocks: list[Block] = [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else lost_texts(alert)
+    blocks: list[Block] = (
+        [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else lost_texts(alert)
+    )
     blocks += risk_texts(alert)
     blocks += [text(anomaly.why)] if anomaly.why else []
     blocks += [_together(firing)] if len(firing) > 1 else []
@@ -163,7 +200,10 @@ def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
     blocks += [verdict] if verdict else []
     begun = f"{price_words(alert)} · since " if price_words(alert) else "Since "
     seen: tuple[Span, ...] = (" · as of ", When(alert.seen)) if alert.waste else ()
-    return [*blocks, quiet(begun, When(anomaly.window.start), *seen, f"{owner} · rule {anomaly.rule}")]
+    return [
+        *blocks,
+        quiet(begun, When(anomaly.window.start), *seen, f"{owner} · rule {anomaly.rule}"),
+    ]
 
 
 def _without(alert: Alert) -> list[Block]:
@@ -179,7 +219,11 @@ def _together(firing: Sequence[Alert]) -> Text:
     hour, far = total_waste(firing)
     without = sum(alert.waste is None for alert in firing)
     unpriced = f", {counted(without, 'alert')} without a price" if without else ""
-    return text(f"All {len(firing)} alerts together: ", Strong(f"{usd(hour)} an hour"), f" · {usd(far)} so far{unpriced}")
+    return text(
+        f"All {len(firing)} alerts together: ",
+        Strong(f"{usd(hour)} an hour"),
+        f" · {usd(far)} so far{unpriced}",
+    )
 
 
 def likely(alert: Alert) -> Text | None:
@@ -191,7 +235,12 @@ def likely(alert: Alert) -> Text | None:
         next_words = f" ({anomaly.confidence:.2f}); next: {next_cause.facts.words} ({share:.2f}). "
         spans += ["Likely: ", Strong(alert.cause.facts.words), next_words]
     if anomaly.suggestions:
-        spans += ["What to do: ", *coded(" ".join(f"{suggestion.rstrip('.')}." for suggestion in anomaly.suggestions[:2]))]
+        spans += [
+            "What to do: ",
+            *coded(
+                " ".join(f"{suggestion.rstrip('.')}." for suggestion in anomaly.suggestions[:2])
+            ),
+        ]
     return Text(tuple(spans)) if spans else None
 
 
@@ -202,13 +251,24 @@ def _others(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:
     if rest:
         leads = {alert.id for alert in leading(alerts)}
         rest.sort(key=lambda alert: (alert.id in leads, *worth(alert)), reverse=True)
-        more = f"and {counted(len(rest) - _TOP, 'more alert')} of this incident; type: alerts" if len(rest) > _TOP else ""
-        blocks.append(Table(_OTHERS, tuple(_other(alert, alert.id in leads) for alert in rest[:_TOP]), rest=more))
+        more = (
+            f"and {counted(len(rest) - _TOP, 'more alert')} of this incident; type: alerts"
+            if len(rest) > _TOP
+            else ""
+        )
+        blocks.append(
+            Table(
+                _OTHERS, tuple(_other(alert, alert.id in leads) for alert in rest[:_TOP]), rest=more
+            )
+        )
     return blocks
 
 
 def _named(alert: Alert) -> Text:
-    """Name a few things; of many one, as an example, and where all are listed: at night a wall of ids helps nobody."""
+    """Name a few things; of many one, as an example, and where all are listed.
+
+    At night a wall of ids helps nobody.
+    """
     things, cluster = alert.anomaly.things, alert.anomaly.labels.cluster
     shown = things if len(things) <= _FEW else things[:1]
     spans: list[Span] = [span for thing in shown for span in (Code(thing), " ")]
@@ -254,12 +314,19 @@ def lost_texts(alert: Alert) -> list[Block]:
     """Return how much was lost before the alert was sent; nothing where it still goes on."""
     if not (alert.waste and alert.waste.so_far and alert.anomaly.lost_hours):
         return []
-    hours = f" in {sum(alert.anomaly.lost_hours):,.1f} node-hours; nothing more is being lost to it."
+    hours = (
+        f" in {sum(alert.anomaly.lost_hours):,.1f} node-hours; nothing more is being lost to it."
+    )
     return [text("Wasted ", Strong(usd(alert.waste.so_far)), hours, style=Style.LEAD)]
 
 
 def spared_text(waste: Waste, nodes: int) -> Text:
-    """Return how much one shared cache would have spared: all but one node's share, as they compile the same minutes."""
+    """Return how much one shared cache would have spared.
+
+    All but one node's share, as they compile the same minutes.
+    """
     return text(
-        "A shared cache, filled by one node, would have spared about ", Strong(usd(waste.so_far * (nodes - 1) / nodes)), "."
+        "A shared cache, filled by one node, would have spared about ",
+        Strong(usd(waste.so_far * (nodes - 1) / nodes)),
+        ".",
     )

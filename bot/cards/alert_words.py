@@ -1,4 +1,7 @@
-"""Write an alert in words: its cause, place, length, dollars and who mutes it; and as typed numbers for scripts."""
+"""Write an alert in words: its cause, place, length, dollars and who mutes it.
+
+And as typed numbers for scripts.
+"""
 
 from __future__ import annotations
 
@@ -26,33 +29,64 @@ _PRICES: Mapping[str, str] = {
 
 
 def headline(alert: Alert, now: datetime) -> str:
-    """Write the line that survives every limit: state, cause, where, how many; nothing in it ages with the message."""
+    """Write the line that survives every limit: state, cause, where, how many.
+
+    Nothing in it ages with the message.
+    """
     begun = alert.anomaly.window.start
-    state = f"FIRING since {since(begun, now)}" if alert.firing else f"OVER after {duration_text(lasted((alert,), now))}"
+    state = (
+        f"FIRING since {since(begun, now)}"
+        if alert.firing
+        else f"OVER after {duration_text(lasted((alert,), now))}"
+    )
     return " · ".join([state, alert.cause.facts.words, where(alert)])
 
 
 def lasted(alerts: Sequence[Alert], now: datetime) -> timedelta:
-    """Return how long an incident has lasted: from its first onset to now, or to its last sight where all of it is over."""
+    """Return how long an incident has lasted.
+
+    From its first onset to now, or to its last sight where all of it is over.
+    """
     begun = min(alert.anomaly.window.start for alert in alerts)
-    return (now if any(alert.firing for alert in alerts) else max(alert.seen for alert in alerts)) - begun
+    return (
+        now if any(alert.firing for alert in alerts) else max(alert.seen for alert in alerts)
+    ) - begun
 
 
 def total_waste(alerts: Sequence[Alert]) -> tuple[Decimal, Decimal]:
     """Return the USD an hour and so far of an incident; effects of another alert count within it."""
     wastes = [alert.waste for alert in leading(alerts) if alert.waste and alert.firing]
-    return sum((waste.per_hour for waste in wastes), Decimal(0)), sum((waste.so_far for waste in wastes), Decimal(0))
+    return sum((waste.per_hour for waste in wastes), Decimal(0)), sum(
+        (waste.so_far for waste in wastes), Decimal(0)
+    )
 
 
 def where(alert: Alert) -> str:
-    """Name the place of an alert: `llama-70b, 64 x trn1.32xlarge, us-west-2`; a cluster's second incident names its job."""
+    """Name the place of an alert: `llama-70b, 64 x trn1.32xlarge, us-west-2`.
+
+    A cluster's second incident names its job.
+    """
     labels, things = alert.anomaly.labels, alert.anomaly.things
     money = labels.service if alert.anomaly.kind.startswith("spend") else ""
-    name = money or labels.cluster or labels.resource or labels.service or labels.job or labels.account
-    several = f"{len(things)} x {labels.instance_type}" if labels.instance_type else things_in(alert.anomaly)
-    count = several if len(things) > 1 else " ".join(p for p in (labels.instance_type, *things) if p)
-    job = f"job {alert.anomaly.scope.job}" if alert.cause.facts.of_job and alert.anomaly.scope.job else ""
-    return ", ".join(part for part in (name, job, count if count != name else "", labels.region) if part)
+    name = (
+        money or labels.cluster or labels.resource or labels.service or labels.job or labels.account
+    )
+    several = (
+        f"{len(things)} x {labels.instance_type}"
+        if labels.instance_type
+        else things_in(alert.anomaly)
+    )
+    count = (
+        several if len(things) > 1 else " ".join(p for p in (labels.instance_type, *things) if p)
+    )
+    job = (
+        f"job {alert.anomaly.scope.job}"
+        if alert.cause.facts.of_job and alert.anomaly.scope.job
+        else ""
+    )
+    return ", ".join(
+        part for part in (name, job, count if count != name else "", labels.region) if part
+    )
 
 
 _NOUNS: Mapping[str, str] = {
@@ -65,7 +99,10 @@ _NOUNS: Mapping[str, str] = {
     "spend": "item of the bill",
     "spend_hour": "item of the bill",
 }
-"""The noun for the things of an anomaly, by the kind of frame that shows it; a run's things are its nodes."""
+"""The noun for the things of an anomaly, by the kind of frame that shows it.
+
+A run's things are its nodes.
+"""
 _COUNTED: Mapping[str, str] = {
     "neuron_execution_errors_count": "execution error",
     "neuron_hardware_ecc_events_count": "ECC event",
@@ -91,7 +128,14 @@ def money_line(waste: Waste) -> Text:
     if not waste.goes_on:
         return text("Wasting ", rate, so_far, style=Style.LEAD)
     span = f" ({about(waste.month_end_low)}-{about(waste.month_end_high).removeprefix('$')})"
-    return text("Wasting ", rate, f"{so_far} · about ", Strong(f"{about(waste.month_end)} by month end"), span, style=Style.LEAD)
+    return text(
+        "Wasting ",
+        rate,
+        f"{so_far} · about ",
+        Strong(f"{about(waste.month_end)} by month end"),
+        span,
+        style=Style.LEAD,
+    )
 
 
 def risk_texts(alert: Alert) -> list[Block]:
@@ -108,13 +152,25 @@ def price_words(alert: Alert) -> str:
     """Name the price that the dollars rest on, and its age; "" where no dollars are asked for."""
     waste = alert.waste
     if waste is None:
-        return "No price is known for these nodes, so no dollars" if alert.anomaly.wasted_shares else ""
+        return (
+            "No price is known for these nodes, so no dollars"
+            if alert.anomaly.wasted_shares
+            else ""
+        )
     if billed := alert.anomaly.billed:
         through = f"{billed.through:%Y-%m-%d %H:%M} UTC"
-        later = ", later hours are an estimate" if alert.firing and billed.until != billed.through else ""
+        later = (
+            ", later hours are an estimate"
+            if alert.firing and billed.until != billed.through
+            else ""
+        )
         return f"Billed through {through}{later}"
     dated = f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else ""
-    few = f"; {waste.unpriced} of {things_in(alert.anomaly)} left out, as no price is known for them" if waste.unpriced else ""
+    few = (
+        f"; {waste.unpriced} of {things_in(alert.anomaly)} left out, as no price is known for them"
+        if waste.unpriced
+        else ""
+    )
     basis, _, whose = waste.basis.partition(", ")
     of_whom = f" ({whose})" if whose else ""
     return f"Estimated at {_PRICES.get(basis, basis)}{of_whom}{dated}{few}"
@@ -161,7 +217,10 @@ def alert_data(alert: Alert) -> dict[str, object]:
 
 
 def muted_words(alert: Alert) -> str:
-    """Name the reason that mutes the alert: a snooze, another alert that explains it, or a setting; "" where nothing does."""
+    """Name the reason that mutes the alert: a snooze, another alert that explains it, or a setting.
+
+    "" where nothing does.
+    """
     kind, _, name = alert.muted_by.partition(":")
     if alert.muted_by == "policy:alert.quiet_hours":
         return "waiting for the end of the quiet hours"
@@ -171,9 +230,15 @@ def muted_words(alert: Alert) -> str:
 
 
 def held_words(alert: Alert) -> str:
-    """Say who looks after the alert: who acknowledged it, and to whom it is assigned; "" where nobody does."""
+    """Say who looks after the alert: who acknowledged it, and to whom it is assigned.
+
+    "" where nobody does.
+    """
     ack, assigned = alert.acknowledged, alert.assigned
-    names = {"acknowledged by": ack.who if ack else "", "assigned to": assigned.whom if assigned else ""}
+    names = {
+        "acknowledged by": ack.who if ack else "",
+        "assigned to": assigned.whom if assigned else "",
+    }
     if names["acknowledged by"] == names["assigned to"]:
         del names["assigned to"]
     return ", ".join(f"{did} {name}" for did, name in names.items() if name)
@@ -193,12 +258,24 @@ def decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:
         blocks.append(text("Acknowledged by ", Strong(ack.who), ", ", When(ack.at), note))
     for silence in silences:
         if alert.muted_by == f"silence:{silence.id}":
-            ceiling = f" or until it has cost {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
+            ceiling = (
+                f" or until it has cost {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
+            )
             who, why = silence.who, f": {silence.reason}" if silence.reason else ""
             if silence.pattern:
-                blocks.append(text("Muted as not an anomaly by ", Strong(who), " until ", When(silence.ends), *_while(silence)))
+                blocks.append(
+                    text(
+                        "Muted as not an anomaly by ",
+                        Strong(who),
+                        " until ",
+                        When(silence.ends),
+                        *_while(silence),
+                    )
+                )
                 continue
-            blocks.append(text("Snoozed by ", Strong(who), " until ", When(silence.ends), ceiling, why))
+            blocks.append(
+                text("Snoozed by ", Strong(who), " until ", When(silence.ends), ceiling, why)
+            )
     return blocks
 
 
@@ -208,7 +285,10 @@ def _while(silence: Silence) -> list[str]:
 
 
 def pattern_words(pattern: Pattern) -> str:
-    """Describe the alerts that fit a pattern: their level, and the most that an hour may cost; "" where any fits."""
+    """Describe the alerts that fit a pattern: their level, and the most that an hour may cost.
+
+    "" where any fits.
+    """
     parts = []
     if pattern.low is not None and pattern.high is not None:
         parts.append(_levels(max(0.0, pattern.low), max(0.0, pattern.high), pattern.unit))
@@ -221,5 +301,9 @@ def _levels(low: float, high: float, unit: str) -> str:
     """Write a range of levels with the unit once: `at 9.9 to 29.6 %`, `at 1 h to 4 h 32 min`."""
     if unit == "seconds" or unit.startswith("USD"):
         return f"at {quantity(low, unit)} to {quantity(high, unit)}"
-    factor, sign = (100, "%") if unit in {"ratio", "%"} else (1, {"count": "events", "score": ""}.get(unit, unit))
+    factor, sign = (
+        (100, "%")
+        if unit in {"ratio", "%"}
+        else (1, {"count": "events", "score": ""}.get(unit, unit))
+    )
     return f"at {figure(round(low * factor, 6), '')} to {figure(round(high * factor, 6), sign)}"

@@ -9,12 +9,18 @@ from datetime import UTC, datetime, timedelta
 from bot.cards.card import Chart, ChartKind
 from bot.cards.words import figures
 
-_STEPS = tuple(timedelta(minutes=m) for m in (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 20160, 43200))
+_STEPS = tuple(
+    timedelta(minutes=m)
+    for m in (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 20160, 43200)
+)
 _PREFIXES = ((1e9, "B"), (1e6, "M"), (1e3, "k"))
 
 
 def extent(chart: Chart) -> tuple[float, float]:
-    """Return the lowest and highest value to show: zero is always in view, percentages end at 100 where they fit."""
+    """Return the lowest and highest value to show.
+
+    Zero is always in view, percentages end at 100 where they fit.
+    """
     values = [*_heights(chart), *(chart.band or ())]
     low, high = min([0.0, *values]), max([0.0, *values])
     if chart.unit == "%" and high <= 100:
@@ -29,12 +35,20 @@ def marks(chart: Chart) -> tuple[float, ...]:
 
 def counts(chart: Chart) -> bool:
     """Return whether a chart counts things: it has no unit, and every reading is whole."""
-    values = [value for series in chart.series for value in series.values if value is not None and is_reading(value)]
+    values = [
+        value
+        for series in chart.series
+        for value in series.values
+        if value is not None and is_reading(value)
+    ]
     return not chart.unit and all(float(value).is_integer() for value in values)
 
 
 def named(chart: Chart) -> bool:
-    """Return whether a chart's colours need their names beside it: several of them, or one that has a meaning."""
+    """Return whether a chart's colours need their names beside it.
+
+    Several of them, or one that has a meaning.
+    """
     return len(chart.series) > 1 or any(series.tone for series in chart.series)
 
 
@@ -54,7 +68,10 @@ def ticks(low: float, high: float, most: int = 5, least: float = 0.0) -> tuple[f
 
 
 def time_ticks(start: datetime, end: datetime, most: int = 7) -> tuple[tuple[datetime, str], ...]:
-    """Return up to `most` round UTC instants within, each with its label: the clock time, or the day at midnight."""
+    """Return up to `most` round UTC instants within, each with its label.
+
+    The clock time, or the day at midnight.
+    """
     step = next((s for s in _STEPS if (end - start) / s <= most - 1), _STEPS[-1])
     origin = datetime(2001, 1, 1, tzinfo=UTC)
     at = origin + -((origin - start) // step) * step
@@ -83,7 +100,9 @@ def span(low: float, high: float, unit: str) -> str:
 
 def tick_labels(marks: Sequence[float], unit: str) -> tuple[str, ...]:
     """Label each tick: signs (`$`, `%`) on every one, a unit in words on the highest alone."""
-    return tuple(tick_label(mark, unit if _is_sign(unit) or mark == marks[-1] else "") for mark in marks)
+    return tuple(
+        tick_label(mark, unit if _is_sign(unit) or mark == marks[-1] else "") for mark in marks
+    )
 
 
 def amount(value: float, unit: str) -> str:
@@ -92,9 +111,16 @@ def amount(value: float, unit: str) -> str:
 
 
 def brief(value: float, unit: str) -> str:
-    """Write an amount over a narrow bar, to three digits, without a unit in words: `$34.6k`, `$396/h`."""
+    """Write an amount over a narrow bar, to three digits, without a unit in words.
+
+    `$34.6k`, `$396/h`.
+    """
     three = float(f"{value:.3g}")
-    return tick_label(three, unit if _is_sign(unit) else "") if abs(value) >= 1000 else amount(value, unit)
+    return (
+        tick_label(three, unit if _is_sign(unit) else "")
+        if abs(value) >= 1000
+        else amount(value, unit)
+    )
 
 
 def shade(value: float | None) -> int | None:
@@ -144,7 +170,10 @@ def _is_sign(unit: str) -> bool:
 
 
 def _heights(chart: Chart) -> list[float]:
-    rows = [[value if value is not None and is_reading(value) else 0.0 for value in series.values] for series in chart.series]
+    rows = [
+        [value if value is not None and is_reading(value) else 0.0 for value in series.values]
+        for series in chart.series
+    ]
     if chart.kind is ChartKind.LINE or len(rows) < 2:
         return [value for row in rows for value in row]
     columns = list(zip(*rows, strict=False))

@@ -1,7 +1,8 @@
 """Define a Card: the one thing every alert and answer becomes, drawn by each surface in one file.
 
-Text from tags, metrics and people is always a `str` inside a span: surfaces escape it, so it can never ping or link.
-Blocks stand in the order of their worth: when a surface's limit bites, it drops from the last, and says so.
+Text from tags, metrics and people is always a `str` inside a span: surfaces escape it, so it can
+never ping or link. Blocks stand in the order of their worth: when a surface's limit bites, it drops
+from the last, and says so.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """Ping one person: `user` is `slack:U01` or `teams:29:1x`; a surface that does not know them shows the name."""
+    """Ping one person: `user` is `slack:U01` or `teams:29:1x`.
+
+    A surface that does not know them shows the name.
+    """
 
     user: str
     name: str
@@ -109,10 +113,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Hold rows of ready text; `total` is one more row, set apart; `rest` names in words the rows that were folded away.
+    """Hold rows of ready text; `total` is one more row, set apart.
 
-    `every` holds all rows where `rows` folds some, for a surface with room for them. `lines` holds for each of `every`, else
-    of `rows`, the line that opens it, "" for none.
+    `rest` names in words the rows that were folded away.
+
+    `every` holds all rows where `rows` folds some, for a surface with room for them. `lines` holds
+    for each of `every`, else of `rows`, the line that opens it, "" for none.
     """
 
     columns: tuple[Column, ...]
@@ -125,7 +131,10 @@ class Table:
 
 
 class ChartKind(StrEnum):
-    """Choose how a chart is drawn: lines over time, bars over categories (stacked when several series), or cells over time."""
+    """Choose how a chart is drawn.
+
+    Lines over time, bars over categories (stacked when several series), or cells over time.
+    """
 
     LINE = "line"
     BAR = "bar"
@@ -134,7 +143,9 @@ class ChartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Name one line or one colour of bars; None = no reading. `tone` gives a meaning its colour, else the palette does.
+    """Name one line or one colour of bars; None = no reading.
+
+    `tone` gives a meaning its colour, else the palette does.
 
     `line` opens what the series shows, where there is more to it.
     """
@@ -149,11 +160,12 @@ class Series:
 class Chart:
     """Hold a chart's values; `unit` is `%`, `$`, `$/h`, `GB/s` ... and values are already in it.
 
-    Line: `times` has one entry per value, `band` the usual (low, high), `shaded` the incident. Bar: `categories`.
-    Heat: a row each series, a cell each of `times`, which are starts, in percent.
-    `summary` says in one sentence what the picture shows, for surfaces and readers without pictures. `lines` open the categories,
-    one each; `partial` are the places of those that hold a part of their time only. `timed` ones follow each other, the newest
-    last: a surface without room for all leaves the oldest out.
+    Line: `times` has one entry per value, `band` the usual (low, high), `shaded` the incident. Bar:
+    `categories`. Heat: a row each series, a cell each of `times`, which are starts, in percent.
+    `summary` says in one sentence what the picture shows, for surfaces and readers without
+    pictures. `lines` open the categories, one each; `partial` are the places of those that hold a
+    part of their time only. `timed` ones follow each other, the newest last: a surface without room
+    for all leaves the oldest out.
     """
 
     kind: ChartKind
@@ -180,14 +192,20 @@ class ButtonStyle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """Type `line` for the person who presses; `opens` makes the answer's `MetricForm` a modal where the surface has them."""
+    """Type `line` for the person who presses.
+
+    `opens` makes the answer's `MetricForm` a modal where the surface has them.
+    """
 
     text: str
     line: str
     style: ButtonStyle = ButtonStyle.NORMAL
     opens: bool = False
     confirm: str = field(default="", metadata={"optional": True})
-    """What is asked before the line is typed, where the surface can ask: of what reaches far, and is not asked otherwise."""
+    """What is asked before the line is typed, where the surface can ask.
+
+    Of what reaches far, and is not asked otherwise.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +230,10 @@ class FieldKind(StrEnum):
     WHEN = "when"
     """An instant: picked where the surface can, else typed, UTC if no zone is given."""
     PERSON = "person"
-    """Somebody: picked from the people of the platform where the surface can, else from `options`, or typed."""
+    """Somebody.
+
+    Picked from the people of the platform where the surface can, else from `options`, or typed.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +252,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Hold inputs that submit one line: `line`, then ` name=value` for each field that is filled, quoted where needed."""
+    """Hold inputs that submit one line.
+
+    `line`, then ` name=value` for each field that is filled, quoted where needed.
+    """
 
     title: str
     line: str
@@ -241,7 +265,10 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """Hold a text file: the table of the answer to `line`. A surface that cannot send it shows `url`, where there is one."""
+    """Hold a text file: the table of the answer to `line`.
+
+    A surface that cannot send it shows `url`, where there is one.
+    """
 
     name: str
     content: str
@@ -254,9 +281,12 @@ Block = Text | Facts | Table | Chart | Buttons | Form | Attachment
 
 @dataclass(frozen=True)
 class Card:
-    """Hold one message: `title` is the first line and survives every limit; `data` holds the typed numbers for `--json`.
+    """Hold one message: `title` is the first line and survives every limit.
 
-    `public` answers go to the channel; others only to who asked, with a button to share (`share LINE`).
+    `data` holds the typed numbers for `--json`.
+
+    `public` answers go to the channel; others only to who asked, with a button to share (`share
+    LINE`).
     """
 
     title: str
@@ -274,7 +304,9 @@ def text(*spans: Span, style: Style = Style.NORMAL) -> Text:
 
 def coded(sentence: str) -> tuple[Span, ...]:
     """Return a sentence of ours as spans, each part between grave accents as something to type."""
-    return tuple(Code(part) if n % 2 else part for n, part in enumerate(sentence.split("`")) if part)
+    return tuple(
+        Code(part) if n % 2 else part for n, part in enumerate(sentence.split("`")) if part
+    )
 
 
 def quiet(*spans: Span) -> Text:

@@ -36,7 +36,9 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
     frame = frames.get(anomaly.kind)
     if frame is None or not anomaly.metric or not frame.has(anomaly.metric):
         return None
-    cut = frame.last(timedelta(days=35) if frame.step >= timedelta(days=1) else max(_SHOWN, _since(alert, frame)))
+    cut = frame.last(
+        timedelta(days=35) if frame.step >= timedelta(days=1) else max(_SHOWN, _since(alert, frame))
+    )
     rows = [i for i, thing in enumerate(cut.things) if belongs(thing, anomaly)]
     money = anomaly.kind.startswith("spend")
     values = (_sum if money else _mean)(cut.of(anomaly.metric)[rows]) if rows else np.empty(0)
@@ -44,16 +46,22 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
         return None
     unit, scale = unit_of(anomaly.metric)
     band = _band(anomaly.usual, scale) if _same_quantity(anomaly) else None
-    name = name_of(anomaly.metric) + {"spend": " a day", "spend_hour": " an hour"}.get(anomaly.kind, "")
+    name = name_of(anomaly.metric) + {"spend": " a day", "spend_hour": " an hour"}.get(
+        anomaly.kind, ""
+    )
     shown = tuple(None if np.isnan(v) else round(float(v) * scale, 3) for v in values)
     return Chart(
         kind=ChartKind.LINE,
-        title=f"{name}, mean of {len(rows)} {anomaly.kind.replace('_', ' ')}s" if len(rows) > 1 and not money else name,
+        title=f"{name}, mean of {len(rows)} {anomaly.kind.replace('_', ' ')}s"
+        if len(rows) > 1 and not money
+        else name,
         unit=unit,
         series=(Series(name, shown),),
         times=tuple(cut.times()),
         band=band,
-        shaded=Window(alert.anomaly.window.start, min(alert.closed or cut.end, cut.end)) if _within(alert, cut) else None,
+        shaded=Window(alert.anomaly.window.start, min(alert.closed or cut.end, cut.end))
+        if _within(alert, cut)
+        else None,
         summary=_summary(shown, unit, band),
     )
 
@@ -67,7 +75,10 @@ def unit_of(metric: str) -> tuple[str, float]:
 
 
 def _same_quantity(anomaly: Anomaly) -> bool:
-    """Return whether the usual of an anomaly is of what its chart shows: a share of the memory is no number of bytes."""
+    """Return whether the usual of an anomaly is of what its chart shows.
+
+    A share of the memory is no number of bytes.
+    """
     unit = anomaly.unit.partition(" ")[0].lower()
     return anomaly.metric.endswith({"%": "_ratio"}.get(unit, f"_{unit}"))
 
@@ -76,7 +87,11 @@ def belongs(thing: Labels, anomaly: Anomaly) -> bool:
     """Return whether a row of a frame is one of the anomaly's things (or, where it names none, within its labels)."""
     if not anomaly.things:
         return anomaly.labels.selects(thing)
-    return thing.instance in anomaly.things or thing.resource in anomaly.things or _whole(thing, anomaly)
+    return (
+        thing.instance in anomaly.things
+        or thing.resource in anomaly.things
+        or _whole(thing, anomaly)
+    )
 
 
 def _whole(thing: Labels, anomaly: Anomaly) -> bool:
@@ -103,7 +118,9 @@ def _mean(values: Floats) -> Floats:
 
 def _sum(values: Floats) -> Floats:
     """Return the sum over things, nan where none has a reading."""
-    return np.asarray(np.where(np.isnan(values).all(axis=0), np.nan, np.nansum(values, axis=0)), dtype=np.float32)
+    return np.asarray(
+        np.where(np.isnan(values).all(axis=0), np.nan, np.nansum(values, axis=0)), dtype=np.float32
+    )
 
 
 def name_of(metric: str) -> str:
@@ -130,7 +147,9 @@ def _band(usual: tuple[float, float] | None, scale: float) -> tuple[float, float
 
 def _summary(shown: tuple[float | None, ...], unit: str, band: tuple[float, float] | None) -> str:
     readings = [v for v in shown if v is not None]
-    last, low, high = (figure(_whole_of(v), unit) for v in (readings[-1], min(readings), max(readings)))
+    last, low, high = (
+        figure(_whole_of(v), unit) for v in (readings[-1], min(readings), max(readings))
+    )
     usual = f", usually {span(*band, unit)}" if band else ""
     return f"Last {last}{usual}; between {low} and {high} in the time shown."
 

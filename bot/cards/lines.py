@@ -20,7 +20,9 @@ def quote(value: str) -> str:
 
 def form_line(line: str, filled: Mapping[str, str]) -> str:
     """Return `line` with ` name=value` for every field that is filled."""
-    return " ".join([line, *(f"{name}={quote(value)}" for name, value in filled.items() if value != "")])
+    return " ".join(
+        [line, *(f"{name}={quote(value)}" for name, value in filled.items() if value != "")]
+    )
 
 
 def filter_line(pair: Filter) -> str:
@@ -30,16 +32,25 @@ def filter_line(pair: Filter) -> str:
 
 def cost_line(window: str, by: Sequence[str], filters: Sequence[Filter] = ()) -> str:
     """Return the line that asks for the cost of a window, by these dimensions, of the charges that pass the filters."""
-    return " ".join(["cost", window, *(["by", ",".join(by)] if by else []), *map(filter_line, filters)])
+    return " ".join(
+        ["cost", window, *(["by", ",".join(by)] if by else []), *map(filter_line, filters)]
+    )
 
 
 def window_line(window: Window) -> str:
     """Return the window as it may be typed: `2026-11`, `2026-11-01..2026-11-07`, or two instants."""
-    midnight = all(at == at.replace(hour=0, minute=0, second=0, microsecond=0) for at in (window.start, window.end))
+    midnight = all(
+        at == at.replace(hour=0, minute=0, second=0, microsecond=0)
+        for at in (window.start, window.end)
+    )
     if not midnight or window.length < timedelta(days=1):
         return f"{_instant(window.start)}..{_instant(window.end)}"
     last = window.end - timedelta(days=1)
-    return f"{window.start:%Y-%m-%d}..{last:%Y-%m-%d}" if last > window.start else f"{window.start:%Y-%m-%d}"
+    return (
+        f"{window.start:%Y-%m-%d}..{last:%Y-%m-%d}"
+        if last > window.start
+        else f"{window.start:%Y-%m-%d}"
+    )
 
 
 def _instant(at: datetime) -> str:

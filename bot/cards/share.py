@@ -13,7 +13,10 @@ LONGEST_SHARED = 1_500
 
 
 def with_share(card: Card, line: str) -> Card:
-    """Give a private answer the button that shows it to everyone, in its last row of buttons; a form is for who opened it."""
+    """Give a private answer the button that shows it to everyone, in its last row of buttons.
+
+    A form is for who opened it.
+    """
     asks = any(isinstance(block, Form) for block in card.blocks)
     if card.public or asks or card.tone is Tone.ERROR or len(line) > LONGEST_SHARED:
         return card
@@ -42,12 +45,21 @@ def with_permalink(card: Card, url: str) -> Card:
     if not url or asks or card.tone is Tone.ERROR:
         return card
     last = card.blocks[-1:] if card.blocks and isinstance(card.blocks[-1], Buttons) else ()
-    return replace(card, blocks=(*card.blocks[: len(card.blocks) - len(last)], quiet(Link("Open in console", url)), *last))
+    return replace(
+        card,
+        blocks=(
+            *card.blocks[: len(card.blocks) - len(last)],
+            quiet(Link("Open in console", url)),
+            *last,
+        ),
+    )
 
 
 def without_share(card: Card) -> Card:
     """Return the card without buttons to share it: all can see it already."""
-    return replace(card, blocks=tuple(block for block in map(_unshared, card.blocks) if block != Buttons(())))
+    return replace(
+        card, blocks=tuple(block for block in map(_unshared, card.blocks) if block != Buttons(()))
+    )
 
 
 def _unshared(block: Block) -> Block:

@@ -13,7 +13,10 @@ _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 
 
 def period(window: Window) -> str:
-    """Write a window: `November 2026`, `Nov 13 to 19, 2026`, `7 days to Nov 20, 12:00 UTC`, or two instants."""
+    """Write a window.
+
+    `November 2026`, `Nov 13 to 19, 2026`, `7 days to Nov 20, 12:00 UTC`, or two instants.
+    """
     start, end = window.start.astimezone(UTC), window.end.astimezone(UTC)
     if _midnight(start) and _midnight(end) and end > start:
         return _dates(window, start, end - _DAY)
@@ -33,7 +36,10 @@ def clock(at: datetime) -> str:
 
 
 def since(at: datetime, now: datetime) -> str:
-    """Write the instant from which on something holds, which does not age: `10:25 UTC`, or `Nov 19, 10:25 UTC` of another day."""
+    """Write the instant from which on something holds, which does not age.
+
+    `10:25 UTC`, or `Nov 19, 10:25 UTC` of another day.
+    """
     start, today = at.astimezone(UTC), now.astimezone(UTC)
     return f"{start:%H:%M} UTC" if start.date() == today.date() else f"{clock(start)} UTC"
 
@@ -44,7 +50,10 @@ def about(amount: Decimal) -> str:
 
 
 def quantity(value: float, unit: str, noun: str = "event") -> str:
-    """Write a value of an anomaly with its unit: `20 %`, `4 h 32 min`, `$4,130 a day`, `16 ECC events`, `0.62`."""
+    """Write a value of an anomaly with its unit.
+
+    `20 %`, `4 h 32 min`, `$4,130 a day`, `16 ECC events`, `0.62`.
+    """
     if unit in {"ratio", "%"}:
         return f"{100 * value:.0f} %"
     if unit == "seconds":
@@ -64,7 +73,10 @@ def plural(noun: str) -> str:
 
 
 def figures(value: float) -> str:
-    """Write a number to three digits or as a whole one, never with an exponent: `16,320`, `0.62`, `0.0004`."""
+    """Write a number to three digits or as a whole one, never with an exponent.
+
+    `16,320`, `0.62`, `0.0004`.
+    """
     if abs(value) >= 100 or value == int(value):
         return f"{value:,.0f}"
     return f"{float(f'{value:.3g}'):.10f}".rstrip("0").rstrip(".")

@@ -1,4 +1,7 @@
-"""Split the cost of Neuron nodes among the pods that held their cores: whole to the last digit, and marked as derived."""
+"""Split the cost of Neuron nodes among the pods that held their cores.
+
+Whole to the last digit, and marked as derived.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +31,14 @@ QUANTUM = Decimal("0.000001")
 def apportion(total: Decimal, weights: Sequence[float]) -> list[Decimal]:
     """Return parts in the ratio of `weights` (signs as they are, their sum not 0) by the largest remainder.
 
-    Each part is whole quanta, but for what of the total lies below one: that is the largest part's. No weights, or a sum of 0:
-    the last part has all.
+    Each part is whole quanta, but for what of the total lies below one: that is the largest part's.
+    No weights, or a sum of 0: the last part has all.
     """
     whole = sum(weights)
     if not weights or not whole:
         return [*[Decimal(0)] * (len(weights) - 1), total]
-    # Whole quanta in binary: up to $9 billion they are exact integers, and a remainder is only compared.
+    # Whole quanta in binary: up to $9 billion they are exact integers, and a remainder is only
+    # compared.
     exact = [float(total) / float(QUANTUM) * (weight / whole) for weight in weights]
     quanta = [math.floor(x) for x in exact]
     left = total - QUANTUM * sum(quanta)
@@ -68,8 +72,12 @@ class _Pool:
         self.estimated |= row.estimated
 
 
-def split_rows(rows: Iterable[Spend], by: Sequence[str], step: str, occupancy: Occupancy) -> list[Spend]:
-    """Return `rows` (keyed by `by`, cluster and `step`) in parts by pod, as changes: each whole once less, its parts once more.
+def split_rows(
+    rows: Iterable[Spend], by: Sequence[str], step: str, occupancy: Occupancy
+) -> list[Spend]:
+    """Return `rows` (keyed by `by`, cluster and `step`) in parts by pod, as changes.
+
+    Each whole once less, its parts once more.
 
     Rows of clusters without pods, and of hours that were not read, are left as they are.
     """
@@ -80,7 +88,11 @@ def split_rows(rows: Iterable[Spend], by: Sequence[str], step: str, occupancy: O
         if share and at is not None and share.read[at]:
             key = (*(row.key[name] for name in (*by, *OWNERS)), row.key["cluster"])
             pools.setdefault(key, _Pool(row)).add(at, row)
-    return [change for pool in pools.values() for change in _changes(pool, shares[pool.spend.key["cluster"]])]
+    return [
+        change
+        for pool in pools.values()
+        for change in _changes(pool, shares[pool.spend.key["cluster"]])
+    ]
 
 
 def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
@@ -90,7 +102,10 @@ def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
         owner, way = derived_owner(_pod(row.key))
         if owner:
             derived = Derived(row.money.amortised, owners=((owner, way),))
-            changes += [_less(row, row.money), replace(row, key={**row.key, "team": owner}, derived=derived)]
+            changes += [
+                _less(row, row.money),
+                replace(row, key={**row.key, "team": owner}, derived=derived),
+            ]
     return changes
 
 
@@ -100,10 +115,14 @@ def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> 
     for change in changes:
         if all(_keeps(condition, change.key) for condition in where):
             key = {name: change.key[name] for name in tally.by}
-            rows[tuple(key.values())] = _joined(rows.get(tuple(key.values())), replace(change, key=key))
+            rows[tuple(key.values())] = _joined(
+                rows.get(tuple(key.values())), replace(change, key=key)
+            )
     remaining = [row for row in rows.values() if any(_amounts(row.money)) or row.money.amortised]
     remaining.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
-    return replace(tally, rows=tuple(remaining), total=sum((row.money for row in remaining), Money()))
+    return replace(
+        tally, rows=tuple(remaining), total=sum((row.money for row in remaining), Money())
+    )
 
 
 def _changes(pool: _Pool, shares: Shares) -> Iterator[Spend]:
@@ -112,7 +131,12 @@ def _changes(pool: _Pool, shares: Shares) -> Iterator[Spend]:
     mine = np.flatnonzero(held.any(axis=1))
     if not len(mine):
         return
-    amounts = np.array([[float(x) for x in (*_amounts(pool.by_time[at]), pool.by_time[at].amortised)] for at in times])
+    amounts = np.array(
+        [
+            [float(x) for x in (*_amounts(pool.by_time[at]), pool.by_time[at].amortised)]
+            for at in times
+        ]
+    )
     parts = held[mine] @ amounts
     weights = np.vstack([parts, amounts.sum(axis=0) - parts.sum(axis=0)])
     lost, idle = unused[mine] @ amounts[:, -1], float(shares.idle[times] @ amounts[:, -1])
@@ -120,13 +144,18 @@ def _changes(pool: _Pool, shares: Shares) -> Iterator[Spend]:
     weights[-1][np.abs(weights[-1]) < float(QUANTUM)] = 0
     gross, discounts, credits, tax, amortised = (
         apportion(whole, column)
-        for whole, column in zip((*_amounts(pool.total), pool.total.amortised), weights.T.tolist(), strict=True)
+        for whole, column in zip(
+            (*_amounts(pool.total), pool.total.amortised), weights.T.tolist(), strict=True
+        )
     )
     moneys = [
-        Money(g, d, c, t, g + d + c + t, a) for g, d, c, t, a in zip(gross, discounts, credits, tax, amortised, strict=True)
+        Money(g, d, c, t, g + d + c + t, a)
+        for g, d, c, t, a in zip(gross, discounts, credits, tax, amortised, strict=True)
     ]
     yield _less(pool.spend, pool.total)
-    yield replace(pool.spend, money=moneys[-1], estimated=pool.estimated, derived=Derived(idle=_rounded(idle)))
+    yield replace(
+        pool.spend, money=moneys[-1], estimated=pool.estimated, derived=Derived(idle=_rounded(idle))
+    )
     for n, row in enumerate(mine):
         yield _part(pool, shares.pods[row], moneys[n], _rounded(lost[n]))
 
@@ -135,7 +164,12 @@ def _part(pool: _Pool, pod: Labels, money: Money, unused: Decimal) -> Spend:
     tagged = pool.spend.key.get("team", "") or pod.team
     owner, way = (tagged, "") if tagged else derived_owner(pod)
     key = {**pool.spend.key, "pod": pod.pod, "namespace": pod.namespace, "team": owner}
-    return Spend(key, money, pool.estimated, Derived(money.amortised, unused, owners=((owner, way),) if way else ()))
+    return Spend(
+        key,
+        money,
+        pool.estimated,
+        Derived(money.amortised, unused, owners=((owner, way),) if way else ()),
+    )
 
 
 def _rounded(amount: float) -> Decimal:
@@ -149,13 +183,22 @@ def _less(row: Spend, money: Money) -> Spend:
 def _joined(first: Spend | None, second: Spend) -> Spend:
     if first is None:
         return second
-    derived = first.derived + second.derived if first.derived and second.derived else first.derived or second.derived
-    return Spend(first.key, first.money + second.money, first.estimated or second.estimated, derived)
+    derived = (
+        first.derived + second.derived
+        if first.derived and second.derived
+        else first.derived or second.derived
+    )
+    return Spend(
+        first.key, first.money + second.money, first.estimated or second.estimated, derived
+    )
 
 
 def _keeps(condition: Filter, key: Mapping[str, str]) -> bool:
     """Return whether a filter on an owner keeps a key; the bill has applied every other."""
-    return condition.dimension not in OWNERS or (key[condition.dimension] in condition.values) is not condition.negated
+    return (
+        condition.dimension not in OWNERS
+        or (key[condition.dimension] in condition.values) is not condition.negated
+    )
 
 
 def _amounts(money: Money) -> tuple[Decimal, Decimal, Decimal, Decimal]:
@@ -179,20 +222,29 @@ _NOBODY = ("",)
 
 
 def _tagged(kept: Filter) -> Filter:
-    """Return the filter of rows whose parts a filter by team may keep: the parts of a tagged node have the node's team."""
+    """Return the filter of rows whose parts a filter by team may keep.
+
+    The parts of a tagged node have the node's team.
+    """
     if kept.negated:
         return Filter("team", tuple(value for value in kept.values if value), negated=True)
     return Filter("team", tuple(dict.fromkeys((*kept.values, *_NOBODY))))
 
 
 class Allocation:
-    """Answer tallies as `Billing` does, as of `at`; metrics are read only for pods and for nodes of no team."""
+    """Answer tallies as `Billing` does, as of `at`.
+
+    Metrics are read only for pods and for nodes of no team.
+    """
 
     def __init__(self, ports: Ports, at: datetime) -> None:
         self._ports, self._at = ports, at
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        """Sum the rows of a window; nodes in parts by pod, and pods under a derived team where they carry none."""
+        """Sum the rows of a window.
+
+        Nodes in parts by pod, and pods under a derived team where they carry none.
+        """
         tally = self._ports.world.billing.tally(window, by, where)
         owners_asked = {*tally.by, *(condition.dimension for condition in where)} & set(OWNERS)
         if not owners_asked:
@@ -209,7 +261,9 @@ class Allocation:
         allocated = changed(tally, [*parts, *owned], owner_filters) if parts or owned else tally
         return replace(allocated, split=occupancy.window if parts and occupancy else None)
 
-    def _parts(self, window: Window, by: tuple[str, ...], where: list[Filter]) -> tuple[list[Spend], Occupancy | None]:
+    def _parts(
+        self, window: Window, by: tuple[str, ...], where: list[Filter]
+    ) -> tuple[list[Spend], Occupancy | None]:
         """Return the changes that split the rows that the bill leaves whole, and the readings they rest on."""
         for step in ("hour", "day"):
             try:
@@ -220,18 +274,30 @@ class Allocation:
             occupancy = self._occupancy if rows and reaches(window, self._at) else None
             if occupancy is None:
                 return [], None
-            return split_rows(rows, by, step, occupancy if step == "hour" else occupancy.by_day()), occupancy
+            return split_rows(
+                rows, by, step, occupancy if step == "hour" else occupancy.by_day()
+            ), occupancy
         return [], None
 
-    def _nodes(self, window: Window, by: tuple[str, ...], where: list[Filter], step: str) -> list[Spend]:
+    def _nodes(
+        self, window: Window, by: tuple[str, ...], where: list[Filter], step: str
+    ) -> list[Spend]:
         """Return the cost of Neuron nodes by cluster and time, of hours in which the bill names no pod of the cluster."""
-        kinds = tuple(name for name, kind in self._ports.world.knowledge.types().items() if kind.has_neuron)
+        kinds = tuple(
+            name for name, kind in self._ports.world.knowledge.types().items() if kind.has_neuron
+        )
         dimensions = _dimensions_with(by, ("cluster", step, *OWNERS))
-        nodes = [Filter("instance_type", kinds), Filter("cluster", _NOBODY, negated=True), Filter("pod", _NOBODY)]
+        nodes = [
+            Filter("instance_type", kinds),
+            Filter("cluster", _NOBODY, negated=True),
+            Filter("pod", _NOBODY),
+        ]
         rows = self._ports.world.billing.tally(window, dimensions, [*where, *nodes]).rows
         if not rows:
             return []
-        split = self._ports.world.billing.tally(window, ("cluster", step), [Filter("pod", _NOBODY, negated=True)]).rows
+        split = self._ports.world.billing.tally(
+            window, ("cluster", step), [Filter("pod", _NOBODY, negated=True)]
+        ).rows
         split_hours = {(row.key["cluster"], row.key[step]) for row in split}
         return [row for row in rows if (row.key["cluster"], row.key[step]) not in split_hours]
 
@@ -239,24 +305,34 @@ class Allocation:
         """Return the changes that give the bill's own pods a derived team where they have none."""
         teamless = [Filter("pod", _NOBODY, negated=True), Filter("team", _NOBODY)]
         try:
-            rows = self._ports.world.billing.tally(window, _dimensions_with(by, ("cluster", *OWNERS)), [*where, *teamless]).rows
+            rows = self._ports.world.billing.tally(
+                window, _dimensions_with(by, ("cluster", *OWNERS)), [*where, *teamless]
+            ).rows
         except WrongInput:
             return []
         return owned_rows(rows)
 
     def hints(self, window: Window, where: Sequence[Filter]) -> Sequence[OwnerHint]:
-        """Return the likely owners of cost without a team; nothing without an inventory, or where the bill names no resource."""
+        """Return the likely owners of cost without a team.
+
+        Nothing without an inventory, or where the bill names no resource.
+        """
         if self.reading is None:
             return ()
         try:
-            rows = self.tally(window, ("resource", "cluster", "namespace"), [*where, Filter("team", _NOBODY)]).rows
+            rows = self.tally(
+                window, ("resource", "cluster", "namespace"), [*where, Filter("team", _NOBODY)]
+            ).rows
         except WrongInput:
             return ()
         return owner_hints(rows, self.reading.inventory)
 
     @cached_property
     def reading(self) -> Reading | None:
-        """Return the metrics and the inventory, read once and when first asked; None where they cannot be read."""
+        """Return the metrics and the inventory, read once and when first asked.
+
+        None where they cannot be read.
+        """
         try:
             return self._ports.world.source.read(self._at)
         except TrnbotError:
@@ -265,7 +341,11 @@ class Allocation:
 
     @cached_property
     def _occupancy(self) -> Occupancy | None:
-        return occupancy_of(self.reading, self._ports.world.knowledge.types()) if self.reading else None
+        return (
+            occupancy_of(self.reading, self._ports.world.knowledge.types())
+            if self.reading
+            else None
+        )
 
 
 def _dimensions_with(by: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:

@@ -20,7 +20,10 @@ _WEEK = timedelta(days=7)
 
 @dataclass(frozen=True)
 class Bucket:
-    """State what one bucket cost, amortised: keeping its bytes, and requests; `name` is "" where the bill names none."""
+    """State what one bucket cost, amortised: keeping its bytes, and requests.
+
+    `name` is "" where the bill names none.
+    """
 
     name: str
     kept: Decimal
@@ -47,18 +50,28 @@ class Buckets:
 
 
 def buckets_of(billing: Billing, at: datetime, cluster: str = "") -> Buckets | None:
-    """Return what each bucket cost in the last settled week; None where the bill does not tell. May block."""
+    """Return what each bucket cost in the last settled week; None where the bill does not tell.
+
+    May block.
+    """
     try:
         settled = settled_by(billing.tally(NO_TIME, ()), at)
         if settled is None:
             return None
         week = Window(settled - _WEEK, settled)
-        where = [Filter("line", (KEPT, REQUESTS)), *([Filter("cluster", (cluster,))] if cluster else [])]
+        where = [
+            Filter("line", (KEPT, REQUESTS)),
+            *([Filter("cluster", (cluster,))] if cluster else []),
+        ]
         rows = billing.tally(week, ("resource", "line"), where).rows
     except TrnbotError:
         return None
     costs: defaultdict[str, defaultdict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     for row in rows:
         costs[row.key["resource"].rpartition(":")[2]][row.key["line"]] += row.money.amortised
-    each = (Bucket(name, lines[KEPT], lines[REQUESTS]) for name, lines in costs.items() if any(lines.values()))
+    each = (
+        Bucket(name, lines[KEPT], lines[REQUESTS])
+        for name, lines in costs.items()
+        if any(lines.values())
+    )
     return Buckets(week, tuple(sorted(each, key=lambda bucket: (-bucket.total, bucket.name))))

@@ -1,4 +1,7 @@
-"""Weigh a commitment against on-demand hours: when it breaks even, and what it would have saved over the last weeks."""
+"""Weigh a commitment against on-demand hours.
+
+When it breaks even, and what it would have saved over the last weeks.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ LOOK_BACK = timedelta(days=28)
 
 @dataclass(frozen=True)
 class OnDemandUse:
-    """Hold the node-hours of each hour of a window that were paid on demand: what a new commitment would have taken over."""
+    """Hold the node-hours of each hour of a window that were paid on demand.
+
+    What a new commitment would have taken over.
+    """
 
     window: Window
     node_hours: tuple[Decimal, ...]
@@ -57,7 +63,10 @@ class Commitments:
 
 @dataclass(frozen=True)
 class Weighed:
-    """Weigh one offer against hours on demand; every figure is None where no on-demand price or no use is known."""
+    """Weigh one offer against hours on demand.
+
+    Every figure is None where no on-demand price or no use is known.
+    """
 
     offer: CommitmentOffer
     nodes: int
@@ -76,7 +85,10 @@ class Weighed:
 
     @property
     def breakeven_hours(self) -> int | None:
-        """Return the hours of the term that a node must run to cost no less on demand; None where it never does."""
+        """Return the hours of the term that a node must run to cost no less on demand.
+
+        None where it never does.
+        """
         if self.on_demand is None or self.offer.usd_per_hour > self.on_demand.usd_per_hour:
             return None
         hours = self.offer.hours * self.offer.usd_per_hour / self.on_demand.usd_per_hour
@@ -84,7 +96,10 @@ class Weighed:
 
     @property
     def saved_usd(self) -> Decimal | None:
-        """Return what it would have saved over the window of the use; negative where it would have lost."""
+        """Return what it would have saved over the window of the use.
+
+        Negative where it would have lost.
+        """
         if self.on_demand is None or self.use is None:
             return None
         paid = self.offer.usd_per_hour * self.nodes * Decimal(str(self.use.window.hours))
@@ -92,9 +107,12 @@ class Weighed:
 
 
 def on_demand_use(billing: Billing, price: Price, at: datetime) -> OnDemandUse | None:
-    """Return the account's on-demand hours of the last settled weeks; None where the bill tells no hours. May block.
+    """Return the account's on-demand hours of the last settled weeks.
 
-    The bill's USD of an hour over the price of a node's hour are the nodes that ran: what commitments cover stands apart.
+    None where the bill tells no hours. May block.
+
+    The bill's USD of an hour over the price of a node's hour are the nodes that ran: what
+    commitments cover stands apart.
     """
     where = [Filter("instance_type", (price.instance_type,)), Filter("region", (price.region,))]
     try:
@@ -104,7 +122,12 @@ def on_demand_use(billing: Billing, price: Price, at: datetime) -> OnDemandUse |
             return None
         first = datetime.fromisoformat(f"{min(row.key['day'] for row in days)}T00:00:00+00:00")
         window = Window(first, settled)
-        rows = billing.tally(window, ("hour",), [*where, Filter("purchase", (Market.ON_DEMAND.value,))]).rows
+        rows = billing.tally(
+            window, ("hour",), [*where, Filter("purchase", (Market.ON_DEMAND.value,))]
+        ).rows
     except TrnbotError:
         return None
-    return OnDemandUse(window, tuple(row.money.amortised / price.usd_per_hour for row in rows if row.money.amortised > 0))
+    return OnDemandUse(
+        window,
+        tuple(row.money.amortised / price.usd_per_hour for row in rows if row.money.amortised > 0),
+    )

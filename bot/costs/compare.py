@@ -1,4 +1,7 @@
-"""Compare the cost of two runs: the difference of their epochs with its confidence interval, and the cost of an equal loss."""
+"""Compare the cost of two runs.
+
+The difference of their epochs with its confidence interval, and the cost of an equal loss.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from decimal import Decimal
 from statistics import mean, variance
 
 FEWEST = 3
-# Student's t at 97.5 % (two-sided 95 %) for 1 to 20 degrees of freedom, then 25, 30, 60 and without end.
+# Student's t at 97.5 % (two-sided 95 %) for 1 to 20 degrees of freedom, then 25, 30, 60 and without
+# end.
 _T95 = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
@@ -31,7 +35,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Difference:
-    """State B's mean less A's, with the 95 % interval of Welch's t; `sure` when the interval does not hold 0."""
+    """State B's mean less A's, with the 95 % interval of Welch's t.
+
+    `sure` when the interval does not hold 0.
+    """
 
     mean: float
     low: float
@@ -75,12 +82,17 @@ def compare(a: Sample, b: Sample) -> RunComparison:
 
 
 def difference(a: Sequence[float], b: Sequence[float]) -> Difference:
-    """Return the mean difference b - a and its interval (Welch, 1947; Welch and Satterthwaite's degrees of freedom)."""
+    """Return the mean difference b - a and its interval (Welch, 1947.
+
+    Welch and Satterthwaite's degrees of freedom).
+    """
     parts = [variance(side) / len(side) for side in (a, b)]
     gap, spread = mean(b) - mean(a), sum(parts)
     if spread == 0:
         return Difference(gap, gap, gap)
-    freedom = spread**2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True))
+    freedom = spread**2 / sum(
+        part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True)
+    )
     reach = student_t(freedom) * spread**0.5
     return Difference(gap, gap - reach, gap + reach)
 
@@ -94,7 +106,10 @@ def student_t(freedom: float) -> float:
 
 
 def equal_loss(a: Sample, b: Sample) -> EqualLoss | None:
-    """Return the cost between two losses that both passed, the widest such span; None where there is none."""
+    """Return the cost between two losses that both passed, the widest such span.
+
+    None where there is none.
+    """
     if not a.losses or not b.losses:
         return None
     high = min(a.losses[0][0], b.losses[0][0])

@@ -1,4 +1,7 @@
-"""Work out the cost of compiles: node-hours times the price of an hour, so every amount here is an estimate."""
+"""Work out the cost of compiles.
+
+Node-hours times the price of an hour, so every amount here is an estimate.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ HourOf = Callable[[str], Decimal | None]
 class Batch:
     """State compiles of one scope that share their minutes and came to the same.
 
-    `usd` is None where no price is known; `spared_usd` is the sum less the slowest: what one node for all would have spared.
+    `usd` is None where no price is known; `spared_usd` is the sum less the slowest: what one node
+    for all would have spared.
     """
 
     compiles: tuple[Compile, ...]
@@ -50,7 +54,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class CompileBill:
-    """State the cost of the compiles within `window`: of all, of those cut off, and of those that a cache would have spared."""
+    """State the cost of the compiles within `window`.
+
+    Of all, of those cut off, and of those that a cache would have spared.
+    """
 
     window: Window
     compiles: int
@@ -72,7 +79,11 @@ def batches(compiles: Iterable[Compile], hour_of: HourOf) -> list[Batch]:
             last.append(compilation)
         else:
             groups.append([compilation])
-    return sorted((_batch(many, hour_of) for many in groups), key=lambda x: (x.window.end, x.usd or 0), reverse=True)
+    return sorted(
+        (_batch(many, hour_of) for many in groups),
+        key=lambda x: (x.window.end, x.usd or 0),
+        reverse=True,
+    )
 
 
 def sharing(batch: Batch, marks: Iterable[CompileMark]) -> int:
@@ -94,7 +105,10 @@ def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> Com
         len(in_window),
         sum(batch.node_hours for batch in in_window),
         sum((batch.usd for batch in in_window if batch.usd), Decimal(0)),
-        sum((batch.usd for batch in in_window if batch.usd and batch.ending is Ending.CUT), Decimal(0)),
+        sum(
+            (batch.usd for batch in in_window if batch.usd and batch.ending is Ending.CUT),
+            Decimal(0),
+        ),
         sum((batch.spared_usd for batch in in_window), Decimal(0)),
         len({part.instance for part in clipped if hour_of(part.instance) is None}),
     )
@@ -102,15 +116,27 @@ def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> Com
 
 def _batch(compiles: Sequence[Compile], hour_of: HourOf) -> Batch:
     usd = [
-        hour * Decimal(str(compilation.hours)) for compilation in compiles if (hour := hour_of(compilation.instance)) is not None
+        hour * Decimal(str(compilation.hours))
+        for compilation in compiles
+        if (hour := hour_of(compilation.instance)) is not None
     ]
     total = sum(usd, Decimal(0))
-    window = Window(min(part.window.start for part in compiles), max(part.window.end for part in compiles))
-    return Batch(tuple(compiles), window, cents(total) if usd else None, cents(total - max(usd, default=Decimal(0))))
+    window = Window(
+        min(part.window.start for part in compiles), max(part.window.end for part in compiles)
+    )
+    return Batch(
+        tuple(compiles),
+        window,
+        cents(total) if usd else None,
+        cents(total - max(usd, default=Decimal(0))),
+    )
 
 
 def _within(compilation: Compile, window: Window) -> Compile | None:
-    start, end = max(compilation.window.start, window.start), min(compilation.window.end, window.end)
+    start, end = (
+        max(compilation.window.start, window.start),
+        min(compilation.window.end, window.end),
+    )
     return replace(compilation, window=Window(start, end)) if start < end else None
 
 
@@ -123,8 +149,13 @@ def may_show_compiling(window: Window, where: Sequence[Filter], now: datetime) -
     return reaches(window, now) and all(condition.dimension in _DIMENSIONS for condition in where)
 
 
-def compiling_within(ports: Ports, reading: Reading, window: Window, where: Sequence[Filter]) -> CompileBill | None:
-    """Return the cost of compiling within the part of the window that the reading reaches; None for nothing. May block."""
+def compiling_within(
+    ports: Ports, reading: Reading, window: Window, where: Sequence[Filter]
+) -> CompileBill | None:
+    """Return the cost of compiling within the part of the window that the reading reaches.
+
+    None for nothing. May block.
+    """
     frame = reading.frame("node")
     if frame is None or frame.end <= window.start or frame.start >= window.end:
         return None
@@ -139,9 +170,15 @@ def compiling_within(ports: Ports, reading: Reading, window: Window, where: Sequ
 
 
 def _passes(instance: str, inventory: Inventory, where: Sequence[Filter]) -> bool:
-    """Return whether every filter keeps the instance; one unknown to the inventory is kept where there is no filter."""
+    """Return whether every filter keeps the instance.
+
+    One unknown to the inventory is kept where there is no filter.
+    """
     node = inventory.instances.get(instance)
     if node is None:
         return not where
     labels = dict(node.labels) | {"project": node.project}
-    return all((labels.get(condition.dimension, "") in condition.values) is not condition.negated for condition in where)
+    return all(
+        (labels.get(condition.dimension, "") in condition.values) is not condition.negated
+        for condition in where
+    )

@@ -1,4 +1,6 @@
-"""Part the change of a cost into its drivers: price, hours, things new and ended, commitments, one-off fees, usage.
+"""Part the change of a cost into its drivers.
+
+Price, hours, things new and ended, commitments, one-off fees, usage.
 
 The parts are whole cents, but for a rest below one in the last, and sum to the change exactly.
 """
@@ -38,7 +40,10 @@ class DriverKind(StrEnum):
 
 @dataclass(frozen=True)
 class Driver:
-    """State one driver of a change: `hours` and `rates` are those before and now, where they are its reason."""
+    """State one driver of a change.
+
+    `hours` and `rates` are those before and now, where they are its reason.
+    """
 
     kind: DriverKind
     what: str
@@ -84,8 +89,13 @@ class _Span:
         return float(sum((self.share(way) for way in self.hours if way in _COMMITTED), _NONE))
 
 
-def drivers_of(then: Iterable[Spend], now: Iterable[Spend], fees: Collection[Line] = ()) -> tuple[Driver, ...]:
-    """Return the drivers of a change of amortised cost between rows by `DRIVEN_BY`, largest first; `fees` are charged once."""
+def drivers_of(
+    then: Iterable[Spend], now: Iterable[Spend], fees: Collection[Line] = ()
+) -> tuple[Driver, ...]:
+    """Return the drivers of a change of amortised cost between rows by `DRIVEN_BY`, largest first.
+
+    `fees` are charged once.
+    """
     then, now = list(then), list(now)
     moved = _clusters(then) ^ _clusters(now)
     parts: list[Driver] = []
@@ -97,8 +107,12 @@ def drivers_of(then: Iterable[Spend], now: Iterable[Spend], fees: Collection[Lin
                 rest[side].append(row)
             else:
                 things[_thing(row, moved, fees)][side] += row.money.amortised
-    parts += [_moved(thing, *amounts) for thing, amounts in things.items() if amounts[0] != amounts[1]]
-    return tuple(sorted((*parts, *_of_hours(*rest)), key=lambda one: (-abs(one.usd), one.kind, one.what)))
+    parts += [
+        _moved(thing, *amounts) for thing, amounts in things.items() if amounts[0] != amounts[1]
+    ]
+    return tuple(
+        sorted((*parts, *_of_hours(*rest)), key=lambda one: (-abs(one.usd), one.kind, one.what))
+    )
 
 
 def _clusters(rows: Iterable[Spend]) -> set[str]:
@@ -107,7 +121,10 @@ def _clusters(rows: Iterable[Spend]) -> set[str]:
 
 @dataclass(frozen=True)
 class _Thing:
-    """Name rows whose hours nobody counts, and the kind of driver that they are; None: told by their costs."""
+    """Name rows whose hours nobody counts, and the kind of driver that they are; None.
+
+    Told by their costs.
+    """
 
     what: str
     where: tuple[Filter, ...]
@@ -145,7 +162,9 @@ def _words(row: Spend) -> str:
 
 def _moved(thing: _Thing, then: Decimal, now: Decimal) -> Driver:
     """Return the driver of a thing whose hours nobody counts."""
-    kind = thing.kind or (DriverKind.NEW if not then else DriverKind.ENDED if not now else DriverKind.USAGE)
+    kind = thing.kind or (
+        DriverKind.NEW if not then else DriverKind.ENDED if not now else DriverKind.USAGE
+    )
     return Driver(kind, thing.what, now - then, costs=(then, now), where=thing.where)
 
 
@@ -154,7 +173,10 @@ Kind = tuple[str, str]
 
 
 def _of_hours(then: Iterable[Spend], now: Iterable[Spend]) -> Iterator[Driver]:
-    """Yield the drivers of nodes: hours by cluster; price and commitments over all clusters of a type and region."""
+    """Yield the drivers of nodes: hours by cluster.
+
+    Price and commitments over all clusters of a type and region.
+    """
     before, after = _spans(then), _spans(now)
     by_kind: defaultdict[Kind, dict[str, tuple[_Span, _Span]]] = defaultdict(dict)
     for kind, cluster in sorted({*before, *after}):
@@ -163,21 +185,41 @@ def _of_hours(then: Iterable[Spend], now: Iterable[Spend]) -> Iterator[Driver]:
         if first and last:
             by_kind[kind][cluster] = first, last
         elif last:
-            yield Driver(DriverKind.NEW, what, last.cost, (0.0, float(last.total)), costs=(_NONE, last.cost), where=where)
+            yield Driver(
+                DriverKind.NEW,
+                what,
+                last.cost,
+                (0.0, float(last.total)),
+                costs=(_NONE, last.cost),
+                where=where,
+            )
         elif first:
-            yield Driver(DriverKind.ENDED, what, -first.cost, (float(first.total), 0.0), costs=(first.cost, _NONE), where=where)
+            yield Driver(
+                DriverKind.ENDED,
+                what,
+                -first.cost,
+                (float(first.total), 0.0),
+                costs=(first.cost, _NONE),
+                where=where,
+            )
     for kind, clusters in by_kind.items():
         yield from _of_kind(kind, clusters)
 
 
 def _of(kind: Kind, *clusters: str) -> tuple[Filter, ...]:
-    return Filter("instance_type", kind[:1]), Filter("region", kind[1:]), Filter("cluster", clusters)
+    return (
+        Filter("instance_type", kind[:1]),
+        Filter("region", kind[1:]),
+        Filter("cluster", clusters),
+    )
 
 
 def _spans(rows: Iterable[Spend]) -> Mapping[tuple[Kind, str], _Span]:
     spans: dict[tuple[Kind, str], _Span] = {}
     for row in rows:
-        span = spans.setdefault(((row.key["instance_type"], row.key["region"]), row.key["cluster"]), _Span({}, {}))
+        span = spans.setdefault(
+            ((row.key["instance_type"], row.key["region"]), row.key["cluster"]), _Span({}, {})
+        )
         way = row.key["purchase"]
         span.usd[way] = span.usd.get(way, _NONE) + row.money.amortised
         span.hours[way] = span.hours.get(way, 0.0) + row.hours
@@ -185,7 +227,10 @@ def _spans(rows: Iterable[Spend]) -> Mapping[tuple[Kind, str], _Span]:
 
 
 def _of_kind(kind: Kind, clusters: Mapping[str, tuple[_Span, _Span]]) -> Iterator[Driver]:
-    """Part each cluster's change: more hours at the old rate, then other ways of buying, then other prices."""
+    """Part each cluster's change.
+
+    More hours at the old rate, then other ways of buying, then other prices.
+    """
     name = ", ".join(filter(None, kind))
     bought = priced = _NONE
     for cluster, (then, now) in clusters.items():
@@ -193,25 +238,49 @@ def _of_kind(kind: Kind, clusters: Mapping[str, tuple[_Span, _Span]]) -> Iterato
         more = cents((now.total - then.total) * then.rate)
         mixed = cents(now.total * _mixed(then, now))
         if more:
-            what, hours = f"{cluster or 'outside clusters'} · {kind[0]}", (float(then.total), float(now.total))
-            yield Driver(DriverKind.HOURS, what, more, hours, (then.rate, now.rate), where=_of(kind, cluster))
+            what, hours = (
+                f"{cluster or 'outside clusters'} · {kind[0]}",
+                (float(then.total), float(now.total)),
+            )
+            yield Driver(
+                DriverKind.HOURS, what, more, hours, (then.rate, now.rate), where=_of(kind, cluster)
+            )
         bought += mixed
         priced += change - more - mixed
     first, last = (_joined(spans) for spans in zip(*clusters.values(), strict=True))
     if bought:
         covered = first.covered, last.covered
         committed = abs(last.covered - first.covered) > _SLIGHT
-        of, what = (DriverKind.COMMITMENT, name) if committed else (DriverKind.PRICE, f"{name}, bought otherwise")
+        of, what = (
+            (DriverKind.COMMITMENT, name)
+            if committed
+            else (DriverKind.PRICE, f"{name}, bought otherwise")
+        )
         shares = covered if committed else None
-        yield Driver(of, what, bought, rates=(first.rate, last.rate), covered=shares, where=_of(kind, *clusters))
+        yield Driver(
+            of,
+            what,
+            bought,
+            rates=(first.rate, last.rate),
+            covered=shares,
+            where=_of(kind, *clusters),
+        )
     if priced:
-        yield Driver(DriverKind.PRICE, name, priced, rates=(first.rate, last.rate), where=_of(kind, *clusters))
+        yield Driver(
+            DriverKind.PRICE,
+            name,
+            priced,
+            rates=(first.rate, last.rate),
+            where=_of(kind, *clusters),
+        )
 
 
 def _mixed(then: _Span, now: _Span) -> Decimal:
     """Return the change of the mean rate that other ways of buying make, each at its old rate."""
     ways = sorted({*then.hours, *now.hours})
-    return sum(((now.share(way) - then.share(way)) * _old_rate(way, then, now) for way in ways), _NONE)
+    return sum(
+        ((now.share(way) - then.share(way)) * _old_rate(way, then, now) for way in ways), _NONE
+    )
 
 
 def _old_rate(way: str, then: _Span, now: _Span) -> Decimal:

@@ -1,7 +1,10 @@
-"""Compute a number anew by its formula: an expression over the answer's data, the line's arguments and dated facts.
+"""Compute a number anew by its formula.
 
-A name is looked for beside the number, then outside of it, as far as the whole answer; `rows.net_usd` is that of every row.
-Expressions stand in a table of the bot's own, never in a line or a receipt.
+An expression over the answer's data, the line's arguments and dated facts.
+
+A name is looked for beside the number, then outside of it, as far as the whole answer;
+`rows.net_usd` is that of every row. Expressions stand in a table of the bot's own, never in a line
+or a receipt.
 """
 
 from __future__ import annotations
@@ -19,14 +22,21 @@ from bot.model.money import cents
 from bot.model.receipt import FigureFormula, Path, exact
 
 BILL, PRICE, AGAIN = "bill", "price", "again"
-"""How a number is recomputed that no expression makes: a sum of the bill, a price row, or by answering again."""
+"""How a number is recomputed that no expression makes.
+
+A sum of the bill, a price row, or by answering again.
+"""
 IF_AGREES = "try "
 """Begins an expression that is a recomputation where it makes the number, and says nothing where it does not: its terms may
-be of another time than the number."""
+be of another time than the number.
+"""
 ROW = "row "
 """Begins an expression that names one row, asked for anew, in which the number stands."""
 MEASURED = "about "
-"""Begins an expression over measurements, which are kept in single precision: it makes the number to four digits."""
+"""Begins an expression over measurements, which are kept in single precision.
+
+It makes the number to four digits.
+"""
 _PREFIXES = (IF_AGREES, ROW, MEASURED)
 BOTH = " & "
 """Joins the ways of a number that is recomputed in several."""
@@ -47,23 +57,45 @@ class Formulas:
     rows: tuple[FigureFormula, ...]
 
     def of(self, command: str, path: Path) -> FigureFormula | None:
-        """Return the row of a number: the command's own first, then the one that names most of the path."""
+        """Return the row of a number.
+
+        The command's own first, then the one that names most of the path.
+        """
         names = [part for part in path if isinstance(part, str)]
-        fitting = [row for row in self.rows if row.command in ("*", command) and _ends(names, row.name.split("/"))]
-        return max(fitting, key=lambda row: (row.command != "*", row.name.count("/"), "*" not in row.name), default=None)
+        fitting = [
+            row
+            for row in self.rows
+            if row.command in ("*", command) and _ends(names, row.name.split("/"))
+        ]
+        return max(
+            fitting,
+            key=lambda row: (row.command != "*", row.name.count("/"), "*" not in row.name),
+            default=None,
+        )
 
     def of_card(self, command: str) -> Sequence[FigureFormula]:
         """Return the rows of amounts that stand on the card of a command alone."""
-        return [row for row in self.rows if row.name.startswith(_CARD) and row.command in ("*", command)]
+        return [
+            row for row in self.rows if row.name.startswith(_CARD) and row.command in ("*", command)
+        ]
 
     def term(self, command: str, name: str) -> str | None:
         """Return the expression of a term that other formulas name."""
-        return next((row.how for row in self.rows if row.name == f"@{name}" and row.command in ("*", command)), None)
+        return next(
+            (
+                row.how
+                for row in self.rows
+                if row.name == f"@{name}" and row.command in ("*", command)
+            ),
+            None,
+        )
 
 
 def _ends(names: Sequence[str], wanted: Sequence[str]) -> bool:
     tail = names[-len(wanted) :]
-    return len(tail) == len(wanted) and all(want in ("*", name) for want, name in zip(wanted, tail, strict=True))
+    return len(tail) == len(wanted) and all(
+        want in ("*", name) for want, name in zip(wanted, tail, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -81,11 +113,21 @@ class Terms:
         for part in path[:-1]:
             value = value[part]
             around.append(value)
-        here = {"this": str(path[-1]), "place": 1 + next((part for part in reversed(path) if isinstance(part, int)), 0)}
-        return [*(each for each in reversed(around) if isinstance(each, Mapping)), here, self.outside]
+        here = {
+            "this": str(path[-1]),
+            "place": 1 + next((part for part in reversed(path) if isinstance(part, int)), 0),
+        }
+        return [
+            *(each for each in reversed(around) if isinstance(each, Mapping)),
+            here,
+            self.outside,
+        ]
 
     def compute(self, how: str, path: Path) -> Decimal:
-        """Return the number that the formula makes at a path; raise `UnknownTerm` where a term is missing."""
+        """Return the number that the formula makes at a path.
+
+        Raise `UnknownTerm` where a term is missing.
+        """
         value = self._value(how, path)
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise UnknownTerm(how)
@@ -99,7 +141,10 @@ class Terms:
             raise UnknownTerm(str(error)) from error
 
     def amounts(self, how: str) -> list[Decimal]:
-        """Return the amounts that an expression over the whole answer makes, one or several; none where a term is missing."""
+        """Return the amounts that an expression over the whole answer makes, one or several.
+
+        None where a term is missing.
+        """
         try:
             value = self._value(prefixed(how)[1], ("",))
         except UnknownTerm:
@@ -189,8 +234,13 @@ class _Evaluation:
             return self.value(node)
         (loop,) = node.generators
         assert isinstance(loop.target, ast.Name)
-        inner = [_Evaluation([{loop.target.id: each}, *self.scopes], self.term) for each in self.value(loop.iter)]
-        return [each.value(node.elt) for each in inner if all(each._holds(test) for test in loop.ifs)]
+        inner = [
+            _Evaluation([{loop.target.id: each}, *self.scopes], self.term)
+            for each in self.value(loop.iter)
+        ]
+        return [
+            each.value(node.elt) for each in inner if all(each._holds(test) for test in loop.ifs)
+        ]
 
     def _holds(self, node: ast.expr) -> bool:
         match node:

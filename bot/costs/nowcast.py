@@ -1,6 +1,9 @@
-"""Forecast the cost of the month at its end, with an honest range: what recurs goes on, and a fee counts at its day.
+"""Forecast the cost of the month at its end, with an honest range.
 
-Every answer that tells a month's end asks here: `cost`, `reconcile`, the estimate that the watch keeps.
+What recurs goes on, and a fee counts at its day.
+
+Every answer that tells a month's end asks here: `cost`, `reconcile`, the estimate that the watch
+keeps.
 """
 
 from __future__ import annotations
@@ -34,7 +37,10 @@ class Tallies(Protocol):
 
 @dataclass(frozen=True)
 class MonthBill:
-    """Hold what a forecast is made of, amortised: what recurs day by day, and one-off charges at their day."""
+    """Hold what a forecast is made of, amortised.
+
+    What recurs day by day, and one-off charges at their day.
+    """
 
     daily: Daily
     fees: Daily = field(default_factory=dict)
@@ -59,15 +65,21 @@ class Nowcast:
     fees: Decimal = Decimal(0)
     """Of it one-off charges and monthly fees, which are counted once."""
     running_since: date | None = None
-    """From when on it rests on the nodes that ran, as no bill of these days has settled; None where they are not known."""
+    """From when on it rests on the nodes that ran, as no bill of these days has settled.
+
+    None where they are not known.
+    """
     currency: str = "USD"
 
 
-def month_end(bill: MonthBill, month: Window, settled: datetime, running: Daily | None = None) -> Nowcast | None:
+def month_end(
+    bill: MonthBill, month: Window, settled: datetime, running: Daily | None = None
+) -> Nowcast | None:
     """Forecast from the settled days (those of the month before count), None with fewer than three.
 
-    `running` is the cost of the nodes that ran, by day, up to today: it tells how the days since the bill differ from the
-    settled ones. Low is never under what is billed, unless days were negative.
+    `running` is the cost of the nodes that ran, by day, up to today: it tells how the days since
+    the bill differ from the settled ones. Low is never under what is billed, unless days were
+    negative.
     """
     until = min(settled, month.end).date()
     days = _without_gap(bill.daily, until)
@@ -85,8 +97,21 @@ def month_end(bill: MonthBill, month: Window, settled: datetime, running: Daily 
     spent = sum((usd for day, usd in bill.daily.items() if start <= day < until), Decimal(0)) + fees
     sure = spent + due + _usd(sum(known))
     least = max(spent, bill.billed) if min(values) >= 0 else sure + _usd(projection.low)
-    low, about, high = (max(least, sure + _usd(usd)) for usd in (projection.low, projection.middle, projection.high))
-    return Nowcast(month, settled, spent, about, low, high, len(days), fees + due, until if known else None, bill.currency)
+    low, about, high = (
+        max(least, sure + _usd(usd)) for usd in (projection.low, projection.middle, projection.high)
+    )
+    return Nowcast(
+        month,
+        settled,
+        spent,
+        about,
+        low,
+        high,
+        len(days),
+        fees + due,
+        until if known else None,
+        bill.currency,
+    )
 
 
 def _usd(amount: float) -> Decimal:
@@ -109,7 +134,9 @@ _ALIKE = 3
 
 def _since(running: Daily, days: Sequence[date], values: Sequence[Decimal]) -> dict[date, Decimal]:
     """Return the cost of the days since the settled ones: those days' rest, and the nodes that ran."""
-    newest = [(day, value) for day, value in zip(days, values, strict=True) if day in running][-_ALIKE:]
+    newest = [(day, value) for day, value in zip(days, values, strict=True) if day in running][
+        -_ALIKE:
+    ]
     if len(newest) < _ALIKE:
         return {}
     rest = sum((value - running[day] for day, value in newest), Decimal(0)) / len(newest)
@@ -122,17 +149,27 @@ def _since(running: Daily, days: Sequence[date], values: Sequence[Decimal]) -> d
 
 
 _BACK = timedelta(days=62)
-"""How far before the month its bill is looked at: what came in each of the two months before comes again."""
+"""How far before the month its bill is looked at.
+
+What came in each of the two months before comes again.
+"""
 
 
-def forecast_month(billing: Tallies, at: datetime, where: Sequence[Filter] = (), running: Daily | None = None) -> Nowcast | None:
-    """Forecast the month of `at` from what was billed by then; None where too few days have settled. May block."""
+def forecast_month(
+    billing: Tallies, at: datetime, where: Sequence[Filter] = (), running: Daily | None = None
+) -> Nowcast | None:
+    """Forecast the month of `at` from what was billed by then.
+
+    None where too few days have settled. May block.
+    """
     month = month_of(at)
     bill, settled = month_bill(billing, month, at, where)
     return month_end(bill, month, settled, running) if settled else None
 
 
-def month_bill(billing: Tallies, month: Window, at: datetime, where: Sequence[Filter] = ()) -> tuple[MonthBill, datetime | None]:
+def month_bill(
+    billing: Tallies, month: Window, at: datetime, where: Sequence[Filter] = ()
+) -> tuple[MonthBill, datetime | None]:
     """Return what a forecast of a month is made of, and until when the bill has settled; may block."""
     tally = _by_line(billing, Window(month.start - _BACK, min(month.end, at)), where)
     settled = settled_by(tally, at)
@@ -160,7 +197,9 @@ def _by_line(billing: Tallies, window: Window, where: Sequence[Filter]) -> Tally
         return billing.tally(window, ("day",), where)
 
 
-def _parted(lines: Mapping[Line, Daily], lumps: Mapping[Line, Daily], month: Window, until: date) -> MonthBill:
+def _parted(
+    lines: Mapping[Line, Daily], lumps: Mapping[Line, Daily], month: Window, until: date
+) -> MonthBill:
     """Part what recurs from what is charged at once, and find what is charged at once each month."""
     daily: defaultdict[date, Decimal] = defaultdict(Decimal)
     fees: defaultdict[date, Decimal] = defaultdict(Decimal)
@@ -174,7 +213,10 @@ def _parted(lines: Mapping[Line, Daily], lumps: Mapping[Line, Daily], month: Win
             fees[day] += usd
         for day, usd in _again(at_once, start):
             due[max(day, until)] += usd
-    billed = sum((usd for amounts in lines.values() for day, usd in amounts.items() if day >= start), Decimal(0))
+    billed = sum(
+        (usd for amounts in lines.values() for day, usd in amounts.items() if day >= start),
+        Decimal(0),
+    )
     return MonthBill(daily, fees, due, billed)
 
 
@@ -182,16 +224,23 @@ def _again(lumps: Daily, month: date) -> Iterator[tuple[date, Decimal]]:
     """Yield what a line charged at once last month and in the one before, and not yet in this one, at its day of this month."""
     last = (month - _DAY).replace(day=1)
     before = (last - _DAY).replace(day=1)
-    first = [{day.day: usd for day, usd in lumps.items() if day.replace(day=1) == of} for of in (before, last, month)]
+    first = [
+        {day.day: usd for day, usd in lumps.items() if day.replace(day=1) == of}
+        for of in (before, last, month)
+    ]
     if first[2] or not first[0].keys() & first[1].keys():
         return
     for number in first[0].keys() & first[1].keys():
         yield month.replace(day=min(number, 28)), first[1][number]
 
 
-def _lumps(billing: Tallies, lines: Mapping[Line, Daily], until: date, where: Sequence[Filter]) -> Mapping[Line, Daily]:
+def _lumps(
+    billing: Tallies, lines: Mapping[Line, Daily], until: date, where: Sequence[Filter]
+) -> Mapping[Line, Daily]:
     """Return by line the charges of a day that stand in one of its hours, of lines that are charged seldom: they are no usage."""
-    seldom = {line: amounts for line, amounts in lines.items() if any(line) and _is_seldom(amounts, until)}
+    seldom = {
+        line: amounts for line, amounts in lines.items() if any(line) and _is_seldom(amounts, until)
+    }
     if not seldom:
         return {}
     days = sorted(day for amounts in seldom.values() for day in amounts)
@@ -200,12 +249,16 @@ def _lumps(billing: Tallies, lines: Mapping[Line, Daily], until: date, where: Se
         usage_types = Filter("usage_type", tuple(sorted({line[-1] for line in seldom})))
         rows = billing.tally(window, ("hour", *_LINE), [*where, usage_types]).rows
     except WrongInput:
-        # A bill by days: what came on one day and on none of those after it was no usage that goes on.
+        # A bill by days: what came on one day and on none of those after it was no usage that goes
+        # on.
         return {line: amounts for line, amounts in seldom.items() if max(amounts) < until - _DAY}
     hours: defaultdict[tuple[Line, date], int] = defaultdict(int)
     for row in rows:
         hours[_line(row.key), date.fromisoformat(row.key["hour"][:10])] += 1
-    return {line: {day: usd for day, usd in amounts.items() if hours[line, day] == 1} for line, amounts in seldom.items()}
+    return {
+        line: {day: usd for day, usd in amounts.items() if hours[line, day] == 1}
+        for line, amounts in seldom.items()
+    }
 
 
 def _is_seldom(amounts: Daily, until: date) -> bool:
@@ -219,7 +272,10 @@ def _midnight(day: date) -> datetime:
 
 @dataclass(frozen=True)
 class Expected:
-    """State where the provider expects the month to end, with its own 80 % interval; shown beside a nowcast, never instead."""
+    """State where the provider expects the month to end, with its own 80 % interval.
+
+    Shown beside a nowcast, never instead.
+    """
 
     mean: Decimal
     low: Decimal
@@ -228,5 +284,10 @@ class Expected:
 
 
 def expected(spent: Decimal, forecast: Forecast) -> Expected:
-    """Return the month's end by the provider: amortised USD billed before its forecast begins, and the forecast."""
-    return Expected(spent + forecast.mean, spent + forecast.low, spent + forecast.high, forecast.asof)
+    """Return the month's end by the provider.
+
+    Amortised USD billed before its forecast begins, and the forecast.
+    """
+    return Expected(
+        spent + forecast.mean, spent + forecast.low, spent + forecast.high, forecast.asof
+    )

@@ -22,8 +22,8 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 class Shares:
     """Hold a cluster's pods, and the share of its nodes that each held and did not use, (n_pods, n_times).
 
-    `idle` is the share that no pod held, (n_times,); the rest is held by pods that were not read. `read` marks the times
-    that were read.
+    `idle` is the share that no pod held, (n_times,); the rest is held by pods that were not read.
+    `read` marks the times that were read.
     """
 
     pods: tuple[Labels, ...]
@@ -37,9 +37,10 @@ class Shares:
 class Occupancy:
     """Hold core-hours of each whole UTC day's 24 hours from midnight `start` on.
 
-    `held` and `used` have the shape (n_pods, n_hours): the cores that each pod requested, and those of them that were
-    busy (nan: not read). `offered` holds the cores of the Neuron nodes of a cluster, `reserved` those that the nodes report as
-    held by pods, (n_hours,). `window` is the time that was read.
+    `held` and `used` have the shape (n_pods, n_hours): the cores that each pod requested, and those
+    of them that were busy (nan: not read). `offered` holds the cores of the Neuron nodes of a
+    cluster, `reserved` those that the nodes report as held by pods, (n_hours,). `window` is the
+    time that was read.
     """
 
     start: datetime
@@ -52,13 +53,25 @@ class Occupancy:
 
     def by_day(self) -> Occupancy:
         """Return the occupancy by the day: 24 hours in one."""
-        offered, reserved = ({name: _days(hours) for name, hours in levels.items()} for levels in (self.offered, self.reserved))
-        return Occupancy(self.start, self.window, self.pods, _days(self.held), _days(self.used), offered, reserved)
+        offered, reserved = (
+            {name: _days(hours) for name, hours in levels.items()}
+            for levels in (self.offered, self.reserved)
+        )
+        return Occupancy(
+            self.start,
+            self.window,
+            self.pods,
+            _days(self.held),
+            _days(self.used),
+            offered,
+            reserved,
+        )
 
     def of(self, cluster: str) -> Shares:
         """Return the share of a cluster's nodes that each pod held.
 
-        Pods that together ask for more than the nodes offer (a node was not read) share what there is.
+        Pods that together ask for more than the nodes offer (a node was not read) share what there
+        is.
         """
         rows = np.flatnonzero([pod.cluster == cluster for pod in self.pods])
         held = self.held[rows]
@@ -73,10 +86,13 @@ class Occupancy:
 
 
 def occupancy_of(reading: Reading, types: Mapping[str, InstanceType]) -> Occupancy | None:
-    """Return the pods that held cores as far as the reading goes back; None where no pod's request was read.
+    """Return the pods that held cores as far as the reading goes back.
 
-    A pod's request is what it asked for; where that is not reported, what it was given (`pod_neuroncore_usage_total`). A node
-    offers its limit; where that is not reported, its type's cores while it reports at all.
+    None where no pod's request was read.
+
+    A pod's request is what it asked for; where that is not reported, what it was given
+    (`pod_neuroncore_usage_total`). A node offers its limit; where that is not reported, its type's
+    cores while it reports at all.
     """
     pods, nodes = reading.frame("pod"), reading.frame("node")
     if pods is None or not pods.n_steps:
@@ -95,31 +111,47 @@ def occupancy_of(reading: Reading, types: Mapping[str, InstanceType]) -> Occupan
         pods.things,
         _hours(cores, pods, start, n_hours),
         _hours(busy, pods, start, n_hours),
-        *(_by_cluster(levels, nodes, start, n_hours) if nodes else {} for levels in _cores(nodes, types)),
+        *(
+            _by_cluster(levels, nodes, start, n_hours) if nodes else {}
+            for levels in _cores(nodes, types)
+        ),
     )
 
 
-def _cores(nodes: Frame | None, types: Mapping[str, InstanceType]) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
-    """Return the cores that each node offers and those that pods hold on it, (n_nodes, n_steps); 0 where neither is read."""
+def _cores(
+    nodes: Frame | None, types: Mapping[str, InstanceType]
+) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
+    """Return the cores that each node offers and those that pods hold on it, (n_nodes, n_steps).
+
+    0 where neither is read.
+    """
     if nodes is None:
         return np.zeros((0, 0)), np.zeros((0, 0))
     kinds = [types.get(node.instance_type) for node in nodes.things]
-    cores = np.array([kind.cores if kind and kind.has_neuron else np.nan for kind in kinds])[:, None]
+    cores = np.array([kind.cores if kind and kind.has_neuron else np.nan for kind in kinds])[
+        :, None
+    ]
     reports = np.where(np.isnan(nodes.of("neuroncore_utilization_ratio")), np.nan, cores)
     limit = nodes.of("neuroncore_limit_count")
     reserved = nodes.of("neuroncore_reserved_count")
     return np.nan_to_num(np.where(np.isnan(limit), reports, limit)), np.nan_to_num(reserved)
 
 
-def _by_cluster(levels: npt.NDArray[np.floating], nodes: Frame, start: datetime, n_hours: int) -> dict[str, Doubles]:
+def _by_cluster(
+    levels: npt.NDArray[np.floating], nodes: Frame, start: datetime, n_hours: int
+) -> dict[str, Doubles]:
     hours = _hours(levels, nodes, start, n_hours)
     clusters = np.array([node.cluster for node in nodes.things])
     return {str(name): hours[clusters == name].sum(axis=0) for name in np.unique(clusters) if name}
 
 
-def _hours(levels: npt.NDArray[np.floating], frame: Frame, start: datetime, n_hours: int) -> Doubles:
+def _hours(
+    levels: npt.NDArray[np.floating], frame: Frame, start: datetime, n_hours: int
+) -> Doubles:
     """Add levels of steps up to amounts of hours, (n_things, n_hours); a nan makes its hour nan."""
-    seconds = (frame.start - start).total_seconds() + np.arange(frame.n_steps) * frame.step.total_seconds()
+    seconds = (frame.start - start).total_seconds() + np.arange(
+        frame.n_steps
+    ) * frame.step.total_seconds()
     hour = (seconds // _HOUR.total_seconds()).astype(np.intp)
     amounts = np.zeros((len(frame.things), n_hours))
     inside = (hour >= 0) & (hour < n_hours)

@@ -1,4 +1,7 @@
-"""Choose the price at which an hour can be bought: one rule for every answer that compares types, markets or regions."""
+"""Choose the price at which an hour can be bought.
+
+One rule for every answer that compares types, markets or regions.
+"""
 
 from __future__ import annotations
 
@@ -30,30 +33,50 @@ class Offers:
 
     def here(self, instance_type: str, market: Market, region: str) -> Price | None:
         """Return the price of a market in that very region; None where it is not known there."""
-        return listed_price([x for x in self.quotes(instance_type) if x.region == region], market, region)
+        return listed_price(
+            [x for x in self.quotes(instance_type) if x.region == region], market, region
+        )
 
     def each(self, instance_type: str, region: str) -> tuple[Price, ...]:
         """Return one price for every market that has any."""
-        return tuple(price for market in Market if (price := self.of(instance_type, market, region)))
+        return tuple(
+            price for market in Market if (price := self.of(instance_type, market, region))
+        )
 
     def plain(self, instance_type: str, region: str = "") -> Price | None:
         """Return what an hour costs without a commitment: on demand, else in a Capacity Block."""
-        return self.of(instance_type, Market.ON_DEMAND, region) or self.of(instance_type, Market.CAPACITY_BLOCK, region)
+        return self.of(instance_type, Market.ON_DEMAND, region) or self.of(
+            instance_type, Market.CAPACITY_BLOCK, region
+        )
 
     def regions(self, instance_type: str, market: Market) -> tuple[str, ...]:
         """Return the regions in which a price of the market is known."""
-        return tuple(sorted({x.region for x in self.quotes(instance_type) if x.market is market and x.region}))
+        return tuple(
+            sorted(
+                {x.region for x in self.quotes(instance_type) if x.market is market and x.region}
+            )
+        )
 
     def shared_region(self, instance_types: Iterable[str], market: Market) -> str | None:
-        """Return the region in which all of the types have a price: the account's own first, then the best founded.
+        """Return the region in which all of the types have a price.
 
-        Prices of two regions say more of the regions than of the types. None where no region has them all.
+        The account's own first, then the best founded.
+
+        Prices of two regions say more of the regions than of the types. None where no region has
+        them all.
         """
         names = tuple(instance_types)
         shared = set.intersection(*(set(self.regions(name, market)) for name in names))
         return min(shared, key=lambda region: self._rank(names, market, region), default=None)
 
-    def _rank(self, names: Sequence[str], market: Market, region: str) -> tuple[float, int, float, str]:
+    def _rank(
+        self, names: Sequence[str], market: Market, region: str
+    ) -> tuple[float, int, float, str]:
         prices = [price for name in names if (price := self.here(name, market, region))]
         own = sum(x.hours for name in names for x in self.quotes(name) if x.region == region)
-        return -own, sum(_ORDER.index(x.basis) for x in prices), float(sum(x.usd_per_hour for x in prices)), region
+        return (
+            -own,
+            sum(_ORDER.index(x.basis) for x in prices),
+            float(sum(x.usd_per_hour for x in prices)),
+            region,
+        )

@@ -1,4 +1,7 @@
-"""Derive who owns a pod, and guess the owner of cost that carries no team: a hint for a person, never a charge to a team."""
+"""Derive who owns a pod, and guess the owner of cost that carries no team.
+
+A hint for a person, never a charge to a team.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,23 @@ from bot.model.fleet import FileSystem, Inventory, Volume
 from bot.model.labels import Labels
 from bot.model.spend import Spend
 
-_SHARED = frozenset({"", "default", "kube-system", "kube-public", "kube-node-lease", "amazon-cloudwatch", "karpenter"})
+_SHARED = frozenset(
+    {
+        "",
+        "default",
+        "kube-system",
+        "kube-public",
+        "kube-node-lease",
+        "amazon-cloudwatch",
+        "karpenter",
+    }
+)
 """Namespaces that name no owner."""
 _ENDING = re.compile(r"(-[a-z0-9]{8,10}-[a-z0-9]{5}|-[a-z0-9]{5}|-\d+)$")
-"""The endings that controllers of Kubernetes add to a job's name: hash and suffix of a ReplicaSet, suffix of a Job, ordinal."""
+"""The endings that controllers of Kubernetes add to a job's name.
+
+Hash and suffix of a ReplicaSet, suffix of a Job, ordinal.
+"""
 
 
 def derived_owner(pod: Labels) -> tuple[str, str]:
@@ -31,7 +47,10 @@ _NONE = ""
 
 @dataclass(frozen=True)
 class OwnerHint:
-    """State the likely owner of some untagged cost: `owner` is "" where nothing names one; `things` are its resources."""
+    """State the likely owner of some untagged cost: `owner` is "" where nothing names one.
+
+    `things` are its resources.
+    """
 
     owner: str
     by: str
@@ -40,7 +59,10 @@ class OwnerHint:
 
 
 def owner_hints(rows: Iterable[Spend], inventory: Inventory) -> list[OwnerHint]:
-    """Return hints for rows keyed by resource, cluster and namespace, dearest first; rows of one hint are one."""
+    """Return hints for rows keyed by resource, cluster and namespace, dearest first.
+
+    Rows of one hint are one.
+    """
     teams = _teams(inventory)
     names = {name: _words(name) for name in {team for counts in teams.values() for team in counts}}
     sums: dict[tuple[str, str], tuple[Decimal, tuple[str, ...]]] = {}
@@ -48,15 +70,24 @@ def owner_hints(rows: Iterable[Spend], inventory: Inventory) -> list[OwnerHint]:
         hint = _hint(row.key, inventory, teams, names)
         amount, things = sums.get(hint, (Decimal(0), ()))
         resource = row.key["resource"]
-        sums[hint] = amount + row.money.amortised, (*things, resource) if resource and resource not in things else things
+        sums[hint] = (
+            amount + row.money.amortised,
+            (*things, resource) if resource and resource not in things else things,
+        )
     hints = [OwnerHint(owner, by, amount, things) for (owner, by), (amount, things) in sums.items()]
     return sorted(hints, key=lambda hint: (not hint.owner, -hint.amortised, hint.owner))
 
 
 def _hint(
-    key: Mapping[str, str], inventory: Inventory, teams: Mapping[str, Counter[str]], names: Mapping[str, Sequence[str]]
+    key: Mapping[str, str],
+    inventory: Inventory,
+    teams: Mapping[str, Counter[str]],
+    names: Mapping[str, Sequence[str]],
 ) -> tuple[str, str]:
-    """Return the surest hint: a person who launched it, an owner tag, a name, its namespace, its neighbours."""
+    """Return the surest hint.
+
+    A person who launched it, an owner tag, a name, its namespace, its neighbours.
+    """
     resource = key["resource"].rpartition("/")[2]
     launcher = inventory.launcher(resource)
     if launcher and launcher.person:
@@ -65,7 +96,10 @@ def _hint(
     if instance and instance.owner:
         return instance.owner, "owner tag"
     name = _name(resource, inventory)
-    if like := next((team for team, words in sorted(names.items()) if words and _inside(words, _words(name))), _NONE):
+    if like := next(
+        (team for team, words in sorted(names.items()) if words and _inside(words, _words(name))),
+        _NONE,
+    ):
         return like, f"named {name}"
     if key["namespace"]:
         return key["namespace"], "namespace"
@@ -89,7 +123,14 @@ def _name(resource: str, inventory: Inventory) -> str:
     if resource in inventory.instances:
         return inventory.instances[resource].tags.get("Name", "")
     stored: tuple[Volume | FileSystem, ...] = (*inventory.volumes, *inventory.file_systems)
-    return next((resource_.tags.get("Name", "") for resource_ in stored if resource_.labels.resource == resource), "")
+    return next(
+        (
+            resource_.tags.get("Name", "")
+            for resource_ in stored
+            if resource_.labels.resource == resource
+        ),
+        "",
+    )
 
 
 def _words(name: str) -> tuple[str, ...]:

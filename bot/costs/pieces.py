@@ -19,17 +19,27 @@ _PARTS = ("day", "resource")
 
 
 def pieces_of(billing: Billing, terms: TallyTerms) -> tuple[Piece, ...]:
-    """Return the parts of a sum by day, or by month where the window is long; none where the bill does not tell them."""
+    """Return the parts of a sum by day, or by month where the window is long.
+
+    None where the bill does not tell them.
+    """
     step = "day" if terms.window.length <= _BY_DAY else "month"
     try:
         rows = billing.tally(terms.window, (step,), terms.where).rows
     except (WrongInput, OverBudget):
         return ()
-    return tuple(Piece(row.key[step], row.money) for row in sorted(rows, key=lambda row: row.key[step]))
+    return tuple(
+        Piece(row.key[step], row.money) for row in sorted(rows, key=lambda row: row.key[step])
+    )
 
 
-def mismatches(billing: Billing, terms: TallyTerms, tally: Tally) -> tuple[list[Difference], list[str]]:
-    """Add a sum up from its days, and from its resources; return where it does not agree to the cent, and the sums not tried."""
+def mismatches(
+    billing: Billing, terms: TallyTerms, tally: Tally
+) -> tuple[list[Difference], list[str]]:
+    """Add a sum up from its days, and from its resources.
+
+    Return where it does not agree to the cent, and the sums not tried.
+    """
     wrong, untried = [], []
     for part in _PARTS:
         if part in terms.by:
@@ -50,18 +60,28 @@ def _compared(what: str, tally: Tally, pieces: Tally, by: Sequence[str]) -> list
         sums[tuple(row.key[name] for name in by)] += row.money
     stated = {tuple(row.key[name] for name in by): row.money for row in tally.rows}
     pairs = [
-        (", ".join(key) or "all", stated.get(key, Money()), sums.get(key, Money())) for key in dict.fromkeys((*stated, *sums))
+        (", ".join(key) or "all", stated.get(key, Money()), sums.get(key, Money()))
+        for key in dict.fromkeys((*stated, *sums))
     ]
     pairs.append(("total", tally.total, sum(sums.values(), Money())))
-    return [_unequal(f"{what}, {name}", one, other) for name, one, other in pairs if _measures(one, other)]
+    return [
+        _unequal(f"{what}, {name}", one, other)
+        for name, one, other in pairs
+        if _measures(one, other)
+    ]
 
 
 def _measures(one: Money, other: Money) -> list[str]:
     """Return the amounts in which two sums differ by a cent or more."""
-    return [measure for measure in MEASURES if not agree(getattr(one, measure), getattr(other, measure))]
+    return [
+        measure for measure in MEASURES if not agree(getattr(one, measure), getattr(other, measure))
+    ]
 
 
 def _unequal(what: str, stated: Money, added: Money) -> Difference:
     measures = _measures(stated, added)
-    was, now = ("; ".join(f"{measure} {getattr(money, measure):.2f}" for measure in measures) for money in (stated, added))
+    was, now = (
+        "; ".join(f"{measure} {getattr(money, measure):.2f}" for measure in measures)
+        for money in (stated, added)
+    )
     return Difference(what, was, now, "its pieces make another sum")

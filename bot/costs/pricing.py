@@ -1,4 +1,7 @@
-"""Price an hour of anything: by its own lines of the bill, else its cluster's, else the account's rate, else by lists."""
+"""Price an hour of anything.
+
+By its own lines of the bill, else its cluster's, else the account's rate, else by lists.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,10 @@ _COMMITTED = {Market.ON_DEMAND, Market.SAVINGS_PLAN, Market.RESERVED}
 def choose(quotes: Iterable[Price], market: Market, region: str = "") -> Price | None:
     """Return the best quote for an instance bought on `market`, None when there is none.
 
-    An account's own hours at list price and under commitments are one rate, weighted by hours: whether a Savings Plan covers
-    an instance that the bill does not name yet, nobody can say. An instance never costs an offering's price on another
-    market, unless nothing else is known; the same region wins, then the surest basis, then the newest date.
+    An account's own hours at list price and under commitments are one rate, weighted by hours:
+    whether a Savings Plan covers an instance that the bill does not name yet, nobody can say. An
+    instance never costs an offering's price on another market, unless nothing else is known; the
+    same region wins, then the surest basis, then the newest date.
     """
     every = list(quotes)
     own = _named(blended(every, region), Whose.ACCOUNT) if market in _COMMITTED else None
@@ -37,32 +41,50 @@ def _named(price: Price | None, whose: Whose) -> Price | None:
 
 
 def blended(quotes: Iterable[Price], region: str) -> Price | None:
-    """Return the account's own rate of a region over on-demand, Savings Plan and reserved hours; None without hours."""
-    return _mean_of(q for q in quotes if q.basis is Basis.BILLED and q.market in _COMMITTED and q.region == region)
+    """Return the account's own rate of a region over on-demand, Savings Plan and reserved hours.
+
+    None without hours.
+    """
+    return _mean_of(
+        q
+        for q in quotes
+        if q.basis is Basis.BILLED and q.market in _COMMITTED and q.region == region
+    )
 
 
 def _mean_of(rates: Iterable[Price]) -> Price | None:
-    """Return one rate over the hours of several, named after the one with most hours; None without hours."""
+    """Return one rate over the hours of several, named after the one with most hours.
+
+    None without hours.
+    """
     own = [rate for rate in rates if rate.hours]
     if not own:
         return None
     hours = sum((Decimal(str(rate.hours)) for rate in own), Decimal(0))
     cost = sum((rate.usd_per_hour * Decimal(str(rate.hours)) for rate in own), Decimal(0))
     most = max(own, key=lambda rate: rate.hours)
-    return replace(most, usd_per_hour=(cost / hours).quantize(Decimal("0.000001")), hours=float(hours))
+    return replace(
+        most, usd_per_hour=(cost / hours).quantize(Decimal("0.000001")), hours=float(hours)
+    )
 
 
 def billed_rate(rates: AccountRates, instance: Instance) -> Price | None:
     """Return what an hour of an instance cost by its own lines, before there are any by those of its cluster's like ones.
 
-    Whether a Savings Plan covered it, whether spot was billed as such: its own lines say so, and no list does.
+    Whether a Savings Plan covered it, whether spot was billed as such: its own lines say so, and no
+    list does.
     """
     labels, market = instance.labels, instance.market
-    own = _mean_of(rate for rate in rates.by_instance.get(instance.id, ()) if rate.instance_type == labels.instance_type)
+    own = _mean_of(
+        rate
+        for rate in rates.by_instance.get(instance.id, ())
+        if rate.instance_type == labels.instance_type
+    )
     peers = (
         rate
         for rate in rates.by_cluster.get(labels.cluster, ())
-        if (rate.instance_type, rate.region) == (labels.instance_type, labels.region) and _bought_alike(rate.market, market)
+        if (rate.instance_type, rate.region) == (labels.instance_type, labels.region)
+        and _bought_alike(rate.market, market)
     )
     return _named(own, Whose.OWN) or _named(_mean_of(peers), Whose.CLUSTER)
 
@@ -74,7 +96,16 @@ def _bought_alike(one: Market, other: Market) -> bool:
 def listed_price(quotes: Iterable[Price], market: Market, region: str) -> Price | None:
     """Return the best-founded price of a market, of the region where there is one, the newest, then the cheapest; or None."""
     mine = [price for price in quotes if price.market is market]
-    return min(mine, key=lambda x: (x.region != region, _ORDER.index(x.basis), -x.asof.toordinal(), x.usd_per_hour), default=None)
+    return min(
+        mine,
+        key=lambda x: (
+            x.region != region,
+            _ORDER.index(x.basis),
+            -x.asof.toordinal(),
+            x.usd_per_hour,
+        ),
+        default=None,
+    )
 
 
 def storage_price(kind: str, gib: int, region: str, listed: Iterable[StoragePrice]) -> Price | None:
@@ -83,18 +114,28 @@ def storage_price(kind: str, gib: int, region: str, listed: Iterable[StoragePric
     A month has 730 hours, as AWS counts them.
     """
     price = min(
-        (listing for listing in listed if listing.kind == kind), key=lambda listing: listing.region != region, default=None
+        (listing for listing in listed if listing.kind == kind),
+        key=lambda listing: listing.region != region,
+        default=None,
     )
     if price is None:
         return None
     usd = (price.usd_per_gib_month * gib / HOURS_A_MONTH).quantize(Decimal("0.000001"))
-    return Price(kind, usd, Market.ON_DEMAND, Basis.FALLBACK, price.region, price.asof, price.source)
+    return Price(
+        kind, usd, Market.ON_DEMAND, Basis.FALLBACK, price.region, price.asof, price.source
+    )
 
 
 def _rank(price: Price, market: Market, region: str) -> tuple[bool, bool, int, bool, int]:
     same = _bought_alike(price.market, market)
     elsewhere = bool(region and price.region and price.region != region)
-    return (not same, elsewhere, _ORDER.index(price.basis), price.market is not market, -price.asof.toordinal())
+    return (
+        not same,
+        elsewhere,
+        _ORDER.index(price.basis),
+        price.market is not market,
+        -price.asof.toordinal(),
+    )
 
 
 _SETTLED, _WEEK = timedelta(days=2), timedelta(days=7)
@@ -111,8 +152,13 @@ def hours_of(pricing: Pricing, inventory: Inventory) -> Callable[[str], Decimal 
     return hour_of
 
 
-def billed_hours(billing: Billing, inventory: Inventory, window: Window) -> Mapping[str, Mapping[datetime, Decimal]]:
-    """Return the amortised USD of each billed UTC hour of each instance; nothing where the bill tells no hours or resources."""
+def billed_hours(
+    billing: Billing, inventory: Inventory, window: Window
+) -> Mapping[str, Mapping[datetime, Decimal]]:
+    """Return the amortised USD of each billed UTC hour of each instance.
+
+    Nothing where the bill tells no hours or resources.
+    """
     types = tuple(sorted({x.labels.instance_type for x in inventory.instances.values()}))
     whole = Window(window.start.replace(minute=0, second=0, microsecond=0), window.end)
     try:
@@ -123,7 +169,9 @@ def billed_hours(billing: Billing, inventory: Inventory, window: Window) -> Mapp
     for row in rows:
         instance = row.key["resource"].rpartition("/")[2]
         if instance in inventory.instances and row.money.amortised > 0:
-            hours.setdefault(instance, {})[datetime.fromisoformat(row.key["hour"])] = row.money.amortised
+            hours.setdefault(instance, {})[datetime.fromisoformat(row.key["hour"])] = (
+                row.money.amortised
+            )
     return hours
 
 
@@ -139,7 +187,10 @@ class Pricing:
         self._day: datetime | None = None
 
     def at(self, now: datetime) -> Pricing:
-        """Return itself, ready for prices of `now`: answers remembered from another day are forgotten."""
+        """Return itself, ready for prices of `now`.
+
+        Answers remembered from another day are forgotten.
+        """
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         if day != self._day:
             self._day, self._chosen, self._nodes, self._resources = day, {}, {}, None
@@ -153,29 +204,56 @@ class Pricing:
         if instance:
             return self.instance(instance)
         reservations = inventory.reservations
-        every: tuple[Volume | FileSystem | Reservation, ...] = (*inventory.volumes, *inventory.file_systems, *reservations)
-        resource = next((candidate for candidate in every if candidate.labels.resource == thing), None)
-        return self._reserved(resource) if isinstance(resource, Reservation) else self._stored(resource) if resource else None
+        every: tuple[Volume | FileSystem | Reservation, ...] = (
+            *inventory.volumes,
+            *inventory.file_systems,
+            *reservations,
+        )
+        resource = next(
+            (candidate for candidate in every if candidate.labels.resource == thing), None
+        )
+        return (
+            self._reserved(resource)
+            if isinstance(resource, Reservation)
+            else self._stored(resource)
+            if resource
+            else None
+        )
 
     def instance(self, instance: Instance) -> Price | None:
-        """Return the price of one hour of the instance: as it was billed itself, else as its type is bought."""
+        """Return the price of one hour of the instance.
+
+        As it was billed itself, else as its type is bought.
+        """
         if instance.id not in self._nodes:
             labels = instance.labels
             own = billed_rate(self._rates, instance)
-            self._nodes[instance.id] = own or self._of(labels.instance_type, labels.region, instance.market)
+            self._nodes[instance.id] = own or self._of(
+                labels.instance_type, labels.region, instance.market
+            )
         return self._nodes[instance.id]
 
     def mean(self, instances: Iterable[Instance]) -> Price | None:
-        """Return the price of one hour of one of the instances, in their mean; None where no price of any is known."""
+        """Return the price of one hour of one of the instances, in their mean.
+
+        None where no price of any is known.
+        """
         known = [price for instance in instances if (price := self.instance(instance))]
         mean = _mean_of(replace(price, hours=1.0) for price in known)
         return replace(mean, hours=sum(price.hours for price in known)) if mean else None
 
     def quotes(self, instance_type: str, region: str) -> list[Price]:
-        """Return every price known for a type: the account's own, listed, offered, and of last resort."""
+        """Return every price known for a type.
+
+        The account's own, listed, offered, and of last resort.
+        """
         own = [rate for rate in self._rates.by_type if rate.instance_type == instance_type]
         listed = self._ports.world.prices.quotes(instance_type, region, self._now)
-        last = [price for price in self._ports.world.knowledge.fallback_prices() if price.instance_type == instance_type]
+        last = [
+            price
+            for price in self._ports.world.knowledge.fallback_prices()
+            if price.instance_type == instance_type
+        ]
         return [*own, *listed, *last]
 
     def _of(self, instance_type: str, region: str, market: Market) -> Price | None:
@@ -185,33 +263,52 @@ class Pricing:
         return self._chosen[key]
 
     def _reserved(self, reservation: Reservation) -> Price | None:
-        """Return the price of an hour of a whole reservation, of which nothing is used: each place at what the bill says of it.
+        """Return the price of an hour of a whole reservation, of which nothing is used.
 
-        A place that was never empty costs what it will: in a Capacity Block its share of the fee, else the on-demand price,
-        which no Savings Plan has taken.
+        Each place at what the bill says of it.
+
+        A place that was never empty costs what it will: in a Capacity Block its share of the fee,
+        else the on-demand price, which no Savings Plan has taken.
         """
-        price = _named(_mean_of(self._rates.by_reservation.get(reservation.labels.resource, ())), Whose.OWN) or self._held(
-            reservation
+        price = _named(
+            _mean_of(self._rates.by_reservation.get(reservation.labels.resource, ())), Whose.OWN
+        ) or self._held(reservation)
+        return (
+            replace(price, usd_per_hour=price.usd_per_hour * reservation.total) if price else None
         )
-        return replace(price, usd_per_hour=price.usd_per_hour * reservation.total) if price else None
 
     def _held(self, reservation: Reservation) -> Price | None:
         labels = reservation.labels
         market = Market.ON_DEMAND if reservation.market is Market.RESERVED else reservation.market
         quotes = self.quotes(labels.instance_type, labels.region)
-        same = [price for price in quotes if price.market is market and labels.region in ("", price.region)]
+        same = [
+            price
+            for price in quotes
+            if price.market is market and labels.region in ("", price.region)
+        ]
         best = min(same, key=lambda price: _rank(price, market, labels.region), default=None)
         if best is None:
             return self._of(labels.instance_type, labels.region, reservation.market)
         return _named(best, Whose.MARKET) if best.hours else best
 
     def _stored(self, thing: Volume | FileSystem) -> Price | None:
-        """Return the price of storage: its own lines of a settled week, else the list price of its kind."""
+        """Return the price of storage.
+
+        Its own lines of a settled week, else the list price of its kind.
+        """
         week = self._week()
         billed = self._billed(week).get(thing.labels.resource)
         if billed and (thing.created_at is None or thing.created_at <= week.start):
             source = "the resource's own lines of the bill"
-            return Price("storage", billed, Market.ON_DEMAND, Basis.BILLED, thing.labels.region, week.end.date(), source)
+            return Price(
+                "storage",
+                billed,
+                Market.ON_DEMAND,
+                Basis.BILLED,
+                thing.labels.region,
+                week.end.date(),
+                source,
+            )
         match thing:
             case Volume():
                 kind, gib = f"ebs:{thing.volume_type}", thing.size_gib
@@ -220,8 +317,13 @@ class Pricing:
         quotes = self._ports.world.prices.quotes(kind, thing.labels.region, self._now)
         quoted = [price for price in quotes if price.instance_type == kind]
         if quoted:
-            return replace(quoted[-1], usd_per_hour=(quoted[-1].usd_per_hour * gib).quantize(Decimal("0.000001")))
-        return storage_price(kind, gib, thing.labels.region, self._ports.world.knowledge.storage_prices())
+            return replace(
+                quoted[-1],
+                usd_per_hour=(quoted[-1].usd_per_hour * gib).quantize(Decimal("0.000001")),
+            )
+        return storage_price(
+            kind, gib, thing.labels.region, self._ports.world.knowledge.storage_prices()
+        )
 
     def _week(self) -> Window:
         assert self._day
@@ -235,5 +337,7 @@ class Pricing:
                 rows = self._ports.world.billing.tally(week, ("resource",)).rows
             except TrnbotError:
                 rows = ()
-            self._resources = {row.key["resource"].rpartition("/")[2]: row.money.amortised / hours for row in rows}
+            self._resources = {
+                row.key["resource"].rpartition("/")[2]: row.money.amortised / hours for row in rows
+            }
         return self._resources

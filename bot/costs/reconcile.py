@@ -34,23 +34,34 @@ class Estimate:
     low: Decimal
     high: Decimal
     remembered: bool
-    """Whether it was stored on that day; else it is made again from the figures that the bill has now."""
+    """Whether it was stored on that day.
+
+    Else it is made again from the figures that the bill has now.
+    """
     settled: datetime | None = None
     """The midnight before which the bill it knew had come to rest; None where nobody kept that."""
     spent: Decimal | None = None
     """Its amortised cost of the month up to then; the rest of `forecast` was an estimate."""
 
     def until(self, end: datetime, month: Window) -> Decimal | None:
-        """Return what it expected of the month up to `end`, its rest spread evenly; None for hours that it knew already."""
+        """Return what it expected of the month up to `end`, its rest spread evenly.
+
+        None for hours that it knew already.
+        """
         if self.settled is None or self.spent is None or not self.settled < end <= month.end:
             return None
         begin = max(self.settled, month.start)
-        return cents(self.spent + (self.forecast - self.spent) * Decimal((end - begin) / (month.end - begin)))
+        return cents(
+            self.spent + (self.forecast - self.spent) * Decimal((end - begin) / (month.end - begin))
+        )
 
 
 @dataclass(frozen=True)
 class SameHours:
-    """Hold a month that goes on up to `end`: what its estimate expected of these hours, and what was billed for them."""
+    """Hold a month that goes on up to `end`.
+
+    What its estimate expected of these hours, and what was billed for them.
+    """
 
     end: datetime
     estimated: Decimal
@@ -69,7 +80,10 @@ class SameHours:
 
 @dataclass(frozen=True)
 class Reconciled:
-    """Hold a month, its estimate (None: too few days were settled), and the bill's figures; `final` once AWS rewrites nothing."""
+    """Hold a month, its estimate (None: too few days were settled), and the bill's figures.
+
+    `final` once AWS rewrites nothing.
+    """
 
     month: Window
     estimate: Estimate | None
@@ -80,13 +94,22 @@ class Reconciled:
 
     @property
     def difference(self) -> Decimal | None:
-        """Return final less estimated amortised cost; None while there is no final figure, or no estimate."""
-        return self.money.amortised - self.estimate.forecast if self.final and self.estimate else None
+        """Return final less estimated amortised cost.
+
+        None while there is no final figure, or no estimate.
+        """
+        return (
+            self.money.amortised - self.estimate.forecast if self.final and self.estimate else None
+        )
 
     @property
     def ratio(self) -> Decimal | None:
         """Return the difference as a share of the final figure."""
-        return self.difference / self.money.amortised if self.difference is not None and self.money.amortised > 0 else None
+        return (
+            self.difference / self.money.amortised
+            if self.difference is not None and self.money.amortised > 0
+            else None
+        )
 
     @property
     def within(self) -> bool | None:
@@ -105,12 +128,17 @@ def estimated(billing: Billing, month: Window, now: datetime) -> Estimate | None
 
 def of_nowcast(nowcast: Nowcast, at: datetime, *, remembered: bool) -> Estimate:
     """Return the estimate that holds the figures of a forecast."""
-    return Estimate(at, nowcast.forecast, nowcast.low, nowcast.high, remembered, nowcast.settled, nowcast.spent)
+    return Estimate(
+        at, nowcast.forecast, nowcast.low, nowcast.high, remembered, nowcast.settled, nowcast.spent
+    )
 
 
 @dataclass(frozen=True)
 class MonthForecast:
-    """Hold the forecast of the month as of one day; its figures are None where too little was billed."""
+    """Hold the forecast of the month as of one day.
+
+    Its figures are None where too little was billed.
+    """
 
     at: datetime
     forecast: Decimal | None = field(default=None, metadata={"optional": True})
@@ -132,7 +160,9 @@ log = logging.getLogger("trnbot.reconcile")
 
 
 def remember_estimate(ports: Ports, now: datetime, reading: Reading | None = None) -> None:
-    """Keep this day's estimate of its month, once a day; a failure is tried again at the next tick. May block.
+    """Keep this day's estimate of its month, once a day; a failure is tried again at the next tick.
+
+    May block.
 
     `reading` tells of the days that no bill tells of yet.
     """
@@ -149,34 +179,57 @@ def _expected(ports: Ports, now: datetime, reading: Reading | None) -> MonthFore
     nowcast = forecast_of(ports, now, reading)
     if nowcast is None:
         return MonthForecast(now)
-    return MonthForecast(now, nowcast.forecast, nowcast.low, nowcast.high, nowcast.settled, nowcast.spent)
+    return MonthForecast(
+        now, nowcast.forecast, nowcast.low, nowcast.high, nowcast.settled, nowcast.spent
+    )
 
 
-def reconciled(billing: Billing, store: DocumentStore, window: Window, now: datetime) -> list[Reconciled]:
+def reconciled(
+    billing: Billing, store: DocumentStore, window: Window, now: datetime
+) -> list[Reconciled]:
     """Return every month that the window touches and that has begun, oldest first; may block."""
-    estimates = [estimate for _, day in ESTIMATES.newest(store, _MOST) if (estimate := day.estimate())]
+    estimates = [
+        estimate for _, day in ESTIMATES.newest(store, _MOST) if (estimate := day.estimate())
+    ]
     return [_month(billing, month, estimates, now) for month in _months(window, now)]
 
 
 def _month(billing: Billing, month: Window, estimates: list[Estimate], now: datetime) -> Reconciled:
     tally = billing.tally(month, ("day",))
     middle = month.start + MIDDLE
-    of_month = [estimate for estimate in estimates if month.start <= estimate.at < month.end and estimate.at <= now]
+    of_month = [
+        estimate
+        for estimate in estimates
+        if month.start <= estimate.at < month.end and estimate.at <= now
+    ]
     kept = min(of_month, key=lambda estimate: abs(estimate.at - middle), default=None)
     then = kept or estimated(billing, month, now)
     through = tally.billed_through
-    final = bool(tally.rows) and not any(row.estimated for row in tally.rows) and through is not None and through >= month.end
-    return Reconciled(month, then, tally.total, final, None if final else _so_far(then, month, tally, now))
+    final = (
+        bool(tally.rows)
+        and not any(row.estimated for row in tally.rows)
+        and through is not None
+        and through >= month.end
+    )
+    return Reconciled(
+        month, then, tally.total, final, None if final else _so_far(then, month, tally, now)
+    )
 
 
 def _so_far(then: Estimate | None, month: Window, tally: Tally, now: datetime) -> SameHours | None:
-    """Compare the settled days of a month that goes on; None where none has settled since the estimate."""
+    """Compare the settled days of a month that goes on.
+
+    None where none has settled since the estimate.
+    """
     settled = settled_by(tally, now)
     end = min(settled, month.end) if settled else None
     expected = then.until(end, month) if then and end else None
     if end is None or expected is None:
         return None
-    billed = sum((row.money.amortised for row in tally.rows if row.key["day"] < f"{end:%Y-%m-%d}"), Decimal(0))
+    billed = sum(
+        (row.money.amortised for row in tally.rows if row.key["day"] < f"{end:%Y-%m-%d}"),
+        Decimal(0),
+    )
     return SameHours(end, expected, billed)
 
 

@@ -22,18 +22,22 @@ from bot.ports import Ports
 _DAY = timedelta(days=1)
 
 
-def running_cost(reading: Reading, price_of: Callable[[Instance], Price | None], back: timedelta) -> dict[date, Decimal]:
+def running_cost(
+    reading: Reading, price_of: Callable[[Instance], Price | None], back: timedelta
+) -> dict[date, Decimal]:
     """Return USD of the nodes that ran on each whole day of the last `back` which metrics tell of.
 
-    Nodes that a commitment pays, or whose kind is held by a reservation, are left out: that goes on when they leave. Empty where
-    no metrics tell of nodes, as one that ended is then forgotten.
+    Nodes that a commitment pays, or whose kind is held by a reservation, are left out: that goes on
+    when they leave. Empty where no metrics tell of nodes, as one that ended is then forgotten.
     """
     frame = reading.frame("node")
     if frame is None or not frame.n_steps:
         return {}
     midnight = reading.now.replace(hour=0, minute=0, second=0, microsecond=0)
     # The frame's first day is cut off.
-    first = max(midnight - back, frame.start.astimezone(UTC) + _DAY).replace(hour=0, minute=0, second=0, microsecond=0)
+    first = max(midnight - back, frame.start.astimezone(UTC) + _DAY).replace(
+        hour=0, minute=0, second=0, microsecond=0
+    )
     costs: defaultdict[date, Decimal] = defaultdict(Decimal)
     for day in Window(min(first, midnight), midnight).days():
         costs[day.start.date()] = Decimal(0)
@@ -58,7 +62,9 @@ def running_of(ports: Ports, reading: Reading) -> dict[date, Decimal]:
 
 def forecast_of(ports: Ports, now: datetime, reading: Reading | None) -> Nowcast | None:
     """Forecast the month of `now` from its bill, and from the nodes that ran where a reading tells of them; may block."""
-    return forecast_month(ports.world.billing, now, running=running_of(ports, reading) if reading else None)
+    return forecast_month(
+        ports.world.billing, now, running=running_of(ports, reading) if reading else None
+    )
 
 
 _PREPAID = {Market.SAVINGS_PLAN, Market.RESERVED, Market.CAPACITY_BLOCK}
@@ -81,5 +87,8 @@ def _spans(reading: Reading) -> Iterator[tuple[Instance, Window]]:
     for row, labels in enumerate(frame.things):
         steps = np.flatnonzero(seen[row])
         if len(steps) and labels.instance not in described:
-            span = Window(frame.start + int(steps[0]) * frame.step, frame.start + (int(steps[-1]) + 1) * frame.step)
+            span = Window(
+                frame.start + int(steps[0]) * frame.step,
+                frame.start + (int(steps[-1]) + 1) * frame.step,
+            )
             yield Instance(labels, span.start, "terminated", ended_at=span.end), span

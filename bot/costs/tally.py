@@ -11,7 +11,10 @@ from bot.model.spend import Filter, Money, Spend, Tally
 from bot.model.window import EVER, Window
 
 SETTLE = timedelta(days=2)
-"""AWS rewrites the newest days of a bill: figures younger than this behind its end are not compared."""
+"""AWS rewrites the newest days of a bill.
+
+Figures younger than this behind its end are not compared.
+"""
 _DAY = timedelta(days=1)
 
 
@@ -61,21 +64,33 @@ def comparable(window: Window, billed_through: datetime | None) -> tuple[Window,
     if billed_through is None:
         return None
     previous = window.previous()
-    end = window.end if window.end <= billed_through - SETTLE else min(window.end, settled_until(billed_through))
+    end = (
+        window.end
+        if window.end <= billed_through - SETTLE
+        else min(window.end, settled_until(billed_through))
+    )
     length = min(end - window.start, previous.length)
     if length < min(_DAY, window.length) or not length:
         return None
-    return Window(window.start, window.start + length), Window(previous.start, previous.start + length)
+    return Window(window.start, window.start + length), Window(
+        previous.start, previous.start + length
+    )
 
 
 def row_ratio(now: Tally, then: Tally, row: Spend) -> Decimal | None:
     """Return the growth of a row between two spans of one length, None when it cost nothing before."""
-    new, old = (sum((x.money.amortised for x in tally.rows if x.key == row.key), Decimal(0)) for tally in (now, then))
+    new, old = (
+        sum((x.money.amortised for x in tally.rows if x.key == row.key), Decimal(0))
+        for tally in (now, then)
+    )
     return (new - old) / old if old > 0 else None
 
 
 def until(days: Tally, part: Window, by: Sequence[str]) -> Tally | None:
-    """Return the first whole days of a tally by day and `by`, which begin where it does; None where it cannot tell them."""
+    """Return the first whole days of a tally by day and `by`, which begin where it does.
+
+    None where it cannot tell them.
+    """
     if days.by != ("day", *by) or part.start != days.window.start or part.end.time() != time(0):
         return None
     rows: dict[tuple[str, ...], Spend] = {}
@@ -83,14 +98,23 @@ def until(days: Tally, part: Window, by: Sequence[str]) -> Tally | None:
         if row.key["day"] < f"{part.end:%Y-%m-%d}":
             key = {name: row.key[name] for name in by}
             before = rows.get(tuple(key.values()))
-            rows[tuple(key.values())] = replace(row, key=key, money=before.money + row.money if before else row.money)
+            rows[tuple(key.values())] = replace(
+                row, key=key, money=before.money + row.money if before else row.money
+            )
     return replace(
-        days, window=part, by=tuple(by), rows=tuple(rows.values()), total=sum((x.money for x in rows.values()), Money())
+        days,
+        window=part,
+        by=tuple(by),
+        rows=tuple(rows.values()),
+        total=sum((x.money for x in rows.values()), Money()),
     )
 
 
 def top(rows: Sequence[Spend], most: int) -> tuple[tuple[Spend, ...], Money, int]:
-    """Return the first `most` rows, the sum of the others and how many those are; one row over is never folded alone."""
+    """Return the first `most` rows, the sum of the others and how many those are.
+
+    One row over is never folded alone.
+    """
     if len(rows) <= most + 1:
         return tuple(rows), Money(), 0
     rest = sum((row.money for row in rows[most:]), Money())
@@ -108,28 +132,44 @@ _TAG = "tag:"
 
 
 def unknown_value(ask: Ask, ever: Ask, tally: Tally, where: Sequence[Filter]) -> Unknown | None:
-    """Return the first value of a filter that no charge has, the answer being `tally`; None where each has some.
+    """Return the first value of a filter that no charge has, the answer being `tally`.
 
-    More is asked only for values that the answer does not show: `ask` within its window, then the whole bill by `ever`.
+    None where each has some.
+
+    More is asked only for values that the answer does not show: `ask` within its window, then the
+    whole bill by `ever`.
     """
     currency = [condition for condition in where if condition.dimension == "currency"]
     for condition in where:
         name, values = condition.dimension, {value for value in condition.values if value}
-        if name.strip().lower() in _TIMES or (tally.rows and not condition.negated and len(condition.values) == 1):
+        if name.strip().lower() in _TIMES or (
+            tally.rows and not condition.negated and len(condition.values) == 1
+        ):
             continue
         for of, window in ((ask, tally.window), (ever, EVER)):
             if values:
-                values -= _values(of(window, (name,), [Filter(name, tuple(sorted(values))), *currency]))
+                values -= _values(
+                    of(window, (name,), [Filter(name, tuple(sorted(values))), *currency])
+                )
         if values:
-            known = _values(ask(tally.window, (name,), currency)) | _values(ever(EVER, (name,), currency))
+            known = _values(ask(tally.window, (name,), currency)) | _values(
+                ever(EVER, (name,), currency)
+            )
             return Unknown(name, min(values), sorted(known - {""}))
     return None
 
 
 def unknown_tag(ever: Ask, tally: Tally) -> str:
     """Return the first tag that an answer is grouped by and no charge carries, "" for none."""
-    tags = [name for name in tally.by if name.startswith(_TAG) and tally.rows and not any(row.key[name] for row in tally.rows)]
-    return next((name.removeprefix(_TAG) for name in tags if not _values(ever(EVER, (name,), ())) - {""}), "")
+    tags = [
+        name
+        for name in tally.by
+        if name.startswith(_TAG) and tally.rows and not any(row.key[name] for row in tally.rows)
+    ]
+    return next(
+        (name.removeprefix(_TAG) for name in tags if not _values(ever(EVER, (name,), ())) - {""}),
+        "",
+    )
 
 
 def _values(tally: Tally) -> set[str]:

@@ -1,4 +1,7 @@
-"""Work out the cost of a training run: per epoch, token, checkpoint, target loss; every attempt counts, lost work too."""
+"""Work out the cost of a training run: per epoch, token, checkpoint, target loss.
+
+Every attempt counts, lost work too.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ _LATER = timedelta(seconds=60)
 
 @dataclass(frozen=True)
 class Paid:
-    """State one node of a run: when it ran, the USD of an hour, and of each hour that was billed by itself."""
+    """State one node of a run.
+
+    When it ran, the USD of an hour, and of each hour that was billed by itself.
+    """
 
     started_at: datetime
     ended_at: datetime | None
@@ -31,7 +37,9 @@ class Paid:
     def up(self, begins: Doubles, ends: Doubles) -> Doubles:
         """Return the hours that it was up within spans, both in seconds since 1970."""
         ended = self.ended_at.timestamp() if self.ended_at else math.inf
-        within: Doubles = (np.minimum(ends, ended) - np.maximum(begins, self.started_at.timestamp())).clip(0) / 3600
+        within: Doubles = (
+            np.minimum(ends, ended) - np.maximum(begins, self.started_at.timestamp())
+        ).clip(0) / 3600
         return within
 
     def rates(self, begins: Doubles) -> tuple[Doubles, Mask]:
@@ -51,7 +59,10 @@ class Paid:
 
 @dataclass(frozen=True)
 class Epoch:
-    """State one finished epoch: USD and hours from the end of the one before, repeated work included."""
+    """State one finished epoch.
+
+    USD and hours from the end of the one before, repeated work included.
+    """
 
     number: int
     usd: Decimal
@@ -60,7 +71,10 @@ class Epoch:
 
 @dataclass(frozen=True)
 class RunCost:
-    """State a run's cost over the time that was seen; None where the run does not report the figures it takes."""
+    """State a run's cost over the time that was seen.
+
+    None where the run does not report the figures it takes.
+    """
 
     run: Run
     since: datetime
@@ -79,7 +93,10 @@ class RunCost:
     losses: tuple[tuple[float, Decimal, float], ...]
     """Each new lowest loss (mean of an hour) with the USD and the hours until it was reached."""
     billed: float = 0.0
-    """Share of its node-hours that cost what they were billed at; the others cost their nodes' price."""
+    """Share of its node-hours that cost what they were billed at.
+
+    The others cost their nodes' price.
+    """
 
     @property
     def usd_per_epoch(self) -> Decimal | None:
@@ -109,7 +126,10 @@ class RunCost:
 
     def usd_between(self, high: float, low: float) -> tuple[Decimal, float] | None:
         """Return USD and hours from loss `high` down to `low`, None where either was not passed."""
-        ends = [next(((usd, hours) for loss, usd, hours in self.losses if loss <= at), None) for at in (high, low)]
+        ends = [
+            next(((usd, hours) for loss, usd, hours in self.losses if loss <= at), None)
+            for at in (high, low)
+        ]
         if ends[0] is None or ends[1] is None:
             return None
         return ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]
@@ -126,24 +146,36 @@ def reporting(series: Frame, row: int) -> slice | None:
     return slice(int(reported[0]), int(reported[-1]) + 1) if reported.size else None
 
 
-def run_cost(run: Run, series: Frame, nodes: Sequence[Paid], among: Doubles | None = None) -> RunCost | None:
-    """Return the cost of a run while it was seen; `series` holds its one row; None where it never reported.
+def run_cost(
+    run: Run, series: Frame, nodes: Sequence[Paid], among: Doubles | None = None
+) -> RunCost | None:
+    """Return the cost of a run while it was seen; `series` holds its one row.
 
-    A node counts from its start to its end, or to the run's last report: also while it restarts, waits or compiles.
-    `among` is how many runs share the nodes at each step, (n_steps,).
+    None where it never reported.
+
+    A node counts from its start to its end, or to the run's last report: also while it restarts,
+    waits or compiles. `among` is how many runs share the nodes at each step, (n_steps,).
     """
     span = reporting(series, 0)
     if span is None:
         return None
     first, last = span.start, span.stop - 1
-    cut = replace(series, start=series.start + first * series.step, values=series.values[:, first : last + 1])
-    node_hours, spent, billed = _spent(cut, nodes, np.ones(cut.n_steps) if among is None else among[span])
+    cut = replace(
+        series, start=series.start + first * series.step, values=series.values[:, first : last + 1]
+    )
+    node_hours, spent, billed = _spent(
+        cut, nodes, np.ones(cut.n_steps) if among is None else among[span]
+    )
     epochs = _line(cut, "run_epoch_count")
     whole = first > 0 and (epochs is None or bool(epochs[0] < 0.5))
     finished = _epochs(epochs, spent, cut.step, whole)
     partial = float(epochs[-1] % 1) if epochs is not None else None
     total = _usd(spent[-1])
-    after = total - _usd(_at(epochs, spent, math.floor(epochs[-1]))) if epochs is not None and finished else Decimal(0)
+    after = (
+        total - _usd(_at(epochs, spent, math.floor(epochs[-1])))
+        if epochs is not None and finished
+        else Decimal(0)
+    )
     tokens = _line(cut, "run_tokens_count")
     hours = cut.n_steps * (cut.step / timedelta(hours=1))
     return RunCost(
@@ -178,7 +210,10 @@ def _spent(cut: Frame, nodes: Sequence[Paid], among: Doubles) -> tuple[float, Do
 
 
 def _line(cut: Frame, metric: str) -> Doubles | None:
-    """Return the highest value reached by each step; None where it is not reported. A restart gains nothing."""
+    """Return the highest value reached by each step; None where it is not reported.
+
+    A restart gains nothing.
+    """
     values = cut.of(metric)[0].astype(np.float64)
     if np.isnan(values).all():
         return None
@@ -187,20 +222,28 @@ def _line(cut: Frame, metric: str) -> Doubles | None:
     return np.where(np.isnan(reached), begin, reached)
 
 
-def _epochs(line: Doubles | None, spent: Doubles, step: timedelta, whole: bool) -> tuple[Epoch, ...]:
+def _epochs(
+    line: Doubles | None, spent: Doubles, step: timedelta, whole: bool
+) -> tuple[Epoch, ...]:
     if line is None:
         return ()
     first = 0 if whole else math.ceil(line[0])
     ends = list(range(first, math.floor(line[-1]) + 1))
     marks = [
-        (0.0, 0.0) if whole and n == 0 else (_at(line, spent, n), _when(line, n) * (step / timedelta(hours=1))) for n in ends
+        (0.0, 0.0)
+        if whole and n == 0
+        else (_at(line, spent, n), _when(line, n) * (step / timedelta(hours=1)))
+        for n in ends
     ]
     pairs = zip(ends[1:], marks, marks[1:], strict=False)
     return tuple(Epoch(n, _usd(b[0]) - _usd(a[0]), b[1] - a[1]) for n, a, b in pairs)
 
 
 def _when(line: Doubles, value: float) -> float:
-    """Return the step at which a line passes a value, between two readings by proportion; step i ends at i + 1."""
+    """Return the step at which a line passes a value, between two readings by proportion.
+
+    Step i ends at i + 1.
+    """
     i = int(np.searchsorted(line, value, side="left"))
     if i == 0:
         return 1.0
@@ -214,7 +257,10 @@ def _at(line: Doubles, spent: Doubles, value: float) -> float:
 
 
 def _checkpoints(cut: Frame) -> int | None:
-    """Count the checkpoints written: times that the newest one's own time moved on, a restore apart."""
+    """Count the checkpoints written.
+
+    Times that the newest one's own time moved on, a restore apart.
+    """
     age = cut.of("run_checkpoint_age_seconds")[0].astype(np.float64)
     steps = cut.of("run_step_count")[0].astype(np.float64)
     at = np.flatnonzero(~np.isnan(age))
@@ -230,7 +276,10 @@ def _losses(cut: Frame, spent: Doubles) -> tuple[tuple[float, Decimal, float], .
     loss = cut.of("run_loss")[0].astype(np.float64)
     width = min(cut.steps(_SMOOTH), loss.size)
     reported = ~np.isnan(loss)
-    sums, counts = (np.convolve(x, np.ones(width))[: loss.size] for x in (np.where(reported, loss, 0.0), reported.astype(float)))
+    sums, counts = (
+        np.convolve(x, np.ones(width))[: loss.size]
+        for x in (np.where(reported, loss, 0.0), reported.astype(float))
+    )
     losses, lowest = [], math.inf
     for i in np.flatnonzero((counts >= max(1, width // 2)) & reported):
         mean = float(sums[i] / counts[i])

@@ -1,4 +1,7 @@
-"""Note the questions that one answer asks of its ports, and their answers; the command does not know that it is watched."""
+"""Note the questions that one answer asks of its ports, and their answers.
+
+The command does not know that it is watched.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,14 @@ from bot.model.fleet import InstanceType
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.outlook import Commitment, Finding, Forecast
-from bot.model.price import AccountRates, CommitmentOffer, Interruption, PlacementScore, Price, StoragePrice
+from bot.model.price import (
+    AccountRates,
+    CommitmentOffer,
+    Interruption,
+    PlacementScore,
+    Price,
+    StoragePrice,
+)
 from bot.model.reading import Reading
 from bot.model.receipt import AskedPort, Piece, PortQuestion, TallyTerms
 from bot.model.spend import Filter, Tally
@@ -32,7 +42,10 @@ T = TypeVar("T")
 
 @dataclass
 class Witness:
-    """Collect the questions of one answer, each once; and of some the content itself, for whoever recomputes."""
+    """Collect the questions of one answer, each once.
+
+    And of some the content itself, for whoever recomputes.
+    """
 
     questions: dict[tuple[AskedPort, str], PortQuestion] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
@@ -52,7 +65,11 @@ class Witness:
             outlook=_Outlook(world.outlook, self),
             knowledge=_Knowledge(world.knowledge, self),
         )
-        return replace(ports, world=watched, stores=replace(ports.stores, alerts=_Alerts(ports.stores.alerts, self)))
+        return replace(
+            ports,
+            world=watched,
+            stores=replace(ports.stores, alerts=_Alerts(ports.stores.alerts, self)),
+        )
 
     def note(self, port: AskedPort, asked: str, came: Any, **more: Any) -> None:
         """Note a question with its answer."""
@@ -62,7 +79,10 @@ class Witness:
 
 
 def digest_of(came: Any) -> str:
-    """Return a short digest of a port's answer: the same for the same content, whatever its order of keys."""
+    """Return a short digest of a port's answer.
+
+    The same for the same content, whatever its order of keys.
+    """
     document = json.dumps(_document(came), sort_keys=True, ensure_ascii=False, default=str)
     return blake2b(document.encode(), digest_size=8).hexdigest()
 
@@ -101,7 +121,12 @@ class _Billing:
         if str(terms) not in self.witness.tallies:
             self.witness.tallies[str(terms)] = tally
             came = sorted((tuple(row.key.items()), encode(row.money)) for row in tally.rows)
-            more = {"total": tally.total, "through": tally.billed_through, "terms": terms, "pieces": self._pieces(terms)}
+            more = {
+                "total": tally.total,
+                "through": tally.billed_through,
+                "terms": terms,
+                "pieces": self._pieces(terms),
+            }
             self.witness.note(AskedPort.BILL, str(terms), came, **more)
         return tally
 
@@ -120,8 +145,14 @@ class _Billing:
     def rates(self, now: datetime) -> AccountRates:
         rates = self.billing.rates(now)
         self.witness.rates = rates
-        count = len(rates.by_type) + sum(map(len, rates.by_cluster.values())) + sum(map(len, rates.by_instance.values()))
-        self.witness.note(AskedPort.RATES, "the account's own rates", rates, rows=count, prices=rates.by_type)
+        count = (
+            len(rates.by_type)
+            + sum(map(len, rates.by_cluster.values()))
+            + sum(map(len, rates.by_instance.values()))
+        )
+        self.witness.note(
+            AskedPort.RATES, "the account's own rates", rates, rows=count, prices=rates.by_type
+        )
         return rates
 
     def problems(self) -> Sequence[str]:
@@ -175,7 +206,9 @@ class _Source:
     def read(self, now: datetime) -> Reading:
         reading = self.source.read(now)
         asked = f"everything visible at {now:%Y-%m-%d %H:%M} UTC"
-        rows = sum(len(frame.things) for frame in reading.frames.values()) + len(reading.inventory.instances)
+        rows = sum(len(frame.things) for frame in reading.frames.values()) + len(
+            reading.inventory.instances
+        )
         self.witness.note(AskedPort.METRICS, asked, reading, rows=rows, through=reading.now)
         return reading
 
@@ -195,7 +228,12 @@ class _Outlook:
 
     def forecast(self, now: datetime, /) -> Forecast | None:
         forecast = self.outlook.forecast(now)
-        self.witness.note(AskedPort.OUTLOOK, "forecast of the month", forecast, through=forecast.asof if forecast else None)
+        self.witness.note(
+            AskedPort.OUTLOOK,
+            "forecast of the month",
+            forecast,
+            through=forecast.asof if forecast else None,
+        )
         return forecast
 
     def commitments(self, now: datetime, /) -> Sequence[Commitment]:
@@ -224,7 +262,9 @@ class _Knowledge:
 
     def fallback_prices(self) -> Sequence[Price]:
         prices = self.knowledge.fallback_prices()
-        self.witness.note(AskedPort.FACTS, "prices of last resort", tuple(prices), prices=tuple(prices))
+        self.witness.note(
+            AskedPort.FACTS, "prices of last resort", tuple(prices), prices=tuple(prices)
+        )
         return prices
 
     def storage_prices(self) -> Sequence[StoragePrice]:
@@ -249,7 +289,9 @@ class _Alerts:
     def load(self, now: datetime) -> State:
         state = self.alerts.load(now)
         self.witness.alerts |= {alert.id: alert for alert in state.alerts}
-        self.witness.note(AskedPort.ALERTS, "alerts that the watch knows", state.alerts, through=state.ticked_at)
+        self.witness.note(
+            AskedPort.ALERTS, "alerts that the watch knows", state.alerts, through=state.ticked_at
+        )
         return state
 
     def save(self, changes: StateUpdate) -> None:
@@ -263,5 +305,7 @@ class _Alerts:
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
         decisions = self.alerts.decisions(*alerts)
-        self.witness.note(AskedPort.ALERTS, f"decisions about {', '.join(sorted(alerts))}", tuple(decisions))
+        self.witness.note(
+            AskedPort.ALERTS, f"decisions about {', '.join(sorted(alerts))}", tuple(decisions)
+        )
         return decisions

@@ -70,7 +70,12 @@ class KnowledgeFiles:
 
     @cached_property
     def _figures(self) -> tuple[FigureFormula, ...]:
-        return tuple(_each("figures.csv", lambda row: FigureFormula(row["command"], row["name"], row["formula"], row["how"])))
+        return tuple(
+            _each(
+                "figures.csv",
+                lambda row: FigureFormula(row["command"], row["name"], row["formula"], row["how"]),
+            )
+        )
 
     @cached_property
     def _services(self) -> Mapping[str, str]:
@@ -141,7 +146,15 @@ def _type(row: Row) -> InstanceType:
 
 def _price(row: Row) -> Price:
     market, usd = Market(row["market"]), Decimal(row["usd_per_hour"])
-    return Price(row["instance_type"], usd, market, Basis.FALLBACK, row["region"], date.fromisoformat(row["asof"]), row["source"])
+    return Price(
+        row["instance_type"],
+        usd,
+        market,
+        Basis.FALLBACK,
+        row["region"],
+        date.fromisoformat(row["asof"]),
+        row["source"],
+    )
 
 
 def _storage_price(row: Row) -> StoragePrice:
@@ -151,7 +164,15 @@ def _storage_price(row: Row) -> StoragePrice:
 
 def _speedup(row: Row) -> SpeedUp:
     kind, asof = ClaimKind(row["kind"]), date.fromisoformat(row["asof"])
-    return SpeedUp(row["from_family"], row["to_family"], float(row["factor"]), kind, row["says"], row["source"], asof)
+    return SpeedUp(
+        row["from_family"],
+        row["to_family"],
+        float(row["factor"]),
+        kind,
+        row["says"],
+        row["source"],
+        asof,
+    )
 
 
 def _saving(row: Row) -> ClaimedSaving:
@@ -165,12 +186,16 @@ def _conflict(row: Row) -> Conflict:
 
 
 def _transfer(row: Row) -> Transfer:
-    return Transfer(row["route"], Decimal(row["usd_per_gb"]), row["source"], date.fromisoformat(row["asof"]))
+    return Transfer(
+        row["route"], Decimal(row["usd_per_gb"]), row["source"], date.fromisoformat(row["asof"])
+    )
 
 
 def _programme(row: Row) -> Programme:
     asof = date.fromisoformat(row["asof"])
-    return Programme(row["name"], row["amount"], row["who"], row["route"], row["kind"], row["source"], asof)
+    return Programme(
+        row["name"], row["amount"], row["who"], row["route"], row["kind"], row["source"], asof
+    )
 
 
 def _note(row: Row) -> Note:
@@ -179,7 +204,9 @@ def _note(row: Row) -> Note:
 
 
 def _package(row: Row) -> Package:
-    return Package(row["name"], row["reason"], row["instead"], row["source"], date.fromisoformat(row["asof"]))
+    return Package(
+        row["name"], row["reason"], row["instead"], row["source"], date.fromisoformat(row["asof"])
+    )
 
 
 def _question(row: Row) -> Question:
@@ -188,18 +215,28 @@ def _question(row: Row) -> Question:
 
 
 def _effort(row: Row) -> Effort:
-    low, high, asof = Decimal(row["months_low"]), Decimal(row["months_high"]), date.fromisoformat(row["asof"])
+    low, high, asof = (
+        Decimal(row["months_low"]),
+        Decimal(row["months_high"]),
+        date.fromisoformat(row["asof"]),
+    )
     saving = Decimal(row["saving_ratio"]) if row["saving_ratio"] else None
     return Effort(row["name"], low, high, saving, row["says"], row["source"], asof)
 
 
 def _chip(row: Row) -> Chip:
-    bf16, fp8, asof = float(row["bf16_tflops"]), float(row["fp8_tflops"]), date.fromisoformat(row["asof"])
+    bf16, fp8, asof = (
+        float(row["bf16_tflops"]),
+        float(row["fp8_tflops"]),
+        date.fromisoformat(row["asof"]),
+    )
     return Chip(row["name"], bf16, fp8, int(row["memory_gib"]), row["source"], asof)
 
 
 def _power(row: Row) -> Power:
-    return Power(row["accelerator"], float(row["watts"]), row["source"], date.fromisoformat(row["asof"]))
+    return Power(
+        row["accelerator"], float(row["watts"]), row["source"], date.fromisoformat(row["asof"])
+    )
 
 
 def _grid(row: Row) -> Grid:
@@ -209,4 +246,10 @@ def _grid(row: Row) -> Grid:
 
 
 def _pue(row: Row) -> Pue:
-    return Pue(row["provider"], float(row["pue"]), row["says"], row["source"], date.fromisoformat(row["asof"]))
+    return Pue(
+        row["provider"],
+        float(row["pue"]),
+        row["says"],
+        row["source"],
+        date.fromisoformat(row["asof"]),
+    )

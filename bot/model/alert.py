@@ -1,4 +1,7 @@
-"""Follow an anomaly through its life: alert, notification, the log of notifications by channel, and people's decisions."""
+"""Follow an anomaly through its life.
+
+Alert, notification, the log of notifications by channel, and people's decisions.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ class WastedHours:
 
 @dataclass(frozen=True)
 class Waste:
-    """State an alert's waste: USD an hour now, so far, and by month end if nothing changes (with a range).
+    """State an alert's waste.
+
+    USD an hour now, so far, and by month end if nothing changes (with a range).
 
     An alert that is over, or passes by itself, costs nothing more by month end.
     """
@@ -42,7 +47,10 @@ class Waste:
     unpriced: int = 0
     """Things of which no price is known: their waste is not in it."""
     hours: tuple[WastedHours, ...] = ()
-    """The hours that `so_far` is made of, by price; empty of a cause of the bill, and where they were not kept."""
+    """The hours that `so_far` is made of, by price.
+
+    Empty of a cause of the bill, and where they were not kept.
+    """
 
     @property
     def goes_on(self) -> bool:
@@ -84,7 +92,10 @@ class Decision(SignedBy):
     at: datetime
     note: str = ""
     assignee: str = ""
-    """The address of who is to look into it, or who was until it was taken back; "" where only a name is known."""
+    """The address of who is to look into it, or who was until it was taken back.
+
+    "" where only a name is known.
+    """
     assignee_name: str = ""
 
     @property
@@ -118,7 +129,10 @@ class Alert:
     """"" or `inhibit:KEY`, `silence:ID`, `policy:NAME`."""
     waste: Waste | None = None
     owner: str = ""
-    """Who has most of its things: by owner tags, else the nodes' Kubernetes labels, else the mapping file; "" for nobody."""
+    """Who has most of its things.
+
+    By owner tags, else the nodes' Kubernetes labels, else the mapping file; "" for nobody.
+    """
     things_at_peak: int = field(default=0, metadata={"stored": "things_at_worst"})
     """The most things that it ever was about."""
     peak: Peak | None = field(default=None, metadata={"stored": "worst"})
@@ -126,20 +140,36 @@ class Alert:
     """Who else it may belong to, likeliest first: `namespace:NAME`, `launcher:NAME`."""
 
     launched_by: str = ""
-    """Who or what launched most of the things, in words; asked of CloudTrail, it may come after the opening."""
+    """Who or what launched most of the things, in words.
+
+    Asked of CloudTrail, it may come after the opening.
+    """
     costly: bool = False
     """Whether it wastes so much an hour that it is critical, whatever its cause."""
     owner_by: OwnerBy = field(default=OwnerBy.TAG, metadata={"optional": True})
     """What names the owner."""
     at_risk_usd: Decimal | None = field(default=None, metadata={"optional": True})
-    """The price of the work that would be lost, as of when it was last seen; None where none is known of."""
+    """The price of the work that would be lost, as of when it was last seen.
+
+    None where none is known of.
+    """
     assignment: Decision | None = field(default=None, metadata={"optional": True})
-    """The newest decision about who is to look into it: that somebody is, or that nobody is any more."""
+    """The newest decision about who is to look into it.
+
+    That somebody is, or that nobody is any more.
+    """
 
     @property
     def assigned(self) -> Decision | None:
-        """Return the decision that assigned the alert to the person who has it; an `owner` is whom tags name."""
-        return self.assignment if self.assignment and self.assignment.doing is DecisionKind.ASSIGN else None
+        """Return the decision that assigned the alert to the person who has it.
+
+        An `owner` is whom tags name.
+        """
+        return (
+            self.assignment
+            if self.assignment and self.assignment.doing is DecisionKind.ASSIGN
+            else None
+        )
 
     @property
     def owners(self) -> tuple[str, ...]:
@@ -168,7 +198,10 @@ class Alert:
 
     @property
     def ended(self) -> datetime | None:
-        """Return when it was seen for the last time, None while it fires; it closes once nothing was seen of it for a while."""
+        """Return when it was seen for the last time, None while it fires.
+
+        It closes once nothing was seen of it for a while.
+        """
         return self.seen if self.closed else None
 
     @property
@@ -195,7 +228,10 @@ def leading(alerts: Sequence[Alert]) -> list[Alert]:
 
 @dataclass(frozen=True)
 class Pattern:
-    """Describe alerts that were judged no anomaly: rule and place, a level, and the most that an hour may cost."""
+    """Describe alerts that were judged no anomaly.
+
+    Rule and place, a level, and the most that an hour may cost.
+    """
 
     rule: str
     scope: Labels

@@ -28,7 +28,10 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True)
 class AtRisk:
-    """Name the work that would be lost: the nodes that do it, and for how many hours it is nowhere but on them."""
+    """Name the work that would be lost.
+
+    The nodes that do it, and for how many hours it is nowhere but on them.
+    """
 
     things: tuple[str, ...]
     hours: float
@@ -36,24 +39,34 @@ class AtRisk:
 
 @dataclass(frozen=True)
 class BilledExcess:
-    """State what the bill shows of a waste over its usual; what it cost since `through` is an estimate."""
+    """State what the bill shows of a waste over its usual.
+
+    What it cost since `through` is an estimate.
+    """
 
     through: datetime
     usd: Decimal
     low: Decimal
-    """The least that an hour of it costs, in USD, and below the most: how much the usual moves by itself."""
+    """The least that an hour of it costs, in USD, and below the most.
+
+    How much the usual moves by itself.
+    """
     high: Decimal
     until: datetime | None = None
-    """When it ended, as far as the newest hours of the bill or the nodes show; None while it goes on."""
+    """When it ended, as far as the newest hours of the bill or the nodes show.
+
+    None while it goes on.
+    """
 
 
 @dataclass(frozen=True)
 class Anomaly:
     """State one finding at one tick; score in [0, 1], higher is stranger.
 
-    `scope` is the identity that, with the rule, makes an alert's key: it must not change while the incident lasts.
-    `labels` are what all `things` share. `wasted_shares` (parallel to `things`, each 0..1) times each thing's price is the
-    waste; causes of money give `usd_per_hour` instead. `window.start` is the estimated onset.
+    `scope` is the identity that, with the rule, makes an alert's key: it must not change while the
+    incident lasts. `labels` are what all `things` share. `wasted_shares` (parallel to `things`,
+    each 0..1) times each thing's price is the waste; causes of money give `usd_per_hour` instead.
+    `window.start` is the estimated onset.
     """
 
     rule: str
@@ -74,7 +87,10 @@ class Anomaly:
     suggestions: tuple[str, ...] = ()
     wasted_shares: tuple[float, ...] = ()
     shares_since: tuple[float, ...] = ()
-    """The mean of these since the alert was last seen, at its opening since its onset; empty = they were the same throughout."""
+    """The mean of these since the alert was last seen, at its opening since its onset.
+
+    Empty = they were the same throughout.
+    """
     usd_per_hour: Decimal | None = None
     lost_hours: tuple[float, ...] = ()
     """Hours of each thing (parallel to `things`) that were lost before this was told, and are over."""
@@ -89,7 +105,10 @@ class Anomaly:
     at_risk: AtRisk | None = field(default=None, metadata={"optional": True})
     """The work since the newest checkpoint that it would cost, None where there is none or nobody tells."""
     wide: bool = False
-    """Whether it held half of its cluster's nodes, once at least: whatever comes on a few of them meanwhile is part of it."""
+    """Whether it held half of its cluster's nodes, once at least.
+
+    Whatever comes on a few of them meanwhile is part of it.
+    """
 
     @property
     def key(self) -> str:
@@ -104,7 +123,10 @@ def key_of(rule: str, scope: Labels) -> str:
 
 @dataclass(frozen=True)
 class Detection:
-    """Hold the findings of one tick: anomalies that may open alerts, and each node's state by instance id."""
+    """Hold the findings of one tick.
+
+    Anomalies that may open alerts, and each node's state by instance id.
+    """
 
     anomalies: tuple[Anomaly, ...] = ()
     states: Mapping[str, NodeState] = field(default_factory=dict)

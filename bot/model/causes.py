@@ -1,4 +1,7 @@
-"""The table of causes: one row for each cause an alert may have, with every fact that the rest of the code asks for."""
+"""The table of causes.
+
+One row for each cause an alert may have, with every fact that the rest of the code asks for.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,10 @@ class About(StrEnum):
 
 
 class Family(StrEnum):
-    """Name causes that one alert may change between: when a cause is recognised better later, the alert goes on."""
+    """Name causes that one alert may change between.
+
+    When a cause is recognised better later, the alert goes on.
+    """
 
     COMPILE = "compile"
     DROP = "drop"
@@ -89,27 +95,45 @@ class CauseFacts:
     family: Family | None = None
     severity: Severity = Severity.WARNING
     precedence: int | None = None
-    """Which rule about nodes has a node that several match: the lowest; None = the rule stands beside the others."""
+    """Which rule about nodes has a node that several match: the lowest.
+
+    None = the rule stands beside the others.
+    """
     explained_by: tuple[Cause, ...] = ()
     """Causes that mute it where they hold most of the same things: a sick whole mutes its parts."""
     part_of: tuple[Cause, ...] = ()
-    """Causes that mute it, come later, on a few of the nodes of a wide incident of theirs: one fault is one story."""
+    """Causes that mute it, come later, on a few of the nodes of a wide incident of theirs.
+
+    One fault is one story.
+    """
     of_job: bool = False
-    """It befalls one job: where it befalls another job of the same cluster later, that is another incident."""
+    """It befalls one job.
+
+    Where it befalls another job of the same cluster later, that is another incident.
+    """
     works_nothing: bool = False
-    """Its nodes do no work, and are bought all the same: days later the bill grows by what their own alert has told."""
+    """Its nodes do no work, and are bought all the same.
+
+    Days later the bill grows by what their own alert has told.
+    """
     kept_for_nothing: bool = False
     """Its nodes are kept though nothing wants them: whoever pays for them may have them stopped."""
     buys_hours: bool = False
     """It may be the bill's view of nodes that work nothing, and is then explained by them."""
     however_small: bool = False
-    """It is told however little it wastes now: it puts more at risk, or somebody asked to hear of it."""
+    """It is told however little it wastes now.
+
+    It puts more at risk, or somebody asked to hear of it.
+    """
     adds_up: bool = False
     """Many small alerts of it in one cluster and account count together against the least waste."""
     cores_differ: bool = False
     """Single cores may differ under it, so that its nodes are worth a closer look."""
     grows: bool = False
-    """It is growth of the bill, as the provider's own findings are: both may be about the same money."""
+    """It is growth of the bill, as the provider's own findings are.
+
+    Both may be about the same money.
+    """
     passes: bool = False
     """It ends by itself within hours, so that what it costs is never drawn out to the month's end."""
     returns: timedelta = timedelta(0)
@@ -139,7 +163,10 @@ class CauseFacts:
 
     @property
     def is_for_finops(self) -> bool:
-        """Return whether those who watch the bill hear of it too: things are bought or kept for nothing."""
+        """Return whether those who watch the bill hear of it too.
+
+        Things are bought or kept for nothing.
+        """
         return self.is_bought or self.kept_for_nothing
 
 
@@ -148,10 +175,14 @@ _COMPILES = (Cause.LONG_COMPILE, Cause.COLD_CACHE)
 _DROPS = (Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.STRAGGLER)
 _STALLS = (Cause.HUNG, *_DROPS)
 _BILLED = timedelta(days=1)
-"""How long the bill may take to tell of an hour: what it tells anew within it is the same growth still."""
+"""How long the bill may take to tell of an hour.
+
+What it tells anew within it is the same growth still.
+"""
 
 # fmt: off
-# Laid out by hand, so that a row stays a few lines: what it is, how alerts treat it, how it is simulated and drawn, what to try.
+# Laid out by hand, so that a row stays a few lines: what it is, how alerts treat it, how it is
+# simulated and drawn, what to try.
 _ROWS = (
     CauseFacts(Cause.IDLE, "report nodes that do nothing", precedence=5, explained_by=(*_SICK, *_COMPILES), works_nothing=True,
         kept_for_nothing=True, no_faster_chip="it does nothing: stopping nodes saves more than any chip",

@@ -23,7 +23,10 @@ class CommandHint:
     summary: str
     example: str
     changes: bool = True
-    """Changes state, so that a surface never runs it from a mere link; told of the commands that only read: False."""
+    """Changes state, so that a surface never runs it from a mere link.
+
+    Told of the commands that only read: False.
+    """
     topic: str = ""
     """The part of help's list that it stands in, and that part's place."""
     place: int = 0

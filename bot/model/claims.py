@@ -49,7 +49,10 @@ class SpeedUp:
 
 @dataclass(frozen=True)
 class ClaimedSaving:
-    """State a vendor's claim of a saving; its prices are not told, so it is never multiplied with today's."""
+    """State a vendor's claim of a saving.
+
+    Its prices are not told, so it is never multiplied with today's.
+    """
 
     from_family: str
     to_family: str
@@ -100,7 +103,10 @@ class Programme:
 
 @dataclass(frozen=True)
 class Note:
-    """State one sentence about a topic, with how firm it is: `GA`, `announced`, `documented`, `claim`, `case`."""
+    """State one sentence about a topic, with how firm it is.
+
+    `GA`, `announced`, `documented`, `claim`, `case`.
+    """
 
     topic: str
     subject: str
@@ -135,7 +141,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Effort:
-    """State a class of porting effort or a stated case: engineer-months, and the saving where one is stated."""
+    """State a class of porting effort or a stated case.
+
+    Engineer-months, and the saving where one is stated.
+    """
 
     name: str
     months_low: Decimal
@@ -188,7 +197,10 @@ class Grid:
 
 @dataclass(frozen=True)
 class Pue:
-    """State the power usage effectiveness of a provider: energy of the whole data centre over that of its machines."""
+    """State the power usage effectiveness of a provider.
+
+    Energy of the whole data centre over that of its machines.
+    """
 
     provider: str
     ratio: float
@@ -242,7 +254,10 @@ OLDEST_DAYS: Mapping[type, int] = {
     Grid: 550,
     Pue: 550,
 }
-"""Days after which a fact of a kind is told to be old: trnbot's own defaults. A grid's year is published in the next one."""
+"""Days after which a fact of a kind is told to be old: trnbot's own defaults.
+
+A grid's year is published in the next one.
+"""
 
 
 def stale_days(fact: Sourced, today: date) -> int:

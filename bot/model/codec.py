@@ -1,10 +1,11 @@
 """Turn nouns into JSON documents and back, by their type hints alone.
 
-A document is made of dict, list, str, int, float, bool and None. Times are ISO 8601 in UTC, money is a decimal string, a
-length of time is seconds, a number that JSON cannot hold (nan, inf) is a string. Where a hint leaves a choice of classes,
-the chosen one is named under `class`, a word that no field can have. What is hinted `Any` comes back as the document itself.
-A field is written under its own name, or under the one of its metadata `stored`: so a field can be renamed, and documents stay.
-One whose metadata say `optional` is not written where it is empty: None, "", () or false.
+A document is made of dict, list, str, int, float, bool and None. Times are ISO 8601 in UTC, money
+is a decimal string, a length of time is seconds, a number that JSON cannot hold (nan, inf) is a
+string. Where a hint leaves a choice of classes, the chosen one is named under `class`, a word that
+no field can have. What is hinted `Any` comes back as the document itself. A field is written under
+its own name, or under the one of its metadata `stored`: so a field can be renamed, and documents
+stay. One whose metadata say `optional` is not written where it is empty: None, "", () or false.
 """
 
 from __future__ import annotations
@@ -28,12 +29,17 @@ _SEQUENCES = (tuple, list, Sequence, frozenset)
 
 
 def encode(value: Any) -> Any:
-    """Return the JSON-able document of a noun; raise `ValueError` for a naive time, `TypeError` for a value that is no noun."""
+    """Return the JSON-able document of a noun.
+
+    Raise `ValueError` for a naive time, `TypeError` for a value that is no noun.
+    """
     return _encode(value, type(value) if is_dataclass(value) else Any)
 
 
 def decode(kind: type[T], document: Any) -> T:
-    """Return the noun of type `kind` that `encode` wrote; missing fields take their defaults, unknown ones are left out.
+    """Return the noun of type `kind` that `encode` wrote.
+
+    Missing fields take their defaults, unknown ones are left out.
 
     Raises `ValueError` naming the class and field that do not fit.
     """
@@ -68,7 +74,9 @@ def _encode_choice(value: Any) -> Any:
 def _encode_fields(value: Any) -> dict[str, Any]:
     hints = _hints(value.__class__)
     written = [field for field in _stored(value.__class__) if _says(value, field)]
-    return {_key(field): _encode(getattr(value, field.name), hints[field.name]) for field in written}
+    return {
+        _key(field): _encode(getattr(value, field.name), hints[field.name]) for field in written
+    }
 
 
 def _says(value: Any, field: Field[Any]) -> bool:
@@ -180,7 +188,10 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 @cache
 def _stored(kind: Any) -> tuple[Field[Any], ...]:
-    """Return the fields that make up the value: a field that does not compare (a cache) is not written."""
+    """Return the fields that make up the value.
+
+    A field that does not compare (a cache) is not written.
+    """
     return tuple(field for field in fields(kind) if field.init and field.compare)
 
 

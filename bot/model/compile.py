@@ -16,13 +16,19 @@ class Ending(StrEnum):
     GOING = "going on"
     USED = "executions followed"
     CUT = "cut off"
-    """Its process, pod or node was gone before anything executed; a pre-compile that nobody used yet looks the same."""
+    """Its process, pod or node was gone before anything executed.
+
+    A pre-compile that nobody used yet looks the same.
+    """
     UNKNOWN = "not known"
 
 
 @dataclass(frozen=True)
 class Compile:
-    """State one compile of one node; `scope` is the scope of alerts about it, `told` whether a log said its ends."""
+    """State one compile of one node.
+
+    `scope` is the scope of alerts about it, `told` whether a log said its ends.
+    """
 
     instance: str
     scope: Labels
@@ -52,7 +58,10 @@ class Mark(StrEnum):
 
 @dataclass(frozen=True)
 class CompileMark:
-    """State one line of a compiler's log: of which graph, "" where it does not say, and in which log stream."""
+    """State one line of a compiler's log.
+
+    Of which graph, "" where it does not say, and in which log stream.
+    """
 
     at: datetime
     instance: str

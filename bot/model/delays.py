@@ -1,4 +1,7 @@
-"""Count the messages that a platform's limits hold up: the one noun that changes, as every counter does."""
+"""Count the messages that a platform's limits hold up.
+
+The one noun that changes, as every counter does.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Read and write lengths of time: as people type them (`90m`) and as people read them (`1 h 30 min`)."""
+"""Read and write lengths of time.
+
+As people type them (`90m`) and as people read them (`1 h 30 min`).
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ class Days(Enum):
 
 
 def duration_text(length: timedelta, days: Days = Days.AND_HOURS) -> str:
-    """Write how long something lasts, in whole minutes: `25 min`, `1 h 10 min`, and days as `days` says."""
+    """Write how long something lasts, in whole minutes.
+
+    `25 min`, `1 h 10 min`, and days as `days` says.
+    """
     minutes = max(0, int(length.total_seconds() // 60))
     if days is Days.WHOLE and minutes >= 2 * _DAY:
         return f"{minutes // _DAY} days"
@@ -59,7 +65,9 @@ def _parts(most: int, unit: str, rest: int, smaller: str) -> str:
 
 def rounded_duration(length: timedelta) -> str:
     """Write a span of time rounded to days where it is longer than one: `7 days`, `24 hours`."""
-    unit, noun = (timedelta(days=1), "day") if length > timedelta(days=1) else (timedelta(hours=1), "hour")
+    unit, noun = (
+        (timedelta(days=1), "day") if length > timedelta(days=1) else (timedelta(hours=1), "hour")
+    )
     return counted(round(length / unit), noun)
 
 

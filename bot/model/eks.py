@@ -25,7 +25,10 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Cluster:
-    """State one EKS cluster; `labels` carry its name, region and account; `security_group` is on every managed node."""
+    """State one EKS cluster; `labels` carry its name, region and account.
+
+    `security_group` is on every managed node.
+    """
 
     labels: Labels
     version: str

@@ -1,4 +1,7 @@
-"""Describe the inventory as AWS reports it at one time: instances, their types, storage, and who launched them."""
+"""Describe the inventory as AWS reports it at one time.
+
+Instances, their types, storage, and who launched them.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,10 @@ class InstanceType:
     accelerator: str
     chips: int
     cores: int
-    """Cores as Neuron shows them by default (logical cores, LNC=2 on Trainium2); GPUs for GPU types."""
+    """Cores as Neuron shows them by default (logical cores, LNC=2 on Trainium2).
+
+    GPUs for GPU types.
+    """
     accelerator_memory_gib: int
     host_memory_gib: int
     vcpus: int
@@ -89,7 +95,10 @@ class InstanceType:
 
 @dataclass(frozen=True)
 class Instance:
-    """State one EC2 instance as last described; `labels` carry cluster, team, job, type, zone, region, account."""
+    """State one EC2 instance as last described.
+
+    `labels` carry cluster, team, job, type, zone, region, account.
+    """
 
     labels: Labels
     launched_at: datetime
@@ -142,7 +151,10 @@ class Volume:
     launched_by: Launcher | None = None
     owner: str = ""
     detached_at: datetime | None = None
-    """When it was first described as attached to nothing, after it was attached or unknown; None where nobody tells."""
+    """When it was first described as attached to nothing, after it was attached or unknown.
+
+    None where nobody tells.
+    """
 
 
 @dataclass(frozen=True)
@@ -164,21 +176,29 @@ class FileSystem:
     def provisioned(self) -> float | None:
         """Return the bytes a second that it is provisioned for, None where that is not known.
 
-        AWS calls 1,200 GiB 1.2 TiB; a scratch file system has 200 MB/s of each (FSx for Lustre User Guide, SSD storage, 2026-11).
+        AWS calls 1,200 GiB 1.2 TiB; a scratch file system has 200 MB/s of each (FSx for Lustre User
+        Guide, SSD storage, 2026-11).
         """
         if self.throughput_mbps:
             return self.throughput_mbps * 1e6
-        per_tib = self.throughput_mbps_per_tib or (_SCRATCH_MBPS_PER_TIB if self.deployment.startswith("SCRATCH") else 0)
+        per_tib = self.throughput_mbps_per_tib or (
+            _SCRATCH_MBPS_PER_TIB if self.deployment.startswith("SCRATCH") else 0
+        )
         return self.storage_gib / 1000 * per_tib * 1e6 or None
 
     @property
     def network(self) -> float | None:
         """Return the bytes a second that its file servers' network carries at most, bursts included; None where AWS states none.
 
-        Network throughput a TiB of SSD storage, the burst where there is one (FSx for Lustre User Guide, SSD storage, 2026-11).
+        Network throughput a TiB of SSD storage, the burst where there is one (FSx for Lustre User
+        Guide, SSD storage, 2026-11).
         """
         per_tib = _NETWORK_MBPS_PER_TIB.get((self.deployment, self.throughput_mbps_per_tib))
-        return self.storage_gib / 1000 * per_tib * 1e6 if per_tib and not self.throughput_mbps else None
+        return (
+            self.storage_gib / 1000 * per_tib * 1e6
+            if per_tib and not self.throughput_mbps
+            else None
+        )
 
 
 _SCRATCH_MBPS_PER_TIB = 200
@@ -208,7 +228,10 @@ class Reservation:
 
     @property
     def active(self) -> bool:
-        """Return whether EC2 reports it as `active`: a Capacity Block is known before and after that as well."""
+        """Return whether EC2 reports it as `active`.
+
+        A Capacity Block is known before and after that as well.
+        """
         return self.state == "active"
 
 
@@ -218,7 +241,10 @@ Stored = Volume | FileSystem | Reservation
 
 @dataclass(frozen=True)
 class Quota:
-    """State one EC2 quota in vCPU; instance types count whose names begin with one of `families` (`trn`, `inf`, `p`)."""
+    """State one EC2 quota in vCPU.
+
+    Instance types count whose names begin with one of `families` (`trn`, `inf`, `p`).
+    """
 
     name: str
     code: str
@@ -231,9 +257,14 @@ class Quota:
     asof: datetime
 
     def counts(self, instance_type: str) -> bool:
-        """Return whether a type's vCPUs count against the quota: `p` counts p4d and p5, `p5` counts p5en alone."""
+        """Return whether a type's vCPUs count against the quota.
+
+        `p` counts p4d and p5, `p5` counts p5en alone.
+        """
         family = instance_type.partition(".")[0]
-        rests = ((name, family.removeprefix(name)) for name in self.families if family.startswith(name))
+        rests = (
+            (name, family.removeprefix(name)) for name in self.families if family.startswith(name)
+        )
         return any(rest[:1].isdigit() != name[-1].isdigit() for name, rest in rests)
 
 

@@ -22,8 +22,9 @@ Mask = npt.NDArray[np.bool_]
 class Frame:
     """Hold `values` of shape (n_things, n_steps, n_metrics), float32, nan = no reading.
 
-    Step i holds what became visible in `(start + i * step, start + (i + 1) * step]`, so a frame that ends at a tick
-    knows nothing of later. A level that is reported less often than a step stands until its next report is due.
+    Step i holds what became visible in `(start + i * step, start + (i + 1) * step]`, so a frame
+    that ends at a tick knows nothing of later. A level that is reported less often than a step
+    stands until its next report is due.
     """
 
     kind: str
@@ -36,7 +37,9 @@ class Frame:
     def __post_init__(self) -> None:
         """Refuse a shape that the names do not fit."""
         if self.values.shape[0] != len(self.things) or self.values.shape[2] != len(self.metrics):
-            raise ValueError(f"{self.kind}: values {self.values.shape} do not fit the things and metrics named")
+            raise ValueError(
+                f"{self.kind}: values {self.values.shape} do not fit the things and metrics named"
+            )
 
     @cached_property
     def _column(self) -> dict[str, int]:
@@ -93,7 +96,11 @@ class Frame:
 
     def pick(self, rows: Sequence[int] | npt.NDArray[np.intp] | Mask) -> Frame:
         """Return only the things at `rows` (indices or a mask)."""
-        at = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows, dtype=np.intp)
+        at = (
+            np.flatnonzero(rows)
+            if np.asarray(rows).dtype == bool
+            else np.asarray(rows, dtype=np.intp)
+        )
         return replace(self, things=tuple(self.things[i] for i in at), values=self.values[at])
 
     def times(self) -> list[datetime]:

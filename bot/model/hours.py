@@ -24,7 +24,10 @@ class Hours:
     zone: ZoneInfo
 
     def hold(self, now: datetime) -> bool:
-        """Return whether `now` lies within the hours; the clock of the zone counts, summer time included."""
+        """Return whether `now` lies within the hours.
+
+        The clock of the zone counts, summer time included.
+        """
         at = now.astimezone(self.zone).time()
         if self.start <= self.end:
             return self.start <= at < self.end
@@ -33,12 +36,19 @@ class Hours:
 
 @cache
 def read_quiet_hours(text: str) -> Hours | None:
-    """Read `22:00-07:00 Europe/Berlin` (UTC where no zone is said), None for `off`; raise `WrongInput`."""
+    """Read `22:00-07:00 Europe/Berlin` (UTC where no zone is said), None for `off`.
+
+    Raise `WrongInput`.
+    """
     if text == OFF:
         return None
-    match = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)(?:[ @]([\w/+-]+))?", text)
+    match = re.fullmatch(
+        r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)(?:[ @]([\w/+-]+))?", text
+    )
     if not match:
-        raise WrongInput(f"'{text}' is not a time of the day; write 22:00-07:00 Europe/Berlin, or off.")
+        raise WrongInput(
+            f"'{text}' is not a time of the day; write 22:00-07:00 Europe/Berlin, or off."
+        )
     start, end = time(int(match[1]), int(match[2])), time(int(match[3]), int(match[4]))
     if start == end:
         raise WrongInput(f"'{text}' begins when it ends; write 22:00-07:00 Europe/Berlin, or off.")
@@ -61,7 +71,10 @@ class Recurring:
         return f"{_DAILY if self.day is None else DAYS[self.day]} {self.at:%H:%M} {self.zone}"
 
     def latest(self, now: datetime) -> datetime:
-        """Return the newest such moment that is not after `now`, in UTC; the clock of the zone counts, summer time included."""
+        """Return the newest such moment that is not after `now`, in UTC.
+
+        The clock of the zone counts, summer time included.
+        """
         here = now.astimezone(self.zone)
         today = here.date()
         for back in range(8):
@@ -74,7 +87,9 @@ class Recurring:
 
 _DAILY = "daily"
 _WEEKLY = "weekly"
-_RECURRING = re.compile(r"(?:every[ @])?([A-Za-z]+)(?:[ @]([01]?\d|2[0-3]):([0-5]\d)(?:[ @]([\w/+-]+))?)?")
+_RECURRING = re.compile(
+    r"(?:every[ @])?([A-Za-z]+)(?:[ @]([01]?\d|2[0-3]):([0-5]\d)(?:[ @]([\w/+-]+))?)?"
+)
 
 
 @cache
@@ -88,13 +103,18 @@ def read_weekly(text: str) -> Recurring:
 
 
 def read_recurring(text: str, usual: Recurring, *, days: bool = True) -> Recurring:
-    """Read `mon 09:00 Europe/Berlin`, where `days` also `daily 09:00`; what is left out is as usual. Raise `WrongInput`."""
+    """Read `mon 09:00 Europe/Berlin`, where `days` also `daily 09:00`.
+
+    What is left out is as usual. Raise `WrongInput`.
+    """
     match = _RECURRING.fullmatch(text.strip() or _WEEKLY)
     word = match[1].lower() if match else ""
     day = usual.day if word == _WEEKLY else _day(word)
     if not match or (day is None and not (days and word in (_DAILY, "day"))):
         also = "daily 09:00 Europe/Berlin or " if days else ""
-        raise WrongInput(f"'{text}' is not a time of the week{' or day' if days else ''}; write {also}mon 09:00 Europe/Berlin.")
+        raise WrongInput(
+            f"'{text}' is not a time of the week{' or day' if days else ''}; write {also}mon 09:00 Europe/Berlin."
+        )
     if not match[2]:
         return replace(usual, day=day)
     return Recurring(day, _clock(match), _zone(match[4] or "UTC"))
@@ -116,11 +136,14 @@ _SOON = "36h, 18:00, mon 09:00 Europe/Berlin, or 2026-11-23 09:00"
 def read_moment(text: str, now: datetime) -> datetime:
     """Return the moment after `now` that a person means, in UTC; raise `WrongInput`.
 
-    A length of time (`36h`), a time of the day or of the week (the next one), or a date with or without a time, each
-    with a zone behind it (UTC where none is said).
+    A length of time (`36h`), a time of the day or of the week (the next one), or a date with or
+    without a time, each with a zone behind it (UTC where none is said).
     """
     word = text.strip()
-    match = re.fullmatch(r"(?:(\d{4}-\d\d-\d\d)|([A-Za-z]{3})[a-z]*)?[ T@]?(?:(\d?\d):(\d\d))?(?:Z|[ @]([\w/+-]+))?", word)
+    match = re.fullmatch(
+        r"(?:(\d{4}-\d\d-\d\d)|([A-Za-z]{3})[a-z]*)?[ T@]?(?:(\d?\d):(\d\d))?(?:Z|[ @]([\w/+-]+))?",
+        word,
+    )
     if not match or not (match[1] or match[3]):
         return now + _length(word)
     zone = _zone(match[5] or "UTC")
@@ -128,8 +151,18 @@ def read_moment(text: str, now: datetime) -> datetime:
         at = time(int(match[3] or 0), int(match[4] or 0))
         first = date.fromisoformat(match[1]) if match[1] else now.astimezone(zone).date()
     except ValueError:
-        raise WrongInput(f"'{text}' is no time that a clock or a calendar shows; write {_SOON}.") from None
-    days = [first] if match[1] else [first + timedelta(days=i) for i in range(9) if _is_day(first + timedelta(days=i), match[2])]
+        raise WrongInput(
+            f"'{text}' is no time that a clock or a calendar shows; write {_SOON}."
+        ) from None
+    days = (
+        [first]
+        if match[1]
+        else [
+            first + timedelta(days=i)
+            for i in range(9)
+            if _is_day(first + timedelta(days=i), match[2])
+        ]
+    )
     moments = (datetime.combine(day, at, zone).astimezone(UTC) for day in days)
     chosen = next((moment for moment in moments if moment > now), None)
     if chosen is None:
@@ -152,4 +185,6 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise WrongInput(f"'{name}' is not a time zone known here; write one like Europe/Berlin, or UTC.") from None
+        raise WrongInput(
+            f"'{name}' is not a time zone known here; write one like Europe/Berlin, or UTC."
+        ) from None

@@ -37,7 +37,10 @@ class Labels:
         return " ".join(f"{name}={value}" for name, value in self)
 
     def get(self, name: str) -> str:
-        """Return one label's value, "" where it is not said; raise `WrongInput` for an unknown name."""
+        """Return one label's value, "" where it is not said.
+
+        Raise `WrongInput` for an unknown name.
+        """
         if name not in NAMES:
             raise WrongInput(f"'{name}' is not a label{nearest(name, NAMES)}.")
         value: str = getattr(self, name)
@@ -70,9 +73,18 @@ class Labels:
         if not every:
             return Labels()
         first = every[0]
-        return Labels(**{name: value for name, value in first if all(getattr(labels, name) == value for labels in every)})
+        return Labels(
+            **{
+                name: value
+                for name, value in first
+                if all(getattr(labels, name) == value for labels in every)
+            }
+        )
 
 
 NAMES: tuple[str, ...] = tuple(field.name for field in fields(Labels))
 PLACE: tuple[str, ...] = ("cluster", "team", "region", "account")
-"""The labels of a thing's place, not those of the thing itself: what a policy may be overridden for."""
+"""The labels of a thing's place, not those of the thing itself.
+
+What a policy may be overridden for.
+"""

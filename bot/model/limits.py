@@ -1,6 +1,9 @@
-"""Bound what hostile or broken content may cost: one place for the size of what people and files hand in.
+"""Bound what hostile or broken content may cost.
 
-Each is far above what an honest file holds; what goes over it ends in one sentence that names the limit and the remedy.
+One place for the size of what people and files hand in.
+
+Each is far above what an honest file holds; what goes over it ends in one sentence that names the
+limit and the remedy.
 """
 
 from __future__ import annotations
@@ -14,7 +17,10 @@ OWNERS_BYTES = 256 << 10
 POLICY_MISTAKES = 20
 """Named in one answer: each is compared with every setting, to suggest the nearest."""
 TEXT_BYTES = 16 << 20
-"""Of another text file that a terminal names; a receipt of ten thousand numbers takes a fifth of that."""
+"""Of another text file that a terminal names.
+
+A receipt of ten thousand numbers takes a fifth of that.
+"""
 TOML_DEPTH = 16
 """Tables and lists within one another."""
 TOML_DOTS = 500
@@ -32,13 +38,20 @@ YEARS = range(1970, 2200)
 UNPACKED_BYTES = 16 << 30
 """Of a zip or a gzip file, unpacked."""
 UNPACKED_RATIO = 100
-"""Bytes that one packed byte may become: exports and metrics reach 10 to 30, what is made to fill a disk over 1,000."""
+"""Bytes that one packed byte may become.
+
+Exports and metrics reach 10 to 30, what is made to fill a disk over 1,000.
+"""
 UNPACKED_FREE = 64 << 20
 """Bytes that may come of any packed file, however small it is."""
 ZIP_MEMBERS = 1_000
 """Files within a zip."""
 BILL_COLUMNS = 1_000
-"""Of an export; AWS activates at most 500 tags (AWS Billing User Guide, quotas, 2026-11), and has some 300 columns beside."""
+"""Of an export.
+
+AWS activates at most 500 tags (AWS Billing User Guide, quotas, 2026-11), and has some 300 columns
+beside.
+"""
 BILL_TAGS = 2_000_000
 """Of the distinct tag sets of one export file, added up."""
 BILL_BATCH_ROWS = 1_000_000

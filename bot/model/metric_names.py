@@ -11,7 +11,10 @@ class MetricsSurface(StrEnum):
     """Name where an account's NeuronCore metrics are read."""
 
     AUTO = "auto"
-    """Of each node where it reports: by GetMetricData first, as that is read without asking anything more."""
+    """Of each node where it reports.
+
+    By GetMetricData first, as that is read without asking anything more.
+    """
     CLOUDWATCH = "cloudwatch"
     """By GetMetricData: the classic namespace of Container Insights."""
     PROMQL = "promql"

@@ -13,7 +13,10 @@ def cents(amount: Decimal) -> Decimal:
 
 
 def usd(amount: Decimal | float, digits: int | None = None) -> str:
-    """Write USD with its sign before the dollar: `$1,083`, `$21.50`, `-$3.20`; cents below $100 unless `digits` says."""
+    """Write USD with its sign before the dollar: `$1,083`, `$21.50`, `-$3.20`.
+
+    Cents below $100 unless `digits` says.
+    """
     exact = amount if isinstance(amount, Decimal) else Decimal(float(amount))
     places = digits if digits is not None else (2 if abs(exact) < 100 else 0)
     rounded = abs(exact).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN)

@@ -1,4 +1,7 @@
-"""State the provider's own words about capacity: that it will take nodes away, and that it had none to give."""
+"""State the provider's own words about capacity.
+
+That it will take nodes away, and that it had none to give.
+"""
 
 from __future__ import annotations
 
@@ -92,5 +95,8 @@ def scarcities(refusals: Sequence[Refusal], instance_type: str) -> tuple[Scarcit
     for one in refusals:
         if one.labels.instance_type == instance_type:
             zones.setdefault(one.labels.zone or one.labels.region, []).append(one)
-    counts = [Scarcity(zone, len(x), sum(one.spot for one in x), max(one.at for one in x)) for zone, x in zones.items()]
+    counts = [
+        Scarcity(zone, len(x), sum(one.spot for one in x), max(one.at for one in x))
+        for zone, x in zones.items()
+    ]
     return tuple(sorted(counts, key=lambda x: (-x.refused, x.zone)))

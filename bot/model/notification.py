@@ -43,8 +43,8 @@ class Notification:
 class NotificationLogEntry:
     """Remember the last notification of one incident in one channel, and the message that holds it.
 
-    It is written before anything is sent, and is `pending` until the message shows it. `message` is "" until the platform's first
-    answer.
+    It is written before anything is sent, and is `pending` until the message shows it. `message` is
+    "" until the platform's first answer.
     """
 
     id: str
@@ -78,9 +78,12 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Line:
-    """Hold one line of a message's thread: written in words when it was decided, said once, after those before it.
+    """Hold one line of a message's thread.
 
-    `id` is the key by which the platform finds it again; `notification` and `channel` name the message.
+    Written in words when it was decided, said once, after those before it.
+
+    `id` is the key by which the platform finds it again; `notification` and `channel` name the
+    message.
     """
 
     id: str
@@ -90,4 +93,7 @@ class Line:
     card: Mapping[str, Any]
     """The card, as a document."""
     sent: str = ""
-    """Id of what says it: the line, or the message that was posted later and shows it; "" until then."""
+    """Id of what says it: the line, or the message that was posted later and shows it.
+
+    "" until then.
+    """

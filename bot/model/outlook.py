@@ -1,4 +1,7 @@
-"""State the provider's own view of the bill: its forecast, the use of commitments, and its findings."""
+"""State the provider's own view of the bill.
+
+Its forecast, the use of commitments, and its findings.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from bot.model.window import Window
 
 @dataclass(frozen=True)
 class Forecast:
-    """State the provider's forecast of a span: amortised USD without credits and tax, with an 80 % interval."""
+    """State the provider's forecast of a span.
+
+    Amortised USD without credits and tax, with an 80 % interval.
+    """
 
     window: Window
     mean: Decimal
@@ -31,7 +37,10 @@ class CommitmentPlan(StrEnum):
 
 @dataclass(frozen=True)
 class Commitment:
-    """State how one day's commitments of a kind were used, in USD; `coverage` is the covered share of usage, None unsaid."""
+    """State how one day's commitments of a kind were used, in USD.
+
+    `coverage` is the covered share of usage, None unsaid.
+    """
 
     plan: CommitmentPlan
     day: date
@@ -47,7 +56,10 @@ class Commitment:
 
 @dataclass(frozen=True)
 class Finding:
-    """State one anomaly that the provider's own detection found: its root causes by impact, the dearest first."""
+    """State one anomaly that the provider's own detection found.
+
+    Its root causes by impact, the dearest first.
+    """
 
     id: str
     first: date

@@ -1,4 +1,7 @@
-"""Hold the mapping of owners: patterns of places, tags and labels, whom they belong to, and where that owner is reached."""
+"""Hold the mapping of owners.
+
+Patterns of places, tags and labels, whom they belong to, and where that owner is reached.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,18 @@ TAG, LABEL = "tag:", "label:"
 """Begin the name of a tag of AWS, and of a label of Kubernetes."""
 NODE_GROUP = "node_group"
 Facts = Mapping[str, str]
-"""What is known of one thing: labels and node group by name, tags under `tag:KEY`, labels of Kubernetes under `label:KEY`."""
+"""What is known of one thing.
+
+Labels and node group by name, tags under `tag:KEY`, labels of Kubernetes under `label:KEY`.
+"""
 
 
 @dataclass(frozen=True)
 class OwnerRule:
-    """Give the things that all the patterns fit to one owner; of a name's several patterns one must fit."""
+    """Give the things that all the patterns fit to one owner.
+
+    Of a name's several patterns one must fit.
+    """
 
     owner: str
     where: tuple[tuple[str, tuple[str, ...]], ...]
@@ -24,7 +33,8 @@ class OwnerRule:
     def fits(self, facts: Facts) -> bool:
         """Return whether every pattern fits a thing; one without such a fact is not meant."""
         return all(
-            bool(value := facts.get(name, "")) and any(fnmatchcase(value, pattern) for pattern in patterns)
+            bool(value := facts.get(name, ""))
+            and any(fnmatchcase(value, pattern) for pattern in patterns)
             for name, patterns in self.where
         )
 
@@ -38,7 +48,10 @@ class OwnerMap:
     channels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def owner(self, things: Iterable[Facts]) -> str:
-        """Return who has most of the things, each by the first rule that fits it; "" where none fits any."""
+        """Return who has most of the things, each by the first rule that fits it.
+
+        "" where none fits any.
+        """
         if not self.rules:
             return ""
         asked = tuple(dict.fromkeys(name for rule in self.rules for name, _ in rule.where))
@@ -53,5 +66,8 @@ class OwnerMap:
 
 
 def most(votes: Mapping[str, int]) -> str:
-    """Return the name with the most votes, the first in the alphabet of those with as many; "" for none."""
+    """Return the name with the most votes, the first in the alphabet of those with as many.
+
+    "" for none.
+    """
     return max(sorted(votes), key=lambda name: votes[name], default="")

@@ -1,4 +1,7 @@
-"""Find the jobs that stand in more than one Availability Zone: their collectives cross it, slowly and for money."""
+"""Find the jobs that stand in more than one Availability Zone.
+
+Their collectives cross it, slowly and for money.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +35,31 @@ class Scattered:
 def scattered(reading: Reading) -> tuple[Scattered, ...]:
     """Return the jobs whose running accelerated nodes are in several zones, sorted.
 
-    A node's job is its tag's. In a cluster whose nodes carry none, all are one job only where all its pods that hold cores are
-    of one, or (without pods) exactly one run reports: nodes of separate jobs may stand anywhere.
+    A node's job is its tag's. In a cluster whose nodes carry none, all are one job only where all
+    its pods that hold cores are of one, or (without pods) exactly one run reports: nodes of
+    separate jobs may stand anywhere.
     """
     groups: dict[tuple[str, str], list[str]] = {}
-    nodes = [instance for instance in reading.inventory.instances.values() if instance.labels.zone and _works(instance, reading)]
+    nodes = [
+        instance
+        for instance in reading.inventory.instances.values()
+        if instance.labels.zone and _works(instance, reading)
+    ]
     tagged = {instance.labels.cluster for instance in nodes if instance.labels.job}
-    alone = {name: _only_job(reading, name) for name in {instance.labels.cluster for instance in nodes} - tagged if name}
+    alone = {
+        name: _only_job(reading, name)
+        for name in {instance.labels.cluster for instance in nodes} - tagged
+        if name
+    }
     for node in nodes:
         job = node.labels.job or alone.get(node.labels.cluster, "")
         if job:
             groups.setdefault((node.labels.cluster, job), []).append(node.labels.zone)
-    jobs = [Scattered(cluster, job, _counted(zones)) for (cluster, job), zones in sorted(groups.items()) if len(set(zones)) > 1]
+    jobs = [
+        Scattered(cluster, job, _counted(zones))
+        for (cluster, job), zones in sorted(groups.items())
+        if len(set(zones)) > 1
+    ]
     return tuple(jobs)
 
 
@@ -59,7 +75,9 @@ def _counted(zones: list[str]) -> tuple[tuple[str, int], ...]:
 def _only_job(reading: Reading, cluster: str) -> str:
     """Return the one job of a cluster, "" where there is none or there may be several."""
     jobs = _held_by(reading, cluster) or {
-        run.labels.job for run in reading.runs if run.labels.cluster == cluster and reading.now - run.seen_at <= _NOW
+        run.labels.job
+        for run in reading.runs
+        if run.labels.cluster == cluster and reading.now - run.seen_at <= _NOW
     }
     return next(iter(jobs)) if len(jobs) == 1 else ""
 
@@ -70,6 +88,12 @@ def _held_by(reading: Reading, cluster: str) -> set[str]:
     if pods is None or not pods.n_steps:
         return set()
     hour = pods.last(_NOW)
-    cores = np.nan_to_num(hour.of("neuroncore_request_count")) + np.nan_to_num(hour.of("neuroncore_usage_count"))
+    cores = np.nan_to_num(hour.of("neuroncore_request_count")) + np.nan_to_num(
+        hour.of("neuroncore_usage_count")
+    )
     holding = np.asarray((cores > 0).any(axis=1))
-    return {x.job or x.pod for x, holds in zip(hour.things, holding, strict=True) if holds and x.cluster == cluster}
+    return {
+        x.job or x.pod
+        for x, holds in zip(hour.things, holding, strict=True)
+        if holds and x.cluster == cluster
+    }

@@ -21,7 +21,10 @@ class Policy:
     _cache: dict[Labels, Policy] = field(default_factory=dict, compare=False, repr=False)
 
     def at(self, labels: Labels) -> Policy:
-        """Return the policy of the place in `labels`: the most particular override wins, later ones win ties."""
+        """Return the policy of the place in `labels`.
+
+        The most particular override wins, later ones win ties.
+        """
         if not self.overrides:
             return self
         place = labels.only(PLACE)
@@ -30,7 +33,9 @@ class Policy:
                 (override for override in self.overrides if override[0].selects(place)),
                 key=lambda override: len(tuple(override[0])),
             )
-            self._cache[place] = Policy({**self.values, **{key: value for _, key, value in fitting}})
+            self._cache[place] = Policy(
+                {**self.values, **{key: value for _, key, value in fitting}}
+            )
         return self._cache[place]
 
     def number(self, key: str) -> float:

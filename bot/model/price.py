@@ -49,7 +49,10 @@ class Price:
 
     @property
     def found_by(self) -> str:
-        """Read as `billed, own hours` or `price list`: which of the steps to a price of an hour gave this one."""
+        """Read as `billed, own hours` or `price list`.
+
+        Which of the steps to a price of an hour gave this one.
+        """
         return f"{self.basis}, {self.whose}" if self.whose else str(self.basis)
 
     def __str__(self) -> str:
@@ -67,12 +70,19 @@ class Payment(StrEnum):
 
 @dataclass(frozen=True)
 class CommitmentOffer:
-    """State what AWS asks for committing to an hour of one instance over a term: a Savings Plan, or a reserved instance."""
+    """State what AWS asks for committing to an hour of one instance over a term.
+
+    A Savings Plan, or a reserved instance.
+    """
 
     instance_type: str
     region: str
     plan: str
-    """As AWS names it: `EC2 Instance Savings Plan`, `Compute Savings Plan`, `standard reserved instance`, `convertible ...`."""
+    """As AWS names it.
+
+    `EC2 Instance Savings Plan`, `Compute Savings Plan`, `standard reserved instance`, `convertible
+    ...`.
+    """
     years: int
     payment: Payment
     usd_per_hour: Decimal
@@ -93,7 +103,10 @@ HOURS_A_YEAR = 365 * 24
 
 @dataclass(frozen=True)
 class AccountRates:
-    """Hold what the account itself pays for an hour, as its bill has it: by type, by cluster, and of each instance."""
+    """Hold what the account itself pays for an hour, as its bill has it.
+
+    By type, by cluster, and of each instance.
+    """
 
     by_type: tuple[Price, ...] = ()
     """One for each type, region and market."""
@@ -107,7 +120,10 @@ class AccountRates:
 
 @dataclass(frozen=True)
 class StoragePrice:
-    """State the USD a month for one GiB of a kind of storage: `ebs:gp3`, or `fsx:125` (MB/s per TiB)."""
+    """State the USD a month for one GiB of a kind of storage.
+
+    `ebs:gp3`, or `fsx:125` (MB/s per TiB).
+    """
 
     kind: str
     region: str
@@ -118,7 +134,10 @@ class StoragePrice:
 
 @dataclass(frozen=True)
 class PlacementScore:
-    """State how likely EC2 calls it that a spot request is met: 1 (least) to 10, for `target` instances in one zone."""
+    """State how likely EC2 calls it that a spot request is met.
+
+    1 (least) to 10, for `target` instances in one zone.
+    """
 
     instance_types: tuple[str, ...]
     """The request takes any of them: asked for one or two, EC2 calls every request unlikely."""
@@ -130,7 +149,10 @@ class PlacementScore:
 
 @dataclass(frozen=True)
 class Interruption:
-    """State the Spot Advisor's band of a type in a region: the share of a month's spot instances that were reclaimed."""
+    """State the Spot Advisor's band of a type in a region.
+
+    The share of a month's spot instances that were reclaimed.
+    """
 
     instance_type: str
     region: str

@@ -1,9 +1,13 @@
-"""Project the sum of the coming days from a daily series: its level, its week, its growth, and how far all that may be off.
+"""Project the sum of the coming days from a daily series.
 
-A Gaussian process of few parts, averaged over a small grid of how large each part is by how well each fits: a level, a growth
-that wears off, a weekday, and what wanders about them. A week must show twice to be told from chance, and a growth over more than
-one step: neither is taken at its face value, and what is not known widens the range. Changes that have not come yet are drawn as
-scenarios; the range is that of their sums, and the middle goes on as things are unless most of them change it.
+Its level, its week, its growth, and how far all that may be off.
+
+A Gaussian process of few parts, averaged over a small grid of how large each part is by how well
+each fits: a level, a growth that wears off, a weekday, and what wanders about them. A week must
+show twice to be told from chance, and a growth over more than one step: neither is taken at its
+face value, and what is not known widens the range. Changes that have not come yet are drawn as
+scenarios; the range is that of their sums, and the middle goes on as things are unless most of them
+change it.
 """
 
 from __future__ import annotations
@@ -27,7 +31,10 @@ MOST = 42
 COVERAGE = 0.9
 """Share of the sums that lie within the range, so the range says."""
 _NEVER, _WEEK = 0.0, 7
-_WANDERS: tuple[tuple[float, float], ...] = ((1.0, 0.0), *product((4.0, 30.0, _NEVER), (0.3, 3.0, 30.0, 300.0)))
+_WANDERS: tuple[tuple[float, float], ...] = (
+    (1.0, 0.0),
+    *product((4.0, 30.0, _NEVER), (0.3, 3.0, 30.0, 300.0)),
+)
 """Days after which what wanders has come back, and its variance beside that of a day's noise."""
 _WEEKDAYS = (0.0, 1.0, 30.0)
 _GROWTHS = (0.0, 0.03, 1.0)
@@ -45,7 +52,10 @@ _SELDOM = 7
 
 
 def is_seldom(charged: int, days: int) -> bool:
-    """Return whether a line that was charged on so many of its days may be one of fees: it is no usage that goes on."""
+    """Return whether a line that was charged on so many of its days may be one of fees.
+
+    It is no usage that goes on.
+    """
     return 0 < charged <= max(1, days // _SELDOM)
 
 
@@ -59,7 +69,10 @@ class Projection:
 
 
 def project(values: Sequence[float], ahead: int) -> Projection | None:
-    """Return the sum of the `ahead` days after `values`, one a day without a gap; None with fewer than three."""
+    """Return the sum of the `ahead` days after `values`, one a day without a gap.
+
+    None with fewer than three.
+    """
     series = np.asarray(values[-MOST:], dtype=np.float64)
     scale = float(np.abs(series).mean()) if len(series) else 0.0
     if len(series) < FEWEST:
@@ -72,12 +85,17 @@ def project(values: Sequence[float], ahead: int) -> Projection | None:
     factors = scenarios(steps_of(series / scale), len(series), ahead)
     sums = (mean + reach * noise(len(series) - 1, len(factors))) * factors
     low, high = np.quantile(sums, ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2))
-    return Projection(float(low) * scale, mean * float(np.median(factors)) * scale, float(high) * scale)
+    return Projection(
+        float(low) * scale, mean * float(np.median(factors)) * scale, float(high) * scale
+    )
 
 
 @lru_cache(maxsize=64)
 def noise(freedom: int, draws: int) -> Doubles:
-    """Draw by how many times its reach each scenario's sum is off: Student's, as the size of a day's noise is unknown."""
+    """Draw by how many times its reach each scenario's sum is off.
+
+    Student's, as the size of a day's noise is unknown.
+    """
     return np.random.default_rng(1).standard_t(freedom, draws)
 
 
@@ -97,7 +115,10 @@ class _Models:
 
 
 def _fits(series: Doubles, models: _Models) -> tuple[Doubles, Doubles, Doubles]:
-    """Return what each model projects, its variance, and its odds; the level and the size of the noise are unknown."""
+    """Return what each model projects, its variance, and its odds.
+
+    The level and the size of the noise are unknown.
+    """
     n = len(series)
     solved = models.inverse @ series
     ones = models.inverse.sum(axis=2)
@@ -110,7 +131,9 @@ def _fits(series: Doubles, models: _Models) -> tuple[Doubles, Doubles, Doubles]:
     explained = np.einsum("mi,mij,mj->m", models.cross, models.inverse, models.cross)
     unsure = models.ahead - (models.cross * ones).sum(axis=1)
     variances = noise * np.maximum(models.sum - explained + unsure**2 / weight, 0)
-    evidence = np.log(models.odds) - 0.5 * (models.determinant + np.log(weight) + (n - 1) * np.log(squares))
+    evidence = np.log(models.odds) - 0.5 * (
+        models.determinant + np.log(weight) + (n - 1) * np.log(squares)
+    )
     odds = np.exp(evidence - evidence.max())
     return means, variances, odds / odds.sum()
 
@@ -132,7 +155,10 @@ def _models(n: int, ahead: int) -> _Models:
 
 
 def priors(n: int, ahead: int) -> list[tuple[Doubles, float]]:
-    """Return every model of the grid before a series is seen: the covariance of all its days beside a day's noise, its odds."""
+    """Return every model of the grid before a series is seen.
+
+    The covariance of all its days beside a day's noise, its odds.
+    """
     days = np.arange(n + ahead)
     same = ((days[:, None] - days[None, :]) % _WEEK == 0).astype(np.float64)
     growth = _growth(n, ahead)
@@ -141,7 +167,9 @@ def priors(n: int, ahead: int) -> list[tuple[Doubles, float]]:
     for (back, size), weekly, growing in product(_WANDERS, _WEEKDAYS, _GROWTHS):
         if (weekly and n < 2 * _WEEK) or (growing and n < _WEEK):
             continue
-        covariance = np.eye(n + ahead) + size * _wander(days, back) + weekly * same + growing * grown
+        covariance = (
+            np.eye(n + ahead) + size * _wander(days, back) + weekly * same + growing * grown
+        )
         models.append((covariance, (_ODDS if weekly else 1.0) * (_ODDS if growing else 1.0)))
     return models
 
@@ -154,5 +182,10 @@ def _wander(days: NDArray[np.int_], back: float) -> Doubles:
 
 
 def _growth(n: int, ahead: int) -> Doubles:
-    """Return how far a growth of one a day has come by each day, from the last seen on: it wears off."""
-    return np.concatenate([np.arange(1 - n, 1, dtype=np.float64), np.cumsum(_LASTS ** np.arange(1, ahead + 1))])
+    """Return how far a growth of one a day has come by each day, from the last seen on.
+
+    It wears off.
+    """
+    return np.concatenate(
+        [np.arange(1 - n, 1, dtype=np.float64), np.cumsum(_LASTS ** np.arange(1, ahead + 1))]
+    )

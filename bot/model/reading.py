@@ -35,7 +35,10 @@ class Gap:
     region: str = ""
 
     def hides(self, labels: Labels) -> bool:
-        """Return whether readings of things with these labels may be missing; a label that is missing may be any."""
+        """Return whether readings of things with these labels may be missing.
+
+        A label that is missing may be any.
+        """
         pairs = ((self.account, labels.account), (self.region, labels.region))
         return all(mine == theirs for mine, theirs in pairs if mine and theirs)
 
@@ -48,11 +51,12 @@ class Gap:
 class Reading:
     """Hold the frames by kind, the inventory and the runs as they were visible at `now`.
 
-    Kinds: `node` `core` `device` `pod` `cluster` (Container Insights, EC2), `file_system` `volume` (FSx, EBS),
-    `run` (Trn/Training), `spend` (one step a UTC day) and `spend_hour` (one step an hour, of what is billed by the hour):
-    things = account, service, region, usage_type and the tags cluster, team, project; metrics in `SPEND_METRICS`.
-    `gaps` say what could not be read this time, `unread` of which instances nobody can tell now whether they report or run;
-    `commitments` and `findings` are the provider's own words.
+    Kinds: `node` `core` `device` `pod` `cluster` (Container Insights, EC2), `file_system` `volume`
+    (FSx, EBS), `run` (Trn/Training), `spend` (one step a UTC day) and `spend_hour` (one step an
+    hour, of what is billed by the hour): things = account, service, region, usage_type and the tags
+    cluster, team, project; metrics in `SPEND_METRICS`. `gaps` say what could not be read this time,
+    `unread` of which instances nobody can tell now whether they report or run; `commitments` and
+    `findings` are the provider's own words.
     """
 
     now: datetime
@@ -68,7 +72,10 @@ class Reading:
     notices: tuple[Notice, ...] = ()
     """What the provider said of nodes that it will take away or work on, where it is heard."""
     refusals: tuple[Refusal, ...] | None = None
-    """Launches that the provider refused for want of capacity, the oldest first; None where nobody asked."""
+    """Launches that the provider refused for want of capacity, the oldest first.
+
+    None where nobody asked.
+    """
     learning: str = ""
     """A sentence on how much of history is known, while it is being read."""
 

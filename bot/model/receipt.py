@@ -1,4 +1,7 @@
-"""State the receipt of an answer: its questions to the ports, and the formula of every number on the card."""
+"""State the receipt of an answer.
+
+Its questions to the ports, and the formula of every number on the card.
+"""
 
 from __future__ import annotations
 
@@ -79,12 +82,18 @@ class PortQuestion:
 
 @dataclass(frozen=True)
 class FigureFormula:
-    """State how a number of a command's data is made, and how it can be recomputed; one row of figures.csv."""
+    """State how a number of a command's data is made, and how it can be recomputed.
+
+    One row of figures.csv.
+    """
 
     command: str
     """`*` = any."""
     name: str
-    """The end of its path, `/` between names and `*` for any one; `@name` is a term of other formulas."""
+    """The end of its path, `/` between names and `*` for any one.
+
+    `@name` is a term of other formulas.
+    """
     words: str
     how: str
     """`bill`, `price`, `again`, or an expression over the answer's data, the line's arguments and dated facts."""
@@ -120,7 +129,10 @@ class Checked(StrEnum):
     LOOKED_UP = "looked up anew"
     """It stands in a price row that was asked for again."""
     AGAIN = "answered again"
-    """The same code answered once more: it shows that the data are the same, not that the arithmetic is right."""
+    """The same code answered once more.
+
+    It shows that the data are the same, not that the arithmetic is right.
+    """
 
 
 @dataclass(frozen=True)
@@ -154,7 +166,9 @@ def numbers(data: Any, path: Path = ()) -> list[tuple[Path, Decimal]]:
         case int() | float() | Decimal():
             return [(path, exact(data))]
         case Mapping():
-            return [each for name, inner in data.items() for each in numbers(inner, (*path, str(name)))]
+            return [
+                each for name, inner in data.items() for each in numbers(inner, (*path, str(name)))
+            ]
         case Sequence():
             return [each for i, inner in enumerate(data) for each in numbers(inner, (*path, i))]
     return []
@@ -162,7 +176,11 @@ def numbers(data: Any, path: Path = ()) -> list[tuple[Path, Decimal]]:
 
 def exact(number: int | float | Decimal) -> Decimal:
     """Return a number as a decimal: of a float, the shortest that reads the same."""
-    return number if isinstance(number, Decimal) else Decimal(repr(float(number)) if isinstance(number, float) else int(number))
+    return (
+        number
+        if isinstance(number, Decimal)
+        else Decimal(repr(float(number)) if isinstance(number, float) else int(number))
+    )
 
 
 def pointer(path: Path) -> str:
@@ -174,9 +192,12 @@ _HALF_A_CENT, _MILLIONTH = Decimal("0.005001"), Decimal("0.000001")
 
 
 def agree(one: Decimal, other: Decimal) -> bool:
-    """Return whether an amount is the other one to the cent; below a dollar, where it is not itself of cents, to six digits.
+    """Return whether an amount is the other one to the cent.
 
-    Rounded or not they lie half a cent apart at most: which way a half was rounded is no difference.
+    Below a dollar, where it is not itself of cents, to six digits.
+
+    Rounded or not they lie half a cent apart at most: which way a half was rounded is no
+    difference.
     """
     if not (one.is_finite() and other.is_finite()):
         return str(one) == str(other)

@@ -11,7 +11,10 @@ HIDDEN = "(hidden)"
 _SHORTEST = 6
 """Characters of a known secret; a shorter one stands in too many words to be hidden."""
 _NAMES = r"(?:secret|token|password|passwd|signature|assertion|credential)(?:_?key)?|(?:access|private|api)_?key"
-"""Words that a secret's name ends with; where one stands without a value after it, nothing is hidden."""
+"""Words that a secret's name ends with.
+
+Where one stands without a value after it, nothing is hidden.
+"""
 _SECRET = re.compile(
     r"xox[a-z](?:\.xox[a-z])?-\w[\w%.-]*"  # tokens of Slack
     r"|xapp-\w[\w-]*"
@@ -41,15 +44,28 @@ def _hidden(match: re.Match[str]) -> str:
 
 
 def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
-    """Return each secret as it may stand in a text: bare, as part of a list or an address, quoted for URLs, JSON and Python."""
+    """Return each secret as it may stand in a text.
+
+    Bare, as part of a list or an address, quoted for URLs, JSON and Python.
+    """
     parts = {part for secret in secrets for part in _parts(secret) if len(part) >= _SHORTEST}
-    ways = (str, lambda text: quote(text, ""), quote_plus, _quoted, lambda text: _quoted(_quoted(text)), _printed)
+    ways = (
+        str,
+        lambda text: quote(text, ""),
+        quote_plus,
+        _quoted,
+        lambda text: _quoted(_quoted(text)),
+        _printed,
+    )
     written = {spell(part) for part in parts for spell in ways}
     return tuple(sorted(written, key=len, reverse=True))
 
 
 def _quoted(text: str) -> str:
-    """Return a text as it stands between the quotes of JSON; an answer that repeats a request quotes it twice."""
+    """Return a text as it stands between the quotes of JSON.
+
+    An answer that repeats a request quotes it twice.
+    """
     return json.dumps(text)[1:-1]
 
 
@@ -67,6 +83,8 @@ def _parts(secret: str) -> Iterable[str]:
         address = urlsplit(secret)
     except ValueError:
         return
-    queried = (part.partition("=")[2] for part in address.query.split("&") if part.startswith("password="))
+    queried = (
+        part.partition("=")[2] for part in address.query.split("&") if part.startswith("password=")
+    )
     for password in (address.password or "", *queried):
         yield from (password, unquote(password))

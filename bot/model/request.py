@@ -16,7 +16,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class User:
-    """Name a person as the surface knows them: `slack:U01ALICE`, `teams:29:1x`, `web:local`, `terminal:root`."""
+    """Name a person as the surface knows them.
+
+    `slack:U01ALICE`, `teams:29:1x`, `web:local`, `terminal:root`.
+    """
 
     id: str
     name: str = ""

@@ -1,4 +1,7 @@
-"""Hold who is notified of which alerts: routes by labels, the audiences beside them, and the addresses of owners."""
+"""Hold who is notified of which alerts.
+
+Routes by labels, the audiences beside them, and the addresses of owners.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,30 @@ class Route:
     cause: str = ""
     severity: str = ""
     by: str = ""
-    """Who subscribed, "" for a route of the settings. A subscription takes nothing away from the default."""
+    """Who subscribed, "" for a route of the settings.
+
+    A subscription takes nothing away from the default.
+    """
 
     def __str__(self) -> str:
         """Read as `cluster=llama cause=idle`, `every alert` where nothing is asked for."""
-        cause, severity = self.cause and f"cause={self.cause}", self.severity and f"severity={self.severity}"
-        return " ".join(part for part in (str(self.selector), cause, severity) if part) or "every alert"
+        cause, severity = (
+            self.cause and f"cause={self.cause}",
+            self.severity and f"severity={self.severity}",
+        )
+        return (
+            " ".join(part for part in (str(self.selector), cause, severity) if part)
+            or "every alert"
+        )
 
 
 @dataclass(frozen=True)
 class Routes:
-    """Hold every route: `default` hears of the rest, `finops` of needless cost, `escalate` of alerts nobody acknowledges."""
+    """Hold every route.
+
+    `default` hears of the rest, `finops` of needless cost, `escalate` of alerts nobody
+    acknowledges.
+    """
 
     routes: tuple[Route, ...] = ()
     default: tuple[str, ...] = ()
@@ -45,15 +61,21 @@ class Routes:
     mapping: OwnerMap = field(default_factory=OwnerMap)
 
     def owner(self, name: str, near: str = "") -> str:
-        """Return the address of an owner: in the place of the channel `near`, else on its platform, else any; "" for nobody.
+        """Return the address of an owner.
 
-        Only the mapping that admins keep leads to people: what a tag says is data, and pings nobody by itself.
+        In the place of the channel `near`, else on its platform, else any; "" for nobody.
+
+        Only the mapping that admins keep leads to people: what a tag says is data, and pings nobody
+        by itself.
         """
         known = name.lower().removeprefix(LAUNCHER)
         addresses = self.owners.get(known) or self.mapping.people.get(known, ())
         return min(
             addresses,
-            key=lambda address: (place_of(address) != place_of(near), _platform(address) != _platform(near)),
+            key=lambda address: (
+                place_of(address) != place_of(near),
+                _platform(address) != _platform(near),
+            ),
             default="",
         )
 

@@ -26,7 +26,10 @@ class CallUse:
 
 @dataclass(frozen=True)
 class SelfCost:
-    """State the bill of the bot's own AWS calls: an estimate from counted calls and dated list prices."""
+    """State the bill of the bot's own AWS calls.
+
+    An estimate from counted calls and dated list prices.
+    """
 
     day: date
     uses: tuple[CallUse, ...]

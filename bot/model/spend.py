@@ -14,7 +14,10 @@ ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """Hold the six amounts of a sum, in the bill's currency; `net = gross + discounts + credits + tax`."""
+    """Hold the six amounts of a sum, in the bill's currency.
+
+    `net = gross + discounts + credits + tax`.
+    """
 
     gross: Decimal = ZERO
     discounts: Decimal = ZERO
@@ -25,7 +28,9 @@ class Money:
 
     def __neg__(self) -> Money:
         """Return the money with the sign of every amount turned."""
-        return Money(-self.gross, -self.discounts, -self.credits, -self.tax, -self.net, -self.amortised)
+        return Money(
+            -self.gross, -self.discounts, -self.credits, -self.tax, -self.net, -self.amortised
+        )
 
     def __add__(self, other: Money) -> Money:
         """Return the sum, amount by amount."""
@@ -54,7 +59,10 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """State the derived part of a row's amortised cost: split by NeuronCores, or with a derived owner."""
+    """State the derived part of a row's amortised cost.
+
+    Split by NeuronCores, or with a derived owner.
+    """
 
     amortised: Decimal = ZERO
     unused: Decimal = ZERO
@@ -67,7 +75,12 @@ class Derived:
     def __add__(self, other: Derived) -> Derived:
         """Add amounts, join the ways."""
         owners = tuple(dict.fromkeys((*self.owners, *other.owners)))
-        return Derived(self.amortised + other.amortised, self.unused + other.unused, self.idle + other.idle, owners)
+        return Derived(
+            self.amortised + other.amortised,
+            self.unused + other.unused,
+            self.idle + other.idle,
+            owners,
+        )
 
 
 @dataclass(frozen=True)
@@ -96,4 +109,7 @@ class Tally:
     split: Window | None = None
     """The hours for which pods' requests were known, where nodes were split by them."""
     seen: datetime | None = None
-    """The hour before which all was billed at the time of the question; None where the bill holds nothing later."""
+    """The hour before which all was billed at the time of the question.
+
+    None where the bill holds nothing later.
+    """

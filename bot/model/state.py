@@ -16,7 +16,10 @@ class State:
     """Hold the state that the watch needs at its next tick."""
 
     alerts: tuple[Alert, ...] = ()
-    """Every open alert, and those closed within the last 15 days; `acknowledged` filled from the decisions."""
+    """Every open alert, and those closed within the last 15 days.
+
+    `acknowledged` filled from the decisions.
+    """
     notification_log: tuple[NotificationLogEntry, ...] = ()
     """The entries of incidents that are not over, over within the last day, or over and not shown so yet."""
     silences: tuple[Silence, ...] = ()
@@ -33,7 +36,8 @@ class State:
 class StateUpdate:
     """Hold the writes of one step, made in one transaction; existing ids are replaced.
 
-    An entry without a message leaves the one that is known, and a line that is not sent leaves the one that is.
+    An entry without a message leaves the one that is known, and a line that is not sent leaves the
+    one that is.
     """
 
     alerts: Sequence[Alert] = ()
@@ -47,7 +51,10 @@ class StateUpdate:
 
 @dataclass
 class ReplayResult:
-    """Hold the outcome of a replay: every opening of every alert as it stood last, every notification, the ticks run."""
+    """Hold the outcome of a replay.
+
+    Every opening of every alert as it stood last, every notification, the ticks run.
+    """
 
     window: Window
     ticks: int = 0

@@ -1,7 +1,8 @@
 """Find the steps of a daily series, and draw how later ones may change the sum of the coming days.
 
-A fleet changes of a sudden: a cluster joins, a job ends. How often and how far an account has stepped tells how it may step
-again. Where its history is short or calm, what is usual among fleets stands beside it: more steps up than down, and larger ones.
+A fleet changes of a sudden: a cluster joins, a job ends. How often and how far an account has
+stepped tells how it may step again. Where its history is short or calm, what is usual among fleets
+stands beside it: more steps up than down, and larger ones.
 """
 
 from __future__ import annotations
@@ -13,18 +14,28 @@ from bot.model.frame import Doubles
 _WEEK, _SIDE = 7, 3
 """Days of a week, and days on either side of a step that must agree on it."""
 _LEAST, _NOISE = 0.02, 5.0
-"""How far a step leads at least: as a share of the level before it, and beside how far the days on either side usually differ."""
+"""How far a step leads at least.
+
+As a share of the level before it, and beside how far the days on either side usually differ.
+"""
 _STEPS, _DAYS = 1.5, 40.0
 """Steps in so many days that an account counts as having had before its history begins."""
 _WEIGHT = 3.0
 """Steps of other fleets that stand beside the sizes of its own."""
 _UP, _SIZE, _SPREAD, _DOWN = 0.8, 0.2, 0.6, 0.5
-"""Of other fleets: share of steps up, how far one leads and its spread in logarithms, and what part of that one down leads."""
+"""Of other fleets.
+
+Share of steps up, how far one leads and its spread in logarithms, and what part of that one down
+leads.
+"""
 _DRAWS = 2000
 
 
 def steps_of(series: Doubles) -> Doubles:
-    """Return the steps of a daily series, each as a share of the level before it; weekdays are no steps."""
+    """Return the steps of a daily series, each as a share of the level before it.
+
+    Weekdays are no steps.
+    """
     if len(series) < 2 * _SIDE:
         return np.zeros(0)
     levels = _middles(_without_week(series), _SIDE)
@@ -40,7 +51,10 @@ def steps_of(series: Doubles) -> Doubles:
 
 
 def _without_week(series: Doubles) -> Doubles:
-    """Return a series less each weekday's usual distance from the week about it; unchanged under two weeks."""
+    """Return a series less each weekday's usual distance from the week about it.
+
+    Unchanged under two weeks.
+    """
     if len(series) < 2 * _WEEK:
         return series
     half = _WEEK // 2
@@ -57,7 +71,9 @@ def _middles(series: Doubles, days: int) -> Doubles:
 
 def scenarios(steps: Doubles, days: int, ahead: int) -> Doubles:
     """Return by scenario the factor by which steps change the sum of the `ahead` days, given the `steps` of the `days` seen."""
-    return np.asarray(np.exp(np.cumsum(np.log1p(moves_of(steps, days, ahead)), axis=1)).mean(axis=1))
+    return np.asarray(
+        np.exp(np.cumsum(np.log1p(moves_of(steps, days, ahead)), axis=1)).mean(axis=1)
+    )
 
 
 def moves_of(steps: Doubles, days: int, ahead: int) -> Doubles:

@@ -23,7 +23,8 @@ _ATTACHED = ("ebs_read_bytes", "ebs_write_bytes", "ebs_idle_seconds")
 def detached_since(volume: Volume, frame: Frame | None) -> datetime | None:
     """Return since when a volume is surely attached to nothing, None where it is.
 
-    EBS has metrics only while attached; a volume that was never measured is detached since it was first described so.
+    EBS has metrics only while attached; a volume that was never measured is detached since it was
+    first described so.
     """
     if volume.state != "available" or volume.attached_to:
         return None
@@ -36,7 +37,10 @@ def detached_since(volume: Volume, frame: Frame | None) -> datetime | None:
 
 
 def quiet_steps(own: Frame) -> tuple[Mask, Mask]:
-    """Return which steps of one file system show no use, and which were read at all, (n_steps,); an unread one shows no use."""
+    """Return which steps of one file system show no use, and which were read at all, (n_steps,).
+
+    An unread one shows no use.
+    """
     clients = own.of("fsx_client_connections_count")[0]
     uses = np.stack([own.of(name)[0] for name in _OPERATIONS])
     read = ~np.isnan(clients) | ~np.isnan(uses).all(axis=0)
@@ -63,7 +67,8 @@ LATELY = timedelta(minutes=15)
 AT_LIMIT, BEYOND, HARDLY = 0.9, 1.1, 0.2
 """Shares of the provisioned throughput from which a file system is at its limit, beyond it, and under which it has too much.
 
-Beyond it data comes from a cache or by burst credits: one that has moved so much is not held to its limit.
+Beyond it data comes from a cache or by burst credits: one that has moved so much is not held to its
+limit.
 """
 
 
@@ -94,7 +99,10 @@ class Throughput:
 
     @property
     def beyond_network(self) -> bool:
-        """Return whether the busiest step moved more than its network carries: then no reading can be right."""
+        """Return whether the busiest step moved more than its network carries.
+
+        Then no reading can be right.
+        """
         return self.system.network is not None and self.peak > self.system.network
 
     @property
@@ -104,17 +112,26 @@ class Throughput:
 
 
 def throughput_of(system: FileSystem, frame: Frame | None, back: timedelta) -> Throughput | None:
-    """Return the throughput of a file system over the last `back`; None where nothing was read lately or no limit is known."""
+    """Return the throughput of a file system over the last `back`.
+
+    None where nothing was read lately or no limit is known.
+    """
     own = own_frame(frame, system.labels.resource)
     if own is None or not own.n_steps or system.provisioned is None:
         return None
     part = own.last(max(back, LATELY))
-    read, written = (part.of(name)[0] / part.step.total_seconds() for name in ("fsx_read_bytes", "fsx_write_bytes"))
+    read, written = (
+        part.of(name)[0] / part.step.total_seconds()
+        for name in ("fsx_read_bytes", "fsx_write_bytes")
+    )
     known = ~np.isnan(read) | ~np.isnan(written)
     moved = np.nan_to_num(read) + np.nan_to_num(written)
     lately = np.arange(part.n_steps) >= part.n_steps - part.steps(LATELY)
     if not (known & lately).any():
         return None
-    now, reads = float(moved[known & lately].mean()), float(np.nan_to_num(read)[known & lately].mean())
+    now, reads = (
+        float(moved[known & lately].mean()),
+        float(np.nan_to_num(read)[known & lately].mean()),
+    )
     looked = int(known.sum()) * part.step
     return Throughput(system, system.provisioned, now, reads, float(moved[known].max()), looked)

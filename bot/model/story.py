@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Chapter:
-    """State one thing that a demonstration shows: `words` of what was seen, "" before it is, and the page that has more."""
+    """State one thing that a demonstration shows.
+
+    `words` of what was seen, "" before it is, and the page that has more.
+    """
 
     title: str
     words: str = ""
@@ -16,7 +19,10 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Story:
-    """State a demonstration as it stands: what is made up in it, its chapters, whether it plays yet, and whether it has ended."""
+    """State a demonstration as it stands.
+
+    What is made up in it, its chapters, whether it plays yet, and whether it has ended.
+    """
 
     made_up: str
     chapters: tuple[Chapter, ...]

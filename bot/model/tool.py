@@ -14,7 +14,10 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Tool:
-    """Describe one command; a program names it in one word, since no protocol has a word for a blank."""
+    """Describe one command.
+
+    A program names it in one word, since no protocol has a word for a blank.
+    """
 
     name: str
     command: str

@@ -12,7 +12,10 @@ from bot.model.labels import Labels
 from bot.model.request import SignedBy
 
 Override = tuple[Labels, str, str]
-"""Scope (nothing said = everywhere), key, and the value as text; "" takes back an override of the settings file."""
+"""Scope (nothing said = everywhere), key, and the value as text.
+
+"" takes back an override of the settings file.
+"""
 
 
 class VersionKind(StrEnum):
@@ -35,7 +38,10 @@ class Edit:
 
 @dataclass(frozen=True)
 class Version(SignedBy):
-    """State one change of the policy; only ever added. `overrides` is all that stands over the settings file since."""
+    """State one change of the policy; only ever added.
+
+    `overrides` is all that stands over the settings file since.
+    """
 
     number: int
     at: datetime
@@ -54,7 +60,10 @@ class Version(SignedBy):
 
 @dataclass(frozen=True)
 class Attempt(SignedBy):
-    """State that somebody tried to change the policy; `refused` says why it came to nothing, "" when it did not."""
+    """State that somebody tried to change the policy.
+
+    `refused` says why it came to nothing, "" when it did not.
+    """
 
     at: datetime
     by: str

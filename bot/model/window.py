@@ -11,7 +11,16 @@ from bot.errors import WrongInput
 from bot.model.durations import DURATION_UNITS
 from bot.model.limits import YEARS
 
-_NAMED = ("today", "yesterday", "this-week", "last-week", "this-month", "mtd", "last-month", "this-year")
+_NAMED = (
+    "today",
+    "yesterday",
+    "this-week",
+    "last-week",
+    "this-month",
+    "mtd",
+    "last-month",
+    "this-year",
+)
 GRAMMAR = f"7d, 24h, {', '.join(_NAMED)}, 2026-11, 2026-11-20, 2026-11-01..2026-11-07"
 BOUNDS = "dates count whole, so A..B holds all of day B; of times of day, what begins at the end is outside; all in UTC"
 
@@ -28,7 +37,9 @@ class Window:
         if self.start.tzinfo is None or self.end.tzinfo is None:
             raise ValueError("a window's times carry a time zone")
         if self.end < self.start:
-            raise WrongInput(f"The window ends ({self.end:%Y-%m-%d %H:%M}) before it starts; swap the two.")
+            raise WrongInput(
+                f"The window ends ({self.end:%Y-%m-%d %H:%M}) before it starts; swap the two."
+            )
 
     def __contains__(self, at: datetime) -> bool:
         """Return whether `start <= at < end`."""
@@ -38,7 +49,11 @@ class Window:
         """Read as dates where both ends are midnights (the last day counted), else to the minute."""
         if _midnight(self.start) == self.start and _midnight(self.end) == self.end:
             last = self.end - timedelta(days=1)
-            return f"{self.start:%Y-%m-%d}" if last <= self.start else f"{self.start:%Y-%m-%d}..{last:%Y-%m-%d}"
+            return (
+                f"{self.start:%Y-%m-%d}"
+                if last <= self.start
+                else f"{self.start:%Y-%m-%d}..{last:%Y-%m-%d}"
+            )
         return f"{self.start:%Y-%m-%d %H:%M}..{self.end:%Y-%m-%d %H:%M} UTC"
 
     @property
@@ -53,7 +68,11 @@ class Window:
 
     def previous(self) -> Window:
         """Return the window before this one: the month before a whole month, else the same length."""
-        if self.start.day == 1 and self.end == _next_month(self.start) and _midnight(self.start) == self.start:
+        if (
+            self.start.day == 1
+            and self.end == _next_month(self.start)
+            and _midnight(self.start) == self.start
+        ):
             return Window(_month(self.start - timedelta(days=1)), self.start)
         return Window(self.start - self.length, self.start)
 
@@ -69,7 +88,8 @@ class Window:
     def parse(text: str, now: datetime) -> Window:
         """Read `text` by the grammar `GRAMMAR` relative to `now`; raise `WrongInput` otherwise.
 
-        `7d` is the rolling span that ends now; dates count whole, both ends of `a..b` included; times are half-open.
+        `7d` is the rolling span that ends now; dates count whole, both ends of `a..b` included;
+        times are half-open.
         """
         word = text.strip().lower()
         window = _rolling(word, now) or _named(word, now) or _dated(text.strip())
@@ -112,7 +132,9 @@ def _dated(text: str) -> Window | None:
     if start is None or end is None:
         return None
     if start[0].year not in YEARS or end[1].year not in YEARS:
-        raise WrongInput(f"'{text}' lies outside {YEARS.start} to {YEARS.stop - 1}; write one of {GRAMMAR}.")
+        raise WrongInput(
+            f"'{text}' lies outside {YEARS.start} to {YEARS.stop - 1}; write one of {GRAMMAR}."
+        )
     return Window(start[0], end[1])
 
 
@@ -152,7 +174,10 @@ def _next_month(at: datetime) -> datetime:
 EVER = Window(datetime(2006, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
 """Every hour that a bill of AWS can name."""
 NO_TIME = Window(EVER.start, EVER.start)
-"""Asked of a bill it holds no row, and so no currency: the answer says only how far the bill reaches."""
+"""Asked of a bill it holds no row, and so no currency.
+
+The answer says only how far the bill reaches.
+"""
 
 
 def month_of(at: datetime) -> Window:

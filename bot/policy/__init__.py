@@ -1,1 +1,4 @@
-"""Hold the policy that admins tune: one schema makes the form, the validation, the docs page and the file."""
+"""Hold the policy that admins tune.
+
+One schema makes the form, the validation, the docs page and the file.
+"""

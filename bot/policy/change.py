@@ -16,7 +16,10 @@ _EVERYWHERE = Labels()
 
 
 def applied(base: Policy, overrides: Sequence[Override]) -> Policy:
-    """Return the settings file's policy with the stored overrides over it; of equal scopes the later wins."""
+    """Return the settings file's policy with the stored overrides over it.
+
+    Of equal scopes the later wins.
+    """
     values, scoped = dict(base.values), []
     for scope, key, text in overrides:
         if key not in SETTINGS:  # a setting of another version of trnbot: it waits for its return
@@ -30,7 +33,10 @@ def applied(base: Policy, overrides: Sequence[Override]) -> Policy:
 
 
 def read_changes(pairs: Iterable[tuple[str, str]], scope: Labels) -> tuple[Override, ...]:
-    """Return the overrides that (key, text) pairs stand for; raise one `WrongInput` that names every mistake."""
+    """Return the overrides that (key, text) pairs stand for.
+
+    Raise one `WrongInput` that names every mistake.
+    """
     overrides: dict[str, Override] = {}
     mistakes: list[tuple[str, str]] = []
     for key, text in pairs:
@@ -46,7 +52,10 @@ def read_changes(pairs: Iterable[tuple[str, str]], scope: Labels) -> tuple[Overr
 
 
 def canonical(key: str, text: str, scope: Labels = _EVERYWHERE) -> str:
-    """Return a value as it is stored, so that the value read back later is the one that was tried; raise `WrongInput`."""
+    """Return a value as it is stored, so that the value read back later is the one that was tried.
+
+    Raise `WrongInput`.
+    """
     setting = setting_of(key)
     setting.fits(scope)
     if text.strip().lower() == BACK:
@@ -62,8 +71,15 @@ def stacked(overrides: Sequence[Override], changes: Sequence[Override]) -> tuple
 
 def replaced(base: Policy, wanted: Policy) -> tuple[Override, ...]:
     """Return the overrides that make `wanted` of the settings file's policy."""
-    everywhere = [(_EVERYWHERE, k, canonical(k, SETTINGS[k].show(v))) for k, v in wanted.values.items() if v != base.values[k]]
-    scoped = [(scope, key, canonical(key, SETTINGS[key].show(value))) for scope, key, value in wanted.overrides]
+    everywhere = [
+        (_EVERYWHERE, k, canonical(k, SETTINGS[k].show(v)))
+        for k, v in wanted.values.items()
+        if v != base.values[k]
+    ]
+    scoped = [
+        (scope, key, canonical(key, SETTINGS[key].show(value)))
+        for scope, key, value in wanted.overrides
+    ]
     kept = {(scope, key) for scope, key, _ in scoped}
     gone = [(scope, key, "") for scope, key, _ in base.overrides if (scope, key) not in kept]
     return (*everywhere, *gone, *scoped)
@@ -72,7 +88,10 @@ def replaced(base: Policy, wanted: Policy) -> tuple[Override, ...]:
 def edits(before: Policy, after: Policy, overrides: Iterable[Override]) -> tuple[Edit, ...]:
     """Return the differences at the scopes and keys of `overrides`, each once."""
     places = dict.fromkeys((scope, key) for scope, key, _ in overrides if key in SETTINGS)
-    every = (Edit(scope, key, shown(before, scope, key), shown(after, scope, key)) for scope, key in places)
+    every = (
+        Edit(scope, key, shown(before, scope, key), shown(after, scope, key))
+        for scope, key in places
+    )
     return tuple(edit for edit in every if edit.before != edit.after)
 
 

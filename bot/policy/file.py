@@ -26,7 +26,10 @@ from bot.policy.toml import key_lines, parse_toml
 
 Override = tuple[Labels, str, Value]
 Place = Callable[[str], str]
-"""Returns where a key of a document stands, as the beginning of a sentence: `policy.toml, line 3: `."""
+"""Returns where a key of a document stands, as the beginning of a sentence: `policy.toml, line 3.
+
+`.
+"""
 
 
 def nowhere(_: str) -> str:
@@ -35,7 +38,10 @@ def nowhere(_: str) -> str:
 
 
 def placed(text: str, file: str, table: str = "") -> Place:
-    """Return the place of the keys of a named file, below a table of it; `nowhere` for a text without a name."""
+    """Return the place of the keys of a named file, below a table of it.
+
+    `nowhere` for a text without a name.
+    """
     if not file:
         return nowhere
     lines, above = key_lines(text), f"{table}." if table else ""
@@ -52,7 +58,9 @@ def placed(text: str, file: str, table: str = "") -> Place:
 
 
 def read_policy(text: str, file: str = "") -> Policy:
-    """Return the policy of a TOML text, or of its `[policy]` table; every setting left out keeps its default.
+    """Return the policy of a TOML text, or of its `[policy]` table.
+
+    Every setting left out keeps its default.
 
     Raises one `WrongInput` that names every mistake, by its line where the text is a `file`.
     """
@@ -80,13 +88,21 @@ def policy_of(document: Mapping[str, Any], place: Place = nowhere) -> Policy:
 
 
 def write_policy(policy: Policy, *, every: bool = True) -> str:
-    """Return TOML that `read_policy` reads the same back, each setting with its meaning; `every` one or the changed ones."""
+    """Return TOML that `read_policy` reads the same back, each setting with its meaning.
+
+    `every` one or the changed ones.
+    """
     parts = []
-    wanted = [key for key, setting in SETTINGS.items() if every or policy.values[key] != setting.default]
+    wanted = [
+        key for key, setting in SETTINGS.items() if every or policy.values[key] != setting.default
+    ]
     for table, keys in groupby(sorted(wanted, key=_table), key=_table):
         lines = [_line(SETTINGS[key], policy.values[key]) for key in keys]
         parts.append("\n".join([f"[{table}]", *lines]))
-    parts += ["\n".join(_override_lines(scope, list(group))) for scope, group in groupby(policy.overrides, key=lambda o: o[0])]
+    parts += [
+        "\n".join(_override_lines(scope, list(group)))
+        for scope, group in groupby(policy.overrides, key=lambda o: o[0])
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -122,7 +138,11 @@ def _overrides(tables: Any, place: Place, mistakes: list[str]) -> tuple[Override
         mistakes.append(f"{place('override')}'override' is a list of tables; write [[override]].")
         return ()
     places = [f"{place(f'override[{i}]')}Override {i}: " for i in range(1, len(tables) + 1)]
-    return tuple(found for table, where in zip(tables, places, strict=True) for found in _override(table, where, mistakes))
+    return tuple(
+        found
+        for table, where in zip(tables, places, strict=True)
+        for found in _override(table, where, mistakes)
+    )
 
 
 def _override(table: Mapping[str, Any], where: str, mistakes: list[str]) -> list[Override]:
@@ -134,12 +154,18 @@ def _override(table: Mapping[str, Any], where: str, mistakes: list[str]) -> list
         elif key in NAMES and isinstance(raw, str) and raw:
             scope[key] = raw
         else:
-            mistakes.append(f"{where}'{key}' is not a scope{nearest(key, NAMES)}; write cluster = \"NAME\".")
+            mistakes.append(
+                f"{where}'{key}' is not a scope{nearest(key, NAMES)}; write cluster = \"NAME\"."
+            )
     if not any("." in key for key in flat):
         mistakes.append(f'{where}it changes nothing; write "idle.below" = "15%".')
     if len(scope) == len([key for key in flat if "." not in key]) == 0:
         mistakes.append(f'{where}it names no scope; write cluster = "NAME".')
-    return [(Labels(**scope), key, value) for key, value in values.items() if _fits(key, Labels(**scope), where, mistakes)]
+    return [
+        (Labels(**scope), key, value)
+        for key, value in values.items()
+        if _fits(key, Labels(**scope), where, mistakes)
+    ]
 
 
 def _fits(key: str, scope: Labels, where: str, mistakes: list[str]) -> bool:
@@ -157,12 +183,18 @@ def _table(key: str) -> str:
 
 def _line(setting: Setting, value: Value) -> str:
     default = f"default {setting.show(setting.default)}; " if value != setting.default else ""
-    return f"{setting.key.partition('.')[2]} = {_toml(setting, value)}  # {default}{setting.meaning}"
+    return (
+        f"{setting.key.partition('.')[2]} = {_toml(setting, value)}  # {default}{setting.meaning}"
+    )
 
 
 def _override_lines(scope: Labels, group: list[Override]) -> list[str]:
     labels = [f"{name} = {_quoted(value)}" for name, value in scope]
-    return ["[[override]]", *labels, *(f"{_quoted(key)} = {_toml(SETTINGS[key], value)}" for _, key, value in group)]
+    return [
+        "[[override]]",
+        *labels,
+        *(f"{_quoted(key)} = {_toml(SETTINGS[key], value)}" for _, key, value in group),
+    ]
 
 
 def _toml(setting: Setting, value: Value) -> str:

@@ -1,4 +1,7 @@
-"""List every setting that admins tune: each threshold with its unit, default, meaning, source and bounds."""
+"""List every setting that admins tune.
+
+Each threshold with its unit, default, meaning, source and bounds.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,7 @@ _WARM = (
 )
 _EFA = "AWS publishes the NIC's limit per type; a sustained share of it is trnbot's own default"
 _SETTLE = "AWS rewrites the bill for days; only days that were wholly seen are judged"
-_BURN = (
-    "multi-window burn-rate alerts, Google's SRE Workbook chapter 5; the rates are trnbot's own, as money is meant to be spent"
-)
+_BURN = "multi-window burn-rate alerts, Google's SRE Workbook chapter 5; the rates are trnbot's own, as money is meant to be spent"
 _DAY = 86_400.0
 
 
@@ -32,15 +33,21 @@ def _switch(cause: Cause) -> Setting:
     return Setting(f"{cause}.on", SettingUnit.SWITCH, True, cause.facts.switch, _OWN)
 
 
-def _after(key: str, minutes: float, meaning: str, source: str = _OWN, high: float = 7 * _DAY) -> Setting:
+def _after(
+    key: str, minutes: float, meaning: str, source: str = _OWN, high: float = 7 * _DAY
+) -> Setting:
     return Setting(key, SettingUnit.DURATION, timedelta(minutes=minutes), meaning, source, 60, high)
 
 
-def _share(key: str, default: float, meaning: str, source: str = _OWN, high: float = 1.0) -> Setting:
+def _share(
+    key: str, default: float, meaning: str, source: str = _OWN, high: float = 1.0
+) -> Setting:
     return Setting(key, SettingUnit.RATIO, default, meaning, source, 0.0, high)
 
 
-def _number(key: str, default: float, meaning: str, bounds: tuple[float, float], source: str = _OWN) -> Setting:
+def _number(
+    key: str, default: float, meaning: str, bounds: tuple[float, float], source: str = _OWN
+) -> Setting:
     return Setting(key, SettingUnit.NUMBER, default, meaning, source, *bounds)
 
 
@@ -52,16 +59,36 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
     Cause.ALLOCATED_UNUSED: (_after("allocated_unused.for", 30, "how long before it is told"),),
     Cause.HUNG: (_after("hung.for", 20, "how long without progress before it is told", high=_DAY),),
     Cause.NO_DATA: (
-        Setting("no_data.for", SettingUnit.DURATION, timedelta(minutes=15), "how long before it is told", _CWA, 300, _DAY),
+        Setting(
+            "no_data.for",
+            SettingUnit.DURATION,
+            timedelta(minutes=15),
+            "how long before it is told",
+            _CWA,
+            300,
+            _DAY,
+        ),
     ),
     Cause.COMPILING: (
         _after(
-            "compiling.grace", 60, "how long a compile may take before it is told, and a new node may do nothing", _OPTIMUM, _DAY
+            "compiling.grace",
+            60,
+            "how long a compile may take before it is told, and a new node may do nothing",
+            _OPTIMUM,
+            _DAY,
         ),
-        _share("compiling.cpu", 0.35, "host CPU from which a node without executions counts as compiling"),
+        _share(
+            "compiling.cpu",
+            0.35,
+            "host CPU from which a node without executions counts as compiling",
+        ),
     ),
     Cause.COLD_CACHE: (
-        _share("cold_cache.nodes", 0.5, "share of a cluster's nodes that compile the same minutes, for several jobs"),
+        _share(
+            "cold_cache.nodes",
+            0.5,
+            "share of a cluster's nodes that compile the same minutes, for several jobs",
+        ),
         _after(
             "cold_cache.again",
             30,
@@ -70,30 +97,59 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             _DAY,
         ),
         _number(
-            "compiling.nodes", 4, "nodes that compile at once from which compiling on one of them first is advised", (2, 1e5)
+            "compiling.nodes",
+            4,
+            "nodes that compile at once from which compiling on one of them first is advised",
+            (2, 1e5),
         ),
     ),
     Cause.KILLED_COMPILE: (
-        _after("killed_compile.after", 15, "how long nothing executes after its process is gone before it is told", high=_DAY),
+        _after(
+            "killed_compile.after",
+            15,
+            "how long nothing executes after its process is gone before it is told",
+            high=_DAY,
+        ),
     ),
     Cause.STARVED: (
-        _share("starved.deep", 0.50, "share of the usual utilization under which a drop is told soon"),
+        _share(
+            "starved.deep", 0.50, "share of the usual utilization under which a drop is told soon"
+        ),
         _after("starved.for", 10, "how long a deep drop lasts before it is told", high=_DAY),
-        _share("starved.below", 0.75, "share of the usual utilization under which a drop counts at all"),
-        _after("starved.shallow_for", 60, "how long a shallow drop lasts before it is told; evaluations are shorter", high=_DAY),
+        _share(
+            "starved.below", 0.75, "share of the usual utilization under which a drop counts at all"
+        ),
+        _after(
+            "starved.shallow_for",
+            60,
+            "how long a shallow drop lasts before it is told; evaluations are shorter",
+            high=_DAY,
+        ),
         _share("starved.over", 0.83, "share of the usual utilization at which it ends"),
         _share("starved.cpu", 0.80, "host CPU that speaks for the data loader"),
     ),
-    Cause.NETWORK_BOUND: (_share("network_bound.above", 0.75, "share of the NIC's limit that EFA must carry", _EFA),),
+    Cause.NETWORK_BOUND: (
+        _share("network_bound.above", 0.75, "share of the NIC's limit that EFA must carry", _EFA),
+    ),
     Cause.COLLECTIVE_PATH: (
-        _number("collective_path.growth", 3, "growth of ENA or EFA traffic over its usual that speaks for it", (1.2, 100)),
+        _number(
+            "collective_path.growth",
+            3,
+            "growth of ENA or EFA traffic over its usual that speaks for it",
+            (1.2, 100),
+        ),
     ),
     Cause.MEMORY_PRESSURE: (
         _share("memory_pressure.above", 0.95, "share of the device memory in use"),
         _after("memory_pressure.for", 15, "how long before it is told", high=_DAY),
     ),
     Cause.EXECUTION_ERRORS: (
-        _number("execution_errors.above", 5, "errors of one node within the span that are told", (1, 1e6)),
+        _number(
+            "execution_errors.above",
+            5,
+            "errors of one node within the span that are told",
+            (1, 1e6),
+        ),
         _after("execution_errors.within", 30, "the span that errors are counted in", high=_DAY),
     ),
     Cause.HARDWARE_FAULT: (
@@ -103,21 +159,48 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             "ECC events of one node within the span that are told, where kinds are not told apart",
             (1, 1e6),
         ),
-        _after("hardware_fault.within", 30, "the span that hardware events are counted in", high=_DAY),
+        _after(
+            "hardware_fault.within", 30, "the span that hardware events are counted in", high=_DAY
+        ),
     ),
     Cause.CHECKPOINT_AT_RISK: (
-        _number("checkpoint_at_risk.factor", 2, "age of the newest checkpoint in its usual intervals", (1.1, 100)),
+        _number(
+            "checkpoint_at_risk.factor",
+            2,
+            "age of the newest checkpoint in its usual intervals",
+            (1.1, 100),
+        ),
     ),
     Cause.INTERRUPTION_NOTICE: (
-        _after("interruption_notice.ahead", 2 * 1440, "how long before a planned event its notice is told", high=30 * _DAY),
+        _after(
+            "interruption_notice.ahead",
+            2 * 1440,
+            "how long before a planned event its notice is told",
+            high=30 * _DAY,
+        ),
     ),
     Cause.ORPHANED_STORAGE: (
-        _after("orphaned_storage.for", 3 * 1440, "how long without a use before it is told", high=90 * _DAY),
+        _after(
+            "orphaned_storage.for",
+            3 * 1440,
+            "how long without a use before it is told",
+            high=90 * _DAY,
+        ),
     ),
-    Cause.UNUSED_CAPACITY: (_after("unused_capacity.for", 60, "how long after its start a reservation is judged"),),
+    Cause.UNUSED_CAPACITY: (
+        _after("unused_capacity.for", 60, "how long after its start a reservation is judged"),
+    ),
     Cause.SPEND_JUMP: (
         _share("spend_jump.above", 0.30, "growth over the usual day that is told", _SETTLE, 10.0),
-        Setting("spend_jump.least", SettingUnit.NUMBER, 20.0, "USD a day of growth under which nothing is told", _SETTLE, 0, 1e7),
+        Setting(
+            "spend_jump.least",
+            SettingUnit.NUMBER,
+            20.0,
+            "USD a day of growth under which nothing is told",
+            _SETTLE,
+            0,
+            1e7,
+        ),
         _number(
             "spend_jump.hours",
             3,
@@ -125,12 +208,20 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             (1, 24),
             _SETTLE,
         ),
-        _share("spend_jump.along", 0.10, "share of the price of new nodes in use that their storage and requests may add"),
+        _share(
+            "spend_jump.along",
+            0.10,
+            "share of the price of new nodes in use that their storage and requests may add",
+        ),
     ),
-    Cause.SPEND_NEW: (_number("spend_new.least", 20, "USD a day under which nothing is told", (0, 1e7), _SETTLE),),
+    Cause.SPEND_NEW: (
+        _number("spend_new.least", 20, "USD a day under which nothing is told", (0, 1e7), _SETTLE),
+    ),
     Cause.COMMITMENT_UNUSED: (
         _share(
-            "commitment_unused.below", 0.70, "share of a plan or reservation used under which it is told, however long it is so"
+            "commitment_unused.below",
+            0.70,
+            "share of a plan or reservation used under which it is told, however long it is so",
         ),
         _number("commitment_unused.days", 7, "settled days that it must be so", (2, 30), _SETTLE),
     ),
@@ -152,21 +243,53 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             _BURN,
         ),
         _number("budget_burn.slow_rate", 1.1, "the same over the slow window", (1, 100), _BURN),
-        _number("budget_burn.slow_days", 7, "settled days of the slow window: a whole week has no quiet weekend", (2, 28), _BURN),
+        _number(
+            "budget_burn.slow_days",
+            7,
+            "settled days of the slow window: a whole week has no quiet weekend",
+            (2, 28),
+            _BURN,
+        ),
     ),
     Cause.ODD: (
-        _number("odd.false_alerts_per_week", 0.1, "false alerts expected of the forest per cluster and week", (0.001, 50)),
-        replace(_after("odd.for", 30, "how long before it is told: both halves of it must be odd", high=_DAY), scoped=False),
-        replace(_number("odd.silent_days", 2, "days of history before the forest speaks", (1, 14)), scoped=False),
+        _number(
+            "odd.false_alerts_per_week",
+            0.1,
+            "false alerts expected of the forest per cluster and week",
+            (0.001, 50),
+        ),
+        replace(
+            _after(
+                "odd.for",
+                30,
+                "how long before it is told: both halves of it must be odd",
+                high=_DAY,
+            ),
+            scoped=False,
+        ),
+        replace(
+            _number("odd.silent_days", 2, "days of history before the forest speaks", (1, 14)),
+            scoped=False,
+        ),
     ),
 }
 """The settings of each cause beside its switch, in the order of the table of causes."""
 
-DETECTION: tuple[Setting, ...] = tuple(setting for cause in CAUSES for setting in (_switch(cause), *_THRESHOLDS.get(cause, ())))
+DETECTION: tuple[Setting, ...] = tuple(
+    setting for cause in CAUSES for setting in (_switch(cause), *_THRESHOLDS.get(cause, ()))
+)
 
 
 ALERTING: tuple[Setting, ...] = (
-    Setting("alert.least_usd_per_hour", SettingUnit.USD, Decimal("1"), "waste under this is not told", _OWN, 0, 10_000),
+    Setting(
+        "alert.least_usd_per_hour",
+        SettingUnit.USD,
+        Decimal("1"),
+        "waste under this is not told",
+        _OWN,
+        0,
+        10_000,
+    ),
     Setting(
         "alert.critical_usd_per_hour",
         SettingUnit.USD,
@@ -244,19 +367,44 @@ ALERTING: tuple[Setting, ...] = (
         180 * 86_400,
         scoped=False,
     ),
-    Setting("alert.usual_days", SettingUnit.NUMBER, 14.0, "days of history that make up the usual", _OWN, 1, 15, scoped=False),
+    Setting(
+        "alert.usual_days",
+        SettingUnit.NUMBER,
+        14.0,
+        "days of history that make up the usual",
+        _OWN,
+        1,
+        15,
+        scoped=False,
+    ),
 )
 
 
 ADVICE: tuple[Setting, ...] = (
     Setting(
-        "advice.least_utilization", SettingUnit.RATIO, 0.6, "utilization under which a faster chip is not advised", _OWN, 0.0, 1.0
+        "advice.least_utilization",
+        SettingUnit.RATIO,
+        0.6,
+        "utilization under which a faster chip is not advised",
+        _OWN,
+        0.0,
+        1.0,
     ),
-    Setting("advice.stale_days", SettingUnit.NUMBER, 90.0, "age of a price in days from which it is flagged", _OWN, 1, 3650),
+    Setting(
+        "advice.stale_days",
+        SettingUnit.NUMBER,
+        90.0,
+        "age of a price in days from which it is flagged",
+        _OWN,
+        1,
+        3650,
+    ),
 )
 
 
-SETTINGS: Mapping[str, Setting] = {setting.key: setting for setting in (*DETECTION, *ALERTING, *ADVICE)}
+SETTINGS: Mapping[str, Setting] = {
+    setting.key: setting for setting in (*DETECTION, *ALERTING, *ADVICE)
+}
 
 
 def setting_of(key: str) -> Setting:

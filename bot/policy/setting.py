@@ -28,7 +28,10 @@ class SettingUnit(StrEnum):
 
 @dataclass(frozen=True)
 class Setting:
-    """Describe one key; `low` and `high` are inclusive, in the value's own unit (seconds for a duration)."""
+    """Describe one key.
+
+    `low` and `high` are inclusive, in the value's own unit (seconds for a duration).
+    """
 
     key: str
     unit: SettingUnit
@@ -44,11 +47,16 @@ class Setting:
     """Reads a word that follows a form of its own; raises `WrongInput`."""
 
     def parse(self, text: str) -> Value:
-        """Read a value as a person writes it (`15%`, `30m`, `$2.50`, `on`); raise `WrongInput` naming the bound."""
+        """Read a value as a person writes it (`15%`, `30m`, `$2.50`, `on`).
+
+        Raise `WrongInput` naming the bound.
+        """
         value = self._read(text.strip())
         size = value.total_seconds() if isinstance(value, timedelta) else value
         if not isinstance(size, str | bool) and not self.low <= float(size) <= self.high:
-            raise WrongInput(f"{self.key} lies between {self._bound(self.low)} and {self._bound(self.high)}; got '{text}'.")
+            raise WrongInput(
+                f"{self.key} lies between {self._bound(self.low)} and {self._bound(self.high)}; got '{text}'."
+            )
         return value
 
     def show(self, value: Value) -> str:
@@ -82,7 +90,9 @@ class Setting:
                 return self._switch(text)
             case SettingUnit.WORD:
                 if self.choices and text not in self.choices:
-                    raise WrongInput(f"'{text}' does not fit {self.key}{nearest(text, self.choices)}.")
+                    raise WrongInput(
+                        f"'{text}' does not fit {self.key}{nearest(text, self.choices)}."
+                    )
                 if self.check:
                     self.check(text)
                 return text
@@ -100,7 +110,9 @@ class Setting:
                 return Decimal(digits)
             except InvalidOperation:
                 pass
-        raise WrongInput(f"'{text}' is not a value of {self.key}; write it like {self.show(self.default)}.")
+        raise WrongInput(
+            f"'{text}' is not a value of {self.key}; write it like {self.show(self.default)}."
+        )
 
     def _switch(self, text: str) -> bool:
         words = {"on": True, "off": False, "true": True, "false": False, "yes": True, "no": False}

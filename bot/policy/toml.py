@@ -11,12 +11,17 @@ from bot.model.limits import TOML_BITS, TOML_DEPTH, TOML_DOTS
 
 
 def parse_toml(text: str, noun: str, most: int) -> dict[str, Any]:
-    """Return the document of a text of at most so many bytes; raise one `WrongInput` that begins with `noun` otherwise."""
+    """Return the document of a text of at most so many bytes.
+
+    Raise one `WrongInput` that begins with `noun` otherwise.
+    """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > most:
         raise WrongInput(f"{noun} has {size:,} bytes; keep it under {most:,}.")
     if (dots := max(line.count(".") for line in text.split("\n"))) > TOML_DOTS:
-        raise WrongInput(f"{noun} has a line with {dots:,} dots; keep it under {TOML_DOTS}, or break it into several lines.")
+        raise WrongInput(
+            f"{noun} has a line with {dots:,} dots; keep it under {TOML_DOTS}, or break it into several lines."
+        )
     try:
         document = tomllib.loads(text)
     except RecursionError:
@@ -34,7 +39,10 @@ _KEY = re.compile(r"""\s*((?:[\w.-]|"[^"]*"|'[^']*'|[ \t](?=[\w."'-]|=))+?)\s*="
 
 
 def key_lines(text: str) -> dict[str, int]:
-    """Return the line of every table and key by its dotted name; those of the n-th `[[table]]` under `table[n].`."""
+    """Return the line of every table and key by its dotted name.
+
+    Those of the n-th `[[table]]` under `table[n].`.
+    """
     lines: dict[str, int] = {}
     table, counts = "", dict[str, int]()
     for number, line in enumerate(text.split("\n"), 1):
@@ -55,22 +63,35 @@ def _dotted(name: str) -> str:
 
 
 def _measure(document: dict[str, Any], noun: str) -> None:
-    """Raise `WrongInput` for what is nested too deep or too large a number; by a list, as recursion has a limit itself."""
+    """Raise `WrongInput` for what is nested too deep or too large a number.
+
+    By a list, as recursion has a limit itself.
+    """
     level: list[Any] = [document]
     for _ in range(TOML_DEPTH):
         within: list[Any] = []
         for value in level:
             if isinstance(value, int) and value.bit_length() > TOML_BITS:
                 raise _too_long(noun)
-            within += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+            within += (
+                value.values()
+                if isinstance(value, dict)
+                else value
+                if isinstance(value, list)
+                else ()
+            )
         level = within
     if level:
         raise _too_deep(noun)
 
 
 def _too_deep(noun: str) -> WrongInput:
-    return WrongInput(f"{noun} is nested deeper than {TOML_DEPTH} tables and lists; write it flatter.")
+    return WrongInput(
+        f"{noun} is nested deeper than {TOML_DEPTH} tables and lists; write it flatter."
+    )
 
 
 def _too_long(noun: str) -> WrongInput:
-    return WrongInput(f"{noun} holds a whole number of more than {TOML_BITS} bits; write a smaller one.")
+    return WrongInput(
+        f"{noun} holds a whole number of more than {TOML_BITS} bits; write a smaller one."
+    )

@@ -1,16 +1,48 @@
-"""Declare the ports that the bot asks the world through: each has at most four methods, each call is one question.
+"""Declare the ports that the bot asks the world through.
 
-Calls that are plain `def` may block (files, SQL, HTTP): the doors run them off the event loop. The nouns that a port's callers
-need beside it (`StateUpdate`, `State`, `Check`, `CommandHint`) are found here as well.
+Each has at most four methods, each call is one question.
+
+Calls that are plain `def` may block (files, SQL, HTTP): the doors run them off the event loop. The
+nouns that a port's callers need beside it (`StateUpdate`, `State`, `Check`, `CommandHint`) are
+found here as well.
 """
 
 from bot.model.check import Check, CommandHint
 from bot.model.state import State, StateUpdate
-from bot.ports.chat import WORKING, WORKING_AFTER_S, Answer, ChatPorts, Clock, Draw, Listener, People, Surface, Tell
+from bot.ports.chat import (
+    WORKING,
+    WORKING_AFTER_S,
+    Answer,
+    ChatPorts,
+    Clock,
+    Draw,
+    Listener,
+    People,
+    Surface,
+    Tell,
+)
 from bot.ports.documents import Documents
 from bot.ports.records import Files, NoFiles, Ports, Replays, Site, Stores, World
-from bot.ports.stores import AlertStore, Deduplicator, DocumentStore, IdempotencyKeys, Outbox, Versions
-from bot.ports.world import Billing, Compiles, Detect, Inbox, Knowledge, NoInbox, NoOutlook, Outlook, Prices, Source
+from bot.ports.stores import (
+    AlertStore,
+    Deduplicator,
+    DocumentStore,
+    IdempotencyKeys,
+    Outbox,
+    Versions,
+)
+from bot.ports.world import (
+    Billing,
+    Compiles,
+    Detect,
+    Inbox,
+    Knowledge,
+    NoInbox,
+    NoOutlook,
+    Outlook,
+    Prices,
+    Source,
+)
 
 __all__ = [
     "WORKING",

@@ -1,4 +1,7 @@
-"""Declare the ports to people: surfaces, listeners and groups, and the parts of the bot that they are given."""
+"""Declare the ports to people.
+
+Surfaces, listeners and groups, and the parts of the bot that they are given.
+"""
 
 from __future__ import annotations
 
@@ -50,15 +53,24 @@ class Surface(Protocol):
     """Speak on one platform; `channel` is without the platform's prefix."""
 
     async def post(self, channel: str, card: Card, key: str) -> str:
-        """Send a new message and return its id; `key` is remembered with the message where the platform can."""
+        """Send a new message and return its id.
+
+        `key` is remembered with the message where the platform can.
+        """
         ...
 
     async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
-        """Replace a message and return its id: a new one when the old was deleted and it had to be posted fresh."""
+        """Replace a message and return its id.
+
+        A new one when the old was deleted and it had to be posted fresh.
+        """
         ...
 
     async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
-        """Add to the message's thread and return the line's id; `key` is remembered with the line where the platform can."""
+        """Add to the message's thread and return the line's id.
+
+        `key` is remembered with the line where the platform can.
+        """
         ...
 
     async def find(self, channel: str, key: str, thread: str = "") -> str:
@@ -86,12 +98,21 @@ class Listener(Protocol):
 
 
 class People(Protocol):
-    """Know who is called how and is in which group on one platform; both are addresses without the platform."""
+    """Know who is called how and is in which group on one platform.
+
+    Both are addresses without the platform.
+    """
 
     async def belongs(self, user: str, group: str) -> bool:
-        """Return whether a person is in a group, False where there is no such group; raise `Unavailable` when nobody can tell."""
+        """Return whether a person is in a group, False where there is no such group.
+
+        Raise `Unavailable` when nobody can tell.
+        """
         ...
 
     async def name(self, user: str) -> str:
-        """Return the name of a person who belongs here, "" where nobody does by that id; raise `Unavailable` when untold."""
+        """Return the name of a person who belongs here, "" where nobody does by that id.
+
+        Raise `Unavailable` when untold.
+        """
         ...

@@ -14,7 +14,10 @@ N = TypeVar("N")
 
 @dataclass(frozen=True)
 class Documents(Generic[N]):
-    """Read and write the nouns of one collection by the codec, which reads those of older versions; every call may block."""
+    """Read and write the nouns of one collection by the codec, which reads those of older versions.
+
+    Every call may block.
+    """
 
     collection: str
     noun: type[N]
@@ -30,7 +33,10 @@ class Documents(Generic[N]):
 
     def newest(self, store: DocumentStore, most: int) -> Sequence[tuple[str, N]]:
         """Return up to `most` (key, noun), the last written first."""
-        return [(key, decode(self.noun, document)) for key, document in store.newest(self.collection, most)]
+        return [
+            (key, decode(self.noun, document))
+            for key, document in store.newest(self.collection, most)
+        ]
 
     def keys(self, store: DocumentStore, most: int) -> list[str]:
         """Return up to `most` keys, the last written first."""

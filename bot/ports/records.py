@@ -1,4 +1,7 @@
-"""Give a command everything it may ask: the world, the stores and this site; and replays of the same."""
+"""Give a command everything it may ask: the world, the stores and this site.
+
+And replays of the same.
+"""
 
 from __future__ import annotations
 
@@ -18,37 +21,62 @@ from bot.model.state import ReplayResult
 from bot.policy.change import applied
 from bot.ports.chat import People, Surface
 from bot.ports.stores import AlertStore, DocumentStore, Outbox, Versions
-from bot.ports.world import Billing, Compiles, Detect, Inbox, Knowledge, NoInbox, NoOutlook, Outlook, Prices, Source
+from bot.ports.world import (
+    Billing,
+    Compiles,
+    Detect,
+    Inbox,
+    Knowledge,
+    NoInbox,
+    NoOutlook,
+    Outlook,
+    Prices,
+    Source,
+)
 
 
 class Replays(Protocol):
     """Run the watch over recorded time: of other recordings, and of the source being watched."""
 
     def open(self, source: str, policy: Policy) -> Ports:
-        """Return ports over `recording:DIR` or `simulator:SEED` with an empty store; raise `WrongInput` or `Unavailable`."""
+        """Return ports over `recording:DIR` or `simulator:SEED` with an empty store.
+
+        Raise `WrongInput` or `Unavailable`.
+        """
         ...
 
     def again(self, policies: Sequence[Policy]) -> Sequence[Ports]:
-        """Return ports over the watched source for each policy, with an empty store each; asked alike, they read once."""
+        """Return ports over the watched source for each policy, with an empty store each.
+
+        Asked alike, they read once.
+        """
         ...
 
     def truth(self, source: str) -> Sequence[Mapping[str, Any]] | None:
         """Return the labelled incidents of a recording, None when it has none."""
         ...
 
-    def grade(self, seen: ReplayResult, truth: Sequence[Mapping[str, Any]], clusters: int) -> Mapping[str, Any]:
+    def grade(
+        self, seen: ReplayResult, truth: Sequence[Mapping[str, Any]], clusters: int
+    ) -> Mapping[str, Any]:
         """Return how well the alerts of a replay over so many clusters meet the truth."""
         ...
 
 
 class Files(Protocol):
-    """Find what a person names in the file system: by path in a terminal, elsewhere only by a name that the settings offer.
+    """Find what a person names in the file system.
 
-    Raise `WrongInput` for anything else, in a sentence that tells nothing of the file system but the names offered.
+    By path in a terminal, elsewhere only by a name that the settings offer.
+
+    Raise `WrongInput` for anything else, in a sentence that tells nothing of the file system but
+    the names offered.
     """
 
     def recording(self, named: str, request: Request, /) -> str:
-        """Return the source that is meant: `recording:DIR`, and for a terminal also `simulator:SEED`."""
+        """Return the source that is meant.
+
+        `recording:DIR`, and for a terminal also `simulator:SEED`.
+        """
         ...
 
     def policy(self, named: str, request: Request, /) -> str:
@@ -78,7 +106,10 @@ class NoFiles:
 
 @dataclass(frozen=True)
 class World:
-    """Hold the world that is watched: metrics, the bill, prices and dated facts, and the detector of their anomalies."""
+    """Hold the world that is watched.
+
+    Metrics, the bill, prices and dated facts, and the detector of their anomalies.
+    """
 
     source: Source
     billing: Billing
@@ -91,8 +122,12 @@ class World:
     billing_lag: timedelta = timedelta(hours=24)
     """How long after its usage a row of the bill is taken to have come."""
     compiles: Compiles = lambda *_: ()  # may block
-    prepare: Callable[[], None] = lambda: None  # load what a replay needs beside metrics, while those are read; may block
-    drill: Callable[[Sequence[str], datetime], None] = lambda *_: None  # read these instances in detail from now on; may block
+    prepare: Callable[[], None] = lambda: (
+        None
+    )  # load what a replay needs beside metrics, while those are read; may block
+    drill: Callable[[Sequence[str], datetime], None] = lambda *_: (
+        None
+    )  # read these instances in detail from now on; may block
 
 
 @dataclass(frozen=True)
@@ -126,11 +161,19 @@ class Site:
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""
     checks: Callable[[], Sequence[Check]] = tuple  # examine everything the bot needs; may block
-    self_cost: Callable[[], SelfCost | None] = lambda: None  # of the bot's AWS calls, None where it makes none; may block
-    health: Callable[[], Mapping[str, Any]] = dict  # what this process's watch counted; empty where it does not watch
+    self_cost: Callable[[], SelfCost | None] = lambda: (
+        None
+    )  # of the bot's AWS calls, None where it makes none; may block
+    health: Callable[[], Mapping[str, Any]] = (
+        dict  # what this process's watch counted; empty where it does not watch
+    )
     owners: Callable[[], OwnerMap] = OwnerMap  # the mapping file as it stands now
-    permalink: Callable[[str], str] = lambda _: ""  # the address of the console that answers a line again, "" for none
-    download: Callable[[str], str] = lambda _: ""  # the same of the file with the table of its answer
+    permalink: Callable[[str], str] = lambda _: (
+        ""
+    )  # the address of the console that answers a line again, "" for none
+    download: Callable[[str], str] = lambda _: (
+        ""
+    )  # the same of the file with the table of its answer
 
     def current_routes(self) -> Routes:
         """Return the routes of the settings with the mapping of owners as its file stands now."""

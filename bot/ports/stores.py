@@ -1,4 +1,7 @@
-"""Ask the database: alerts and the watch's state, versions of the policy, documents, and keys that come once."""
+"""Ask the database.
+
+Alerts and the watch's state, versions of the policy, documents, and keys that come once.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +45,17 @@ class AlertStore(Protocol):
 class Outbox(Protocol):
     """Tell what a message and its thread are owed, and let one process at a time send it."""
 
-    def owed(self, notification: str, channel: str) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
+    def owed(
+        self, notification: str, channel: str
+    ) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
         """Return a message's newest entry, and the lines of its thread that are not said yet, in their order."""
         ...
 
     def hold(self, notification: str) -> bool:
-        """Return whether this process alone may send this message now; the hold ends with the process at the latest."""
+        """Return whether this process alone may send this message now.
+
+        The hold ends with the process at the latest.
+        """
         ...
 
     def release(self, notification: str) -> None:
@@ -76,7 +84,10 @@ class Versions(Protocol):
 
 
 class DocumentStore(Protocol):
-    """Keep small JSON documents for surfaces: conversation references, installations, the console's messages."""
+    """Keep small JSON documents for surfaces.
+
+    Conversation references, installations, the console's messages.
+    """
 
     def put(self, collection: str, key: str, document: Mapping[str, Any]) -> None:
         """Write one document over the one before."""
@@ -96,10 +107,16 @@ class DocumentStore(Protocol):
 
 
 class IdempotencyKeys(Protocol):
-    """Let each key through once, in whichever process it comes: a platform's repeated event, a state of an installation."""
+    """Let each key through once, in whichever process it comes.
+
+    A platform's repeated event, a state of an installation.
+    """
 
     def first(self, collection: str, key: str) -> bool:
-        """Return whether the key came for the first time, and keep it; of processes that ask at once, one is answered yes."""
+        """Return whether the key came for the first time, and keep it.
+
+        Of processes that ask at once, one is answered yes.
+        """
 
 
 class Deduplicator:
@@ -109,9 +126,14 @@ class Deduplicator:
         self._keys, self._collection = keys, collection
 
     async def again(self, key: str) -> bool:
-        """Return whether the key came before, and remember it; "" is never remembered, and without a store every key is new."""
+        """Return whether the key came before, and remember it.
+
+        "" is never remembered, and without a store every key is new.
+        """
         try:
-            return bool(key) and not await asyncio.to_thread(self._keys.first, self._collection, key)
+            return bool(key) and not await asyncio.to_thread(
+                self._keys.first, self._collection, key
+            )
         except Unavailable as error:
             _log.warning("whether it is answered already is not known: %s", error)
             return False

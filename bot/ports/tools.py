@@ -21,10 +21,18 @@ class Answered:
 
 
 class Call(Protocol):
-    """Answer one tool for whoever stands behind the door; `console` is the address of the console there, "" for none."""
+    """Answer one tool for whoever stands behind the door.
 
-    async def __call__(self, tool: str, arguments: Mapping[str, Any], console: str = "", /) -> Answered:
-        """Return the answer; raise `TrnbotError` with one sentence. A tool that would change something changes nothing."""
+    `console` is the address of the console there, "" for none.
+    """
+
+    async def __call__(
+        self, tool: str, arguments: Mapping[str, Any], console: str = "", /
+    ) -> Answered:
+        """Return the answer; raise `TrnbotError` with one sentence.
+
+        A tool that would change something changes nothing.
+        """
         ...
 
 

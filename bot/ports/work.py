@@ -1,7 +1,10 @@
-"""Carry the work of one line: the lane whose threads do it, and a way to stop it where it is safe to stop.
+"""Carry the work of one line.
 
-Threads cannot be ended from outside. What may work for long calls `checkpoint()` between its steps, or says how it is
-interrupted; only what reads does either, so a change that has begun to be written is always finished.
+The lane whose threads do it, and a way to stop it where it is safe to stop.
+
+Threads cannot be ended from outside. What may work for long calls `checkpoint()` between its steps,
+or says how it is interrupted; only what reads does either, so a change that has begun to be written
+is always finished.
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ from bot.errors import OutOfTime, OverBudget
 LINES_A_MINUTE = 60
 """Lines that one person may ask in a minute where the site says nothing else."""
 _PAUSE_S = 0.01
-"""How long a step of a heavy line waits while quick ones work: about as long as the step itself takes."""
+"""How long a step of a heavy line waits while quick ones work.
+
+About as long as the step itself takes.
+"""
 
 
 class Lane(StrEnum):
@@ -50,7 +56,10 @@ class LaneLoad:
 
 
 class Work:
-    """Hold what one line does in threads: how many run, for how long they have, and whether they are to stop."""
+    """Hold what one line does in threads.
+
+    How many run, for how long they have, and whether they are to stop.
+    """
 
     def __init__(self, rows: int, ahead: Sequence[LaneLoad] = ()) -> None:
         self.rows, self._ahead = rows, ahead
@@ -107,7 +116,10 @@ class Work:
             over()
 
     def close(self, over: Callable[[], object]) -> None:
-        """Let the line end: call `over` once none of its threads runs, now or from the last of them."""
+        """Let the line end.
+
+        Call `over` once none of its threads runs, now or from the last of them.
+        """
         with self._lock:
             self._reason = self._reason or "The line has ended."
             self._closed = over
@@ -121,7 +133,10 @@ class Asker:
 
     def __init__(self, share: str | None = None) -> None:
         self.share = share
-        """None for the user's own; a console has one user and many readers. "" for nobody's: a page keeps itself up to date."""
+        """None for the user's own; a console has one user and many readers. "" for nobody's.
+
+        A page keeps itself up to date.
+        """
         self.left = False
         self._told: list[Callable[[], object]] = []
 
@@ -142,7 +157,10 @@ WORK: ContextVar[Work | None] = ContextVar("work", default=None)
 ASKER: ContextVar[Asker | None] = ContextVar("asker", default=None)
 """Who waits, where their leaving can be noticed."""
 CONNECTION: ContextVar[Asker | None] = ContextVar("connection", default=None)
-"""Who waits for the response of an HTTP request. Only a surface whose answer is that response lets it be the asker."""
+"""Who waits for the response of an HTTP request.
+
+Only a surface whose answer is that response lets it be the asker.
+"""
 
 
 Progress = Callable[[str, int, int], None]
@@ -187,7 +205,10 @@ def checkpoint() -> None:
 
 @contextmanager
 def interruptible(interrupt: Callable[[], object]) -> Iterator[None]:
-    """Have `interrupt` called when the line that is worked on here is to stop; raise `OutOfTime` then, whatever it caused."""
+    """Have `interrupt` called when the line that is worked on here is to stop.
+
+    Raise `OutOfTime` then, whatever it caused.
+    """
     work = WORK.get()
     if work is None:
         yield
@@ -208,4 +229,6 @@ def most_rows() -> int | None:
 
 def refuse_rows(most: int) -> OverBudget:
     """Return the refusal of an answer that has more rows than it may."""
-    return OverBudget(f"The answer needs more than {most:,} rows of the bill; ask for a shorter window or fewer dimensions.")
+    return OverBudget(
+        f"The answer needs more than {most:,} rows of the bill; ask for a shorter window or fewer dimensions."
+    )

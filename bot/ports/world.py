@@ -1,4 +1,7 @@
-"""Declare the ports to the watched world: metrics, the bill, prices, dated facts, the provider's outlook, and detection."""
+"""Declare the ports to the watched world.
+
+Metrics, the bill, prices, dated facts, the provider's outlook, and detection.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,14 @@ from bot.model.compile import Compile
 from bot.model.fleet import InstanceType
 from bot.model.outlook import Commitment, Finding, Forecast
 from bot.model.policy import Policy
-from bot.model.price import AccountRates, CommitmentOffer, Interruption, PlacementScore, Price, StoragePrice
+from bot.model.price import (
+    AccountRates,
+    CommitmentOffer,
+    Interruption,
+    PlacementScore,
+    Price,
+    StoragePrice,
+)
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
@@ -39,7 +49,10 @@ class Billing(Protocol):
     """Ask the bill."""
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
-        """Sum the rows whose usage starts in the window, by dimensions; raise `WrongInput` for an unknown one."""
+        """Sum the rows whose usage starts in the window, by dimensions.
+
+        Raise `WrongInput` for an unknown one.
+        """
         ...
 
     def deltas(self, now: datetime, days: int) -> Reading:
@@ -59,7 +72,10 @@ class CommitmentPrices(Protocol):
     """Quote commitments."""
 
     def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
-        """Return the Savings Plans and reserved instances offered for a type, known at `now`; empty where they are not read."""
+        """Return the Savings Plans and reserved instances offered for a type, known at `now`.
+
+        Empty where they are not read.
+        """
         ...
 
 
@@ -78,7 +94,10 @@ class Prices(CommitmentPrices, Protocol):
         ...
 
     def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
-        """Return EC2's spot placement scores known at `now`, the best first; empty where they are not read."""
+        """Return EC2's spot placement scores known at `now`, the best first.
+
+        Empty where they are not read.
+        """
         ...
 
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
@@ -107,10 +126,16 @@ class Knowledge(Protocol):
 
 
 class Inbox(Protocol):
-    """Take in what the provider sends of its own accord; only the watch does, before and after its ticks."""
+    """Take in what the provider sends of its own accord.
+
+    Only the watch does, before and after its ticks.
+    """
 
     def receive(self, now: datetime) -> None:
-        """Take in what waits, so that a reading of `now` has it; what fails is a problem of the source."""
+        """Take in what waits, so that a reading of `now` has it.
+
+        What fails is a problem of the source.
+        """
         ...
 
     def settle(self, now: datetime) -> None:
@@ -152,7 +177,10 @@ class Outlook(Protocol):
         ...
 
     def commitments(self, now: datetime, /) -> Sequence[Commitment]:
-        """Return how commitments were used, day by day, oldest first; empty where nothing is committed."""
+        """Return how commitments were used, day by day, oldest first.
+
+        Empty where nothing is committed.
+        """
         ...
 
     def findings(self, now: datetime, /) -> Sequence[Finding]:

@@ -1,4 +1,7 @@
-"""Read text files that a person named, and no more of them than their kind may hold: a device has no end."""
+"""Read text files that a person named, and no more of them than their kind may hold.
+
+A device has no end.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from bot.errors import WrongInput
 
 
 def read_text(path: Path, noun: str, most: int) -> str:
-    """Return the text of a file of at most so many bytes; raise one `WrongInput` that begins with `noun` otherwise."""
+    """Return the text of a file of at most so many bytes.
+
+    Raise one `WrongInput` that begins with `noun` otherwise.
+    """
     try:
         with path.open("rb") as file:
             raw = file.read(most + 1)

@@ -1,4 +1,7 @@
-"""List the settings of an installation: the schema that the file, the environment, `default.toml` and the docs page follow."""
+"""List the settings of an installation.
+
+The schema that the file, the environment, `default.toml` and the docs page follow.
+"""
 
 from __future__ import annotations
 
@@ -55,13 +58,33 @@ _addresses = partial(addresses, like="slack:C02FIN or teams:CONVERSATION")
 KEYS: tuple[SettingKey, ...] = (
     SettingKey("source", "TRNBOT_SOURCE", "", f"the source to watch: {SOURCES}", source),
     SettingKey(
-        "database_url", "TRNBOT_DATABASE_URL", "sqlite:///.trnbot/trnbot.db", "where state is kept; or postgresql://...", Secret
+        "database_url",
+        "TRNBOT_DATABASE_URL",
+        "sqlite:///.trnbot/trnbot.db",
+        "where state is kept; or postgresql://...",
+        Secret,
     ),
-    SettingKey("host", "TRNBOT_HOST", "127.0.0.1", "the address to listen on; only this machine can reach the default", str),
-    SettingKey("port", "TRNBOT_PORT", "8080", "the HTTP port; 0 = any free port", port),
-    SettingKey("public_url", "TRNBOT_PUBLIC_URL", "", "the public https address of the proxy in front of this port", web_address),
     SettingKey(
-        "route", "TRNBOT_ROUTE", "", "channels notified of alerts that match no route: slack:C02FIN (a comma list)", _addresses
+        "host",
+        "TRNBOT_HOST",
+        "127.0.0.1",
+        "the address to listen on; only this machine can reach the default",
+        str,
+    ),
+    SettingKey("port", "TRNBOT_PORT", "8080", "the HTTP port; 0 = any free port", port),
+    SettingKey(
+        "public_url",
+        "TRNBOT_PUBLIC_URL",
+        "",
+        "the public https address of the proxy in front of this port",
+        web_address,
+    ),
+    SettingKey(
+        "route",
+        "TRNBOT_ROUTE",
+        "",
+        "channels notified of alerts that match no route: slack:C02FIN (a comma list)",
+        _addresses,
     ),
     SettingKey(
         "routes",
@@ -86,12 +109,32 @@ KEYS: tuple[SettingKey, ...] = (
         causes,
     ),
     SettingKey(
-        "escalate", "TRNBOT_ESCALATE", "", "channels notified of critical alerts nobody acknowledged (a comma list)", _addresses
+        "escalate",
+        "TRNBOT_ESCALATE",
+        "",
+        "channels notified of critical alerts nobody acknowledged (a comma list)",
+        _addresses,
     ),
-    SettingKey("digest", "TRNBOT_DIGEST", "", "channels that get the weekly digest (a comma list)", _addresses),
-    SettingKey("digest_at", "TRNBOT_DIGEST_AT", "mon 09:00 UTC", "when the digest is sent: mon 09:00 Europe/Berlin", read_weekly),
     SettingKey(
-        "owners", "TRNBOT_OWNERS", "", "addresses of owners: dana = slack:U01DANA; namespace:nlp = teams:29:1x", read_owners
+        "digest",
+        "TRNBOT_DIGEST",
+        "",
+        "channels that get the weekly digest (a comma list)",
+        _addresses,
+    ),
+    SettingKey(
+        "digest_at",
+        "TRNBOT_DIGEST_AT",
+        "mon 09:00 UTC",
+        "when the digest is sent: mon 09:00 Europe/Berlin",
+        read_weekly,
+    ),
+    SettingKey(
+        "owners",
+        "TRNBOT_OWNERS",
+        "",
+        "addresses of owners: dana = slack:U01DANA; namespace:nlp = teams:29:1x",
+        read_owners,
     ),
     SettingKey(
         "owners_file",
@@ -101,17 +144,43 @@ KEYS: tuple[SettingKey, ...] = (
         str,
     ),
     SettingKey(
-        "admins", "TRNBOT_ADMINS", "", "people and groups who may change things: slack:U01ALICE, slack:S0123GROUP", _addresses
+        "admins",
+        "TRNBOT_ADMINS",
+        "",
+        "people and groups who may change things: slack:U01ALICE, slack:S0123GROUP",
+        _addresses,
     ),
-    SettingKey("guests", "TRNBOT_GUESTS", "0", "1 = guests of the Slack workspace or the Teams tenant are answered too", switch),
-    SettingKey("recordings", "TRNBOT_RECORDINGS", "", "folder whose recordings chats and the console may name; none = none", str),
     SettingKey(
-        "policies", "TRNBOT_POLICIES", "", "folder whose policies (NAME.toml) chats and the console may name; none = none", str
+        "guests",
+        "TRNBOT_GUESTS",
+        "0",
+        "1 = guests of the Slack workspace or the Teams tenant are answered too",
+        switch,
     ),
     SettingKey(
-        "speed", "TRNBOT_SPEED", "1", "how many times faster than real time a recording or a simulation is replayed", speed
+        "recordings",
+        "TRNBOT_RECORDINGS",
+        "",
+        "folder whose recordings chats and the console may name; none = none",
+        str,
     ),
-    SettingKey("interval", "TRNBOT_INTERVAL", "5m", "time from one tick of the watch to the next", interval),
+    SettingKey(
+        "policies",
+        "TRNBOT_POLICIES",
+        "",
+        "folder whose policies (NAME.toml) chats and the console may name; none = none",
+        str,
+    ),
+    SettingKey(
+        "speed",
+        "TRNBOT_SPEED",
+        "1",
+        "how many times faster than real time a recording or a simulation is replayed",
+        speed,
+    ),
+    SettingKey(
+        "interval", "TRNBOT_INTERVAL", "5m", "time from one tick of the watch to the next", interval
+    ),
     SettingKey(
         "lines",
         "TRNBOT_LINES",
@@ -120,10 +189,18 @@ KEYS: tuple[SettingKey, ...] = (
         lines,
     ),
     SettingKey(
-        "retention", "TRNBOT_RETENTION", "90d", "how long the notification log is kept; alerts are kept for ever", parse_duration
+        "retention",
+        "TRNBOT_RETENTION",
+        "90d",
+        "how long the notification log is kept; alerts are kept for ever",
+        parse_duration,
     ),
     SettingKey(
-        "mcp", "TRNBOT_MCP", "1", "0 = /mcp of the port is not there, though the package of the protocol (trnbot[mcp]) is", switch
+        "mcp",
+        "TRNBOT_MCP",
+        "1",
+        "0 = /mcp of the port is not there, though the package of the protocol (trnbot[mcp]) is",
+        switch,
     ),
     SettingKey(
         "secrets.key",
@@ -133,7 +210,11 @@ KEYS: tuple[SettingKey, ...] = (
         Secret,
     ),
     SettingKey(
-        "metrics.lag", "TRNBOT_METRICS_LAG", "1m", "time from the end of a metric's period until it can be read", parse_duration
+        "metrics.lag",
+        "TRNBOT_METRICS_LAG",
+        "1m",
+        "time from the end of a metric's period until it can be read",
+        parse_duration,
     ),
     SettingKey(
         "metrics.surface",
@@ -149,7 +230,13 @@ KEYS: tuple[SettingKey, ...] = (
         "a Prometheus server or a workspace of Amazon Managed Prometheus: asked by PromQL instead of CloudWatch's OTel store",
         server_address,
     ),
-    SettingKey("metrics.token", "TRNBOT_METRICS_TOKEN", "", "a bearer token for that server, where it asks for one", Secret),
+    SettingKey(
+        "metrics.token",
+        "TRNBOT_METRICS_TOKEN",
+        "",
+        "a bearer token for that server, where it asks for one",
+        Secret,
+    ),
     SettingKey(
         "billing.lag",
         "TRNBOT_BILLING_LAG",
@@ -157,8 +244,16 @@ KEYS: tuple[SettingKey, ...] = (
         "time from the end of the usage until a replay sees its charge",
         parse_duration,
     ),
-    SettingKey("aws.regions", "TRNBOT_AWS_REGIONS", "", "regions to read; none = AWS_REGION", words),
-    SettingKey("aws.roles", "TRNBOT_AWS_ROLES", "", "ARNs of the roles to assume, one per account; self = no role", roles),
+    SettingKey(
+        "aws.regions", "TRNBOT_AWS_REGIONS", "", "regions to read; none = AWS_REGION", words
+    ),
+    SettingKey(
+        "aws.roles",
+        "TRNBOT_AWS_ROLES",
+        "",
+        "ARNs of the roles to assume, one per account; self = no role",
+        roles,
+    ),
     SettingKey(
         "aws.external_id",
         "TRNBOT_AWS_EXTERNAL_ID",
@@ -173,12 +268,22 @@ KEYS: tuple[SettingKey, ...] = (
         "ARN of the role under which the export, Athena and Cost Explorer are read; none = the bot's own",
         role,
     ),
-    SettingKey("aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str),
     SettingKey(
-        "aws.athena", "TRNBOT_AWS_ATHENA", "", "or the Athena table over the export, DATABASE.TABLE, rolled up by day", str
+        "aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str
     ),
     SettingKey(
-        "aws.athena_workgroup", "TRNBOT_AWS_ATHENA_WORKGROUP", "primary", "the workgroup in which Athena's queries run", str
+        "aws.athena",
+        "TRNBOT_AWS_ATHENA",
+        "",
+        "or the Athena table over the export, DATABASE.TABLE, rolled up by day",
+        str,
+    ),
+    SettingKey(
+        "aws.athena_workgroup",
+        "TRNBOT_AWS_ATHENA_WORKGROUP",
+        "primary",
+        "the workgroup in which Athena's queries run",
+        str,
     ),
     SettingKey(
         "aws.athena_output",
@@ -195,7 +300,11 @@ KEYS: tuple[SettingKey, ...] = (
         count,
     ),
     SettingKey(
-        "aws.budget", "TRNBOT_AWS_BUDGET", "", "USD a day for the bot's own AWS calls; optional calls stop as it is used up", usd
+        "aws.budget",
+        "TRNBOT_AWS_BUDGET",
+        "",
+        "USD a day for the bot's own AWS calls; optional calls stop as it is used up",
+        usd,
     ),
     SettingKey(
         "aws.spot_advisor",
@@ -204,7 +313,13 @@ KEYS: tuple[SettingKey, ...] = (
         "file or https address of the Spot Advisor's interruption bands; none = they are not read",
         str,
     ),
-    SettingKey("aws.stream", "TRNBOT_AWS_STREAM", "", "metric streams in S3, each s3://BUCKET/PREFIX (a comma list)", words),
+    SettingKey(
+        "aws.stream",
+        "TRNBOT_AWS_STREAM",
+        "",
+        "metric streams in S3, each s3://BUCKET/PREFIX (a comma list)",
+        words,
+    ),
     SettingKey(
         "aws.logs",
         "TRNBOT_AWS_LOGS",
@@ -219,7 +334,13 @@ KEYS: tuple[SettingKey, ...] = (
         "URLs of SQS queues that EventBridge sends interruption notices and AWS Health events to (a comma list)",
         words,
     ),
-    SettingKey("monitor.namespace", "TRNBOT_MONITOR_NAMESPACE", "", "CloudWatch namespace of neuron-monitor on plain EC2", str),
+    SettingKey(
+        "monitor.namespace",
+        "TRNBOT_MONITOR_NAMESPACE",
+        "",
+        "CloudWatch namespace of neuron-monitor on plain EC2",
+        str,
+    ),
     SettingKey(
         "monitor.metrics",
         "TRNBOT_MONITOR_METRICS",
@@ -247,7 +368,11 @@ KEYS: tuple[SettingKey, ...] = (
         str,
     ),
     SettingKey(
-        "web.token", "TRNBOT_WEB_TOKEN", "", "the token that the console asks for; required wherever others can reach it", Secret
+        "web.token",
+        "TRNBOT_WEB_TOKEN",
+        "",
+        "the token that the console asks for; required wherever others can reach it",
+        Secret,
     ),
     SettingKey(
         "tags.cluster",
@@ -257,15 +382,31 @@ KEYS: tuple[SettingKey, ...] = (
         words,
     ),
     SettingKey("tags.team", "TRNBOT_TAGS_TEAM", "team", "tags that name the team", words),
-    SettingKey("tags.project", "TRNBOT_TAGS_PROJECT", "project", "tags that name the project", words),
+    SettingKey(
+        "tags.project", "TRNBOT_TAGS_PROJECT", "project", "tags that name the project", words
+    ),
     SettingKey("tags.owner", "TRNBOT_TAGS_OWNER", "owner", "tags that name the owner", words),
     SettingKey("slack.bot_token", "SLACK_BOT_TOKEN", "", "enables Slack (xoxb-...)", Secret),
-    SettingKey("slack.app_token", "SLACK_APP_TOKEN", "", "Socket Mode: no public address needed (xapp-...)", Secret),
     SettingKey(
-        "slack.signing_secret", "SLACK_SIGNING_SECRET", "", "HTTP instead of Socket Mode: verifies calls of /slack/events", Secret
+        "slack.app_token",
+        "SLACK_APP_TOKEN",
+        "",
+        "Socket Mode: no public address needed (xapp-...)",
+        Secret,
     ),
     SettingKey(
-        "slack.client_id", "SLACK_CLIENT_ID", "", "instead of a bot token: several workspaces install the app by OAuth", str
+        "slack.signing_secret",
+        "SLACK_SIGNING_SECRET",
+        "",
+        "HTTP instead of Socket Mode: verifies calls of /slack/events",
+        Secret,
+    ),
+    SettingKey(
+        "slack.client_id",
+        "SLACK_CLIENT_ID",
+        "",
+        "instead of a bot token: several workspaces install the app by OAuth",
+        str,
     ),
     SettingKey("slack.client_secret", "SLACK_CLIENT_SECRET", "", "the secret of that app", Secret),
     SettingKey(
@@ -275,11 +416,21 @@ KEYS: tuple[SettingKey, ...] = (
         "workspaces that may install the app, the default workspace first: T0123, T0456",
         words,
     ),
-    SettingKey("slack.api_url", "SLACK_API_URL", "", "another address for Slack's API, for tests", str),
+    SettingKey(
+        "slack.api_url", "SLACK_API_URL", "", "another address for Slack's API, for tests", str
+    ),
     SettingKey("teams.app_id", "MicrosoftAppId", "", "enables Teams", str),
     SettingKey("teams.app_password", "MicrosoftAppPassword", "", "the app's client secret", Secret),
-    SettingKey("teams.tenant_id", "MicrosoftAppTenantId", "", "the tenant of a single-tenant app", str),
-    SettingKey("teams.tenants", "TRNBOT_TEAMS_TENANTS", "", "further tenants to serve (a comma list; * = every tenant)", words),
+    SettingKey(
+        "teams.tenant_id", "MicrosoftAppTenantId", "", "the tenant of a single-tenant app", str
+    ),
+    SettingKey(
+        "teams.tenants",
+        "TRNBOT_TEAMS_TENANTS",
+        "",
+        "further tenants to serve (a comma list; * = every tenant)",
+        words,
+    ),
     SettingKey(
         "teams.development",
         "TRNBOT_TEAMS_DEVELOPMENT",

@@ -49,13 +49,17 @@ class Options:
         """Refuse options that this verb does not know."""
         for given in (*self.values, *self.switches):
             if given not in names:
-                raise WrongInput(f"'{self.words[0]}' has no option '--{given}'{nearest(given, names)}.")
+                raise WrongInput(
+                    f"'{self.words[0]}' has no option '--{given}'{nearest(given, names)}."
+                )
 
     def refuse_unread(self, *names: str) -> None:
         """Refuse the first `--name` that no option reads, with the nearest of a verb's own."""
         for given in _flags(self.words):
             known = [f"--{name}" for name in names]
-            raise WrongInput(f"'{self.words[0]}' has no option '{given}'{nearest(given, known, otherwise='it has none')}.")
+            raise WrongInput(
+                f"'{self.words[0]}' has no option '{given}'{nearest(given, known, otherwise='it has none')}."
+            )
 
     def refuse_mistyped(self) -> None:
         """Refuse a `--name` that is almost an option of every line, and name that one."""
@@ -66,7 +70,10 @@ class Options:
 
 
 def read_options(arguments: Sequence[str]) -> Options:
-    """Split options of the terminal from the words of the line; unknown `--name` stay with the line."""
+    """Split options of the terminal from the words of the line.
+
+    Unknown `--name` stay with the line.
+    """
     options, queue = Options(), list(arguments)
     while queue:
         word = queue.pop(0)
@@ -86,11 +93,16 @@ def read_options(arguments: Sequence[str]) -> Options:
 
 def _flags(words: Sequence[str]) -> list[str]:
     """Return the words that look like options, without their values."""
-    return [word.partition("=")[0] for word in words if word.startswith("--") and len(word) > len("--")]
+    return [
+        word.partition("=")[0] for word in words if word.startswith("--") and len(word) > len("--")
+    ]
 
 
 def typed_line(words: Sequence[str]) -> str:
-    """Return the words of a terminal as one line; an argument that the shell kept together stays together."""
+    """Return the words of a terminal as one line.
+
+    An argument that the shell kept together stays together.
+    """
     return " ".join(_requoted(word) for word in words)
 
 

@@ -25,7 +25,16 @@ from bot.settings.files import read_text
 from bot.settings.routes import addresses
 
 log = logging.getLogger("trnbot.owners")
-_PLACES = ("cluster", NODE_GROUP, "namespace", "team", "project", "account", "region", "instance_type")
+_PLACES = (
+    "cluster",
+    NODE_GROUP,
+    "namespace",
+    "team",
+    "project",
+    "account",
+    "region",
+    "instance_type",
+)
 _REACHED = ("person", "channel")
 _KEYS = ("name", *_REACHED, *_PLACES, *(name for name in NAMES if name not in _PLACES))
 _EXAMPLE = 'write cluster = "llama-*"'
@@ -33,11 +42,17 @@ _EXAMPLE = 'write cluster = "llama-*"'
 
 def read_mapping(text: str, file: str) -> OwnerMap:
     """Return the mapping of a text; raise one `WrongInput` that names every mistake by its line."""
-    document, place, mistakes = parse_toml(text, f"The mapping of owners '{file}'", OWNERS_BYTES), placed(text, file), list[str]()
+    document, place, mistakes = (
+        parse_toml(text, f"The mapping of owners '{file}'", OWNERS_BYTES),
+        placed(text, file),
+        list[str](),
+    )
     for name, raw in document.items():
         if name != "owner":
             at = place(f"{name}[1]" if isinstance(raw, list) else name)
-            mistakes.append(f"{at}'{name}' is no table of this file{nearest(name, ('owner',), most=0)}; write [[owner]].")
+            mistakes.append(
+                f"{at}'{name}' is no table of this file{nearest(name, ('owner',), most=0)}; write [[owner]]."
+            )
     tables = document.get("owner", [])
     if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
         raise WrongInput(f"{place('owner')}'owner' is a list of tables; write [[owner]].")
@@ -71,14 +86,18 @@ class _Reader:
                 elif key != "name":
                     where.append((key, words))
         if not [key for key in table if key not in ("name", *_REACHED)]:
-            self._mistakes.append(f"{self._place(above)}it says nothing of what {name or 'the owner'} has; {_EXAMPLE}.")
+            self._mistakes.append(
+                f"{self._place(above)}it says nothing of what {name or 'the owner'} has; {_EXAMPLE}."
+            )
         self._add(above, OwnerRule(name, tuple(where)))
 
     def _texts(self, key: str, raw: Any, at: str) -> tuple[str, ...]:
         """Return the texts of a key, none where it or its value is wrong."""
         tagged = next((key.removeprefix(kind) for kind in (TAG, LABEL) if key.startswith(kind)), "")
         if key not in _KEYS and not tagged:
-            self._mistakes.append(f"{at}'{key}' is nothing to own by{nearest(key, _KEYS)}; a tag is written \"tag:KEY\".")
+            self._mistakes.append(
+                f"{at}'{key}' is nothing to own by{nearest(key, _KEYS)}; a tag is written \"tag:KEY\"."
+            )
             return ()
         words = tuple(raw) if isinstance(raw, list) else (raw,)
         if not words or not all(isinstance(word, str) and word.strip() for word in words):
@@ -89,7 +108,9 @@ class _Reader:
     def _reach(self, kind: str, name: str, words: tuple[str, ...], at: str) -> None:
         """Note where an owner is reached; several tables of one owner add up."""
         try:
-            read = addresses(",".join(words), "slack:U01DANA" if kind == "person" else "slack:C0LLAMA")
+            read = addresses(
+                ",".join(words), "slack:U01DANA" if kind == "person" else "slack:C0LLAMA"
+            )
         except WrongInput as error:
             self._mistakes.append(f"{at}{kind}: {error}")
             return
@@ -100,13 +121,18 @@ class _Reader:
         place = self._place(above)
         if rule.where and rule.where in self._lines:
             before = self._lines[rule.where].rstrip(": ").rpartition(", ")[2]
-            self._mistakes.append(f"{place}{before} has the same patterns already, and the first that fits counts; remove one.")
+            self._mistakes.append(
+                f"{place}{before} has the same patterns already, and the first that fits counts; remove one."
+            )
         self._lines.setdefault(rule.where, place)
         self.rules.append(rule)
 
 
 class OwnersFile:
-    """Hold the mapping of a file as it stood when it was last sound; asked again, it looks whether the file changed."""
+    """Hold the mapping of a file as it stood when it was last sound.
+
+    Asked again, it looks whether the file changed.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser() if path else None
@@ -125,15 +151,24 @@ class OwnersFile:
 
     @property
     def problem(self) -> str:
-        """Return the mistakes of the file as it stands, and which version is in force instead; "" while it is sound."""
+        """Return the mistakes of the file as it stands, and which version is in force instead.
+
+        "" while it is sound.
+        """
         self()
         return self._problem
 
     def _read(self, path: Path) -> None:
         try:
-            self._mapping = read_mapping(read_text(path, f"The mapping of owners '{path}'", OWNERS_BYTES), path.name)
+            self._mapping = read_mapping(
+                read_text(path, f"The mapping of owners '{path}'", OWNERS_BYTES), path.name
+            )
         except WrongInput as error:
-            kept = "its last sound version is in force" if self._mapping.rules else "nobody is an owner by it"
+            kept = (
+                "its last sound version is in force"
+                if self._mapping.rules
+                else "nobody is an owner by it"
+            )
             self._problem = f"{error} Until it is mended {kept}."
             log.warning("%s", self._problem)
         else:

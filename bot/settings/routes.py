@@ -23,7 +23,10 @@ class Subscription:
 SUBSCRIPTIONS = Documents("subscriptions", Subscription)
 MOST = 200
 """Subscriptions that are read; nobody follows more channels."""
-_CAUSES, _SEVERITIES = tuple(cause.value for cause in Cause), tuple(severity.value for severity in Severity)
+_CAUSES, _SEVERITIES = (
+    tuple(cause.value for cause in Cause),
+    tuple(severity.value for severity in Severity),
+)
 
 
 def addresses(text: str, like: str = "PLATFORM:NAME") -> tuple[str, ...]:
@@ -46,11 +49,16 @@ def causes(text: str) -> tuple[Cause, ...]:
 
 
 def route_of(pairs: Iterable[tuple[str, str]], to: tuple[str, ...], by: str = "") -> Route:
-    """Return the route for labels, a cause and a severity; raise `WrongInput` with the nearest right word."""
+    """Return the route for labels, a cause and a severity.
+
+    Raise `WrongInput` with the nearest right word.
+    """
     said = dict(pairs)
     for name in said:
         if name not in (*NAMES, "cause", "severity"):
-            raise WrongInput(f"'{name}' is nothing to route by{nearest(name, (*NAMES, 'cause', 'severity'))}.")
+            raise WrongInput(
+                f"'{name}' is nothing to route by{nearest(name, (*NAMES, 'cause', 'severity'))}."
+            )
     cause, severity = said.pop("cause", ""), said.pop("severity", "")
     for word, known in ((cause, _CAUSES), (severity, _SEVERITIES)):
         if word and word not in known:
@@ -59,7 +67,10 @@ def route_of(pairs: Iterable[tuple[str, str]], to: tuple[str, ...], by: str = ""
 
 
 def read_routes(text: str) -> tuple[Route, ...]:
-    """Read `cluster=llama cause=idle -> CHANNEL, CHANNEL; team=search -> CHANNEL`; raise `WrongInput`."""
+    """Read `cluster=llama cause=idle -> CHANNEL, CHANNEL; team=search -> CHANNEL`.
+
+    Raise `WrongInput`.
+    """
     return tuple(_read_route(part) for part in text.split(";") if part.strip())
 
 
@@ -68,11 +79,16 @@ def _read_route(text: str) -> Route:
     words = asked.split()
     if not (arrow and addresses(to) and words and all("=" in word for word in words)):
         raise WrongInput(f"'{text.strip()}' is not a route; write LABEL=VALUE -> CHANNEL.")
-    return route_of([(name, value) for name, _, value in (word.partition("=") for word in words)], addresses(to))
+    return route_of(
+        [(name, value) for name, _, value in (word.partition("=") for word in words)], addresses(to)
+    )
 
 
 def read_owners(text: str) -> dict[str, tuple[str, ...]]:
-    """Read `dana = ADDRESS, ADDRESS; kim = ADDRESS`; raise `WrongInput`. Names are compared without regard to case."""
+    """Read `dana = ADDRESS, ADDRESS; kim = ADDRESS`; raise `WrongInput`.
+
+    Names are compared without regard to case.
+    """
     owners = {}
     for part in text.split(";"):
         name, equals, to = part.partition("=")
@@ -104,7 +120,11 @@ def _listed(to: Any) -> str:
 
 def routes_now(routes: Routes, store: DocumentStore) -> Routes:
     """Return the routes with every subscription that holds now; may block."""
-    subscribed = (route for _, subscription in SUBSCRIPTIONS.newest(store, MOST) for route in subscription.routes)
+    subscribed = (
+        route
+        for _, subscription in SUBSCRIPTIONS.newest(store, MOST)
+        for route in subscription.routes
+    )
     return replace(routes, routes=(*routes.routes, *subscribed))
 
 

@@ -7,7 +7,10 @@ from typing import NoReturn
 
 
 class Secret:
-    """Print as `****` wherever text is made of it: str, repr, format, logs, `json.dumps(default=str)`."""
+    """Print as `****` wherever text is made of it.
+
+    Str, repr, format, logs, `json.dumps(default=str)`.
+    """
 
     __slots__ = ("_value",)
 
@@ -34,7 +37,9 @@ class Secret:
 
     def __eq__(self, other: object) -> bool:
         """Compare in constant time."""
-        return isinstance(other, Secret) and hmac.compare_digest(self._value.encode(), other._value.encode())
+        return isinstance(other, Secret) and hmac.compare_digest(
+            self._value.encode(), other._value.encode()
+        )
 
     __hash__ = None  # type: ignore[assignment] # a hash of a secret tells something of it
 

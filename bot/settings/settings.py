@@ -1,4 +1,6 @@
-"""Read the settings of this installation once: environment first, then one TOML file, then defaults.
+"""Read the settings of this installation once.
+
+Environment first, then one TOML file, then defaults.
 
 `KEYS` is the schema: the file, the environment, `default.toml` and the docs page follow it.
 """
@@ -27,9 +29,13 @@ from bot.settings.rules import conflicts, serving_conflicts
 from bot.settings.secret import Secret
 
 _SERVICE_LINK = re.compile(
-    r"TRNBOT_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?=.*|PORT(_\d+_\w+)?=(tcp|udp|sctp)://.*|PORT_\d+_\w+=.*)", re.DOTALL
+    r"TRNBOT_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?=.*|PORT(_\d+_\w+)?=(tcp|udp|sctp)://.*|PORT_\d+_\w+=.*)",
+    re.DOTALL,
 )
-"""What Kubernetes puts into every pod beside a Service called trnbot, `TRNBOT_PORT` among it: not said by a person."""
+"""What Kubernetes puts into every pod beside a Service called trnbot, `TRNBOT_PORT` among it.
+
+Not said by a person.
+"""
 
 
 NO_SOURCE = f"There is nothing to watch yet: set TRNBOT_SOURCE (or --source) to {SOURCES}; or try 'trnbot demo'."
@@ -97,32 +103,53 @@ class Settings:
         """Return the namespace chosen for neuron-monitor and the meanings of its metrics, None without one."""
         if not self["monitor.namespace"]:
             return None
-        return OwnNames(self["monitor.namespace"], self["monitor.metrics"], self["monitor.instance"], self["monitor.core"])
+        return OwnNames(
+            self["monitor.namespace"],
+            self["monitor.metrics"],
+            self["monitor.instance"],
+            self["monitor.core"],
+        )
 
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         """Return the tag names of cluster, team, project and owner."""
-        return {name.removeprefix("tags."): value for name, value in self.values.items() if name.startswith("tags.")}
+        return {
+            name.removeprefix("tags."): value
+            for name, value in self.values.items()
+            if name.startswith("tags.")
+        }
 
     def facts(self) -> Mapping[str, str]:
-        """Return the facts of this installation that an answer may show: no secret, no address of a database."""
+        """Return the facts of this installation that an answer may show.
+
+        No secret, no address of a database.
+        """
         database = self.text("database_url").partition(":")[0].partition("+")[0]
         listening = [name for name, on in (("Slack", self.slack), ("Teams", self.teams)) if on]
-        shown = {"source": self.values["source"], "database": database, "chat": ", ".join(listening) or "none"}
-        return shown | {"route": ", ".join(self["route"]), "interval": f"{self['interval'].total_seconds() / 60:g} min"}
+        shown = {
+            "source": self.values["source"],
+            "database": database,
+            "chat": ", ".join(listening) or "none",
+        }
+        return shown | {
+            "route": ", ".join(self["route"]),
+            "interval": f"{self['interval'].total_seconds() / 60:g} min",
+        }
 
 
 def read_settings(environ: Mapping[str, str], toml_text: str | None = None) -> Settings:
     """Return the settings; an environment variable wins over the file.
 
-    Raises one `WrongInput` that tells every mistake by its key, and by its line where the file has a name, with the nearest
-    right one and no secret.
+    Raises one `WrongInput` that tells every mistake by its key, and by its line where the file has
+    a name, with the nearest right one and no secret.
     """
     mistakes: list[str] = []
     file = environ.get("TRNBOT_CONFIG") or _FILE if toml_text is not None else ""
     document = tables_as_text(_parsed(toml_text or "", file, mistakes))
     policy = _policy(document.pop("policy", {}), placed(toml_text or "", file, "policy"), mistakes)
     texts = {key.name: (key.default, key.name) for key in KEYS}
-    texts |= _from_file(document, placed(toml_text or "", file), mistakes) | _from_environment(environ, mistakes)
+    texts |= _from_file(document, placed(toml_text or "", file), mistakes) | _from_environment(
+        environ, mistakes
+    )
     values = {key.name: _value(key, *texts[key.name], mistakes) for key in KEYS}
     if not mistakes:
         mistakes += conflicts(values)
@@ -133,13 +160,19 @@ def read_settings(environ: Mapping[str, str], toml_text: str | None = None) -> S
 
 
 def settings_text(environ: Mapping[str, str], folder: Path) -> str | None:
-    """Return the text of the settings file: `TRNBOT_CONFIG`, else `trnbot.toml` in `folder`, else None.
+    """Return the text of the settings file.
+
+    `TRNBOT_CONFIG`, else `trnbot.toml` in `folder`, else None.
 
     Raises `WrongInput` for a file that was named and cannot be read.
     """
     named = environ.get("TRNBOT_CONFIG", "")
     path = folder / (named or _FILE)
-    return read_text(path, f"The settings file '{path}'", SETTINGS_BYTES) if named or path.exists() else None
+    return (
+        read_text(path, f"The settings file '{path}'", SETTINGS_BYTES)
+        if named or path.exists()
+        else None
+    )
 
 
 def _parsed(text: str, file: str, mistakes: list[str]) -> dict[str, Any]:
@@ -160,7 +193,9 @@ def _policy(table: Any, place: Place, mistakes: list[str]) -> Policy:
         return policy_of({})
 
 
-def _from_file(document: Mapping[str, Any], place: Place, mistakes: list[str]) -> dict[str, tuple[str, str]]:
+def _from_file(
+    document: Mapping[str, Any], place: Place, mistakes: list[str]
+) -> dict[str, tuple[str, str]]:
     """Return (text, where it was said) by name."""
     texts = {}
     for name, raw in _flat(document).items():
@@ -168,7 +203,10 @@ def _from_file(document: Mapping[str, Any], place: Place, mistakes: list[str]) -
         if name not in _BY_NAME:
             mistakes.append(f"{where}'{name}' is not a setting{nearest(name, _BY_NAME, most=0)}.")
         elif isinstance(raw, str | int | float):
-            texts[name] = (str(raw).lower() if isinstance(raw, bool) else str(raw), f"{where}{name}")
+            texts[name] = (
+                str(raw).lower() if isinstance(raw, bool) else str(raw),
+                f"{where}{name}",
+            )
         elif isinstance(raw, list) and all(isinstance(x, str) for x in raw):
             texts[name] = (",".join(raw), f"{where}{name}")
         else:
@@ -180,17 +218,33 @@ def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document with dotted names, one table deep."""
     flat: dict[str, Any] = {}
     for name, value in document.items():
-        flat |= {f"{name}.{inner}": x for inner, x in value.items()} if isinstance(value, Mapping) else {name: value}
+        flat |= (
+            {f"{name}.{inner}": x for inner, x in value.items()}
+            if isinstance(value, Mapping)
+            else {name: value}
+        )
     return flat
 
 
-def _from_environment(environ: Mapping[str, str], mistakes: list[str]) -> dict[str, tuple[str, str]]:
-    variables = {name: value for name, value in environ.items() if not _SERVICE_LINK.fullmatch(f"{name}={value}")}
+def _from_environment(
+    environ: Mapping[str, str], mistakes: list[str]
+) -> dict[str, tuple[str, str]]:
+    variables = {
+        name: value
+        for name, value in environ.items()
+        if not _SERVICE_LINK.fullmatch(f"{name}={value}")
+    }
     for variable in variables:
         if variable.startswith("TRNBOT_") and variable not in _VARIABLES:
             close = get_close_matches(variable, _VARIABLES, n=1, cutoff=0.6)
-            mistakes.append(f"{variable} is not a setting" + (f"; did you mean {close[0]}?" if close else "."))
-    return {key.name: (variables[key.variable], key.variable) for key in KEYS if key.variable in variables}
+            mistakes.append(
+                f"{variable} is not a setting" + (f"; did you mean {close[0]}?" if close else ".")
+            )
+    return {
+        key.name: (variables[key.variable], key.variable)
+        for key in KEYS
+        if key.variable in variables
+    }
 
 
 def _value(key: SettingKey, text: str, where: str, mistakes: list[str]) -> Any:

@@ -1,7 +1,10 @@
-"""Deliver what was decided: each channel at its own pace, none of them holding up another or the tick.
+"""Deliver what was decided.
 
-Everything was written before it is sent, so that what is left over is sent later: by the same process as soon as the platform
-lets it, or by the next one. What may have been sent already is looked for before it is sent again.
+Each channel at its own pace, none of them holding up another or the tick.
+
+Everything was written before it is sent, so that what is left over is sent later: by the same
+process as soon as the platform lets it, or by the next one. What may have been sent already is
+looked for before it is sent again.
 """
 
 from __future__ import annotations
@@ -27,7 +30,10 @@ AT_ONCE = 8
 ENOUGH = 3
 """Failures of a channel in one pass after which it is left alone until the next."""
 TICK_S = 15.0
-"""How long a tick waits for everything that it sends; what is left is sent beside the ticks that follow."""
+"""How long a tick waits for everything that it sends.
+
+What is left is sent beside the ticks that follow.
+"""
 PRESS_S = 3.0
 """The same for a person's press, who sees an answer anyway."""
 ASIDE_S = 5.0
@@ -61,9 +67,18 @@ class _Pass:
 
 
 class Delivery:
-    """Send parcels, several channels at once, each message by one process at a time; keep what is left and try it again."""
+    """Send parcels, several channels at once, each message by one process at a time.
 
-    def __init__(self, surfaces: Mapping[str, Surface], store: AlertStore, outbox: Outbox, done: Callable[[str], None]) -> None:
+    Keep what is left and try it again.
+    """
+
+    def __init__(
+        self,
+        surfaces: Mapping[str, Surface],
+        store: AlertStore,
+        outbox: Outbox,
+        done: Callable[[str], None],
+    ) -> None:
         self._surfaces, self._store, self._outbox = surfaces, store, outbox
         self._done = done
         """Hears of a channel that waits for nothing any more."""
@@ -80,14 +95,21 @@ class Delivery:
         self._unsent.update(keys)
 
     async def send(self, parcels: Sequence[Parcel], patience_s: float) -> Delivered:
-        """Send the parcels, dearest first, for as long as `patience_s`; the rest goes on beside what follows.
+        """Send the parcels, dearest first, for as long as `patience_s`.
+
+        The rest goes on beside what follows.
 
         Raises `StoreFailed` where the database failed meanwhile, so that the tick fails too.
         """
         for parcel in sorted(parcels, key=lambda one: one.urgency):
             known = self._waiting[parcel.channel].get(parcel.id)
-            self._waiting[parcel.channel][parcel.id] = known if known and not parcel.card else parcel
-        passes = {channel: self._begin(channel) for channel in dict.fromkeys(one.channel for one in parcels)}
+            self._waiting[parcel.channel][parcel.id] = (
+                known if known and not parcel.card else parcel
+            )
+        passes = {
+            channel: self._begin(channel)
+            for channel in dict.fromkeys(one.channel for one in parcels)
+        }
         if passes:
             await asyncio.wait(passes.values(), timeout=patience_s)
         results = {channel: one.result() if one.done() else None for channel, one in passes.items()}
@@ -109,7 +131,9 @@ class Delivery:
             self._timers.pop(channel).cancel()
         running = self._passes.get(channel)
         if running is None or running.done():
-            running = self._passes[channel] = asyncio.create_task(self._pass(channel), name=f"deliver {channel}")
+            running = self._passes[channel] = asyncio.create_task(
+                self._pass(channel), name=f"deliver {channel}"
+            )
         return running
 
     async def _pass(self, channel: str) -> _Pass:
@@ -117,7 +141,11 @@ class Delivery:
         outcome, waiting = _Pass(), self._waiting[channel]
         async with self._free:
             while len(outcome.failures) < ENOUGH and not outcome.broken:
-                untried = [one for one in waiting.values() if all(one is not other for other in outcome.tried)]
+                untried = [
+                    one
+                    for one in waiting.values()
+                    if all(one is not other for other in outcome.tried)
+                ]
                 if not untried:
                     break
                 parcel = min(untried, key=lambda one: one.urgency)
@@ -136,7 +164,9 @@ class Delivery:
         if outcome.failures:
             self._failed[channel] += 1
         pauses = [limit.seconds for limit in outcome.limits]
-        if any(not isinstance(one, Refused) for one in outcome.failures):  # what a person must mend waits for the next tick
+        if any(
+            not isinstance(one, Refused) for one in outcome.failures
+        ):  # what a person must mend waits for the next tick
             pauses.append(AGAIN_S[min(self._failed[channel], len(AGAIN_S)) - 1])
         if pauses:
             loop = asyncio.get_running_loop()
@@ -167,7 +197,12 @@ class Delivery:
             if entry is None:
                 return None
             shown = entry.message
-            if parcel.entry and parcel.card and entry.pending and _decided(entry) == _decided(parcel.entry):
+            if (
+                parcel.entry
+                and parcel.card
+                and entry.pending
+                and _decided(entry) == _decided(parcel.entry)
+            ):
                 shown, lines = await self._show(parcel, parcel.card, entry, lines)
             for line in lines if shown else ():
                 await self._say(line, shown)
@@ -178,7 +213,10 @@ class Delivery:
     async def _show(
         self, parcel: Parcel, card: Card, entry: NotificationLogEntry, lines: Sequence[Line]
     ) -> tuple[str, Sequence[Line]]:
-        """Edit the message, or post it where there is none; what was decided before a first post is shown by it."""
+        """Edit the message, or post it where there is none.
+
+        What was decided before a first post is shown by it.
+        """
         surface, channel = surface_of(parcel.channel, self._surfaces)
         message = entry.message
         if not message and parcel.id not in self._unsent:
@@ -187,9 +225,13 @@ class Delivery:
             return "", ()
         said: Sequence[Line] = ()
         if message:
-            message = await surface.edit(channel, message, replace(card, public=True, mentions=()), parcel.id)
+            message = await surface.edit(
+                channel, message, replace(card, public=True, mentions=()), parcel.id
+            )
         else:
-            message = await self._once(parcel.id, surface.post(channel, replace(card, public=True), parcel.id))
+            message = await self._once(
+                parcel.id, surface.post(channel, replace(card, public=True), parcel.id)
+            )
             said, lines = [replace(line, sent=message) for line in lines], ()
         receipt = Receipt(parcel.id, parcel.channel, message, entry.version)
         await self._write(StateUpdate(receipts=[receipt], lines=said))
@@ -200,11 +242,16 @@ class Delivery:
         surface, channel = surface_of(line.channel, self._surfaces)
         sent = "" if line.id in self._unsent else await surface.find(channel, line.id, message)
         if not sent:
-            sent = await self._once(line.id, surface.reply(channel, message, decode(Card, line.card), line.id))
+            sent = await self._once(
+                line.id, surface.reply(channel, message, decode(Card, line.card), line.id)
+            )
         await self._write(StateUpdate(lines=[replace(line, sent=sent or message)]))
 
     async def _once(self, key: str, sending: Awaitable[str]) -> str:
-        """Return the id that sending gives; only where it surely was not carried out, the key stays one to send unlooked."""
+        """Return the id that sending gives.
+
+        Only where it surely was not carried out, the key stays one to send unlooked.
+        """
         unsent = key in self._unsent
         self._unsent.discard(key)
         try:
@@ -227,7 +274,10 @@ class Aside:
         self._running: dict[str, asyncio.Task[Any]] = {}
 
     async def run(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
-        """Return what the work gives; None where it takes longer, or the one before of its name still runs."""
+        """Return what the work gives.
+
+        None where it takes longer, or the one before of its name still runs.
+        """
         if name in self._running and not self._running[name].done():
             return None
         task = self._running[name] = asyncio.create_task(work(), name=name)
@@ -252,10 +302,15 @@ def _delivered(results: Mapping[str, _Pass | None]) -> Delivered:
 
 
 def surface_of(address: str, surfaces: Mapping[str, Surface]) -> tuple[Surface, str]:
-    """Return the surface and the bare channel of `slack:C02FIN`; raise `Undeliverable` when nothing serves it."""
+    """Return the surface and the bare channel of `slack:C02FIN`.
+
+    Raise `Undeliverable` when nothing serves it.
+    """
     name, _, channel = address.partition(":")
     if name not in surfaces:
-        raise Undeliverable(f"no surface here is called '{name}', so {address} is not notified; check TRNBOT_ROUTE")
+        raise Undeliverable(
+            f"no surface here is called '{name}', so {address} is not notified; check TRNBOT_ROUTE"
+        )
     return surfaces[name], channel
 
 

@@ -1,4 +1,7 @@
-"""Learn from judgements of people, in the open: patterns that stay muted for a while, and how often each rule was right."""
+"""Learn from judgements of people, in the open.
+
+Patterns that stay muted for a while, and how often each rule was right.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ _SPREAD = 0.5
 _LEAST_RATIO = 0.05
 """A ratio near zero has no share of itself to spread: what does nothing does nothing."""
 _DEARER = Decimal("1.5")
-"""How much dearer an hour may be than the judged one and still be the same; what costs more speaks again."""
+"""How much dearer an hour may be than the judged one and still be the same.
+
+What costs more speaks again.
+"""
 JUDGED = 3
 """Judgements of a rule before anything is suggested."""
 _SOFTER = ("for", "above", "least", "hours", "factor", "shallow_for")
@@ -41,10 +47,15 @@ class RuleScore:
 
 
 def pattern_of(alert: Alert) -> Pattern:
-    """Return the pattern of an alert that was no anomaly: rule, place, level, and the cost of an hour."""
+    """Return the pattern of an alert that was no anomaly.
+
+    Rule, place, level, and the cost of an hour.
+    """
     anomaly = alert.anomaly
     low = high = None
-    if anomaly.unit != "seconds" and not anomaly.kind.startswith("spend"):  # a length of time grows, money is bounded below
+    if anomaly.unit != "seconds" and not anomaly.kind.startswith(
+        "spend"
+    ):  # a length of time grows, money is bounded below
         margin = max(abs(anomaly.value) * _SPREAD, _LEAST_RATIO if anomaly.unit == "ratio" else 0.0)
         low, high = anomaly.value - margin, anomaly.value + margin
     dearest = cents(alert.waste.per_hour * _DEARER) if alert.waste else None
@@ -57,8 +68,16 @@ def fits(pattern: Pattern, alert: Alert) -> bool:
     if (anomaly.rule, _place(anomaly)) != (pattern.rule, pattern.scope):
         return False
     low, high = pattern.low, pattern.high
-    level = low is None or high is None or (anomaly.unit == pattern.unit and low <= anomaly.value <= high)
-    dear = pattern.usd_per_hour is not None and alert.waste is not None and alert.waste.per_hour > pattern.usd_per_hour
+    level = (
+        low is None
+        or high is None
+        or (anomaly.unit == pattern.unit and low <= anomaly.value <= high)
+    )
+    dear = (
+        pattern.usd_per_hour is not None
+        and alert.waste is not None
+        and alert.waste.per_hour > pattern.usd_per_hour
+    )
     return level and not dear
 
 
@@ -73,28 +92,51 @@ def patterns(silences: Iterable[Silence], alert: Alert, now: datetime) -> list[S
     return [s for s in held if s.pattern and fits(s.pattern, alert)]
 
 
-def scores(judged: Sequence[tuple[Alert, Decision]], values: Mapping[str, object]) -> list[RuleScore]:
-    """Return the score of every judged rule, worst first; of several judgements of one opening the last counts."""
-    last = {alert.id: (alert, decision.doing) for alert, decision in sorted(judged, key=lambda x: x[1].at)}
+def scores(
+    judged: Sequence[tuple[Alert, Decision]], values: Mapping[str, object]
+) -> list[RuleScore]:
+    """Return the score of every judged rule, worst first.
+
+    Of several judgements of one opening the last counts.
+    """
+    last = {
+        alert.id: (alert, decision.doing)
+        for alert, decision in sorted(judged, key=lambda x: x[1].at)
+    }
     rules: dict[str, tuple[list[Alert], list[Alert]]] = {}
     for alert, doing in (one for one in last.values() if one[1] is not DecisionKind.UNJUDGED):
-        rules.setdefault(alert.anomaly.rule, ([], []))[doing is DecisionKind.NOT_AN_ANOMALY].append(alert)
+        rules.setdefault(alert.anomaly.rule, ([], []))[doing is DecisionKind.NOT_AN_ANOMALY].append(
+            alert
+        )
     scored = [_score(rule, useful, wrong, values) for rule, (useful, wrong) in rules.items()]
     return sorted(scored, key=lambda score: (score.precision, -score.wrong, score.rule))
 
 
-def _score(rule: str, useful: Sequence[Alert], wrong: Sequence[Alert], values: Mapping[str, object]) -> RuleScore:
+def _score(
+    rule: str, useful: Sequence[Alert], wrong: Sequence[Alert], values: Mapping[str, object]
+) -> RuleScore:
     mostly = len(useful) + len(wrong) >= JUDGED and len(wrong) > len(useful)
-    return RuleScore(rule, len(useful), len(wrong), _suggestion(rule, wrong, values) if mostly else "")
+    return RuleScore(
+        rule, len(useful), len(wrong), _suggestion(rule, wrong, values) if mostly else ""
+    )
 
 
 def _suggestion(rule: str, wrong: Sequence[Alert], values: Mapping[str, object]) -> str:
-    """Return the line that previews a rule that speaks later, or of more; only where it was wrong, when that is one cluster."""
-    setting = next((SETTINGS[f"{rule}.{name}"] for name in _SOFTER if f"{rule}.{name}" in SETTINGS), None)
+    """Return the line that previews a rule that speaks later, or of more.
+
+    Only where it was wrong, when that is one cluster.
+    """
+    setting = next(
+        (SETTINGS[f"{rule}.{name}"] for name in _SOFTER if f"{rule}.{name}" in SETTINGS), None
+    )
     if setting is None:
         return f"config {rule}"
     clusters = {alert.anomaly.labels.cluster for alert in wrong}
-    where = f" cluster={clusters.pop()}" if setting.scoped and len(clusters) == 1 and all(clusters) else ""
+    where = (
+        f" cluster={clusters.pop()}"
+        if setting.scoped and len(clusters) == 1 and all(clusters)
+        else ""
+    )
     return f"config set {setting.key} {setting.show(_doubled(setting, values[setting.key]))}{where}"
 
 
@@ -103,4 +145,8 @@ def _doubled(setting: Setting, value: object) -> timedelta | float:
         return min(2 * value, timedelta(seconds=setting.high))
     assert isinstance(value, int | float), setting.key
     raised = min(2 * float(value), setting.high)
-    return (1 + float(value)) / 2 if setting.unit is SettingUnit.RATIO and raised >= 1 > value else raised
+    return (
+        (1 + float(value)) / 2
+        if setting.unit is SettingUnit.RATIO and raised >= 1 > value
+        else raised
+    )

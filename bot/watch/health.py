@@ -24,8 +24,18 @@ from bot.watch.deliver import Delivered
 
 log = logging.getLogger("trnbot.health")
 _METRICS = (
-    ("trnbot_ok", "gauge", "1 while the watch goes on, 0 while it fails or no tick was run for too long.", "ok"),
-    ("trnbot_leading", "gauge", "1 in the process that watches, 0 in one that stands by.", "leading"),
+    (
+        "trnbot_ok",
+        "gauge",
+        "1 while the watch goes on, 0 while it fails or no tick was run for too long.",
+        "ok",
+    ),
+    (
+        "trnbot_leading",
+        "gauge",
+        "1 in the process that watches, 0 in one that stands by.",
+        "leading",
+    ),
     (
         "trnbot_seconds_since_tick",
         "gauge",
@@ -38,15 +48,40 @@ _METRICS = (
     ("trnbot_tick_duration_seconds", "gauge", "Length of the last tick.", "tick_seconds"),
     ("trnbot_alerts_open", "gauge", "Alerts firing and not muted.", "open_alerts"),
     ("trnbot_waste_usd_per_hour", "gauge", "Waste of the open alerts.", "usd_per_hour"),
-    ("trnbot_notices_undelivered", "gauge", "Notifications that the last tick could not deliver.", "n_undelivered"),
+    (
+        "trnbot_notices_undelivered",
+        "gauge",
+        "Notifications that the last tick could not deliver.",
+        "n_undelivered",
+    ),
 )
 _DELAYS = (
-    ("trnbot_delayed_by_limit_seconds_total", "counter", "Time that messages waited for a platform's limits.", "seconds"),
-    ("trnbot_messages_waiting", "gauge", "Messages that wait for a platform's limits now.", "waiting"),
+    (
+        "trnbot_delayed_by_limit_seconds_total",
+        "counter",
+        "Time that messages waited for a platform's limits.",
+        "seconds",
+    ),
+    (
+        "trnbot_messages_waiting",
+        "gauge",
+        "Messages that wait for a platform's limits now.",
+        "waiting",
+    ),
 )
 _LANES = (
-    ("trnbot_lines_refused_total", "counter", "Lines refused: a share was used up, or too many waited.", "refused"),
-    ("trnbot_lines_stopped_total", "counter", "Lines that took too long, or whose asker left.", "stopped"),
+    (
+        "trnbot_lines_refused_total",
+        "counter",
+        "Lines refused: a share was used up, or too many waited.",
+        "refused",
+    ),
+    (
+        "trnbot_lines_stopped_total",
+        "counter",
+        "Lines that took too long, or whose asker left.",
+        "stopped",
+    ),
     ("trnbot_lines_waiting", "gauge", "Lines that wait for a turn now.", "waiting"),
     ("trnbot_work_seconds_total", "counter", "Time that threads worked.", "seconds"),
 )
@@ -55,7 +90,10 @@ _LANES = (
 LEAST_S = 15.0
 """The shortest silence that is worth a word: a recording played fast ticks several times a second."""
 BLIND_TICKS = 3
-"""Ticks in a row in which something is not read from which a person is told: what passes by itself is gone by then."""
+"""Ticks in a row in which something is not read from which a person is told.
+
+What passes by itself is gone by then.
+"""
 REMEMBERED = 20
 """Ticks whose length tells how long a tick usually takes."""
 
@@ -78,12 +116,17 @@ class Health:
     """How much of the history that alerts are judged by is known, while that is not all."""
     delays: Mapping[str, Delays] = field(default_factory=dict)
     """What each platform's limits hold up."""
-    lanes: Mapping[Lane, LaneLoad] = field(default_factory=lambda: {lane: LaneLoad() for lane in Lane})
+    lanes: Mapping[Lane, LaneLoad] = field(
+        default_factory=lambda: {lane: LaneLoad() for lane in Lane}
+    )
     """What the threads of the watch, of quick lines and of heavy ones did."""
     stopwatch: Callable[[], float] = lambda: 0.0
     """Returns real seconds."""
     interval_s: float | None = None
-    """Real seconds from tick to tick; None where no tick is due: before the watch began, and at the end of a recording."""
+    """Real seconds from tick to tick; None where no tick is due.
+
+    Before the watch began, and at the end of a recording.
+    """
     setup_problem: Callable[[], str] = lambda: ""
     """Returns what is wrong with a file that is read anew while the watch goes on, "" for nothing."""
     leading: bool | None = None
@@ -143,7 +186,9 @@ class Health:
         """Return the real seconds since the last whole tick."""
         return self.stopwatch() - self._whole_at
 
-    def ticked(self, now: datetime, seconds: float, alerts: Sequence[Alert], gaps: tuple[str, ...]) -> None:
+    def ticked(
+        self, now: datetime, seconds: float, alerts: Sequence[Alert], gaps: tuple[str, ...]
+    ) -> None:
         """Note a tick that was run whole."""
         speaking = [a for a in alerts if a.speaking]
         self.ticks, self.last_tick, self.tick_seconds = self.ticks + 1, now, seconds
@@ -183,13 +228,21 @@ class Health:
         self.missed += count
 
     def leads(self, interval_s: float | None) -> None:
-        """Note that this process watches from now on, every so many seconds; None where no tick is due any more."""
+        """Note that this process watches from now on, every so many seconds.
+
+        None where no tick is due any more.
+        """
         if not self.leading or self.interval_s is None:
             self._whole_at = self.stopwatch()
         self.leading, self.interval_s = True, interval_s
 
-    def stands_by(self, ticked_at: datetime | None, interval_s: float | None, age_s: float = 0.0) -> None:
-        """Note that another process watches: its last tick, `age_s` old at least, and how often one is due."""
+    def stands_by(
+        self, ticked_at: datetime | None, interval_s: float | None, age_s: float = 0.0
+    ) -> None:
+        """Note that another process watches.
+
+        Its last tick, `age_s` old at least, and how often one is due.
+        """
         if self.leading is not False or ticked_at != self.last_tick:
             self._whole_at = self.stopwatch() - age_s
         self.leading, self.last_tick, self.interval_s = False, ticked_at, interval_s
@@ -197,7 +250,12 @@ class Health:
 
     def facts(self) -> dict[str, Any]:
         """Return how the watch stands."""
-        problem = self.fault or "; ".join(self.undelivered[:1]) or "; ".join(self.gaps[:1]) or self.setup_problem()
+        problem = (
+            self.fault
+            or "; ".join(self.undelivered[:1])
+            or "; ".join(self.gaps[:1])
+            or self.setup_problem()
+        )
         return {
             "ok": self.ok,
             "problem": problem,
@@ -212,7 +270,10 @@ class Health:
             "undelivered": self.n_undelivered,
             "open_alerts": self.open_alerts,
             "usd_per_hour": self.usd_per_hour,
-            **{f"delayed_by_{name}_seconds": round(held.seconds, 1) for name, held in self.delays.items()},
+            **{
+                f"delayed_by_{name}_seconds": round(held.seconds, 1)
+                for name, held in self.delays.items()
+            },
             **{f"waiting_for_{name}": held.waiting for name, held in self.delays.items()},
         }
 
@@ -224,10 +285,18 @@ class Health:
             number = int(value or 0) if value is None or isinstance(value, bool) else value
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {number}"]
         for name, kind, meaning, attribute in _DELAYS:
-            samples = [f'{name}{{platform="{platform}"}} {getattr(held, attribute)}' for platform, held in self.delays.items()]
-            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples] if samples else []
+            samples = [
+                f'{name}{{platform="{platform}"}} {getattr(held, attribute)}'
+                for platform, held in self.delays.items()
+            ]
+            lines += (
+                [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples] if samples else []
+            )
         for name, kind, meaning, attribute in _LANES:
-            samples = [f'{name}{{lane="{lane}"}} {getattr(load, attribute)}' for lane, load in self.lanes.items()]
+            samples = [
+                f'{name}{{lane="{lane}"}} {getattr(load, attribute)}'
+                for lane, load in self.lanes.items()
+            ]
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples]
         return "\n".join(lines) + "\n"
 
@@ -249,12 +318,18 @@ class Outage:
 
 OUTAGES = Documents("troubles", Outage)
 PATIENCE = timedelta(minutes=15)
-"""How long a platform may be away before a person is told; what only a person can mend is told at once."""
+"""How long a platform may be away before a person is told.
+
+What only a person can mend is told at once.
+"""
 MOST = 100
 
 
 async def watch_channels(
-    delivered: Delivered, store: DocumentStore, now: datetime, tell: Callable[[str], Awaitable[None]]
+    delivered: Delivered,
+    store: DocumentStore,
+    now: datetime,
+    tell: Callable[[str], Awaitable[None]],
 ) -> None:
     """Tell of channels that nothing reaches, each once, and of those that messages reach again."""
     if not delivered.entries and not delivered.failures:
@@ -264,7 +339,9 @@ async def watch_channels(
         outage = outages.get(channel, Outage(now))
         due = not outage.reported and (now - outage.since >= PATIENCE or isinstance(error, Refused))
         if channel not in outages or due:
-            await asyncio.to_thread(OUTAGES.put, store, channel, replace(outage, reported=outage.reported or due))
+            await asyncio.to_thread(
+                OUTAGES.put, store, channel, replace(outage, reported=outage.reported or due)
+            )
         if due:
             await tell(f"Nothing reaches {channel}: {error}")
     for channel in {one.channel for one in delivered.entries} & outages.keys():

@@ -1,4 +1,7 @@
-"""Mark the alerts that notify nobody, and by which silence, alert or setting; only firing alerts are muted, none dropped."""
+"""Mark the alerts that notify nobody, and by which silence, alert or setting.
+
+Only firing alerts are muted, none dropped.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +19,34 @@ from bot.watch.feedback import fits
 
 
 def mute(
-    alerts: Sequence[Alert], silences: Sequence[Silence], policy: Policy, now: datetime, ended: Sequence[Alert] = ()
+    alerts: Sequence[Alert],
+    silences: Sequence[Silence],
+    policy: Policy,
+    now: datetime,
+    ended: Sequence[Alert] = (),
 ) -> list[Alert]:
     """Return the alerts with `muted_by` set anew on every firing one.
 
-    What `ended` less than `alert.resolve_after` ago still explains its effects: they take as long to be over as it did.
+    What `ended` less than `alert.resolve_after` ago still explains its effects: they take as long
+    to be over as it did.
     """
     inhibitors = _Inhibitors((*alerts, *ended), policy, now)
 
     def mark(alert: Alert) -> str:
-        return _silenced(alert, silences, now) or inhibitors.mark(alert) or _by_policy(alert, inhibitors.every, policy, now)
+        return (
+            _silenced(alert, silences, now)
+            or inhibitors.mark(alert)
+            or _by_policy(alert, inhibitors.every, policy, now)
+        )
 
     return [replace(alert, muted_by=mark(alert)) if alert.firing else alert for alert in alerts]
 
 
 def silences_alert(silence: Silence, alert: Alert, now: datetime) -> bool:
-    """Tell whether the silence holds for the alert now: in time, selected, of its pattern, and under its dollar ceiling."""
+    """Tell whether the silence holds for the alert now.
+
+    In time, selected, of its pattern, and under its dollar ceiling.
+    """
     if not silence.starts <= now < silence.ends or silence.ended_at is not None:
         return False
     if silence.pattern and not fits(silence.pattern, alert):
@@ -62,13 +77,19 @@ class _Inhibitors:
     def mark(self, alert: Alert) -> str:
         """Return the mark of the alert that explains this one, "" where none does."""
         others = sorted((a for a in self.every if a.id != alert.id), key=lambda a: not a.firing)
-        causes = (a for a in others if _explains(a, alert) and self._in_effect(a, alert) and self._told(a, alert))
+        causes = (
+            a
+            for a in others
+            if _explains(a, alert) and self._in_effect(a, alert) and self._told(a, alert)
+        )
         cause = next(causes, None) or _workless(alert, self.every)
         return f"inhibit:{cause.key}" if cause else ""
 
     def _told(self, other: Alert, alert: Alert) -> bool:
         """Return whether what is told however small is told with `other`, rather than lost with it as too small itself."""
-        return not alert.cause.facts.however_small or not _by_policy(other, self.every, self.policy, self.now)
+        return not alert.cause.facts.however_small or not _by_policy(
+            other, self.every, self.policy, self.now
+        )
 
     def _in_effect(self, other: Alert, alert: Alert) -> bool:
         """Return whether what `other` caused may still be seen, as an effect takes as long to be over as it did.
@@ -87,7 +108,11 @@ class _Inhibitors:
 def _by_policy(alert: Alert, every: Sequence[Alert], policy: Policy, now: datetime) -> str:
     scoped = policy.at(alert.anomaly.labels)
     least = scoped.usd("alert.least_usd_per_hour")
-    if not alert.cause.facts.however_small and alert.waste is not None and _added_up(alert, every) < least:
+    if (
+        not alert.cause.facts.however_small
+        and alert.waste is not None
+        and _added_up(alert, every) < least
+    ):
         return "policy:alert.least_usd_per_hour"
     hours = read_quiet_hours(scoped.text("alert.quiet_hours"))
     if hours and alert.severity is not Severity.CRITICAL and hours.hold(now):
@@ -103,7 +128,10 @@ def _added_up(alert: Alert, alerts: Sequence[Alert]) -> Decimal:
     like = [alert]
     if alert.cause.facts.adds_up:
         like = [a for a in alerts if a.firing and a.cause is alert.cause and _lot(a) == _lot(alert)]
-    return sum((a.waste.so_far if a.anomaly.lost_hours else a.waste.per_hour for a in like if a.waste), Decimal(0))
+    return sum(
+        (a.waste.so_far if a.anomaly.lost_hours else a.waste.per_hour for a in like if a.waste),
+        Decimal(0),
+    )
 
 
 def _lot(alert: Alert) -> Labels:
@@ -118,11 +146,18 @@ def _workless(alert: Alert, alerts: Sequence[Alert]) -> Alert | None:
     workless = (a for a in alerts if a.cause.facts.works_nothing and a.waste)
     idle = [a for a in workless if a.anomaly.labels.instance_type == kind and _meets(a, alert)]
     lost = usd_per_hour_of(idle)
-    return max(idle, key=lambda a: (a.usd_per_hour, a.key)) if 2 * lost >= alert.waste.per_hour > 0 else None
+    return (
+        max(idle, key=lambda a: (a.usd_per_hour, a.key))
+        if 2 * lost >= alert.waste.per_hour > 0
+        else None
+    )
 
 
 def _meets(nodes: Alert, spend: Alert) -> bool:
-    """Return whether the nodes may be the hours bought: no label contradicts, and they were there since the bill grew."""
+    """Return whether the nodes may be the hours bought.
+
+    No label contradicts, and they were there since the bill grew.
+    """
     one, other = nodes.anomaly.labels, spend.anomaly.labels
     places = ("region", "account", "cluster", "team")
     there = all(one.get(name) in ("", other.get(name)) or not other.get(name) for name in places)
@@ -153,11 +188,20 @@ def _holds_part(wide: Alert, alert: Alert) -> bool:
     if not any(one.wide for one in seen) or 2 * len(mine & theirs) < max(1, len(mine)):
         return False
     few = alert.cause.facts.about is not About.NODES or 2 * len(mine) <= len(theirs)
-    return few and (wide.opened <= alert.opened or wide.anomaly.window.start <= _due(alert) + _BEFORE)
+    return few and (
+        wide.opened <= alert.opened or wide.anomaly.window.start <= _due(alert) + _BEFORE
+    )
 
 
 def _due(alert: Alert) -> datetime:
-    """Return when the alert's trouble began: of a checkpoint, when the next one was due and did not come."""
+    """Return when the alert's trouble began.
+
+    Of a checkpoint, when the next one was due and did not come.
+    """
     start = alert.anomaly.window.start
-    late = alert.cause.facts.about is About.RUN and alert.anomaly.unit == "seconds" and alert.anomaly.usual
+    late = (
+        alert.cause.facts.about is About.RUN
+        and alert.anomaly.unit == "seconds"
+        and alert.anomaly.usual
+    )
     return start + timedelta(seconds=late[1]) if late else start

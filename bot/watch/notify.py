@@ -16,34 +16,51 @@ from bot.model.policy import Policy
 from bot.watch.group import Incident
 
 _LEAST_GROWTH_USD = Decimal(100)
-"""A message follows its cost by doublings, each worth at least this much: a handful of edits a day, none for small change."""
+"""A message follows its cost by doublings, each worth at least this much.
+
+A handful of edits a day, none for small change.
+"""
 _FRESH = timedelta(hours=1)
 """How old the dollars of a message may be, where they go on."""
 UNTOLD = timedelta(days=1)
 """How long after its end an incident is still notified of, where that was not possible before."""
 _GROWN, _SHRUNK = 1.2, 0.8
-"""Shares of the things last notified of beyond which more or fewer is worth an edit; single nodes come and go."""
+"""Shares of the things last notified of beyond which more or fewer is worth an edit.
+
+Single nodes come and go.
+"""
 
 
 def notification_of(incident: Incident, policy: Policy, now: datetime) -> Notification | None:
-    """Return the notification that an incident calls for now: what is new, else what its message does not show yet; or None."""
+    """Return the notification that an incident calls for now.
+
+    What is new, else what its message does not show yet; or None.
+    """
     entry = incident.entry
     if reason := _reason(incident, policy, now):
         return Notification(incident.id, incident.channel, reason, now, incident.alerts)
     if entry is None or not entry.pending or not (entry.message or sendable(incident.alerts, now)):
         return None
-    return Notification(incident.id, incident.channel, entry.reason, now, incident.alerts, owed=True)
+    return Notification(
+        incident.id, incident.channel, entry.reason, now, incident.alerts, owed=True
+    )
 
 
 def sendable(alerts: Sequence[Alert], now: datetime) -> bool:
-    """Return whether an incident without a message is still worth one: one of its alerts speaks, or it ended not long ago."""
+    """Return whether an incident without a message is still worth one.
+
+    One of its alerts speaks, or it ended not long ago.
+    """
     if any(alert.firing for alert in alerts):
         return any(alert.speaking for alert in alerts)
     return not too_late(alerts, now)
 
 
 def log_entry_of(notification: Notification, message: str) -> NotificationLogEntry:
-    """Return the log entry of a notification: before it is sent (`message` is ""), or after, with the message's id."""
+    """Return the log entry of a notification.
+
+    Before it is sent (`message` is ""), or after, with the message's id.
+    """
     return NotificationLogEntry(
         id=notification.id,
         channel=notification.channel,
@@ -60,14 +77,23 @@ def log_entry_of(notification: Notification, message: str) -> NotificationLogEnt
     )
 
 
-def decided_entry(notification: Notification, before: NotificationLogEntry | None) -> NotificationLogEntry:
-    """Return the entry to write before anything is sent; one that is only owed stays as it was decided."""
+def decided_entry(
+    notification: Notification, before: NotificationLogEntry | None
+) -> NotificationLogEntry:
+    """Return the entry to write before anything is sent.
+
+    One that is only owed stays as it was decided.
+    """
     if before is None:
         return log_entry_of(notification, "")
     if notification.owed:
         return before
-    entry = replace(log_entry_of(notification, before.message), pending=True, version=before.version + 1)
-    if notification.reason is Reason.UPDATED:  # what grows slowly is compared with what was told of it, not with the last hour
+    entry = replace(
+        log_entry_of(notification, before.message), pending=True, version=before.version + 1
+    )
+    if (
+        notification.reason is Reason.UPDATED
+    ):  # what grows slowly is compared with what was told of it, not with the last hour
         return replace(entry, things=before.things, usd_per_hour=before.usd_per_hour)
     return entry
 
@@ -76,7 +102,9 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
     entry, alerts = incident.entry, incident.alerts
     speaking = [alert for alert in alerts if alert.speaking]
     over = not any(alert.firing for alert in leading(alerts))
-    if entry is None or (entry.over and not entry.message and not entry.pending):  # nobody was ever notified of it
+    if entry is None or (
+        entry.over and not entry.message and not entry.pending
+    ):  # nobody was ever notified of it
         return Reason.FIRST if speaking else None
     if over:  # also of a message that is not sent yet: it may have been, after all
         return None if entry.over or not (entry.message or sendable(alerts, now)) else Reason.OVER
@@ -84,7 +112,11 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
         return Reason.MORE if speaking else None
     if _decided(alerts) != entry.digest:
         return Reason.DECIDED
-    told = (_reminder(entry, speaking, policy, now) or _grown(entry, alerts, policy)) if speaking else None
+    told = (
+        (_reminder(entry, speaking, policy, now) or _grown(entry, alerts, policy))
+        if speaking
+        else None
+    )
     return told or _updated(entry, alerts, now)
 
 
@@ -97,25 +129,40 @@ def _grown(entry: NotificationLogEntry, alerts: Sequence[Alert], policy: Policy)
     things, per_hour = _things(alerts), _per_hour(alerts)
     if set(entry.alerts) < {alert.id for alert in alerts} or things > entry.things * _GROWN:
         return Reason.MORE
-    if things < entry.things * _SHRUNK or (entry.usd_per_hour and not per_hour and any(a.anomaly.lost_hours for a in alerts)):
+    if things < entry.things * _SHRUNK or (
+        entry.usd_per_hour and not per_hour and any(a.anomaly.lost_hours for a in alerts)
+    ):
         return Reason.FEWER
     factor = Decimal(str(policy.number("alert.worse_factor")))
     faster = entry.usd_per_hour and per_hour > entry.usd_per_hour * factor
-    doubled = entry.usd_so_far and _so_far(alerts) >= max(2 * entry.usd_so_far, entry.usd_so_far + _LEAST_GROWTH_USD)
+    doubled = entry.usd_so_far and _so_far(alerts) >= max(
+        2 * entry.usd_so_far, entry.usd_so_far + _LEAST_GROWTH_USD
+    )
     return Reason.WORSE if faster or doubled else None
 
 
 def _updated(entry: NotificationLogEntry, alerts: Sequence[Alert], now: datetime) -> Reason | None:
-    """Say the dollars of a message anew each hour, also of one that is muted: it stands there to be read."""
-    stale = entry.message and now - entry.at >= _FRESH and cents(_so_far(alerts)) != cents(entry.usd_so_far)
+    """Say the dollars of a message anew each hour, also of one that is muted.
+
+    It stands there to be read.
+    """
+    stale = (
+        entry.message
+        and now - entry.at >= _FRESH
+        and cents(_so_far(alerts)) != cents(entry.usd_so_far)
+    )
     return Reason.UPDATED if stale else None
 
 
-def _reminder(entry: NotificationLogEntry, speaking: Sequence[Alert], policy: Policy, now: datetime) -> Reason | None:
+def _reminder(
+    entry: NotificationLogEntry, speaking: Sequence[Alert], policy: Policy, now: datetime
+) -> Reason | None:
     """Remind at each multiple of `alert.remind_after` since the opening, however often the message was edited meanwhile."""
     every = policy.duration("alert.remind_after")
     urgent = [a for a in speaking if a.severity is Severity.CRITICAL and a.acknowledged is None]
-    due = any((now - a.opened) // every > (max(entry.at, a.opened) - a.opened) // every for a in urgent)
+    due = any(
+        (now - a.opened) // every > (max(entry.at, a.opened) - a.opened) // every for a in urgent
+    )
     return Reason.REMINDER if due else None
 
 
@@ -133,11 +180,16 @@ def _so_far(alerts: Sequence[Alert]) -> Decimal:
 
 def _decided(alerts: Sequence[Alert]) -> str:
     """Return a fingerprint of people's decisions: acknowledgements, silences and assignments."""
-    return hashlib.sha256(repr([mark for mark in map(_mark, alerts) if any(mark[1:])]).encode()).hexdigest()[:16]
+    return hashlib.sha256(
+        repr([mark for mark in map(_mark, alerts) if any(mark[1:])]).encode()
+    ).hexdigest()[:16]
 
 
 def _mark(alert: Alert) -> tuple[str, ...]:
-    """Return an alert's part of the fingerprint; of one that nobody assigned, as it was before alerts could be."""
+    """Return an alert's part of the fingerprint.
+
+    Of one that nobody assigned, as it was before alerts could be.
+    """
     silence = alert.muted_by if alert.muted_by.startswith("silence:") else ""
     mark = (alert.id, alert.acknowledged.id if alert.acknowledged else "", silence)
     return (*mark, alert.assignment.id) if alert.assignment else mark

@@ -36,7 +36,10 @@ class Parcel:
 
 @dataclass(frozen=True)
 class Decided:
-    """Hold what one step decided to send: the entries and lines to write first, then the parcels to send."""
+    """Hold what one step decided to send.
+
+    The entries and lines to write first, then the parcels to send.
+    """
 
     entries: Sequence[NotificationLogEntry]
     lines: Sequence[Line]
@@ -44,10 +47,15 @@ class Decided:
 
     def keys(self) -> list[str]:
         """Return the keys that no platform can have seen before."""
-        return [*(entry.id for entry in self.entries if entry.version == 1), *(line.id for line in self.lines)]
+        return [
+            *(entry.id for entry in self.entries if entry.version == 1),
+            *(line.id for line in self.lines),
+        ]
 
 
-def decide(notifications: Sequence[Notification], state: State, card_of: CardOf, line_of: LineOf) -> Decided:
+def decide(
+    notifications: Sequence[Notification], state: State, card_of: CardOf, line_of: LineOf
+) -> Decided:
     """Return what the notifications change, and what threads still wait for from before."""
     before = {entry.id: entry for entry in state.notification_log}
     entries, lines, parcels = [], [], {}
@@ -61,11 +69,18 @@ def decide(notifications: Sequence[Notification], state: State, card_of: CardOf,
         if known is not None and _threaded(one, known):
             lines.append(_line(entry, line_of(one, known, card)))
     waiting = {line.notification: Parcel(line.channel, line.notification) for line in state.lines}
-    return Decided(entries, lines, [*parcels.values(), *(one for name, one in waiting.items() if name not in parcels)])
+    return Decided(
+        entries,
+        lines,
+        [*parcels.values(), *(one for name, one in waiting.items() if name not in parcels)],
+    )
 
 
 def _parcel(one: Notification, entry: NotificationLogEntry, card: Card) -> Parcel:
-    """Order what is to be sent: new messages, then edits, then new dollars; critical before others, dearest before cheap."""
+    """Order what is to be sent: new messages, then edits, then new dollars.
+
+    Critical before others, dearest before cheap.
+    """
     critical = any(a.severity is Severity.CRITICAL and a.firing for a in one.alerts)
     per_hour = float(usd_per_hour_of(a for a in leading(one.alerts) if a.firing))
     kind = 0 if not entry.message else 1 if one.reason is not Reason.UPDATED else 2
@@ -92,5 +107,8 @@ def _explained(one: Notification, before: NotificationLogEntry) -> bool:
 
 
 def _faster(one: Notification, before: NotificationLogEntry) -> bool:
-    """Return whether more is lost an hour than before; cost that merely adds up changes the message, not the thread."""
+    """Return whether more is lost an hour than before.
+
+    Cost that merely adds up changes the message, not the thread.
+    """
     return log_entry_of(one, "").usd_per_hour > before.usd_per_hour

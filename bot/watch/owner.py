@@ -1,4 +1,7 @@
-"""Find whom an alert belongs to: by tags, by labels of Kubernetes, by the mapping file, and who else may know of it."""
+"""Find whom an alert belongs to.
+
+By tags, by labels of Kubernetes, by the mapping file, and who else may know of it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from bot.model.reading import Reading
 
 
 def with_owner(alert: Alert, reading: Reading, mapping: OwnerMap) -> Alert:
-    """Return an alert that is seen now with its owner; one whom tags or labels name stays, one of the mapping is asked anew."""
+    """Return an alert that is seen now with its owner.
+
+    One whom tags or labels name stays, one of the mapping is asked anew.
+    """
     if alert.seen != reading.now or (alert.owner and alert.owner_by is not OwnerBy.FILE):
         return alert
     owner, by = owner_of(alert.anomaly, reading, mapping)
@@ -23,7 +29,10 @@ def with_owner(alert: Alert, reading: Reading, mapping: OwnerMap) -> Alert:
 
 
 def owner_of(anomaly: Anomaly, reading: Reading, mapping: OwnerMap) -> tuple[str, OwnerBy]:
-    """Return who has most of the things and how it is told: owner tags, else Kubernetes labels, else the mapping, else nobody."""
+    """Return who has most of the things and how it is told.
+
+    Owner tags, else Kubernetes labels, else the mapping, else nobody.
+    """
     described = [one for thing in anomaly.things if (one := _described(thing, reading))]
     if owner := _named(one.owner for one in described):
         return owner, OwnerBy.TAG
@@ -47,7 +56,11 @@ def _facts(labels: Labels, thing: Instance | Stored) -> Facts:
     facts = dict(labels) | {f"{TAG}{name}": value for name, value in thing.tags.items()}
     if not isinstance(thing, Instance):
         return facts
-    return facts | {NODE_GROUP: thing.node_group} | {f"{LABEL}{name}": value for name, value in thing.node_labels.items()}
+    return (
+        facts
+        | {NODE_GROUP: thing.node_group}
+        | {f"{LABEL}{name}": value for name, value in thing.node_labels.items()}
+    )
 
 
 def _described(thing: str, reading: Reading) -> Instance | Stored | None:
@@ -55,11 +68,18 @@ def _described(thing: str, reading: Reading) -> Instance | Stored | None:
 
 
 def claims_of(anomaly: Anomaly, reading: Reading) -> tuple[str, ...]:
-    """Return who else an anomaly may belong to: who has its namespace, then the person or role that launched most of it."""
+    """Return who else an anomaly may belong to.
+
+    Who has its namespace, then the person or role that launched most of it.
+    """
     namespace = anomaly.scope.namespace or anomaly.labels.namespace
     launches = (reading.inventory.launcher(thing) for thing in anomaly.things)
     launcher = _named(one.name for one in launches if one and one.kind is not LauncherKind.MACHINE)
-    return tuple(f"{kind}:{found}" for kind, found in (("namespace", namespace), ("launcher", launcher)) if found)
+    return tuple(
+        f"{kind}:{found}"
+        for kind, found in (("namespace", namespace), ("launcher", launcher))
+        if found
+    )
 
 
 def launcher_of(things: Iterable[str], reading: Reading) -> str:

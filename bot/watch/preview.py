@@ -1,4 +1,7 @@
-"""Try a policy: the watch itself over the last days, as things stand and as they would, and how the two differ."""
+"""Try a policy.
+
+The watch itself over the last days, as things stand and as they would, and how the two differ.
+"""
 
 from __future__ import annotations
 
@@ -64,14 +67,18 @@ def compare(before: ReplayResult, after: ReplayResult) -> PolicyComparison:
 
 def side_of(result: ReplayResult) -> Side:
     """Sum up one replay."""
-    ids = {alert.id for notification in result.notifications for alert in leading(notification.alerts)}
+    ids = {
+        alert.id for notification in result.notifications for alert in leading(notification.alerts)
+    }
     alerts = sorted(result.alerts.values(), key=lambda a: (a.opened, a.key))
     notified = tuple(a for a in alerts if a.id in ids)
     delays = [(a.opened - a.anomaly.window.start).total_seconds() for a in notified]
     return Side(
         notified=notified,
         muted=len(alerts) - len(notified),
-        notifications=dict(sorted(Counter(notification.channel for notification in result.notifications).items())),
+        notifications=dict(
+            sorted(Counter(notification.channel for notification in result.notifications).items())
+        ),
         usd=spent(notified),
         delay=timedelta(seconds=median(delays)) if delays else None,
         digest=digest(result),
@@ -81,8 +88,13 @@ def side_of(result: ReplayResult) -> Side:
 def digest(result: ReplayResult) -> str:
     """Return a fingerprint of every alert and notification of a replay."""
     ordered = sorted(result.alerts.values(), key=lambda a: a.id)
-    alerts = [(a.id, a.key, a.opened, a.closed, a.muted_by, a.waste and a.waste.so_far) for a in ordered]
-    notifications = [(n.id, n.channel, n.reason.value, n.at, [a.id for a in n.alerts]) for n in result.notifications]
+    alerts = [
+        (a.id, a.key, a.opened, a.closed, a.muted_by, a.waste and a.waste.so_far) for a in ordered
+    ]
+    notifications = [
+        (n.id, n.channel, n.reason.value, n.at, [a.id for a in n.alerts])
+        for n in result.notifications
+    ]
     return hashlib.sha256(repr((alerts, notifications)).encode()).hexdigest()[:16]
 
 
@@ -92,7 +104,10 @@ def spent(alerts: Iterable[Alert]) -> Decimal:
 
 
 def summary(comparison: PolicyComparison) -> dict[str, Any]:
-    """Return the summary that a version keeps of its preview; lists hold the value before and after."""
+    """Return the summary that a version keeps of its preview.
+
+    Lists hold the value before and after.
+    """
     before, after = comparison.before, comparison.after
     channels = sorted({*before.notifications, *after.notifications})
     return {
@@ -102,11 +117,16 @@ def summary(comparison: PolicyComparison) -> dict[str, Any]:
         "muted": [before.muted, after.muted],
         "appear": len(comparison.appear),
         "disappear": len(comparison.disappear),
-        "notices": {name: [before.notifications.get(name, 0), after.notifications.get(name, 0)] for name in channels},
+        "notices": {
+            name: [before.notifications.get(name, 0), after.notifications.get(name, 0)]
+            for name in channels
+        },
         "waste_usd": [f"{before.usd:.2f}", f"{after.usd:.2f}"],
         "found_usd": f"{spent(comparison.appear):.2f}",
         "missed_usd": f"{spent(comparison.disappear):.2f}",
-        "delay_minutes": [side.delay and side.delay.total_seconds() / 60 for side in (before, after)],
+        "delay_minutes": [
+            side.delay and side.delay.total_seconds() / 60 for side in (before, after)
+        ],
         "digest": after.digest,
     }
 
@@ -115,7 +135,9 @@ def _without(alerts: Sequence[Alert], others: Sequence[Alert]) -> tuple[Alert, .
     spans: dict[str, list[tuple[datetime, datetime]]] = {}
     for other in others:
         spans.setdefault(other.key, []).append(_span(other))
-    return tuple(a for a in alerts if not any(_overlap(_span(a), span) for span in spans.get(a.key, ())))
+    return tuple(
+        a for a in alerts if not any(_overlap(_span(a), span) for span in spans.get(a.key, ()))
+    )
 
 
 def _span(alert: Alert) -> tuple[datetime, datetime]:
@@ -134,16 +156,25 @@ _RUNNING = Lock()
 
 
 def draft(
-    ports: Ports, request: Request, doing: VersionKind, changes: Sequence[Override], overrides: Sequence[Override]
+    ports: Ports,
+    request: Request,
+    doing: VersionKind,
+    changes: Sequence[Override],
+    overrides: Sequence[Override],
 ) -> tuple[Draft, PolicyComparison]:
-    """Preview `overrides` in place of those in force, and keep the draft to be applied; may run for a minute.
+    """Preview `overrides` in place of those in force, and keep the draft to be applied.
 
-    Raises `WrongInput` when nothing would change, `Unavailable` while another preview runs or without recorded time.
+    May run for a minute.
+
+    Raises `WrongInput` when nothing would change, `Unavailable` while another preview runs or
+    without recorded time.
     """
     newest = ports.stores.versions.versions(1)
     stored = newest[0].overrides if newest else ()
     now, then = applied(ports.site.base, stored), applied(ports.site.base, overrides)
-    changed = edits(now, then, (*stored, *overrides, *((*o[:2], "") for o in ports.site.base.overrides)))
+    changed = edits(
+        now, then, (*stored, *overrides, *((*o[:2], "") for o in ports.site.base.overrides))
+    )
     if not changed:
         raise WrongInput("Nothing would change: all of it stands so already.")
     if not _RUNNING.acquire(blocking=False):
@@ -169,10 +200,15 @@ def draft(
 
 
 def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> PolicyComparison:
-    """Replay both policies up to `until`, never past it; silences and subscriptions that hold now hold in both."""
+    """Replay both policies up to `until`, never past it.
+
+    Silences and subscriptions that hold now hold in both.
+    """
     window = _window(ports.world.source.extent(), until)
     times = [now for now in grid(window.start, window.end, ports.site.interval) if now <= until]
-    silences = [held_since(silence, window.start) for silence in ports.stores.alerts.load(until).silences]
+    silences = [
+        held_since(silence, window.start) for silence in ports.stores.alerts.load(until).silences
+    ]
     routes = routes_now(ports.site.current_routes(), ports.stores.documents)
     runs = [
         (replace(side, site=replace(side.site, routes=routes)), ReplayResult(window))
@@ -180,13 +216,18 @@ def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> P
     ]
     for side, _ in runs:
         side.stores.alerts.save(StateUpdate(silences=silences))
-    for _ in zip(*(ticking(side, ports.site.channels, times, result) for side, result in runs), strict=True):
+    for _ in zip(
+        *(ticking(side, ports.site.channels, times, result) for side, result in runs), strict=True
+    ):
         pass
     return compare(runs[0][1], runs[1][1])
 
 
 def held_since(silence: Silence, start: datetime) -> Silence:
-    """Return a remembered pattern as if it had been judged by `start`: a judgement holds at any time."""
+    """Return a remembered pattern as if it had been judged by `start`.
+
+    A judgement holds at any time.
+    """
     return replace(silence, starts=min(silence.starts, start)) if silence.pattern else silence
 
 
@@ -207,7 +248,12 @@ def _keep(ports: Ports, document: Draft) -> None:
 
 
 def _window(extent: Window | None, until: datetime) -> Window:
-    start, end = max(until - SPAN, extent.start) if extent else until - SPAN, min(until, extent.end) if extent else until
+    start, end = (
+        max(until - SPAN, extent.start) if extent else until - SPAN,
+        min(until, extent.end) if extent else until,
+    )
     if start >= end:
-        raise Unavailable(f"Nothing is recorded in the 14 days before {until:%Y-%m-%d %H:%M} UTC, so nothing can be previewed.")
+        raise Unavailable(
+            f"Nothing is recorded in the 14 days before {until:%Y-%m-%d %H:%M} UTC, so nothing can be previewed."
+        )
     return Window(start, end)

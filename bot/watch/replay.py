@@ -18,7 +18,9 @@ from bot.watch.tick import TickResult, Watch, grid
 
 
 def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None) -> ReplayResult:
-    """Tick from the first metric to the last (or to `until`), on the store of `ports`; may run for seconds.
+    """Tick from the first metric to the last (or to `until`), on the store of `ports`.
+
+    May run for seconds.
 
     Raises `Unavailable` for a source without an end.
     """
@@ -31,7 +33,9 @@ def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None)
 
 
 def opened(ports: Ports) -> Window:
-    """Open the source and, beside it, all else that a replay needs; return the first metric to the last.
+    """Open the source and, beside it, all else that a replay needs.
+
+    Return the first metric to the last.
 
     Raises `Unavailable` for a source without an end.
     """
@@ -46,7 +50,9 @@ def opened(ports: Ports) -> Window:
     return extent
 
 
-def ticking(ports: Ports, channels: Sequence[str], times: Sequence[datetime], seen: ReplayResult) -> Iterator[datetime]:
+def ticking(
+    ports: Ports, channels: Sequence[str], times: Sequence[datetime], seen: ReplayResult
+) -> Iterator[datetime]:
     """Tick at each time into `seen`, handing each back, so that several replays can go on side by side."""
     watch = Watch(ports, channels)
     for count, now in enumerate(times):
@@ -56,7 +62,9 @@ def ticking(ports: Ports, channels: Sequence[str], times: Sequence[datetime], se
         _save(ports, result, now)
         seen.ticks += 1
         seen.alerts.update((alert.id, alert) for alert in result.outcome.alerts)
-        seen.notifications.extend(one for one in result.outcome.notifications if one.reason is not Reason.UPDATED)
+        seen.notifications.extend(
+            one for one in result.outcome.notifications if one.reason is not Reason.UPDATED
+        )
         yield now
 
 
@@ -66,4 +74,6 @@ def _save(ports: Ports, result: TickResult, now: datetime) -> None:
     before = {entry.id: entry for entry in result.state.notification_log} if notifications else {}
     decided = [decided_entry(one, before.get(one.id)) for one in notifications]
     sent = [replace(entry, message=f"m{entry.id}", pending=False) for entry in decided]
-    ports.stores.alerts.save(replace(changes, notification_log=[*changes.notification_log, *sent], ticked_at=now))
+    ports.stores.alerts.save(
+        replace(changes, notification_log=[*changes.notification_log, *sent], ticked_at=now)
+    )

@@ -26,9 +26,14 @@ class Prunes(Protocol):
 
 
 class Retention(Background):
-    """Drop old documents in rounds: `repeats` are the shelves of keys that come once, `messages` those of messages."""
+    """Drop old documents in rounds.
 
-    def __init__(self, store: Prunes, retention: timedelta, repeats: Sequence[str], messages: Sequence[str]) -> None:
+    `repeats` are the shelves of keys that come once, `messages` those of messages.
+    """
+
+    def __init__(
+        self, store: Prunes, retention: timedelta, repeats: Sequence[str], messages: Sequence[str]
+    ) -> None:
         super().__init__("retention", EVERY_S)
         self._store, self._retention = store, retention
         self._kept = {**dict.fromkeys(repeats, REPEATED), **dict.fromkeys(messages, retention)}

@@ -1,4 +1,7 @@
-"""Count the waste that stopped because somebody acted: an estimate, by the waste of each alert an hour at its peak."""
+"""Count the waste that stopped because somebody acted.
+
+An estimate, by the waste of each alert an hour at its peak.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +28,32 @@ class Saving:
 
 
 def savings(alerts: Sequence[Alert], running: Set[str], now: datetime) -> list[Saving]:
-    """Return the savings among `alerts`, dearest an hour first; `running` are the ids of the instances that run at `now`.
+    """Return the savings among `alerts`, dearest an hour first.
 
-    Counts an alert that ended and cost something, and that was acknowledged before, or notified of and lost all its nodes.
+    `running` are the ids of the instances that run at `now`.
+
+    Counts an alert that ended and cost something, and that was acknowledged before, or notified of
+    and lost all its nodes.
     """
-    acted = [alert for alert in alerts if _stopped(alert) and (_acted(alert) or _gone(alert, running))]
-    return sorted((_saving(alert, now) for alert in acted), key=lambda saving: saving.usd_per_hour, reverse=True)
+    acted = [
+        alert for alert in alerts if _stopped(alert) and (_acted(alert) or _gone(alert, running))
+    ]
+    return sorted(
+        (_saving(alert, now) for alert in acted),
+        key=lambda saving: saving.usd_per_hour,
+        reverse=True,
+    )
 
 
-def saved_within(alerts: Sequence[Alert], window: Window, running: Set[str], now: datetime) -> list[Saving]:
+def saved_within(
+    alerts: Sequence[Alert], window: Window, running: Set[str], now: datetime
+) -> list[Saving]:
     """Return the savings among the alerts that ended in the window, up to `now`."""
-    ended = [alert for alert in alerts if alert.closed and window.start <= alert.closed <= min(window.end, now)]
+    ended = [
+        alert
+        for alert in alerts
+        if alert.closed and window.start <= alert.closed <= min(window.end, now)
+    ]
     return savings(ended, running, now)
 
 
@@ -50,7 +68,12 @@ def _acted(alert: Alert) -> bool:
 
 def _gone(alert: Alert, running: Set[str]) -> bool:
     things = alert.anomaly.things
-    return alert.anomaly.kind == "node" and not alert.muted_by and bool(things) and running.isdisjoint(things)
+    return (
+        alert.anomaly.kind == "node"
+        and not alert.muted_by
+        and bool(things)
+        and running.isdisjoint(things)
+    )
 
 
 def _saving(alert: Alert, now: datetime) -> Saving:

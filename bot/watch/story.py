@@ -1,6 +1,9 @@
-"""Follow a demonstration tick by tick: what of its story was seen, and what a simulated person does next.
+"""Follow a demonstration tick by tick.
 
-Nothing is told before the watch has seen it, and nothing is done but by lines that a person could type.
+What of its story was seen, and what a simulated person does next.
+
+Nothing is told before the watch has seen it, and nothing is done but by lines that a person could
+type.
 """
 
 from __future__ import annotations
@@ -76,7 +79,14 @@ class Seen:
     def _newest(self, known: Alert | None, alerts: tuple[Alert, ...], cause: Cause) -> Alert | None:
         if known:
             return next((one for one in alerts if one.id == known.id), known)
-        return next((one for one in alerts if one.cause is cause and one.opened >= self.began and not one.muted_by), None)
+        return next(
+            (
+                one
+                for one in alerts
+                if one.cause is cause and one.opened >= self.began and not one.muted_by
+            ),
+            None,
+        )
 
     def _compiling(self, result: TickResult) -> Compiling | None:
         now, instances = result.reading.now, result.reading.inventory.instances
@@ -89,14 +99,24 @@ class Seen:
             cluster, n = next(iter(nodes.most_common(1)), ("", 0))
             return Compiling(cluster, n, now) if n > 1 else None
         seen = self.compiling
-        told = seen.told or any(one.cause in _TOLD and one.anomaly.scope.cluster == seen.cluster for one in result.outcome.alerts)
+        told = seen.told or any(
+            one.cause in _TOLD and one.anomaly.scope.cluster == seen.cluster
+            for one in result.outcome.alerts
+        )
         n = nodes[seen.cluster]
-        return replace(seen, told=told, nodes=max(n, seen.nodes), ended=seen.ended or (None if n else now))
+        return replace(
+            seen, told=told, nodes=max(n, seen.nodes), ended=seen.ended or (None if n else now)
+        )
 
     def next_line(self) -> Line | None:
         """Return the line that a simulated person types now, None while nobody does."""
         starved, jump = self.starved, self.jump
-        if starved and starved.firing and not starved.acknowledged and self.now - starved.opened >= PATIENCE:
+        if (
+            starved
+            and starved.firing
+            and not starved.acknowledged
+            and self.now - starved.opened >= PATIENCE
+        ):
             return Line(DANA, f"ack {starved.id} the data loader; on it")
         if jump and not self.preview and self.now - jump.opened >= PATIENCE:
             return Line(MEI, f"share {TRIED}")
@@ -142,17 +162,29 @@ class Seen:
             return ""
         nodes = f"{counted(seen.nodes, 'node')} of {seen.cluster}"
         first = since(seen.began, self.now)
-        did = f"compiled, seen from {first} to {since(seen.ended, self.now)}" if seen.ended else f"compile, seen since {first}"
+        did = (
+            f"compiled, seen from {first} to {since(seen.ended, self.now)}"
+            if seen.ended
+            else f"compile, seen since {first}"
+        )
         if seen.told:
             return f"{nodes} {did}; it took longer than its grace of {rounded_duration(self.grace)}, and was told."
         within = f"Within the grace of {rounded_duration(self.grace)} that is work"
         return f"{nodes} {did}. {within}: no alert was sent."
 
     def _jumped(self) -> str:
-        return f"{self.jump.anomaly.why} Told at {since(self.jump.opened, self.now)}." if self.jump else ""
+        return (
+            f"{self.jump.anomaly.why} Told at {since(self.jump.opened, self.now)}."
+            if self.jump
+            else ""
+        )
 
     def _tried(self) -> str:
-        return f"{MEI.name} typed “{TRIED}”. {self.preview}. Nothing changes before somebody applies it." if self.preview else ""
+        return (
+            f"{MEI.name} typed “{TRIED}”. {self.preview}. Nothing changes before somebody applies it."
+            if self.preview
+            else ""
+        )
 
 
 NOTHING_SEEN = Seen(datetime.max.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))

@@ -1,4 +1,7 @@
-"""Run one tick: read, detect, track, value, mute, group, notify; the live watch, the backtest and the preview are all this."""
+"""Run one tick: read, detect, track, value, mute, group, notify.
+
+The live watch, the backtest and the preview are all this.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ EACH = 2
 
 @dataclass(frozen=True)
 class Rules:
-    """Hold the rules that a tick goes by: the policy, the channels notified of every alert, and the routes to others."""
+    """Hold the rules that a tick goes by.
+
+    The policy, the channels notified of every alert, and the routes to others.
+    """
 
     policy: Policy
     channels: Sequence[str]
@@ -43,7 +49,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Hold the outcome of one tick: every alert that is open or just ended, and the notifications to send."""
+    """Hold the outcome of one tick.
+
+    Every alert that is open or just ended, and the notifications to send.
+    """
 
     alerts: tuple[Alert, ...]
     notifications: tuple[Notification, ...]
@@ -59,13 +68,25 @@ class TickResult:
     outcome: Outcome
 
     def changes(self) -> StateUpdate:
-        """Return the writes due before any notification is sent: alerts, and entries whose message became pointless unsent."""
+        """Return the writes due before any notification is sent.
+
+        Alerts, and entries whose message became pointless unsent.
+        """
         before = {alert.id: alert for alert in self.state.alerts}
         changed = [alert for alert in self.outcome.alerts if before.get(alert.id) != alert]
         alerts = {**before, **{alert.id: alert for alert in self.outcome.alerts}}
-        unsent = [entry for entry in self.state.notification_log if entry.pending and not entry.message]
-        pointless = [e for e in unsent if too_late([alerts[name] for name in e.alerts if name in alerts], self.reading.now)]
-        return StateUpdate(alerts=changed, notification_log=[replace(e, over=True, pending=False) for e in pointless])
+        unsent = [
+            entry for entry in self.state.notification_log if entry.pending and not entry.message
+        ]
+        pointless = [
+            e
+            for e in unsent
+            if too_late([alerts[name] for name in e.alerts if name in alerts], self.reading.now)
+        ]
+        return StateUpdate(
+            alerts=changed,
+            notification_log=[replace(e, over=True, pending=False) for e in pointless],
+        )
 
 
 class Watch:
@@ -81,11 +102,16 @@ class Watch:
         return self.judge(self.read(now))
 
     def judge(self, reading: Reading) -> TickResult:
-        """Return what a reading comes to, by the state that is remembered now; nothing is written or sent."""
+        """Return what a reading comes to, by the state that is remembered now.
+
+        Nothing is written or sent.
+        """
         now, rules = reading.now, self.rules()
         state = self._ports.stores.alerts.load(now)
         detection = self._ports.world.detect(reading, rules.policy, state.alerts)
-        return TickResult(state, reading, detection, step(state, reading, detection, self.pricing.at(now), rules))
+        return TickResult(
+            state, reading, detection, step(state, reading, detection, self.pricing.at(now), rules)
+        )
 
     def read(self, now: datetime) -> Reading:
         """Return the metrics, the inventory and the bill as visible at `now`."""
@@ -100,18 +126,31 @@ class Watch:
         )
 
     def rules(self) -> Rules:
-        """Return the rules in force now: the newest policy, and the routes with every subscription and the mapping of owners."""
+        """Return the rules in force now.
+
+        The newest policy, and the routes with every subscription and the mapping of owners.
+        """
         routes = routes_now(self._ports.site.current_routes(), self._ports.stores.documents)
         return Rules(self._ports.policy, self._channels, routes)
 
 
-def step(state: State, reading: Reading, detection: Detection, price_of: PriceOf, rules: Rules) -> Outcome:
-    """Track, own, value, mute, group and notify at `reading.now`; the same arguments give the same outcome."""
+def step(
+    state: State, reading: Reading, detection: Detection, price_of: PriceOf, rules: Rules
+) -> Outcome:
+    """Track, own, value, mute, group and notify at `reading.now`.
+
+    The same arguments give the same outcome.
+    """
     now, policy = reading.now, rules.policy
-    tracked = [with_owner(x, reading, rules.routes.mapping) for x in _track(state, reading, detection, policy)]
+    tracked = [
+        with_owner(x, reading, rules.routes.mapping)
+        for x in _track(state, reading, detection, policy)
+    ]
     valued = _value(tracked, state, detection, reading, price_of)
     peaked = [escalated(at_peak(alert, now), policy) for alert in valued]
-    muted = mute(peaked, state.silences, policy, now, [alert for alert in state.alerts if not alert.firing])
+    muted = mute(
+        peaked, state.silences, policy, now, [alert for alert in state.alerts if not alert.firing]
+    )
     return Outcome(tuple(muted), notify(state, muted, rules, now))
 
 
@@ -121,24 +160,34 @@ def _track(state: State, reading: Reading, detection: Detection, policy: Policy)
     return track(firing, detection, reading, policy.duration("alert.resolve_after"), ended)
 
 
-def _value(alerts: Sequence[Alert], state: State, detection: Detection, reading: Reading, price_of: PriceOf) -> list[Alert]:
+def _value(
+    alerts: Sequence[Alert], state: State, detection: Detection, reading: Reading, price_of: PriceOf
+) -> list[Alert]:
     before = {alert.id: alert for alert in state.alerts}
     onset = {anomaly.key: anomaly.window.start for anomaly in detection.anomalies}
 
     def price(thing: str) -> Price | None:
         return price_of(thing, reading.inventory)
 
-    return [value(alert, before.get(alert.id), price, reading.now, onset.get(alert.key)) for alert in alerts]
+    return [
+        value(alert, before.get(alert.id), price, reading.now, onset.get(alert.key))
+        for alert in alerts
+    ]
 
 
-def notify(state: State, alerts: Sequence[Alert], rules: Rules, now: datetime) -> tuple[Notification, ...]:
+def notify(
+    state: State, alerts: Sequence[Alert], rules: Rules, now: datetime
+) -> tuple[Notification, ...]:
     """Return the notifications that `alerts` (open or just ended) call for, and those of alerts that ended unsent.
 
     The rules' channels are notified of every alert; the others, of the alerts routed to them.
     """
     current = {alert.id for alert in alerts}
     every = [*(a for a in state.alerts if a.id not in current), *alerts]
-    audiences = {alert.id: (*rules.channels, *audience(alert, rules.routes, rules.policy, now)) for alert in every}
+    audiences = {
+        alert.id: (*rules.channels, *audience(alert, rules.routes, rules.policy, now))
+        for alert in every
+    }
     incidents: list[Incident] = []
     for channel in listeners(state.notification_log, rules.channels, tuple(audiences.values())):
         theirs = {name for name, channels in audiences.items() if channel in channels}
@@ -148,7 +197,10 @@ def notify(state: State, alerts: Sequence[Alert], rules: Rules, now: datetime) -
 
 
 def grid(start: datetime, end: datetime, interval: timedelta) -> list[datetime]:
-    """Return every tick of a recording: the multiples of the interval since 1970 from `start` up to the first past `end`."""
+    """Return every tick of a recording.
+
+    The multiples of the interval since 1970 from `start` up to the first past `end`.
+    """
     epoch = datetime(1970, 1, 1, tzinfo=start.tzinfo)
     first = start + (epoch - start) % interval
     last = end + (epoch - end) % interval
@@ -157,6 +209,8 @@ def grid(start: datetime, end: datetime, interval: timedelta) -> list[datetime]:
 
 def drill_targets(alerts: Sequence[Alert]) -> tuple[str, ...]:
     """Return the ids of the instances worth reading in detail, the dearest alert's first."""
-    firing = [x for x in alerts if x.speaking and x.cause.facts.cores_differ and x.anomaly.kind == "node"]
+    firing = [
+        x for x in alerts if x.speaking and x.cause.facts.cores_differ and x.anomaly.kind == "node"
+    ]
     dearest = sorted(firing, key=lambda x: (-x.usd_per_hour, x.key))
     return tuple(dict.fromkeys(thing for alert in dearest for thing in alert.anomaly.things[:EACH]))

@@ -15,11 +15,14 @@ log = logging.getLogger("trnbot.health")
 class Watchdog(Background):
     """Tell once that the watch fails or cannot read, and once that it does again.
 
-    It stands apart from the ticks, so that neither waits for the other, and asks no database. What a second attempt mends is not
-    told; a process that stands by tells only when the leader is silent, as the leader tells the rest.
+    It stands apart from the ticks, so that neither waits for the other, and asks no database. What
+    a second attempt mends is not told; a process that stands by tells only when the leader is
+    silent, as the leader tells the rest.
     """
 
-    def __init__(self, health: Health, tell: Callable[[str], Awaitable[None]], every_s: float = 1.0) -> None:
+    def __init__(
+        self, health: Health, tell: Callable[[str], Awaitable[None]], every_s: float = 1.0
+    ) -> None:
         super().__init__("watchdog", every_s)
         self._health, self._tell = health, tell
         self._failures_before = 0
@@ -37,7 +40,9 @@ class Watchdog(Background):
         health = self._health
         if not self._told:
             self._failures_before = health.failures - health.failed_in_a_row
-        fault = health.overdue or (health.last_error if health.leading and health.failed_in_a_row > 1 else "")
+        fault = health.overdue or (
+            health.last_error if health.leading and health.failed_in_a_row > 1 else ""
+        )
         if fault and not self._told:
             self._told = True
             await self._tell(f"The watch fails, and alerts wait until it works again: {fault}")

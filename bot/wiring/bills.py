@@ -1,4 +1,7 @@
-"""Join settings and bills: a recording's, or a live account's by export, Athena or Cost Explorer. A part of `build`."""
+"""Join settings and bills: a recording's, or a live account's by export, Athena or Cost Explorer.
+
+A part of `build`.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +40,25 @@ _LOOK_SECONDS = 1.0
 
 
 def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
-    """Return the bill of a recording: its exports, or the answers of Cost Explorer where it has none."""
+    """Return the bill of a recording.
+
+    Its exports, or the answers of Cost Explorer where it has none.
+    """
     from adapters.billing.open import has_only_answers, open_billing, open_explorer
 
     options = _bill_options(settings)
     if has_only_answers(folder):
         return open_explorer(folder, options)
-    return open_billing(folder, replace(options, due=_now_and_then(), blocks=Once(lambda: _recorded_blocks(folder))))
+    return open_billing(
+        folder, replace(options, due=_now_and_then(), blocks=Once(lambda: _recorded_blocks(folder)))
+    )
 
 
 def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> Billing:
-    """Return the bill over local copies under `folder`, brought up to date when it is asked: hourly from S3, else less often."""
+    """Return the bill over local copies under `folder`, brought up to date when it is asked.
+
+    Hourly from S3, else less often.
+    """
     if settings["aws.athena"]:
         return _by_athena(settings, live, folder / "athena")
     if settings["aws.billing"] or not settings["aws.explorer_calls"]:
@@ -56,7 +67,10 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
 
 
 def _payer(settings: Settings, live: Live) -> Place:
-    """Return where the bill is read: often by a role of the account that pays, which is another than those that run."""
+    """Return where the bill is read.
+
+    Often by a role of the account that pays, which is another than those that run.
+    """
     from adapters.aws.api.calls import Place
 
     return Place(live.home, settings["aws.billing_role"])
@@ -67,11 +81,16 @@ def open_answers(settings: Settings, live: Live, folder: Path = FOLDER) -> Explo
     from adapters.aws.bill.answers import ExplorerAnswers
 
     place = _payer(settings, live)
-    return ExplorerAnswers(live.calls, folder / "cost-explorer", place, settings["aws.explorer_calls"])
+    return ExplorerAnswers(
+        live.calls, folder / "cost-explorer", place, settings["aws.explorer_calls"]
+    )
 
 
 def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook:
-    """Return AWS's own outlook on the bill: asked once a day of a live account, else read from a recording's `folder`."""
+    """Return AWS's own outlook on the bill.
+
+    Asked once a day of a live account, else read from a recording's `folder`.
+    """
     from adapters.aws.bill.outlook import RecordedOutlook
 
     services = load_knowledge().services()
@@ -85,8 +104,13 @@ def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook
     return RecordedOutlook(answers.folder, services, OutlookPoller(answers).refresh)
 
 
-def record_bill(settings: Settings, live: Live, folder: Path, end: datetime) -> tuple[int, list[str]]:
-    """Write the bill and AWS's outlook into a recording that ends at `end`; return the count of files, and the failures."""
+def record_bill(
+    settings: Settings, live: Live, folder: Path, end: datetime
+) -> tuple[int, list[str]]:
+    """Write the bill and AWS's outlook into a recording that ends at `end`.
+
+    Return the count of files, and the failures.
+    """
     billed = open_account_bill(settings, live)
     outlook = open_outlook(settings, live, FOLDER)
     missing = []
@@ -101,7 +125,8 @@ def record_bill(settings: Settings, live: Live, folder: Path, end: datetime) -> 
         target = folder / "billing" / path.relative_to(kept)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
-    # Figures of whole days, so the hour is enough; metrics may end some minutes before the recording does.
+    # Figures of whole days, so the hour is enough; metrics may end some minutes before the
+    # recording does.
     copied = open_answers(settings, live).copy_to(folder, end.replace(minute=0))
     return len(files) + copied, [*missing, *outlook.problems()]
 
@@ -129,10 +154,16 @@ def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
     from adapters.billing.export_query import day_query
     from adapters.billing.open import open_billing
 
-    named = (settings["aws.athena"], settings["aws.athena_workgroup"], settings["aws.athena_output"])
+    named = (
+        settings["aws.athena"],
+        settings["aws.athena_workgroup"],
+        settings["aws.athena_output"],
+    )
     copy = AthenaCopy(live.calls, *named, folder, _payer(settings, live), day_query)
     (folder / "billing").mkdir(parents=True, exist_ok=True)
-    bill = open_billing(folder, replace(_bill_options(settings), by_day="Athena", blocks=live.capacity_blocks))
+    bill = open_billing(
+        folder, replace(_bill_options(settings), by_day="Athena", blocks=live.capacity_blocks)
+    )
     return FreshBilling(bill, copy.keep_fresh, copy.problems)
 
 
@@ -156,21 +187,29 @@ def _recorded_blocks(folder: Path) -> Sequence[Reservation]:
 
 
 def _bill_options(settings: Settings) -> BillOptions:
-    """Return the options of every bill: when rows are seen, who owns them, and which services they name."""
+    """Return the options of every bill.
+
+    When rows are seen, who owns them, and which services they name.
+    """
     from adapters.billing.bill import BillOptions
 
     return BillOptions(settings["billing.lag"], tag_names(settings), load_knowledge().services())
 
 
 def _now_and_then() -> Callable[[], bool]:
-    """Tell that a recording's folder is to be looked at: ticks of a replay ask hundreds of times a second."""
+    """Tell that a recording's folder is to be looked at.
+
+    Ticks of a replay ask hundreds of times a second.
+    """
     return AtMostEvery(_LOOK_SECONDS, monotonic)
 
 
 class FreshBilling:
     """Implement `bot.ports.Billing` over a copy that is brought up to date before it is asked."""
 
-    def __init__(self, bill: Billing, fresh: Callable[[], None], also: Callable[[], Sequence[str]] = tuple) -> None:
+    def __init__(
+        self, bill: Billing, fresh: Callable[[], None], also: Callable[[], Sequence[str]] = tuple
+    ) -> None:
         self._bill, self._fresh, self._also = bill, fresh, also
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:

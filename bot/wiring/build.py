@@ -23,7 +23,19 @@ from bot.app import App
 from bot.cards.card import Card
 from bot.errors import Unavailable
 from bot.model.request import Request
-from bot.ports import Answer, ChatPorts, Check, Clock, DocumentStore, Listener, People, Ports, Stores, Surface, Tell
+from bot.ports import (
+    Answer,
+    ChatPorts,
+    Check,
+    Clock,
+    DocumentStore,
+    Listener,
+    People,
+    Ports,
+    Stores,
+    Surface,
+    Tell,
+)
 from bot.settings.rules import LOOPBACK
 from bot.settings.settings import Settings
 from bot.watch.health import Health
@@ -50,16 +62,34 @@ class Bot:
     listeners: list[Listener]
 
 
-def terminal_app(settings: Settings, source: str, stores: Stores | None, console: str = "") -> tuple[App, OpenedSource]:
-    """Build the bot for one line: without stores, the alerts are those of a replay up to the time asked about.
+def terminal_app(
+    settings: Settings, source: str, stores: Stores | None, console: str = ""
+) -> tuple[App, OpenedSource]:
+    """Build the bot for one line.
+
+    Without stores, the alerts are those of a replay up to the time asked about.
 
     `console` is the public address of the console that answers alike, "" for none.
     """
     opened = OpenedSource(source, settings)
     ports = opened.ports(stores or _replayed(opened, settings), settings.policy)
-    site = replace(ports.site, facts=facts(settings), checks=lambda: checks(settings, opened), self_cost=opened.self_cost)
-    site = replace(site, permalink=partial(at_console, console, address), download=partial(at_console, console, download))
-    app = App(replace(ports, site=site), site.channels, Access((*settings["admins"], terminal_user())), time.monotonic)
+    site = replace(
+        ports.site,
+        facts=facts(settings),
+        checks=lambda: checks(settings, opened),
+        self_cost=opened.self_cost,
+    )
+    site = replace(
+        site,
+        permalink=partial(at_console, console, address),
+        download=partial(at_console, console, download),
+    )
+    app = App(
+        replace(ports, site=site),
+        site.channels,
+        Access((*settings["admins"], terminal_user())),
+        time.monotonic,
+    )
     return app, opened
 
 
@@ -69,13 +99,21 @@ def at_console(console: str, path: Callable[[str], str], line: str) -> str:
 
 
 def _replayed(opened: OpenedSource, settings: Settings) -> Stores:
-    """Return stores in memory; alerts are asked of a replay, which runs when they are first asked for."""
+    """Return stores in memory.
+
+    Alerts are asked of a replay, which runs when they are first asked for.
+    """
     stores, replayed = memory_stores(), memory_stores()
 
     def fill(now: datetime) -> None:
         replay(opened.ports(replayed, settings.policy), CONSOLE, now)
 
-    return replace(stores, alerts=ReplayedStore(replayed.alerts, fill), outbox=replayed.outbox, persistent=False)
+    return replace(
+        stores,
+        alerts=ReplayedStore(replayed.alerts, fill),
+        outbox=replayed.outbox,
+        persistent=False,
+    )
 
 
 def stores_in(store: SqlStore) -> Stores:
@@ -93,7 +131,10 @@ class Database:
 
 @dataclass(frozen=True)
 class Shown:
-    """Hold how time runs before people's eyes: the clock, its speed (0 where it is real), and the story of a demonstration."""
+    """Hold how time runs before people's eyes.
+
+    The clock, its speed (0 where it is real), and the story of a demonstration.
+    """
 
     clock: Clock
     speed: float = 0
@@ -103,7 +144,8 @@ class Shown:
 def running_bot(settings: Settings, database: Database, opened: OpenedSource, shown: Shown) -> Bot:
     """Build the bot that serves: every surface that is configured, on one core.
 
-    The app speaks on its surfaces and they answer by the app, so it is built over mappings that are filled afterwards.
+    The app speaks on its surfaces and they answer by the app, so it is built over mappings that are
+    filled afterwards.
     """
     from adapters.charts.png import draw
     from adapters.web.surface import WebSurface
@@ -123,20 +165,32 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
         answer,
         clock,
         health=lambda: health(app, settings, clock, shown.speed),
-        metrics=lambda: app.health.exposition() + (opened.account().calls.exposition() if opened.live else ""),
+        metrics=lambda: (
+            app.health.exposition() + (opened.account().calls.exposition() if opened.live else "")
+        ),
         effect=effect_of,
         csv=csv_text,
         hints=hints,
         story=story,
     )
-    web = WebSurface(WebConfig(secret=settings.text("web.token"), public_url=settings["public_url"]), console, store)
+    web = WebSurface(
+        WebConfig(secret=settings.text("web.token"), public_url=settings["public_url"]),
+        console,
+        store,
+    )
 
-    asked = ChatPorts(answer, clock, draw, documents=database.documents, keys=store, hints=hints, effect=effect_of)
+    asked = ChatPorts(
+        answer, clock, draw, documents=database.documents, keys=store, hints=hints, effect=effect_of
+    )
     chat = chats(settings, asked, app.tell_admins)
     surfaces.update({"web": web, **chat})
     if story:
         story.app, story.surface = app, web
-    programs = program_listeners(app, lambda: newest(clock()), Doors(web.admitting, settings["public_url"], mcp=settings["mcp"]))
+    programs = program_listeners(
+        app,
+        lambda: newest(clock()),
+        Doors(web.admitting, settings["public_url"], mcp=settings["mcp"]),
+    )
     people.update(chat)
     app.health.delays = {name: surface.delays for name, surface in chat.items()}
     return Bot(app, partial(app.tell_admins, widely=True), [web, *chat.values(), *programs])
@@ -150,9 +204,12 @@ def _answering(app: App, newest: NewestTime) -> Answer:
 
 
 def newest_time(app: App, store: SqlStore, end: datetime) -> NewestTime:
-    """Return the newest time that the database knows: another process may be further in the recording than this one's clock.
+    """Return the newest time that the database knows.
 
-    The process that ticks is the furthest itself. A database that does not tell is left for the answer to complain of.
+    Another process may be further in the recording than this one's clock.
+
+    The process that ticks is the furthest itself. A database that does not tell is left for the
+    answer to complain of.
     """
 
     async def newest(at: datetime) -> datetime:
@@ -169,7 +226,9 @@ async def _as_asked(at: datetime) -> datetime:
     return at
 
 
-def _serving_app(settings: Settings, opened: OpenedSource, ports: Ports, simulated: Sequence[str]) -> App:
+def _serving_app(
+    settings: Settings, opened: OpenedSource, ports: Ports, simulated: Sequence[str]
+) -> App:
     """Return the app of a process that serves; `simulated` are the admins of a demonstration."""
     watched = Health(stopwatch=time.monotonic, setup_problem=lambda: opened.owners.problem)
     site = replace(
@@ -181,7 +240,11 @@ def _serving_app(settings: Settings, opened: OpenedSource, ports: Ports, simulat
         permalink=partial(at_console, settings["public_url"], address),
         download=partial(at_console, settings["public_url"], download),
     )
-    admins = (*settings["admins"], *simulated, *(("web:local",) if settings["host"] in LOOPBACK else ()))
+    admins = (
+        *settings["admins"],
+        *simulated,
+        *(("web:local",) if settings["host"] in LOOPBACK else ()),
+    )
     access = Access(admins, guests=settings["guests"])
     turns = Turns(time.monotonic, watched.lanes, limits_for(os.cpu_count() or 1, settings["lines"]))
     return App(replace(ports, site=site), site.channels, access, time.monotonic, watched, turns)
@@ -189,12 +252,21 @@ def _serving_app(settings: Settings, opened: OpenedSource, ports: Ports, simulat
 
 def facts(settings: Settings) -> dict[str, str]:
     """Return the facts of this installation that an answer may show."""
-    return {"version": product_version(), **{name: str(value) for name, value in settings.facts().items()}}
+    return {
+        "version": product_version(),
+        **{name: str(value) for name, value in settings.facts().items()},
+    }
 
 
 def health(app: App, settings: Settings, clock: Clock, speed: float) -> dict[str, Any]:
     """Return how the watch stands, for the console's strip and `/healthz`."""
-    return {**app.health.facts(), "now": clock(), "live": not speed, "speed": speed or None, "source": settings.source}
+    return {
+        **app.health.facts(),
+        "now": clock(),
+        "live": not speed,
+        "speed": speed or None,
+        "source": settings.source,
+    }
 
 
 def checks(settings: Settings, opened: OpenedSource) -> list[Check]:

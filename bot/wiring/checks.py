@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
     """Return every check; a part that fails becomes its own sentence. An account examines itself."""
-    export = "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX." if opened.live else "Put a CUR or FOCUS export under billing/ of it."
+    export = (
+        "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX."
+        if opened.live
+        else "Put a CUR or FOCUS export under billing/ of it."
+    )
     return [
         *(_account(opened) if opened.live else [_metrics(opened.recording)]),
         *(_roles(settings) if opened.live else []),
@@ -40,24 +44,56 @@ def _account(opened: OpenedSource) -> Sequence[Check]:
     try:
         return opened.account().examine()
     except TrnbotError as error:
-        return [Check("AWS", False, str(error), "Set TRNBOT_AWS_REGIONS, and credentials where boto3 finds them.")]
+        return [
+            Check(
+                "AWS",
+                False,
+                str(error),
+                "Set TRNBOT_AWS_REGIONS, and credentials where boto3 finds them.",
+            )
+        ]
 
 
 def _roles(settings: Settings) -> list[Check]:
-    """Look at how roles are assumed: without an external id, whoever learns an ARN may have another bot's role read here."""
-    others = {role for role in (*settings["aws.roles"], settings["aws.billing_role"]) if role not in {"", "self"}}
+    """Look at how roles are assumed.
+
+    Without an external id, whoever learns an ARN may have another bot's role read here.
+    """
+    others = {
+        role
+        for role in (*settings["aws.roles"], settings["aws.billing_role"])
+        if role not in {"", "self"}
+    }
     if not others or settings["aws.external_id"]:
         return []
-    remedy = "Ask for one in their trust policies (docs/aws.md), and set TRNBOT_AWS_EXTERNAL_ID to it."
-    return [Check("AWS roles", False, f"{counted(len(others), 'role')} assumed without an external id", remedy)]
+    remedy = (
+        "Ask for one in their trust policies (docs/aws.md), and set TRNBOT_AWS_EXTERNAL_ID to it."
+    )
+    return [
+        Check(
+            "AWS roles",
+            False,
+            f"{counted(len(others), 'role')} assumed without an external id",
+            remedy,
+        )
+    ]
 
 
 def _metrics(recording: Callable[[], Source]) -> Check:
-    read = _tried("metrics", lambda: f"{recording().extent()}", "Set TRNBOT_SOURCE to recording:DIR or simulator:SEED.")
+    read = _tried(
+        "metrics",
+        lambda: f"{recording().extent()}",
+        "Set TRNBOT_SOURCE to recording:DIR or simulator:SEED.",
+    )
     problems = recording().problems() if read.ok else ()
     if not problems:
         return read
-    return Check(read.name, False, f"{read.found}; {_some(problems)}", "'about' names what could not be read; fetch it again.")
+    return Check(
+        read.name,
+        False,
+        f"{read.found}; {_some(problems)}",
+        "'about' names what could not be read; fetch it again.",
+    )
 
 
 def _some(problems: Sequence[str]) -> str:
@@ -74,7 +110,10 @@ def _tried(name: str, look: Callable[[], str], remedy: str) -> Check:
 
 
 def _billing(bill: Callable[[], Billing], export: str) -> Check:
-    """Look at the bill: a file that is left out makes it smaller than the invoice, so it is not well."""
+    """Look at the bill.
+
+    A file that is left out makes it smaller than the invoice, so it is not well.
+    """
     read = _tried("billing", lambda: _billed(bill()), export)
     problems = bill().problems() if read.ok else ()
     if not problems:
@@ -89,19 +128,32 @@ def _billed(bill: Billing) -> str:
 
 
 def _serving(settings: Settings) -> list[Check]:
-    return [Check("serve", False, sentence, "Until then only single commands are answered.") for sentence in settings.unservable]
+    return [
+        Check("serve", False, sentence, "Until then only single commands are answered.")
+        for sentence in settings.unservable
+    ]
 
 
 def _slack(settings: Settings) -> Check:
     if not settings.slack:
-        remedy = "Create an app from manifest/slack.yaml, then set SLACK_BOT_TOKEN and SLACK_APP_TOKEN."
+        remedy = (
+            "Create an app from manifest/slack.yaml, then set SLACK_BOT_TOKEN and SLACK_APP_TOKEN."
+        )
         return Check("Slack", False, "not set up", remedy)
     if settings["slack.client_id"]:
         where = f"{settings['public_url'] or 'the public address'}/slack/install"
-        return Check("Slack", True, f"installed by OAuth at {where}, by {', '.join(settings['slack.workspaces'])}")
+        return Check(
+            "Slack",
+            True,
+            f"installed by OAuth at {where}, by {', '.join(settings['slack.workspaces'])}",
+        )
     if settings["slack.app_token"]:
-        return Check("Slack", True, "Socket Mode: outbound connections only, no public address needed")
-    return Check("Slack", True, "signed HTTP: Slack must reach /slack/events at a public https address")
+        return Check(
+            "Slack", True, "Socket Mode: outbound connections only, no public address needed"
+        )
+    return Check(
+        "Slack", True, "signed HTTP: Slack must reach /slack/events at a public https address"
+    )
 
 
 def _teams(settings: Settings) -> Check:
@@ -112,14 +164,27 @@ def _teams(settings: Settings) -> Check:
         teams_config(settings)
     except WrongInput as error:
         return Check("Teams", False, "set up, but cannot start", str(error))
-    how = "development: unsigned, this machine only" if settings["teams.development"] else "Teams must reach /api/messages"
-    return Check("Teams", True, f"{how}; there is no outbound-only mode, so production needs a public https address")
+    how = (
+        "development: unsigned, this machine only"
+        if settings["teams.development"]
+        else "Teams must reach /api/messages"
+    )
+    return Check(
+        "Teams",
+        True,
+        f"{how}; there is no outbound-only mode, so production needs a public https address",
+    )
 
 
 def _route(settings: Settings) -> Check:
     if settings["route"]:
         return Check("route", True, ", ".join(settings["route"]))
-    return Check("route", False, "alerts are shown on the console only", "Set TRNBOT_ROUTE, for example slack:C02FIN.")
+    return Check(
+        "route",
+        False,
+        "alerts are shown on the console only",
+        "Set TRNBOT_ROUTE, for example slack:C02FIN.",
+    )
 
 
 def _finops(settings: Settings) -> Check:
@@ -135,18 +200,33 @@ def _owners(settings: Settings, owners: OwnersFile) -> list[Check]:
         return []
     if problem := owners.problem:
         return [Check("owners", False, problem, "Mend the file; it is read anew when it changes.")]
-    return [Check("owners", True, f"{counted(len(owners().rules), 'rule')} of {settings['owners_file']}")]
+    return [
+        Check(
+            "owners", True, f"{counted(len(owners().rules), 'rule')} of {settings['owners_file']}"
+        )
+    ]
 
 
 def _admins(settings: Settings) -> Check:
     if settings["admins"]:
         return Check("admins", True, ", ".join(settings["admins"]))
-    return Check("admins", False, "nobody in chat may change things", "Set TRNBOT_ADMINS, for example slack:U01ALICE.")
+    return Check(
+        "admins",
+        False,
+        "nobody in chat may change things",
+        "Set TRNBOT_ADMINS, for example slack:U01ALICE.",
+    )
 
 
 def _programs(settings: Settings) -> Check:
     if not settings["mcp"]:
         return Check("MCP", True, "TRNBOT_MCP=0: /mcp of the port is not there")
     if not installed():
-        return Check("MCP", True, "not installed: pip install 'trnbot[mcp]' offers every command as a tool")
-    return Check("MCP", True, "programs are answered at /mcp of the port, as the console is; TRNBOT_MCP=0 turns it off")
+        return Check(
+            "MCP", True, "not installed: pip install 'trnbot[mcp]' offers every command as a tool"
+        )
+    return Check(
+        "MCP",
+        True,
+        "programs are answered at /mcp of the port, as the console is; TRNBOT_MCP=0 turns it off",
+    )

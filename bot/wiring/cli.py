@@ -1,4 +1,7 @@
-"""Do one thing in a terminal and end: answer a line, score files, write a simulation, a recording or the manifests."""
+"""Do one thing in a terminal and end.
+
+Answer a line, score files, write a simulation, a recording or the manifests.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ def answer_line(options: Options) -> int:
         raise WrongInput("An answer is written as --csv or as --json, not as both.")
     understood = _understood(options, line)
     try:
-        opened = TerminalApps(settings_of(options.values), options.values.get("source", "")).open(understood.command)
+        opened = TerminalApps(settings_of(options.values), options.values.get("source", "")).open(
+            understood.command
+        )
         at = _at(options) or opened.now()
     except NothingToWatch as nothing:
         raise (understood.refused or nothing) from None
@@ -87,33 +92,43 @@ class _Understood:
 def _understood(options: Options, line: str) -> _Understood:
     """Return the command of a line, of plain words that of their nearest reading.
 
-    They are read without a fleet's names; where those alone may tell, the source is read as for a summary. A slip in an option
-    of the terminal is named before anything is made of it.
+    They are read without a fleet's names; where those alone may tell, the source is read as for a
+    summary. A slip in an option of the terminal is named before anything is made of it.
     """
     try:
         return _Understood(understand(line, wall_clock()).command)
     except WrongInput as refused:
         options.refuse_mistyped()
         types, regions = load_knowledge().types(), load_knowledge().claims().regions
-        reading = read_plain(line, names_of(Inventory(), (), types, {"region": regions}), wall_clock())
+        reading = read_plain(
+            line, names_of(Inventory(), (), types, {"region": regions}), wall_clock()
+        )
         if reading:
-            return _Understood(read_line(reading.line).command, refused if attempted(line) else None)
+            return _Understood(
+                read_line(reading.line).command, refused if attempted(line) else None
+            )
         known = means_something(line, wall_clock()) and not attempted(line)
         return _Understood(read_line("summary").command, None if known else refused)
 
 
 def score_files(options: Options) -> int:
-    """Score a CSV, or every CSV of a tree; with `--plot DIR`, draw each with its score and, from `--truth FILE`, its labels."""
+    """Score a CSV, or every CSV of a tree.
+
+    With `--plot DIR`, draw each with its score and, from `--truth FILE`, its labels.
+    """
     from adapters.series_csv import score_tree
     from detectors.series.score import score_series
 
     if len(options.words) != 3:
         raise WrongInput("'score' takes two paths: trnbot score IN.csv OUT.csv, or two folders.")
     pictures, truth, history = (
-        Path(given) if (given := options.values.get(name)) else None for name in ("plot", "truth", "history")
+        Path(given) if (given := options.values.get(name)) else None
+        for name in ("plot", "truth", "history")
     )
     if truth and not pictures:
-        raise WrongInput("'--truth' is drawn, never learnt: name a folder for the pictures too, with --plot DIR.")
+        raise WrongInput(
+            "'--truth' is drawn, never learnt: name a folder for the pictures too, with --plot DIR."
+        )
     draw = _drawing(pictures, truth) if pictures else None
     empty: list[str] = []
 
@@ -124,7 +139,9 @@ def score_files(options: Options) -> int:
 
     count = score_tree(Path(options.words[1]), Path(options.words[2]), score_series, seen, history)
     without = (
-        f"; no row to score in {', '.join(empty[:3])}{f' and {len(empty) - 3} more' if len(empty) > 3 else ''}" if empty else ""
+        f"; no row to score in {', '.join(empty[:3])}{f' and {len(empty) - 3} more' if len(empty) > 3 else ''}"
+        if empty
+        else ""
     )
     print(f"{count - len(empty)} series scored{without}")
     return 0
@@ -141,7 +158,11 @@ def _drawing(folder: Path, truth: Path | None) -> Any:
 
     def draw(name: str, times: Any, values: Any, scores: Any, flags: Any) -> None:
         picture = folder / "-".join(Path(name).with_suffix(".png").parts)
-        picture.write_bytes(draw_scored(name, ScoredPlot(times, values, scores, flags), THRESHOLD, labels.get(name, ())))
+        picture.write_bytes(
+            draw_scored(
+                name, ScoredPlot(times, values, scores, flags), THRESHOLD, labels.get(name, ())
+            )
+        )
 
     return draw
 
@@ -206,11 +227,15 @@ def record_account(options: Options) -> int:
     types = load_knowledge().types()
     end = wall_clock().replace(second=0, microsecond=0) - settings["metrics.lag"]
     folder, live = Path(options.words[1]), open_account(settings, types)
-    done = record(live, folder, end - days, end, print, keep_identities="keep-identities" in options.switches)
+    done = record(
+        live, folder, end - days, end, print, keep_identities="keep-identities" in options.switches
+    )
     billed, unbilled = record_bill(settings, live, folder, end)
     missing = [*done.missing, *unbilled]
     usd = f"${live.calls.meter.today().usd:.2f}"
-    print(f"{done.points} points and {done.answers + billed} answers in {folder}; the calls cost about {usd}.")
+    print(
+        f"{done.points} points and {done.answers + billed} answers in {folder}; the calls cost about {usd}."
+    )
     print(done.kept())
     for sentence in missing:
         print(f"missing: {sentence}")
@@ -225,5 +250,7 @@ def _days(options: Options) -> timedelta:
     text = options.values.get("days", "7")
     length = parse_duration(f"{text}d" if text.isdecimal() else text)
     if not timedelta(0) < length <= MINUTES_KEPT:
-        raise WrongInput(f"'{text}' is not a time that can be recorded; CloudWatch keeps minutes for {MINUTES_KEPT.days} days.")
+        raise WrongInput(
+            f"'{text}' is not a time that can be recorded; CloudWatch keeps minutes for {MINUTES_KEPT.days} days."
+        )
     return length

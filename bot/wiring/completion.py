@@ -1,4 +1,7 @@
-"""Write the scripts by which a shell completes trnbot's lines: from the registry of commands and the verbs' own options."""
+"""Write the scripts by which a shell completes trnbot's lines.
+
+From the registry of commands and the verbs' own options.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,14 @@ Words = Mapping[str, Sequence[str]]
 
 
 def script(shell: str, verbs: Mapping[str, str]) -> str:
-    """Return the script for a shell; `verbs` are the explanations of the terminal's own, which name their options."""
+    """Return the script for a shell.
+
+    `verbs` are the explanations of the terminal's own, which name their options.
+    """
     if shell not in SHELLS:
-        raise WrongInput(f"'{shell}' is not a shell that trnbot can complete in{nearest(shell, SHELLS)}.")
+        raise WrongInput(
+            f"'{shell}' is not a shell that trnbot can complete in{nearest(shell, SHELLS)}."
+        )
     return SHELLS[shell](words(verbs))
 
 
@@ -25,27 +33,45 @@ def words(verbs: Mapping[str, str]) -> Words:
     """Return every word that may follow each verb and command, longer commands by their first words too."""
     command_hints()  # every command is registered
     every = {command.name: _arguments(command) for command in commands_by_name()}
-    own = {verb: sorted(set(re.findall(r"(?m)^  (--[\w-]+)", text))) for verb, text in verbs.items()}
+    own = {
+        verb: sorted(set(re.findall(r"(?m)^  (--[\w-]+)", text))) for verb, text in verbs.items()
+    }
     first = sorted({name.split()[0] for name in every} | own.keys())
     table = {"": [*first, "--help", "--version"]}
     for name in sorted(every.keys() | own.keys()):
-        longer = [other.removeprefix(f"{name} ").split()[0] for other in every if other.startswith(f"{name} ")]
+        longer = [
+            other.removeprefix(f"{name} ").split()[0]
+            for other in every
+            if other.startswith(f"{name} ")
+        ]
         table[name] = [*dict.fromkeys(longer), *every.get(name, ()), *own.get(name, ())]
     for name in every:
-        table.setdefault(name.split()[0], sorted({x.split()[1] for x in every if x.startswith(f"{name.split()[0]} ")}))
+        table.setdefault(
+            name.split()[0],
+            sorted({x.split()[1] for x in every if x.startswith(f"{name.split()[0]} ")}),
+        )
     return {**table, "completion": [*SHELLS]}
 
 
 def _arguments(command: Command) -> list[str]:
-    """Return the words that may follow a command: its choices, its arguments by name, and the options of every line."""
+    """Return the words that may follow a command.
+
+    Its choices, its arguments by name, and the options of every line.
+    """
     return [*(word for word, _ in arguments_of(command)), *(f"--{name}" for name in LINE_OPTIONS)]
 
 
 def _cases(table: Words) -> str:
     """Return the branches of a `case` on the words before the cursor, the longest command first."""
-    rows = [(name, " ".join(after)) for name, after in sorted(table.items(), key=lambda row: -len(row[0].split())) if name]
+    rows = [
+        (name, " ".join(after))
+        for name, after in sorted(table.items(), key=lambda row: -len(row[0].split()))
+        if name
+    ]
     branches = [f'    "{name}"|"{name} "*) words="{after}" ;;' for name, after in rows]
-    return "\n".join([*branches, f'    "") words="{" ".join(table[""])}" ;;', f'    *) words="{_options()}" ;;'])
+    return "\n".join(
+        [*branches, f'    "") words="{" ".join(table[""])}" ;;', f'    *) words="{_options()}" ;;']
+    )
 
 
 def _options() -> str:

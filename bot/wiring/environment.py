@@ -1,4 +1,7 @@
-"""Read the environment of this process: its settings, its clock, who types, and the installed version."""
+"""Read the environment of this process.
+
+Its settings, its clock, who types, and the installed version.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,15 @@ STATE = Path(".trnbot")
 
 
 def settings_of(options: Mapping[str, str]) -> Settings:
-    """Read the environment, the settings file, and the options of the terminal over both; the log hides their secrets."""
-    typed = {"TRNBOT_SOURCE": options.get("source"), "TRNBOT_PORT": options.get("port"), "TRNBOT_CONFIG": options.get("config")}
+    """Read the environment, the settings file, and the options of the terminal over both.
+
+    The log hides their secrets.
+    """
+    typed = {
+        "TRNBOT_SOURCE": options.get("source"),
+        "TRNBOT_PORT": options.get("port"),
+        "TRNBOT_CONFIG": options.get("config"),
+    }
     environ = {**os.environ, **{name: value for name, value in typed.items() if value is not None}}
     settings = read_settings(environ, settings_text(environ, Path.cwd()))
     hide(settings.secrets())

@@ -1,4 +1,7 @@
-"""Find what a person names in the file system: by path in a terminal, elsewhere by name in folders of the settings."""
+"""Find what a person names in the file system.
+
+By path in a terminal, elsewhere by name in folders of the settings.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ class OfferedFiles:
         self._recordings, self._policies = settings["recordings"], settings["policies"]
 
     def recording(self, named: str, request: Request) -> str:
-        """Return the source that is meant; a terminal may name a folder, `recording:DIR` or `simulator:SEED` too."""
+        """Return the source that is meant.
+
+        A terminal may name a folder, `recording:DIR` or `simulator:SEED` too.
+        """
         offered = _offered(self._recordings, _folder_name)
         if named not in offered and request.surface == _PATHS_FROM:
             return named if ":" in named else f"recording:{named}"
@@ -37,8 +43,14 @@ class OfferedFiles:
         offered = _offered(self._policies, _toml_name)
         name = named.removesuffix(".toml")
         if name not in offered and request.surface == _PATHS_FROM:
-            return read_text(Path(named).expanduser(), f"The policy file '{shortened(named)}'", POLICY_BYTES)
-        return read_text(_chosen(name, offered, "policy", "TRNBOT_POLICIES"), f"The policy '{name}'", POLICY_BYTES)
+            return read_text(
+                Path(named).expanduser(), f"The policy file '{shortened(named)}'", POLICY_BYTES
+            )
+        return read_text(
+            _chosen(name, offered, "policy", "TRNBOT_POLICIES"),
+            f"The policy '{name}'",
+            POLICY_BYTES,
+        )
 
     def text(self, path: str, request: Request) -> str:
         """Return another text file of a terminal."""
@@ -48,7 +60,10 @@ class OfferedFiles:
 
 
 def _offered(folder: str, named: Callable[[Path], str]) -> Mapping[str, Path]:
-    """Return what stands in a folder by name: nothing hidden, and nothing that a link leads out of it."""
+    """Return what stands in a folder by name.
+
+    Nothing hidden, and nothing that a link leads out of it.
+    """
     if not folder:
         return {}
     try:
@@ -56,7 +71,9 @@ def _offered(folder: str, named: Callable[[Path], str]) -> Mapping[str, Path]:
         paths = sorted(path for path in home.iterdir() if path.resolve().parent == home)
     except (OSError, RuntimeError):
         return {}
-    names = {name: path for path in paths if _NAME.fullmatch(name := named(path)) and ".." not in name}
+    names = {
+        name: path for path in paths if _NAME.fullmatch(name := named(path)) and ".." not in name
+    }
     return dict(list(names.items())[:_MOST])
 
 
@@ -73,6 +90,10 @@ def _chosen(named: str, offered: Mapping[str, Path], kind: str, variable: str) -
     if named in offered:
         return offered[named]
     if not offered:
-        raise WrongInput(f"No {kind} is offered here by name; set {variable} to a folder of them. Paths are for a terminal.")
+        raise WrongInput(
+            f"No {kind} is offered here by name; set {variable} to a folder of them. Paths are for a terminal."
+        )
     known = nearest(named, offered, most=_MOST) or f"; known: {', '.join(offered)}"
-    raise WrongInput(f"'{shortened(named)}' is no {kind} offered here (paths are for a terminal){known}.")
+    raise WrongInput(
+        f"'{shortened(named)}' is no {kind} offered here (paths are for a terminal){known}."
+    )

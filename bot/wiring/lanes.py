@@ -13,16 +13,25 @@ from bot.ports.work import LANE, WORK, Lane, LaneLoad, Work
 P = ParamSpec("P")
 T = TypeVar("T")
 THREADS = {Lane.WATCH: 8, Lane.QUICK: 24, Lane.HEAVY: 6}
-"""Threads of each lane: more than lines run at once, so that a line which asks twice at once does not wait for itself."""
+"""Threads of each lane.
+
+More than lines run at once, so that a line which asks twice at once does not wait for itself.
+"""
 
 
 class LanedExecutor(ThreadPoolExecutor):
-    """Be the event loop's executor: `asyncio.to_thread` submits in its caller's context, which names the lane."""
+    """Be the event loop's executor.
+
+    `asyncio.to_thread` submits in its caller's context, which names the lane.
+    """
 
     def __init__(self, loads: Mapping[Lane, LaneLoad]) -> None:
         super().__init__(1)
         self._loads, self._counting = loads, Lock()
-        self._lanes = {lane: ThreadPoolExecutor(n, thread_name_prefix=lane.value) for lane, n in THREADS.items()}
+        self._lanes = {
+            lane: ThreadPoolExecutor(n, thread_name_prefix=lane.value)
+            for lane, n in THREADS.items()
+        }
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run a function in a thread of the lane of who calls, as part of the line that is worked on there."""

@@ -1,4 +1,7 @@
-"""Open a part of the world when it is first asked: a source, its prices, a bill, a detector, a replay of the state."""
+"""Open a part of the world when it is first asked.
+
+A source, its prices, a bill, a detector, a replay of the state.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ class Once(Generic[T]):
 
 
 class AtMostEvery:
-    """Tell that something is due: at the first call, and again when `seconds` have passed on the clock since it was."""
+    """Tell that something is due.
+
+    At the first call, and again when `seconds` have passed on the clock since it was.
+    """
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         self._seconds, self._clock = seconds, clock

@@ -1,4 +1,8 @@
-"""Write the log: one line for each record, no control character from outside, no secret, and no more text than can be read."""
+"""Write the log.
+
+One line for each record, no control character from outside, no secret, and no more text than can be
+read.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,11 @@ class LogFormatter(logging.Formatter):
     def _trace(self, record: logging.LogRecord) -> list[str]:
         traced = self.formatException(record.exc_info) if record.exc_info else record.exc_text or ""
         text = "\n".join(part for part in (traced, record.stack_info or "") if part)
-        lines = "\n".join(f"{_MARGIN}{_escaped(line)}" for line in _readable(text).split("\n")) if text else ""
+        lines = (
+            "\n".join(f"{_MARGIN}{_escaped(line)}" for line in _readable(text).split("\n"))
+            if text
+            else ""
+        )
         if len(lines) > TRACE_CHARS:
             half = TRACE_CHARS // 2
             lines = f"{lines[:half]}\n{_MARGIN}…\n{_MARGIN}{lines[-half:].partition(_MARGIN)[2]}"
@@ -44,7 +52,9 @@ def start_log(level: int) -> None:
     logging.basicConfig(level=level, handlers=[handler])
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)  # it warns at every interval in which a failed tick is run again
+    logging.getLogger("apscheduler").setLevel(
+        logging.ERROR
+    )  # it warns at every interval in which a failed tick is run again
 
 
 def quiet_log() -> None:
@@ -62,7 +72,9 @@ def hide(secrets: Iterable[str]) -> None:
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception as error:  # arguments that do not fit would be printed bare by `logging` itself
+    except (
+        Exception
+    ) as error:  # arguments that do not fit would be printed bare by `logging` itself
         return f"{record.msg} ({type(error).__name__} in its arguments)"
 
 
@@ -76,7 +88,10 @@ def _line(text: str) -> str:
 
 
 def _readable(text: str) -> str:
-    """Return a text without secrets; of a very long one the beginning and the end, cut where no secret can be cut in two."""
+    """Return a text without secrets.
+
+    Of a very long one the beginning and the end, cut where no secret can be cut in two.
+    """
     if len(text) <= 2 * _READ_CHARS:
         return redact(text, _known)
     longest = max(map(len, _known), default=0)
@@ -91,4 +106,6 @@ def _escaped(text: str) -> str:
 
 
 def _printable(char: str) -> str:
-    return char if char.isprintable() or char == "\u00a0" else char.encode("unicode_escape").decode()
+    return (
+        char if char.isprintable() or char == "\u00a0" else char.encode("unicode_escape").decode()
+    )

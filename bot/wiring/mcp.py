@@ -1,4 +1,7 @@
-"""Serve the Model Context Protocol over standard streams: whoever started the process is the user of this terminal."""
+"""Serve the Model Context Protocol over standard streams.
+
+Whoever started the process is the user of this terminal.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ from bot.wiring.terminal import TerminalApps
 def serve_tools(options: Options) -> int:
     """Serve the tools over the standard streams until the input ends; return the exit code."""
     if not installed():
-        raise Unavailable("'mcp' needs the package of that protocol; install it with: pip install 'trnbot[mcp]'.")
+        raise Unavailable(
+            "'mcp' needs the package of that protocol; install it with: pip install 'trnbot[mcp]'."
+        )
     from adapters.mcp.stdio import serve_stdio
 
     settings = settings_of(options.values)

@@ -1,4 +1,7 @@
-"""Answer programs by the door that people's lines go through: what reads is answered, what would change is only previewed."""
+"""Answer programs by the door that people's lines go through.
+
+What reads is answered, what would change is only previewed.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +50,13 @@ class ToolCalls:
     def __init__(self, opened: Opened, user: User, surface: str) -> None:
         self._opened, self._user, self._surface = opened, user, surface
 
-    async def __call__(self, tool: str, arguments: Mapping[str, Any], console: str = "", /) -> Answered:
-        """Return the answer; raise `TrnbotError` with one sentence. A tool that would change something changes nothing."""
+    async def __call__(
+        self, tool: str, arguments: Mapping[str, Any], console: str = "", /
+    ) -> Answered:
+        """Return the answer; raise `TrnbotError` with one sentence.
+
+        A tool that would change something changes nothing.
+        """
         with _contained():
             line = tool_line(tool, arguments)
             command = read_line(line).runs
@@ -59,7 +67,10 @@ class ToolCalls:
             return _answered(request, *await app.ask(request, plain=False))
 
     async def read(self, line: str, arguments: Mapping[str, Any]) -> Answered:
-        """Return the answer of a line that does no more than read, plain words too; raise `TrnbotError` with one sentence."""
+        """Return the answer of a line that does no more than read, plain words too.
+
+        Raise `TrnbotError` with one sentence.
+        """
         with _contained():
             whole = line_with(line, arguments) if arguments else line
             app, at = await self._opened(attempted(whole) or COMMANDS["help"])
@@ -76,7 +87,8 @@ def installed() -> bool:
 class Doors:
     """Say which doors for programs stand open on the one port, and whom they let in.
 
-    `guard` lets in whom the console lets in, as who reads that; `mcp` = the tools are offered where their package is installed.
+    `guard` lets in whom the console lets in, as who reads that; `mcp` = the tools are offered where
+    their package is installed.
     """
 
     guard: Guard
@@ -118,10 +130,14 @@ async def _preview(app: App, request: Request, command: Command, console: str) -
         return _answered(request, call, card, {"changed": False})
     there = f"{console.rstrip('/')}{address(line)}" if console else ""
     apply = {"line": line, **({"address": there} if there else {})}
-    return _answered(request, call, with_apply(card, line, there), {"changed": False, "apply": apply})
+    return _answered(
+        request, call, with_apply(card, line, there), {"changed": False, "apply": apply}
+    )
 
 
-def _answered(request: Request, call: Call, card: Card, more: Mapping[str, Any] | None = None) -> Answered:
+def _answered(
+    request: Request, call: Call, card: Card, more: Mapping[str, Any] | None = None
+) -> Answered:
     document = pure({**envelope(call, card, request.at), **(more or {})})
     return Answered(card, document, partial(csv_text, request.line, card))
 

@@ -1,4 +1,7 @@
-"""Keep stored secrets sealed: the keys of this installation, what they seal, and the terminal's verb to make and change keys."""
+"""Keep stored secrets sealed.
+
+The keys of this installation, what they seal, and the terminal's verb to make and change keys.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,19 @@ if TYPE_CHECKING:
     from adapters.store.sql import SqlStore
 
 SECRET = (INSTALLATIONS,)
-"""The collections whose documents are secrets; every other document may be read by whoever reads the database."""
+"""The collections whose documents are secrets.
+
+Every other document may be read by whoever reads the database.
+"""
 _KMS = "kms:"
 _log = logging.getLogger("trnbot")
 
 
 def cipher_of(settings: Settings) -> Cipher | None:
-    """Return the cipher of the configured keys, None without any; those that a KMS key wraps are unwrapped now, once."""
+    """Return the cipher of the configured keys, None without any.
+
+    Those that a KMS key wraps are unwrapped now, once.
+    """
     keys = words(settings.text("secrets.key"))
     if not keys:
         return None
@@ -46,7 +55,9 @@ def _unwrapped(key: str, region: str) -> str:
 
 
 def sealed_documents(settings: Settings, store: SqlStore) -> DocumentStore:
-    """Return the documents of the database with secrets sealed; what an older version left in plain text is sealed first.
+    """Return the documents of the database with secrets sealed.
+
+    What an older version left in plain text is sealed first.
 
     Raises `Unavailable`, with what to do, where a stored secret is sealed with none of the keys.
     """
@@ -57,9 +68,14 @@ def sealed_documents(settings: Settings, store: SqlStore) -> DocumentStore:
         found = seal(store, cipher, SECRET, older=False)
         require_open(found)
         if found.plain:
-            _log.info("sealed %s that lay in the database in plain text", counted(found.plain, "secret"))
+            _log.info(
+                "sealed %s that lay in the database in plain text", counted(found.plain, "secret")
+            )
         if found.older:
-            _log.info("%s sealed with an older key; 'trnbot secrets rotate' seals anew", counted(found.older, "secret"))
+            _log.info(
+                "%s sealed with an older key; 'trnbot secrets rotate' seals anew",
+                counted(found.older, "secret"),
+            )
     return SealedDocuments(store, cipher, SECRET)
 
 
@@ -68,7 +84,9 @@ def manage_secrets(options: Options) -> int:
     doing = {"key": print_key, "rotate": rotate, "forget": forget}
     word = " ".join(options.words[1:]).lower()
     if word not in doing:
-        raise WrongInput(f"'secrets' takes one word more, such as 'trnbot secrets key'{nearest(word, doing)}.")
+        raise WrongInput(
+            f"'secrets' takes one word more, such as 'trnbot secrets key'{nearest(word, doing)}."
+        )
     return doing[word](options)
 
 
@@ -105,7 +123,9 @@ def forget(options: Options) -> int:
         for collection, key in found.locked:
             store.drop(collection, key)
             print(f"{collection} {key} is dropped")
-    print(f"{counted(len(found.locked), 'secret')} dropped, {counted(found.plain + found.older + found.first, 'secret')} kept.")
+    print(
+        f"{counted(len(found.locked), 'secret')} dropped, {counted(found.plain + found.older + found.first, 'secret')} kept."
+    )
     return 0
 
 
@@ -117,7 +137,9 @@ def _resealed(settings: Settings) -> Iterator[tuple[SqlStore, Inventory]]:
 
     cipher = cipher_of(settings)
     if cipher is None:
-        raise WrongInput(f"There is no key to seal with: set {KEY} to one that 'trnbot secrets key' prints.")
+        raise WrongInput(
+            f"There is no key to seal with: set {KEY} to one that 'trnbot secrets key' prints."
+        )
     store = open_store(settings.text("database_url"))
     try:
         yield store, seal(store, cipher, SECRET, older=True)

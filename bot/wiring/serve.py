@@ -33,7 +33,10 @@ from bot.wiring.story import SOURCE, StoryTeller, tells
 from bot.wiring.watch_server import DEMO_SHOWN, DEMO_SPEED, SAID_S, LiveServer, ReplayServer, Tempo
 
 SWITCH_S = 0.0005
-"""How long one thread may keep the interpreter from another that waits: a quick answer takes it back many times."""
+"""How long one thread may keep the interpreter from another that waits.
+
+A quick answer takes it back many times.
+"""
 _DEMO_DATABASE = "sqlite:///.trnbot/demo.db"
 log = logging.getLogger("trnbot")
 
@@ -72,18 +75,28 @@ class Again:
 
 
 def _end(again: Again) -> None:
-    """End now: threads that still read would hold the process for as long as they read, and whatever writes has ended."""
+    """End now.
+
+    Threads that still read would hold the process for as long as they read, and whatever writes has
+    ended.
+    """
     logging.shutdown()
     sys.stdout.flush()
     if again.wanted:
-        quiet = [] if "--no-browser" in sys.orig_argv else ["--no-browser"]  # the browser that asked is open already
+        quiet = (
+            [] if "--no-browser" in sys.orig_argv else ["--no-browser"]
+        )  # the browser that asked is open already
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:], *quiet])  # noqa: S606 - itself, as it was called
     os._exit(0)
 
 
 def _with_defaults(options: Options, plan: ServePlan) -> dict[str, str]:
     """Give a demo something to watch where nobody said what."""
-    return {"source": SOURCE, **options.values} if plan.demo and not os.environ.get("TRNBOT_SOURCE") else options.values
+    return (
+        {"source": SOURCE, **options.values}
+        if plan.demo and not os.environ.get("TRNBOT_SOURCE")
+        else options.values
+    )
 
 
 async def _serve(settings: Settings, plan: ServePlan, again: Again) -> None:
@@ -93,14 +106,24 @@ async def _serve(settings: Settings, plan: ServePlan, again: Again) -> None:
     tighten([STATE, *STATE.rglob("*")])
     store = await asyncio.to_thread(open_store, url)
     if not store.acquire_lead() and not url.startswith("postgres"):
-        raise Unavailable("Another trnbot watches with this database; stop it, or set TRNBOT_DATABASE_URL to another one.")
+        raise Unavailable(
+            "Another trnbot watches with this database; stop it, or set TRNBOT_DATABASE_URL to another one."
+        )
     documents = await asyncio.to_thread(sealed_documents, settings, store)
     opened = OpenedSource(settings.source, settings)
     port = Port(settings["host"], settings["port"])
     extent = await _opened(opened, settings.source, port)
     tempo = _tempo(settings, plan)
-    play = ReplayServer(extent, tempo, store) if extent else LiveServer(settings["interval"], wall_clock, store)
-    story = StoryTeller(again if url == _DEMO_DATABASE else None) if plan.demo and tells(settings.source) else None
+    play = (
+        ReplayServer(extent, tempo, store)
+        if extent
+        else LiveServer(settings["interval"], wall_clock, store)
+    )
+    story = (
+        StoryTeller(again if url == _DEMO_DATABASE else None)
+        if plan.demo and tells(settings.source)
+        else None
+    )
     shown = Shown(play.clock, tempo.speed if extent else 0, story)
     bot = running_bot(settings, Database(store, documents), opened, shown)
     play.app = bot.app
@@ -109,7 +132,12 @@ async def _serve(settings: Settings, plan: ServePlan, again: Again) -> None:
     asyncio.get_running_loop().set_default_executor(LanedExecutor(bot.app.health.lanes))
     try:
         await serve(
-            [*bot.listeners, play, Watchdog(bot.app.health, bot.tell), retention_of(settings, store)],
+            [
+                *bot.listeners,
+                play,
+                Watchdog(bot.app.health, bot.tell),
+                retention_of(settings, store),
+            ],
             port,
             lambda address: _ready(address, plan),
         )
@@ -118,9 +146,18 @@ async def _serve(settings: Settings, plan: ServePlan, again: Again) -> None:
 
 
 async def _opened(opened: OpenedSource, source: str, port: Port) -> Window | None:
-    """Open the source, and say on the port meanwhile that the bot starts; return the time that a recording tells of."""
+    """Open the source, and say on the port meanwhile that the bot starts.
+
+    Return the time that a recording tells of.
+    """
     began = time.monotonic()
-    await port.answer_by([StartingPages(lambda: f"Opening {source}, for {age_text(time.monotonic() - began)} so far.")])
+    await port.answer_by(
+        [
+            StartingPages(
+                lambda: f"Opening {source}, for {age_text(time.monotonic() - began)} so far."
+            )
+        ]
+    )
     print("Opening the source…", flush=True)
     opening = asyncio.create_task(asyncio.to_thread(lambda: opened.metrics().extent()))
     while not (await asyncio.wait({opening}, timeout=SAID_S))[0]:
@@ -132,11 +169,16 @@ def _tempo(settings: Settings, plan: ServePlan) -> Tempo:
     if not plan.demo:
         return Tempo(settings["interval"], settings["speed"])
     shown = STORY_SHOWN if tells(settings.source) else DEMO_SHOWN
-    return Tempo(settings["interval"], DEMO_SPEED if settings["speed"] == 1 else settings["speed"], shown)
+    return Tempo(
+        settings["interval"], DEMO_SPEED if settings["speed"] == 1 else settings["speed"], shown
+    )
 
 
 def retention_of(settings: Settings, store: Prunes) -> Retention:
-    """Return the job that keeps the database small: it keeps events for a day, messages for the retention."""
+    """Return the job that keeps the database small.
+
+    It keeps events for a day, messages for the retention.
+    """
     repeats = ("slack.seen", "slack.oauth", "teams.seen")
     return Retention(store, settings["retention"], repeats, ("slack-pictures", "teams.messages"))
 

@@ -1,4 +1,7 @@
-"""Open the parts of a source, each when it is first asked: a recording, a simulation, a live account, and replays of them."""
+"""Open the parts of a source, each when it is first asked.
+
+A recording, a simulation, a live account, and replays of them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,16 @@ from bot.settings.settings import NO_SOURCE, Settings
 from bot.wiring.bills import FOLDER
 from bot.wiring.environment import STATE, wall_clock
 from bot.wiring.files import OfferedFiles
-from bot.wiring.lazy import LazyBilling, LazyDetector, LazyInbox, LazyOutlook, LazyPrices, LazySource, Once, SharedSource
+from bot.wiring.lazy import (
+    LazyBilling,
+    LazyDetector,
+    LazyInbox,
+    LazyOutlook,
+    LazyPrices,
+    LazySource,
+    Once,
+    SharedSource,
+)
 
 if TYPE_CHECKING:
     from adapters.aws.config import ReadingConfig
@@ -44,7 +56,10 @@ _DIGITS = 8
 
 
 def folder_of(source: str) -> Path:
-    """Return the folder of `recording:DIR`, or of `simulator:SEED[/SCENARIO]`, made when missing; a live account has none."""
+    """Return the folder of `recording:DIR`, or of `simulator:SEED[/SCENARIO]`, made when missing.
+
+    A live account has none.
+    """
     kind, _, name = source.partition(":")
     if not source:
         raise Unavailable(NO_SOURCE)
@@ -53,9 +68,13 @@ def folder_of(source: str) -> Path:
     if kind == "simulator":
         seed, _, scenario = name.partition("/")
         if not re.fullmatch(r"\d{1,9}(/[\w-]+)?", name, re.ASCII):
-            raise WrongInput(f"'{shortened(name)}' is not a seed; write simulator:7 or simulator:7/calm.")
+            raise WrongInput(
+                f"'{shortened(name)}' is not a seed; write simulator:7 or simulator:7/calm."
+            )
         return _simulated(int(seed), scenario or "demo")
-    raise Unavailable("A live account is no folder; record it first: trnbot record DIR, then recording:DIR.")
+    raise Unavailable(
+        "A live account is no folder; record it first: trnbot record DIR, then recording:DIR."
+    )
 
 
 def size_of(folder: Path) -> int:
@@ -87,7 +106,9 @@ def _simulator() -> str:
     """Return a name for the simulator as it is here: another one for other code or other tables."""
     import adapters.simulator
 
-    files = sorted(path for path in Path(adapters.simulator.__path__[0]).iterdir() if path.is_file())
+    files = sorted(
+        path for path in Path(adapters.simulator.__path__[0]).iterdir() if path.is_file()
+    )
     return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:_DIGITS]
 
 
@@ -109,20 +130,33 @@ def reading_config(settings: Settings, types: Mapping[str, InstanceType]) -> Rea
 def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
     """Return the live source; nothing is called yet."""
     from adapters.aws.api.promql import PrometheusServer
-    from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, LiveConfig, MetricsSource, ReadTiming
+    from adapters.aws.live.config import (
+        AccountAccess,
+        CallLimits,
+        ExtraSources,
+        LiveConfig,
+        MetricsSource,
+        ReadTiming,
+    )
     from adapters.aws.live.source import Live
 
     return Live(
         LiveConfig(
             reading=reading_config(settings, types),
             timing=ReadTiming(wall_clock),
-            access=AccountAccess(settings["aws.regions"], settings["aws.roles"], settings["aws.external_id"]),
+            access=AccountAccess(
+                settings["aws.regions"], settings["aws.roles"], settings["aws.external_id"]
+            ),
             limits=CallLimits(settings["aws.budget"], FOLDER / "usage.json"),
             extra=ExtraSources(
-                settings["aws.stream"], settings["aws.logs"], settings["aws.events"], settings["aws.spot_advisor"]
+                settings["aws.stream"],
+                settings["aws.logs"],
+                settings["aws.events"],
+                settings["aws.spot_advisor"],
             ),
             metrics=MetricsSource(
-                settings["metrics.surface"], PrometheusServer(settings["metrics.url"], settings.text("metrics.token"))
+                settings["metrics.surface"],
+                PrometheusServer(settings["metrics.url"], settings.text("metrics.token")),
             ),
             journal=FOLDER / "journal",
         )
@@ -158,7 +192,13 @@ class OpenedSource:
     def ports(self, stores: Stores, base: Policy) -> Ports:
         """Return the ports over this source, of an installation that serves nobody."""
         settings = self._settings
-        site = Site(base, settings["interval"], channels=CONSOLE, routes=settings.routes, files=OfferedFiles(settings))
+        site = Site(
+            base,
+            settings["interval"],
+            channels=CONSOLE,
+            routes=settings.routes,
+            files=OfferedFiles(settings),
+        )
         return Ports(self._world(), stores, replace(site, owners=self.owners))
 
     def _world(self) -> World:
@@ -205,7 +245,10 @@ class OpenedSource:
         return self.account().calls.meter.bill() if self.live else None
 
     def end(self) -> datetime | None:
-        """Return the time that "now" means: the last metric of a recording, else the bill's last hour; None for an account."""
+        """Return the time that "now" means.
+
+        The last metric of a recording, else the bill's last hour; None for an account.
+        """
         try:
             extent = self.metrics().extent()
             return extent.end if extent else None
@@ -221,7 +264,9 @@ class OpenedSource:
     def _open_recording(self) -> Recording:
         from adapters.aws.recording.opening import open_recording
 
-        return open_recording(self._folder(), reading_config(self._settings, self.knowledge.types()))
+        return open_recording(
+            self._folder(), reading_config(self._settings, self.knowledge.types())
+        )
 
     def _open_bill(self) -> Billing:
         from bot.wiring.bills import open_account_bill, open_recorded_bill
@@ -249,12 +294,18 @@ class SourceReplays:
         self._settings, self._watched = settings, watched
 
     def open(self, source: str, policy: Policy) -> Ports:
-        """Return ports over another source with an empty store; no route of this installation speaks of it."""
+        """Return ports over another source with an empty store.
+
+        No route of this installation speaks of it.
+        """
         ports = OpenedSource(source, self._settings).ports(memory_stores(), policy)
         return replace(ports, site=replace(ports.site, routes=Routes(), owners=OwnerMap))
 
     def again(self, policies: Sequence[Policy]) -> Sequence[Ports]:
-        """Return ports over the watched source for each policy; they go on side by side and read once."""
+        """Return ports over the watched source for each policy.
+
+        They go on side by side and read once.
+        """
         made = [self._watched.ports(memory_stores(), policy) for policy in policies]
         shared = SharedSource(made[0].world.source)
         return [replace(ports, world=replace(ports.world, source=shared)) for ports in made]
@@ -269,7 +320,9 @@ class SourceReplays:
         except (orjson.JSONDecodeError, TypeError) as error:
             raise WrongInput(f"{path} is not a list of labelled incidents: {error}.") from None
 
-    def grade(self, seen: ReplayResult, truth: Sequence[Mapping[str, Any]], clusters: int) -> Mapping[str, Any]:
+    def grade(
+        self, seen: ReplayResult, truth: Sequence[Mapping[str, Any]], clusters: int
+    ) -> Mapping[str, Any]:
         """Return how well the alerts of a replay over so many clusters meet the truth."""
         from detectors.grade import grade
 

@@ -1,4 +1,7 @@
-"""Play the story of a demonstration: follow its ticks, type what its simulated people type, begin again on request."""
+"""Play the story of a demonstration.
+
+Follow its ticks, type what its simulated people type, begin again on request.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,13 @@ class StoryTeller:
 
     def told(self) -> Story:
         """Return the story as it stands."""
-        return Story(MADE_UP, (self._seen or NOTHING_SEEN).chapters(), self._seen is not None, self._end, self.again is not None)
+        return Story(
+            MADE_UP,
+            (self._seen or NOTHING_SEEN).chapters(),
+            self._seen is not None,
+            self._end,
+            self.again is not None,
+        )
 
     async def ticked(self, result: TickResult, *, last: bool) -> None:
         """Note what a tick has seen, and let a person act on it, one line at a time."""

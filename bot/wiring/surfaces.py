@@ -1,4 +1,7 @@
-"""Join settings and the chat platforms: the surfaces that are configured, and the commands that they announce."""
+"""Join settings and the chat platforms.
+
+The surfaces that are configured, and the commands that they announce.
+"""
 
 from __future__ import annotations
 
@@ -73,14 +76,32 @@ def command_hints() -> tuple[CommandHint, ...]:
 
 def _hint(made: Command) -> CommandHint:
     # Outside of an alert's thread the alert must be named.
-    needed = any(parameter.arg.default is None or parameter.arg.meaning == WHICH.meaning for parameter in made.parameters)
-    described = (made.topic.value, list(Topic).index(made.topic), needed, made.examples, tuple(arguments_of(made)))
+    needed = any(
+        parameter.arg.default is None or parameter.arg.meaning == WHICH.meaning
+        for parameter in made.parameters
+    )
+    described = (
+        made.topic.value,
+        list(Topic).index(made.topic),
+        needed,
+        made.examples,
+        tuple(arguments_of(made)),
+    )
     return CommandHint(made.name, made.summary, made.examples[0], made.changes, *described)
 
 
 def arguments_of(made: Command) -> list[tuple[str, str]]:
-    """Return the words that may follow a command, each with its meaning: its choices, then its arguments by name."""
-    chosen = [(word, p.arg.meaning) for p in made.parameters if not p.arg.keyword for word in p.arg.choices if word]
+    """Return the words that may follow a command, each with its meaning.
+
+    Its choices, then its arguments by name.
+    """
+    chosen = [
+        (word, p.arg.meaning)
+        for p in made.parameters
+        if not p.arg.keyword
+        for word in p.arg.choices
+        if word
+    ]
     named = [
         (f"{p.word}={choice}", p.arg.meaning)
         for p in made.parameters

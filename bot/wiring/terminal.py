@@ -1,4 +1,7 @@
-"""Open the bot for the lines of one terminal: each command with the source and the stores that it needs, and no more."""
+"""Open the bot for the lines of one terminal.
+
+Each command with the source and the stores that it needs, and no more.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,13 @@ class OpenedApp:
     needs: Needs
 
     def now(self) -> datetime:
-        """Return the time that "now" means for the command: the end of a recording, else that of the wall."""
-        return (self._end() if self.needs.watched and not self.source.live else None) or wall_clock()
+        """Return the time that "now" means for the command.
+
+        The end of a recording, else that of the wall.
+        """
+        return (
+            self._end() if self.needs.watched and not self.source.live else None
+        ) or wall_clock()
 
     def _end(self) -> datetime | None:
         """Return the end of the source; None where nothing of it need be readable, and nothing is."""
@@ -70,7 +78,9 @@ class TerminalApps:
             keeps = self._keeps(command)
             if (source, keeps) not in self._kept:
                 console = "" if self._named else settings["public_url"]
-                self._kept[source, keeps] = terminal_app(settings, source, self._stores(keeps), console)
+                self._kept[source, keeps] = terminal_app(
+                    settings, source, self._stores(keeps), console
+                )
             app, opened = self._kept[source, keeps]
             if keeps is _Keeps.REPLAY and opened.live:  # a replay is of one time
                 del self._kept[source, keeps]
@@ -79,11 +89,13 @@ class TerminalApps:
     def _keeps(self, command: Command) -> _Keeps:
         """Return where a command finds its state.
 
-        A named source is not the one whose watch the database remembers: a replay tells its state. A command that only reads
-        makes no database.
+        A named source is not the one whose watch the database remembers: a replay tells its state.
+        A command that only reads makes no database.
         """
         needs = command.needs
-        if Needs.DATABASE not in needs and (self._named or Needs.STATE not in command.opens or not needs.watched):
+        if Needs.DATABASE not in needs and (
+            self._named or Needs.STATE not in command.opens or not needs.watched
+        ):
             return _Keeps.REPLAY
         from adapters.store.open import file_of, read_address
 

@@ -25,9 +25,15 @@ from bot.wiring.story import StoryTeller
 
 DEMO_SPEED = 120.0
 DEMO_SHOWN = timedelta(hours=10)
-"""How much of the end of a recording a demo plays before people's eyes; what lies before is caught up with at once."""
+"""How much of the end of a recording a demo plays before people's eyes.
+
+What lies before is caught up with at once.
+"""
 STANDBY_S = 2.0
-"""How often a process that does not lead asks for the lead: well within the half minute that a watch may pause."""
+"""How often a process that does not lead asks for the lead.
+
+Well within the half minute that a watch may pause.
+"""
 SAID_S = 5.0
 """How often the log says how far work is that nobody sees."""
 log = logging.getLogger("trnbot.play")
@@ -47,7 +53,10 @@ class Leading(Protocol):
 
 @dataclass(frozen=True)
 class Tempo:
-    """Tell how a recording is played: `shown` is the part at its end that is played, None for all of it."""
+    """Tell how a recording is played.
+
+    `shown` is the part at its end that is played, None for all of it.
+    """
 
     interval: timedelta
     speed: float
@@ -154,7 +163,9 @@ class WatchServer(ABC):
                 return ticked_at
             if leads is False:
                 if not waited:
-                    log.info("another process leads; this one answers, and takes over when that ends")
+                    log.info(
+                        "another process leads; this one answers, and takes over when that ends"
+                    )
                 waited = True
                 await self._stand_by(ticked_at)
             await asyncio.sleep(STANDBY_S)
@@ -189,7 +200,12 @@ class ReplayServer(WatchServer):
     async def tick(self, at: datetime) -> TickResult | None:
         """Tick, and let the story of a demonstration go on."""
         result = await super().tick(at)
-        if self.story and result and self._tempo.shown and at >= self._extent.end - self._tempo.shown:
+        if (
+            self.story
+            and result
+            and self._tempo.shown
+            and at >= self._extent.end - self._tempo.shown
+        ):
             await self.story.ticked(result, last=at >= self._extent.end)
         return result
 
@@ -210,9 +226,13 @@ class ReplayServer(WatchServer):
         start = since + self._tempo.interval if since else self._extent.start
         end = self._extent.end
         shown = max(start, end - self._tempo.shown) if self._tempo.shown else start
-        if not await self._catch_up([at for at in grid(start, shown, self._tempo.interval) if at < shown]):
+        if not await self._catch_up(
+            [at for at in grid(start, shown, self._tempo.interval) if at < shown]
+        ):
             return
-        self._replay = ReplayClock(Window(min(shown, end), end), self._tempo.speed, self._tempo.interval)
+        self._replay = ReplayClock(
+            Window(min(shown, end), end), self._tempo.speed, self._tempo.interval
+        )
         self._timer = timer = ReplayTimer(self.tick, self._replay)
         await timer.start()
         await self._until_lost(self._replay)
@@ -233,7 +253,10 @@ class ReplayServer(WatchServer):
         return True
 
     async def _until_lost(self, clock: ReplayClock) -> None:
-        """Wait until another process leads; at the end of the recording, where no tick tells, by asking."""
+        """Wait until another process leads.
+
+        At the end of the recording, where no tick tells, by asking.
+        """
         assert self.app
         while not self._lost.is_set():
             with suppress(TimeoutError):

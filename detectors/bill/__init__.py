@@ -1,1 +1,4 @@
-"""Find money that leaves its usual: lines of the bill, commitments, budgets, and the provider's own findings."""
+"""Find money that leaves its usual.
+
+Lines of the bill, commitments, budgets, and the provider's own findings.
+"""

@@ -1,7 +1,10 @@
-"""Find budgets that are burnt too fast: a month's USD against the USD spent, over a fast and a slow window.
+"""Find budgets that are burnt too fast.
 
-After the multi-window burn-rate alerts of Google's SRE Workbook (chapter 5): the long window says that it matters, the short
-one that it still goes on. A budget of money is meant to be spent, so a rate of 1 is what would use it up with the month's end.
+A month's USD against the USD spent, over a fast and a slow window.
+
+After the multi-window burn-rate alerts of Google's SRE Workbook (chapter 5): the long window says
+that it matters, the short one that it still goes on. A budget of money is meant to be spent, so a
+rate of 1 is what would use it up with the month's end.
 """
 
 from __future__ import annotations
@@ -32,7 +35,10 @@ _SOON = timedelta(days=3)
 
 @dataclass(frozen=True)
 class BudgetBurn:
-    """State one budget at the newest settled day, in USD gross of credits: spent this month, and USD a day lately."""
+    """State one budget at the newest settled day, in USD gross of credits.
+
+    Spent this month, and USD a day lately.
+    """
 
     scope: Labels
     budget: float
@@ -51,7 +57,10 @@ class BudgetBurn:
 
     @property
     def rates(self) -> tuple[float, float]:
-        """Return the burn rates of the newest day and of the slow window; 1 = used up with the month's end."""
+        """Return the burn rates of the newest day and of the slow window.
+
+        1 = used up with the month's end.
+        """
         allowed = max(self.allowed, 1e-9)
         return self.day / allowed, self.week / allowed
 
@@ -66,32 +75,54 @@ def budget_anomalies(view: View, burns: Sequence[BudgetBurn]) -> Iterator[Anomal
     """Yield one anomaly for each budget that will be used up well before its month ends, or is used up."""
     for burn in burns:
         policy = view.policy.at(burn.scope)
-        if policy.on("budget_burn.on") and _too_fast(burn, policy, (Cause.BUDGET_BURN.value, burn.scope) in view.open):
+        if policy.on("budget_burn.on") and _too_fast(
+            burn, policy, (Cause.BUDGET_BURN.value, burn.scope) in view.open
+        ):
             yield _anomaly(view, burn)
 
 
 def budget_burns(view: View) -> list[BudgetBurn]:
-    """Return how fast each budget burns: the same until another day has settled, or another month begins."""
+    """Return how fast each budget burns.
+
+    The same until another day has settled, or another month begins.
+    """
     budgets = budgets_of(view.policy)
     frame = view.reading.frame("spend") if budgets else None
     bill = lay_out(frame) if frame else None
     if bill is None:
         return []
     days = {scope: int(view.policy.at(scope).number("budget_burn.slow_days")) for scope in budgets}
-    burns = (burn_of(bill, scope, float(budget), days[scope], view.now) for scope, budget in budgets.items())
+    burns = (
+        burn_of(bill, scope, float(budget), days[scope], view.now)
+        for scope, budget in budgets.items()
+    )
     return [burn for burn in burns if burn]
 
 
 def budgets_of(policy: Policy) -> dict[Labels, Decimal]:
     """Return the budgets by scope: the one for everything and the overrides; 0 is none."""
-    budgets = [(Labels(), policy.values[KEY]), *((scope, value) for scope, key, value in policy.overrides if key == KEY)]
-    return {scope: value for scope, value in dict(budgets).items() if isinstance(value, Decimal) and value > 0}
+    budgets = [
+        (Labels(), policy.values[KEY]),
+        *((scope, value) for scope, key, value in policy.overrides if key == KEY),
+    ]
+    return {
+        scope: value
+        for scope, value in dict(budgets).items()
+        if isinstance(value, Decimal) and value > 0
+    }
 
 
-def burn_of(bill: BillLines, scope: Labels, budget: float, slow_days: int, now: datetime) -> BudgetBurn | None:
-    """Return how fast a scope burns its budget of the month of `now`; None where too few days have settled."""
+def burn_of(
+    bill: BillLines, scope: Labels, budget: float, slow_days: int, now: datetime
+) -> BudgetBurn | None:
+    """Return how fast a scope burns its budget of the month of `now`.
+
+    None where too few days have settled.
+    """
     rows = bill.rows_of(scope)
-    days = [i for i in range(bill.n_steps) if bill.at(i).day != 1]  # the month's fees fall on its first day
+    days = [
+        i for i in range(bill.n_steps) if bill.at(i).day != 1
+    ]  # the month's fees fall on its first day
     if not rows or len(days) < slow_days:
         return None
     daily: Numbers = np.nan_to_num(bill.parts[rows]).sum(axis=0)
@@ -100,11 +131,16 @@ def burn_of(bill: BillLines, scope: Labels, budget: float, slow_days: int, now: 
     lately = daily[days[-slow_days:]]
     through = max(bill.end, month.start)
     end = _month_end(np.nan_to_num(bill.parts[rows]), spent, round((month.end - through) / DAY))
-    return BudgetBurn(scope, budget, spent, float(lately[-1]), float(lately.mean()), through, month.end, end)
+    return BudgetBurn(
+        scope, budget, spent, float(lately[-1]), float(lately.mean()), through, month.end, end
+    )
 
 
 def _month_end(parts: Numbers, spent: float, ahead: int) -> Projection | None:
-    """Return where a month ends: what is spent, and what recurs, projected; a charge of one day and of none since does not."""
+    """Return where a month ends: what is spent, and what recurs, projected.
+
+    A charge of one day and of none since does not.
+    """
     charged = parts != 0
     first, since = charged.argmax(axis=1), parts.shape[1]
     fees = [
@@ -112,11 +148,18 @@ def _month_end(parts: Numbers, spent: float, ahead: int) -> Projection | None:
         for n, at, newest in zip(charged.sum(axis=1), first, charged[:, -1], strict=True)
     ]
     rest = project(list(parts[~np.array(fees, dtype=bool)].sum(axis=0)), ahead)
-    return Projection(*(max(spent, spent + usd) for usd in (rest.low, rest.middle, rest.high))) if rest else None
+    return (
+        Projection(*(max(spent, spent + usd) for usd in (rest.low, rest.middle, rest.high)))
+        if rest
+        else None
+    )
 
 
 def _too_fast(burn: BudgetBurn, policy: Policy, alerted: bool) -> bool:
-    """Return whether both windows burn too fast; an open alert holds until the slow one fits the budget again."""
+    """Return whether both windows burn too fast.
+
+    An open alert holds until the slow one fits the budget again.
+    """
     if burn.spent >= burn.budget:
         return True
     day, week = burn.rates
@@ -136,7 +179,11 @@ def _ends(burn: BudgetBurn) -> tuple[str, ...]:
     """Say where the month ends as things go on."""
     end = burn.month_end
     return (
-        (f"about {usd(end.middle, 0)} by month end ({usd(end.low, 0)} to {usd(end.high, 0)}), fees counted once",) if end else ()
+        (
+            f"about {usd(end.middle, 0)} by month end ({usd(end.low, 0)} to {usd(end.high, 0)}), fees counted once",
+        )
+        if end
+        else ()
     )
 
 
@@ -146,7 +193,11 @@ def _explanation(view: View, burn: BudgetBurn) -> Explanation:
     spent = f"{usd(burn.spent, 0)} of {usd(burn.budget, 0)} ({percent(burn.spent / burn.budget)})"
     since = max(0.0, (min(view.now, burn.ends) - burn.through) / DAY) * pace
     early = round((burn.ends - burn.used_up) / DAY)
-    end = "it is used up" if gone else f"at {usd(pace, 0)} a day used up about {burn.used_up:%Y-%m-%d}, {early} days early"
+    end = (
+        "it is used up"
+        if gone
+        else f"at {usd(pace, 0)} a day used up about {burn.used_up:%Y-%m-%d}, {early} days early"
+    )
     day, week = burn.rates
     return Explanation(
         why=f"Budget of {name}: {spent} was billed through {burn.through - DAY:%Y-%m-%d}; {end} (estimate).",
@@ -157,7 +208,9 @@ def _explanation(view: View, burn: BudgetBurn) -> Explanation:
         evidence=(
             f"newest settled day {usd(burn.day, 0)}, slow window {usd(burn.week, 0)} a day; what is left allows"
             f" {usd(burn.allowed, 0)}",
-            "used up" if gone else f"burn rate {day:.1f} on the newest day, {week:.1f} over the slow window",
+            "used up"
+            if gone
+            else f"burn rate {day:.1f} on the newest day, {week:.1f} over the slow window",
             f"about {usd(since, 0)} more since, which is not billed yet (estimate at that pace)",
             *_ends(burn),
             "amortised, before credits and tax: credits never hide what a budget pays for",

@@ -1,4 +1,7 @@
-"""Add up what the bill shows of a finding over its usual: hour by hour, or day by day where the export has no hours."""
+"""Add up what the bill shows of a finding over its usual.
+
+Hour by hour, or day by day where the export has no hours.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ class Excess:
 
     @property
     def lasts(self) -> bool:
-        """Tell whether the newest steps show it, or it comes and goes: what comes by night is not over at noon."""
+        """Tell whether the newest steps show it, or it comes and goes.
+
+        What comes by night is not over at noon.
+        """
         day, k, n = self.per_day, self.newest, len(self.over)
         if not self._calm(n - k, n):
             return True
@@ -49,10 +55,16 @@ class Excess:
         """Return USD an hour of its newest day, of the newest steps where they are of another level, or while it lasted."""
         day, k = self.per_day, self.newest
         if not self.lasts:
-            return max(0.0, float(self.over[self.over > self.calm].mean())) * day / 24 if self._told else 0.0
+            return (
+                max(0.0, float(self.over[self.over > self.calm].mean())) * day / 24
+                if self._told
+                else 0.0
+            )
         whole, now = float(self.over[-day:].mean()), float(self.over[-k:].mean())
         before = float(self.over[-day - k : -day].mean()) if len(self.over) >= day + k else whole
-        alike = _LESS * before <= now <= before / _LESS or self._calm(len(self.over) - k, len(self.over))
+        alike = _LESS * before <= now <= before / _LESS or self._calm(
+            len(self.over) - k, len(self.over)
+        )
         return max(0.0, whole if alike else now) * day / 24
 
     @property
@@ -70,7 +82,9 @@ class Excess:
         rate, spread = self.usd_per_hour, self.spread * self.per_day / 24
         usd = Decimal(str(round(max(0.0, float(self.over.sum())), 6)))
         until = None if self.lasts else self.through
-        return BilledExcess(self.through, usd, _rate(max(0.0, rate - spread)), _rate(rate + spread), until)
+        return BilledExcess(
+            self.through, usd, _rate(max(0.0, rate - spread)), _rate(rate + spread), until
+        )
 
     @property
     def rate(self) -> Decimal:
@@ -108,7 +122,14 @@ class Ledger:
         usual, spread = _usual(series, bill, first)
         n = _arrived(series[first:], usual, DAY // bill.step)
         over, calm = (series[first:] - usual)[:n], (self.above * usual + spread)[:n]
-        return Excess(over, calm, spread, bill.at(first + n), DAY // bill.step, self.newest if bill.step == HOUR else 1)
+        return Excess(
+            over,
+            calm,
+            spread,
+            bill.at(first + n),
+            DAY // bill.step,
+            self.newest if bill.step == HOUR else 1,
+        )
 
     def _series(self, jumps: Sequence[Jump]) -> tuple[BillLines, list[int]]:
         """Return the hours, or the days where the hours do not know every jump, and the things there that they are about."""
@@ -127,14 +148,20 @@ class Ledger:
 
 
 def _arrived(series: Numbers, usual: Numbers, per_day: int) -> int:
-    """Return how many steps have arrived: what is billed in every hour and not in the newest ones is late, for a day at most."""
+    """Return how many steps have arrived.
+
+    What is billed in every hour and not in the newest ones is late, for a day at most.
+    """
     n = len(series)
     last = n - int(np.argmax(series[::-1] > 0)) if (series > 0).any() else n
     return last if n - last <= per_day and (usual[last:] > 0).all() else n
 
 
 def _first(bill: BillLines, since: datetime, began: datetime) -> int:
-    """Return the first step to add up: that of `since`, or of the newest jump where nothing before the former is known."""
+    """Return the first step to add up.
+
+    That of `since`, or of the newest jump where nothing before the former is known.
+    """
     first = (since - bill.start) // bill.step
     first = first if first * bill.step >= 7 * DAY else (began - bill.start) // bill.step
     return int(min(max(0, first), bill.n_steps - 1))
@@ -150,7 +177,8 @@ def _things_of(jump: Jump, bill: BillLines) -> list[int]:
 class _Subject:
     """Say which things a jump is about: those of its line, in the place that grew.
 
-    Hours of an instance type count whatever they are bought as: what was spot and is now on demand costs the difference.
+    Hours of an instance type count whatever they are bought as: what was spot and is now on demand
+    costs the difference.
     """
 
     where: Labels
@@ -163,7 +191,9 @@ class _Subject:
         match = HOURS.search(jump.where.usage_type)
         place = Labels.shared(jump.growing).only(("cluster", "team", "project"))
         where = jump.where.only(("account", "region") if match else LINE)
-        wide = frozenset() if jump.where.usage_type else frozenset(thing for thing, _, _ in jump.parts)
+        wide = (
+            frozenset() if jump.where.usage_type else frozenset(thing for thing, _, _ in jump.parts)
+        )
         return _Subject(where, place, match[1] if match else "", wide)
 
     def holds(self, thing: Labels) -> bool:
@@ -187,7 +217,11 @@ def _usual(series: Numbers, bill: BillLines, first: int) -> tuple[Numbers, float
         return np.zeros(n - first), 0.0
     before = series[first - days * day : first].reshape(days, day)
     began = bill.at(first - days * day)
-    week = began.weekday() * day + (began - began.replace(hour=0, minute=0)) // bill.step + np.arange(n - first + days * day)
+    week = (
+        began.weekday() * day
+        + (began - began.replace(hour=0, minute=0)) // bill.step
+        + np.arange(n - first + days * day)
+    )
     weekend = (week // day % 7 >= 5).astype(np.intp)
     past, at = weekend[: days * day].reshape(days, day), np.arange(n - first) % day
     levels = np.stack([_like_days(before, past == kind) for kind in (0, 1)])

@@ -1,8 +1,9 @@
 """Say which few dimension values explain a growth of the bill.
 
-After Adtributor (Bhagwan et al., NSDI 2014): a value's explanatory power is its share of the growth, its surprise how far its
-share of the money moved. Adtributor ranks dimensions apart; here each next dimension narrows what the ones before left, so
-that one place is named and not a list for each dimension.
+After Adtributor (Bhagwan et al., NSDI 2014): a value's explanatory power is its share of the
+growth, its surprise how far its share of the money moved. Adtributor ranks dimensions apart; here
+each next dimension narrows what the ones before left, so that one place is named and not a list for
+each dimension.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ ENOUGH = 0.8
 """Share of the growth that the named values hold together."""
 MOST = 3
 """Values of one dimension that still explain; more of them are a description of the bill."""
-_WORDS = {"region": "in {}", "account": "account {}", "cluster": "cluster {}", "team": "team {}", "project": "project {}"}
+_WORDS = {
+    "region": "in {}",
+    "account": "account {}",
+    "cluster": "cluster {}",
+    "team": "team {}",
+    "project": "project {}",
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,11 @@ class RootCause:
     def __str__(self) -> str:
         """Read as `88 % of it: NatGateway-Bytes in us-west-2, account 1234, team search`."""
         names = {name for name, _ in self.named}
-        kept = [(name, values) for name, values in self.named if name != "service" or "usage_type" not in names]
+        kept = [
+            (name, values)
+            for name, values in self.named
+            if name != "service" or "usage_type" not in names
+        ]
         words = [_WORDS.get(name, "{}").format(" and ".join(values)) for name, values in kept]
         return f"{percent(self.share)} of it: {', '.join(words).replace(', in ', ' in ')}"
 
@@ -58,16 +69,29 @@ def explain(things: Sequence[Labels], value: Numbers, usual: Numbers) -> RootCau
         fitting = [name for name in left if choices[name]]
         if not fitting:
             break
-        best = max(fitting, key=lambda name: (_surprise(things, name, choices[name], value, usual), -left.index(name)))
+        best = max(
+            fitting,
+            key=lambda name: (
+                _surprise(things, name, choices[name], value, usual),
+                -left.index(name),
+            ),
+        )
         named[best] = choices[best]
         kept &= np.array([thing.get(best) in choices[best] for thing in things])
         left.remove(best)
-    ordered = tuple((name, named[name]) for name in DIMENSIONS if name in named and all(named[name]))
+    ordered = tuple(
+        (name, named[name]) for name in DIMENSIONS if name in named and all(named[name])
+    )
     return RootCause(min(1.0, float(growth[kept].sum()) / total), ordered) if ordered else None
 
 
-def _smallest(things: Sequence[Labels], name: str, growth: Numbers, kept: np.ndarray, total: float) -> tuple[str, ...]:
-    """Return the fewest values of a dimension that still hold enough of the growth; () when many or all of them do."""
+def _smallest(
+    things: Sequence[Labels], name: str, growth: Numbers, kept: np.ndarray, total: float
+) -> tuple[str, ...]:
+    """Return the fewest values of a dimension that still hold enough of the growth.
+
+    () when many or all of them do.
+    """
     sums: dict[str, float] = {}
     for thing, more, inside in zip(things, growth.tolist(), kept.tolist(), strict=True):
         if inside:
@@ -80,8 +104,13 @@ def _smallest(things: Sequence[Labels], name: str, growth: Numbers, kept: np.nda
     return tuple(ranked[:n])
 
 
-def _surprise(things: Sequence[Labels], name: str, words: tuple[str, ...], value: Numbers, usual: Numbers) -> float:
-    """Return how far the share of these values moved: half the Jensen-Shannon terms of now and before, in nats."""
+def _surprise(
+    things: Sequence[Labels], name: str, words: tuple[str, ...], value: Numbers, usual: Numbers
+) -> float:
+    """Return how far the share of these values moved.
+
+    Half the Jensen-Shannon terms of now and before, in nats.
+    """
     inside = np.array([thing.get(name) in words for thing in things])
     now = float(value[inside].sum()) / max(float(value.sum()), 1e-9)
     before = float(usual[inside].sum()) / max(float(usual.sum()), 1e-9)

@@ -1,4 +1,7 @@
-"""State the findings in a bill, and explain its jumps: the cost, the usual cost, the few values that hold most of the growth."""
+"""State the findings in a bill, and explain its jumps.
+
+The cost, the usual cost, the few values that hold most of the growth.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ JUMP_SUGGESTIONS = {
 
 @dataclass(frozen=True)
 class BillFinding:
-    """Hold a finding in the settled bill: made once for each settled step, an anomaly at every tick until the next."""
+    """Hold a finding in the settled bill.
+
+    Made once for each settled step, an anomaly at every tick until the next.
+    """
 
     cause: Cause
     subject: Subject
@@ -57,17 +63,27 @@ def told_before(finding: BillFinding, view: View) -> bool:
 
 
 def findings_of(jumps: Sequence[Jump], ledger: Ledger) -> list[BillFinding]:
-    """Return one finding per cause and place among the jumps: a line that jumped by the day and by the hour is one."""
+    """Return one finding per cause and place among the jumps.
+
+    A line that jumped by the day and by the hour is one.
+    """
     groups: dict[tuple[Cause, Labels], dict[Labels, Jump]] = {}
     for jump in jumps:
         members = groups.setdefault((jump.cause, scope_of_jump(jump)), {})
-        members[jump.where] = _together(members[jump.where], jump) if jump.where in members else jump
+        members[jump.where] = (
+            _together(members[jump.where], jump) if jump.where in members else jump
+        )
     ranked = sorted(groups.items(), key=lambda x: (x[0][0], str(x[0][1])))
-    return [_finding(cause, scope, list(members.values()), ledger) for (cause, scope), members in ranked]
+    return [
+        _finding(cause, scope, list(members.values()), ledger) for (cause, scope), members in ranked
+    ]
 
 
 def scope_of_jump(jump: Jump) -> Labels:
-    """Return the identity of a jump's alert: the line, for a plain jump all lines of the service, or the wider place."""
+    """Return the identity of a jump's alert.
+
+    The line, for a plain jump all lines of the service, or the wider place.
+    """
     names = ("account", "region", "service", "cluster", "team", "project")
     return jump.where.only(names if jump.cause is Cause.SPEND_JUMP else (*names, "usage_type"))
 
@@ -80,7 +96,9 @@ def _together(day: Jump, later: Jump) -> Jump:
 def _finding(cause: Cause, scope: Labels, jumps: list[Jump], ledger: Ledger) -> BillFinding:
     jumps = sorted(jumps, key=lambda j: (-j.extra, j.where.usage_type))
     root = root_of(tuple(part for jump in jumps for part in _by_day(jump)))
-    usages = tuple(j.where.usage_type for j in jumps if j.where.usage_type) or (scope.service or str(scope),)
+    usages = tuple(j.where.usage_type for j in jumps if j.where.usage_type) or (
+        scope.service or str(scope),
+    )
     labels = Labels.shared(j.where for j in jumps)
     labels = _typed(root.labels if root else Labels(), jumps).merge(labels)
     start = min(j.since for j in jumps)
@@ -101,15 +119,27 @@ def _typed(labels: Labels, jumps: Sequence[Jump]) -> Labels:
 
 
 def _explanation(
-    cause: Cause, scope: Labels, jumps: Sequence[Jump], usages: tuple[str, ...], root: RootCause | None
+    cause: Cause,
+    scope: Labels,
+    jumps: Sequence[Jump],
+    usages: tuple[str, ...],
+    root: RootCause | None,
 ) -> Explanation:
     days = [j for j in jumps if j.step == DAY] or list(jumps)
     value, low, high = (sum(x) for x in zip(*((j.value, j.low, j.high) for j in days), strict=True))
     per = "a day" if days[0].step == DAY else "an hour"
     name = scope.service or " ".join(f"{name} {value}" for name, value in scope) or "The bill"
-    subject = f"{name} ({usages[0]})" if len(usages) == 1 and usages[0] not in (name, str(scope)) else name
+    subject = (
+        f"{name} ({usages[0]})"
+        if len(usages) == 1 and usages[0] not in (name, str(scope))
+        else name
+    )
     subject = f"{name} ({len(usages)} usage types)" if len(usages) > 1 else subject
-    usual = f"usually {_range(low, high)} {per}" if high * (DAY / days[0].step) >= 0.5 else "never billed before"
+    usual = (
+        f"usually {_range(low, high)} {per}"
+        if high * (DAY / days[0].step) >= 0.5
+        else "never billed before"
+    )
     growth = _more(value / high) if high >= 0.5 else ""
     return Explanation(
         why=f"{subject} cost {_when(days, value)}, {usual}{growth}.{_explained(root, jumps)}",
@@ -152,9 +182,18 @@ def _range(low: float, high: float) -> str:
 def _evidence(jumps: Sequence[Jump], usages: tuple[str, ...]) -> tuple[str, ...]:
     """Name the things that grew most, with USD a day more: usage type, place, tags."""
     grown = sorted((p for j in jumps for p in _by_day(j) if p[1] > p[2]), key=lambda p: p[2] - p[1])
-    return tuple(f"{_thing(thing)}: {usd(now - usual, 0)} a day more" for thing, now, usual in grown[:5]) or usages[:5]
+    return (
+        tuple(
+            f"{_thing(thing)}: {usd(now - usual, 0)} a day more" for thing, now, usual in grown[:5]
+        )
+        or usages[:5]
+    )
 
 
 def _thing(thing: Labels) -> str:
-    tags = ", ".join(f"{name} {value}" for name, value in thing.only(("cluster", "team", "project")))
-    return f"{thing.usage_type or thing.service} {thing.region}".strip() + (f" ({tags})" if tags else "")
+    tags = ", ".join(
+        f"{name} {value}" for name, value in thing.only(("cluster", "team", "project"))
+    )
+    return f"{thing.usage_type or thing.service} {thing.region}".strip() + (
+        f" ({tags})" if tags else ""
+    )

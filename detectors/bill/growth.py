@@ -21,7 +21,10 @@ MOST = 0.8
 
 @dataclass(frozen=True)
 class Jump:
-    """State a line or place that left its usual: USD a step of the newest such step(s), since when, and the parts that grew."""
+    """State a line or place that left its usual.
+
+    USD a step of the newest such step(s), since when, and the parts that grew.
+    """
 
     where: Labels
     """A line of the bill, or a wider place whose small growths add up."""
@@ -57,4 +60,6 @@ class Jump:
 def root_of(parts: tuple[tuple[Labels, float, float], ...]) -> RootCause | None:
     """Return the root cause of the growth of (thing, now, usually) parts."""
     things = [thing for thing, _, _ in parts]
-    return explain(things, np.array([now for _, now, _ in parts]), np.array([usual for _, _, usual in parts]))
+    return explain(
+        things, np.array([now for _, now, _ in parts]), np.array([usual for _, _, usual in parts])
+    )

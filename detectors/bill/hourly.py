@@ -1,4 +1,7 @@
-"""Find lines of the bill that left their usual hours since the last settled day: a burst is told a day before its day is."""
+"""Find lines of the bill that left their usual hours since the last settled day.
+
+A burst is told a day before its day is.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ from detectors.view import View
 DAYS, WEEKS = 7, 4
 """How many same hours are looked back at: of the days before, and of the same weekday."""
 _BACK = 48
-"""Hours that may hold the burst: those after the last settled day, and the day before them, when it may have begun."""
+"""Hours that may hold the burst.
+
+Those after the last settled day, and the day before them, when it may have begun.
+"""
 
 
 @dataclass(frozen=True)
@@ -33,27 +39,39 @@ class SettledDays:
     @staticmethod
     def of(days: BillLines) -> SettledDays:
         """Return it for the settled days: the same for every hour until another day has settled."""
-        return SettledDays(days.end, {line: usual_day(days.values[i], days.n_steps)[1] / 24 for i, line in enumerate(days.lines)})
+        return SettledDays(
+            days.end,
+            {
+                line: usual_day(days.values[i], days.n_steps)[1] / 24
+                for i, line in enumerate(days.lines)
+            },
+        )
 
 
 def hour_jumps(bill: BillLines, days: SettledDays, view: View) -> list[Jump]:
     """Return the lines with a run of hours out of the usual that the settled `days` do not hold yet.
 
-    A run lasts `spend_jump.hours` and has cost `spend_jump.least` more than usual, and the 24 hours at its end more than any
-    such 24 hours of the two weeks before: work that only comes at another hour of the day is no burst. A charge by the day is
-    spread over the hours.
+    A run lasts `spend_jump.hours` and has cost `spend_jump.least` more than usual, and the 24 hours
+    at its end more than any such 24 hours of the two weeks before: work that only comes at another
+    hour of the day is no burst. A charge by the day is spread over the hours.
     """
     n = bill.n_steps
     if n < LEAST_DAYS * 24 + _BACK or days.end > bill.end:
         return []
-    judged = min((days.end - bill.start) // HOUR, n - 1)  # what reaches the newest hour goes on, though its day has settled
+    judged = min(
+        (days.end - bill.start) // HOUR, n - 1
+    )  # what reaches the newest hour goes on, though its day has settled
     at = np.arange(n - _BACK, n)
     low, high = usual_hours(bill.values, at)
     by_day = np.array([days.usual.get(line, 0.0) for line in bill.lines])
     high = np.fmax(high, by_day[:, None])
     over = np.nan_to_num(bill.values[:, at] - high)
-    likely = np.flatnonzero((over.clip(0).sum(axis=1) >= 1) & (over[:, max(0, judged - at[0]) :] > 0).any(axis=1))
-    lines = (_HourRange(int(row), at, low[row], high[row], judged, not by_day[row]) for row in likely)
+    likely = np.flatnonzero(
+        (over.clip(0).sum(axis=1) >= 1) & (over[:, max(0, judged - at[0]) :] > 0).any(axis=1)
+    )
+    lines = (
+        _HourRange(int(row), at, low[row], high[row], judged, not by_day[row]) for row in likely
+    )
     return [jump for line in lines if (jump := _judge(bill, line, view))]
 
 
@@ -72,9 +90,12 @@ class _HourRange:
 
 
 def usual_hours(values: Numbers, at: Rows) -> tuple[Numbers, Numbers]:
-    """Return the usual range of the hours `at`, each (n, len(at)): by the same hour of the week before, and of four weekdays.
+    """Return the usual range of the hours `at`, each (n, len(at)).
 
-    High is the second highest of a week's days, or of three weeks and more; one day that was odd is not usual.
+    By the same hour of the week before, and of four weekdays.
+
+    High is the second highest of a week's days, or of three weeks and more; one day that was odd is
+    not usual.
     """
     low, daily = _ranked(values, at, [24 * d for d in range(1, DAYS + 1)])
     _, weekly = _ranked(values, at, [168 * w for w in range(1, WEEKS + 1)])
@@ -82,7 +103,10 @@ def usual_hours(values: Numbers, at: Rows) -> tuple[Numbers, Numbers]:
 
 
 def _ranked(values: Numbers, at: Rows, back: list[int]) -> tuple[Numbers, Numbers]:
-    """Return the middle and the second highest reading so many hours back; the highest where two or fewer are known."""
+    """Return the middle and the second highest reading so many hours back.
+
+    The highest where two or fewer are known.
+    """
     seen = np.stack([np.where(at >= b, values[:, np.maximum(at - b, 0)], np.nan) for b in back])
     n_known = (~np.isnan(seen)).sum(axis=0)
     ranked = np.sort(seen, axis=0)
@@ -106,11 +130,16 @@ def _judge(bill: BillLines, hours: _HourRange, view: View) -> Jump | None:
         line, cause, bill.at(first), bill.at(last), float(np.nanmean(series[first:last])),
         float(hours.low[start:end].mean()), float(hours.high[start:end].mean()), bill.step, _parts(bill, hours.row, first, last),
     )  # fmt: skip
-    return jump if allowed(jump, policy, view, first // 24) and not _used(jump, bill, view) else None
+    return (
+        jump if allowed(jump, policy, view, first // 24) and not _used(jump, bill, view) else None
+    )
 
 
 def _dearest_run(series: Numbers, hours: _HourRange, policy: Policy) -> tuple[int, int] | None:
-    """Return the dearest run of hours out of the usual, half-open; None where none lasts, costs and is new enough."""
+    """Return the dearest run of hours out of the usual, half-open.
+
+    None where none lasts, costs and is new enough.
+    """
     at, high = hours.at, hours.high
     out = np.nan_to_num(series[at]) > high * (1 + policy.number("spend_jump.above")) + 0.01
     least, needed = policy.number("spend_jump.least"), int(policy.number("spend_jump.hours"))
@@ -135,19 +164,34 @@ def _runs(out: Mask) -> list[tuple[int, int]]:
 
 def _new_day(series: Numbers, end: int, least: float) -> bool:
     """Tell whether the 24 hours up to `end` cost more than every such 24 hours of the two weeks before."""
-    before = [np.nansum(series[end - 24 * (d + 1) : end - 24 * d]) for d in range(1, 15) if end >= 24 * (d + 1)]
+    before = [
+        np.nansum(series[end - 24 * (d + 1) : end - 24 * d])
+        for d in range(1, 15)
+        if end >= 24 * (d + 1)
+    ]
     return bool(np.nansum(series[end - 24 : end]) >= max(before, default=0.0) + least)
 
 
-def _parts(bill: BillLines, row: int, first: int, last: int) -> tuple[tuple[Labels, float, float], ...]:
+def _parts(
+    bill: BillLines, row: int, first: int, last: int
+) -> tuple[tuple[Labels, float, float], ...]:
     rows = np.flatnonzero(bill.line_of == row)
     now = np.nan_to_num(bill.parts[rows, first:last].mean(axis=1))
-    days = [bill.parts[rows, first - 24 * d : last - 24 * d].mean(axis=1) for d in range(1, DAYS + 1) if first >= 24 * d]
+    days = [
+        bill.parts[rows, first - 24 * d : last - 24 * d].mean(axis=1)
+        for d in range(1, DAYS + 1)
+        if first >= 24 * d
+    ]
     usual = np.nan_to_num(np.nanmedian(np.stack(days), axis=0))
-    return tuple((bill.things[i], float(n), float(u)) for i, n, u in zip(rows, now, usual, strict=True))
+    return tuple(
+        (bill.things[i], float(n), float(u)) for i, n, u in zip(rows, now, usual, strict=True)
+    )
 
 
 def _used(jump: Jump, bill: BillLines, view: View) -> bool:
-    """Tell whether busy nodes explain it; where the nodes are not known so far back, the settled day will tell."""
+    """Tell whether busy nodes explain it.
+
+    Where the nodes are not known so far back, the settled day will tell.
+    """
     unknown = bool(HOURS.search(jump.where.usage_type)) and jump.since - DAY < view.whole.start
     return unknown or used(jump, bill, view)

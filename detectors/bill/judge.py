@@ -1,4 +1,7 @@
-"""Judge the bill at each tick: its jumps by day and by hour, unused commitments, budgets, and the provider's own findings."""
+"""Judge the bill at each tick.
+
+Its jumps by day and by hour, unused commitments, budgets, and the provider's own findings.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ from detectors.view import View
 
 
 class BillJudge:
-    """Judge the bill; its findings hold until another day or hour settles, so they are kept until then."""
+    """Judge the bill.
+
+    Its findings hold until another day or hour settles, so they are kept until then.
+    """
 
     def __init__(self) -> None:
         self._jumps_by_day = Memo[list[Jump]]()
@@ -30,11 +36,18 @@ class BillJudge:
 
     def __call__(self, view: View) -> list[Anomaly]:
         """Return the anomalies of money at the tick."""
-        jumped = [finding.anomaly(view) for finding in self._findings_of(view) if not told_before(finding, view)]
+        jumped = [
+            finding.anomaly(view)
+            for finding in self._findings_of(view)
+            if not told_before(finding, view)
+        ]
         return [*with_provider(view, jumped), *budget_anomalies(view, self._burns_of(view))]
 
     def _findings_of(self, view: View) -> list[BillFinding]:
-        """Return the findings in the bill: judged by days when another has settled, and by the hours since."""
+        """Return the findings in the bill.
+
+        Judged by days when another has settled, and by the hours since.
+        """
         day, hour = (_settled_key(view.reading.frame(kind)) for kind in ("spend", "spend_hour"))
         policy, known = (view.policy.values, view.policy.overrides), _known(view)
 
@@ -42,8 +55,15 @@ class BillJudge:
             days, hours = _lines(view, "spend"), _lines(view, "spend_hour")
             assert days
             by_day = self._jumps_by_day.get((day, policy), lambda: day_jumps(days, view))
-            by_hour = hour_jumps(hours, self._settled_days.get(day, lambda: SettledDays.of(days)), view) if hours else []
-            newest, above = int(view.policy.number("spend_jump.hours")), view.policy.number("spend_jump.above")
+            by_hour = (
+                hour_jumps(hours, self._settled_days.get(day, lambda: SettledDays.of(days)), view)
+                if hours
+                else []
+            )
+            newest, above = (
+                int(view.policy.number("spend_jump.hours")),
+                view.policy.number("spend_jump.above"),
+            )
             ledger = Ledger(days, hours, newest, above, dict(known))
             jumped = findings_of([*by_day, *by_hour], ledger)
             return [*jumped, *commitment_findings(view, jumped, ledger)]
@@ -57,7 +77,9 @@ class BillJudge:
 
 
 def _settled_key(frame: Frame | None) -> tuple[object, ...]:
-    """Return a key that changes only when another step of the bill has settled: the judgement holds until then.
+    """Return a key that changes only when another step of the bill has settled.
+
+    The judgement holds until then.
 
     A frame by the hour is cut where it has settled: nothing needs to be searched for that.
     """
@@ -75,5 +97,9 @@ def _lines(view: View, kind: str) -> BillLines | None:
 def _known(view: View) -> tuple[tuple[str, datetime], ...]:
     """Return the keys of the alerts of the bill that are open or may open again, each with its beginning."""
     again = view.now - view.policy.duration("alert.reopen_within")
-    known = [one for one in view.alerts if one.anomaly.billed and (one.closed is None or one.closed > again)]
+    known = [
+        one
+        for one in view.alerts
+        if one.anomaly.billed and (one.closed is None or one.closed > again)
+    ]
     return tuple(sorted((one.key, one.anomaly.window.start) for one in known))

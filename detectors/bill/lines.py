@@ -72,12 +72,18 @@ def lay_out(frame: Frame, metric: str = SPEND_METRIC) -> BillLines | None:
     if not last:
         return None
     places: dict[tuple[str, ...], int] = {}
-    line_of = np.array([places.setdefault(_line(x), len(places)) for x in frame.things], dtype=np.intp)
+    line_of = np.array(
+        [places.setdefault(_line(x), len(places)) for x in frame.things], dtype=np.intp
+    )
     parts = np.asarray(frame.of(metric)[:, first:last], dtype=np.float64)
     order = np.argsort(line_of, kind="stable")
-    values = np.add.reduceat(parts[order], np.searchsorted(line_of[order], np.arange(len(places))), axis=0)
+    values = np.add.reduceat(
+        parts[order], np.searchsorted(line_of[order], np.arange(len(places))), axis=0
+    )
     lines = tuple(Labels(**dict(zip(LINE, place, strict=True))) for place in places)
-    return BillLines(frame.things, parts, lines, line_of, values, frame.start + first * frame.step, frame.step)
+    return BillLines(
+        frame.things, parts, lines, line_of, values, frame.start + first * frame.step, frame.step
+    )
 
 
 def _line(thing: Labels) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""See by the nodes that what the bill still shows has ended: their hours cost, or their absence leaves a commitment unused."""
+"""See by the nodes that what the bill still shows has ended.
+
+Their hours cost, or their absence leaves a commitment unused.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +39,21 @@ def nowcast(view: View, subject: Subject) -> BilledExcess | None:
 
 
 def _nodes_of(view: View, subject: Subject) -> Rows:
-    """Return the rows of the nodes whose hours a subject is about, or could use its commitment; none where it is not of nodes."""
-    hours, plans = ([pattern.search(usage) for usage in subject.things] for pattern in (HOURS, _PLAN))
+    """Return the rows of the nodes whose hours a subject is about, or could use its commitment.
+
+    None where it is not of nodes.
+    """
+    hours, plans = (
+        [pattern.search(usage) for usage in subject.things] for pattern in (HOURS, _PLAN)
+    )
     types, families = ({match[1] for match in matches if match} for matches in (hours, plans))
     if not all(a or b for a, b in zip(hours, plans, strict=True)):
         return np.zeros(0, dtype=np.intp)
     place = subject.labels.only(("region", "cluster"))
-    return np.array([i for i, x in enumerate(view.roster.labels) if _about(x, place, types, families)], dtype=np.intp)
+    return np.array(
+        [i for i, x in enumerate(view.roster.labels) if _about(x, place, types, families)],
+        dtype=np.intp,
+    )
 
 
 def _about(node: Labels, place: Labels, types: set[str], families: set[str]) -> bool:
@@ -51,7 +62,10 @@ def _about(node: Labels, place: Labels, types: set[str], families: set[str]) -> 
 
 
 def _back_since(view: View, rows: Rows, start: datetime, through: datetime) -> datetime | None:
-    """Return since when the nodes are back where they were before it; None where they are not, or never were elsewhere."""
+    """Return since when the nodes are back where they were before it.
+
+    None where they are not, or never were elsewhere.
+    """
     first = max(start, through - DAY)
     before, during = _number(view, rows, start - DAY, start), _number(view, rows, first, through)
     moved = during - before
@@ -67,7 +81,10 @@ def _back_since(view: View, rows: Rows, start: datetime, through: datetime) -> d
 
 
 def _number(view: View, rows: Rows, start: datetime, end: datetime) -> float:
-    """Return how many of the nodes reported on average; nan where the frame does not reach back so far."""
+    """Return how many of the nodes reported on average.
+
+    Nan where the frame does not reach back so far.
+    """
     part = view.whole.until(end).since(start)
     if part.n_steps < 0.8 * ((end - start) / view.whole.step):
         return float("nan")

@@ -1,4 +1,7 @@
-"""Take in the provider's own findings and utilization: evidence of our anomalies, or anomalies where we found none."""
+"""Take in the provider's own findings and utilization.
+
+Evidence of our anomalies, or anomalies where we found none.
+"""
 
 from __future__ import annotations
 
@@ -19,30 +22,49 @@ from detectors.view import View
 from detectors.words import percent
 
 _LASTS = timedelta(days=3)
-"""A finding whose last day is older than this is over: the provider needs up to two days to see a day."""
-PROVIDER_SUGGESTIONS = ("Open `cost 14d by usage_type` for this service; compare with what was launched on its first day.",)
+"""A finding whose last day is older than this is over.
+
+The provider needs up to two days to see a day.
+"""
+PROVIDER_SUGGESTIONS = (
+    "Open `cost 14d by usage_type` for this service; compare with what was launched on its first day.",
+)
 
 
 def with_provider(view: View, ours: Sequence[Anomaly]) -> list[Anomaly]:
-    """Return our anomalies of money with the provider's findings: evidence of one of ours, else an anomaly of their own."""
+    """Return our anomalies of money with the provider's findings.
+
+    Evidence of one of ours, else an anomaly of their own.
+    """
     current = [x for x in view.reading.findings if not x.dismissed and view.now - _end(x) < _LASTS]
     merged: list[Anomaly] = list(ours)
     for finding in sorted(current, key=lambda x: (-x.impact, x.id)):
         same = next((i for i, one in enumerate(merged) if _same(one, finding)), None)
         if same is not None:
-            merged[same] = replace(merged[same], evidence=_added(merged[same].evidence, _evidence(finding)))
+            merged[same] = replace(
+                merged[same], evidence=_added(merged[same].evidence, _evidence(finding))
+            )
         else:
             merged += _own(view, finding)
     return [_with_use(one, view.reading.commitments) for one in merged]
 
 
 def _same(one: Anomaly, finding: Finding) -> bool:
-    """Return whether an anomaly and a finding have one subject: no root cause that contradicts it, and days that meet."""
+    """Return whether an anomaly and a finding have one subject.
+
+    No root cause that contradicts it, and days that meet.
+    """
     if not one.cause.facts.grows:
         return False
     place = one.labels.merge(one.scope).only(("account", "region", "service"))
-    agree = any(_agrees(place, cause) and cause.service in (place.service, "") for cause in finding.causes)
-    return agree and one.window.start < _end(finding) + timedelta(days=1) and one.window.end > _start(finding)
+    agree = any(
+        _agrees(place, cause) and cause.service in (place.service, "") for cause in finding.causes
+    )
+    return (
+        agree
+        and one.window.start < _end(finding) + timedelta(days=1)
+        and one.window.end > _start(finding)
+    )
 
 
 def _agrees(one: Labels, other: Labels) -> bool:
@@ -71,11 +93,17 @@ def _own(view: View, finding: Finding) -> Iterator[Anomaly]:
         confidence=0.7,
         suggestions=PROVIDER_SUGGESTIONS,
     )
-    things = tuple(dict.fromkeys(one.usage_type or one.service for one in finding.causes if one.usage_type or one.service))
+    things = tuple(
+        dict.fromkeys(
+            one.usage_type or one.service for one in finding.causes if one.usage_type or one.service
+        )
+    )
     hourly = (daily / 24).quantize(Decimal("0.0001"))
     labels = Labels.shared(finding.causes)
     billed = BilledExcess(_end(finding), finding.impact, hourly, hourly)
-    subject = Subject(scope, labels, things or (finding.id,), _start(finding), usd_per_hour=hourly, billed=billed)
+    subject = Subject(
+        scope, labels, things or (finding.id,), _start(finding), usd_per_hour=hourly, billed=billed
+    )
     yield anomaly_of(view, Cause.SPEND_JUMP, subject, explanation)
 
 
@@ -90,10 +118,12 @@ def _with_use(one: Anomaly, commitments: Sequence[Commitment]) -> Anomaly:
     if one.cause is not Cause.COMMITMENT_UNUSED or not days:
         return one
     last = max(days, key=lambda x: x.day)
-    covered = f"; they cover {percent(float(last.coverage))} of what they could" if last.coverage is not None else ""
-    stated = (
-        f"AWS says: {percent(float(last.utilization))} of {last.plan} used on {last.day}, {usd(last.unused, 0)} unused{covered}"
+    covered = (
+        f"; they cover {percent(float(last.coverage))} of what they could"
+        if last.coverage is not None
+        else ""
     )
+    stated = f"AWS says: {percent(float(last.utilization))} of {last.plan} used on {last.day}, {usd(last.unused, 0)} unused{covered}"
     return replace(one, evidence=_added(one.evidence, stated))
 
 

@@ -1,4 +1,7 @@
-"""Tell growth of the bill that busy nodes explain: a scale-up or a new cluster in use is no anomaly."""
+"""Tell growth of the bill that busy nodes explain.
+
+A scale-up or a new cluster in use is no anomaly.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from detectors.usual import utilization_of
 from detectors.view import View
 
 DEAREST = 2.5
-"""More hours are bought on demand while the usual ones may lie under a plan at up to 60 % off: so much dearer may each be."""
+"""More hours are bought on demand while the usual ones may lie under a plan at up to 60 % off.
+
+So much dearer may each be.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,10 @@ class _Use:
 
 
 def used(jump: Jump, bill: BillLines, view: View) -> bool:
-    """Tell whether more busy nodes explain the growth of a line: of their hours, or of what comes along with them."""
+    """Tell whether more busy nodes explain the growth of a line.
+
+    Of their hours, or of what comes along with them.
+    """
     if jump.cause is Cause.TRANSFER_ROUTE:
         return False
     match = HOURS.search(jump.where.usage_type)
@@ -46,11 +55,19 @@ def used(jump: Jump, bill: BillLines, view: View) -> bool:
 
 
 def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
-    """Tell whether the busy nodes of a wide place grew by as much: storage, requests and transfer follow them."""
+    """Tell whether the busy nodes of a wide place grew by as much.
+
+    Storage, requests and transfer follow them.
+    """
     nodes = _place(tuple(thing for thing, _, _ in jump.parts))
     use = _use(jump, view, nodes)
     above = view.policy.at(nodes).number("spend_jump.above")
-    if use and use.before > 0 and use.more > 0 and jump.value <= jump.high * max(1.0, use.now / use.before) * (1 + above):
+    if (
+        use
+        and use.before > 0
+        and use.more > 0
+        and jump.value <= jump.high * max(1.0, use.now / use.before) * (1 + above)
+    ):
         return True
     return _came_along(jump, bill, view, {_place((thing,)) for thing in jump.growing})
 
@@ -61,14 +78,29 @@ def _came_along(jump: Jump, bill: BillLines, view: View, places: Set[Labels]) ->
     Hours that a line of their own tells of are not in the jump, but what came along with them is.
     """
     inside = {thing for thing, _, _ in jump.parts}
-    rows = {place: [i for i, x in enumerate(bill.things) if HOURS.search(x.usage_type) and place.selects(x)] for place in places}
+    rows = {
+        place: [
+            i for i, x in enumerate(bill.things) if HOURS.search(x.usage_type) and place.selects(x)
+        ]
+        for place in places
+    }
     every = sorted({i for some in rows.values() for i in some})
     hours = _growth(jump, bill, every)
-    along = jump.value - jump.high - _growth(jump, bill, [i for i in every if bill.things[i] in inside])
-    if hours <= 0 or along > view.policy.at(_place(tuple(places))).number("spend_jump.along") * hours:
+    along = (
+        jump.value - jump.high - _growth(jump, bill, [i for i in every if bill.things[i] in inside])
+    )
+    if (
+        hours <= 0
+        or along > view.policy.at(_place(tuple(places))).number("spend_jump.along") * hours
+    ):
         return False
-    grown = {place: growth for place, some in rows.items() if (growth := _growth(jump, bill, some)) > 0}
-    return all(_priced_by_use(jump, bill, view, place, rows[place], growth) for place, growth in grown.items())
+    grown = {
+        place: growth for place, some in rows.items() if (growth := _growth(jump, bill, some)) > 0
+    }
+    return all(
+        _priced_by_use(jump, bill, view, place, rows[place], growth)
+        for place, growth in grown.items()
+    )
 
 
 def _comes_along(jump: Jump, bill: BillLines, view: View) -> bool:
@@ -80,7 +112,11 @@ def _comes_along(jump: Jump, bill: BillLines, view: View) -> bool:
         return False
     if usual > 0.01:  # what was there before grows with the nodes, and no faster
         use, above = _use(jump, view, place), policy.number("spend_jump.above")
-        return bool(use and use.before > 0 and jump.value - jump.high <= (1 + above) * usual * use.more / use.before)
+        return bool(
+            use
+            and use.before > 0
+            and jump.value - jump.high <= (1 + above) * usual * use.more / use.before
+        )
     rows = [i for i, x in enumerate(bill.things) if HOURS.search(x.usage_type) and place.selects(x)]
     hours = _growth(jump, bill, rows)
     return jump.value - jump.high <= policy.number("spend_jump.along") * hours and _priced_by_use(
@@ -88,7 +124,9 @@ def _comes_along(jump: Jump, bill: BillLines, view: View) -> bool:
     )
 
 
-def _priced_by_use(jump: Jump, bill: BillLines, view: View, nodes: Labels, rows: Sequence[int], growth: float) -> bool:
+def _priced_by_use(
+    jump: Jump, bill: BillLines, view: View, nodes: Labels, rows: Sequence[int], growth: float
+) -> bool:
     """Tell whether the growth of instance hours at `rows` is the price of the busy hours that came to the `nodes`."""
     use = _use(jump, view, nodes)
     if use is None or use.more <= 0:
@@ -96,18 +134,25 @@ def _priced_by_use(jump: Jump, bill: BillLines, view: View, nodes: Labels, rows:
     own = float(_usually(jump, bill, rows).sum()) / use.before if use.before > 0 else 0.0
     rate = own or _rate_elsewhere(jump, bill, view, rows)
     if not rate:  # a type that nobody used before: its price is that of its nodes, as long as each is seen at work
-        return not any(_there(nodes, x.labels) for x in view.roster.mute) and _at_work(view, nodes, jump)
+        return not any(_there(nodes, x.labels) for x in view.roster.mute) and _at_work(
+            view, nodes, jump
+        )
     return growth <= DEAREST * rate * use.more
 
 
 def _rate_elsewhere(jump: Jump, bill: BillLines, view: View, rows: Sequence[int]) -> float:
-    """Return the dearest USD of a usual busy hour of the same types in any region; 0 where none was used."""
+    """Return the dearest USD of a usual busy hour of the same types in any region.
+
+    0 where none was used.
+    """
     own, rates = set(rows), [0.0]
     types = {_type(bill.things[i]) for i in rows}
     for name in sorted(types):
         others = [i for i, x in enumerate(bill.things) if i not in own and _type(x) == name]
         for region in sorted({bill.things[i].region for i in others}):
-            usual = float(_usually(jump, bill, [i for i in others if bill.things[i].region == region]).sum())
+            usual = float(
+                _usually(jump, bill, [i for i in others if bill.things[i].region == region]).sum()
+            )
             use = _use(jump, view, Labels(instance_type=name, region=region))
             rates += [usual / use.before] if use and use.before > 0 else []
     return max(rates)
@@ -155,17 +200,22 @@ def _newest(jump: Jump) -> timedelta:
 
 
 def _before(view: View, nodes: Labels, since: datetime, span: timedelta) -> float:
-    """Return the usual busy node-hours of as long a span on the seven days before; nan where nobody knows."""
+    """Return the usual busy node-hours of as long a span on the seven days before.
+
+    Nan where nobody knows.
+    """
     days = [busy_hours(view, nodes, since - d * DAY, since - d * DAY + span) for d in range(1, 8)]
     measured = [hours for hours in days if not np.isnan(hours)]
     return float(np.median(measured)) if measured else float("nan")
 
 
 def busy_hours(view: View, nodes: Labels, start: datetime, end: datetime) -> float:
-    """Return the node-hours that the named nodes were used within the span; nan where the frame does not reach back so far.
+    """Return the node-hours that the named nodes were used within the span.
 
-    A node that worked for half of what was seen of it was used all along, its start included. One that does not say where it
-    is counts as there; of another type it never is.
+    Nan where the frame does not reach back so far.
+
+    A node that worked for half of what was seen of it was used all along, its start included. One
+    that does not say where it is counts as there; of another type it never is.
     """
     seen, busy = _seen_and_busy(view, nodes, start, end)
     return float(np.where(2 * busy >= seen, seen, busy).sum()) if len(seen) else float("nan")
@@ -178,8 +228,13 @@ def _at_work(view: View, nodes: Labels, jump: Jump) -> bool:
     return bool(busy_hours(view, nodes, start, jump.until) >= MOST * seen.sum() > 0)
 
 
-def _seen_and_busy(view: View, nodes: Labels, start: datetime, end: datetime) -> tuple[Numbers, Numbers]:
-    """Return the hours that each of the named nodes was seen and was busy, each (n,); empty where nobody knows."""
+def _seen_and_busy(
+    view: View, nodes: Labels, start: datetime, end: datetime
+) -> tuple[Numbers, Numbers]:
+    """Return the hours that each of the named nodes was seen and was busy, each (n,).
+
+    Empty where nobody knows.
+    """
     whole = view.whole
     rows = [i for i, x in enumerate(view.roster.labels) if _there(nodes, x)]
     part = whole.until(end).since(start)
@@ -191,4 +246,7 @@ def _seen_and_busy(view: View, nodes: Labels, start: datetime, end: datetime) ->
 
 
 def _there(nodes: Labels, node: Labels) -> bool:
-    return all(node.get(name) in ((value,) if name == "instance_type" else (value, "")) for name, value in nodes)
+    return all(
+        node.get(name) in ((value,) if name == "instance_type" else (value, ""))
+        for name, value in nodes
+    )

@@ -1,1 +1,4 @@
-"""Find waste and trouble of nodes, runs, volumes and reservations: one cause, or one family of causes, a file."""
+"""Find waste and trouble of nodes, runs, volumes and reservations.
+
+One cause, or one family of causes, a file.
+"""

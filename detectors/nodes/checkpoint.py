@@ -63,7 +63,10 @@ def _judge(view: View, frame: Frame, row: int, age: float, explained: Mask) -> A
         return None
     things = tuple(view.roster.ids[i] for i in rows)
     subject = Subject(scope, labels, things, view.now - timedelta(seconds=age))
-    explanation = replace(_explanation(labels, age, interval), at_risk=AtRisk(things, worked / 3600) if things else None)
+    explanation = replace(
+        _explanation(labels, age, interval),
+        at_risk=AtRisk(things, worked / 3600) if things else None,
+    )
     return anomaly_of(view, Cause.CHECKPOINT_AT_RISK, subject, explanation)
 
 
@@ -80,15 +83,22 @@ def _explanation(labels: Labels, age: float, interval: float) -> Explanation:
 
 
 def _interval(seen: Numbers, frame: Frame) -> float | None:
-    """Return the usual seconds between two checkpoints; None if fewer than three checkpoints were seen."""
-    return float(np.quantile(seen, 0.75)) + frame.step.total_seconds() if len(seen) >= _ENOUGH else None
+    """Return the usual seconds between two checkpoints.
+
+    None if fewer than three checkpoints were seen.
+    """
+    return (
+        float(np.quantile(seen, 0.75)) + frame.step.total_seconds()
+        if len(seen) >= _ENOUGH
+        else None
+    )
 
 
 def _intervals(frame: Frame, row: int, age: float) -> Numbers:
     """Return the seconds between each checkpoint and the next that no start parts from it.
 
-    After a start the age counts from the restore, and the first checkpoint may come early: neither makes an interval. A
-    reading in which a checkpoint fell is a mean of two ages, and dates none.
+    After a start the age counts from the restore, and the first checkpoint may come early: neither
+    makes an interval. A reading in which a checkpoint fell is a mean of two ages, and dates none.
     """
     n, step = frame.steps(LEARNT + timedelta(seconds=age)), frame.step.total_seconds()
     ages, steps = frame.of(AGE)[row, -n:], frame.of("run_step_count")[row, -n:]

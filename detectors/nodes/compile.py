@@ -23,9 +23,15 @@ from detectors.words import lasted, percent
 FAMILY = Family.COMPILE.rules
 """One alert may change its cause between these."""
 CUT_FRESH = timedelta(hours=1)
-"""How long after its end a compile that was cut off is an anomaly: then it is history, which `fleet` and `cost` hold."""
+"""How long after its end a compile that was cut off is an anomaly.
+
+Then it is history, which `fleet` and `cost` hold.
+"""
 COLD_FRESH = timedelta(minutes=30)
-"""How long after the end of a start that compiled again it is an anomaly: its work shows by then which job it is."""
+"""How long after the end of a start that compiled again it is an anomaly.
+
+Its work shows by then which job it is.
+"""
 _BACK = timedelta(days=1)
 """How far back the beginning of a compile is looked for."""
 
@@ -36,7 +42,10 @@ _COLD_WHY = "the cache went cold, likely by another batch size, optimizer, compi
 
 @dataclass(frozen=True)
 class CompileMatch(RuleMatch):
-    """Add which scopes start work that ran before and compiled at its starts before: the newest start, and those."""
+    """Add which scopes start work that ran before and compiled at its starts before.
+
+    The newest start, and those.
+    """
 
     cold: Mapping[int, Cold] = field(default_factory=dict)
 
@@ -52,17 +61,23 @@ def find(view: View) -> RuleMatch:
     known = tagged & np.isin(view.roster.scope, [scope for scope, one in cold.items() if one.named])
     stays = view.held_open(*FAMILY) & (steps > 0)
     hit = past | known | (view.roster.running & stays)
-    on = view.limits.on("compiling.on") & (view.limits.on("long_compile.on") | view.limits.on("cold_cache.on"))
+    on = view.limits.on("compiling.on") & (
+        view.limits.on("long_compile.on") | view.limits.on("cold_cache.on")
+    )
     return CompileMatch(hit & on, steps.astype(np.float64), np.ones(view.n), cold=cold)
 
 
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how long the compile lasts, on how many nodes, and whether it was to be expected."""
     longest = view.lasting(match.steps, rows, *FAMILY)
-    cold = match.cold.get(int(view.roster.scope[rows[0]])) if isinstance(match, CompileMatch) else None
+    cold = (
+        match.cold.get(int(view.roster.scope[rows[0]])) if isinstance(match, CompileMatch) else None
+    )
     cause, reason = _cause(view, rows, cold)
     nodes = counted(len(rows), "node")
-    waste = f"{nodes} compile; {_spared(view, match, rows)}" if len(rows) > 1 else "one node compiles"
+    waste = (
+        f"{nodes} compile; {_spared(view, match, rows)}" if len(rows) > 1 else "one node compiles"
+    )
     cpu = view.recent(view.cpu)[rows]
     logged = view.logged is not None and bool((view.logged[rows, -1] == COMPILING).all())
     read = bool(np.isfinite(cpu).any())
@@ -73,9 +88,16 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         unit="seconds",
         cause=cause,
         score=0.9,
-        evidence=(waste, "the compiler's log says that it goes on" if logged else "device memory not yet filled"),
+        evidence=(
+            waste,
+            "the compiler's log says that it goes on" if logged else "device memory not yet filled",
+        ),
         confidence=0.98 if logged else 0.8 if read else 0.5,
-        runners_up=() if logged else ((Cause.IDLE, 0.1),) if read else ((Cause.ALLOCATED_UNUSED, 0.4),),
+        runners_up=()
+        if logged
+        else ((Cause.IDLE, 0.1),)
+        if read
+        else ((Cause.ALLOCATED_UNUSED, 0.4),),
         lost_hours=cold.lost_hours([view.roster.ids[row] for row in rows]) if cold else {},
     )
 
@@ -88,16 +110,27 @@ def _spared(view: View, match: RuleMatch, rows: Rows) -> str:
 
 
 def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
-    """Tell a first compile from one of work that ran, and compiled at a start since; what was once told as cold stays so.
+    """Tell a first compile from one of work that ran, and compiled at a start since.
 
-    Every new job of many nodes compiles on all of them; where several jobs do so in the same minutes they lost what they share.
+    What was once told as cold stays so.
+
+    Every new job of many nodes compiles on all of them; where several jobs do so in the same
+    minutes they lost what they share.
     """
     scope = int(view.roster.scope[rows[0]])
     alert = view.alert(FAMILY, view.roster.scopes[scope])
     share = len(rows) / max(1, int(view.roster.sizes[scope]))
     jobs = {job_of(view.roster.labels[row].job) for row in rows} - {""}
-    many = len(rows) >= _MANY and share >= float(view.number("cold_cache.nodes")[rows[0]]) and len(jobs) > 1
-    reasons = [f"{percent(share)} of the cluster's nodes compile the same minutes, of {len(jobs)} jobs"] if many else []
+    many = (
+        len(rows) >= _MANY
+        and share >= float(view.number("cold_cache.nodes")[rows[0]])
+        and len(jobs) > 1
+    )
+    reasons = (
+        [f"{percent(share)} of the cluster's nodes compile the same minutes, of {len(jobs)} jobs"]
+        if many
+        else []
+    )
     reasons += [f"{cold.history()}; {_COLD_WHY}"] if cold else []
     if reasons or (alert is not None and alert.cause is Cause.COLD_CACHE):
         return Cause.COLD_CACHE, "; ".join(reasons) or _COLD_WHY
@@ -105,7 +138,10 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
 
 
 def _told_as_long(view: View) -> Mask:
-    """Tell which nodes an open alert calls a long compile: until it ends, nothing more is known of their job, (n,)."""
+    """Tell which nodes an open alert calls a long compile.
+
+    Until it ends, nothing more is known of their job, (n,).
+    """
     mask = np.zeros(view.n, dtype=bool)
     for (rule, _), alert in view.open.items():
         if rule in FAMILY and alert.cause is Cause.LONG_COMPILE:
@@ -114,7 +150,10 @@ def _told_as_long(view: View) -> Mask:
 
 
 def _tagged(view: View) -> Mask:
-    """Tell which nodes carry the name of their job: what they compile is known before it works, (n,)."""
+    """Tell which nodes carry the name of their job.
+
+    What they compile is known before it works, (n,).
+    """
     if not (view.compile_steps > view.steps("cold_cache.again")).any():
         return np.zeros(view.n, dtype=bool)
     return np.array([bool(labels.job) for labels in view.roster.labels], dtype=bool)
@@ -124,7 +163,10 @@ def _cold_scopes(view: View, asked: Mask) -> dict[int, Cold]:
     """Return, of the scopes of the nodes asked for, those whose newest start compiles what was compiled at a start before."""
     asked = asked & view.limits.on("cold_cache.on")
     scope = view.roster.scope
-    found = {int(one): cold_start(view, np.flatnonzero(asked & (scope == one))) for one in np.unique(scope[asked])}
+    found = {
+        int(one): cold_start(view, np.flatnonzero(asked & (scope == one)))
+        for one in np.unique(scope[asked])
+    }
     return {one: cold for one, cold in found.items() if cold}
 
 
@@ -134,7 +176,11 @@ def cold_anomalies(view: View) -> list[Anomaly]:
     long_enough = view.compiling[:, -int(steps.max(initial=0)) - 2 * fresh :].sum(axis=1) >= steps
     over = (view.compile_steps == 0) & view.executing[:, -fresh:].any(axis=1)
     cold = _cold_scopes(view, long_enough & over & view.roster.running)
-    return [_cold_anomaly(view, one) for one in cold.values() if not one.newest.goes_on and _fresh(view, one)]
+    return [
+        _cold_anomaly(view, one)
+        for one in cold.values()
+        if not one.newest.goes_on and _fresh(view, one)
+    ]
 
 
 def _fresh(view: View, cold: Cold) -> bool:
@@ -154,7 +200,10 @@ def _cold_anomaly(view: View, cold: Cold) -> Anomaly:
         value=window.length.total_seconds(),
         unit="seconds",
         score=0.85,
-        evidence=(f"{cold.hours:,.1f} node-hours of compiling at these starts", "the work ran before and was compiled then"),
+        evidence=(
+            f"{cold.hours:,.1f} node-hours of compiling at these starts",
+            "the work ran before and was compiled then",
+        ),
         confidence=0.85,
         lost_hours=cold.lost_hours(ids),
         family=FAMILY,
@@ -171,7 +220,10 @@ def compiling_now(view: View) -> Mask:
 
 
 def killed_anomalies(view: View) -> list[Anomaly]:
-    """Return one anomaly for each scope whose compiles were cut off within `CUT_FRESH`; executions after all take it back."""
+    """Return one anomaly for each scope whose compiles were cut off within `CUT_FRESH`.
+
+    Executions after all take it back.
+    """
     lately = view.compiling[:, -view.window.steps(CUT_FRESH + view.window.step) :].any(axis=1)
     over = (view.compile_steps == 0) | ~view.roster.running
     rows = np.flatnonzero(lately & over & ~view.executing[:, -1:].any(axis=1))
@@ -179,10 +231,15 @@ def killed_anomalies(view: View) -> list[Anomaly]:
         return []
     cut = [
         x
-        for x in compiles(of_rows(view, rows, view.whole.last(max(_BACK, view.window.window.length))))
+        for x in compiles(
+            of_rows(view, rows, view.whole.last(max(_BACK, view.window.window.length)))
+        )
         if x.ending is Ending.CUT and _lately(view, x) and _on(view, x)
     ]
-    return [_killed_anomaly(view, [x for x in cut if x.scope == scope]) for scope in dict.fromkeys(x.scope for x in cut)]
+    return [
+        _killed_anomaly(view, [x for x in cut if x.scope == scope])
+        for scope in dict.fromkeys(x.scope for x in cut)
+    ]
 
 
 def _lately(view: View, one: Compile) -> bool:

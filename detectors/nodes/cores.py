@@ -23,7 +23,9 @@ def core_evidence(view: View, rows: Rows) -> tuple[str, ...]:
     frame = view.reading.frame("core")
     if frame is None:
         return ()
-    return tuple(sentence for row in _named(frame, view, rows) if (sentence := _of_cores(view, frame, row)))
+    return tuple(
+        sentence for row in _named(frame, view, rows) if (sentence := _of_cores(view, frame, row))
+    )
 
 
 def device_evidence(view: View, rows: Rows) -> tuple[str, ...]:
@@ -34,7 +36,11 @@ def device_evidence(view: View, rows: Rows) -> tuple[str, ...]:
     wanted = {view.roster.ids[row] for row in rows}
     steps = int(view.steps("hardware_fault.within")[rows[0]])
     events = np.nansum(frame.of("neuron_hardware_ecc_events_count")[:, -steps:], axis=1)
-    counts = [(float(n), x.instance, x.resource) for n, x in zip(events, frame.things, strict=True) if n and x.instance in wanted]
+    counts = [
+        (float(n), x.instance, x.resource)
+        for n, x in zip(events, frame.things, strict=True)
+        if n and x.instance in wanted
+    ]
     worst = sorted(counts, key=lambda x: (-x[0], x[1:]))[:MOST]
     return tuple(f"{device} of {instance}: {n:,.0f} ECC events" for n, instance, device in worst)
 

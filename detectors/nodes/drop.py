@@ -10,7 +10,15 @@ from bot.model.causes import Cause
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, middle_of
 from detectors.demand import falls_short
 from detectors.nodes import faults, partial
-from detectors.nodes.drop_cause import DIVERTED, FAMILY, SETTLED, STEADY, explain, middling, ratio_to
+from detectors.nodes.drop_cause import (
+    DIVERTED,
+    FAMILY,
+    SETTLED,
+    STEADY,
+    explain,
+    middling,
+    ratio_to,
+)
 from detectors.rule import Rule, RuleMatch
 from detectors.streak import seen_within, share_before, trailing
 from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, medians_along
@@ -34,16 +42,21 @@ ALIKE = 0.15
 EVIDENT = timedelta(minutes=15)
 """How long a shallow drop lasts before it is told where something shows that it is no evaluation."""
 RESTART = timedelta(minutes=10)
-"""A drop within this time after zeros is the ramp of a start; so much longer it must last where memory does not tell a start."""
+"""A drop within this time after zeros is the ramp of a start.
+
+So much longer it must last where memory does not tell a start.
+"""
 
 
 def find(view: View) -> RuleMatch:
-    """Return nodes whose utilization, still executing, fell under their usual: soon if deep, later if shallow.
+    """Return nodes whose utilization, still executing, fell under their usual.
 
-    Training is judged against the node's own median, inference against its own lowest level at this hour of such a day,
-    and only where its whole service has fewer requests than usual.
-    A drop that follows a start rather than work, comes with other memory in use or with much quicker executions (an
-    evaluation only runs forward) is other work, unless the CPUs say more.
+    Soon if deep, later if shallow.
+
+    Training is judged against the node's own median, inference against its own lowest level at this
+    hour of such a day, and only where its whole service has fewer requests than usual. A drop that
+    follows a start rather than work, comes with other memory in use or with much quicker executions
+    (an evaluation only runs forward) is other work, unless the CPUs say more.
     """
     _, middle, _ = view.levels
     if not view.is_open(*FAMILY, Cause.HARDWARE_FAULT.value) and not _may_be_under(view, middle):
@@ -59,7 +72,9 @@ def find(view: View) -> RuleMatch:
     evident &= _no_pause(view) if evident.any() else evident
     settled = (shallow >= view.window.steps(SETTLED)) & ~view.roster.inference
     late |= settled & _slower(view) if settled.any() else settled
-    begins = view.eligible & view.executing[:, -1] & ~view.evaluating[:, -1] & (soon | late | evident)
+    begins = (
+        view.eligible & view.executing[:, -1] & ~view.evaluating[:, -1] & (soon | late | evident)
+    )
     begins &= _same_job(view, steps, late) if begins.any() else begins
     own = view.usual.own
     begins &= own | ((steps >= view.window.steps(SETTLED)) & _at_their_end(view))
@@ -67,13 +82,19 @@ def find(view: View) -> RuleMatch:
     hit = (begins | _goes_on(view, ratio)) & ~_held_still(view)
     if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
-    wasted = _as_others(view.lost_at(_level(view, hit, steps)).astype(np.float64), hit, view.roster.scope)
+    wasted = _as_others(
+        view.lost_at(_level(view, hit, steps)).astype(np.float64), hit, view.roster.scope
+    )
     since = view.lost_since(hit, steps, *FAMILY)
-    return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, np.where(np.isnan(since), wasted, since))
+    return RuleMatch(
+        hit & view.limits.on("starved.on"), steps, wasted, np.where(np.isnan(since), wasted, since)
+    )
 
 
 def _goes_on(view: View, ratio: Floats) -> Mask:
-    """Tell which nodes are in the drop of an open alert, (n,): its own, and those of their job that are under their usual too.
+    """Tell which nodes are in the drop of an open alert, (n,).
+
+    Its own, and those of their job that are under their usual too.
 
     An evaluation, if none too long, is no recovery.
     """
@@ -82,8 +103,14 @@ def _goes_on(view: View, ratio: Floats) -> Mask:
     over, evaluated = view.number("starved.over"), trailing(view.evaluating)
     paused = (evaluated > 0) & (evaluated < view.steps("starved.shallow_for"))
     low = (view.recent(ratio, view.window.steps(NOW)) < over) | paused
-    stays = _of_open_drops(view) & low & (view.usual.own | _at_their_end(view)) & view.roster.running
-    return stays & view.mostly((ratio < over[:, None]) | (view.evaluating & paused[:, None])) if stays.any() else stays
+    stays = (
+        _of_open_drops(view) & low & (view.usual.own | _at_their_end(view)) & view.roster.running
+    )
+    return (
+        stays & view.mostly((ratio < over[:, None]) | (view.evaluating & paused[:, None]))
+        if stays.any()
+        else stays
+    )
 
 
 def _as_others(lost: Numbers, hit: Mask, scope: Rows) -> Numbers:
@@ -95,10 +122,15 @@ def _as_others(lost: Numbers, hit: Mask, scope: Rows) -> Numbers:
 
 
 def _of_open_drops(view: View) -> Mask:
-    """Tell which nodes an open drop is about, and which run the job of these: nodes of one job wait for each other, (n,)."""
+    """Tell which nodes an open drop is about, and which run the job of these.
+
+    Nodes of one job wait for each other, (n,).
+    """
     held = view.held_open(*FAMILY)
     for (rule, _), alert in view.open.items():
-        rows = np.array(view.roster.rows_of(alert.anomaly.things) if rule in FAMILY else (), dtype=np.intp)
+        rows = np.array(
+            view.roster.rows_of(alert.anomaly.things) if rule in FAMILY else (), dtype=np.intp
+        )
         if len(rows) > 1:
             held |= view.fellows(rows)
     return held
@@ -106,15 +138,21 @@ def _of_open_drops(view: View) -> Mask:
 
 def _may_be_under(view: View, middle: Floats) -> bool:
     """Tell whether any node may be in a drop now: a streak ends at the last step that was read."""
-    highest = np.maximum(np.maximum(view.number("starved.below"), view.number("starved.deep")), view.number("starved.over"))
+    highest = np.maximum(
+        np.maximum(view.number("starved.below"), view.number("starved.deep")),
+        view.number("starved.over"),
+    )
     last = (view.utilization[:, -1:] / middle[:, None]).astype(np.float32)
     return bool((view.unknown[:, -1:] | (last < highest[:, None])).any())
 
 
 def _level(view: View, hit: Mask, steps: Numbers) -> Floats:
-    """Return the utilization of the nodes now, (n,): readings from before a drop would make its first dollars too few.
+    """Return the utilization of the nodes now, (n,).
 
-    Once it has settled, the middle of some: the reading in which it ends would make the last ones too few.
+    Readings from before a drop would make its first dollars too few.
+
+    Once it has settled, the middle of some: the reading in which it ends would make the last ones
+    too few.
     """
     newest = view.recent(view.utilization, 1)
     level = np.where(np.isnan(newest), view.recent(view.utilization), newest)
@@ -126,9 +164,10 @@ def _level(view: View, hit: Mask, steps: Numbers) -> Floats:
 def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     """Tell which nodes fell deep for long enough, and return the streak of any drop, which dates the onset; both (n,).
 
-    A pause of some minutes over two steps looks as deep as a drop. A drop must last a step more and be deeper, unless even
-    the highest readings of all its steps are low, or the rest of the work shows that it is no pause: then the step of the
-    onset, which is low only in part, counts too where several nodes fall together.
+    A pause of some minutes over two steps looks as deep as a drop. A drop must last a step more and
+    be deeper, unless even the highest readings of all its steps are low, or the rest of the work
+    shows that it is no pause: then the step of the onset, which is low only in part, counts too
+    where several nodes fall together.
     """
 
     def below(key: str, share: float = 1.0) -> Mask:
@@ -145,7 +184,9 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     soon &= _no_pause(view)
     soon |= (deep >= needed) & (trailing(_highest(view) < LOWER) >= needed) & ~_in_step(view)
     blind = np.isnan(view.usual_of(MEMORY))
-    soon |= _seen(view, below("starved.deep", DEEPER)) >= needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
+    soon |= _seen(view, below("starved.deep", DEEPER)) >= needed + view.window.steps(
+        NOW
+    ) + blind * view.window.steps(RESTART)
     return soon, steps
 
 
@@ -163,33 +204,49 @@ def _fell_together(view: View, deep: Counts, ratio: Floats) -> Mask:
 
 
 def _no_pause(view: View) -> Mask:
-    """Tell which nodes show more than a pause, (n,): in one the host rests, and executions are as quick as ever."""
+    """Tell which nodes show more than a pause, (n,).
+
+    In one the host rests, and executions are as quick as ever.
+    """
     newest = view.window.steps(NOW)
     rest = 1 - view.usual_of("host_cpu_utilization_ratio")
     surge = view.recent(view.cpu, newest) >= 1 - 0.5 * rest
-    return np.asarray(_loader_busy(view) | surge | _network_full(view) | (_slower(view) & ~_quiet(view)))
+    return np.asarray(
+        _loader_busy(view) | surge | _network_full(view) | (_slower(view) & ~_quiet(view))
+    )
 
 
 def _slower(view: View) -> Mask:
-    """Tell which nodes' executions take longer themselves, (n,): than usual, and than while they last worked as ever.
+    """Tell which nodes' executions take longer themselves, (n,).
 
-    A job may slow its executions and not its work, as a longer context does: those of its pauses are then no slower.
+    Than usual, and than while they last worked as ever.
+
+    A job may slow its executions and not its work, as a longer context does: those of its pauses
+    are then no slower.
     """
     latency = view.recent(view.latency, view.window.steps(NOW))
     slower = np.asarray(ratio_to(latency, view.usual_of(LATENCY)) >= SLOWER)
     rows = np.flatnonzero(slower)
     if len(rows):
         newest = slice(-view.window.steps(BEFORE), None)
-        as_ever = view.utilization[rows, newest] >= (view.number("starved.over") * view.levels[1])[rows, None]
-        before = medians_along(np.where(as_ever, view.latency[rows, newest], np.nan).astype(np.float32))
+        as_ever = (
+            view.utilization[rows, newest]
+            >= (view.number("starved.over") * view.levels[1])[rows, None]
+        )
+        before = medians_along(
+            np.where(as_ever, view.latency[rows, newest], np.nan).astype(np.float32)
+        )
         slower[rows] = ~(latency[rows] < SLOWER * before)
     return slower
 
 
 def _quiet(view: View) -> Mask:
-    """Tell which nodes lately sent far less than their work would, (n,): so does an evaluation, whose executions may be longer.
+    """Tell which nodes lately sent far less than their work would, (n,).
 
-    It is asked of each step: an evaluation that ended within the newest one has sent as much as ever since.
+    So does an evaluation, whose executions may be longer.
+
+    It is asked of each step: an evaluation that ended within the newest one has sent as much as
+    ever since.
     """
     newest = slice(-view.window.steps(STEADY), None)
     sent = ratio_to(view.metric(SENT)[:, newest], view.usual_of(SENT)[:, None])
@@ -198,7 +255,10 @@ def _quiet(view: View) -> Mask:
 
 
 def _in_step(view: View) -> Mask:
-    """Tell which nodes exchange as much data as ever, (n,): work that goes on, whatever two points of utilization say."""
+    """Tell which nodes exchange as much data as ever, (n,).
+
+    Work that goes on, whatever two points of utilization say.
+    """
     sent = ratio_to(view.recent(view.metric(SENT), 1), view.usual_of(SENT))
     return np.asarray(np.abs(sent - 1) <= ALIKE)
 
@@ -212,12 +272,17 @@ def _highest(view: View) -> Floats:
 def _loader_busy(view: View) -> Mask:
     """Tell which hosts' CPUs are far busier than usual, as when the data loader cannot keep up, (n,)."""
     cpu = view.recent(view.cpu, view.window.steps(NOW))
-    busy: Mask = (cpu >= view.number("starved.cpu")) & ~(cpu < view.usual_of("host_cpu_utilization_ratio") + 0.25)
+    busy: Mask = (cpu >= view.number("starved.cpu")) & ~(
+        cpu < view.usual_of("host_cpu_utilization_ratio") + 0.25
+    )
     return busy
 
 
 def _at_their_end(view: View) -> Mask:
-    """Tell where the host's CPUs or the NIC are at their end, (n,): evidence of a drop in a job whose usual is not known yet."""
+    """Tell where the host's CPUs or the NIC are at their end, (n,).
+
+    Evidence of a drop in a job whose usual is not known yet.
+    """
     return _loader_busy(view) | _network_full(view)
 
 
@@ -240,7 +305,10 @@ def working(view: View) -> Mask:
 
 
 def fell_lately(view: View, length: timedelta) -> Mask:
-    """Tell which nodes worked under their usual for a good part of the last `length`: an evaluation, or a drop to be, (n,)."""
+    """Tell which nodes worked under their usual for a good part of the last `length`.
+
+    An evaluation, or a drop to be, (n,).
+    """
     part = view.utilization[:, -view.window.steps(length) :]
     under = part < (view.number("starved.over") * view.levels[1])[:, None]
     return np.asarray(under.mean(axis=1) >= 0.4) | falling(view)
@@ -266,7 +334,10 @@ def _mostly(below: Mask) -> Mask:
 
 
 def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
-    """Tell which drops interrupt work of the usual kind: work right before, the same memory; or CPUs that speak for data."""
+    """Tell which drops interrupt work of the usual kind: work right before, the same memory.
+
+    Or CPUs that speak for data.
+    """
     before = share_before(
         view.utilization >= view.number("starved.over")[:, None] * view.levels[1][:, None],
         ~view.unknown & ~view.forward & ~view.evaluating,
@@ -279,7 +350,9 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     held = ratio_to(view.recent(view.memory), view.usual_of(MEMORY))
     alike = np.isnan(held) | (np.abs(held - 1) <= 0.25)
     resumed = alike & _resumed(view, steps)
-    return np.asarray((alike & fell) | resumed | (late & (_loader_busy(view) | view.roster.inference)))
+    return np.asarray(
+        (alike & fell) | resumed | (late & (_loader_busy(view) | view.roster.inference))
+    )
 
 
 def _resumed(view: View, steps: Numbers) -> Mask:

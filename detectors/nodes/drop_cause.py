@@ -63,16 +63,27 @@ class Signs:
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Name the likeliest cause of the drop, with the evidence for it and the runners-up.
 
-    It is judged by most of the drop's life. One that was named before it settled gives way only to one that has evidence.
+    It is judged by most of the drop's life. One that was named before it settled gives way only to
+    one that has evidence.
     """
     alert = view.alert_of(FAMILY, rows)
-    lasted = max(float(match.steps[rows].max()), (view.now - alert.anomaly.window.start) / view.window.step if alert else 0)
+    lasted = max(
+        float(match.steps[rows].max()),
+        (view.now - alert.anomaly.window.start) / view.window.step if alert else 0,
+    )
     settled = lasted > SETTLED / view.window.step
     signs = read_signs(view, rows, int(lasted) if settled else 0)
     slow = straggler(view, rows)
     ranked = rank(signs, view, int(rows[0]), slow)
-    plain = ranked[0][0] is Cause.STARVED and not signs.cpu >= float(view.number("starved.cpu")[rows[0]])
-    if alert and plain and alert.cause is not Cause.STARVED and (not settled or alert.cause is Cause.STRAGGLER):
+    plain = ranked[0][0] is Cause.STARVED and not signs.cpu >= float(
+        view.number("starved.cpu")[rows[0]]
+    )
+    if (
+        alert
+        and plain
+        and alert.cause is not Cause.STARVED
+        and (not settled or alert.cause is Cause.STRAGGLER)
+    ):
         ranked = [(alert.cause, alert.anomaly.confidence), *alert.anomaly.runners_up]
     cause, confidence = ranked[0]
     loads = file_system_loads(view, rows) if cause is Cause.STARVED else []
@@ -99,14 +110,20 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
 
 def _suggestions(cause: Cause, signs: Signs, first: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the steps to try, those that the evidence names first; None where the table of causes knows best."""
+    """Return the steps to try, those that the evidence names first.
+
+    None where the table of causes knows best.
+    """
     busy = cause is Cause.STARVED and signs.cpu >= 0.9
     rest = STARVED_BUSY_SUGGESTIONS if busy else cause.facts.suggestions
     return (*first, *rest) if first or busy else None
 
 
 def _named(alert: Alert | None, cause: Cause, slow: Straggler | None) -> tuple[str, str]:
-    """Return the node for which the others wait and the sentence that says so; ("", "") where that is not the cause."""
+    """Return the node for which the others wait and the sentence that says so.
+
+    ("", "") where that is not the cause.
+    """
     if cause is not Cause.STRAGGLER:
         return "", ""
     if slow is None:
@@ -115,37 +132,65 @@ def _named(alert: Alert | None, cause: Cause, slow: Straggler | None) -> tuple[s
     return slow.instance, f" {counted(slow.waiting, 'node')} wait for {slow.instance}: {slow.sign}."
 
 
-def rank(signs: Signs, view: View, row: int, slow: Straggler | None = None) -> list[tuple[Cause, float]]:
-    """Return the possible causes with their shares of belief, the likeliest first; weights are trnbot's own."""
+def rank(
+    signs: Signs, view: View, row: int, slow: Straggler | None = None
+) -> list[tuple[Cause, float]]:
+    """Return the possible causes with their shares of belief, the likeliest first.
+
+    Weights are trnbot's own.
+    """
     near_limit = signs.efa_share >= float(view.number("network_bound.above")[row])
     grown = float(view.number("collective_path.growth")[row])
-    loader = signs.cpu >= min(float(view.number("starved.cpu")[row]), 1 - 0.5 * (1 - signs.cpu_usual))
+    loader = signs.cpu >= min(
+        float(view.number("starved.cpu")[row]), 1 - 0.5 * (1 - signs.cpu_usual)
+    )
     starved = 1.0 + 2.0 * loader + 1.0 * (signs.read_ratio < 0.6)
     starved += 1.0 * (signs.latency_ratio < 1.15) + 0.5 * (signs.cpu >= signs.cpu_usual + 0.25)
-    network = 0.4 + 5.0 * near_limit + 0.5 * (signs.efa_ratio > 1.3) + 0.4 * (signs.latency_ratio > 1.3)
+    network = (
+        0.4 + 5.0 * near_limit + 0.5 * (signs.efa_ratio > 1.3) + 0.4 * (signs.latency_ratio > 1.3)
+    )
     stray = signs.ena_ratio >= grown and signs.ena > 2e8 and not signs.latency_ratio < 1.15
     lone = signs.alone and signs.efa > 1e9 and not signs.efa_ratio < grown
     kept = signs.level / max(signs.usual, 1e-6)
     diverted = signs.latency_ratio > 1.3 and signs.efa_ratio < DIVERTED * kept
-    path = 0.2 + 3.0 * stray + 3.0 * lone + 2.0 * diverted + 0.5 * (signs.latency_ratio > 1.3) * (stray or lone)
+    path = (
+        0.2
+        + 3.0 * stray
+        + 3.0 * lone
+        + 2.0 * diverted
+        + 0.5 * (signs.latency_ratio > 1.3) * (stray or lone)
+    )
     if lone:
         network -= 2.0 * near_limit
     weights = {Cause.STARVED: starved, Cause.NETWORK_BOUND: network, Cause.COLLECTIVE_PATH: path}
     weights |= {Cause.STRAGGLER: _SURE} if slow else {}
-    weights = {cause: weight for cause, weight in weights.items() if view.limits.on(f"{cause}.on")[row]}
+    weights = {
+        cause: weight for cause, weight in weights.items() if view.limits.on(f"{cause}.on")[row]
+    }
     total = sum(weights.values())
     return sorted(((c, round(w / total, 2)) for c, w in weights.items()), key=lambda x: -x[1])
 
 
 def read_signs(view: View, rows: Rows, steps: int) -> Signs:
-    """Read the signs of the nodes at `rows` against their usual: in the newest step, as the step of the onset is half and half.
+    """Read the signs of the nodes at `rows` against their usual.
 
-    Once the drop has settled, by the middle of its `steps`, as far as they are looked at, without those of no training.
+    In the newest step, as the step of the onset is half and half.
+
+    Once the drop has settled, by the middle of its `steps`, as far as they are looked at, without
+    those of no training.
     """
-    trained = np.where(view.at_work[rows, -steps:], np.float32(0), np.nan) if steps else np.zeros((len(rows), 0), np.float32)
+    trained = (
+        np.where(view.at_work[rows, -steps:], np.float32(0), np.nan)
+        if steps
+        else np.zeros((len(rows), 0), np.float32)
+    )
 
     def now(values: Floats) -> Floats:
-        return percentiles(values[rows, -steps:] + trained, (0.5,))[0] if steps else view.recent(values, 1)[rows]
+        return (
+            percentiles(values[rows, -steps:] + trained, (0.5,))[0]
+            if steps
+            else view.recent(values, 1)[rows]
+        )
 
     low, middle, high = (level[rows] for level in view.levels)
     latency = ratio_to(now(view.latency), view.usual_of(LATENCY)[rows])
@@ -167,7 +212,9 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
         efa_ratio=middle_of(ratio_to(efa, view.usual_of(SENT)[rows])),
         ena_ratio=middle_of(ratio_to(leaving, view.usual_of("network_out_bytes_per_second")[rows])),
         ena=middle_of(leaving),
-        read_ratio=middle_of(ratio_to(arriving, view.usual_of("network_in_bytes_per_second")[rows])),
+        read_ratio=middle_of(
+            ratio_to(arriving, view.usual_of("network_in_bytes_per_second")[rows])
+        ),
         pace=_pace(view, rows),
         alone=busy <= 1 or _quiet_usually(view, rows),
     )
@@ -198,21 +245,37 @@ def _why(signs: Signs, cause: Cause, gauge: str) -> str:
     """State the symptom; what was not read is not said."""
     parts = []
     if not np.isnan(signs.pace):
-        parts.append(f"steps go on at {signs.pace:.2f}x" if signs.pace >= STILL else "steps stand still")
+        parts.append(
+            f"steps go on at {signs.pace:.2f}x" if signs.pace >= STILL else "steps stand still"
+        )
     if not np.isnan(signs.cpu):
         parts.append(f"host CPU {percent(signs.cpu)}")
     if cause is Cause.NETWORK_BOUND and not np.isnan(signs.efa):
-        limit = "" if np.isnan(signs.efa_share) else f", {percent(signs.efa_share)} of the NIC's limit"
+        limit = (
+            "" if np.isnan(signs.efa_share) else f", {percent(signs.efa_share)} of the NIC's limit"
+        )
         parts.append(f"EFA {rate(signs.efa)}{limit}")
     if cause is Cause.COLLECTIVE_PATH:
-        read = [f"{name} {rate(x)}" for name, x in (("ENA", signs.ena), ("EFA", signs.efa)) if not np.isnan(x)]
-        parts.append("possible wrong path of collectives" + (f": {', '.join(read)}" if read else ""))
-    usual = "" if np.isnan(signs.low) or np.isnan(signs.high) else f", usually {span(signs.low, signs.high)} at this hour"
+        read = [
+            f"{name} {rate(x)}"
+            for name, x in (("ENA", signs.ena), ("EFA", signs.efa))
+            if not np.isnan(x)
+        ]
+        parts.append(
+            "possible wrong path of collectives" + (f": {', '.join(read)}" if read else "")
+        )
+    usual = (
+        ""
+        if np.isnan(signs.low) or np.isnan(signs.high)
+        else f", usually {span(signs.low, signs.high)} at this hour"
+    )
     return f"{gauge} {percent(signs.level)}{usual}. {', '.join(['Runtime loaded', *parts])}."
 
 
 def _evidence(signs: Signs, nodes: int) -> tuple[str, ...]:
-    evidence = [f"{counted(nodes, 'node')} at {percent(signs.level / max(signs.usual, 1e-6))} of the usual"]
+    evidence = [
+        f"{counted(nodes, 'node')} at {percent(signs.level / max(signs.usual, 1e-6))} of the usual"
+    ]
     if not np.isnan(signs.cpu) and not np.isnan(signs.cpu_usual):
         evidence.append(f"host CPU {percent(signs.cpu)}, usually {percent(signs.cpu_usual)}")
     if not np.isnan(signs.latency_ratio):
@@ -227,4 +290,8 @@ def _evidence(signs: Signs, nodes: int) -> tuple[str, ...]:
 def _zones(view: View, rows: Rows) -> tuple[str, ...]:
     """Say in which zones the job stands where it is more than one."""
     cluster = view.roster.labels[rows[0]].cluster
-    return tuple(f"{one.job} stands in several zones: {one}" for one in scattered(view.reading) if one.cluster == cluster)
+    return tuple(
+        f"{one.job} stands in several zones: {one}"
+        for one in scattered(view.reading)
+        if one.cluster == cluster
+    )

@@ -34,8 +34,8 @@ _TYPES = ("hardware", "numerical", "transient", "model", "runtime")
 def find_hardware(view: View) -> RuleMatch:
     """Return nodes with uncorrected ECC events, hardware errors, failed status checks or many ECC events within the span.
 
-    A fault lasts while any event is seen within the span, and until the node has worked for as long without one: a node
-    that stands still after a fault is under repair.
+    A fault lasts while any event is seen within the span, and until the node has worked for as long
+    without one: a node that stands still after a fault is under repair.
     """
     broken_still = _unmended(view)
     metrics = [view.metric(name) for name in _HARDWARE]
@@ -44,7 +44,9 @@ def find_hardware(view: View) -> RuleMatch:
         return no_match(view)
     uncorrected, broken, every, status = (metric[rows] for metric in metrics)
     needed = view.steps("hardware_fault.within")[rows]
-    many = sums(every, needed) + _failed(view, rows) >= view.number("hardware_fault.ecc_events")[rows]
+    many = (
+        sums(every, needed) + _failed(view, rows) >= view.number("hardware_fault.ecc_events")[rows]
+    )
     grave = (
         (sums(uncorrected, needed) >= 1)
         | (sums(broken, needed) >= 3)
@@ -57,8 +59,14 @@ def find_hardware(view: View) -> RuleMatch:
 
 
 def _failed(view: View, rows: Rows) -> Numbers:
-    """Return how many executions failed within the span where ECC events recur, (len(rows),): of a broken device both do."""
-    errors, needed = view.metric("neuron_execution_errors_count")[rows], view.steps("hardware_fault.within")[rows]
+    """Return how many executions failed within the span where ECC events recur, (len(rows),).
+
+    Of a broken device both do.
+    """
+    errors, needed = (
+        view.metric("neuron_execution_errors_count")[rows],
+        view.steps("hardware_fault.within")[rows],
+    )
     return np.where(recurring(view)[rows], sums(errors, needed), 0.0)
 
 
@@ -67,7 +75,9 @@ def recurring(view: View) -> Mask:
     events = view.metric("neuron_hardware_ecc_events_count")
     if not ((events > 0).sum(axis=1) >= RECURS).any():
         return np.zeros(view.n, dtype=bool)
-    return np.asarray(((events > 0) & _within(events, view.steps("hardware_fault.within"))).sum(axis=1) >= RECURS)
+    return np.asarray(
+        ((events > 0) & _within(events, view.steps("hardware_fault.within"))).sum(axis=1) >= RECURS
+    )
 
 
 def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
@@ -79,12 +89,17 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
     seen, within = _events(view)[rows], int(view.steps("hardware_fault.within")[rows].max())
     since = trailing(lately(seen, within))
     sick.steps[rows] = np.maximum(1, np.where(since, since, seen.shape[1] - seen.argmax(axis=1)))
-    steps, lost = sick.steps.copy(), view.lost_at(view.recent(view.utilization, view.window.steps(LATELY)))
+    steps, lost = (
+        sick.steps.copy(),
+        view.lost_at(view.recent(view.utilization, view.window.steps(LATELY))),
+    )
     behind = view.mostly(view.lost_at(view.utilization) > BEHIND)
     broken = rows[(failing(view) & behind & ~view.roster.inference)[rows]]
     for row in broken:
         peers = view.fellows(np.array([row]))
-        steps[peers] = np.where(sick.hit[peers], steps[peers], np.maximum(steps[peers], sick.steps[row]))
+        steps[peers] = np.where(
+            sick.hit[peers], steps[peers], np.maximum(steps[peers], sick.steps[row])
+        )
         alike = behind & (lost > max(BEHIND, lost[row] / 2))
         sick.hit[peers] |= (alike & ~_under_before(view, steps))[peers]
     wasted = np.where(lost > BEHIND, lost, 0.0).astype(np.float64)
@@ -96,12 +111,20 @@ def _under_before(view: View, steps: Numbers) -> Mask:
     """Tell which nodes worked under their usual before the last `steps`, (n,)."""
     under = view.lost_at(view.utilization) > BEHIND
     known = ~view.unknown & ~view.evaluating
-    return np.asarray(share_before(under, known, steps.astype(np.intp), view.steps("hardware_fault.within").max()) > 0.5)
+    return np.asarray(
+        share_before(under, known, steps.astype(np.intp), view.steps("hardware_fault.within").max())
+        > 0.5
+    )
 
 
 def failing(view: View) -> Mask:
-    """Tell which nodes had a hardware event within the span: one under repair fails no more, and nobody waits for it, (n,)."""
-    return np.asarray((_events(view) & _within(view.utilization, view.steps("hardware_fault.within"))).any(axis=1))
+    """Tell which nodes had a hardware event within the span.
+
+    One under repair fails no more, and nobody waits for it, (n,).
+    """
+    return np.asarray(
+        (_events(view) & _within(view.utilization, view.steps("hardware_fault.within"))).any(axis=1)
+    )
 
 
 def _unmended(view: View) -> Mask:
@@ -111,7 +134,9 @@ def _unmended(view: View) -> Mask:
         rows = np.array(view.roster.rows_of(alert.anomaly.things), dtype=np.intp)
         if rule == Cause.HARDWARE_FAULT.value and len(rows):
             told = view.whole.since(alert.anomaly.window.start).pick(rows)
-            uncorrected, errors, every, status = (np.nan_to_num(told.of(name)) for name in _HARDWARE)
+            uncorrected, errors, every, status = (
+                np.nan_to_num(told.of(name)) for name in _HARDWARE
+            )
             grave = (uncorrected > 0) | (errors > 0)
             failed = (status > 0).sum(axis=1) >= view.window.steps(STATUS)
             many = every.sum(axis=1) >= view.number("hardware_fault.ecc_events")[rows]
@@ -133,7 +158,9 @@ def find_errors(view: View) -> RuleMatch:
     often = ((errors > 0) & _within(errors, needed)).sum(axis=1) >= 2
     on = view.roster.running & view.limits.on("execution_errors.on")
     hit, steps = np.zeros(view.n, dtype=bool), np.ones(view.n)
-    hit[rows] = (sums(errors, needed) > view.number("execution_errors.above")[rows]) & often & on[rows]
+    hit[rows] = (
+        (sums(errors, needed) > view.number("execution_errors.above")[rows]) & often & on[rows]
+    )
     if not hit.any():
         return no_match(view)
     steps[rows] = np.maximum(1, trailing(since_last_within(errors > 0)))
@@ -147,7 +174,11 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     uncorrected = _total(view.metric("neuron_hardware_ecc_uncorrected_count"), needed, rows)
     broken = _total(view.metric("neuron_execution_errors_hardware_count"), needed, rows)
     failed = int((view.recent(view.metric("status_check_failed_count"))[rows] > 0).sum())
-    parts = [f"{ecc:,.0f} ECC events" + (f" ({uncorrected:,.0f} uncorrected)" if uncorrected else "")] if ecc else []
+    parts = (
+        [f"{ecc:,.0f} ECC events" + (f" ({uncorrected:,.0f} uncorrected)" if uncorrected else "")]
+        if ecc
+        else []
+    )
     parts += [f"{uncorrected:,.0f} uncorrected ECC events"] if uncorrected and not ecc else []
     parts += [f"{broken:,.0f} hardware errors of executions"] if broken else []
     parts += [f"failed EC2 status checks on {counted(failed, 'node')}"] if failed else []
@@ -167,8 +198,13 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
 
 
 def _repair(view: View, rows: Rows, where: str) -> str:
-    """Explain a fault of which nothing is seen now: what was, and that its nodes have not worked since."""
-    told = view.whole.since(view.since(np.full(view.n, view.window.n_steps), rows, Cause.HARDWARE_FAULT.value)).pick(rows)
+    """Explain a fault of which nothing is seen now.
+
+    What was, and that its nodes have not worked since.
+    """
+    told = view.whole.since(
+        view.since(np.full(view.n, view.window.n_steps), rows, Cause.HARDWARE_FAULT.value)
+    ).pick(rows)
     events = sum(np.nan_to_num(told.of(name)) for name in _HARDWARE)
     if not np.any(events):
         return f"Hardware events {where}."
@@ -181,10 +217,16 @@ def _where(view: View, rows: Rows) -> str:
     """Name the sick nodes, and count the others that only wait."""
     within = _within(view.utilization, view.steps("hardware_fault.within"))
     sick = [i for i in rows if (_events(view)[i] & within[i]).any()] or list(rows)
-    names = ", ".join(view.roster.ids[i] for i in sick[:3]) if len(sick) <= 3 else counted(len(sick), "node")
+    names = (
+        ", ".join(view.roster.ids[i] for i in sick[:3])
+        if len(sick) <= 3
+        else counted(len(sick), "node")
+    )
     waiting = len(rows) - len(sick)
     return f"on {names}" + (
-        f"; {counted(waiting, 'other node')} of the cluster {'falls' if waiting == 1 else 'fall'} behind" if waiting else ""
+        f"; {counted(waiting, 'other node')} of the cluster {'falls' if waiting == 1 else 'fall'} behind"
+        if waiting
+        else ""
     )
 
 
@@ -197,8 +239,14 @@ def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Explain how many executions failed, and of which types."""
     needed = view.steps("execution_errors.within")
     total = _total(view.metric("neuron_execution_errors_count"), needed, rows)
-    kinds = [(_total(view.metric(f"neuron_execution_errors_{kind}_count"), needed, rows), kind) for kind in _TYPES]
-    kinds_seen = ", ".join(f"{number:,.0f} {kind}" for number, kind in sorted(kinds, reverse=True) if number) or "type not told"
+    kinds = [
+        (_total(view.metric(f"neuron_execution_errors_{kind}_count"), needed, rows), kind)
+        for kind in _TYPES
+    ]
+    kinds_seen = (
+        ", ".join(f"{number:,.0f} {kind}" for number, kind in sorted(kinds, reverse=True) if number)
+        or "type not told"
+    )
     return Explanation(
         why=f"{total:,.0f} execution errors within {_minutes(view, rows, 'execution_errors.within')}"
         f" on {counted(len(rows), 'node')} ({kinds_seen}).",
@@ -213,7 +261,10 @@ def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
 
 
 def sums(values: Floats, steps: Numbers) -> Numbers:
-    """Return the sum of the newest `steps` (n,) readings of each row; 0 where nothing was read, which flags nothing."""
+    """Return the sum of the newest `steps` (n,) readings of each row.
+
+    0 where nothing was read, which flags nothing.
+    """
     newest = values[:, -int(steps.max(initial=1)) :]
     counted = np.where(_within(newest, steps) & ~np.isnan(newest), newest, 0)
     return np.asarray(counted.sum(axis=1, dtype=np.float64))

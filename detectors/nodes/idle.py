@@ -20,10 +20,13 @@ LOOK_FIRST = "Look whether `neuronx-cc` runs there before you stop anything: wit
 
 
 def find(view: View) -> RuleMatch:
-    """Return nodes at or under `idle.below` for `idle.for`; a pod that comes to hold the cores ends it.
+    """Return nodes at or under `idle.below` for `idle.for`.
 
-    One that never worked since its launch gets the compile grace too, and so does one that may wait for a peer that compiles.
-    A server that rests at an hour when its service usually does is not told.
+    A pod that comes to hold the cores ends it.
+
+    One that never worked since its launch gets the compile grace too, and so does one that may wait
+    for a peer that compiles. A server that rests at an hour when its service usually does is not
+    told.
     """
     steps, seen = view.streak(view.resting & ~view.asleep)
     if not steps.any():
@@ -37,7 +40,10 @@ def find(view: View) -> RuleMatch:
 
 
 def _in_a_lull(view: View, begins: Mask, needed: Numbers) -> Mask:
-    """Tell which servers rest as their service does: by habit where no runtime is known to be loaded, else as a loaded one."""
+    """Tell which servers rest as their service does.
+
+    By habit where no runtime is known to be loaded, else as a loaded one.
+    """
     servers = begins & view.roster.inference
     if not servers.any():
         return servers
@@ -50,11 +56,17 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how many nodes do nothing, and since when."""
     longest = view.lasting(match.steps, rows, Cause.IDLE.value)
     value = mean_of(view.stretch(match.steps, rows, Cause.IDLE.value))
-    runtime = "no runtime is loaded" if (view.held[rows] == 0).any() else "whether a runtime is loaded is not known"
+    runtime = (
+        "no runtime is loaded"
+        if (view.held[rows] == 0).any()
+        else "whether a runtime is loaded is not known"
+    )
     reserved = view.recent(view.metric("neuroncore_reserved_count"))[rows]
     evidence = [f"{runtime}, host CPU {_percent_of(view.recent(view.cpu)[rows])}"]
     if (reserved > 0).any():
-        evidence.append(f"pods have reserved cores on {counted(int((reserved > 0).sum()), 'of the node')}")
+        evidence.append(
+            f"pods have reserved cores on {counted(int((reserved > 0).sum()), 'of the node')}"
+        )
     elif np.isfinite(reserved).all():
         evidence.append("no pod has reserved a core there")
     unsure = _unsure(view, rows, longest)
@@ -72,10 +84,15 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
 
 def _unsure(view: View, rows: Rows, longest: timedelta) -> bool:
-    """Tell whether it may be a compile: of some node no sign tells, and even a long one could still go on."""
+    """Tell whether it may be a compile.
+
+    Of some node no sign tells, and even a long one could still go on.
+    """
     unread = np.isnan(view.recent(view.cpu)[rows]).any()
     grace = float(view.steps("compiling.grace")[rows].max()) * view.window.step
-    return bool(unread and view.limits.on("compiling.on")[rows].any() and longest < _STILL_COMPILING * grace)
+    return bool(
+        unread and view.limits.on("compiling.on")[rows].any() and longest < _STILL_COMPILING * grace
+    )
 
 
 def _percent_of(values: Floats) -> str:

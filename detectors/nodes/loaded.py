@@ -1,4 +1,7 @@
-"""Find nodes whose cores a runtime or a pod holds but that execute nothing: never really used, or hung amid the work."""
+"""Find nodes whose cores a runtime or a pod holds but that execute nothing.
+
+Never really used, or hung amid the work.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,19 @@ PINNED = 0.995
 _BARE = 3
 """How many times as long cores must be pinned where nothing but their utilization is read."""
 _SAME = 1e-5
-"""How far two steps of utilization may differ to be the same value: means of the same samples differ by rounding."""
+"""How far two steps of utilization may differ to be the same value.
+
+Means of the same samples differ by rounding.
+"""
 _VARIES = 0.002
 """Spread of the usual utilization from which the same value again and again is strange."""
 COMPLETED = "neuron_executions_completed_count"
 FIRST = "stopped first"
 _LEAD = 0.4
-"""Part of a step by which a node must have stopped before all others to be named: its utilization in the step tells."""
+"""Part of a step by which a node must have stopped before all others to be named.
+
+Its utilization in the step tells.
+"""
 _TRAFFIC = 1e8
 """Bytes a second under which a node's EFA says nothing about whether its work goes on."""
 
@@ -37,9 +46,10 @@ _TRAFFIC = 1e8
 def find_unused(view: View) -> RuleMatch:
     """Return nodes whose cores a runtime or a pod holds, and no executions for `allocated_unused.for`, or only on some cores.
 
-    A notebook that is used now and then is not told; one that is told is over when it is used every quarter of an hour.
-    A server matches only at an hour when its service always has requests and now has none, or after a whole day without any.
-    A process that ends, while its pod or the next one stays, begins anew; of an alert that is open it is the same.
+    A notebook that is used now and then is not told; one that is told is over when it is used every
+    quarter of an hour. A server matches only at an hour when its service always has requests and
+    now has none, or after a whole day without any. A process that ends, while its pod or the next
+    one stays, begins anew; of an alert that is open it is the same.
     """
     return partial.with_part_use(view, _unused(view))
 
@@ -60,27 +70,48 @@ def _unused(view: View) -> RuleMatch:
     begins = view.eligible & (seen >= needed)
     begins &= ~view.roster.inference | may_be_told(view, begins, needed)
     hit = begins | (view.roster.running & stays)
-    return RuleMatch(hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n))
+    return RuleMatch(
+        hit & view.limits.on("allocated_unused.on"), steps.astype(np.float64), np.ones(view.n)
+    )
 
 
 def find_hung(view: View) -> RuleMatch:
     """Return training nodes that worked within the hour before and then made no progress for `hung.for`, runtime loaded.
 
-    Either utilization fell to nothing with the device memory still held, on several nodes at once or while the run says
-    the same step again and again; or it stands high although no execution is finished and EFA is silent, or at its very end.
+    Either utilization fell to nothing with the device memory still held, on several nodes at once
+    or while the run says the same step again and again; or it stands high although no execution is
+    finished and EFA is silent, or at its very end.
     """
     signs = view.holding, _spinning(view), _pinned_bare(view)
-    (still, seen_still), (spinning, seen_spinning), (bare, seen_bare) = (view.streak(sign) for sign in signs)
+    (still, seen_still), (spinning, seen_spinning), (bare, seen_bare) = (
+        view.streak(sign) for sign in signs
+    )
     steps = np.maximum(still, np.maximum(spinning, bare))
     if not steps.any():
         return no_match(view)
     worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
-    begins = (seen_still >= view.steps("hung.for")) & worked & _memory_kept(view) & ~_freed_between(view, still)
-    begins = (begins & _stopped_together(view, begins, still)) | (seen_spinning >= view.steps("hung.for"))
+    begins = (
+        (seen_still >= view.steps("hung.for"))
+        & worked
+        & _memory_kept(view)
+        & ~_freed_between(view, still)
+    )
+    begins = (begins & _stopped_together(view, begins, still)) | (
+        seen_spinning >= view.steps("hung.for")
+    )
     begins |= seen_bare >= _BARE * view.steps("hung.for")
-    stays = view.held_open(Cause.HUNG.value) & (steps > 0) & ~_released(view) & view.mostly(np.logical_or.reduce(signs))
+    stays = (
+        view.held_open(Cause.HUNG.value)
+        & (steps > 0)
+        & ~_released(view)
+        & view.mostly(np.logical_or.reduce(signs))
+    )
     hit = (view.eligible & begins) | (view.roster.running & stays)
-    return RuleMatch(hit & ~view.roster.inference & view.limits.on("hung.on"), steps.astype(np.float64), np.ones(view.n))
+    return RuleMatch(
+        hit & ~view.roster.inference & view.limits.on("hung.on"),
+        steps.astype(np.float64),
+        np.ones(view.n),
+    )
 
 
 def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
@@ -120,9 +151,15 @@ def _holders(asleep: Mask) -> str:
 def _kept(view: View, rows: Rows, asleep: Mask) -> str:
     """Say how much device memory is held, or that no runtime holds any."""
     if asleep.all():
-        return f"no runtime seen, host CPU {percent(float(np.nanmedian(view.recent(view.cpu)[rows])))}"
+        return (
+            f"no runtime seen, host CPU {percent(float(np.nanmedian(view.recent(view.cpu)[rows])))}"
+        )
     held = view.recent(view.memory)[rows[~asleep]]
-    return f"{size(float(np.nanmedian(held)))} of device memory held" if np.isfinite(held).any() else "device memory not read"
+    return (
+        f"{size(float(np.nanmedian(held)))} of device memory held"
+        if np.isfinite(held).any()
+        else "device memory not read"
+    )
 
 
 def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
@@ -130,8 +167,16 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     longest = view.lasting(match.steps, rows, Cause.HUNG.value)
     value = mean_of(view.stretch(match.steps, rows, Cause.HUNG.value))
     usual = view.levels[2][rows]
-    before = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}" if np.isfinite(usual).any() else ""
-    stuck = " and the run repeats the same step" if set(view.roster.scope[rows]) & stuck_scopes(view) else ""
+    before = (
+        f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}"
+        if np.isfinite(usual).any()
+        else ""
+    )
+    stuck = (
+        " and the run repeats the same step"
+        if set(view.roster.scope[rows]) & stuck_scopes(view)
+        else ""
+    )
     return Explanation(
         why=f"No executions for {lasted(longest)} on {counted(len(rows), 'node')}: utilization {percent(value)}{before}, "
         f"runtime still loaded{stuck}.",
@@ -159,7 +204,9 @@ def _first_to_stop(view: View, match: RuleMatch, rows: Rows) -> tuple[str, ...]:
     at = view.window.n_steps - 1 - match.steps[rows].astype(np.intp)
     if len(rows) < 2 or (at < 0).any():
         return ()
-    worked = np.clip(np.nan_to_num(view.utilization[rows, at] / view.levels[1][rows], nan=1.0), 0, 1)
+    worked = np.clip(
+        np.nan_to_num(view.utilization[rows, at] / view.levels[1][rows], nan=1.0), 0, 1
+    )
     stopped = match.steps[rows] + 1 - worked
     first, second = np.argsort(-stopped, kind="stable")[:2]
     if stopped[first] - stopped[second] < _LEAD:
@@ -169,9 +216,14 @@ def _first_to_stop(view: View, match: RuleMatch, rows: Rows) -> tuple[str, ...]:
 
 
 def _touched(view: View) -> Mask:
-    """Tell where something was executed although the mean of the step is next to nothing: a cell of a notebook."""
+    """Tell where something was executed although the mean of the step is next to nothing.
+
+    A cell of a notebook.
+    """
     highest = view.metric("neuroncore_utilization_highest_ratio")
-    return np.asarray(view.holding & ((view.latency > 0) | (highest > view.number("idle.below")[:, None])))
+    return np.asarray(
+        view.holding & ((view.latency > 0) | (highest > view.number("idle.below")[:, None]))
+    )
 
 
 def _often(view: View, touched: Mask) -> Mask:
@@ -190,15 +242,20 @@ def _executions(view: View, rows: Rows, length: timedelta) -> str:
 
 
 def _spinning(view: View) -> Mask:
-    """Tell where cores look busy while no execution ends: none is counted, or latency has no reading although it usually has.
+    """Tell where cores look busy while no execution ends.
 
-    A lost metric looks alike, so traffic that is usual must have stopped; where none is usual, the cores must be at their end
-    or show the same value again and again, and no run may say that it goes on.
+    None is counted, or latency has no reading although it usually has.
+
+    A lost metric looks alike, so traffic that is usual must have stopped; where none is usual, the
+    cores must be at their end or show the same value again and again, and no run may say that it
+    goes on.
     """
     ended = view.metric(COMPLETED)
     dead = view.executing & (ended == 0) & (view.usual_of(COMPLETED) > 0)[:, None]
     usual = view.usual_of(LATENCY)
-    if not (view.executing[:, -1:] & np.isnan(view.latency[:, -1:]) & ~np.isnan(usual)[:, None]).any():
+    if not (
+        view.executing[:, -1:] & np.isnan(view.latency[:, -1:]) & ~np.isnan(usual)[:, None]
+    ).any():
         return np.asarray(dead)
     lost = view.executing & np.isnan(view.latency) & ~np.isnan(usual)[:, None] & ~(ended > 0)
     efa, usual = view.efa, view.usual_of(SENT)[:, None]
@@ -210,12 +267,19 @@ def _at_end(view: View) -> Mask:
     """Tell where cores are pinned or flat though they usually are not, and no run of their scope says that it goes on."""
     pinned = (view.utilization >= PINNED) & (view.levels[2] < PINNED)[:, None]
     odd = (pinned | _flat(view)) & ~(view.metric(COMPLETED) > 0)
-    going = np.isin(view.roster.scope, list(moving_scopes(view))) if odd[:, -1:].any() else np.zeros(view.n, dtype=bool)
+    going = (
+        np.isin(view.roster.scope, list(moving_scopes(view)))
+        if odd[:, -1:].any()
+        else np.zeros(view.n, dtype=bool)
+    )
     return np.asarray(odd & ~going[:, None])
 
 
 def _flat(view: View) -> Mask:
-    """Tell where a node shows the very value of the step before, though its work usually varies: a process that is stuck."""
+    """Tell where a node shows the very value of the step before, though its work usually varies.
+
+    A process that is stuck.
+    """
     flat = np.zeros_like(view.zero)
     level = view.utilization
     flat[:, 1:] = np.abs(np.diff(level, axis=1)) <= _SAME
@@ -223,14 +287,20 @@ def _flat(view: View) -> Mask:
 
 
 def _pinned_bare(view: View) -> Mask:
-    """Tell where cores are pinned and nothing else of the work was ever read: neither latency nor traffic."""
+    """Tell where cores are pinned and nothing else of the work was ever read.
+
+    Neither latency nor traffic.
+    """
     read = (LATENCY, SENT)
     bare = np.logical_and.reduce([np.isnan(view.usual_of(name)) for name in read])
     return _at_end(view) & bare[:, None] if bare.any() else np.zeros_like(view.zero)
 
 
 def _freed_between(view: View, still: Counts) -> Mask:
-    """Tell which nodes gave their memory back between their work and the `still` streak: a new process, so no hang, (n,)."""
+    """Tell which nodes gave their memory back between their work and the `still` streak.
+
+    A new process, so no hang, (n,).
+    """
     n_steps = view.window.n_steps
     at = np.arange(n_steps)
     last = np.asarray(since_last(view.executing))
@@ -239,20 +309,29 @@ def _freed_between(view: View, still: Counts) -> Mask:
 
 
 def _memory_kept(view: View) -> Mask:
-    """Tell which nodes hold as much device memory as while they worked; a restart would have freed it."""
+    """Tell which nodes hold as much device memory as while they worked.
+
+    A restart would have freed it.
+    """
     usual = view.usual_of(MEMORY)
     kept: Mask = ~(view.recent(view.memory) < 0.7 * usual)
     return kept
 
 
 def _released(view: View) -> Mask:
-    """Tell which nodes gave their device memory back by the newest reading, (n,): the process that hung is gone."""
+    """Tell which nodes gave their device memory back by the newest reading, (n,).
+
+    The process that hung is gone.
+    """
     held, memory = view.recent(view.held, 1), view.recent(view.memory, 1)
     return np.asarray((held == 0) | (memory < 0.7 * view.usual_of(MEMORY)))
 
 
 def _since_hang(view: View) -> Counts:
-    """Return how many steps ago each node was last told to hang, (n,): what a hang explains is not counted again."""
+    """Return how many steps ago each node was last told to hang, (n,).
+
+    What a hang explains is not counted again.
+    """
     steps = np.full(view.n, view.window.n_steps, dtype=np.intp)
     for alert in view.alerts:
         if alert.anomaly.rule == Cause.HUNG.value:

@@ -24,8 +24,12 @@ def find(view: View) -> RuleMatch:
     steps = trailing(full, np.isnan(share))
     grown = ~(usual >= above - 0.02)
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - 0.02)
-    hit = (view.eligible & grown & (steps >= view.steps("memory_pressure.for"))) | (view.roster.running & stays)
-    return RuleMatch(hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), view.lost_share)
+    hit = (view.eligible & grown & (steps >= view.steps("memory_pressure.for"))) | (
+        view.roster.running & stays
+    )
+    return RuleMatch(
+        hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), view.lost_share
+    )
 
 
 def explain(view: View, _: RuleMatch, rows: Rows) -> Explanation:
@@ -33,11 +37,14 @@ def explain(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     used = view.recent(view.memory)[rows]
     share = float(np.nanmax(used / view.roster.memory[rows]))
     whole = float(np.nanmedian(view.roster.memory[rows]))
-    usual = (view.usual_of("neuroncore_memory_used_bytes")[rows] / view.roster.memory[rows])[np.isfinite(used)]
+    usual = (view.usual_of("neuroncore_memory_used_bytes")[rows] / view.roster.memory[rows])[
+        np.isfinite(used)
+    ]
     finite = usual[np.isfinite(usual)]
     return Explanation(
         why=f"Device memory {percent(share)} full ({size(float(np.nanmax(used)))} of {size(whole)})"
-        f" on {counted(len(rows), 'node')}" + (f", usually {percent(float(np.median(finite)))}." if len(finite) else "."),
+        f" on {counted(len(rows), 'node')}"
+        + (f", usually {percent(float(np.median(finite)))}." if len(finite) else "."),
         value=share,
         unit="ratio",
         usual=(float(finite.min()), float(finite.max())) if len(finite) else None,

@@ -18,7 +18,10 @@ from detectors.view import View
 from detectors.words import lasted
 
 FRESH = timedelta(minutes=30)
-"""How long a notice without an appointment is told of: what it announced has come by then, or did not."""
+"""How long a notice without an appointment is told of.
+
+What it announced has come by then, or did not.
+"""
 _FEW, _LISTED = 3, 5
 _COMING = {
     NoticeKind.INTERRUPTION: "AWS takes back {nodes} at {due}",
@@ -60,7 +63,9 @@ class _Threat:
         """Return the scope of its alert: the run, or the planned event."""
         place = self.run.labels
         if self.notice.planned:
-            return replace(place.only(("cluster",)) if place.cluster else place, resource=self.notice.subject)
+            return replace(
+                place.only(("cluster",)) if place.cluster else place, resource=self.notice.subject
+            )
         return place.only(("cluster", "job")) if place.cluster else place
 
 
@@ -80,26 +85,44 @@ def _in_effect(view: View, notice: Notice, labels: Labels) -> bool:
     if not policy.on("interruption_notice.on"):
         return False
     if notice.planned and notice.due:
-        return notice.due - policy.duration("interruption_notice.ahead") <= view.now < notice.due + FRESH
+        return (
+            notice.due - policy.duration("interruption_notice.ahead")
+            <= view.now
+            < notice.due + FRESH
+        )
     return view.now < notice.at + FRESH
 
 
 def _threats(view: View, notice: Notice) -> Iterator[_Threat]:
-    """Yield the runs whose accelerated nodes a notice is about, each with those nodes; what a plan is about must still run."""
+    """Yield the runs whose accelerated nodes a notice is about, each with those nodes.
+
+    What a plan is about must still run.
+    """
     instances = view.reading.inventory.instances
     nodes: dict[NodesRun, list[str]] = {}
     for name in sorted({*notice.instances, *_of_block(view, notice)}):
         if name in instances and (instances[name].running or not notice.planned):
             nodes.setdefault(
-                run_of(view, _labels_of(view, instances[name]), view.now if notice.planned else notice.at), []
+                run_of(
+                    view,
+                    _labels_of(view, instances[name]),
+                    view.now if notice.planned else notice.at,
+                ),
+                [],
             ).append(name)
     for run, names in nodes.items():
         yield _Threat(notice, tuple(names), run)
 
 
 def _of_block(view: View, notice: Notice) -> Iterator[str]:
-    """Yield the nodes of a Capacity Block: no instance names its block, so those of its type and zone that run in one."""
-    held = next((x for x in view.reading.inventory.reservations if x.labels.resource == notice.reservation), None)
+    """Yield the nodes of a Capacity Block.
+
+    No instance names its block, so those of its type and zone that run in one.
+    """
+    held = next(
+        (x for x in view.reading.inventory.reservations if x.labels.resource == notice.reservation),
+        None,
+    )
     if held is None or not notice.reservation:
         return
     place = held.labels.only(("instance_type", "zone", "region", "account"))
@@ -115,12 +138,18 @@ def _labels_of(view: View, one: Instance) -> Labels:
 
 def _anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> Anomaly:
     """Return the anomaly of a scope: the most pressing kind speaks, and every node is named."""
-    first = min((threat.notice for threat in threats), key=lambda notice: (notice.kind.rank, notice.at))
+    first = min(
+        (threat.notice for threat in threats), key=lambda notice: (notice.kind.rank, notice.at)
+    )
     pressing = [threat for threat in threats if threat.notice.kind is first.kind]
     nodes = tuple(sorted({name for threat in pressing for name in threat.nodes}))
-    things = tuple(dict.fromkeys((*nodes, *sorted({name for threat in threats for name in threat.nodes}))))
+    things = tuple(
+        dict.fromkeys((*nodes, *sorted({name for threat in threats for name in threat.nodes})))
+    )
     instances, run = view.reading.inventory.instances, threats[0].run
-    labels = Labels.shared(instances[name].labels for name in things).merge(run.labels.only(("cluster", "job")))
+    labels = Labels.shared(instances[name].labels for name in things).merge(
+        run.labels.only(("cluster", "job"))
+    )
     dues = [threat.notice.due for threat in pressing if threat.notice.due]
     due = min(dues, default=None)
     age = checkpoint_age(view, run, min([view.now, *dues]))
@@ -141,7 +170,9 @@ def _anomaly(view: View, scope: Labels, threats: Sequence[_Threat]) -> Anomaly:
 def _told(kind: NoticeKind, nodes: Sequence[str], due: datetime | None, now: datetime) -> str:
     words = _CAME.get(kind, _COMING[kind]) if due and due <= now else _COMING[kind]
     day = f"{due:%Y-%m-%d} " if due and due.date() != now.date() else ""
-    return words.format(nodes=_named(nodes), due=f"{day}{due:%H:%M} UTC" if due else "a time that it does not say")
+    return words.format(
+        nodes=_named(nodes), due=f"{day}{due:%H:%M} UTC" if due else "a time that it does not say"
+    )
 
 
 def _named(nodes: Sequence[str]) -> str:
@@ -160,13 +191,20 @@ def _loss(run: NodesRun, age: float | None, workers: int) -> str:
 
 def _evidence(threats: Sequence[_Threat], run: NodesRun, workers: Sequence[str]) -> tuple[str, ...]:
     told = sorted(threats, key=lambda threat: (threat.notice.kind.rank, threat.notice.at))
-    lines = [f"{_kind(x.notice)} of {_named(x.nodes)}, told at {x.notice.at:%H:%M:%S} UTC" for x in told[:_LISTED]]
+    lines = [
+        f"{_kind(x.notice)} of {_named(x.nodes)}, told at {x.notice.at:%H:%M:%S} UTC"
+        for x in told[:_LISTED]
+    ]
     more = len(told) - _LISTED
     rest = [f"and {counted(more, 'more notice')}"] if more > 0 else []
     return (
         *lines,
         *rest,
-        *([f"{run.labels.job or 'the run'} works on {counted(len(workers), 'node')}"] if run.row is not None else []),
+        *(
+            [f"{run.labels.job or 'the run'} works on {counted(len(workers), 'node')}"]
+            if run.row is not None
+            else []
+        ),
     )
 
 

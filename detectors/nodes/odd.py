@@ -1,4 +1,7 @@
-"""Find odd combinations of metrics that no rule knows, by an isolation forest; such an alert is rare by design."""
+"""Find odd combinations of metrics that no rule knows, by an isolation forest.
+
+Such an alert is rare by design.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ from detectors.words import percent, rate, seconds, size
 REST = timedelta(hours=24)
 """How long one odd alert may go on; what stays so is learnt as usual after that."""
 SETTLED = timedelta(hours=2)
-"""How long ago a job must have shown a state for it to be one of its own: an evaluation, not the oddness that is looked at."""
+"""How long ago a job must have shown a state for it to be one of its own.
+
+An evaluation, not the oddness that is looked at.
+"""
 STAY = 0.04
 """How much under its threshold an open odd alert stays, and how much over an earlier one a new one must be."""
 
@@ -55,20 +61,27 @@ class Oddness:
 def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) -> Iterator[Anomaly]:
     """Yield one anomaly for each scope with odd nodes that no rule explains and that are not `falling`."""
     match, scores = _find(view, known, explained, falling)
-    return anomalies_of(view, Cause.ODD, match, lambda view, _, rows: explain(view, known, scores, rows))
+    return anomalies_of(
+        view, Cause.ODD, match, lambda view, _, rows: explain(view, known, scores, rows)
+    )
 
 
 def _find(view: View, known: Oddness, explained: Mask, falling: Mask) -> tuple[RuleMatch, Numbers]:
     """Return nodes stranger than their cluster has lately been, and every scored node's score (0 where not scored).
 
-    Nodes that a rule explains are left out, and those that are `falling`: the rules are about to name them.
+    Nodes that a rule explains are left out, and those that are `falling`: the rules are about to
+    name them.
     """
     scores = np.zeros(view.n)
     nobody = no_match(view)
-    if not view.n or view.now - view.whole.start < timedelta(days=view.policy.number("odd.silent_days")):
+    if not view.n or view.now - view.whole.start < timedelta(
+        days=view.policy.number("odd.silent_days")
+    ):
         return nobody, scores
     working = view.executing[:, -_half(view) * 2 :].all(axis=1) & ~_stopped(view, known)
-    rows = np.flatnonzero(view.eligible & ~explained & ~falling & working & view.limits.on("odd.on"))
+    rows = np.flatnonzero(
+        view.eligible & ~explained & ~falling & working & view.limits.on("odd.on")
+    )
     judged, worth, far = _combinations(view, known.usual, rows)
     if len(worth):
         scores[worth] = np.minimum(*(known.score(half, worth) for half in far))
@@ -83,12 +96,14 @@ def _find(view: View, known: Oddness, explained: Mask, falling: Mask) -> tuple[R
 def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, Floats]:
     """Return which nodes at `rows` can be judged, which show what is new in their job, and its distances, (2, n, n_metrics).
 
-    Both halves of `odd.for` must show it at full work (a slower job is another story), and every step of full work in them:
-    an evaluation is shorter.
+    Both halves of `odd.for` must show it at full work (a slower job is another story), and every
+    step of full work in them: an evaluation is shorter.
     """
     now, scale = _levels(view, rows, 0), usual.scale.at(rows)
     full, newest = now[:, 0] >= usual.full[rows], distances(now, scale)
-    if not (combined(newest) & full).any() and not view.is_open(Cause.ODD.value):  # as at most ticks: spare the half before
+    if not (combined(newest) & full).any() and not view.is_open(
+        Cause.ODD.value
+    ):  # as at most ticks: spare the half before
         return rows[:0], rows[:0], np.stack([newest, newest])[:, :0]
     before = _levels(view, rows, 1)
     full &= before[:, 0] >= usual.full[rows]
@@ -101,14 +116,23 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
 
 def _throughout(view: View, usual: JobUsual, rows: Rows) -> Mask:
     """Tell which nodes show a combination in every step of full work of `odd.for`, (len(rows),)."""
-    levels = np.stack([_cut(view, i, rows, slice(-2 * _half(view), None)) for i in range(len(METRICS))])
+    levels = np.stack(
+        [_cut(view, i, rows, slice(-2 * _half(view), None)) for i in range(len(METRICS))]
+    )
     in_proportion(levels)
     at_full = levels[0] >= usual.full[rows][:, None]
-    return np.asarray((combined(distances(np.moveaxis(levels, 0, 2), usual.scale.at(rows))) | ~at_full).all(axis=1))
+    return np.asarray(
+        (combined(distances(np.moveaxis(levels, 0, 2), usual.scale.at(rows))) | ~at_full).all(
+            axis=1
+        )
+    )
 
 
 def _stopped(view: View, known: Oddness) -> Mask:
-    """Tell which nodes have stopped since the usual of their job was learnt, (n,): what runs now may be another job."""
+    """Tell which nodes have stopped since the usual of their job was learnt, (n,).
+
+    What runs now may be another job.
+    """
     since = view.window.since(known.usual.end)
     if not (view.any_zero and since.n_steps):
         return np.zeros(view.n, dtype=bool)
@@ -116,7 +140,10 @@ def _stopped(view: View, known: Oddness) -> Mask:
 
 
 def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanation:
-    """Explain which metrics made the nodes odd: those whose return to usual lowers the score most, then against before."""
+    """Explain which metrics made the nodes odd.
+
+    Those whose return to usual lowers the score most, then against before.
+    """
     worst = rows[np.argmax(scores[rows])]
     scope = view.roster.scope[worst]
     if not scores[worst] and (alert := view.alert((Cause.ODD.value,), view.roster.scopes[scope])):
@@ -124,7 +151,8 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
     guilty = _guilty(view, known, worst, float(scores[worst]))
     seen = rows[scores[rows] > 0]
     now, usual = (
-        percentiles(np.ascontiguousarray(x.T), (0.5,))[0] for x in (_levels(view, seen, 0), known.usual.scale.middle[seen])
+        percentiles(np.ascontiguousarray(x.T), (0.5,))[0]
+        for x in (_levels(view, seen, 0), known.usual.scale.middle[seen])
     )
     changes = [_change(i, now, usual) for i in guilty]
     work = f"{view.gauge(seen)} is as before ({percent(now[0])}, usual {percent(usual[0])})"
@@ -155,7 +183,10 @@ def _guilty(view: View, known: Oddness, worst: int, score: float) -> list[int]:
 
 
 def _change(metric: int, now: Floats, usual: Floats) -> str:
-    """Read as `device memory 239 GiB instead of 418 GiB`; traffic as it is at the utilization of now."""
+    """Read as `device memory 239 GiB instead of 418 GiB`.
+
+    Traffic as it is at the utilization of now.
+    """
     work = float(now[0]) if metric in range(TRAFFIC.start, TRAFFIC.stop) else 1.0
     return f"{WORDS[metric]} {_IN_WORDS[metric](work * now[metric])} instead of {_IN_WORDS[metric](work * usual[metric])}"
 
@@ -168,7 +199,11 @@ _IN_WORDS = (percent, size, seconds, rate, rate, percent, percent, rate, rate)
 
 def _peers(view: View, known: Oddness, rows: Rows) -> Iterator[str]:
     """Say of how many working nodes of the same scope nothing of it is seen."""
-    same = (view.roster.scope == view.roster.scope[rows[0]]) & ~np.isnan(known.usual.full) & view.executing[:, -1]
+    same = (
+        (view.roster.scope == view.roster.scope[rows[0]])
+        & ~np.isnan(known.usual.full)
+        & view.executing[:, -1]
+    )
     same[rows] = False
     if same.any():
         yield f"nothing of it on {counted(int(same.sum()), 'other node')} of the cluster at work"
@@ -198,14 +233,23 @@ def _as_before(anomaly: Anomaly) -> Explanation:
 
 
 def _unjudged(view: View, known: Oddness, rows: Rows) -> Mask:
-    """Tell which nodes of an open odd alert cannot be judged now (a pause, an evaluation): not seeing is not recovering.
+    """Tell which nodes of an open odd alert cannot be judged now (a pause, an evaluation).
+
+    Not seeing is not recovering.
 
     A job that has stopped, or whose hours before are no longer known, is not odd any more.
     """
-    mask = view.held_open(Cause.ODD.value) & view.eligible & ~np.isnan(known.usual.full) & ~_stopped(view, known)
+    mask = (
+        view.held_open(Cause.ODD.value)
+        & view.eligible
+        & ~np.isnan(known.usual.full)
+        & ~_stopped(view, known)
+    )
     mask[rows] = False
     resting = [
-        s for s, x in enumerate(view.roster.scopes) if (a := view.open.get((Cause.ODD.value, x))) and view.now - a.opened >= REST
+        s
+        for s, x in enumerate(view.roster.scopes)
+        if (a := view.open.get((Cause.ODD.value, x))) and view.now - a.opened >= REST
     ]
     return np.asarray(mask & ~np.isin(view.roster.scope, resting))
 
@@ -231,8 +275,13 @@ def _cut(view: View, metric: int, rows: Rows | slice, steps: slice) -> Floats:
 
 
 def _limits(view: View, model: OddModel) -> Numbers:
-    """Return for each node the score that opens (or, lower, keeps open) an odd alert, (n,): over everything known, then rest."""
-    limits = np.array([_limit(view, model, scope) for scope in range(len(view.roster.scopes))])[view.roster.scope]
+    """Return for each node the score that opens (or, lower, keeps open) an odd alert, (n,).
+
+    Over everything known, then rest.
+    """
+    limits = np.array([_limit(view, model, scope) for scope in range(len(view.roster.scopes))])[
+        view.roster.scope
+    ]
     for alert in view.alerts:
         if alert.cause is Cause.ODD and (alert.anomaly.rule, alert.anomaly.scope) not in view.open:
             rows = view.roster.rows_of(alert.anomaly.things)
@@ -241,7 +290,10 @@ def _limits(view: View, model: OddModel) -> Numbers:
 
 
 def _limit(view: View, model: OddModel, scope: int) -> float:
-    """Return the score over which a scope is odd by what it showed lately; an open alert stays a little under it, for a while."""
+    """Return the score over which a scope is odd by what it showed lately.
+
+    An open alert stays a little under it, for a while.
+    """
     labels = view.roster.scopes[scope]
     limit = model.threshold(scope, view.policy.at(labels).number("odd.false_alerts_per_week"))
     current = view.open.get((Cause.ODD.value, labels))

@@ -19,7 +19,10 @@ from detectors.words import lasted, percent, span
 BUSY = 0.9
 """Share of its usual over which the highest reading of a core says that some cores work as ever."""
 STEADY = 0.03
-"""How far from its middle a step's mean may lie as a share of the busiest core: of a starving job it flutters."""
+"""How far from its middle a step's mean may lie as a share of the busiest core.
+
+Of a starving job it flutters.
+"""
 AS_QUICK = 0.15
 """How much longer than usual executions may take to be as quick as ever."""
 MOSTLY = 0.6
@@ -65,10 +68,14 @@ def _lasting(view: View, rows: Rows) -> PartUse:
     on = np.flatnonzero(steps)
     rows, low, steps = rows[on], low[on], steps[on]
     inside = low & (np.arange(low.shape[1]) >= (low.shape[1] - steps)[:, None])
-    steady = _steady(view.utilization[rows] / view.metric(HIGHEST)[rows], inside, view.roster.scope[rows])
+    steady = _steady(
+        view.utilization[rows] / view.metric(HIGHEST)[rows], inside, view.roster.scope[rows]
+    )
     rows, inside = rows[steady], inside[steady]
     use.steps[rows], use.seen[rows] = steps[steady], inside.sum(axis=1)
-    use.kept[rows] = _middle((view.utilization[rows] / view.levels[1][rows, None]).astype(np.float32), inside)
+    use.kept[rows] = _middle(
+        (view.utilization[rows] / view.levels[1][rows, None]).astype(np.float32), inside
+    )
     return use
 
 
@@ -78,7 +85,11 @@ def _apart(view: View, rows: Rows | slice, steps: slice) -> Mask:
     No usual mean is above the usual of the busiest: where it is, the two are of different jobs.
     """
     level, highest = view.utilization[rows, steps], view.metric(HIGHEST)[rows, steps]
-    below, usual, middle = view.number("starved.below")[rows], view.usual_of(HIGHEST)[rows], view.levels[1][rows]
+    below, usual, middle = (
+        view.number("starved.below")[rows],
+        view.usual_of(HIGHEST)[rows],
+        view.levels[1][rows],
+    )
     low = level < (below * middle)[:, None]
     low &= highest >= (BUSY * usual)[:, None]
     return np.asarray(low & (level < (below * np.minimum(middle / usual, 1))[:, None] * highest))
@@ -86,23 +97,41 @@ def _apart(view: View, rows: Rows | slice, steps: slice) -> Mask:
 
 def _slower(view: View, rows: Rows | slice, steps: slice) -> Mask:
     """Tell where executions take longer than usual, (len(rows), steps)."""
-    return np.asarray(view.latency[rows, steps] > (1 + AS_QUICK) * view.usual_of(LATENCY)[rows, None])
+    return np.asarray(
+        view.latency[rows, steps] > (1 + AS_QUICK) * view.usual_of(LATENCY)[rows, None]
+    )
 
 
 def _untold(view: View, rows: Rows | slice, steps: slice, slower: Mask) -> Mask:
-    """Tell where nothing is known of the work itself: no reading, an evaluation, slower executions, (len(rows), steps)."""
-    return np.asarray(view.gap[rows, steps] | view.evaluating[rows, steps] | (slower & view.executing[rows, steps]))
+    """Tell where nothing is known of the work itself.
+
+    No reading, an evaluation, slower executions, (len(rows), steps).
+    """
+    return np.asarray(
+        view.gap[rows, steps]
+        | view.evaluating[rows, steps]
+        | (slower & view.executing[rows, steps])
+    )
 
 
 def _no_use(view: View) -> PartUse:
-    return PartUse(np.zeros(view.n, dtype=np.intp), np.zeros(view.n, dtype=np.intp), np.full(view.n, np.nan, dtype=np.float32))
+    return PartUse(
+        np.zeros(view.n, dtype=np.intp),
+        np.zeros(view.n, dtype=np.intp),
+        np.full(view.n, np.nan, dtype=np.float32),
+    )
 
 
 def _middle(values: Floats, inside: Mask) -> Floats:
     """Return the middle of each node's steps `inside`, nan where there is none, (n,)."""
-    middle, rows = np.full(len(values), np.nan, dtype=np.float32), np.flatnonzero(inside.any(axis=1))
+    middle, rows = (
+        np.full(len(values), np.nan, dtype=np.float32),
+        np.flatnonzero(inside.any(axis=1)),
+    )
     if len(rows):
-        middle[rows] = medians_along(np.where(inside[rows], values[rows], np.nan).astype(np.float32))
+        middle[rows] = medians_along(
+            np.where(inside[rows], values[rows], np.nan).astype(np.float32)
+        )
     return middle
 
 
@@ -110,12 +139,18 @@ def _steady(share: Floats, inside: Mask, scope: Rows) -> Mask:
     """Tell which nodes, and those of their scope that look alike, mostly stay near the middle of their steps `inside`, (n,)."""
     near = inside & (np.abs(share / _middle(share, inside)[:, None] - 1) <= STEADY)
     counts = near.sum(axis=1), inside.sum(axis=1)
-    of_node, of_scope = counts[0] >= MOSTLY * counts[1], [np.bincount(scope, of)[scope] for of in counts]
+    of_node, of_scope = (
+        counts[0] >= MOSTLY * counts[1],
+        [np.bincount(scope, of)[scope] for of in counts],
+    )
     return np.asarray(of_node & (of_scope[0] >= MOSTLY * of_scope[1]))
 
 
 def with_part_use(view: View, unused: RuleMatch) -> RuleMatch:
-    """Add the training nodes on which only some cores work; those beside a broken device wait for it."""
+    """Add the training nodes on which only some cores work.
+
+    Those beside a broken device wait for it.
+    """
     use = part_use(view)
     if not use.steps.any():
         return unused
@@ -125,17 +160,24 @@ def with_part_use(view: View, unused: RuleMatch) -> RuleMatch:
     stays = view.roster.running & view.held_open(Cause.ALLOCATED_UNUSED.value) & (use.steps > 0)
     more = (begins | stays) & ~unused.hit & view.limits.on("allocated_unused.on")
     wasted = np.where(more, view.usual.unpaused - use.kept, np.ones(view.n))
-    return RuleMatch(unused.hit | more, np.where(more, use.steps, unused.steps).astype(np.float64), wasted)
+    return RuleMatch(
+        unused.hit | more, np.where(more, use.steps, unused.steps).astype(np.float64), wasted
+    )
 
 
 def settling(view: View) -> Mask:
-    """Tell which nodes look so in their two newest steps: a drop of theirs waits until that is sure, (n,)."""
+    """Tell which nodes look so in their two newest steps.
+
+    A drop of theirs waits until that is sure, (n,).
+    """
     return np.asarray(part_use(view).seen >= 2)
 
 
 def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how many cores of some nodes work."""
-    kept = (view.usual.unpaused - (match.wasted if match.wasted is not None else np.ones(view.n)))[rows]
+    kept = (view.usual.unpaused - (match.wasted if match.wasted is not None else np.ones(view.n)))[
+        rows
+    ]
     return Explanation(
         why=_sentence(view, rows, float(match.steps[rows].max()), float(np.median(kept))),
         value=float(np.median(kept) * np.nanmedian(view.levels[1][rows])),
@@ -154,7 +196,9 @@ def explain_part(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
 def _sentence(view: View, rows: Rows, steps: float, kept: float) -> str:
     """State how many cores work on the nodes at `rows`, for how long, and at which level."""
-    level, busiest = (np.nanmedian(of[rows, -int(steps) :]) for of in (view.utilization, view.metric(HIGHEST)))
+    level, busiest = (
+        np.nanmedian(of[rows, -int(steps) :]) for of in (view.utilization, view.metric(HIGHEST))
+    )
     low, _, high = (np.nanmedian(of[rows]) for of in view.levels)
     length = lasted(int(steps) * view.window.step)
     return (

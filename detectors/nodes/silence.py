@@ -23,13 +23,28 @@ def find(view: View) -> RuleMatch:
     if not view.silent.any():
         return no_match(view)
     roster, steps = view.roster, view.silent_steps
-    reported = (steps < view.window.n_steps) | (_ever(view) if (steps >= view.window.n_steps).any() else False)
+    reported = (steps < view.window.n_steps) | (
+        _ever(view) if (steps >= view.window.n_steps).any() else False
+    )
     peers = _share_reporting(view)[roster.scope] > 0
-    expected = reported | (roster.accelerated & peers & (view.age_seconds >= LOOKBACK.total_seconds()))
+    expected = reported | (
+        roster.accelerated & peers & (view.age_seconds >= LOOKBACK.total_seconds())
+    )
     settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds() + 600
-    hit = roster.running & expected & settled & view.silent & ~view.unwatched & view.limits.on("no_data.on")
-    if view.reading.gaps:  # a cluster that is silent as a whole may just be the part of the source that was not read
-        hit &= peers | ~np.fromiter(map(view.reading.hidden, roster.labels), bool, len(roster.labels))
+    hit = (
+        roster.running
+        & expected
+        & settled
+        & view.silent
+        & ~view.unwatched
+        & view.limits.on("no_data.on")
+    )
+    if (
+        view.reading.gaps
+    ):  # a cluster that is silent as a whole may just be the part of the source that was not read
+        hit &= peers | ~np.fromiter(
+            map(view.reading.hidden, roster.labels), bool, len(roster.labels)
+        )
     if view.reading.unread:  # nobody asked these nodes, or got an answer: that is not their silence
         hit &= ~np.isin(roster.ids, sorted(view.reading.unread))
     return RuleMatch(hit, steps.astype(np.float64))
@@ -39,7 +54,11 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how long the nodes have been silent, and whether the hosts themselves still report."""
     longest = view.now - view.since(match.steps, rows, Cause.NO_DATA.value)
     alive = ~np.isnan(view.recent(view.cpu)[rows])
-    host = "the hosts still report: the Neuron agent is down" if alive.all() else "nothing else reports either"
+    host = (
+        "the hosts still report: the Neuron agent is down"
+        if alive.all()
+        else "nothing else reports either"
+    )
     if alive.any() and not alive.all():
         host = f"{int(alive.sum())} of {len(rows)} hosts still report"
     return Explanation(
@@ -57,7 +76,9 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
         rows = view.rows_in(scope)
         if not view.limits.on("no_data.on")[rows].any() or not view.eligible[rows].any():
             continue
-        ids = sorted(i.id for i in view.roster.mute if scope_of(i.labels) == scope and _overdue(view, i))
+        ids = sorted(
+            i.id for i in view.roster.mute if scope_of(i.labels) == scope and _overdue(view, i)
+        )
         same = [a for a in anomalies if a.scope == scope]
         if same:
             anomalies[anomalies.index(same[0])] = replace(same[0], things=(*same[0].things, *ids))
@@ -80,9 +101,11 @@ def _never(view: View, scope: Labels, ids: list[str]) -> Anomaly:
 
 
 def _overdue(view: View, instance: Instance) -> bool:
-    return instance.id not in view.reading.unread and view.now - instance.launched_at >= LOOKBACK + view.policy.at(
-        scope_of(instance.labels)
-    ).duration("no_data.for")
+    return (
+        instance.id not in view.reading.unread
+        and view.now - instance.launched_at
+        >= LOOKBACK + view.policy.at(scope_of(instance.labels)).duration("no_data.for")
+    )
 
 
 def _ever(view: View) -> Mask:

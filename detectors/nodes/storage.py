@@ -13,7 +13,15 @@ from bot.model.causes import Cause
 from bot.model.counts import counted
 from bot.model.fleet import FileSystem, Reservation, Volume
 from bot.model.labels import Labels
-from bot.model.storage import BEYOND, Throughput, detached_since, own_frame, quiet_since, quiet_steps, throughput_of
+from bot.model.storage import (
+    BEYOND,
+    Throughput,
+    detached_since,
+    own_frame,
+    quiet_since,
+    quiet_steps,
+    throughput_of,
+)
 from detectors.arrays import Rows
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
@@ -29,15 +37,32 @@ _CLIENTS = "fsx_client_connections_count"
 def orphan_anomalies(view: View) -> Iterator[Anomaly]:
     """Yield one anomaly for each volume or file system that nobody used for `orphaned_storage.for`."""
     for volume in view.reading.inventory.volumes:
-        since = _detached(view, volume) if _long_enough(view, volume.labels, volume.created_at) else None
+        since = (
+            _detached(view, volume)
+            if _long_enough(view, volume.labels, volume.created_at)
+            else None
+        )
         if since is not None and _long_enough(view, volume.labels, since):
             name = f"Volume of {volume.size_gib:,} GiB"
-            yield _orphan_anomaly(view, _Orphan(volume.labels, since, "volume", name, "attached to nothing"))
+            yield _orphan_anomaly(
+                view, _Orphan(volume.labels, since, "volume", name, "attached to nothing")
+            )
     for system in view.reading.inventory.file_systems:
         since = _idle_since(view, system)
         if since is not None and _long_enough(view, system.labels, since):
-            name, symptom = f"FSx file system of {system.storage_gib:,} GiB", "no client and no operation"
-            orphan = _Orphan(system.labels, since, "file_system", name, symptom, FILE_SYSTEM_SUGGESTIONS, _CLIENTS)
+            name, symptom = (
+                f"FSx file system of {system.storage_gib:,} GiB",
+                "no client and no operation",
+            )
+            orphan = _Orphan(
+                system.labels,
+                since,
+                "file_system",
+                name,
+                symptom,
+                FILE_SYSTEM_SUGGESTIONS,
+                _CLIENTS,
+            )
             yield _orphan_anomaly(view, orphan)
 
 
@@ -62,17 +87,27 @@ def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
             one.ends_at is None or view.now < one.ends_at
         )
         patience = policy.duration("unused_capacity.for")
-        if policy.on("unused_capacity.on") and running and one.total > 0 and one.available > _just_left(view, one, patience):
+        if (
+            policy.on("unused_capacity.on")
+            and running
+            and one.total > 0
+            and one.available > _just_left(view, one, patience)
+        ):
             yield _unused(view, one)
 
 
 def _just_left(view: View, one: Reservation, patience: timedelta) -> int:
-    """Return how many nodes that may have stood in a reservation ended within `patience`: their places are being filled again."""
+    """Return how many nodes that may have stood in a reservation ended within `patience`.
+
+    Their places are being filled again.
+    """
     if one.available <= 0 or view.is_open(Cause.UNUSED_CAPACITY.value):
         return 0
     left = ~view.roster.running & (view.silent_steps < view.window.steps(patience))
     kinds = (view.roster.labels[row] for row in np.flatnonzero(left))
-    return sum(x.instance_type == one.labels.instance_type and _same_place(x, one.labels) for x in kinds)
+    return sum(
+        x.instance_type == one.labels.instance_type and _same_place(x, one.labels) for x in kinds
+    )
 
 
 _NEAR = 0.8
@@ -82,7 +117,10 @@ _DAY = timedelta(days=1)
 
 
 def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
-    """Return the busiest file systems of the nodes' cluster; else untagged ones of its region near their limit."""
+    """Return the busiest file systems of the nodes' cluster.
+
+    Else untagged ones of its region near their limit.
+    """
     place = Labels.shared(view.roster.labels[row] for row in rows)
     systems, frame = view.reading.inventory.file_systems, view.reading.frame("file_system")
     mine = [x for x in systems if place.cluster and x.labels.cluster == place.cluster]
@@ -94,7 +132,13 @@ def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
 
 def load_words(load: Throughput) -> str:
     """Read as `FSx fs-0ab reads 1.9 of 2.0 GB/s: 95 % of what is provisioned`."""
-    verb = "reads" if load.reads >= 0.9 * load.now else "writes" if load.reads <= 0.1 * load.now else "reads and writes"
+    verb = (
+        "reads"
+        if load.reads >= 0.9 * load.now
+        else "writes"
+        if load.reads <= 0.1 * load.now
+        else "reads and writes"
+    )
     moved = volume_rate(load.now, load.provisioned)
     more = " (from a cache or by burst credits)" if load.share >= BEYOND else ""
     return f"FSx {load.system.labels.resource} {verb} {moved}: {percent(load.share)} of what is provisioned{more}"
@@ -103,12 +147,16 @@ def load_words(load: Throughput) -> str:
 def more_throughput(loads: Iterable[Throughput]) -> tuple[str, ...]:
     """Return what to do about file systems that are held to their limit."""
     full = [load.system.labels.resource for load in loads if load.held_back]
-    return tuple(f"Raise the throughput of {name} (PerUnitStorageThroughput), or its size: it is at its limit." for name in full)
+    return tuple(
+        f"Raise the throughput of {name} (PerUnitStorageThroughput), or its size: it is at its limit."
+        for name in full
+    )
 
 
 def _same_place(one: Labels, other: Labels) -> bool:
     return all(
-        not mine or not theirs or mine == theirs for mine, theirs in ((one.region, other.region), (one.account, other.account))
+        not mine or not theirs or mine == theirs
+        for mine, theirs in ((one.region, other.region), (one.account, other.account))
     )
 
 
@@ -146,7 +194,9 @@ def _orphan_anomaly(view: View, orphan: _Orphan) -> Anomaly:
 
 def _long_enough(view: View, labels: Labels, since: datetime) -> bool:
     policy = view.policy.at(labels)
-    return policy.on("orphaned_storage.on") and view.now - since >= policy.duration("orphaned_storage.for")
+    return policy.on("orphaned_storage.on") and view.now - since >= policy.duration(
+        "orphaned_storage.for"
+    )
 
 
 def _detached(view: View, volume: Volume) -> datetime | None:
@@ -159,7 +209,10 @@ def _detached(view: View, volume: Volume) -> datetime | None:
 
 
 def _idle_since(view: View, system: FileSystem) -> datetime | None:
-    """Return since when nobody used a file system: no client, no operation, and readings that say so."""
+    """Return since when nobody used a file system.
+
+    No client, no operation, and readings that say so.
+    """
     frame = view.reading.frame("file_system")
     own = own_frame(frame, system.labels.resource)
     if own is None or not quiet_steps(own.last(_SOON))[0].all():

@@ -1,4 +1,7 @@
-"""Find the one node for which the others of its job wait: it works while they rest in each step, or its host is at its end."""
+"""Find the one node for which the others of its job wait.
+
+It works while they rest in each step, or its host is at its end.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ class Straggler:
 
 
 def straggler(view: View, rows: Rows) -> Straggler | None:
-    """Return the node for which those at `rows`, which fell under their usual, wait; None where none stands out."""
+    """Return the node for which those at `rows`, which fell under their usual, wait.
+
+    None where none stands out.
+    """
     if len(rows) < LEAST:
         return None
     peers = np.flatnonzero(view.fellows(rows))
@@ -57,7 +63,11 @@ def _that_works(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
     one = int(np.flatnonzero(working)[0])
     late, silent = middle_of(slower[fallen]), middle_of(sent[fallen])
     in_step = late >= SLOWER and abs(slower[one] - late) <= TOGETHER * late
-    in_step |= bool(np.isnan(slower[one])) and silent < BUSY - AHEAD and abs(sent[one] - silent) <= TOGETHER
+    in_step |= (
+        bool(np.isnan(slower[one]))
+        and silent < BUSY - AHEAD
+        and abs(sent[one] - silent) <= TOGETHER
+    )
     if not in_step:
         return None
     here = percent(float(view.recent(view.utilization)[peers[one]]))
@@ -69,11 +79,19 @@ def _that_works(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
 
 
 def _with_busy_host(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
-    """Return the only node whose host is at its end while all others' rest as usual: its loader holds up the whole job."""
+    """Return the only node whose host is at its end while all others' rest as usual.
+
+    Its loader holds up the whole job.
+    """
     cpu = view.recent(view.cpu)[peers]
     above = cpu - view.usual_of("host_cpu_utilization_ratio")[peers]
     busy = (cpu >= view.number("starved.cpu")[peers]) & (above >= _CPU_ABOVE)
-    if busy.sum() != 1 or np.isnan(above).any() or (above[~busy] > _CPU_ABOVE / 2).any() or fallen.sum() < len(peers) - 1:
+    if (
+        busy.sum() != 1
+        or np.isnan(above).any()
+        or (above[~busy] > _CPU_ABOVE / 2).any()
+        or fallen.sum() < len(peers) - 1
+    ):
         return None
     one = int(np.flatnonzero(busy)[0])
     sign = f"its host's CPU is at {percent(float(cpu[one]))}, that of the others at {percent(middle_of(cpu[~busy]))}"
@@ -81,4 +99,6 @@ def _with_busy_host(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
 
 
 def _share(view: View, values: Floats, usual: Floats, rows: Rows) -> Floats:
-    return np.asarray(view.recent(values)[rows] / np.where(usual[rows] > 0, usual[rows], np.nan), dtype=np.float32)
+    return np.asarray(
+        view.recent(values)[rows] / np.where(usual[rows] > 0, usual[rows], np.nan), dtype=np.float32
+    )

@@ -1,4 +1,7 @@
-"""Measure how far a series leaves everything its history has shown: causal, unsupervised, linear in the rows."""
+"""Measure how far a series leaves everything its history has shown.
+
+Causal, unsupervised, linear in the rows.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,13 @@ from detectors.arrays import Mask, Numbers
 
 @dataclass(frozen=True)
 class SeriesPace:
-    """Hold lengths in rows: of an hour, of history, of learning only, of a delay before history, of the rest after an alert.
+    """Hold lengths in rows.
 
-    A history of `young` rows is trusted half: the shorter, the more often chance exceeds it. `delay` keeps the newest rows out
-    of history: a slow rise must not teach history its own first steps.
+    Of an hour, of history, of learning only, of a delay before history, of the rest after an alert.
+
+    A history of `young` rows is trusted half: the shorter, the more often chance exceeds it.
+    `delay` keeps the newest rows out of history: a slow rise must not teach history its own first
+    steps.
     """
 
     hour: int
@@ -30,9 +36,15 @@ class SeriesPace:
 def beyond(values: Numbers, pace: SeriesPace, rows: int = 1) -> Numbers:
     """Return how far the newest `rows` rows all lie above the highest, and below the lowest, of their history; (2, n) >= 0.
 
-    nan rows are 0: nothing is known of them. So are the first `learning` rows since the first that is not nan.
+    nan rows are 0: nothing is known of them. So are the first `learning` rows since the first that
+    is not nan.
     """
-    outside = np.stack([side - delayed(highest_before(side, pace.history), pace.delay) for side in (values, -values)])
+    outside = np.stack(
+        [
+            side - delayed(highest_before(side, pace.history), pace.delay)
+            for side in (values, -values)
+        ]
+    )
     held = outside.copy()
     for age in range(1, rows):
         held[:, age:] = np.minimum(held[:, age:], outside[:, :-age])
@@ -54,7 +66,9 @@ def flat_rows(values: Numbers, least: int) -> Numbers:
 
 
 def speak_then_rest(scores: Numbers, threshold: float, pace: SeriesPace) -> Mask:
-    """Return the rows that speak: at or over the threshold, with none that spoke `rest` rows and none so high an hour before.
+    """Return the rows that speak.
+
+    At or over the threshold, with none that spoke `rest` rows and none so high an hour before.
 
     An alert that goes on has been raised already.
     """
@@ -69,7 +83,10 @@ def speak_then_rest(scores: Numbers, threshold: float, pace: SeriesPace) -> Mask
 
 
 def forward_fill(values: Numbers) -> Numbers:
-    """Return the values with each nan replaced by the last reading before it; nan only before the first."""
+    """Return the values with each nan replaced by the last reading before it.
+
+    Nan only before the first.
+    """
     at = np.where(np.isnan(values), -1, np.arange(len(values)))
     last = np.maximum.accumulate(at)
     return np.where(last >= 0, values[np.maximum(last, 0)], np.nan)
@@ -82,7 +99,10 @@ def delayed(values: Numbers, rows: int) -> Numbers:
 
 
 def trailing_mean(values: Numbers, length: int) -> Numbers:
-    """Return the mean of the newest `length` rows at each row; nan before there are as many since the first reading."""
+    """Return the mean of the newest `length` rows at each row.
+
+    Nan before there are as many since the first reading.
+    """
     first = int(np.argmax(~np.isnan(values)))
     shifted = np.nan_to_num(values) - values[first]
     total = np.cumsum(shifted)
@@ -92,7 +112,10 @@ def trailing_mean(values: Numbers, length: int) -> Numbers:
 
 
 def highest_before(values: Numbers, length: int) -> Numbers:
-    """Return the largest of the `length` rows before each row (not itself), nan at the first; O(n) by blocks (van Herk)."""
+    """Return the largest of the `length` rows before each row (not itself), nan at the first.
+
+    O(n) by blocks (van Herk).
+    """
     n = len(values)
     whole = -(-n // length) * length
     padded = np.full(whole, -np.inf)
@@ -128,11 +151,13 @@ EXTREMES = 20
 
 
 def spreads(values: Numbers, pace: SeriesPace, asked: Mask | None = None) -> Numbers:
-    """Return the spread of history at each row, learnt anew every half day; (n,), nan before the first time.
+    """Return the spread of history at each row, learnt anew every half day.
 
-    5th to 95th percentile, but at least a third of all between lowest and highest (a series of rare bursts has no other
-    spread) and a thousandth of the level (a constant has none at all). Half days without a row that is `asked` for, which are
-    most, are left out and nan.
+    (n,), nan before the first time.
+
+    5th to 95th percentile, but at least a third of all between lowest and highest (a series of rare
+    bursts has no other spread) and a thousandth of the level (a constant has none at all). Half
+    days without a row that is `asked` for, which are most, are left out and nan.
     """
     spread = np.full(len(values), np.nan)
     for rows, part in _histories(values, pace, asked):
@@ -145,16 +170,21 @@ def spreads(values: Numbers, pace: SeriesPace, asked: Mask | None = None) -> Num
 
 
 def tails(values: Numbers, pace: SeriesPace, asked: Mask | None = None) -> Numbers:
-    """Return how slowly the highest and the lowest hours of history thin out; (2, n), nan where too few are known.
+    """Return how slowly the highest and the lowest hours of history thin out.
 
-    The scale of an exponential tail over the 21st highest hour, by the median: one extreme more or less changes little.
-    Coles, "An introduction to statistical modeling of extreme values", 2001, chapter 4.
+    (2, n), nan where too few are known.
+
+    The scale of an exponential tail over the 21st highest hour, by the median: one extreme more or
+    less changes little. Coles, "An introduction to statistical modeling of extreme values", 2001,
+    chapter 4.
     """
     scales = np.full((2, len(values)), np.nan)
     for rows, part in _histories(values, pace, asked):
         hours = part[len(part) % pace.hour :].reshape(-1, pace.hour)
         for side, readings in enumerate((hours, -hours)):
-            highest = np.sort(np.where(np.isnan(readings), -np.inf, readings).max(axis=1))[::-1][: EXTREMES + 1]
+            highest = np.sort(np.where(np.isnan(readings), -np.inf, readings).max(axis=1))[::-1][
+                : EXTREMES + 1
+            ]
             if len(highest) > EXTREMES and np.isfinite(highest[-1]):
                 scales[side, rows] = np.median(highest[:-1] - highest[-1]) / log(2)
     return scales
@@ -165,11 +195,18 @@ def youth(values: Numbers, pace: SeriesPace) -> Numbers:
     return np.asarray(1 + (pace.young / np.maximum(np.cumsum(~np.isnan(values)), 1)) ** 1.5)
 
 
-def _histories(values: Numbers, pace: SeriesPace, asked: Mask | None) -> Iterator[tuple[slice, Numbers]]:
-    """Yield each half day's rows that are asked for, and the history before the first of them; the first by doubling parts."""
+def _histories(
+    values: Numbers, pace: SeriesPace, asked: Mask | None
+) -> Iterator[tuple[slice, Numbers]]:
+    """Yield each half day's rows that are asked for, and the history before the first of them.
+
+    The first by doubling parts.
+    """
     every = max(1, 12 * pace.hour)
     parts = (every >> halvings for halvings in range(every.bit_length()))
-    starts = sorted(part for part in parts if part >= min(every, pace.learning)) + list(range(2 * every, len(values), every))
+    starts = sorted(part for part in parts if part >= min(every, pace.learning)) + list(
+        range(2 * every, len(values), every)
+    )
     for row, end in zip(starts, [*starts[1:], len(values)], strict=True):
         if asked is None or asked[row:end].any():
             yield slice(row, end), values[max(0, row - pace.history) : row]

@@ -1,4 +1,7 @@
-"""Score any series of numbers, row by row, by nothing but the rows before: each metric alone, and all of them together."""
+"""Score any series of numbers, row by row, by nothing but the rows before.
+
+Each metric alone, and all of them together.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,34 @@ from math import log2
 import numpy as np
 
 from detectors.arrays import Mask, Numbers
-from detectors.series.novelty import SeriesPace, beyond, excess, forward_fill, speak_then_rest, spreads, youth
-from detectors.series.signals import SIGNALS, ScoredSeries, SeriesSignal, counted, mean_read, strangeness
+from detectors.series.novelty import (
+    SeriesPace,
+    beyond,
+    excess,
+    forward_fill,
+    speak_then_rest,
+    spreads,
+    youth,
+)
+from detectors.series.signals import (
+    SIGNALS,
+    ScoredSeries,
+    SeriesSignal,
+    counted,
+    mean_read,
+    strangeness,
+)
 
 SPACING_ROWS = 50
-"""The first rows tell the spacing; it is not looked at again, so that later rows change nothing before them."""
+"""The first rows tell the spacing.
+
+It is not looked at again, so that later rows change nothing before them.
+"""
 LEAST_HOUR, MOST_HOUR = 6, 60
-"""Rows that stand for an hour where fewer are read in one, or more: fewer are too little to learn from, more take too long."""
+"""Rows that stand for an hour where fewer are read in one, or more.
+
+Fewer are too little to learn from, more take too long.
+"""
 LEAST_LEARNT, MOST_LEARNT = 200, 750
 """Rows that are only learnt where a day has fewer, or more."""
 THRESHOLD = 0.5
@@ -29,8 +53,8 @@ HABIT_WORTH = 0.5
 def score_series(times: Sequence[datetime], values: Numbers) -> tuple[Numbers, Mask]:
     """Return a score in [0, 1], higher is stranger, and whether a row speaks, both (n,), for values (n, m).
 
-    Causal: the first N rows give the same answer alone. nan and infinity are no reading. A time before the one above it is
-    read as that one.
+    Causal: the first N rows give the same answer alone. nan and infinity are no reading. A time
+    before the one above it is read as that one.
     """
     matrix = np.asarray(values, dtype=np.float64)
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
@@ -41,17 +65,28 @@ def score_series(times: Sequence[datetime], values: Numbers) -> tuple[Numbers, M
     pace = pace_of(seconds)
     columns = np.stack([counted(column, pace.learning) for column in matrix.T], axis=1)
     apart = habit_residual(columns, pace)
-    rarity = np.where(np.isnan(columns).all(axis=1), 0.0, percentile(mean_read(apart, pace.hour), pace))
+    rarity = np.where(
+        np.isnan(columns).all(axis=1), 0.0, percentile(mean_read(apart, pace.hour), pace)
+    )
     scores = graded(strangeness_of_all(seconds, columns, apart, pace), rarity)
     return scores, speak_then_rest(scores, THRESHOLD, pace)
 
 
 def strangeness_of_all(
-    seconds: Numbers, columns: Numbers, apart: Numbers, pace: SeriesPace, signals: tuple[SeriesSignal, ...] = SIGNALS
+    seconds: Numbers,
+    columns: Numbers,
+    apart: Numbers,
+    pace: SeriesPace,
+    signals: tuple[SeriesSignal, ...] = SIGNALS,
 ) -> Numbers:
-    """Return how strange each row is, 1 is worth speaking of: metric by metric, and the odd combination as one more signal."""
+    """Return how strange each row is, 1 is worth speaking of.
+
+    Metric by metric, and the odd combination as one more signal.
+    """
     asked = tuple(signal for signal in signals if columns.shape[1] == 1 or not signal.alone)
-    strange = np.stack([strangeness(ScoredSeries(seconds, column, pace), asked) for column in columns.T], axis=1)
+    strange = np.stack(
+        [strangeness(ScoredSeries(seconds, column, pace), asked) for column in columns.T], axis=1
+    )
     if strange.shape[1] > 1:
         outside = beyond(apart, pace)
         needed = HABIT_WORTH * spreads(apart, pace, outside.max(axis=0) > 0) * youth(apart, pace)
@@ -60,7 +95,9 @@ def strangeness_of_all(
 
 
 def graded(strangeness: Numbers, rarity: Numbers) -> Numbers:
-    """Return scores in [0, 1), 0.5 and more where strangeness is 1 and more; below, rarity in [0, 1) ranks the rows as well.
+    """Return scores in [0, 1), 0.5 and more where strangeness is 1 and more.
+
+    Below, rarity in [0, 1) ranks the rows as well.
 
     Logarithms of strangeness never reach 1, so that rows stay ranked while everything is loud.
     """
@@ -72,16 +109,21 @@ def graded(strangeness: Numbers, rarity: Numbers) -> Numbers:
 
 
 def percentile(values: Numbers, pace: SeriesPace) -> Numbers:
-    """Return which part of history lies below each value, in [0, 1), 0 where it is not known; (n,), learnt as habits are.
+    """Return which part of history lies below each value, in [0, 1), 0 where it is not known.
 
-    Vovk, Gammerman and Shafer, "Algorithmic learning in a random world", 2005: a conformal p-value, from 1 downwards.
+    (n,), learnt as habits are.
+
+    Vovk, Gammerman and Shafer, "Algorithmic learning in a random world", 2005: a conformal p-value,
+    from 1 downwards.
     """
     parts = np.zeros(len(values))
     for row in range(pace.learning, len(values), pace.learning):
         history = np.sort(values[max(0, row - pace.history) : row])
         history = history[~np.isnan(history)]
         day = values[row : row + pace.learning]
-        parts[row : row + pace.learning] = np.where(np.isnan(day), 0.0, np.searchsorted(history, day) / (len(history) + 1))
+        parts[row : row + pace.learning] = np.where(
+            np.isnan(day), 0.0, np.searchsorted(history, day) / (len(history) + 1)
+        )
     return parts
 
 
@@ -92,11 +134,21 @@ def pace_of(seconds: Numbers) -> SeriesPace:
     spacing = float(np.median(gaps)) if len(gaps) else 300.0
     hour = min(MOST_HOUR, max(LEAST_HOUR, round(3600 / spacing)))
     learning = min(MOST_LEARNT, max(LEAST_LEARNT, round(86_400 / spacing)))
-    return SeriesPace(hour, history=28 * 24 * hour, learning=learning, young=48 * hour, delay=3 * hour // 2, rest=6 * hour)
+    return SeriesPace(
+        hour,
+        history=28 * 24 * hour,
+        learning=learning,
+        young=48 * hour,
+        delay=3 * hour // 2,
+        rest=6 * hour,
+    )
 
 
 MANY = 1.6
-"""Times as much as is asked of one metric is asked of several: their sums are loud by chance more often."""
+"""Times as much as is asked of one metric is asked of several.
+
+Their sums are loud by chance more often.
+"""
 EXPLAINED = 0.9
 """Part of the variance that counts as how the metrics usually move together."""
 CLIP = 5.0
@@ -115,7 +167,10 @@ class Habit:
     directions: Numbers
 
     def residual(self, rows: Numbers) -> Numbers:
-        """Return the root mean square of the part that the usual directions do not explain; (n,), from rows (n, m)."""
+        """Return the root mean square of the part that the usual directions do not explain.
+
+        (n,), from rows (n, m).
+        """
         scaled = _scaled(rows, self.middle, self.half_spread) - self.mean
         left = scaled - (scaled @ self.directions) @ self.directions.T
         return np.asarray(np.sqrt((left**2).mean(axis=1)))
@@ -124,8 +179,9 @@ class Habit:
 def together(strangeness: Numbers) -> Numbers:
     """Return one strangeness a row from those of all metrics (n, m), 1 is worth speaking of; (n,).
 
-    Logarithms are added, so two metrics are stranger than one but none can shout down all others; the more metrics, the
-    more of them leave their range by chance, and the more is needed. One metric alone keeps its strangeness.
+    Logarithms are added, so two metrics are stranger than one but none can shout down all others;
+    the more metrics, the more of them leave their range by chance, and the more is needed. One
+    metric alone keeps its strangeness.
     """
     metrics = strangeness.shape[1]
     needed = MANY * (1 + 0.4 * log2(metrics)) if metrics > 1 else 1.0
@@ -133,17 +189,22 @@ def together(strangeness: Numbers) -> Numbers:
 
 
 def habit_residual(values: Numbers, pace: SeriesPace) -> Numbers:
-    """Return how far each row (n, m) is from the way its metrics moved together so far; (n,), nan before that is learnt.
+    """Return how far each row (n, m) is from the way its metrics moved together so far.
 
-    Principal components of the robustly scaled history, fitted anew every day of rows, each fit from earlier rows only.
-    Jackson and Mudholkar, "Control procedures for residuals associated with principal component analysis", 1979.
+    (n,), nan before that is learnt.
+
+    Principal components of the robustly scaled history, fitted anew every day of rows, each fit
+    from earlier rows only. Jackson and Mudholkar, "Control procedures for residuals associated with
+    principal component analysis", 1979.
     """
     filled = np.stack([forward_fill(column) for column in values.T], axis=1)
     residuals = np.full(len(filled), np.nan)
     for row in range(pace.learning, len(filled), pace.learning):
         habit = learn(filled[max(0, row - pace.history) : row])
         day = filled[row : row + pace.learning]
-        residuals[row : row + pace.learning] = habit.residual(_padded(day, pace.learning))[: len(day)]
+        residuals[row : row + pace.learning] = habit.residual(_padded(day, pace.learning))[
+            : len(day)
+        ]
     return residuals
 
 
@@ -165,7 +226,10 @@ def learn(rows: Numbers) -> Habit:
 
 
 def _padded(rows: Numbers, length: int) -> Numbers:
-    """Return the rows with zeros below: a product of another shape rounds otherwise, and the newest rows are a part of a day."""
+    """Return the rows with zeros below.
+
+    A product of another shape rounds otherwise, and the newest rows are a part of a day.
+    """
     return np.pad(rows, ((0, length - len(rows)), (0, 0)))
 
 

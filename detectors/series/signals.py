@@ -27,12 +27,18 @@ HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0
 HALF_READ = 0.5
 """Of rows, in what is still called a window."""
 TAILS = 3.3
-"""Scales of a tail that a single reading must leave behind: by chance one in seven of those that are the highest so far do."""
+"""Scales of a tail that a single reading must leave behind.
+
+By chance one in seven of those that are the highest so far do.
+"""
 
 
 @dataclass(frozen=True)
 class ScoredSeries:
-    """Hold one metric: seconds since 1970 that never fall, values with nan for no reading, both (n,)."""
+    """Hold one metric.
+
+    Seconds since 1970 that never fall, values with nan for no reading, both (n,).
+    """
 
     seconds: Numbers
     values: Numbers
@@ -40,8 +46,13 @@ class ScoredSeries:
 
     @cached_property
     def by_season(self) -> Numbers:
-        """Return how far each reading is from the usual of its time of day, and of week; (2, n), nan where that is unknown."""
-        return np.stack([self.values - usual_at(self.seconds, self.values, season) for season in SEASONS])
+        """Return how far each reading is from the usual of its time of day, and of week.
+
+        (2, n), nan where that is unknown.
+        """
+        return np.stack(
+            [self.values - usual_at(self.seconds, self.values, season) for season in SEASONS]
+        )
 
     @cached_property
     def residuals(self) -> Numbers:
@@ -51,12 +62,16 @@ class ScoredSeries:
 
 @dataclass(frozen=True)
 class SeriesSignal:
-    """Derive a quantity from a series; `worth` is the excess, in spreads of its history, at which it speaks.
+    """Derive a quantity from a series.
 
-    It must leave `tail` scales of its own tail behind as well, and hold for `rows` rows. `delays` multiplies how long a row is
-    too new for history: what is to find a drift must not learn from its beginning. One that `knows_weeks` is silent until the
-    usual of the week is known: before that, each weekend is far from the usual of its hours. One that is asked `alone` is left
-    out where there are several metrics: they share their load, and a busy half day is not the news of each.
+    `worth` is the excess, in spreads of its history, at which it speaks.
+
+    It must leave `tail` scales of its own tail behind as well, and hold for `rows` rows. `delays`
+    multiplies how long a row is too new for history: what is to find a drift must not learn from
+    its beginning. One that `knows_weeks` is silent until the usual of the week is known: before
+    that, each weekend is far from the usual of its hours. One that is asked `alone` is left out
+    where there are several metrics: they share their load, and a busy half day is not the news of
+    each.
     """
 
     name: str
@@ -90,19 +105,28 @@ def level(series: ScoredSeries) -> Numbers:
 
 
 def sustained(series: ScoredSeries) -> Numbers:
-    """Return the mean of the last two hours: an extreme that lasts, or is drifted to, though no reading is new."""
+    """Return the mean of the last two hours.
+
+    An extreme that lasts, or is drifted to, though no reading is new.
+    """
     return mean_read(series.values, 2 * series.pace.hour)
 
 
 def swing(series: ScoredSeries) -> Numbers:
-    """Return highest minus lowest of the last four hours, half of it read: a series that grows restless, or dies down."""
+    """Return highest minus lowest of the last four hours, half of it read.
+
+    A series that grows restless, or dies down.
+    """
     length = 4 * series.pace.hour
     reach = highest_before(series.values, length) + highest_before(-series.values, length)
     return np.where(delayed(part_read(series.values, length), 1) >= HALF_READ, reach, np.nan)
 
 
 def roughness(series: ScoredSeries) -> Numbers:
-    """Return the mean absolute step of the last eight hours: a series that trembles in its usual range."""
+    """Return the mean absolute step of the last eight hours.
+
+    A series that trembles in its usual range.
+    """
     filled = forward_fill(series.values)
     steps = np.where(np.isnan(series.values), np.nan, np.abs(filled - delayed(filled, 1)))
     return mean_read(steps, 8 * series.pace.hour)
@@ -121,7 +145,10 @@ def weekly(series: ScoredSeries) -> Numbers:
 
 
 def offset(series: ScoredSeries) -> Numbers:
-    """Return the mean of the last twelve hours' distances from the usual of their times: half a day unlike that half day."""
+    """Return the mean of the last twelve hours' distances from the usual of their times.
+
+    Half a day unlike that half day.
+    """
     by_day, by_week = series.residuals
     return mean_read(np.where(np.isnan(by_day), by_week, by_day), 12 * series.pace.hour)
 
@@ -135,7 +162,10 @@ SIGNALS = (
     SeriesSignal("weekly", weekly, 0.5, tail=TAILS, rows=2),
     SeriesSignal("offset", offset, 0.25, knows_weeks=True, alone=True),
 )
-"""Chosen once, for all kinds of series; `python -m benchmarks.score --sensitivity` tells what each one matters."""
+"""Chosen once, for all kinds of series.
+
+`python -m benchmarks.score --sensitivity` tells what each one matters.
+"""
 
 
 ENVELOPE_H, ENVELOPE_DAYS, ENVELOPE_NEEDED = 2, 7, 3
@@ -151,7 +181,9 @@ def beyond_envelope(series: ScoredSeries, rows: Rows) -> Numbers:
     In multiples of `ENVELOPE_WORTH` spreads; 0 where too few days are known.
     """
     reach, values = 2 * ENVELOPE_H * series.pace.hour, series.values
-    widest = np.stack([np.fmax(side, highest_before(side, reach - 1)) for side in (values, -values)])
+    widest = np.stack(
+        [np.fmax(side, highest_before(side, reach - 1)) for side in (values, -values)]
+    )
     ages = [DAY * n - HOUR * ENVELOPE_H for n in range(1, ENVELOPE_DAYS + 1)]
     past = np.stack([_ago(series.seconds, widest, age, series.seconds[rows]) for age in ages])
     outside = np.stack([values[rows], -values[rows]]) - np.fmax.reduce(past)
@@ -163,17 +195,28 @@ def beyond_envelope(series: ScoredSeries, rows: Rows) -> Numbers:
 
 
 def mean_read(values: Numbers, length: int) -> Numbers:
-    """Return the mean of the newest `length` rows, a missing one as the last before it; nan where fewer than half are read."""
-    return np.where(part_read(values, length) >= HALF_READ, trailing_mean(forward_fill(values), length), np.nan)
+    """Return the mean of the newest `length` rows, a missing one as the last before it.
+
+    Nan where fewer than half are read.
+    """
+    return np.where(
+        part_read(values, length) >= HALF_READ, trailing_mean(forward_fill(values), length), np.nan
+    )
 
 
 def part_read(values: Numbers, length: int) -> Numbers:
-    """Return which part of the newest `length` rows has a reading; nan before there are as many rows."""
+    """Return which part of the newest `length` rows has a reading.
+
+    Nan before there are as many rows.
+    """
     return trailing_mean((~np.isnan(values)).astype(np.float64), length)
 
 
 def strangeness(series: ScoredSeries, signals: tuple[SeriesSignal, ...] = SIGNALS) -> Numbers:
-    """Return the sum of the signals at each row, 1 is worth speaking of; (n,) >= 0, 0 where there is no reading."""
+    """Return the sum of the signals at each row, 1 is worth speaking of.
+
+    (n,) >= 0, 0 where there is no reading.
+    """
     if (~np.isnan(series.values)).sum() < 2:
         return np.zeros(len(series.values))
     added = flat_rows(series.values, 4 * series.pace.hour)
@@ -182,7 +225,9 @@ def strangeness(series: ScoredSeries, signals: tuple[SeriesSignal, ...] = SIGNAL
         added += signal.strength(series)
     added[np.isnan(series.values)] = 0
     rows = np.flatnonzero(added)
-    added[rows] += np.minimum(beyond_envelope(series, rows), np.minimum(ENVELOPE_MOST, ENVELOPE_SHARE * added[rows]))
+    added[rows] += np.minimum(
+        beyond_envelope(series, rows), np.minimum(ENVELOPE_MOST, ENVELOPE_SHARE * added[rows])
+    )
     return added
 
 
@@ -199,8 +244,13 @@ SEASONS = (Season(DAY, 7, 3), Season(WEEK, 4, 2))
 
 
 def usual_at(seconds: Numbers, values: Numbers, season: Season) -> Numbers:
-    """Return the median of the values a whole number of periods ago; (n,), nan where too few are known."""
-    past = np.stack([_ago(seconds, values, season.seconds * n, seconds) for n in range(1, season.back + 1)])
+    """Return the median of the values a whole number of periods ago.
+
+    (n,), nan where too few are known.
+    """
+    past = np.stack(
+        [_ago(seconds, values, season.seconds * n, seconds) for n in range(1, season.back + 1)]
+    )
     past.sort(axis=0)  # nan last
     n_known = (~np.isnan(past)).sum(axis=0)
     lower = np.take_along_axis(past, (np.maximum(n_known - 1, 0) // 2)[None], axis=0)[0]
@@ -209,7 +259,10 @@ def usual_at(seconds: Numbers, values: Numbers, season: Season) -> Numbers:
 
 
 def _ago(seconds: Numbers, values: Numbers, age: float, now: Numbers) -> Numbers:
-    """Return at each time of `now` the newest of values (..., n) at least `age` seconds old; nan where it is an hour older."""
+    """Return at each time of `now` the newest of values (..., n) at least `age` seconds old.
+
+    Nan where it is an hour older.
+    """
     row = np.searchsorted(seconds, now - age, side="right") - 1
     fresh = (row >= 0) & (now - age - seconds[np.maximum(row, 0)] <= HOUR)
     return np.where(fresh, values[..., np.maximum(row, 0)], np.nan)
@@ -218,7 +271,8 @@ def _ago(seconds: Numbers, values: Numbers, age: float, now: Numbers) -> Numbers
 def fitting_better(residuals: Numbers, every: int) -> Numbers:
     """Return the residuals (seasons, n), nan where another season had the smaller mean error so far, where all are known.
 
-    The choice is made anew every `every` rows, from the errors up to then, so that later rows change nothing before them.
+    The choice is made anew every `every` rows, from the errors up to then, so that later rows
+    change nothing before them.
     """
     errors = np.abs(residuals)
     total = np.cumsum(np.where(np.isnan(errors).any(axis=0), 0.0, errors), axis=1)
@@ -236,7 +290,8 @@ RESTART = 0.1
 def counted(values: Numbers, learning: int) -> Numbers:
     """Return the increases of a counter, nan at a restart, or the values themselves of anything else; (n,).
 
-    The first `learning` rows, which are never judged, tell which it is: later rows change nothing before them.
+    The first `learning` rows, which are never judged, tell which it is: later rows change nothing
+    before them.
     """
     filled = forward_fill(values)
     increases = filled - delayed(filled, 1)
@@ -256,4 +311,8 @@ def is_counter(increases: Numbers, restarts: Mask) -> bool:
     """Tell a counter: it has only ever risen or restarted, and restarts are rare."""
     moves = increases[~np.isnan(increases) & (increases != 0)]
     falls, rises = int((moves < 0).sum()), int((moves > 0).sum())
-    return rises >= MOVES and falls <= rises // MOVES and falls == int((restarts & (increases < 0)).sum())
+    return (
+        rises >= MOVES
+        and falls <= rises // MOVES
+        and falls == int((restarts & (increases < 0)).sum())
+    )

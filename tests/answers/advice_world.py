@@ -30,7 +30,14 @@ TYPES, CLAIMS = load_knowledge().types(), load_knowledge().claims()
 STEPS = 288
 
 
-def quote(kind: str, usd: str, region: str, market=Market.ON_DEMAND, basis=Basis.LISTED, asof=date(2026, 11, 17)) -> Price:
+def quote(
+    kind: str,
+    usd: str,
+    region: str,
+    market=Market.ON_DEMAND,
+    basis=Basis.LISTED,
+    asof=date(2026, 11, 17),
+) -> Price:
     return Price(kind, Decimal(usd), market, basis, region, asof, "a test")
 
 
@@ -41,23 +48,38 @@ OFFERED = quote("trn2.48xlarge", "36.10", "us-east-2", Market.CAPACITY_BLOCK, Ba
 class World:
     """Clusters that say their type, region, number of nodes, use and memory; runs that say what a node gains in an hour."""
 
-    def __init__(self, *clusters: tuple[str, str, str, int, float, float], quotes=(), runs=()) -> None:
+    def __init__(
+        self, *clusters: tuple[str, str, str, int, float, float], quotes=(), runs=()
+    ) -> None:
         things, values, instances = [], [], {}
         for name, kind, region, count, used, gib in clusters:
             for n in range(count):
-                labels = Labels(cluster=name, instance=f"i-{name}{n}", instance_type=kind, region=region)
+                labels = Labels(
+                    cluster=name, instance=f"i-{name}{n}", instance_type=kind, region=region
+                )
                 things.append(labels)
                 values.append(np.tile([used, gib * 2**30], (STEPS, 1)))
                 instances[labels.instance] = Instance(labels, NOON - timedelta(days=3))
         metrics = ("neuroncore_utilization_ratio", "neuron_runtime_memory_used_bytes")
         start = NOON - STEPS * FIVE
-        frames = {"node": Frame("node", tuple(things), start, FIVE, metrics, np.array(values, dtype=np.float64))}
+        frames = {
+            "node": Frame(
+                "node", tuple(things), start, FIVE, metrics, np.array(values, dtype=np.float64)
+            )
+        }
         self.count = {name: count for name, _, _, count, _, _ in clusters}
         labels = [Labels(cluster=cluster, job=job) for job, cluster, _, _ in runs]
         if runs:
-            gained = [np.arange(STEPS)[:, None] * self.count[cluster] * rate / 12 for _, cluster, rate, _ in runs]
-            frames["run"] = Frame("run", tuple(labels), start, FIVE, ("run_tokens_count",), np.array(gained))
-        told = tuple(Run(x, start, NOON, parameters=run[3]) for x, run in zip(labels, runs, strict=True))
+            gained = [
+                np.arange(STEPS)[:, None] * self.count[cluster] * rate / 12
+                for _, cluster, rate, _ in runs
+            ]
+            frames["run"] = Frame(
+                "run", tuple(labels), start, FIVE, ("run_tokens_count",), np.array(gained)
+            )
+        told = tuple(
+            Run(x, start, NOON, parameters=run[3]) for x, run in zip(labels, runs, strict=True)
+        )
         self.reading = Reading(NOON, frames, Inventory(NOON, instances), told)
         self.quoted = quotes
 
@@ -103,6 +125,9 @@ def words(card: Card) -> str:
     return "\n".join(found)
 
 
-GPUS, CHIPS = ("gpus", "p5.48xlarge", "us-east-2", 2, 0.9, 100.0), ("llama", "trn1.32xlarge", "us-west-2", 4, 0.9, 400.0)
+GPUS, CHIPS = (
+    ("gpus", "p5.48xlarge", "us-east-2", 2, 0.9, 100.0),
+    ("llama", "trn1.32xlarge", "us-west-2", 4, 0.9, 400.0),
+)
 RUNS = (("on-gpus", "gpus", 60e6, 70e9), ("on-chips", "llama", 36e6, 70e9))
 ACCOUNT = World(GPUS, CHIPS, quotes=(OFFERED,), runs=RUNS)

@@ -25,7 +25,9 @@ SET = "config set idle.below 15% for 10m cluster=tiny"
 
 
 def app(opened: OpenedSource, store: Any, **more: Any) -> App:
-    ports = with_parts(opened.ports(Stores(store, store, store, store), settings_of({}).policy), **more)
+    ports = with_parts(
+        opened.ports(Stores(store, store, store, store), settings_of({}).policy), **more
+    )
     return App(ports, ports.site.channels, Access((ADMIN, "chat:U3")), time.monotonic)
 
 
@@ -36,7 +38,15 @@ def end(bot: App) -> datetime:
 
 
 async def ask(bot: App, line: str, user: str = ADMIN, **more: Any) -> Card:
-    return await bot.answer(Request(line, User(user, "dana"), more.get("at") or end(bot), more.get("surface", "chat"), MEMBER))
+    return await bot.answer(
+        Request(
+            line,
+            User(user, "dana"),
+            more.get("at") or end(bot),
+            more.get("surface", "chat"),
+            MEMBER,
+        )
+    )
 
 
 async def changed(bot: App, line: str = SET, user: str = ADMIN) -> Card:

@@ -20,7 +20,12 @@ TRN1, TRN2, P5 = TYPES["trn1.32xlarge"], TYPES["trn2.48xlarge"], TYPES["p5.48xla
 
 
 def price(
-    usd="21.50", kind="trn1.32xlarge", market=Market.ON_DEMAND, basis=Basis.LISTED, region="us-east-2", asof=date(2026, 11, 1)
+    usd="21.50",
+    kind="trn1.32xlarge",
+    market=Market.ON_DEMAND,
+    basis=Basis.LISTED,
+    region="us-east-2",
+    asof=date(2026, 11, 1),
 ):
     return Price(kind, Decimal(usd), market, basis, region, asof, "a test")
 
@@ -33,4 +38,6 @@ def standing(**changes):
 def told(cause, things=64):
     labels = Labels(cluster="llama")
     names = tuple(f"i-{n}" for n in range(things))
-    return Alert("a", Anomaly("r", cause, labels, labels, names, Window(NOW, NOW), 0.9, 0.2, "%"), NOW, NOW)
+    return Alert(
+        "a", Anomaly("r", cause, labels, labels, names, Window(NOW, NOW), 0.9, 0.2, "%"), NOW, NOW
+    )

@@ -21,7 +21,11 @@ SIZES = (
     LONG, "1e999", "-1e999", "1e400", "1e-400", "nan", "inf", "-inf", "9" * 40 + "T", "9" * 400 + "B", "1e30", "99999w", "9999w", "9999d",
     "0001-01", "0001-01-01", "9999-12-31", "0001-01-01..9999-12-31", "\u0663", "\u00b2", "0x10", "$1e15", "9" * 20 + "%",
 )  # fmt: skip
-ASKED = [made for made in commands_by_name(hidden=True) if made.handler.__module__.startswith("bot.") and not made.heavy]
+ASKED = [
+    made
+    for made in commands_by_name(hidden=True)
+    if made.handler.__module__.startswith("bot.") and not made.heavy
+]
 
 
 def lines_of(name: str) -> list[str]:
@@ -32,7 +36,9 @@ def lines_of(name: str) -> list[str]:
     for example in command.examples[:2]:
         words = example.split()
         lines += [
-            " ".join([*words[:n], _swapped(words[n], size), *words[n + 1 :]]) for n in range(1, len(words)) for size in SIZES
+            " ".join([*words[:n], _swapped(words[n], size), *words[n + 1 :]])
+            for n in range(1, len(words))
+            for size in SIZES
         ]
     return lines
 
@@ -43,32 +49,55 @@ def _swapped(word: str, size: str) -> str:
 
 
 @pytest.mark.parametrize("name", [made.name for made in ASKED])
-async def test_no_absurd_size_ends_in_a_traceback(bot: App, caplog: pytest.LogCaptureFixture, name: str) -> None:
+async def test_no_absurd_size_ends_in_a_traceback(
+    bot: App, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
     for line in lines_of(name):
         card = await ask(bot, line)
         assert len(str(card.data.get("error", ""))) < 1_200, line[:80]
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
-
-
-@pytest.mark.parametrize("line", [f"size {LONG}", "size " + "9" * 40 + "T", "size " + "9" * 400 + "B"])
-async def test_size_of_very_many_digits_names_the_limit(bot: App, line: str) -> None:
-    assert "is more parameters than any model has; keep it under 1000T." in refused(await ask(bot, line))
+    assert [
+        record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR
+    ] == []
 
 
 @pytest.mark.parametrize(
-    "line", ["wait months=1e999", "wait months=1e400", f"wait months={LONG}", "tco p5.48xlarge trn2.48xlarge months=1e-400"]
+    "line", [f"size {LONG}", "size " + "9" * 40 + "T", "size " + "9" * 400 + "B"]
+)
+async def test_size_of_very_many_digits_names_the_limit(bot: App, line: str) -> None:
+    assert "is more parameters than any model has; keep it under 1000T." in refused(
+        await ask(bot, line)
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "wait months=1e999",
+        "wait months=1e400",
+        f"wait months={LONG}",
+        "tco p5.48xlarge trn2.48xlarge months=1e-400",
+    ],
 )
 async def test_a_number_names_its_limit(bot: App, line: str) -> None:
     assert "keep it within 30 characters and under 10^15." in refused(await ask(bot, line))
 
 
-@pytest.mark.parametrize("line", ["cost 0001-01", "cost 0001-01-01", "reconcile 0001-01", "cost 9998-12-31"])
+@pytest.mark.parametrize(
+    "line", ["cost 0001-01", "cost 0001-01-01", "reconcile 0001-01", "cost 9998-12-31"]
+)
 async def test_a_window_names_the_years_it_may_lie_in(bot: App, line: str) -> None:
     assert "lies outside 1970 to 2199" in refused(await ask(bot, line))
 
 
 @pytest.mark.parametrize(
-    "variable", ["TRNBOT_PORT", "TRNBOT_AWS_EXPLORER_CALLS", "TRNBOT_AWS_BUDGET", "TRNBOT_SPEED", "TRNBOT_INTERVAL"]
+    "variable",
+    [
+        "TRNBOT_PORT",
+        "TRNBOT_AWS_EXPLORER_CALLS",
+        "TRNBOT_AWS_BUDGET",
+        "TRNBOT_SPEED",
+        "TRNBOT_INTERVAL",
+    ],
 )
 def test_a_setting_of_very_many_digits_is_refused_in_words(variable: str) -> None:
     with pytest.raises(WrongInput, match=variable):
@@ -77,4 +106,6 @@ def test_a_setting_of_very_many_digits_is_refused_in_words(variable: str) -> Non
 
 def test_a_time_of_another_age_is_refused_in_words() -> None:
     with pytest.raises(WrongInput, match="is not a time"):
-        answer_line(read_options(["fleet", "--source", "recording:x", "--at", "0001-01-01T00:00:00Z"]))
+        answer_line(
+            read_options(["fleet", "--source", "recording:x", "--at", "0001-01-01T00:00:00Z"])
+        )

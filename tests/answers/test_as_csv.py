@@ -35,9 +35,23 @@ def rows(line: str, card: Card) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r", "\n"])
 def test_text_that_a_spreadsheet_would_run_is_marked_as_text(sign: str) -> None:
-    data = {"rows": [{"key": {"team": f"{sign}HYPERLINK(1)"}, "net_usd": Decimal("-5.125"), "hours": -1.5, f"{sign}x": 1}]}
+    data = {
+        "rows": [
+            {
+                "key": {"team": f"{sign}HYPERLINK(1)"},
+                "net_usd": Decimal("-5.125"),
+                "hours": -1.5,
+                f"{sign}x": 1,
+            }
+        ]
+    }
     (row,) = rows("cost", Card("t", data=data))
-    assert row == {"team": f"'{sign}HYPERLINK(1)", "net_usd": "-5.125", "hours": "-1.5", f"'{sign}x": "1"}
+    assert row == {
+        "team": f"'{sign}HYPERLINK(1)",
+        "net_usd": "-5.125",
+        "hours": "-1.5",
+        f"'{sign}x": "1",
+    }
 
 
 def test_a_cell_of_a_table_without_records_is_marked_too() -> None:
@@ -69,14 +83,21 @@ def test_another_currency_is_named_in_each_row() -> None:
     assert rows("cost", card) == [{"net_usd": "1", "currency": "EUR"}]
 
 
-@pytest.mark.parametrize("card", [Card("t", blocks=(text("x"),)), Card("t", data={"things": [{"a": 1}]})])
+@pytest.mark.parametrize(
+    "card", [Card("t", blocks=(text("x"),)), Card("t", data={"things": [{"a": 1}]})]
+)
 def test_an_answer_without_a_table_is_refused(card: Card) -> None:
     with pytest.raises(WrongInput, match="'about' answered without a table"):
         csv_text("about", card)
 
 
 def test_no_command_has_an_argument_that_the_address_keeps_for_itself() -> None:
-    assert not [each.name for each in commands_by_name(hidden=True) for one in each.parameters if one.word == "format"]
+    assert not [
+        each.name
+        for each in commands_by_name(hidden=True)
+        for one in each.parameters
+        if one.word == "format"
+    ]
 
 
 def test_a_file_is_named_by_its_line_and_leads_nowhere() -> None:
@@ -85,4 +106,6 @@ def test_a_file_is_named_by_its_line_and_leads_nowhere() -> None:
 
 @pytest.mark.parametrize("value", [None, float("nan")])
 def test_what_is_not_known_is_an_empty_cell(value: Any) -> None:
-    assert rows("cost", Card("t", data={"rows": [{"a": value, "b": True}]})) == [{"a": "", "b": "true"}]
+    assert rows("cost", Card("t", data={"rows": [{"a": value, "b": True}]})) == [
+        {"a": "", "b": "true"}
+    ]

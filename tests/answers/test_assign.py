@@ -51,7 +51,9 @@ class Installed:
         fired = Script(*[anomaly()] * 100)
         ports = ports_over(Fleet(), MemoryStore(), detect=fired, surfaces={"chat": self.chat})  # type: ignore[arg-type]
         site = replace(ports.site, people={"chat": self.chat}, routes=routes or ports.site.routes)
-        self.app = App(replace(ports, site=site), ("chat:fin", "chat:ops"), Access(), stopwatch=lambda: 0.0)
+        self.app = App(
+            replace(ports, site=site), ("chat:fin", "chat:ops"), Access(), stopwatch=lambda: 0.0
+        )
 
     async def __aenter__(self) -> Installed:
         await self.app.tick(NOON)
@@ -74,18 +76,28 @@ class Installed:
 
 
 def words(card: Card) -> str:
-    return "\n".join([card.title, *(plain(block.spans) for block in card.blocks if isinstance(block, Text))])
+    return "\n".join(
+        [card.title, *(plain(block.spans) for block in card.blocks if isinstance(block, Text))]
+    )
 
 
 def undo(card: Card) -> str:
-    return next(b.line for row in card.blocks if isinstance(row, Buttons) for b in row.buttons if b.text == "Undo")
+    return next(
+        b.line
+        for row in card.blocks
+        if isinstance(row, Buttons)
+        for b in row.buttons
+        if b.text == "Undo"
+    )
 
 
 async def test_who_is_assigned_stands_on_the_message_and_is_mentioned_in_one_thread_alone() -> None:
     async with Installed() as bot:
         card = await bot.types("assign ID chat:U2")
         assert card.title == "Assigned to bob"
-        assert all("Assigned to bob by dana" in words(message) for message in bot.chat.messages.values())
+        assert all(
+            "Assigned to bob by dana" in words(message) for message in bot.chat.messages.values()
+        )
         assert [title for _, title, _ in bot.chat.lines] == ["Assigned to bob by dana"] * 2
         assert bot.pinged() == [("fin", "chat:U2")]
         assert not any(message.mentions for message in bot.chat.messages.values())
@@ -134,7 +146,9 @@ async def test_whoever_takes_it_themselves_is_not_pinged_for_it() -> None:
 async def test_in_the_alerts_thread_no_alert_is_named(line: str) -> None:
     async with Installed() as bot:
         thread = next(
-            entry.message for entry in bot.app.ports.stores.alerts.load(NOON).notification_log if entry.channel == "chat:ops"
+            entry.message
+            for entry in bot.app.ports.stores.alerts.load(NOON).notification_log
+            if entry.channel == "chat:ops"
         )
         await bot.types(line, thread=thread)
         assert bot.stored()[0].assigned.whom == "bob"
@@ -149,7 +163,8 @@ async def test_without_a_person_a_form_asks_and_offers_those_who_decided_before(
         assert (form.line, form.fields[0].kind) == (f"assign {bot.alert.id}", FieldKind.PERSON)
         assert form.fields[0].options == (("me", "dana (you)"), ("chat:U2", "bob"))
         assert (
-            Button("Take it back", f"unassign {bot.alert.id}") in next(b for b in card.blocks if isinstance(b, Buttons)).buttons
+            Button("Take it back", f"unassign {bot.alert.id}")
+            in next(b for b in card.blocks if isinstance(b, Buttons)).buttons
         )
         await bot.types(f"{form.line} person=me")
         assert bot.stored()[0].assigned.assignee == "chat:U1"
@@ -179,8 +194,14 @@ async def test_what_is_typed_is_text_and_pings_nobody(text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("assign ID chat:U9", "Nobody here is called 'chat:U9'; mention a member of your organization."),
-        ("assign ID pager:7", "Nobody can be reached at 'pager:7'; write a name, me, or mention somebody."),
+        (
+            "assign ID chat:U9",
+            "Nobody here is called 'chat:U9'; mention a member of your organization.",
+        ),
+        (
+            "assign ID pager:7",
+            "Nobody can be reached at 'pager:7'; write a name, me, or mention somebody.",
+        ),
         (f"assign ID {'x' * 61}", "A person's name has 60 characters at most."),
         ("unassign ID", "The alert is assigned to nobody."),
         ("assign nosuch bob", "No alert of the last 15 days is called 'nosuch'"),

@@ -21,11 +21,15 @@ PORTS = ports_over(None, None, knowledge=load_knowledge())
 
 def ask(line: str):
     call = understand(line, NOON)
-    return asyncio.run(breakeven(PORTS, Request(line, User("u"), NOON, "terminal", MEMBER), **call.arguments))
+    return asyncio.run(
+        breakeven(PORTS, Request(line, User("u"), NOON, "terminal", MEMBER), **call.arguments)
+    )
 
 
 def test_three_months_of_an_engineer_do_not_pay_for_five_thousand_dollars():
-    port = Porting(Decimal(3), Decimal(200_000), Decimal(12_500), Decimal("0.4"), Decimal("0.4"), runs=1)
+    port = Porting(
+        Decimal(3), Decimal(200_000), Decimal(12_500), Decimal("0.4"), Decimal("0.4"), runs=1
+    )
     (found,) = outcomes(port, 12)
     assert port.cost == Decimal("50000.00")
     assert found.saved_each == Decimal("5000.00")
@@ -53,7 +57,9 @@ def test_what_saves_nothing_never_pays_back(saving):
 def test_a_range_that_pays_at_its_high_end_only_says_that_it_depends():
     card = ask("breakeven 10000 saving=10-40% months=2 horizon=12")
     assert card.tone is Tone.INFO
-    assert "only the high one pays" in " ".join(plain(x.spans) for x in card.blocks if isinstance(x, Text))
+    assert "only the high one pays" in " ".join(
+        plain(x.spans) for x in card.blocks if isinstance(x, Text)
+    )
 
 
 def test_two_weeks_and_a_third_is_a_preset_and_says_whose_case_it_is():
@@ -63,23 +69,41 @@ def test_two_weeks_and_a_third_is_a_preset_and_says_whose_case_it_is():
     assert "yours differs" in " ".join(plain(x.spans) for x in card.blocks if isinstance(x, Text))
 
 
-@pytest.mark.parametrize(("stack", "months"), [("pytorch", 1), ("jax", 1), ("tensorflow", 3), ("cuda", 3)])
+@pytest.mark.parametrize(
+    ("stack", "months"), [("pytorch", 1), ("jax", 1), ("tensorflow", 3), ("cuda", 3)]
+)
 def test_the_stack_changes_the_class_of_effort(stack, months):
     assert ask(f"breakeven 20000 stack={stack}").data["engineer_months"] == months
 
 
 def test_compiling_anew_is_part_of_the_port():
-    port = Porting(Decimal(0), Decimal(0), Decimal(100), Decimal("0.5"), Decimal("0.5"), recompile_usd=Decimal(100))
+    port = Porting(
+        Decimal(0),
+        Decimal(0),
+        Decimal(100),
+        Decimal("0.5"),
+        Decimal("0.5"),
+        recompile_usd=Decimal(100),
+    )
     assert payback(port, Decimal("0.5"), 12).periods == 2
 
 
 def test_as_many_runs_as_pay_for_the_port():
-    port = Porting(Decimal(3), Decimal(200_000), Decimal(12_500), Decimal("0.4"), Decimal("0.4"), runs=11)
+    port = Porting(
+        Decimal(3), Decimal(200_000), Decimal(12_500), Decimal("0.4"), Decimal("0.4"), runs=11
+    )
     assert payback(port, Decimal("0.4"), 12).periods == 10
 
 
 @pytest.mark.parametrize(
-    "line", ["breakeven saving=lots", "breakeven preset=cas", "breakeven -1", "breakeven horizon=0", "breakeven stack=go"]
+    "line",
+    [
+        "breakeven saving=lots",
+        "breakeven preset=cas",
+        "breakeven -1",
+        "breakeven horizon=0",
+        "breakeven stack=go",
+    ],
 )
 def test_wrong_words_are_told(line):
     with pytest.raises(WrongInput):

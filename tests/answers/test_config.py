@@ -11,7 +11,18 @@ from bot.app import App
 from bot.cards.card import Tone
 from bot.model.policy import Policy
 from bot.wiring.source import OpenedSource
-from tests.answers.configuring import ADMIN, ANYONE, SET, TINY, app, ask, below, buttons, changed, refused
+from tests.answers.configuring import (
+    ADMIN,
+    ANYONE,
+    SET,
+    TINY,
+    app,
+    ask,
+    below,
+    buttons,
+    changed,
+    refused,
+)
 
 
 async def test_a_preview_shows_both_sides_and_changes_nothing(bot: App) -> None:
@@ -48,16 +59,31 @@ async def test_one_change_many_ways_to_write_it(bot: App, line: str) -> None:
         ("config set", "'config set' needs a setting and its value"),
         ("config set idle.below", "'idle.below' needs a value after it"),
         ("config set idle.bellow 15%", "did you mean 'idle.below'"),
-        ("config set idle.below 70% no_data.for=1m", "idle.below lies between 0% and 50%; got '70%'. no_data.for lies between"),
-        ("config set idle.below 15% no_data.for=1m", "no_data.for lies between 5m and 1d; got '1m'"),
-        ("config set compiling.cpu 40% for 10m", "'compiling.for' is not a setting; did you mean 'compiling"),
+        (
+            "config set idle.below 70% no_data.for=1m",
+            "idle.below lies between 0% and 50%; got '70%'. no_data.for lies between",
+        ),
+        (
+            "config set idle.below 15% no_data.for=1m",
+            "no_data.for lies between 5m and 1d; got '1m'",
+        ),
+        (
+            "config set compiling.cpu 40% for 10m",
+            "'compiling.for' is not a setting; did you mean 'compiling",
+        ),
         ("config set idle.below=15% hung.on=off for 10m", "'for' belongs to one rule"),
         ("config set idle.below!=15%", "write idle.below=VALUE"),
         ("config set idle.below=15% cluster!=tiny", "'cluster!=' compares"),
         ("config set idle.below 15% team!=search", "'team!=' compares"),
         ("config set idle.below 5%", "Nothing would change"),
-        ("config set idle.below 15% clutser=tiny", "'clutser' is neither a setting nor a scope; did you mean 'cluster'"),
-        ("config set alert.usual_days 7 cluster=tiny", "holds for everything at once; leave out cluster=tiny"),
+        (
+            "config set idle.below 15% clutser=tiny",
+            "'clutser' is neither a setting nor a scope; did you mean 'cluster'",
+        ),
+        (
+            "config set alert.usual_days 7 cluster=tiny",
+            "holds for everything at once; leave out cluster=tiny",
+        ),
         ('config set idle.below "15%', "A quote is open"),
         ("config apply p0", "There is no preview 'p0'"),
         ("config undo", "There is nothing to undo"),
@@ -91,7 +117,13 @@ async def test_an_attempt_is_kept_up_to_a_length(bot: App) -> None:
 
 async def test_only_admins_change_and_each_press_is_checked_and_kept(bot: App) -> None:
     name = (await ask(bot, SET)).data["preview"]
-    for line in (SET, f"config apply {name}", f"config cancel {name}", "config undo", "config import [idle]"):
+    for line in (
+        SET,
+        f"config apply {name}",
+        f"config cancel {name}",
+        "config undo",
+        "config import [idle]",
+    ):
         assert "is for admins" in refused(await ask(bot, line, ANYONE))
         assert bot.ports.stores.versions.attempts(1)[0].by == ANYONE
     assert "is for admins" in refused(await ask(bot, "config", ANYONE))
@@ -114,15 +146,24 @@ async def test_applying_holds_once_and_says_who(bot: App) -> None:
 async def test_of_two_previews_the_second_is_refused_when_the_first_was_applied(bot: App) -> None:
     one, other = await ask(bot, SET), await ask(bot, "config set hung off", "chat:U3")
     await ask(bot, f"config apply {one.data['preview']}")
-    assert "Since that preview dana made version 1" in refused(await ask(bot, f"config apply {other.data['preview']}"))
+    assert "Since that preview dana made version 1" in refused(
+        await ask(bot, f"config apply {other.data['preview']}")
+    )
     assert bot.ports.policy.on("hung.on")
 
 
-async def test_two_replicas_that_apply_at_once_make_one_version(opened: OpenedSource, url: str) -> None:
+async def test_two_replicas_that_apply_at_once_make_one_version(
+    opened: OpenedSource, url: str
+) -> None:
     stores = open_store(url), open_store(url)
     bots = [app(opened, store) for store in stores]
-    names = [(await ask(bot, line)).data["preview"] for bot, line in zip(bots, (SET, "config set hung off"), strict=True)]
-    cards = await asyncio.gather(*(ask(bot, f"config apply {name}") for bot, name in zip(bots, names, strict=True)))
+    names = [
+        (await ask(bot, line)).data["preview"]
+        for bot, line in zip(bots, (SET, "config set hung off"), strict=True)
+    ]
+    cards = await asyncio.gather(
+        *(ask(bot, f"config apply {name}") for bot, name in zip(bots, names, strict=True))
+    )
     assert sorted(card.tone for card in cards) == [Tone.ERROR, Tone.GOOD]
     assert bots[0].ports.policy == bots[1].ports.policy
     for store in stores:
@@ -135,7 +176,9 @@ async def test_a_cancelled_preview_cannot_be_applied(bot: App) -> None:
     assert f"There is no preview '{name}'" in refused(await ask(bot, f"config apply {name}"))
 
 
-async def test_a_preview_is_void_when_the_settings_file_changed(bot: App, opened: OpenedSource) -> None:
+async def test_a_preview_is_void_when_the_settings_file_changed(
+    bot: App, opened: OpenedSource
+) -> None:
     name = (await ask(bot, SET)).data["preview"]
     base = Policy({**bot.ports.site.base.values, "idle.below": 0.07})
     later = app(opened, bot.ports.stores.alerts, base=base)

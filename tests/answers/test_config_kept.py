@@ -8,7 +8,18 @@ from adapters.store.open import open_store
 from bot.app import App
 from bot.cards.lines import form_line
 from bot.wiring.source import OpenedSource
-from tests.answers.configuring import ADMIN, ANYONE, SET, app, ask, below, buttons, changed, form, refused
+from tests.answers.configuring import (
+    ADMIN,
+    ANYONE,
+    SET,
+    app,
+    ask,
+    below,
+    buttons,
+    changed,
+    form,
+    refused,
+)
 
 
 async def test_history_tells_who_what_and_who_was_refused(bot: App) -> None:
@@ -32,14 +43,20 @@ async def test_a_form_submits_the_line_that_a_person_would_type(bot: App) -> Non
     values = {field.name: field.value for field in shown.fields}
     assert values == {"idle.on": "on", "idle.below": "5%", "idle.for": "30m"}
     assert "Nothing would change" in refused(await ask(bot, form_line(shown.line, values)))
-    line = form_line(shown.line, {**values, "idle.on": "true", "idle.below": "15%", "idle.for": "10m"})
+    line = form_line(
+        shown.line, {**values, "idle.on": "true", "idle.below": "15%", "idle.for": "10m"}
+    )
     assert (await ask(bot, line)).data["edits"] == (await ask(bot, SET)).data["edits"]
 
 
 async def test_change_opens_the_form_with_what_was_tried(bot: App) -> None:
     card = await ask(bot, SET)
     again = form(await ask(bot, buttons(card)["Change…"].line))
-    assert {f.name: f.value for f in again.fields} == {"idle.on": "on", "idle.below": "15%", "idle.for": "10m"}
+    assert {f.name: f.value for f in again.fields} == {
+        "idle.on": "on",
+        "idle.below": "15%",
+        "idle.for": "10m",
+    }
     assert again.line == "config set cluster=tiny"
 
 
@@ -63,11 +80,17 @@ async def test_a_pasted_policy_is_tried_whole(bot: App) -> None:
     await changed(bot)
     pasted = 'config import ```toml\n[hung]\non = false\n\n[[override]]\ncluster = “tiny”\n"idle.below" = “7%”\n```'
     card = await changed(bot, pasted)
-    assert {e["key"]: e["to"] for e in card.data["edits"]} == {"hung.on": "off", "idle.below": "7%", "idle.for": "30m"}
+    assert {e["key"]: e["to"] for e in card.data["edits"]} == {
+        "hung.on": "off",
+        "idle.below": "7%",
+        "idle.for": "30m",
+    }
     assert (below(bot), bot.ports.policy.on("hung.on")) == (0.07, False)
 
 
-async def test_a_restart_and_another_replica_keep_the_policy(opened: OpenedSource, url: str) -> None:
+async def test_a_restart_and_another_replica_keep_the_policy(
+    opened: OpenedSource, url: str
+) -> None:
     first, second = open_store(url), open_store(url)
     await changed(app(opened, first))
     assert below(app(opened, second)) == 0.15

@@ -35,7 +35,9 @@ class Spy:
         return Detection(())
 
 
-async def test_the_running_watch_takes_the_newest_policy_at_its_next_tick(opened: OpenedSource) -> None:
+async def test_the_running_watch_takes_the_newest_policy_at_its_next_tick(
+    opened: OpenedSource,
+) -> None:
     spy = Spy()
     bot = app(opened, MemoryStore(), detect=spy)
     await bot.tick(end(bot) - timedelta(minutes=10))
@@ -56,7 +58,9 @@ def rerun(ports: Ports, window: Window) -> Iterator[ReplayResult]:
     """Replay the policy in force anew, as the running watch would have run it."""
     (fresh,) = ports.world.replays.again([ports.policy])
     seen = ReplayResult(window)
-    times = [now for now in grid(window.start, window.end, ports.site.interval) if now <= window.end]
+    times = [
+        now for now in grid(window.start, window.end, ports.site.interval) if now <= window.end
+    ]
     for _ in ticking(fresh, ports.site.channels, times, seen):
         pass
     yield seen
@@ -77,9 +81,13 @@ PAIRS = st.fixed_dictionaries(
 ).filter(bool)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(pairs=PAIRS, scope=st.sampled_from(["", " cluster=tiny", " cluster=other", " team=search"]))
-async def test_applying_gives_exactly_what_was_previewed(opened: OpenedSource, pairs: dict[str, str], scope: str) -> None:
+async def test_applying_gives_exactly_what_was_previewed(
+    opened: OpenedSource, pairs: dict[str, str], scope: str
+) -> None:
     bot = app(opened, MemoryStore())
     seen = await ask(bot, "config set " + " ".join(f"{k}={v}" for k, v in pairs.items()) + scope)
     if "Nothing would change" in str(seen.data.get("error")):
@@ -97,9 +105,13 @@ cluster=tiny = to=-1 to=0 default [idle] p1 999999999999 != ``` \u201c \u202e"""
 WORDS = st.sampled_from(VOCABULARY.split())
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(words=st.lists(WORDS | st.text(max_size=6), max_size=6))
-async def test_no_line_breaks_it_or_changes_the_policy(opened: OpenedSource, words: list[str]) -> None:
+async def test_no_line_breaks_it_or_changes_the_policy(
+    opened: OpenedSource, words: list[str]
+) -> None:
     bot = app(opened, MemoryStore())
     card = await ask(bot, " ".join(["config", *words]), at=end(bot) - timedelta(days=2))
     assert "Something went wrong" not in str(card.data.get("error"))

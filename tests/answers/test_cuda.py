@@ -39,7 +39,9 @@ def ask(line: str, surface: str = "terminal"):
     call = understand(line, NOON)
     return asyncio.run(
         cuda(
-            ports_over(None, None, knowledge=load_knowledge(), files=OfferedFiles(read_settings({}))),
+            ports_over(
+                None, None, knowledge=load_knowledge(), files=OfferedFiles(read_settings({}))
+            ),
             Request(line, User("u"), NOON, surface, MEMBER),
             **call.arguments,
         )
@@ -48,7 +50,16 @@ def ask(line: str, surface: str = "terminal"):
 
 def test_a_requirements_file_is_read_as_pip_reads_it():
     names = [x.name for x in requirements(FILE)]
-    assert names == ["torch", "jax", "nvidia-cublas-cu12", "flash-attn", "numpy", "apex", "xformers", "transformers"]
+    assert names == [
+        "torch",
+        "jax",
+        "nvidia-cublas-cu12",
+        "flash-attn",
+        "numpy",
+        "apex",
+        "xformers",
+        "transformers",
+    ]
 
 
 def test_what_needs_cuda_is_found_with_a_reason_and_what_to_take_instead():
@@ -64,11 +75,16 @@ def test_plain_torch_needs_no_cuda():
 def test_a_real_pip_freeze_of_a_machine_without_gpus_is_clean():
     lines = [f"{x.metadata['Name']}=={x.version}" for x in importlib.metadata.distributions()]
     wanted = requirements("\n".join(lines))
-    assert len(wanted) >= len({normal(x.metadata["Name"]) for x in importlib.metadata.distributions()})
+    assert len(wanted) >= len(
+        {normal(x.metadata["Name"]) for x in importlib.metadata.distributions()}
+    )
     assert audit(wanted, PACKAGES, NOON.date()) == ()
 
 
-@pytest.mark.parametrize("pasted", ["torch==2.5.1+cu124 flash-attn==2.7 numpy", "torch==2.5.1+cu124\nflash-attn==2.7\nnumpy"])
+@pytest.mark.parametrize(
+    "pasted",
+    ["torch==2.5.1+cu124 flash-attn==2.7 numpy", "torch==2.5.1+cu124\nflash-attn==2.7\nnumpy"],
+)
 def test_what_is_pasted_in_chat_is_read(pasted):
     card = ask(f"/trn cuda {pasted}", "slack")
     assert card.title == "2 of 3 packages need CUDA"

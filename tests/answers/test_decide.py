@@ -24,7 +24,9 @@ FIT = {q.key: q.weight > 0 for q in QUESTIONS}
 
 def ask(line: str):
     call = understand(line, NOON)
-    return asyncio.run(command(PORTS, Request(line, User("u"), NOON, "slack", MEMBER), **call.arguments))
+    return asyncio.run(
+        command(PORTS, Request(line, User("u"), NOON, "slack", MEMBER), **call.arguments)
+    )
 
 
 def typed(answers) -> str:
@@ -77,7 +79,11 @@ def test_every_reason_has_its_source_and_the_contradiction_on_rl_is_shown():
 
 
 def test_a_small_model_is_told_to_take_one_core():
-    texts = " ".join(plain(x.spans) for x in ask(f"decide {typed(FIT)} parameters=50M").blocks if isinstance(x, Text))
+    texts = " ".join(
+        plain(x.spans)
+        for x in ask(f"decide {typed(FIT)} parameters=50M").blocks
+        if isinstance(x, Text)
+    )
     assert "one core or a trn1.2xlarge" in texts
     assert "HyperPod" in texts, "the managed alternative stands in every verdict"
 

@@ -13,7 +13,17 @@ import pytest
 
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Market
-from tests.answers.advice_world import ACCOUNT, CLAIMS, GPUS, OFFERED, TYPES, World, ask, quote, words
+from tests.answers.advice_world import (
+    ACCOUNT,
+    CLAIMS,
+    GPUS,
+    OFFERED,
+    TYPES,
+    World,
+    ask,
+    quote,
+    words,
+)
 from tests.builders import NOON
 
 ROOT = files("bot.knowledge")
@@ -32,7 +42,9 @@ def test_grid_factors_come_from_publishers_whose_figures_may_be_kept() -> None:
     assert {x.licence for x in CLAIMS.grids} == {"public domain", "CC BY 4.0"}
     assert all(x.read and x.counts for x in CLAIMS.grids)
     assert "Electricity Maps" not in (ROOT / "grids.csv").read_text(encoding="utf-8")
-    assert not {"ca-central-1", "ca-west-1"} & set(grids)  # no figure of Quebec or Alberta was read: the card says so
+    assert not {"ca-central-1", "ca-west-1"} & set(
+        grids
+    )  # no figure of Quebec or Alberta was read: the card says so
 
 
 def test_factors_of_the_usa_are_egrids_pounds_a_megawatt_hour() -> None:
@@ -47,7 +59,11 @@ def test_factors_of_the_usa_are_egrids_pounds_a_megawatt_hour() -> None:
 def test_regions_are_those_that_botocore_has_endpoints_of() -> None:
     session = botocore.session.get_session()
     partitions = ("aws", "aws-cn", "aws-us-gov", "aws-eusc")
-    every = {(region, name) for name in partitions for region in session.get_available_regions("ec2", partition_name=name)}
+    every = {
+        (region, name)
+        for name in partitions
+        for region in session.get_available_regions("ec2", partition_name=name)
+    }
     assert every <= {(row["region"], row["partition"]) for row in rows("regions.csv")}
 
 
@@ -63,13 +79,18 @@ def test_fifteen_days_are_sooner_not_of_work() -> None:
 def test_no_case_of_trn1_and_no_hypothetical_stands_for_p5_to_trn2() -> None:
     assert not [x for x in CLAIMS.speedups if x.from_family.startswith("p5")]
     assert not any("20 % slower" in x.says for x in CLAIMS.speedups)
-    assert ask(World(GPUS, quotes=(OFFERED,)), "migrate gpus").data["to"] == "trn2.48xlarge", "savings are claimed for them"
+    assert ask(World(GPUS, quotes=(OFFERED,)), "migrate gpus").data["to"] == "trn2.48xlarge", (
+        "savings are claimed for them"
+    )
 
 
 # facts
 
 
-@pytest.mark.parametrize("name", sorted(x.name for x in ROOT.iterdir() if x.name.endswith(".csv") and x.name != "figures.csv"))
+@pytest.mark.parametrize(
+    "name",
+    sorted(x.name for x in ROOT.iterdir() if x.name.endswith(".csv") and x.name != "figures.csv"),
+)
 def test_each_row_says_what_was_read(name: str) -> None:
     for row in rows(name):
         assert "not read" not in row["source"], row
@@ -121,11 +142,16 @@ class Aged:
             name: tuple(replace(x, asof=NOON.date()) if hasattr(x, "asof") else x for x in facts)
             for name, facts in vars(claims).items()
         }
-        return replace(claims, **fresh | {self.kind: tuple(replace(x, asof=self.asof) for x in fresh[self.kind])})
+        return replace(
+            claims,
+            **fresh | {self.kind: tuple(replace(x, asof=self.asof) for x in fresh[self.kind])},
+        )
 
 
 @pytest.mark.parametrize(("kind", "days", "line"), KINDS, ids=[kind for kind, _, _ in KINDS])
-def test_a_fact_older_than_its_kind_may_be_says_so_on_its_card(kind: str, days: int, line: str) -> None:
+def test_a_fact_older_than_its_kind_may_be_says_so_on_its_card(
+    kind: str, days: int, line: str
+) -> None:
     def told(age: int) -> str:
         return words(ask(ACCOUNT, line, knowledge=Aged(kind, age)))
 
@@ -135,12 +161,21 @@ def test_a_fact_older_than_its_kind_may_be_says_so_on_its_card(kind: str, days: 
 
 def test_prices_are_told_to_be_old_after_ninety_days() -> None:
     assert "121 days old: check it" in words(ask(World(GPUS), "tco p5 trn1 buy=capacity-block"))
-    fresh = [quote(x, "30", "us-east-2", Market.CAPACITY_BLOCK) for x in ("p5.48xlarge", "trn1.32xlarge")]
+    fresh = [
+        quote(x, "30", "us-east-2", Market.CAPACITY_BLOCK) for x in ("p5.48xlarge", "trn1.32xlarge")
+    ]
     assert "days old" not in words(ask(World(GPUS, quotes=fresh), "tco p5 trn1 buy=capacity-block"))
 
 
 def test_the_same_question_gives_everybody_the_same_number() -> None:
     """G5: who asks changes no figure."""
-    lines = ("tco p5 trn1", "size 70B", "size", "carbon 1d", "capacity trn2.48xlarge", "migrate llama")
+    lines = (
+        "tco p5 trn1",
+        "size 70B",
+        "size",
+        "carbon 1d",
+        "capacity trn2.48xlarge",
+        "migrate llama",
+    )
     for line in lines:
         assert ask(ACCOUNT, line, who="an-engineer").data == ask(ACCOUNT, line, who="finance").data

@@ -15,15 +15,30 @@ from tests.answers.advice_world import ACCOUNT, CHIPS, GPUS, OFFERED, TYPES, Wor
         ("1B", "1 billion parameters: 1 x trn1.2xlarge holds them", "trn1.2xlarge", 1),
         ("7B", "7 billion parameters: 1 x trn1.32xlarge holds them", "trn1.32xlarge", 1),
         ("70B", "70 billion parameters: 1 x trn2.48xlarge holds them", "trn2.48xlarge", 1),
-        ("100B", "100 billion parameters: 1 UltraServer (4 x trn2u.48xlarge) holds them", "trn2u.48xlarge", 4),
-        ("1T", "1 trillion parameters: 4 UltraServers (16 x trn2u.48xlarge) hold them", "trn2u.48xlarge", 16),
+        (
+            "100B",
+            "100 billion parameters: 1 UltraServer (4 x trn2u.48xlarge) holds them",
+            "trn2u.48xlarge",
+            4,
+        ),
+        (
+            "1T",
+            "1 trillion parameters: 4 UltraServers (16 x trn2u.48xlarge) hold them",
+            "trn2u.48xlarge",
+            16,
+        ),
     ],
 )
-def test_size_70b_and_1t_say_what_their_own_notes_recommend(size: str, title: str, advised: str, nodes: int) -> None:
+def test_size_70b_and_1t_say_what_their_own_notes_recommend(
+    size: str, title: str, advised: str, nodes: int
+) -> None:
     """20 bytes a parameter: 1 T need 18,626 GiB, and an UltraServer of 64 chips has 6,144."""
     card = ask(ACCOUNT, f"size {size}")
     assert card.title == title
-    assert (card.data["fits"][0]["instance_type"], card.data["fits"][0]["nodes"]) == (advised, nodes)
+    assert (card.data["fits"][0]["instance_type"], card.data["fits"][0]["nodes"]) == (
+        advised,
+        nodes,
+    )
 
 
 def test_ultraservers_are_sold_whole_and_single_chips_are_not_joined() -> None:
@@ -39,7 +54,9 @@ def test_size_advises_fewer_nodes_of_a_cluster_that_is_23_percent_busy() -> None
     (found,) = ask(world, "size lazy").data["clusters"]
     assert (found["fits"], found["fits_nodes"]) == ("trn1.32xlarge", 3)
     assert found["saves_usd_per_month"] == Decimal("21.50") * 7 * 730
-    (full,) = ask(World(("full", "trn1.32xlarge", "us-east-1", 10, 0.23, 460.0)), "size full").data["clusters"]
+    (full,) = ask(World(("full", "trn1.32xlarge", "us-east-1", 10, 0.23, 460.0)), "size full").data[
+        "clusters"
+    ]
     assert full["fits_nodes"] is None, "460 of 512 GiB on each: fewer nodes do not hold them"
 
 
@@ -48,22 +65,31 @@ def test_size_advises_fewer_nodes_of_a_cluster_that_is_23_percent_busy() -> None
 
 def test_migrate_fits_by_memory_bandwidth_precision_and_share_of_matmuls() -> None:
     """F2: trn2 has 10700 / 3040 of the peak, 46.4 / 12.8 TB/s; FP8 makes 70 % of a step 20800 / 10700 times as fast."""
-    card = ask(World(CHIPS, quotes=(OFFERED,)), "migrate llama to trn2.48xlarge precision=bf16 matmul=70")
+    card = ask(
+        World(CHIPS, quotes=(OFFERED,)), "migrate llama to trn2.48xlarge precision=bf16 matmul=70"
+    )
     fit, (bound,) = card.data["fit"], card.data["fit"]["by_matmul"]
     assert fit["memory_bandwidth_ratio"] == pytest.approx(46.4 / 12.8)
     assert bound["speedup"] == pytest.approx(1 / (0.7 * 3040 / 10700 + 0.3 * 12.8 / 46.4))
     assert bound["fp8_gain_most"] == pytest.approx(1 / (0.3 + 0.7 * 10700 / 20800))
     assert "FP8 suits it" in words(card)
     assert "verify that the loss still converges" in words(card)
-    assert "matmul is a share of 0 to 100 percent" in words(ask(World(CHIPS), "migrate llama matmul=170"))
-    already = ask(World(CHIPS, quotes=(OFFERED,)), "migrate llama to trn2.48xlarge precision=fp8").data["fit"]["by_matmul"]
+    assert "matmul is a share of 0 to 100 percent" in words(
+        ask(World(CHIPS), "migrate llama matmul=170")
+    )
+    already = ask(
+        World(CHIPS, quotes=(OFFERED,)), "migrate llama to trn2.48xlarge precision=fp8"
+    ).data["fit"]["by_matmul"]
     assert {x["fp8_gain_most"] for x in already} == {None}
 
 
 def test_migrate_prices_the_first_compile_on_the_cheapest_node_of_the_chip() -> None:
     """F14: a trn2.3xlarge costs $2.24 an hour in a Capacity Block, the trn2.48xlarge $36.10."""
     card = ask(World(CHIPS, quotes=(OFFERED,)), "migrate llama to trn2.48xlarge")
-    assert "compile on one trn2.3xlarge (neuron_parallel_compile: $2.24 an hour, capacity block in" in words(card)
+    assert (
+        "compile on one trn2.3xlarge (neuron_parallel_compile: $2.24 an hour, capacity block in"
+        in words(card)
+    )
     assert "121 days old" in words(card)
 
 
@@ -82,7 +108,9 @@ def test_carbon_says_in_its_title_of_how_much_it_is() -> None:
     card = ask(ACCOUNT, "carbon 1d")
     kg = 48 * 8 * 700 / 1000 * 1.14 * 0.416
     assert card.data["kg"] == pytest.approx(kg)
-    assert card.title.endswith(f"about {kg:,.0f} kg CO2e, an estimate for 48 of 144 node-hours; the rest is not known")
+    assert card.title.endswith(
+        f"about {kg:,.0f} kg CO2e, an estimate for 48 of 144 node-hours; the rest is not known"
+    )
     assert "give a measured figure" in words(card)
     assert "the Sustainability service estimates emissions" in words(card)
     whole = ask(World(GPUS), "carbon 1d")

@@ -30,7 +30,9 @@ class Still:
         things = tuple(instance(name).labels for name in known.inventory.instances)
         values = np.full((2, 24, 2), [0.0, self.cpu], dtype=np.float32)
         metrics = ("neuroncore_utilization_ratio", "host_cpu_utilization_ratio")
-        return replace(known, frames={"node": Frame("node", things, now - 24 * FIVE, FIVE, metrics, values)})
+        return replace(
+            known, frames={"node": Frame("node", things, now - 24 * FIVE, FIVE, metrics, values)}
+        )
 
     def deltas(self, now, days):
         return Reading(now)
@@ -46,7 +48,9 @@ class Still:
 async def test_nodes_whose_host_is_not_read_may_be_compiling(cpu, unsure):
     fleet, store = Still(cpu), MemoryStore()
     states = dict.fromkeys(fleet.read(NOON).inventory.instances, NodeState.IDLE)
-    ports = ports_over(fleet, store, knowledge=load_knowledge(), detect=lambda *_: Detection(states=states))
+    ports = ports_over(
+        fleet, store, knowledge=load_knowledge(), detect=lambda *_: Detection(states=states)
+    )
     card = await idle(ports, Request("idle", User("web:me"), NOON, "web", MEMBER), "")
     said = " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
     assert ("host CPU of 2 is not read, so they may be compiling" in said) is unsure
@@ -57,7 +61,9 @@ async def test_a_node_is_shown_with_its_alerts_and_what_it_measured():
     first, *_ = source.read(NOON).inventory.instances
     store.save(StateUpdate(alerts=[alert(anomaly(things=(first,)))]))
     states = dict.fromkeys(source.read(NOON).inventory.instances, NodeState.IDLE)
-    ports = ports_over(source, store, knowledge=load_knowledge(), detect=lambda *_: Detection(states=states))
+    ports = ports_over(
+        source, store, knowledge=load_knowledge(), detect=lambda *_: Detection(states=states)
+    )
     asking = Request("fleet", User("web:me"), NOON, "web", MEMBER)
     card = await fleet(ports, asking, first)
     assert card.title.startswith(f"{first}: {NodeState.IDLE.value}, ")
@@ -66,7 +72,9 @@ async def test_a_node_is_shown_with_its_alerts_and_what_it_measured():
     assert charts[1].summary == "Host: CPU 4 %."
     assert len(card.data["alerts"]) == 1
     cluster = next(thing.labels.cluster for thing in source.read(NOON).inventory.instances.values())
-    nodes = next(block for block in (await fleet(ports, asking, cluster)).blocks if isinstance(block, Table))
+    nodes = next(
+        block for block in (await fleet(ports, asking, cluster)).blocks if isinstance(block, Table)
+    )
     assert f"fleet {first}" in nodes.lines
     whole = await fleet(ports, asking, "")
     table = next(block for block in whole.blocks if isinstance(block, Table))

@@ -40,7 +40,10 @@ async def probe(
 
 @command("note down", "Takes text.", needs=Needs.STATE, examples=("note down a1 as it comes",))
 async def note_down(
-    ports: Ports, request: Request, name: str = arg(None, "its id"), words: str = arg("", "text", rest=True)
+    ports: Ports,
+    request: Request,
+    name: str = arg(None, "its id"),
+    words: str = arg("", "text", rest=True),
 ) -> Any: ...
 
 
@@ -115,7 +118,9 @@ def test_an_argument_is_never_set_by_what_excludes_a_value() -> None:
         ("team!=", True, ("",)),
     ],
 )
-def test_a_filter_excludes_by_an_exclamation_mark_alone(text: str, negated: bool, values: tuple[str, ...]) -> None:
+def test_a_filter_excludes_by_an_exclamation_mark_alone(
+    text: str, negated: bool, values: tuple[str, ...]
+) -> None:
     assert filter_of(text) == Filter("team", values, negated)
 
 
@@ -181,12 +186,18 @@ def test_a_form_field_comes_back_as_it_was_filled(value: str) -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(["a", "b", "tag:x"]), st.lists(st.text("xyz-", min_size=1), min_size=1, max_size=3), max_size=3
+        st.sampled_from(["a", "b", "tag:x"]),
+        st.lists(st.text("xyz-", min_size=1), min_size=1, max_size=3),
+        max_size=3,
     )
 )
 def test_filters_round_trip(filters: dict[str, list[str]]) -> None:
-    text = " ".join(["probe", *(str(Filter(name, tuple(values))) for name, values in filters.items())])
-    assert read(text)["where"] == tuple(Filter(name, tuple(values)) for name, values in filters.items())
+    text = " ".join(
+        ["probe", *(str(Filter(name, tuple(values))) for name, values in filters.items())]
+    )
+    assert read(text)["where"] == tuple(
+        Filter(name, tuple(values)) for name, values in filters.items()
+    )
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ def test_gpus_are_compared_by_cases_and_the_peak():
     found = speed_range(TYPES["p4d.24xlarge"], TRN1, TYPES, CLAIMS)
     assert (found.low, found.high) == (0.85, 1.43)
     assert [voice.kind for voice in found.voices].count(ClaimKind.PEAK) == 1
-    assert [voice.kind for voice in speed_range(P5, TRN2, TYPES, CLAIMS).voices] == [ClaimKind.PEAK], "no case is of these two"
+    assert [voice.kind for voice in speed_range(P5, TRN2, TYPES, CLAIMS).voices] == [
+        ClaimKind.PEAK
+    ], "no case is of these two"
 
 
 def test_a_smaller_node_does_its_share():
@@ -85,7 +87,10 @@ def test_the_advice_flips_with_how_the_hour_is_bought():
 def test_like_for_like_tells_what_the_chip_alone_changes():
     alike = migration().alike()
     assert alike.market is Market.CAPACITY_BLOCK
-    assert (alike.best, alike.worst) == (pytest.approx(35.7608 / 9.532 / 4), pytest.approx(35.7608 / 9.532 / 2))
+    assert (alike.best, alike.worst) == (
+        pytest.approx(35.7608 / 9.532 / 4),
+        pytest.approx(35.7608 / 9.532 / 2),
+    )
     assert migration([x for x in FALLBACK if x.instance_type == "trn2.48xlarge"]).alike() is None
 
 
@@ -97,13 +102,19 @@ def test_each_way_to_buy_is_quoted_once_from_what_it_rests_on_best():
         *FALLBACK,
     ]
     found = {x.price.market: x.price.usd_per_hour for x in migration(quotes).moves()}
-    assert found == {Market.CAPACITY_BLOCK: 30, Market.SPOT: Decimal("14.56"), Market.SAVINGS_PLAN: 20}
+    assert found == {
+        Market.CAPACITY_BLOCK: 30,
+        Market.SPOT: Decimal("14.56"),
+        Market.SAVINGS_PLAN: 20,
+    }
 
 
 def test_a_price_of_another_region_is_said_to_be_elsewhere():
     found = migration(region="us-west-2")
     assert not found.moves()[0].here
-    assert any("no known price in us-west-2, only in us-east-2" in words for words in found.cautions)
+    assert any(
+        "no known price in us-west-2, only in us-east-2" in words for words in found.cautions
+    )
 
 
 def test_without_a_price_of_the_target_the_cost_is_not_compared():
@@ -113,7 +124,9 @@ def test_without_a_price_of_the_target_the_cost_is_not_compared():
 
 
 def test_commitments_and_less_memory_are_cautioned():
-    found = migration(price=price(market=Market.SAVINGS_PLAN), type=replace(TRN1, accelerator_memory_gib=5000))
+    found = migration(
+        price=price(market=Market.SAVINGS_PLAN), type=replace(TRN1, accelerator_memory_gib=5000)
+    )
     assert any("committed" in words for words in found.cautions)
     assert any("less accelerator memory" in words for words in found.cautions)
 
@@ -124,7 +137,9 @@ def test_vendor_texts_that_contradict_aws_come_along():
 
 @pytest.mark.parametrize(("relative", "hours"), [(0.5, 40_000 / 688), (1.0, None), (1.3, None)])
 def test_a_port_pays_only_when_something_is_saved(relative, hours):
-    assert break_even_hours(Decimal(40_000), standing(), relative) == (hours and pytest.approx(hours))
+    assert break_even_hours(Decimal(40_000), standing(), relative) == (
+        hours and pytest.approx(hours)
+    )
 
 
 def test_fp8_is_bound_by_its_peak():
@@ -139,7 +154,10 @@ def test_fp8_is_bound_by_its_peak():
         ({"alerts": (told(Cause.STARVED),)}, "a faster chip would wait longer"),
         ({"alerts": (told(Cause.IDLE),)}, "stopping nodes saves more"),
         ({"alerts": (told(Cause.NETWORK_BOUND),)}, "the network limits it"),
-        ({"states": {NodeState.IDLE: 40, NodeState.BUSY: 24}}, "only 24 of 64 nodes work now (40 no runtime, 24 busy)"),
+        (
+            {"states": {NodeState.IDLE: 40, NodeState.BUSY: 24}},
+            "only 24 of 64 nodes work now (40 no runtime, 24 busy)",
+        ),
         ({"utilization": None}, "no utilization was read"),
         ({"price": None}, "no price of trn1.32xlarge"),
     ],

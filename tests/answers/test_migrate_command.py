@@ -36,10 +36,18 @@ class Fleet:
 
     def __init__(self, kind="trn1.32xlarge", used=0.9, region="us-east-2"):
         names = [f"i-{n}" for n in range(4)]
-        labels = [Labels(cluster="llama", instance=name, instance_type=kind, region=region) for name in names]
+        labels = [
+            Labels(cluster="llama", instance=name, instance_type=kind, region=region)
+            for name in names
+        ]
         values = np.full((4, 288, 1), used, dtype=np.float32)
         frame = Frame(
-            "node", tuple(labels), NOW - timedelta(days=1), timedelta(minutes=5), ("neuroncore_utilization_ratio",), values
+            "node",
+            tuple(labels),
+            NOW - timedelta(days=1),
+            timedelta(minutes=5),
+            ("neuroncore_utilization_ratio",),
+            values,
         )
         instances = {x.instance: Instance(x, NOW - timedelta(days=3)) for x in labels}
         self.reading = Reading(NOW, {"node": frame}, Inventory(NOW, instances))
@@ -57,14 +65,25 @@ class Fleet:
         return [price(kind=instance_type)] if instance_type.startswith("trn1") else []
 
 
-def ask(cluster="llama", to="", port_usd=None, *, fleet=None, states=NodeState.BUSY, alerts=(), compiled=()):
+def ask(
+    cluster="llama",
+    to="",
+    port_usd=None,
+    *,
+    fleet=None,
+    states=NodeState.BUSY,
+    alerts=(),
+    compiled=(),
+):
     fleet, store = fleet or Fleet(), MemoryStore()
     store.save(StateUpdate(alerts=alerts))
 
     def detect(reading, policy, known):
         return Detection(states=dict.fromkeys(reading.inventory.instances, states))
 
-    ports = ports_over(fleet, store, knowledge=load_knowledge(), detect=detect, compiles=lambda *_: compiled)
+    ports = ports_over(
+        fleet, store, knowledge=load_knowledge(), detect=detect, compiles=lambda *_: compiled
+    )
     request = Request("migrate", User("terminal:me"), NOW, "terminal", MEMBER)
     return asyncio.run(migrate(ports, request, cluster, to, port_usd, "", None))
 
@@ -95,7 +114,10 @@ def test_the_answer_names_voices_dates_conflicts_and_the_next_step():
 
 def test_the_answer_does_not_praise_the_chip_for_how_the_hour_is_bought():
     shown = words(ask())
-    assert "Like for like, both as capacity block in us-east-2, the same work costs 94-188 % of staying: it depends" in shown
+    assert (
+        "Like for like, both as capacity block in us-east-2, the same work costs 94-188 % of staying: it depends"
+        in shown
+    )
     assert "Staying and buying as capacity block costs less than moving: 53 %" in shown
     assert ask().tone is Tone.INFO
 
@@ -114,9 +136,13 @@ def test_compiling_anew_is_counted_as_compiled_artifacts_do_not_move():
     card = ask(port_usd=Decimal(40000))
     assert card.data["recompile_usd"] > 0
     assert "an assumption, as long as compiling.grace allows" in words(card)
-    seen = Compile("i-0", Labels(cluster="llama"), Window(NOW - timedelta(minutes=30), NOW), Ending.USED)
+    seen = Compile(
+        "i-0", Labels(cluster="llama"), Window(NOW - timedelta(minutes=30), NOW), Ending.USED
+    )
     longer = ask(port_usd=Decimal(40000), compiled=(seen,))
-    assert longer.data["recompile_usd"] == (card.data["recompile_usd"] / 2).quantize(Decimal("0.01"))
+    assert longer.data["recompile_usd"] == (card.data["recompile_usd"] / 2).quantize(
+        Decimal("0.01")
+    )
     assert "30 min, as the longest compile seen here" in words(longer)
 
 

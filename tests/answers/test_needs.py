@@ -37,7 +37,9 @@ PARTS: Mapping[Needs, tuple[str, ...]] = {
     Needs.STATE | Needs.DATABASE: ("alerts", "versions", "documents"),
     Needs.REPLAY: ("replays",),
 }
-PRODUCT = sorted({made.name for made in COMMANDS.values() if made.handler.__module__.startswith("bot.")})
+PRODUCT = sorted(
+    {made.name for made in COMMANDS.values() if made.handler.__module__.startswith("bot.")}
+)
 REFUSED = {"backtest", "baseline keep", "config import"}
 """Their examples name a recording, a run and a file that are not there."""
 EXAMPLES = sorted({line for name in PRODUCT for line in COMMANDS[name].examples})
@@ -64,8 +66,12 @@ def guarded(ports: Ports, opens: Needs, calls: list[str]) -> Ports:
     closed = {name: not opens & need for need, names in PARTS.items() for name in names}
 
     def with_parts(record: Any) -> Any:
-        parts = {one.name: getattr(record, one.name) for one in fields(record) if one.name in closed}
-        return replace(record, **{name: Part(name, real, calls, closed[name]) for name, real in parts.items()})
+        parts = {
+            one.name: getattr(record, one.name) for one in fields(record) if one.name in closed
+        }
+        return replace(
+            record, **{name: Part(name, real, calls, closed[name]) for name, real in parts.items()}
+        )
 
     return replace(ports, world=with_parts(ports.world), stores=with_parts(ports.stores))
 
@@ -78,7 +84,11 @@ def calls_of(bot: App, line: str) -> list[str]:
     ports = guarded(bot.ports, call.command.opens, calls)
     with contextlib.suppress(TrnbotError):
         asyncio.run(
-            call.command.handler(ports, Request(line, User(ADMIN, "dana"), at, "chat", MEMBER, "chat:ops"), **call.arguments)
+            call.command.handler(
+                ports,
+                Request(line, User(ADMIN, "dana"), at, "chat", MEMBER, "chat:ops"),
+                **call.arguments,
+            )
         )
     return calls
 
@@ -95,7 +105,11 @@ def alerted(opened: OpenedSource) -> App:
     """Remember an alert that fires on the recording's cluster, so that examples find what they name."""
     bot = app(opened, MemoryStore())
     at = end(bot)
-    firing = alert(anomaly(cluster=TINY.cluster, at=at - timedelta(hours=1)), name="a1b2c3d4e", opened=at - timedelta(hours=1))
+    firing = alert(
+        anomaly(cluster=TINY.cluster, at=at - timedelta(hours=1)),
+        name="a1b2c3d4e",
+        opened=at - timedelta(hours=1),
+    )
     bot.ports.stores.alerts.save(StateUpdate(alerts=[firing], ticked_at=at))
     return bot
 
@@ -107,14 +121,18 @@ def calls(alerted: App) -> Mapping[str, list[str]]:
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
-def test_an_answer_that_is_given_to_all_who_ask_at_once_depends_on_nobody(alerted: App, line: str) -> None:
+def test_an_answer_that_is_given_to_all_who_ask_at_once_depends_on_nobody(
+    alerted: App, line: str
+) -> None:
     line, at = line.replace("llama", TINY.cluster), end(alerted)
     request = Request(line, User(ADMIN, "dana"), at, "chat", MEMBER, "chat:ops")
     if equal_of(request) is None:
         pytest.skip("it is answered for its own person")
     call = understand(line, at)
     with contextlib.suppress(TrnbotError):
-        asyncio.run(call.command.handler(alerted.ports, replace(request, user=NoOne()), **call.arguments))  # type: ignore[arg-type]
+        asyncio.run(
+            call.command.handler(alerted.ports, replace(request, user=NoOne()), **call.arguments)
+        )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
@@ -123,7 +141,9 @@ def test_an_example_touches_only_what_its_command_declares(alerted: App, line: s
 
 
 @pytest.mark.parametrize("name", sorted(set(PRODUCT) - REFUSED))
-def test_a_command_needs_nothing_that_none_of_its_examples_touches(calls: Mapping[str, list[str]], name: str) -> None:
+def test_a_command_needs_nothing_that_none_of_its_examples_touches(
+    calls: Mapping[str, list[str]], name: str
+) -> None:
     command = COMMANDS[name]
     touched = {call.partition(".")[0] for line in command.examples for call in calls[line]}
     for need, parts in PARTS.items():
@@ -132,7 +152,12 @@ def test_a_command_needs_nothing_that_none_of_its_examples_touches(calls: Mappin
 
 
 @pytest.mark.parametrize(
-    "line", ["cost 2024-01-01..2024-02-01 by service", "cost 7d service=AmazonS3", "cost 2024-01-01..2024-02-01 by pod"]
+    "line",
+    [
+        "cost 2024-01-01..2024-02-01 by service",
+        "cost 7d service=AmazonS3",
+        "cost 2024-01-01..2024-02-01 by pod",
+    ],
 )
 def test_cost_reads_no_metrics_that_its_answer_cannot_show(alerted: App, line: str) -> None:
     assert {call.partition(".")[0] for call in calls_of(alerted, line)} <= {"billing", "outlook"}
@@ -153,7 +178,9 @@ def test_a_line_about_no_source_makes_and_opens_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_line_that_only_reads_makes_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_only_reads_makes_no_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRNBOT_SOURCE", f"recording:{recording('tiny')}")
     assert main(["alerts"]) == 0
@@ -168,4 +195,8 @@ def test_a_checklist_ticked_in_a_terminal_stays_ticked(
     assert main(["checklist", "done", "llama", "2"]) == 0
     capsys.readouterr()
     assert main(["checklist", "llama", "--json"]) == 0
-    assert [step["number"] for step in json.loads(capsys.readouterr().out)["data"]["steps"] if step["done_by"]] == [2]
+    assert [
+        step["number"]
+        for step in json.loads(capsys.readouterr().out)["data"]["steps"]
+        if step["done_by"]
+    ] == [2]

@@ -9,7 +9,19 @@ import pytest
 
 from bot.cards.card import Table
 from bot.model.fleet import Market
-from tests.answers.advice_world import ACCOUNT, CHIPS, CLAIMS, GPUS, OFFERED, RUNS, TYPES, World, ask, quote, words
+from tests.answers.advice_world import (
+    ACCOUNT,
+    CHIPS,
+    CLAIMS,
+    GPUS,
+    OFFERED,
+    RUNS,
+    TYPES,
+    World,
+    ask,
+    quote,
+    words,
+)
 
 # tco p5 trn1
 
@@ -29,26 +41,41 @@ def test_tco_p5_trn1_takes_the_speed_of_the_accounts_own_runs() -> None:
 
 
 def test_tco_p5_trn1_buys_both_in_one_region() -> None:
-    listed = (quote("p5.48xlarge", "55.04", "us-east-2"), quote("trn1.32xlarge", "21.50", "us-west-2"))
-    for line in ("tco p5.48xlarge trn1.32xlarge", "tco p5.48xlarge trn1.32xlarge buy=capacity-block"):
-        regions = {x["region"] for x in ask(World(GPUS, CHIPS, quotes=listed), line).data["options"]}
+    listed = (
+        quote("p5.48xlarge", "55.04", "us-east-2"),
+        quote("trn1.32xlarge", "21.50", "us-west-2"),
+    )
+    for line in (
+        "tco p5.48xlarge trn1.32xlarge",
+        "tco p5.48xlarge trn1.32xlarge buy=capacity-block",
+    ):
+        regions = {
+            x["region"] for x in ask(World(GPUS, CHIPS, quotes=listed), line).data["options"]
+        }
         assert len(regions) == 1, line
 
 
 def test_tco_p5_trn1_never_takes_tokyos_price_of_p5() -> None:
     """Tokyo's block of p5 is 37.76; in us-east-2, where trn2 is sold, it is 41.528."""
-    old, new = ask(ACCOUNT, "tco p5.48xlarge trn2.48xlarge buy=capacity-block speed=1.5").data["options"]
+    old, new = ask(ACCOUNT, "tco p5.48xlarge trn2.48xlarge buy=capacity-block speed=1.5").data[
+        "options"
+    ]
     assert (old["region"], old["usd_per_hour"]) == ("us-east-2", Decimal("41.528"))
     assert (new["region"], new["usd_per_hour"]) == ("us-east-2", Decimal("36.10"))
 
 
 def test_tco_says_where_no_region_sells_both() -> None:
     told = words(ask(ACCOUNT, "tco trn1.32xlarge trn2.48xlarge buy=savings-plan"))
-    assert "No savings-plan price of trn1.32xlarge is known; try buy=on-demand or capacity-block." in told
+    assert (
+        "No savings-plan price of trn1.32xlarge is known; try buy=on-demand or capacity-block."
+        in told
+    )
     told = words(ask(ACCOUNT, "tco trn2.3xlarge trn2.48xlarge buy=capacity-block"))
     assert "Prices of two regions are not compared" in told
     assert "trn2.3xlarge in ap-southeast-4, sa-east-1; trn2.48xlarge in us-east-2" in told
-    assert "Prices of two regions are not compared" in words(ask(ACCOUNT, "tco p5.48xlarge trn1.32xlarge region=eu-west-1"))
+    assert "Prices of two regions are not compared" in words(
+        ask(ACCOUNT, "tco p5.48xlarge trn1.32xlarge region=eu-west-1")
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,7 +93,9 @@ def test_tco_charges_no_port_from_neuron_to_neuron(line: str, port: Decimal) -> 
     assert {x["engineering_usd"] for x in ask(ACCOUNT, line).data["options"][1:]} == {port}
 
 
-@pytest.mark.parametrize("line", ["p4d.24xlarge trn1.32xlarge", "trn1.32xlarge trn2.48xlarge buy=capacity-block"])
+@pytest.mark.parametrize(
+    "line", ["p4d.24xlarge trn1.32xlarge", "trn1.32xlarge trn2.48xlarge buy=capacity-block"]
+)
 def test_tco_has_no_speed_that_no_source_states(line: str) -> None:
     """The median of 0.85, 1.15, 1.22 and 1.43 was 1.18: nobody said it."""
     old, new = (name.partition(".")[0] for name in line.split()[:2])
@@ -78,19 +107,28 @@ def test_tco_has_no_speed_that_no_source_states(line: str) -> None:
 
 
 def test_migrate_has_no_middle_that_no_source_states() -> None:
-    card = ask(World(("old", "p4d.24xlarge", "us-east-1", 4, 0.9, 100.0)), "migrate old to trn1.32xlarge")
+    card = ask(
+        World(("old", "p4d.24xlarge", "us-east-1", 4, 0.9, 100.0)), "migrate old to trn1.32xlarge"
+    )
     speed = card.data["speedup"]
     assert speed["mid"] in [x["factor"] for x in speed["voices"]]
 
 
 def test_a_family_is_its_full_node() -> None:
-    assert [x["instance_type"] for x in ask(ACCOUNT, "tco p5 trn1").data["options"]] == ["p5.48xlarge", "trn1.32xlarge"]
+    assert [x["instance_type"] for x in ask(ACCOUNT, "tco p5 trn1").data["options"]] == [
+        "p5.48xlarge",
+        "trn1.32xlarge",
+    ]
 
 
 def test_runs_of_another_model_or_type_are_no_speed() -> None:
     other = World(GPUS, CHIPS, runs=(RUNS[0], ("on-chips", "llama", 36e6, 7e9)))
-    assert ask(other, "tco p5.48xlarge trn1.32xlarge").data["options"][1]["speed"] == pytest.approx(3040 / 7912)
-    assert ask(ACCOUNT, "tco p5.48xlarge p4d.24xlarge").data["options"][1]["speed"] == pytest.approx(2496 / 7912)
+    assert ask(other, "tco p5.48xlarge trn1.32xlarge").data["options"][1]["speed"] == pytest.approx(
+        3040 / 7912
+    )
+    assert ask(ACCOUNT, "tco p5.48xlarge p4d.24xlarge").data["options"][1][
+        "speed"
+    ] == pytest.approx(2496 / 7912)
 
 
 def test_runs_of_one_size_are_one_speed_and_a_shared_cluster_is_none() -> None:
@@ -111,7 +149,11 @@ def test_trn2_48xlarge_has_one_price_in_migrate_size_tco_and_capacity() -> None:
     """The cluster runs in us-west-2, where no trn2 is sold: migrate took the fallback of July there, size the offering."""
     migrate = ask(ACCOUNT, "migrate llama to trn2.48xlarge").data
     told = {
-        "migrate": next(x["node_usd_per_hour"] for x in migrate["options"] if x["instance_type"] == "trn2.48xlarge"),
+        "migrate": next(
+            x["node_usd_per_hour"]
+            for x in migrate["options"]
+            if x["instance_type"] == "trn2.48xlarge"
+        ),
         "tco": ask(ACCOUNT, "tco trn1 trn2 buy=capacity-block").data["options"][1]["usd_per_hour"],
         "capacity": ask(ACCOUNT, "capacity trn2.48xlarge").data["ways"][0]["usd_per_hour"],
     }
@@ -125,7 +167,11 @@ def test_trn2_48xlarge_has_one_price_in_migrate_size_tco_and_capacity() -> None:
 def test_like_for_like_compares_both_types_in_one_region() -> None:
     """In us-east-2 a block of trn1 is 9.532 by the fallback: 36.10 / 9.532 / 4 to / 2."""
     alike = ask(
-        World(CHIPS, quotes=(OFFERED, quote("trn1.32xlarge", "5.00", "us-west-2", Market.CAPACITY_BLOCK))), "migrate llama"
+        World(
+            CHIPS,
+            quotes=(OFFERED, quote("trn1.32xlarge", "5.00", "us-west-2", Market.CAPACITY_BLOCK)),
+        ),
+        "migrate llama",
     )
     assert alike.data["alike"]["region"] == "us-east-2"
     assert alike.data["alike"]["best"] == pytest.approx(36.10 / 9.532 / 4, abs=1e-4)

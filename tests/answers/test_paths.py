@@ -24,7 +24,9 @@ CHATS = ("slack", "teams", "web", "chat")
 @pytest.mark.parametrize("surface", CHATS)
 async def test_a_device_named_as_a_policy_takes_no_memory(bot: App, surface: str) -> None:
     began = time.monotonic()
-    assert "Paths are for a terminal" in refused(await ask(bot, f"backtest {_tiny()} policy=/dev/zero", surface=surface))
+    assert "Paths are for a terminal" in refused(
+        await ask(bot, f"backtest {_tiny()} policy=/dev/zero", surface=surface)
+    )
     assert time.monotonic() - began < 1
 
 
@@ -33,14 +35,22 @@ async def test_no_simulation_is_written_for_a_line_from_chat(
     bot: App, surface: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for line in ("backtest simulator:7", "backtest simulator:7/tiny", 'backtest "simulator:8/calm"'):
+    for line in (
+        "backtest simulator:7",
+        "backtest simulator:7/tiny",
+        'backtest "simulator:8/calm"',
+    ):
         assert "Paths are for a terminal" in refused(await ask(bot, line, surface=surface))
     assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("surface", CHATS)
-@pytest.mark.parametrize("line", ["backtest {}", "backtest recording:{}", "backtest x policy={}", "config import {}"])
-async def test_an_admin_in_chat_cannot_probe_the_servers_files(bot: App, tmp_path: Path, surface: str, line: str) -> None:
+@pytest.mark.parametrize(
+    "line", ["backtest {}", "backtest recording:{}", "backtest x policy={}", "config import {}"]
+)
+async def test_an_admin_in_chat_cannot_probe_the_servers_files(
+    bot: App, tmp_path: Path, surface: str, line: str
+) -> None:
     (tmp_path / "locked").touch(mode=0o000)
     (tmp_path / "text").write_text("hunter2 is no toml")
     (tmp_path / "folder").mkdir()
@@ -53,7 +63,8 @@ async def test_an_admin_in_chat_cannot_probe_the_servers_files(bot: App, tmp_pat
         *(str(tmp_path / x) for x in ("locked", "text", "folder")),
     ]
     told = {
-        refused(await ask(bot, line.format(place), surface=surface)).replace(place, "X") for place in (*places, "/nothing/there")
+        refused(await ask(bot, line.format(place), surface=surface)).replace(place, "X")
+        for place in (*places, "/nothing/there")
     }
     assert len(told) == 1, "what stands at a path changes the answer"
     assert "hunter2" not in told.pop()
@@ -66,7 +77,9 @@ async def test_no_folder_of_the_server_is_opened_as_a_recording(bot: App) -> Non
 
 @pytest.fixture
 def offering(opened: OpenedSource, tmp_path: Path) -> App:
-    recordings, policies, outside = (tmp_path / name for name in ("recordings", "policies", "outside"))
+    recordings, policies, outside = (
+        tmp_path / name for name in ("recordings", "policies", "outside")
+    )
     for folder in (recordings, policies, outside):
         folder.mkdir()
     (recordings / "hollow").mkdir()
@@ -81,7 +94,11 @@ def offering(opened: OpenedSource, tmp_path: Path) -> App:
     (outside / "secret.toml").write_text("[idle]\non = false\n")
     os.mkfifo(policies / "fifo.toml")
     source = f"recording:{_tiny()}"
-    environ = {"TRNBOT_SOURCE": source, "TRNBOT_RECORDINGS": str(recordings), "TRNBOT_POLICIES": str(policies)}
+    environ = {
+        "TRNBOT_SOURCE": source,
+        "TRNBOT_RECORDINGS": str(recordings),
+        "TRNBOT_POLICIES": str(policies),
+    }
     return app(OpenedSource(source, read_settings(environ)), MemoryStore())
 
 
@@ -89,11 +106,15 @@ async def test_what_folders_offer_is_backtested_by_name(offering: App) -> None:
     card = await ask(offering, "backtest week-46 policy=night")
     assert card.title.startswith("week-46: ")
     assert "idle" not in {alert["cause"] for alert in card.data["alerts"]}
-    assert (await ask(offering, "backtest week-46 policy=night.toml")).data["alerts"] == card.data["alerts"]
+    assert (await ask(offering, "backtest week-46 policy=night.toml")).data["alerts"] == card.data[
+        "alerts"
+    ]
     assert (await ask(offering, "config import night")).data["edits"]
 
 
-async def test_the_names_offered_are_in_the_refusal_and_links_out_are_not_offered(offering: App) -> None:
+async def test_the_names_offered_are_in_the_refusal_and_links_out_are_not_offered(
+    offering: App,
+) -> None:
     assert "known: again, hollow, week-46" in refused(await ask(offering, "backtest linked"))
     assert "did you mean 'week-46'?" in refused(await ask(offering, "backtest week-45"))
     told = refused(await ask(offering, "backtest week-46 policy=linked"))
@@ -101,26 +122,47 @@ async def test_the_names_offered_are_in_the_refusal_and_links_out_are_not_offere
 
 
 @pytest.mark.parametrize(
-    "name", ["../outside", "/etc", ".", "..", "week-46/../../outside", "linked/x", "week-46/", "", "\u00e9", "a" * 200]
+    "name",
+    [
+        "../outside",
+        "/etc",
+        ".",
+        "..",
+        "week-46/../../outside",
+        "linked/x",
+        "week-46/",
+        "",
+        "\u00e9",
+        "a" * 200,
+    ],
 )
 async def test_what_is_no_plain_name_is_refused(offering: App, name: str) -> None:
     assert "no recording offered here" in refused(await ask(offering, f'backtest "{name}"'))
 
 
 async def test_the_refusal_of_an_offered_name_tells_no_path(offering: App, tmp_path: Path) -> None:
-    hollow, huge = refused(await ask(offering, "backtest hollow")), refused(await ask(offering, "backtest week-46 policy=huge"))
+    hollow, huge = (
+        refused(await ask(offering, "backtest hollow")),
+        refused(await ask(offering, "backtest week-46 policy=huge")),
+    )
     assert "The recording hollow is empty" in hollow
     assert f"The policy 'huge' has over {POLICY_BYTES:,} bytes; give a smaller one." in huge
     assert str(tmp_path) not in hollow + huge
 
 
 async def test_a_terminal_names_paths_and_offered_names(offering: App, tmp_path: Path) -> None:
-    by_path = await ask(offering, f"backtest {_tiny()} policy={tmp_path}/policies/night.toml", surface="terminal")
+    by_path = await ask(
+        offering, f"backtest {_tiny()} policy={tmp_path}/policies/night.toml", surface="terminal"
+    )
     by_name = await ask(offering, "backtest week-46 policy=night", surface="terminal")
     assert (by_path.data["alerts"], by_name.data["alerts"]) == ([], [])
     assert (await ask(offering, f"backtest {_tiny()}", surface="terminal")).data["alerts"]
-    assert "has over" in refused(await ask(offering, f"backtest {_tiny()} policy=/dev/zero", surface="terminal"))
-    assert "cannot be read" in refused(await ask(offering, "backtest week-46 policy=nothing.toml", surface="terminal"))
+    assert "has over" in refused(
+        await ask(offering, f"backtest {_tiny()} policy=/dev/zero", surface="terminal")
+    )
+    assert "cannot be read" in refused(
+        await ask(offering, "backtest week-46 policy=nothing.toml", surface="terminal")
+    )
 
 
 @pytest.mark.parametrize("name", ["7/../../../tmp", "7/tiny/..", "x", "9" * 5_000, "7/", "\u0663"])

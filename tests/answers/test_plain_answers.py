@@ -77,14 +77,23 @@ async def test_every_line_of_both_sets_ends_in_an_answer_or_one_sentence(demo: A
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 async def test_every_line_of_the_first_set_is_answered_as_it_is_meant(demo: App) -> None:
-    missed = [row["line"] for row in test_plain_lines.ROWS if not _is_meant(await ask(demo, row["line"]), row)]
+    missed = [
+        row["line"]
+        for row in test_plain_lines.ROWS
+        if not _is_meant(await ask(demo, row["line"]), row)
+    ]
     assert len(missed) <= len(test_plain_lines.ROWS) // 50, missed
 
 
 def _is_meant(card: Card, row: dict[str, str]) -> bool:
     """Tell whether an answer is of a line that is wanted, or offers one."""
-    wanted, choices = row["wanted"].removeprefix("?").split("|"), [str(each) for each in card.data.get("choices", ())]
+    wanted, choices = (
+        row["wanted"].removeprefix("?").split("|"),
+        [str(each) for each in card.data.get("choices", ())],
+    )
     if row["wanted"].startswith("?"):
         return any(choice.startswith(each) for choice in choices for each in wanted)
     means = [meaning(each) for each in wanted]
-    return meaning(str(card.data.get("read_as", row["line"]))) in means or any(meaning(choice) in means for choice in choices)
+    return meaning(str(card.data.get("read_as", row["line"]))) in means or any(
+        meaning(choice) in means for choice in choices
+    )

@@ -14,8 +14,14 @@ from bot.answers.all import ANSWERS
 from bot.answers.line import read_line
 
 assert ANSWERS
-ROWS = list(csv.DictReader(Path(__file__).with_name("plain_lines.csv").read_text("utf-8").splitlines(), delimiter=";"))
-READINGS = sorted({reading for row in ROWS for reading in row["wanted"].removeprefix("?").split("|")})
+ROWS = list(
+    csv.DictReader(
+        Path(__file__).with_name("plain_lines.csv").read_text("utf-8").splitlines(), delimiter=";"
+    )
+)
+READINGS = sorted(
+    {reading for row in ROWS for reading in row["wanted"].removeprefix("?").split("|")}
+)
 
 
 def test_no_line_is_wanted_twice() -> None:

@@ -13,7 +13,12 @@ from bot.answers.all import ANSWERS
 from tests.answers.test_plain_words import meaning, outcome, read
 
 assert ANSWERS
-ROWS = list(csv.DictReader(Path(__file__).with_name("plain_lines_later.csv").read_text("utf-8").splitlines(), delimiter=";"))
+ROWS = list(
+    csv.DictReader(
+        Path(__file__).with_name("plain_lines_later.csv").read_text("utf-8").splitlines(),
+        delimiter=";",
+    )
+)
 LEAST_RIGHT, MOST_WRONG = 70, 9
 """Of the hundred lines; where they stood when they were written, so that nothing gets worse."""
 
@@ -27,7 +32,11 @@ def fate(line: str, wanted: str) -> str:
         return "wrong"
     reading = read(line)
     offered = {meaning(each) for each in (reading.lines if reading else ())}
-    return "offered" if offered & {meaning(each) for each in wanted.removeprefix("?").split("|")} else "asked back"
+    return (
+        "offered"
+        if offered & {meaning(each) for each in wanted.removeprefix("?").split("|")}
+        else "asked back"
+    )
 
 
 def test_lines_of_a_second_hand_fare_no_worse_than_when_they_were_written() -> None:
@@ -42,4 +51,6 @@ if __name__ == "__main__":
     for row in ROWS:
         if (came := fate(row["line"], row["wanted"])) != "right":
             got = read(row["line"])
-            print(f"{came:<11}{row['line']}  ->  {' | '.join(got.lines) if got else '-'}  (wanted {row['wanted']})")
+            print(
+                f"{came:<11}{row['line']}  ->  {' | '.join(got.lines) if got else '-'}  (wanted {row['wanted']})"
+            )

@@ -36,7 +36,15 @@ def names() -> Names:
     kinds = {
         "cluster": ("llama", "vision", "frontier", "serving", "gpu-baseline", "lab"),
         "team": ("pretraining", "vision", "frontier", "serving", "search"),
-        "run": ("llama-70b", "vit-22b", "sweeps", "moe-400b", "chat-api", "llama-70b-gpu", "notebooks"),
+        "run": (
+            "llama-70b",
+            "vit-22b",
+            "sweeps",
+            "moe-400b",
+            "chat-api",
+            "llama-70b-gpu",
+            "notebooks",
+        ),
         "owner": ("dana", "ravi", "mei"),
         "type": tuple(types),
         "region": tuple(claims.regions),
@@ -67,7 +75,9 @@ def outcome(line: str, wanted: str) -> str:
     if reading is None:
         return "not read"
     if wanted.startswith("?"):
-        offered = all(any(line.startswith(each) for line in reading.lines) for each in wanted[1:].split("|"))
+        offered = all(
+            any(line.startswith(each) for line in reading.lines) for each in wanted[1:].split("|")
+        )
         return "surely read" if reading.sure else "choice" if offered else "other choice"
     if not reading.sure:
         return "unsure"
@@ -77,7 +87,9 @@ def outcome(line: str, wanted: str) -> str:
 def test_the_lines_are_read_as_they_are_meant() -> None:
     outcomes = {row["line"]: outcome(row["line"], row["wanted"]) for row in ROWS}
     right = sum(each in ("exact", "read", "choice") for each in outcomes.values())
-    missed = {line: each for line, each in outcomes.items() if each not in ("exact", "read", "choice")}
+    missed = {
+        line: each for line, each in outcomes.items() if each not in ("exact", "read", "choice")
+    }
     assert right / len(ROWS) >= LEAST, (Counter(outcomes.values()), missed)
     assert [line for line, each in missed.items() if each in ("wrong", "surely read")] == []
 
@@ -110,7 +122,9 @@ def test_two_names_of_one_kind_are_asked_back() -> None:
 @pytest.mark.parametrize("word", ["llama-71b", "llama-70bb-gpu", "vit-23b"])
 def test_a_name_with_another_number_is_another_name(word: str) -> None:
     known = names().folded
-    assert not [near for near in misspelt(word, known, slips_of(known)) if near in ("llama-70b", "vit-22b")]
+    assert not [
+        near for near in misspelt(word, known, slips_of(known)) if near in ("llama-70b", "vit-22b")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -129,10 +143,14 @@ def test_a_name_with_another_number_is_another_name(word: str) -> None:
     ],
 )
 def test_a_time_in_words(line: str, window: str | None) -> None:
-    assert [one.fills.get("window") for one in find_times(line, NOW)] == ([window] if window else [])
+    assert [one.fills.get("window") for one in find_times(line, NOW)] == (
+        [window] if window else []
+    )
 
 
-async def test_an_answer_to_plain_words_shows_how_they_were_read_and_is_else_the_same(bot: App) -> None:
+async def test_an_answer_to_plain_words_shows_how_they_were_read_and_is_else_the_same(
+    bot: App,
+) -> None:
     exact = await ask(bot, "idle")
     card = await ask(bot, "which nodes are doing nothing?")
     assert card.data["read_as"] == "idle"
@@ -140,11 +158,18 @@ async def test_an_answer_to_plain_words_shows_how_they_were_read_and_is_else_the
     assert card.blocks[1 : len(exact.blocks) + 1] == exact.blocks
 
 
-@pytest.mark.parametrize("line", sorted({example for each in commands_by_name() if not each.heavy for example in each.examples}))
-async def test_a_line_of_the_grammar_is_never_read_otherwise(opened: OpenedSource, line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    sorted({example for each in commands_by_name() if not each.heavy for example in each.examples}),
+)
+async def test_a_line_of_the_grammar_is_never_read_otherwise(
+    opened: OpenedSource, line: str
+) -> None:
     """What its handler answers is what is shown, to the byte; what it refuses may be read as something else, and says so."""
     bot = app(opened, MemoryStore())
-    request = Request(line, User("chat:U1", "dana"), end(bot), "chat", Belonging("", Standing.MEMBER))
+    request = Request(
+        line, User("chat:U1", "dana"), end(bot), "chat", Belonging("", Standing.MEMBER)
+    )
     try:
         _, card = await bot.run(request)
     except Exception as error:
@@ -172,7 +197,9 @@ async def test_unsure_words_get_buttons_and_no_number(bot: App) -> None:
 
 async def test_a_stranger_learns_no_name_by_plain_words(bot: App) -> None:
     stranger = Belonging("T0OTHER", Standing.STRANGER)
-    card = await bot.answer(Request("what does tinny cost", User("chat:U9", "x"), end(bot), "chat", stranger))
+    card = await bot.answer(
+        Request("what does tinny cost", User("chat:U9", "x"), end(bot), "chat", stranger)
+    )
     assert "tiny" not in repr(card)
 
 
@@ -181,7 +208,10 @@ async def test_who_may_not_do_it_may_not_in_plain_words(bot: App) -> None:
 
 
 async def test_words_that_mean_nothing_are_refused_as_before(bot: App) -> None:
-    assert refused(await ask(bot, "xyzzy plugh")) == "'xyzzy' is not a command; type 'help' for all of them."
+    assert (
+        refused(await ask(bot, "xyzzy plugh"))
+        == "'xyzzy' is not a command; type 'help' for all of them."
+    )
 
 
 async def test_a_slip_in_the_grammar_keeps_its_own_sentence(bot: App) -> None:
@@ -189,7 +219,10 @@ async def test_a_slip_in_the_grammar_keeps_its_own_sentence(bot: App) -> None:
 
 
 def test_five_thousand_names_take_no_longer_than_a_moment() -> None:
-    many = replace(names(), kinds={**names().kinds, "cluster": tuple(f"cluster-{n:05d}-train" for n in range(5_000))})
+    many = replace(
+        names(),
+        kinds={**names().kinds, "cluster": tuple(f"cluster-{n:05d}-train" for n in range(5_000))},
+    )
     read_plain("cost of cluster-00017-train", many, NOW)  # the tables are made once
     began = time.perf_counter()
     for _ in range(20):
@@ -199,7 +232,11 @@ def test_five_thousand_names_take_no_longer_than_a_moment() -> None:
 
 def pressed(card: Card) -> list[str]:
     return [
-        button.line for block in card.blocks if isinstance(block, Buttons) for button in block.buttons if type(button) is Button
+        button.line
+        for block in card.blocks
+        if isinstance(block, Buttons)
+        for button in block.buttons
+        if type(button) is Button
     ]
 
 
@@ -207,26 +244,35 @@ async def test_why_of_a_cluster_without_an_alert_tells_how_it_stands(bot: App) -
     card = await ask(bot, "why is tiny slow")
     assert card.data["read_as"] == "why tiny"
     assert "nothing that the bot looks for holds it back" in repr(card.blocks)
-    assert "No alert of the last 15 days is called 'nobody'" in refused(await ask(bot, "why nobody"))
+    assert "No alert of the last 15 days is called 'nobody'" in refused(
+        await ask(bot, "why nobody")
+    )
 
 
 async def test_one_number_that_was_asked_for_is_one_line(bot: App) -> None:
     card = await ask(bot, "how much did tiny cost this month?")
     whole = await ask(bot, "cost this-month cluster=tiny")
-    assert (card.title, card.blocks[1:3]) == (whole.title.replace(" · by instance type", ""), whole.blocks[:2])
+    assert (card.title, card.blocks[1:3]) == (
+        whole.title.replace(" · by instance type", ""),
+        whole.blocks[:2],
+    )
     assert "AWS still rewrites that" in str(card.blocks[2])
     assert len(card.blocks) < len(whole.blocks)
     assert pressed(card)[0] == "cost this-month cluster=tiny"
     assert {**whole.data, "read_as": "cost this-month cluster=tiny"} == card.data
 
 
-async def test_plain_words_that_begin_with_a_command_keep_its_sentence_and_offer_what_is_meant(bot: App) -> None:
+async def test_plain_words_that_begin_with_a_command_keep_its_sentence_and_offer_what_is_meant(
+    bot: App,
+) -> None:
     card = await ask(bot, "unsubscribe me")
     assert refused(card).startswith("'me' is one word too many")
     assert pressed(card) == ["unsubscribe"]
 
 
-async def test_a_refused_answer_says_how_its_line_was_read_and_offers_the_next_readings(bot: App) -> None:
+async def test_a_refused_answer_says_how_its_line_was_read_and_offers_the_next_readings(
+    bot: App,
+) -> None:
     card = await ask(bot, "january vs february")
     assert card.tone is Tone.ERROR
     assert card.data["read_as"].startswith("why cost 2026-02")
@@ -236,7 +282,10 @@ async def test_a_refused_answer_says_how_its_line_was_read_and_offers_the_next_r
 
 async def test_a_sentence_that_means_nothing_here_gets_no_suggestion_of_a_command(bot: App) -> None:
     sentence = refused(await ask(bot, "where is the canteen"))
-    assert sentence == "'where is the canteen' is not understood; say it in other words, or type 'help'."
+    assert (
+        sentence
+        == "'where is the canteen' is not understood; say it in other words, or type 'help'."
+    )
 
 
 async def test_one_reading_alone_is_no_choice_of_several(bot: App) -> None:

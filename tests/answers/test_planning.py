@@ -60,7 +60,11 @@ def trained(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     extent = Asking(folder, folder.parent / "x.db").ports.world.source.extent()
     assert extent
     (folder / "metrics/runs.jsonl").write_text(
-        "".join(line for run, hours in (("slow", 1.0), ("fast", 2 / 3)) for line in run_lines(run, hours, extent)),
+        "".join(
+            line
+            for run, hours in (("slow", 1.0), ("fast", 2 / 3))
+            for line in run_lines(run, hours, extent)
+        ),
         encoding="utf-8",
     )
     return folder
@@ -70,7 +74,12 @@ def run_lines(run: str, hours: float, extent: Window):
     at = extent.start + timedelta(minutes=10)
     while at < extent.end:
         done = (at - extent.start - timedelta(minutes=5)) / timedelta(hours=hours)
-        for metric, value in (("Epoch", done), ("Tokens", done * 1e9), ("Loss", 3 - 0.1 * done), ("Parameters", 2e9)):
+        for metric, value in (
+            ("Epoch", done),
+            ("Tokens", done * 1e9),
+            ("Loss", 3 - 0.1 * done),
+            ("Parameters", 2e9),
+        ):
             yield (
                 json.dumps(
                     {
@@ -99,7 +108,14 @@ def words(card: Card) -> str:
 
 
 def test_spot_lists_zones_with_median_p95_last_and_age_as_the_history_has_them(ask: Asking) -> None:
-    name = next(iter({price.labels.instance_type for price in ask.ports.world.source.read(ask.at).inventory.instances.values()}))
+    name = next(
+        iter(
+            {
+                price.labels.instance_type
+                for price in ask.ports.world.source.read(ask.at).inventory.instances.values()
+            }
+        )
+    )
     card = ask(f"spot {name} cap=0.01")
     history = [(at, p) for at, p in ask.ports.world.prices.spot_history(name, ask.at) if p.zone]
     assert {x["zone"] for x in card.data["zones"]} == {p.zone for _, p in history}
@@ -150,7 +166,10 @@ def minutes(changes, start, end, step):
         ("baseline keep nope", "No run called"),
         ("tco p5.48xlarge p5.48xlarge", "named twice"),
         ("tco p9 trn1.32xlarge", "not an instance type known here"),
-        ("tco p5.48xlarge trn2.48xlarge buy=on-demand", "No on-demand price of trn2.48xlarge is known"),
+        (
+            "tco p5.48xlarge trn2.48xlarge buy=on-demand",
+            "No on-demand price of trn2.48xlarge is known",
+        ),
         ("capacity trn9", "not an instance type known here"),
         ("size nope", "No running cluster is called 'nope'"),
         ("size 7x", "not a count of parameters"),
@@ -181,31 +200,55 @@ def test_spot_without_prices_shows_the_advisors_bands(tiny: Path, tmp_path: Path
 def test_credits_show_gross_credits_and_net_apart_and_list_the_programmes(ask: Asking) -> None:
     card = ask("credits 30d balance=1000000")
     whole = as_of(ask.ports, ask.at).world.billing.tally(Window.parse("30d", ask.at), ()).total
-    assert (card.data["total"]["gross_usd"], card.data["total"]["credits_usd"]) == (whole.gross, whole.credits)
-    assert {x["name"] for x in card.data["programmes"]} >= {"AWS Activate Portfolio", "Generative AI Accelerator"}
+    assert (card.data["total"]["gross_usd"], card.data["total"]["credits_usd"]) == (
+        whole.gross,
+        whole.credits,
+    )
+    assert {x["name"] for x in card.data["programmes"]} >= {
+        "AWS Activate Portfolio",
+        "Generative AI Accelerator",
+    }
     assert "a vendor claim" in words(card)
     assert "cloudroutehq.com sells this route, 2026-11-21" in words(card)
 
 
 def test_a_checklist_is_ticked_off_by_anyone_and_stands_alike_for_all(ask: Asking) -> None:
     assert ask("checklist llama kind=devops").title == "Migration llama: 0 of 4 steps done"
-    assert ask("checklist done llama 2 kind=devops", "alice").title == "Migration llama: 1 of 4 steps done"
+    assert (
+        ask("checklist done llama 2 kind=devops", "alice").title
+        == "Migration llama: 1 of 4 steps done"
+    )
     ask("checklist done llama 2", "bob")
     shown = ask("checklist llama", "bob")
     assert shown.data["steps"][1]["done_by"] == "alice", "the first tick counts"
     assert shown.public
     (buttons,) = (block for block in shown.blocks if isinstance(block, Buttons))
-    pressed = next(button for button in buttons.buttons if isinstance(button, Button) and button.text == "Reopen 2")
+    pressed = next(
+        button
+        for button in buttons.buttons
+        if isinstance(button, Button) and button.text == "Reopen 2"
+    )
     assert ask(pressed.line).title == "Migration llama: 0 of 4 steps done"
     assert ask("checklist").title == "Migration first: 0 of 5 steps done"
-    assert "steps 1 to 4" in ask("checklist done llama 5").title + words(ask("checklist done llama 5"))
+    assert "steps 1 to 4" in ask("checklist done llama 5").title + words(
+        ask("checklist done llama 5")
+    )
 
 
 def test_runs_cost_what_their_nodes_cost(trained: Path, tmp_path: Path) -> None:
     ask = Asking(trained, tmp_path / "trnbot.db")
     runs = {x["run"]: x for x in ask("runs").data["runs"]}
-    nodes = [x for x in ask.ports.world.source.read(ask.at).inventory.instances.values() if x.running]
-    hourly = sum((price.usd_per_hour for one in nodes if (price := Pricing(ask.ports).at(ask.at).instance(one))), Decimal(0))
+    nodes = [
+        x for x in ask.ports.world.source.read(ask.at).inventory.instances.values() if x.running
+    ]
+    hourly = sum(
+        (
+            price.usd_per_hour
+            for one in nodes
+            if (price := Pricing(ask.ports).at(ask.at).instance(one))
+        ),
+        Decimal(0),
+    )
     assert hourly > 0
     # Two runs and no tag: each is charged with half of the cluster.
     assert runs["slow"]["usd_per_epoch"] == pytest.approx(hourly / 2, abs=Decimal("0.02"))
@@ -219,7 +262,9 @@ def test_runs_cost_what_their_nodes_cost(trained: Path, tmp_path: Path) -> None:
     assert ask("runs slow storage=off").data["storage_usd"] is None
 
 
-def test_a_baseline_outlives_the_process_and_a_migration_is_followed(trained: Path, tmp_path: Path) -> None:
+def test_a_baseline_outlives_the_process_and_a_migration_is_followed(
+    trained: Path, tmp_path: Path
+) -> None:
     first = Asking(trained, tmp_path / "trnbot.db")
     assert first("baseline keep slow as gpu").tone is Tone.GOOD
     again = Asking(trained, tmp_path / "trnbot.db")
@@ -229,13 +274,18 @@ def test_a_baseline_outlives_the_process_and_a_migration_is_followed(trained: Pa
     assert "33 % less" in words(found)
     assert again("baselines").data["baselines"] == ["gpu"]
     assert "33 % less" in words(again("migration open fast baseline=gpu"))
-    assert "Migration fast: An epoch on fast costs 33 % less" in words(again("digest")), "each week, until it is closed"
+    assert "Migration fast: An epoch on fast costs 33 % less" in words(again("digest")), (
+        "each week, until it is closed"
+    )
     assert again("migration close fast").tone is Tone.GOOD
     assert "Migration" not in words(again("digest"))
 
 
 def test_waiting_is_told_by_the_peaks_of_the_chips(ask: Asking) -> None:
-    bf16, fp8 = ask("wait").data, ask("wait precision=fp8 months=6 bill_usd=20000 for=6 delay_usd=10000").data
+    bf16, fp8 = (
+        ask("wait").data,
+        ask("wait precision=fp8 months=6 bill_usd=20000 for=6 delay_usd=10000").data,
+    )
     assert (bf16["speedup"], fp8["speedup"]) == (1.006, 1.9376), "never 4.4x a chip"
     # 2517 / 1299: 3.0965 months after 6, so as many late at $10,000; the work costs 120,000 x 1299 / 2517.
     assert fp8["delay_usd"] == pytest.approx(Decimal("30965.44"))
@@ -258,19 +308,28 @@ def test_every_sentence_of_the_roadmap_has_a_state_a_source_and_a_date(ask: Aski
 
 
 def test_a_year_on_two_types_names_prices_with_source_and_age(ask: Asking) -> None:
-    card = ask("tco p5.48xlarge trn1.32xlarge nodes=2 hours=100 speed=0.5 engineering_usd=1000 compile_hours=0")
+    card = ask(
+        "tco p5.48xlarge trn1.32xlarge nodes=2 hours=100 speed=0.5 engineering_usd=1000 compile_hours=0"
+    )
     stays, moves = card.data["options"]
     assert stays["total_usd"] == Decimal("132096.00")  # 2 x 100 x 12 x 55.04
     assert moves["node_hours"] == 2 * stays["node_hours"]
-    assert moves["total_usd"] == (moves["node_hours"] * moves["usd_per_hour"]).quantize(Decimal("0.01")) + 1000
+    assert (
+        moves["total_usd"]
+        == (moves["node_hours"] * moves["usd_per_hour"]).quantize(Decimal("0.01")) + 1000
+    )
     assert "days old: check it" in words(card)
 
 
 def test_capacity_compares_what_an_hour_in_use_costs(ask: Asking) -> None:
-    ways = {x["market"]: x for x in ask("capacity trn1.32xlarge nodes=2 days=10 used=50").data["ways"]}
+    ways = {
+        x["market"]: x for x in ask("capacity trn1.32xlarge nodes=2 days=10 used=50").data["ways"]
+    }
     assert ways["capacity-block"]["total_usd"] == Decimal("4575.36")  # 480 h x 9.532, paid upfront
     assert ways["on-demand"]["total_usd"] == 480 * ways["on-demand"]["usd_per_hour"]
-    assert ways["spot"]["total_usd"] == (240 * ways["spot"]["usd_per_hour"]).quantize(Decimal("0.01"))
+    assert ways["spot"]["total_usd"] == (240 * ways["spot"]["usd_per_hour"]).quantize(
+        Decimal("0.01")
+    )
 
 
 def test_clusters_that_train_are_never_told_to_serve(trained: Path, tmp_path: Path) -> None:
@@ -291,8 +350,12 @@ def test_a_footprint_is_an_estimate_with_its_formula(ask: Asking) -> None:
     assert "No watts of trn1.32xlarge are published" in words(ask("carbon 1d"))
 
 
-@pytest.mark.parametrize("line", ["breakeven 20000", "decide", "cuda torch==2.5.1", "roadmap", "wait"])
-def test_planning_needs_nothing_to_watch(line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "line", ["breakeven 20000", "decide", "cuda torch==2.5.1", "roadmap", "wait"]
+)
+def test_planning_needs_nothing_to_watch(
+    line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("TRNBOT_SOURCE", raising=False)
     assert main([*line.split(), "--json"]) == 0
     assert capsys.readouterr().out.startswith('{"command"')
@@ -311,17 +374,28 @@ def test_help_shows_every_command_in_chat_uncut(ask: Asking) -> None:
     slack, teams = json.dumps(message(card).blocks), json.dumps(render(card, budget=ANSWER_BYTES))
     assert "more row" not in slack
     assert "more row" not in teams
-    assert {x["name"] for x in card.data["commands"]} == {made.name for made in COMMANDS.values() if not made.hidden}
+    assert {x["name"] for x in card.data["commands"]} == {
+        made.name for made in COMMANDS.values() if not made.hidden
+    }
 
 
 def test_help_is_eight_lines_by_role_and_knows_the_rest(ask: Asking) -> None:
     card = ask("help")
     (table,) = (block for block in card.blocks if isinstance(block, Table))
     assert len(table.rows) == 8
-    assert list(dict.fromkeys(row[0] for row in table.rows)) == ["on call", "money", "fleet", "admins"]
-    assert {x["name"] for x in card.data["commands"]} == {made.name for made in COMMANDS.values() if not made.hidden}
+    assert list(dict.fromkeys(row[0] for row in table.rows)) == [
+        "on call",
+        "money",
+        "fleet",
+        "admins",
+    ]
+    assert {x["name"] for x in card.data["commands"]} == {
+        made.name for made in COMMANDS.values() if not made.hidden
+    }
     assert any("help all" in repr(block) for block in card.blocks)
 
 
 def test_no_command_is_called_like_a_verb_of_the_terminal() -> None:
-    assert not {made.name.split()[0] for made in COMMANDS.values()} & set(VERBS), "the verb would hide the command there"
+    assert not {made.name.split()[0] for made in COMMANDS.values()} & set(VERBS), (
+        "the verb would hide the command there"
+    )

@@ -49,7 +49,10 @@ def rows() -> list[list[str]]:
     every, at = [], datetime(2026, 11, 10, tzinfo=UTC)
     while at < AT:
         span = [at.isoformat(), (at + HOUR).isoformat()]
-        every += [["", "Usage", "AmazonEC2", *span, "i-1", "3"], ["", "Usage", "AmazonS3", *span, "bucket", "4"]]
+        every += [
+            ["", "Usage", "AmazonEC2", *span, "i-1", "3"],
+            ["", "Usage", "AmazonS3", *span, "bucket", "4"],
+        ]
         every.append(["", "EdpDiscount", "AmazonS3", *span, "bucket", "-0.5"])
         at += HOUR
     return every
@@ -95,18 +98,35 @@ class World:
             csv.writer(file).writerows([COLUMNS, *every])
 
     def bot(self, **parts: Any) -> App:
-        parts = {"billing": open_billing(self.root / "bill"), "knowledge": load_knowledge(), "files": Folder(self.root)} | parts
-        return App(ports_over(self.lists, MemoryStore(), **parts), (), Access(("terminal:dana",)), lambda: 0.0)
+        parts = {
+            "billing": open_billing(self.root / "bill"),
+            "knowledge": load_knowledge(),
+            "files": Folder(self.root),
+        } | parts
+        return App(
+            ports_over(self.lists, MemoryStore(), **parts),
+            (),
+            Access(("terminal:dana",)),
+            lambda: 0.0,
+        )
 
     async def ask(
-        self, line: str, *, at: datetime = AT, surface: str = "terminal", user: str = "terminal:dana", **parts: Any
+        self,
+        line: str,
+        *,
+        at: datetime = AT,
+        surface: str = "terminal",
+        user: str = "terminal:dana",
+        **parts: Any,
     ) -> Any:
         belonging = LOCAL if surface == "terminal" else MEMBER
         return await self.bot(**parts).answer(Request(line, User(user), at, surface, belonging))
 
     async def keep(self, line: str, name: str = "kept.json") -> dict[str, Any]:
         """Store what `receipt LINE --json` prints."""
-        call, card = await self.bot().run(Request(f"receipt {line}", User("terminal:dana"), AT, "terminal", LOCAL))
+        call, card = await self.bot().run(
+            Request(f"receipt {line}", User("terminal:dana"), AT, "terminal", LOCAL)
+        )
         (self.root / name).write_text(json.dumps(envelope(call, card, AT), default=plain))
         document: dict[str, Any] = json.loads((self.root / name).read_text())
         return document
@@ -122,16 +142,28 @@ def world(tmp_path: Path) -> World:
 
 def differing(card: Any) -> dict[str, tuple[str, str, str]]:
     assert card.tone is Tone.WARNING, card
-    return {each["what"]: (each["was"], each["now"], each["why"]) for each in card.data["differences"]}
+    return {
+        each["what"]: (each["was"], each["now"], each["why"]) for each in card.data["differences"]
+    }
 
 
-async def test_a_receipt_states_query_rows_total_formula_and_age_of_each_number(world: World) -> None:
+async def test_a_receipt_states_query_rows_total_formula_and_age_of_each_number(
+    world: World,
+) -> None:
     card = await world.ask("receipt cost 2026-11-11..2026-11-12 by service")
     figures = {each["path"]: each for each in card.data["figures"]}
     assert Decimal(figures["/total/net_usd"]["amount"]) == 48 * (3 + 4 - Decimal("0.5"))
     assert figures["/total/net_usd"]["formula"].startswith("gross + discounts + credits + tax")
-    asked = next(each for each in card.data["questions"] if each["asked"] == "2026-11-11..2026-11-12 by service")
-    assert (asked["port"], asked["rows"], Decimal(asked["total"]["net"])) == ("bill", 2, Decimal(312))
+    asked = next(
+        each
+        for each in card.data["questions"]
+        if each["asked"] == "2026-11-11..2026-11-12 by service"
+    )
+    assert (asked["port"], asked["rows"], Decimal(asked["total"]["net"])) == (
+        "bill",
+        2,
+        Decimal(312),
+    )
     assert asked["through"] == "2026-11-20T12:00:00Z"
     assert [(each["key"], Decimal(each["money"]["net"])) for each in asked["pieces"]] == [
         ("2026-11-11", 156),
@@ -141,9 +173,18 @@ async def test_a_receipt_states_query_rows_total_formula_and_age_of_each_number(
 
 async def test_the_receipt_of_a_price_names_basis_source_and_date(world: World) -> None:
     card = await world.ask("receipt tco p5.48xlarge trn1.32xlarge")
-    prices = [price for each in card.data["questions"] for price in each["prices"] if price["instance_type"] == "trn1.32xlarge"]
+    prices = [
+        price
+        for each in card.data["questions"]
+        for price in each["prices"]
+        if price["instance_type"] == "trn1.32xlarge"
+    ]
     listed = next(price for price in prices if price["basis"] == "price list")
-    assert (listed["usd_per_hour"], listed["source"], listed["asof"]) == ("21.50", "AWS Price List", "2026-11-19")
+    assert (listed["usd_per_hour"], listed["source"], listed["asof"]) == (
+        "21.50",
+        "AWS Price List",
+        "2026-11-19",
+    )
 
 
 async def test_numbers_are_recomputed_from_their_pieces_and_terms(world: World) -> None:
@@ -154,14 +195,27 @@ async def test_numbers_are_recomputed_from_their_pieces_and_terms(world: World) 
     card = await world.ask("verify tco p5.48xlarge trn1.32xlarge nodes=4 egress_gb=10")
     assert card.tone is Tone.GOOD, card
     assert card.data["checked"]["/options/1/usd_per_hour"] == "looked up anew"
-    assert card.data["checked"]["/options/1/instances_usd"] == card.data["checked"]["/options/0/egress_usd"] == "recomputed"
+    assert (
+        card.data["checked"]["/options/1/instances_usd"]
+        == card.data["checked"]["/options/0/egress_usd"]
+        == "recomputed"
+    )
 
 
 async def test_a_kept_receipt_holds_over_the_same_data_also_later(world: World) -> None:
     await world.keep("cost 7d by service")
     assert (await world.ask("verify kept.json")).tone is Tone.GOOD
     later = rows() + [
-        ["", "Usage", "AmazonEC2", f"2026-11-21T{n:02}:00:00Z", f"2026-11-21T{n + 1:02}:00:00Z", "i-1", "3"] for n in range(9)
+        [
+            "",
+            "Usage",
+            "AmazonEC2",
+            f"2026-11-21T{n:02}:00:00Z",
+            f"2026-11-21T{n + 1:02}:00:00Z",
+            "i-1",
+            "3",
+        ]
+        for n in range(9)
     ]
     world.export(later)
     card = await world.ask("verify kept.json", at=AT + timedelta(days=2))
@@ -170,7 +224,20 @@ async def test_a_kept_receipt_holds_over_the_same_data_also_later(world: World) 
 
 async def test_a_row_that_was_added_to_the_export_is_found_and_its_day_named(world: World) -> None:
     await world.keep("cost 7d by service")
-    world.export([*rows(), ["", "Usage", "AmazonEC2", "2026-11-15T04:00:00Z", "2026-11-15T05:00:00Z", "i-2", "10.01"]])
+    world.export(
+        [
+            *rows(),
+            [
+                "",
+                "Usage",
+                "AmazonEC2",
+                "2026-11-15T04:00:00Z",
+                "2026-11-15T05:00:00Z",
+                "i-2",
+                "10.01",
+            ],
+        ]
+    )
     found = differing(await world.ask("verify kept.json"))
     was, now, why = found["bill of 2026-11-15: 2026-11-13 12:00..2026-11-20 12:00 UTC by service"]
     assert (was, now) == ("net 156.00, amortised 156.00", "net 166.01, amortised 166.01")
@@ -199,7 +266,11 @@ async def test_a_receipt_whose_number_was_tampered_with_is_found(world: World, b
     world.rewrite(document)
     found = differing(await world.ask("verify kept.json"))
     assert found == {
-        "/rows/0/net_usd": (f"{Decimal(figure['amount']):.2f}", f"{Decimal(right):.2f}", "the same data make another number")
+        "/rows/0/net_usd": (
+            f"{Decimal(figure['amount']):.2f}",
+            f"{Decimal(right):.2f}",
+            "the same data make another number",
+        )
     }
 
 
@@ -214,7 +285,10 @@ async def test_a_receipt_whose_formula_question_or_number_is_missing_is_found(wo
     assert found[document["data"]["figures"][0]["path"]][2] == "the formula is another one"
     assert found[dropped["path"]][0] == "not in the receipt"
     assert found[f"bill: {gone['asked']}"][:2] == ("not asked", "asked")
-    assert any(what.startswith("bill: ") and why == "the content changed" for what, (_, _, why) in found.items())
+    assert any(
+        what.startswith("bill: ") and why == "the content changed"
+        for what, (_, _, why) in found.items()
+    )
 
 
 class Overstated:
@@ -232,15 +306,27 @@ class Overstated:
             return tally
         more = Money(gross=Decimal("0.01"), net=Decimal("0.01"))
         first, *others = tally.rows
-        return replace(tally, rows=(Spend(first.key, first.money + more), *others), total=tally.total + more)
+        return replace(
+            tally, rows=(Spend(first.key, first.money + more), *others), total=tally.total + more
+        )
 
 
 async def test_a_sum_that_its_days_and_resources_do_not_make_is_found(world: World) -> None:
     lying = Overstated(open_billing(world.root / "bill"))
-    found = differing(await world.ask("verify cost 2026-11-11..2026-11-12 by service", billing=lying))
+    found = differing(
+        await world.ask("verify cost 2026-11-11..2026-11-12 by service", billing=lying)
+    )
     for part in ("day", "resource"):
-        row = next(what for what in found if f"bill added up by {part}: 2026-11-11..2026-11-12 by service, Amazon" in what)
-        assert found[row] == ("gross 192.01; net 168.01", "gross 192.00; net 168.00", "its pieces make another sum"), found
+        row = next(
+            what
+            for what in found
+            if f"bill added up by {part}: 2026-11-11..2026-11-12 by service, Amazon" in what
+        )
+        assert found[row] == (
+            "gross 192.01; net 168.01",
+            "gross 192.00; net 168.00",
+            "its pieces make another sum",
+        ), found
         assert f"bill added up by {part}: 2026-11-11..2026-11-12 by service, total" in found
 
 
@@ -266,13 +352,27 @@ async def test_a_line_without_a_receipt_is_refused_in_one_sentence(world: World,
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "7", '{"data": {}}', '{"line": "cost", "at": "soon"}', "[" * 100_000, '{"line": 3, "at": 4}']
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        '{"data": {}}',
+        '{"line": "cost", "at": "soon"}',
+        "[" * 100_000,
+        '{"line": 3, "at": 4}',
+    ],
 )
-async def test_a_file_that_is_no_receipt_is_refused_in_one_sentence(world: World, text: str) -> None:
+async def test_a_file_that_is_no_receipt_is_refused_in_one_sentence(
+    world: World, text: str
+) -> None:
     (world.root / "kept.json").write_text(text)
     card = await world.ask("verify kept.json")
     assert card.tone is Tone.ERROR
-    assert card.data["error"].startswith("'kept.json' is no receipt that 'receipt LINE --json' wrote")
+    assert card.data["error"].startswith(
+        "'kept.json' is no receipt that 'receipt LINE --json' wrote"
+    )
 
 
 @pytest.mark.parametrize(
@@ -285,9 +385,15 @@ async def test_a_file_that_is_no_receipt_is_refused_in_one_sentence(world: World
         ("through", "0001-01-01T00:00:00Z"),
     ],
 )
-async def test_a_receipt_with_an_absurd_number_or_time_is_refused(world: World, what: str, value: str) -> None:
+async def test_a_receipt_with_an_absurd_number_or_time_is_refused(
+    world: World, what: str, value: str
+) -> None:
     document = await world.keep("cost 7d by service")
-    place = {"at": document["data"], "amount": document["data"]["figures"][0], "through": document["data"]["questions"][0]}[what]
+    place = {
+        "at": document["data"],
+        "amount": document["data"]["figures"][0],
+        "through": document["data"]["questions"][0],
+    }[what]
     place[what] = value
     world.rewrite(document)
     card = await world.ask("verify kept.json")
@@ -296,7 +402,12 @@ async def test_a_receipt_with_an_absurd_number_or_time_is_refused(world: World, 
 
 
 def test_numbers_of_any_kind_are_read() -> None:
-    data = {"a": np.float64(1.5), "b": [{"c": True, "d": None, "e": "7"}, {"f": 3}], "g": Decimal("2.50"), "h/i": float("nan")}
+    data = {
+        "a": np.float64(1.5),
+        "b": [{"c": True, "d": None, "e": "7"}, {"f": 3}],
+        "g": Decimal("2.50"),
+        "h/i": float("nan"),
+    }
     read = [(pointer(path), str(amount)) for path, amount in numbers(data)]
     assert read == [("/a", "1.5"), ("/b/1/f", "3"), ("/g", "2.50"), ("/h~1i", "NaN")]
 
@@ -304,12 +415,17 @@ def test_numbers_of_any_kind_are_read() -> None:
 async def test_files_are_for_terminals(world: World) -> None:
     await world.keep("cost 7d by service")
     card = await world.ask("verify kept.json", surface="chat", user="chat:U1")
-    assert (card.tone, card.data["error"]) == (Tone.ERROR, "Files are read in a terminal; paste the text itself.")
+    assert (card.tone, card.data["error"]) == (
+        Tone.ERROR,
+        "Files are read in a terminal; paste the text itself.",
+    )
 
 
 @pytest.mark.parametrize("line", ["config show idle", "config idle", "doctor"])
 @pytest.mark.parametrize("word", ["receipt", "verify", "trnbot receipt", "share receipt"])
-async def test_nobody_sees_through_a_receipt_what_they_may_not_ask(world: World, word: str, line: str) -> None:
+async def test_nobody_sees_through_a_receipt_what_they_may_not_ask(
+    world: World, word: str, line: str
+) -> None:
     plainly = await world.ask(line, surface="chat", user="chat:U1")
     card = await world.ask(f"{word} {line}", surface="chat", user="chat:U1")
     if plainly.tone is Tone.ERROR:
@@ -325,7 +441,9 @@ def test_the_receipt_of_a_line_for_admins_is_nobody_elses() -> None:
 
 
 async def test_the_answer_is_private_and_its_quotes_are_kept(world: World) -> None:
-    card = await world.ask('receipt cost 7d by service service="AmazonS3"', surface="chat", user="chat:U1")
+    card = await world.ask(
+        'receipt cost 7d by service service="AmazonS3"', surface="chat", user="chat:U1"
+    )
     assert not card.public
     assert card.data["line"] == 'cost 7d by service service="AmazonS3"'
 
@@ -333,9 +451,17 @@ async def test_the_answer_is_private_and_its_quotes_are_kept(world: World) -> No
 async def test_the_demo_answers_alike_when_it_is_asked_again() -> None:
     settings = settings_of({"source": "simulator:7"})
     bot, opened = terminal_app(settings, settings.source, None)
-    card = (await bot.run(Request("verify cost last-month by service", User(terminal_user()), opened.end(), "terminal", LOCAL)))[
-        1
-    ]
+    card = (
+        await bot.run(
+            Request(
+                "verify cost last-month by service",
+                User(terminal_user()),
+                opened.end(),
+                "terminal",
+                LOCAL,
+            )
+        )
+    )[1]
     assert (card.tone, card.data["sums"]) == (Tone.GOOD, 1)
     assert "recomputed" in set(card.data["checked"].values()) <= {"recomputed", "answered again"}
 

@@ -37,19 +37,31 @@ def ask(folder: Path, line: str, **more) -> Card:
     opened = OpenedSource(settings.source, settings)
     ports = with_parts(opened.ports(memory_stores(), settings.policy), **more)
     return asyncio.run(
-        App(ports, (), Access(), lambda: 0.0).answer(Request(line, User("u", ""), opened.end(), "terminal", MEMBER))
+        App(ports, (), Access(), lambda: 0.0).answer(
+            Request(line, User("u", ""), opened.end(), "terminal", MEMBER)
+        )
     )
 
 
 def words(card: Card) -> str:
     texts = [block for block in card.blocks if isinstance(block, Text)]
-    return " ".join(span if isinstance(span, str) else getattr(span, "text", "") for block in texts for span in block.spans)
+    return " ".join(
+        span if isinstance(span, str) else getattr(span, "text", "")
+        for block in texts
+        for span in block.spans
+    )
 
 
 def bill(**more) -> SelfCost:
     uses = (
         CallUse(
-            "cloudwatch:GetMetricData", 6, 60_000, "metric", Decimal("0.60"), price_usd=Decimal("0.00001"), asof="2026-11-20"
+            "cloudwatch:GetMetricData",
+            6,
+            60_000,
+            "metric",
+            Decimal("0.60"),
+            price_usd=Decimal("0.00001"),
+            asof="2026-11-20",
         ),
         CallUse("ec2:DescribeInstances", 288, 288, "request", Decimal(0)),
         CallUse("pricing:GetProducts", 0, 0, "request", Decimal(0), failed=2, stopped=7),
@@ -59,7 +71,12 @@ def bill(**more) -> SelfCost:
 
 
 def watched(minutes: int) -> Watched:
-    return Watched(NOON - timedelta(minutes=minutes), NOON, FIVE, {"missed": 2, "tick_seconds": 1.5, "problem": ""})
+    return Watched(
+        NOON - timedelta(minutes=minutes),
+        NOON,
+        FIVE,
+        {"missed": 2, "tick_seconds": 1.5, "problem": ""},
+    )
 
 
 def test_the_card_says_what_each_call_costs_and_that_it_is_an_estimate():
@@ -69,7 +86,10 @@ def test_the_card_says_what_each_call_costs_and_that_it_is_an_estimate():
     assert table.rows[0] == ("cloudwatch:GetMetricData", "6", "60,000 metrics", "$0.60", "–", "–")
     assert table.rows[1] == ("ec2:DescribeInstances", "288", "free", "–", "–", "–")
     assert table.total == ("total", "294", "", "$0.60", "2", "7")
-    assert "Estimated from the calls counted here at list prices of 2026-11-20; free tiers are not deducted." in words(card)
+    assert (
+        "Estimated from the calls counted here at list prices of 2026-11-20; free tiers are not deducted."
+        in words(card)
+    )
     assert "3 attempts were retries; 1 calls were abandoned because of throttling." in words(card)
     assert card.data["bill"]["month_usd"] == Decimal("18.25")
 
@@ -89,9 +109,14 @@ def test_the_budget_says_its_share_and_its_order():
     stops = ((60, ("a closer look at one node",)), (100, ("s3:GetObject",)))
     card = self_cost_card(bill(budget_usd=Decimal("2.50"), stops=stops), watched(3), ())
     assert "24 % of today's budget of $2.50 is used." in words(card)
-    assert "at 60 %: a closer look at one node; at 100 %: s3:GetObject. Metrics and inventory never stop." in words(card)
+    assert (
+        "at 60 %: a closer look at one node; at 100 %: s3:GetObject. Metrics and inventory never stop."
+        in words(card)
+    )
     assert card.tone is Tone.WARNING, "something was stopped"
-    assert "100 % of today's budget of $0.00" in words(self_cost_card(bill(budget_usd=Decimal(0)), watched(3), ()))
+    assert "100 % of today's budget of $0.00" in words(
+        self_cost_card(bill(budget_usd=Decimal(0)), watched(3), ())
+    )
 
 
 def test_self_without_an_account(tiny):
@@ -114,10 +139,17 @@ def test_quota_counts_what_runs_and_what_still_fits(tiny):
     card = ask(tiny, "quota")
     (table,) = (block for block in card.blocks if isinstance(block, Table))
     name = "Running On-Demand Trn instances"
-    assert table.rows == ((name, "111122223333 us-west-2", "384 vCPU (75 %)", "512", "1 x trn1.32xlarge"),)
+    assert table.rows == (
+        (name, "111122223333 us-west-2", "384 vCPU (75 %)", "512", "1 x trn1.32xlarge"),
+    )
     assert card.tone is Tone.GOOD
     assert "Any AWS customer may launch these types within the quota" in words(card)
-    assert any(isinstance(span, Link) for block in card.blocks if isinstance(block, Text) for span in block.spans)
+    assert any(
+        isinstance(span, Link)
+        for block in card.blocks
+        if isinstance(block, Text)
+        for span in block.spans
+    )
     first = next(x for x in card.data["quotas"] if x["name"] == name)
     assert (first["used_vcpus"], first["limit_vcpus"], first["room"]) == (
         384,
@@ -130,12 +162,25 @@ def test_quota_warns_before_a_launch_fails(tiny):
     card = ask(tiny, "quota trn2.48xlarge")
     assert card.title == "1 quota leaves no room for one more node"
     assert card.tone is Tone.WARNING
-    (link,) = (span for block in card.blocks if isinstance(block, Text) for span in block.spans if isinstance(span, Link))
-    assert link.url == "https://us-west-2.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/L-2C3B7624"
+    (link,) = (
+        span
+        for block in card.blocks
+        if isinstance(block, Text)
+        for span in block.spans
+        if isinstance(span, Link)
+    )
+    assert (
+        link.url
+        == "https://us-west-2.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/L-2C3B7624"
+    )
 
 
 @pytest.mark.parametrize(
-    ("line", "said"), [("quota trn1.32", "did you mean 'trn1.32xlarge'"), ("quota g5.xlarge", "No vCPU quota is known here")]
+    ("line", "said"),
+    [
+        ("quota trn1.32", "did you mean 'trn1.32xlarge'"),
+        ("quota g5.xlarge", "No vCPU quota is known here"),
+    ],
 )
 def test_a_wrong_quota_is_one_sentence(tiny, line, said):
     card = ask(tiny, line)

@@ -27,9 +27,18 @@ METRICS = ("neuroncore_utilization_ratio", "neuron_runtime_memory_used_bytes")
 class World:
     """Two nodes whose utilization and memory the test says."""
 
-    def __init__(self, used: np.ndarray, gib: float, runs: tuple[Run, ...] = (), tags=None, kind: str = "trn1.32xlarge") -> None:
+    def __init__(
+        self,
+        used: np.ndarray,
+        gib: float,
+        runs: tuple[Run, ...] = (),
+        tags=None,
+        kind: str = "trn1.32xlarge",
+    ) -> None:
         names = nodes(2)
-        values = np.stack([np.stack([used, np.full_like(used, gib * 2**30)], axis=-1)] * 2).astype(np.float32)
+        values = np.stack([np.stack([used, np.full_like(used, gib * 2**30)], axis=-1)] * 2).astype(
+            np.float32
+        )
         things = tuple(Labels(cluster="llama", instance=name) for name in names)
         found = inventory(names)
         made = {
@@ -51,7 +60,9 @@ class World:
 
 def ask(world: World, command=inference, **more):
     ports = ports_over(world, None, knowledge=load_knowledge())
-    return asyncio.run(command(ports, Request("inference", User("u"), NOON, "terminal", MEMBER), **more))
+    return asyncio.run(
+        command(ports, Request("inference", User("u"), NOON, "terminal", MEMBER), **more)
+    )
 
 
 STEADY, WAVES = np.full(288, 0.2), np.tile([0.0, 0.9], 144)
@@ -62,7 +73,9 @@ def test_steady_light_work_without_a_run_is_serving_and_has_its_dollars():
     (found,) = ask(World(STEADY, 20.0)).data["clusters"]
     # 20 GiB of 32 and 0.2 x 3,040 of 1,140 x 0.9 TFLOPS: 6 chips of inf2.24xlarge.
     assert found["fits"] == "inf2.24xlarge"
-    assert found["saves_usd_per_month"] == ((Decimal("21.50") - Decimal("6.49063")) * 2 * 730).quantize(Decimal("0.01"))
+    assert found["saves_usd_per_month"] == (
+        (Decimal("21.50") - Decimal("6.49063")) * 2 * 730
+    ).quantize(Decimal("0.01"))
 
 
 def test_a_tag_that_says_so_is_enough_even_where_load_comes_in_waves():
@@ -79,7 +92,13 @@ def test_a_tag_that_says_so_is_enough_even_where_load_comes_in_waves():
         World(np.full(288, np.nan), 20.0, tags={"role": "inference"}),
         World(STEADY, 500.0, tags={"role": "inference"}),
     ],
-    ids=["a run reports", "a run reports beside the tag", "trn3", "nothing was read", "no inf2 holds it"],
+    ids=[
+        "a run reports",
+        "a run reports beside the tag",
+        "trn3",
+        "nothing was read",
+        "no inf2 holds it",
+    ],
 )
 def test_what_trains_or_does_not_fit_is_left_alone(world):
     assert ask(world).data["clusters"] == []

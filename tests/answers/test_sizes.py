@@ -25,8 +25,18 @@ def test_a_year_is_the_sum_of_four_lines():
     work = Work(4, Decimal(500), 12, Decimal(1000), Decimal(10), Decimal(50_000))
     stays = total(work, price("20.00"), 1.0, Decimal("0.09"), False, Decimal(0))
     moves = total(work, price("10.00"), 0.8, Decimal("0.09"), True, work.engineering_usd)
-    assert (stays.instances, stays.egress, stays.compiling, stays.engineering) == (480_000, 1_080, 0, 0)
-    assert (moves.instances, moves.egress, moves.compiling, moves.engineering) == (300_000, 1_080, 1_200, 50_000)
+    assert (stays.instances, stays.egress, stays.compiling, stays.engineering) == (
+        480_000,
+        1_080,
+        0,
+        0,
+    )
+    assert (moves.instances, moves.egress, moves.compiling, moves.engineering) == (
+        300_000,
+        1_080,
+        1_200,
+        50_000,
+    )
     assert moves.hours == 30_000, "slower takes more hours"
     assert moves.total == Decimal("352280.00")
 
@@ -34,7 +44,9 @@ def test_a_year_is_the_sum_of_four_lines():
 @pytest.mark.parametrize("bill", ["0.01", "1.00", "1000.00", "99999.99"])
 def test_the_arithmetic_holds_from_cents_to_ten_million(bill):
     work = Work(100, Decimal(100), 1, Decimal(0), Decimal(0), Decimal(0))
-    assert total(work, price(bill), 1.0, Decimal(0), False, Decimal(0)).total == Decimal(bill) * 10_000
+    assert (
+        total(work, price(bill), 1.0, Decimal(0), False, Decimal(0)).total == Decimal(bill) * 10_000
+    )
 
 
 def test_prices_of_the_region_then_the_best_founded_count():
@@ -47,19 +59,29 @@ def test_prices_of_the_region_then_the_best_founded_count():
 def test_seven_billion_parameters_need_130_gib():
     assert training_gib(7e9) == pytest.approx(7e9 * 16 * 1.25 / 2**30)
     nodes = {x.type.name: x.nodes for x in fits(7e9, TYPES.values())}
-    assert nodes == {"trn1.32xlarge": 1, "trn1n.32xlarge": 1, "trn2.48xlarge": 1}, "one chip is too small, four nodes too many"
+    assert nodes == {"trn1.32xlarge": 1, "trn1n.32xlarge": 1, "trn2.48xlarge": 1}, (
+        "one chip is too small, four nodes too many"
+    )
 
 
 def test_a_smaller_size_must_hold_the_memory_peak_and_the_work():
     assert [x.name for x in smaller(TRN1, 25.0, 0.05, TYPES.values())] == ["trn1.2xlarge"]
     assert smaller(TRN1, 30.0, 0.05, TYPES.values()) == (), "30 of 32 GiB leave no headroom"
-    assert smaller(TRN1, 25.0, 0.10, TYPES.values()) == (), "a tenth of 16 chips is more than one chip"
+    assert smaller(TRN1, 25.0, 0.10, TYPES.values()) == (), (
+        "a tenth of 16 chips is more than one chip"
+    )
 
 
 def test_serving_moves_from_trn1_and_trn2_but_never_from_trn3():
     assert serving_sizes(TRN1, 20.0, 0.05, TYPES.values())[0].name == "inf2.xlarge"
     assert [x.name for x in serving_sizes(TRN1, 200.0, 0.3, TYPES.values())] == ["inf2.48xlarge"]
-    trn3 = type(TRN2)(**{**{f: getattr(TRN2, f) for f in TRN2.__dataclass_fields__}, "name": "trn3.48xlarge", "family": "trn3"})
+    trn3 = type(TRN2)(
+        **{
+            **{f: getattr(TRN2, f) for f in TRN2.__dataclass_fields__},
+            "name": "trn3.48xlarge",
+            "family": "trn3",
+        }
+    )
     assert serving_sizes(trn3, 20.0, 0.05, TYPES.values()) == ()
 
 

@@ -18,12 +18,22 @@ DAY = Window(NOW - timedelta(days=10), NOW)
 
 def change(days: float, usd: str, zone: str = "us-east-2c"):
     at = NOW - timedelta(days=days)
-    price = Price("trn1.32xlarge", Decimal(usd), Market.SPOT, Basis.SPOT, zone[:-1], at.date(), "a test", zone)
+    price = Price(
+        "trn1.32xlarge", Decimal(usd), Market.SPOT, Basis.SPOT, zone[:-1], at.date(), "a test", zone
+    )
     return at, price
 
 
 def on_demand(usd: str = "21.50"):
-    return Price("trn1.32xlarge", Decimal(usd), Market.ON_DEMAND, Basis.LISTED, "us-east-2", date(2026, 11, 1), "a test")
+    return Price(
+        "trn1.32xlarge",
+        Decimal(usd),
+        Market.ON_DEMAND,
+        Basis.LISTED,
+        "us-east-2",
+        date(2026, 11, 1),
+        "a test",
+    )
 
 
 def band(said: str, region: str = "us-east-2"):
@@ -48,7 +58,17 @@ def test_the_95th_percentile_leaves_a_twentieth_of_the_time_above():
 
 
 def test_a_cap_is_crossed_each_time_the_price_rises_above_it():
-    (found,) = zones([change(10, "2"), change(8, "5"), change(7, "2"), change(3, "6"), change(2, "5"), change(1, "2")], DAY)
+    (found,) = zones(
+        [
+            change(10, "2"),
+            change(8, "5"),
+            change(7, "2"),
+            change(3, "6"),
+            change(2, "5"),
+            change(1, "2"),
+        ],
+        DAY,
+    )
     crossed = found.over(Decimal("4"))
     assert (crossed.times, crossed.share) == (2, pytest.approx(3 / 10))
     assert found.over(Decimal("6")).times == 0
@@ -56,7 +76,10 @@ def test_a_cap_is_crossed_each_time_the_price_rises_above_it():
 
 def test_zones_without_a_price_in_the_window_are_left_out():
     assert zones([change(-1, "2")], DAY) == ()
-    assert [x.zone for x in zones([change(20, "2"), change(5, "3", "us-west-2a")], DAY)] == ["us-east-2c", "us-west-2a"]
+    assert [x.zone for x in zones([change(20, "2"), change(5, "3", "us-west-2a")], DAY)] == [
+        "us-east-2c",
+        "us-west-2a",
+    ]
 
 
 def test_the_work_that_is_lost_grows_with_nodes_and_checkpoint_interval():
@@ -69,7 +92,13 @@ def test_the_work_that_is_lost_grows_with_nodes_and_checkpoint_interval():
 
 
 def test_the_ranking_holds_lost_work_and_moving_the_data():
-    job = SpotJob(nodes=100, hours=Decimal(100), checkpoint=timedelta(hours=12), data_gb=Decimal(10_000), home="us-west-2")
+    job = SpotJob(
+        nodes=100,
+        hours=Decimal(100),
+        checkpoint=timedelta(hours=12),
+        data_gb=Decimal(10_000),
+        home="us-west-2",
+    )
     cheap, home = zones([change(20, "10.00"), change(20, "10.40", "us-west-2a")], DAY)
     bands = [band(">20%"), band("<5%", "us-west-2")]
     away, here = (offer(x, job, bands, (), on_demand(), Decimal("0.02")) for x in (cheap, home))
@@ -83,7 +112,9 @@ def test_the_ranking_holds_lost_work_and_moving_the_data():
 
 def test_a_zone_whose_reclaims_nobody_states_stands_last():
     known, unknown = zones([change(20, "10.00"), change(20, "5.00", "us-west-2a")], DAY)
-    offers = [offer(x, SpotJob(), [band("<5%")], (), None, Decimal("0.02")) for x in (known, unknown)]
+    offers = [
+        offer(x, SpotJob(), [band("<5%")], (), None, Decimal("0.02")) for x in (known, unknown)
+    ]
     assert ranked(offers)[0].zone is known
     assert offers[1].lost_share is None
     assert offers[1].off is None

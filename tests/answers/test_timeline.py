@@ -17,10 +17,23 @@ HOUR = timedelta(hours=1)
 
 def told():
     one = alert(anomaly(things=("i-1", "i-2")))
-    ack = Decision("d1", one.id, DecisionKind.ACKNOWLEDGE, "slack:U1", "dana", one.opened + 2 * HOUR, "looking")
-    mute = Silence("s1", Labels(), one.opened + 3 * HOUR, one.opened + 5 * HOUR, "slack:U1", "dana", "migration", alert=one.id)
+    ack = Decision(
+        "d1", one.id, DecisionKind.ACKNOWLEDGE, "slack:U1", "dana", one.opened + 2 * HOUR, "looking"
+    )
+    mute = Silence(
+        "s1",
+        Labels(),
+        one.opened + 3 * HOUR,
+        one.opened + 5 * HOUR,
+        "slack:U1",
+        "dana",
+        "migration",
+        alert=one.id,
+    )
     other = Silence("s2", Labels(), one.opened, one.opened + HOUR, "slack:U1", alert="another")
-    sent = NotificationLogEntry("n1", "slack:C1", Reason.WORSE, one.opened + HOUR, (one.id,), 2, Decimal(669), "x")
+    sent = NotificationLogEntry(
+        "n1", "slack:C1", Reason.WORSE, one.opened + HOUR, (one.id,), 2, Decimal(669), "x"
+    )
     return one, events(one, [ack], [mute, other], [sent])
 
 
@@ -45,7 +58,9 @@ def test_the_card_lists_them_for_a_chat():
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_to_notify_has_its_words(reason):
     one = alert()
-    sent = NotificationLogEntry("n1", "slack:C1", reason, one.opened, (one.id,), 1, Decimal(669), "x")
+    sent = NotificationLogEntry(
+        "n1", "slack:C1", reason, one.opened, (one.id,), 1, Decimal(669), "x"
+    )
     (said,) = (event for event in events(one, [], [], [sent]) if event.kind == "said")
     assert said.words.endswith(" to slack:C1, at $669 an hour")
 
@@ -53,6 +68,10 @@ def test_every_reason_to_notify_has_its_words(reason):
 @pytest.mark.parametrize("doing", DecisionKind)
 def test_every_decision_has_its_words(doing):
     one = alert()
-    (decided,) = (event for event in events(one, [Decision("d1", one.id, doing, "u", "dana", NOON)], [], []) if event.by)
+    (decided,) = (
+        event
+        for event in events(one, [Decision("d1", one.id, doing, "u", "dana", NOON)], [], [])
+        if event.by
+    )
     assert (decided.kind, decided.by) == ("decided", "dana")
     assert decided.words

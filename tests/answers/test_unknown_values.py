@@ -42,7 +42,11 @@ GIVEN = {
     "instance_type": "trn1.32xlarge", "old": "p5.48xlarge", "new": "trn1.32xlarge", "cluster": "tiny", "number": "1", "toml": "[idle]",
     "line": "fleet", "recording": "tiny-7", "key": "idle.below", "value": "15%",
 }  # fmt: skip
-AHEAD = {(name, scope) for name in ("config", "config set", "config show") for scope in ("cluster", "team", "account")}
+AHEAD = {
+    (name, scope)
+    for name in ("config", "config set", "config show")
+    for scope in ("cluster", "team", "account")
+}
 """What may be set up ahead of the first node: accepted, and said to be carried by nothing."""
 FILTERED = {
     "cost": ("line", "service", "team", "region", "usage_type", "tag:team", "qzxv"), "config set": ("qzxv",),
@@ -61,16 +65,30 @@ class Slip:
 
 
 def slips() -> list[Slip]:
-    product = [made for made in commands_by_name(hidden=True) if made.handler.__module__.startswith("bot.")]
-    return [slip for made in product for parameter in made.parameters for slip in _slips(made, parameter)]
+    product = [
+        made for made in commands_by_name(hidden=True) if made.handler.__module__.startswith("bot.")
+    ]
+    return [
+        slip
+        for made in product
+        for parameter in made.parameters
+        for slip in _slips(made, parameter)
+    ]
 
 
 def _slips(made: Command, parameter: Parameter) -> list[Slip]:
     others = [x for x in made.parameters if x is not parameter]
-    need = [x for x in others if x.arg.default is None or (made.name == "config set" and x.word in {"key", "value"})]
+    need = [
+        x
+        for x in others
+        if x.arg.default is None or (made.name == "config set" and x.word in {"key", "value"})
+    ]
     start = [made.name, *(f"{x.word}={GIVEN.get(x.word, 'one')}" for x in need if not x.arg.rest)]
     if parameter.type == FILTERS:
-        return [Slip(" ".join([*start, f"{name}={NONSENSE}"]), made.name, name) for name in FILTERED[made.name]]
+        return [
+            Slip(" ".join([*start, f"{name}={NONSENSE}"]), made.name, name)
+            for name in FILTERED[made.name]
+        ]
     word = NONSENSE if parameter.arg.rest else f"{parameter.word}={NONSENSE}"
     return [Slip(" ".join([*start, word]), made.name, parameter.word)]
 
@@ -81,20 +99,33 @@ SLIPS = [slip for slip in slips() if (slip.command, slip.parameter) not in FREE]
 @pytest.fixture(scope="module")
 def walked(opened: OpenedSource, tmp_path_factory: pytest.TempPathFactory) -> App:
     """A bot that offers one recording and one policy by name."""
-    folders = {"TRNBOT_RECORDINGS": str(recording("tiny").parent), "TRNBOT_POLICIES": str(tmp_path_factory.mktemp("policies"))}
+    folders = {
+        "TRNBOT_RECORDINGS": str(recording("tiny").parent),
+        "TRNBOT_POLICIES": str(tmp_path_factory.mktemp("policies")),
+    }
     (Path(folders["TRNBOT_POLICIES"]) / "night.toml").write_text("[idle]\n")
     return app(opened, MemoryStore(), files=OfferedFiles(read_settings(folders)))
 
 
 def kept(bot: App) -> str:
     """Return all that is remembered but who was refused, as text."""
-    return repr({name: value for name, value in vars(bot.ports.stores.documents).items() if name != "_attempts"})
+    return repr(
+        {
+            name: value
+            for name, value in vars(bot.ports.stores.documents).items()
+            if name != "_attempts"
+        }
+    )
 
 
 @pytest.mark.parametrize("slip", SLIPS, ids=[slip.line for slip in SLIPS])
-async def test_a_value_that_nothing_has_is_named_with_what_is_right(walked: App, slip: Slip) -> None:
+async def test_a_value_that_nothing_has_is_named_with_what_is_right(
+    walked: App, slip: Slip
+) -> None:
     before = kept(walked)
-    card = await walked.answer(Request(slip.line, User(ADMIN, "dana"), end(walked), "chat", MEMBER, "chat:ops"))
+    card = await walked.answer(
+        Request(slip.line, User(ADMIN, "dana"), end(walked), "chat", MEMBER, "chat:ops")
+    )
     if (slip.command, slip.parameter) in AHEAD:
         assert f"Nothing runs under {slip.parameter}={NONSENSE} now" in words(card)
         return

@@ -38,7 +38,9 @@ def test_idle_nodes_of_an_unread_fleet_are_not_known_either():
     assert first(card) == f"Not read this time: {GAP}"
 
 
-@pytest.mark.parametrize("draw", [lambda: fleet_card([], "", Reading(AT)), lambda: idle_card([], "", Reading(AT))])
+@pytest.mark.parametrize(
+    "draw", [lambda: fleet_card([], "", Reading(AT)), lambda: idle_card([], "", Reading(AT))]
+)
 def test_a_fleet_that_was_read_and_has_no_node_is_said_to_have_none(draw):
     assert draw().title in {"No node is running", "No node stands idle"}
 
@@ -80,7 +82,9 @@ def test_more_gaps_than_fit_are_counted():
 @pytest.mark.parametrize(("minutes", "said"), [(0, False), (5, True)])
 def test_a_reading_that_is_older_than_the_question_says_of_when_it_is(minutes, said):
     reading = Reading(AT)
-    card = with_age(fleet_card([], "", reading), reading, AT + timedelta(minutes=minutes), default_policy())
+    card = with_age(
+        fleet_card([], "", reading), reading, AT + timedelta(minutes=minutes), default_policy()
+    )
     last = card.blocks[-1]
     assert isinstance(last, Text)
     assert ("as of 2026-11-20 12:00 UTC" in plain(last.spans)) is said

@@ -17,7 +17,21 @@ from bot.model.fleet import InstanceType
 
 START = datetime(2026, 11, 17, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-TRN1 = InstanceType("trn1.32xlarge", "trn1", "neuron", 16, 32, 512, 512, 128, 800, 3040, 3040, "test", date(2026, 11, 20))
+TRN1 = InstanceType(
+    "trn1.32xlarge",
+    "trn1",
+    "neuron",
+    16,
+    32,
+    512,
+    512,
+    128,
+    800,
+    3040,
+    3040,
+    "test",
+    date(2026, 11, 20),
+)
 
 
 @dataclass
@@ -47,14 +61,25 @@ class Builder:
                     "metric_name": metric,
                     "dimensions": dict(dimensions),
                     "timestamp": int((START + minute * MINUTE).timestamp() * 1000),
-                    "value": {"count": count, "sum": total, "max": total if peak is None else peak, "min": 0},
+                    "value": {
+                        "count": count,
+                        "sum": total,
+                        "max": total if peak is None else peak,
+                        "min": 0,
+                    },
                     "unit": "None",
                 }
             )
 
-    def node(self, metric: str, points: Mapping[int, tuple[float, float]], instance: str = "i-1") -> None:
+    def node(
+        self, metric: str, points: Mapping[int, tuple[float, float]], instance: str = "i-1"
+    ) -> None:
         """Add points of the set that a whole node reports under."""
-        self.add(metric, {"ClusterName": "llama", "InstanceId": instance, "NodeName": f"ip-{instance}"}, points)
+        self.add(
+            metric,
+            {"ClusterName": "llama", "InstanceId": instance, "NodeName": f"ip-{instance}"},
+            points,
+        )
 
     def lines(self) -> list[str]:
         return [json.dumps(record) for record in self.records]
@@ -76,7 +101,9 @@ class Builder:
         if write and self.records:
             self.write()
         types = keywords.pop("types", {"trn1.32xlarge": TRN1})
-        return open_recording(self.folder, ReadingConfig(interval_minutes * MINUTE, types, **keywords))
+        return open_recording(
+            self.folder, ReadingConfig(interval_minutes * MINUTE, types, **keywords)
+        )
 
 
 @pytest.fixture

@@ -22,25 +22,44 @@ ACCOUNT = "111122223333"
 TYPES = load_knowledge().types()
 
 
-def put(folder: Path, service: str, operation: str, answer: dict, about: str = "", at: datetime = NOW) -> None:
+def put(
+    folder: Path, service: str, operation: str, answer: dict, about: str = "", at: datetime = NOW
+) -> None:
     """Write one answer as a recording holds it, if botocore's model allows it."""
     name = "".join(word.capitalize() for word in operation.split("_"))
     if service != "spot-advisor":
         validated(service, name, answer)
-    path = folder / "api" / service / operation / "us-west-2" / f"{at:%Y%m%dT%H%M%SZ}{'.' + about if about else ''}.json"
+    path = (
+        folder
+        / "api"
+        / service
+        / operation
+        / "us-west-2"
+        / f"{at:%Y%m%dT%H%M%SZ}{'.' + about if about else ''}.json"
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(answer, default=str))
 
 
 def inventory(folder: Path, at: datetime = NOW) -> Inventory:
     problems = Problems()
-    made = Snapshots(RecordedResponses(folder / "api", problems), TagNames(), TYPES, timedelta(days=15)).at(at).inventory
+    made = (
+        Snapshots(
+            RecordedResponses(folder / "api", problems), TagNames(), TYPES, timedelta(days=15)
+        )
+        .at(at)
+        .inventory
+    )
     assert problems.sentences() == ()
     return made
 
 
 def node(
-    name: str, tags: dict[str, str] | None = None, groups: tuple[str, ...] = (), kind: str = "trn1.32xlarge", **more
+    name: str,
+    tags: dict[str, str] | None = None,
+    groups: tuple[str, ...] = (),
+    kind: str = "trn1.32xlarge",
+    **more,
 ) -> dict:
     found = {
         "InstanceId": name,
@@ -54,10 +73,18 @@ def node(
 
 
 def run(folder: Path, *nodes: dict, at: datetime = NOW) -> None:
-    put(folder, "ec2", "describe_instances", {"Reservations": [{"OwnerId": ACCOUNT, "Instances": list(nodes)}]}, at=at)
+    put(
+        folder,
+        "ec2",
+        "describe_instances",
+        {"Reservations": [{"OwnerId": ACCOUNT, "Instances": list(nodes)}]},
+        at=at,
+    )
 
 
-def event(identity: dict, *resources: str, name: str = "RunInstances", minutes: int = 0, **told) -> dict:
+def event(
+    identity: dict, *resources: str, name: str = "RunInstances", minutes: int = 0, **told
+) -> dict:
     return {
         "EventName": name,
         "EventTime": NOW - timedelta(hours=3) + timedelta(minutes=minutes),
@@ -69,27 +96,53 @@ def event(identity: dict, *resources: str, name: str = "RunInstances", minutes: 
 
 def assumed(role: str, session: str) -> dict:
     issuer = {"sessionIssuer": {"type": "Role", "userName": role}}
-    return {"type": "AssumedRole", "arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/{role}/{session}", "sessionContext": issuer}
+    return {
+        "type": "AssumedRole",
+        "arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/{role}/{session}",
+        "sessionContext": issuer,
+    }
 
 
 @pytest.mark.parametrize(
     ("identity", "said", "kind"),
     [
         ({"type": "IAMUser", "userName": "dana"}, "dana", LauncherKind.PERSON),
-        (assumed("AWSReservedSSO_Admin_01ab", "kim@example.com"), "kim@example.com", LauncherKind.PERSON),
+        (
+            assumed("AWSReservedSSO_Admin_01ab", "kim@example.com"),
+            "kim@example.com",
+            LauncherKind.PERSON,
+        ),
         (assumed("developer", "kim@example.com"), "kim@example.com", LauncherKind.PERSON),
         (assumed("ci-deploy", "botocore-session-17"), "role ci-deploy", LauncherKind.ROLE),
-        (assumed("AWSServiceRoleForAutoScaling", "AutoScaling"), "Auto Scaling", LauncherKind.MACHINE),
-        (assumed("AWSServiceRoleForAmazonEKSNodegroup", "EKS"), "an EKS node group", LauncherKind.MACHINE),
+        (
+            assumed("AWSServiceRoleForAutoScaling", "AutoScaling"),
+            "Auto Scaling",
+            LauncherKind.MACHINE,
+        ),
+        (
+            assumed("AWSServiceRoleForAmazonEKSNodegroup", "EKS"),
+            "an EKS node group",
+            LauncherKind.MACHINE,
+        ),
         (assumed("KarpenterControllerRole-llama", "1763"), "Karpenter", LauncherKind.MACHINE),
-        ({"type": "AWSService", "invokedBy": "ec2fleet.amazonaws.com"}, "EC2 Fleet", LauncherKind.MACHINE),
+        (
+            {"type": "AWSService", "invokedBy": "ec2fleet.amazonaws.com"},
+            "EC2 Fleet",
+            LauncherKind.MACHINE,
+        ),
         ({"type": "Root"}, "role the account's root user", LauncherKind.ROLE),
         ({}, "whoever", LauncherKind.PERSON),
     ],
 )
 def test_a_launcher_is_said_as_what_it_is(tmp_path, identity, said, kind):
     run(tmp_path, node("i-1"))
-    put(tmp_path, "cloudtrail", "lookup_events", {"Events": [event(identity, "i-1", "ami-1")]}, "i-1")
+    put(
+        tmp_path,
+        "cloudtrail",
+        "lookup_events",
+        {"Events": [event(identity, "i-1", "ami-1")]},
+        "i-1",
+    )
     by = inventory(tmp_path).instances["i-1"].launched_by
     assert (str(by), by.kind) == (said, kind)
     assert by.person == (said if kind is LauncherKind.PERSON else "")
@@ -100,7 +153,11 @@ def test_tags_of_machines_win_and_one_event_tells_of_all_its_nodes(tmp_path):
     events = [event({"type": "IAMUser", "userName": "dana"}, "i-1", "i-2", "i-3")]
     put(tmp_path, "cloudtrail", "lookup_events", {"Events": events}, "i-2")
     found = inventory(tmp_path).instances
-    assert [str(found[name].launched_by) for name in ("i-1", "i-2", "i-3")] == ["Karpenter node pool trn", "dana", "dana"]
+    assert [str(found[name].launched_by) for name in ("i-1", "i-2", "i-3")] == [
+        "Karpenter node pool trn",
+        "dana",
+        "dana",
+    ]
 
 
 def test_the_creation_wins_over_a_later_start_and_a_failed_call_counts_for_nothing(tmp_path):
@@ -121,12 +178,26 @@ def test_a_session_name_cannot_break_a_line(tmp_path):
     assert len(said) == 80
 
 
-def cluster(folder: Path, name: str, group: str, at: datetime = NOW, labels: dict[str, str] | None = None) -> None:
+def cluster(
+    folder: Path, name: str, group: str, at: datetime = NOW, labels: dict[str, str] | None = None
+) -> None:
     arn = f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/{name}"
     vpc = {"clusterSecurityGroupId": f"sg-{name}"}
-    told = {"name": name, "arn": arn, "version": "1.33", "status": "ACTIVE", "resourcesVpcConfig": vpc, "createdAt": at}
+    told = {
+        "name": name,
+        "arn": arn,
+        "version": "1.33",
+        "status": "ACTIVE",
+        "resourcesVpcConfig": vpc,
+        "createdAt": at,
+    }
     put(folder, "eks", "describe_cluster", {"cluster": told}, name)
-    nodes = {"nodegroupName": "trn", "clusterName": name, "instanceTypes": ["trn1.32xlarge"], "scalingConfig": {"desiredSize": 2}}
+    nodes = {
+        "nodegroupName": "trn",
+        "clusterName": name,
+        "instanceTypes": ["trn1.32xlarge"],
+        "scalingConfig": {"desiredSize": 2},
+    }
     nodes |= {"resources": {"autoScalingGroups": [{"name": group}]}, "labels": labels or {}}
     put(folder, "eks", "describe_nodegroup", {"nodegroup": nodes}, f"{name}.trn")
 
@@ -135,11 +206,27 @@ def test_eks_tells_the_cluster_of_nodes_without_the_tag(tmp_path):
     put(tmp_path, "eks", "list_clusters", {"clusters": ["llama", "bert"]})
     cluster(tmp_path, "llama", "asg-1")
     cluster(tmp_path, "bert", "asg-2")
-    by_group, by_security_group = node("i-1", {"aws:autoscaling:groupName": "asg-1"}), node("i-2", groups=("sg-0", "sg-bert"))
-    run(tmp_path, by_group, by_security_group, node("i-3", {"eks:cluster-name": "other"}, ("sg-bert",)), node("i-4"))
+    by_group, by_security_group = (
+        node("i-1", {"aws:autoscaling:groupName": "asg-1"}),
+        node("i-2", groups=("sg-0", "sg-bert")),
+    )
+    run(
+        tmp_path,
+        by_group,
+        by_security_group,
+        node("i-3", {"eks:cluster-name": "other"}, ("sg-bert",)),
+        node("i-4"),
+    )
     found = inventory(tmp_path)
-    assert [found.instances[f"i-{i}"].labels.cluster for i in (1, 2, 3, 4)] == ["llama", "bert", "other", ""]
-    assert [(x.name, x.version, x.labels.account, [g.desired for g in x.node_groups]) for x in found.eks] == [
+    assert [found.instances[f"i-{i}"].labels.cluster for i in (1, 2, 3, 4)] == [
+        "llama",
+        "bert",
+        "other",
+        "",
+    ]
+    assert [
+        (x.name, x.version, x.labels.account, [g.desired for g in x.node_groups]) for x in found.eks
+    ] == [
         ("bert", "1.33", ACCOUNT, [2]),
         ("llama", "1.33", ACCOUNT, [2]),
     ]
@@ -156,7 +243,13 @@ def test_a_cluster_that_is_no_longer_listed_is_gone(tmp_path):
 
 def quota(name: str, value: float, code: str = "L-1") -> dict:
     arn = f"arn:aws:servicequotas:us-west-2:{ACCOUNT}:ec2/{code}"
-    return {"QuotaName": name, "QuotaCode": code, "QuotaArn": arn, "Value": value, "ServiceCode": "ec2"}
+    return {
+        "QuotaName": name,
+        "QuotaCode": code,
+        "QuotaArn": arn,
+        "Value": value,
+        "ServiceCode": "ec2",
+    }
 
 
 def test_running_vcpus_count_against_their_quota_only(tmp_path):
@@ -169,7 +262,13 @@ def test_running_vcpus_count_against_their_quota_only(tmp_path):
     put(tmp_path, "service-quotas", "list_service_quotas", {"Quotas": answers})
     block, spot = {"InstanceLifecycle": "capacity-block"}, {"InstanceLifecycle": "spot"}
     stopped = {"State": {"Code": 80, "Name": "stopped"}}
-    nodes = [node("i-1"), node("i-2"), node("i-3", **block), node("i-4", **spot), node("i-5", **stopped)]
+    nodes = [
+        node("i-1"),
+        node("i-2"),
+        node("i-3", **block),
+        node("i-4", **spot),
+        node("i-5", **stopped),
+    ]
     run(tmp_path, *nodes, node("i-6", kind="trn9.huge"), node("i-7", kind="p5.48xlarge"))
     found = inventory(tmp_path)
     uses = {use.quota.name: use for use in (use_of(quota, found) for quota in found.quotas)}
@@ -183,7 +282,11 @@ def test_running_vcpus_count_against_their_quota_only(tmp_path):
 @pytest.mark.parametrize(
     ("families", "counted", "left"),
     [
-        (("p",), ("p4d.24xlarge", "p5.48xlarge", "p6-b200.48xlarge"), ("g5.xlarge", "trn1.2xlarge")),
+        (
+            ("p",),
+            ("p4d.24xlarge", "p5.48xlarge", "p6-b200.48xlarge"),
+            ("g5.xlarge", "trn1.2xlarge"),
+        ),
         (("p5",), ("p5.48xlarge", "p5en.48xlarge"), ("p4d.24xlarge",)),
         (("g",), ("g5.xlarge", "g6e.xlarge"), ("p5.48xlarge",)),
         (("trn",), ("trn1n.32xlarge", "trn2u.48xlarge"), ("t3.large", "inf2.xlarge")),
@@ -197,7 +300,8 @@ def test_families_are_told_apart(families, counted, left):
 
 def test_spot_chances(tmp_path):
     scores = [
-        {"Region": "us-west-2", "AvailabilityZoneId": zone, "Score": score} for zone, score in (("usw2-az1", 3), ("usw2-az3", 9))
+        {"Region": "us-west-2", "AvailabilityZoneId": zone, "Score": score}
+        for zone, score in (("usw2-az1", 3), ("usw2-az3", 9))
     ]
     put(
         tmp_path,
@@ -206,13 +310,24 @@ def test_spot_chances(tmp_path):
         {"SpotPlacementScores": scores},
         f"trn1.2xlarge+trn1.32xlarge+trn1n.32xlarge.{ACCOUNT}",
     )
-    put(tmp_path, "ec2", "get_spot_placement_scores", {"SpotPlacementScores": scores}, f"inf2.xlarge.{ACCOUNT}")
+    put(
+        tmp_path,
+        "ec2",
+        "get_spot_placement_scores",
+        {"SpotPlacementScores": scores},
+        f"inf2.xlarge.{ACCOUNT}",
+    )
     bands = [{"index": 0, "label": "<5%"}, {"index": 2, "label": "10-15%"}]
     told = {"us-east-2": {"Linux": {"trn1.32xlarge": {"s": 90, "r": 2}}, "Windows": {}}}
     put(tmp_path, "spot-advisor", "get_data", {"ranges": bands, "spot_advisor": told})
     found = SpotScores(RecordedResponses(tmp_path / "api", Problems()))
-    assert [(x.zone_id, x.score) for x in found.placement("trn1.32xlarge", NOW)] == [("usw2-az3", 9), ("usw2-az1", 3)]
-    assert found.placement("inf2.xlarge", NOW) == ()  # asked with one type: always low, so it is not shown
+    assert [(x.zone_id, x.score) for x in found.placement("trn1.32xlarge", NOW)] == [
+        ("usw2-az3", 9),
+        ("usw2-az1", 3),
+    ]
+    assert (
+        found.placement("inf2.xlarge", NOW) == ()
+    )  # asked with one type: always low, so it is not shown
     (band,) = found.interruptions("trn1.32xlarge", NOW)
     assert (band.region, band.band, band.savings_ratio) == ("us-east-2", "10-15%", 0.9)
     assert found.placement("trn2.48xlarge", NOW) == found.interruptions("trn2.48xlarge", NOW) == ()
@@ -220,7 +335,12 @@ def test_spot_chances(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("", ("", "")), ("trn1.32xlarge", ("trn1.32xlarge", "")), (ACCOUNT, ("", ACCOUNT)), (f"a.b.{ACCOUNT}", ("a.b", ACCOUNT))],
+    [
+        ("", ("", "")),
+        ("trn1.32xlarge", ("trn1.32xlarge", "")),
+        (ACCOUNT, ("", ACCOUNT)),
+        (f"a.b.{ACCOUNT}", ("a.b", ACCOUNT)),
+    ],
 )
 def test_a_file_says_what_it_is_about_and_whose(name, said):
     assert argument_and_account(name) == said
@@ -228,11 +348,23 @@ def test_a_file_says_what_it_is_about_and_whose(name, said):
 
 def test_a_node_has_the_kubernetes_labels_of_its_node_group_where_its_tags_are_silent(tmp_path):
     put(tmp_path, "eks", "list_clusters", {"clusters": ["llama"]})
-    cluster(tmp_path, "llama", "asg-1", labels={"owner": "dana", "team": "search", "project": "chat", "tier": "spot"})
+    cluster(
+        tmp_path,
+        "llama",
+        "asg-1",
+        labels={"owner": "dana", "team": "search", "project": "chat", "tier": "spot"},
+    )
     in_group = {"aws:autoscaling:groupName": "asg-1"}
-    run(tmp_path, node("i-1", in_group), node("i-2", in_group | {"owner": "kim", "team": "nlp"}), node("i-3"))
+    run(
+        tmp_path,
+        node("i-1", in_group),
+        node("i-2", in_group | {"owner": "kim", "team": "nlp"}),
+        node("i-3"),
+    )
     found = inventory(tmp_path).instances
-    assert [(x.owner, x.labelled_owner, x.labels.team, x.project, x.node_group) for x in found.values()] == [
+    assert [
+        (x.owner, x.labelled_owner, x.labels.team, x.project, x.node_group) for x in found.values()
+    ] == [
         ("", "dana", "search", "chat", "trn"),
         ("kim", "dana", "nlp", "chat", "trn"),
         ("", "", "", "", ""),
@@ -241,5 +373,9 @@ def test_a_node_has_the_kubernetes_labels_of_its_node_group_where_its_tags_are_s
 
 
 def test_a_node_pool_is_the_node_group_of_a_node_that_karpenter_launched(tmp_path):
-    run(tmp_path, node("i-1", {"karpenter.sh/nodepool": "trn2-pool"}), node("i-2", {"eks:nodegroup-name": "trn"}))
+    run(
+        tmp_path,
+        node("i-1", {"karpenter.sh/nodepool": "trn2-pool"}),
+        node("i-2", {"eks:nodegroup-name": "trn"}),
+    )
     assert [x.node_group for x in inventory(tmp_path).instances.values()] == ["trn2-pool", "trn"]

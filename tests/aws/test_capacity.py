@@ -28,14 +28,28 @@ def watch(build, at, tmp_path):
         offer = {"CapacityBlockOfferingId": "cb-0123456789abcdef0", "InstanceType": "trn1.32xlarge", "InstanceCount": 1,
                  "CapacityBlockDurationHours": 24, "UpfrontFee": "228.768", "AvailabilityZone": "us-west-2b"}  # fmt: skip
         for operation, name, response in (
-            ("DescribeCapacityReservations", "describe_capacity_reservations", {"CapacityReservations": [one]}),
-            ("DescribeCapacityBlockOfferings", "describe_capacity_block_offerings", {"CapacityBlockOfferings": [offer]}),
+            (
+                "DescribeCapacityReservations",
+                "describe_capacity_reservations",
+                {"CapacityReservations": [one]},
+            ),
+            (
+                "DescribeCapacityBlockOfferings",
+                "describe_capacity_block_offerings",
+                {"CapacityBlockOfferings": [offer]},
+            ),
         ):
             text = json.dumps(validated("ec2", operation, response), default=str)
             build.api(f"ec2/{name}/us-west-2/{at(0):%Y%m%dT%H%M%SZ}.json", text)
         (tmp_path / "none").mkdir(exist_ok=True)
         seen, state = build.open(), MemoryStore()
-        ports = ports_over(seen, state, billing=open_billing(tmp_path / "none"), knowledge=load_knowledge(), detect=Detector())
+        ports = ports_over(
+            seen,
+            state,
+            billing=open_billing(tmp_path / "none"),
+            knowledge=load_knowledge(),
+            detect=Detector(),
+        )
         return Watch(ports, ("web:alerts",))
 
     return made
@@ -52,4 +66,6 @@ def test_empty_places_cost_what_they_are_paid(watch, at, available):
 
 
 def test_a_full_reservation_is_no_waste(watch, at):
-    assert not [x for x in watch(0).tick(at(140)).outcome.alerts if x.cause is Cause.UNUSED_CAPACITY]
+    assert not [
+        x for x in watch(0).tick(at(140)).outcome.alerts if x.cause is Cause.UNUSED_CAPACITY
+    ]

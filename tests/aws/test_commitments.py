@@ -36,7 +36,13 @@ class Nothing:
 
 
 def rate(usd, years=1, payment="No Upfront", plan="EC2Instance", usage="USW2-BoxUsage:", **more):
-    of = {"region": "us-west-2", "instanceType": KIND, "productDescription": "Linux/UNIX", "tenancy": "shared", **more}
+    of = {
+        "region": "us-west-2",
+        "instanceType": KIND,
+        "productDescription": "Linux/UNIX",
+        "tenancy": "shared",
+        **more,
+    }
     offering = {"offeringId": "0f0f0f0f-0000-4000-8000-000000000000", "paymentOption": payment, "planType": plan,
                 "durationSeconds": years * YEAR, "currency": "USD"}  # fmt: skip
     return {"savingsPlanOffering": offering, "rate": usd, "unit": "Hrs", "productType": "EC2", "serviceCode": "AmazonEC2",
@@ -59,18 +65,29 @@ def ask(build, at, tmp_path):
 
     async def answer(rates=(), reserved=(), hours=(), instance_type=KIND, **arguments):
         if rates:
-            pages = validated("savingsplans", "DescribeSavingsPlansOfferingRates", {"searchResults": list(rates)})
+            pages = validated(
+                "savingsplans", "DescribeSavingsPlansOfferingRates", {"searchResults": list(rates)}
+            )
             build.api(PLAN_CALL, json.dumps(pages))
         if reserved:
-            pages = validated("ec2", "DescribeReservedInstancesOfferings", {"ReservedInstancesOfferings": list(reserved)})
+            pages = validated(
+                "ec2",
+                "DescribeReservedInstancesOfferings",
+                {"ReservedInstancesOfferings": list(reserved)},
+            )
             build.api(RESERVED_CALL, json.dumps(pages))
         if hours:
             write_bill(tmp_path / "bill" / "bill.csv", hours)
         seen = build.open()
-        ports = ports_over(seen, Nothing(), billing=open_billing(tmp_path / "bill"), knowledge=load_knowledge())
+        ports = ports_over(
+            seen, Nothing(), billing=open_billing(tmp_path / "bill"), knowledge=load_knowledge()
+        )
         defaults = {"nodes": 1, "days": 14, "used": Decimal(90), "region": ""}
         return await capacity(
-            ports, Request("capacity", User("u"), at(115), "web", MEMBER), instance_type, **(defaults | arguments)
+            ports,
+            Request("capacity", User("u"), at(115), "web", MEMBER),
+            instance_type,
+            **(defaults | arguments),
         )
 
     def write_bill(path, hours):
@@ -105,17 +122,25 @@ async def test_a_savings_plan_costs_its_rate_and_what_is_paid_upfront_is_part_of
         (("EC2 Instance Savings Plan", 3, "all upfront"), 9, 2 * 9 * 26280),
         (("Compute Savings Plan", 1, "no upfront"), 15, 0),
     }
-    assert {(x["source"], f"{x['asof']}") for x in found.values()} == {("Savings Plans offering rates", "2026-11-17")}
+    assert {(x["source"], f"{x['asof']}") for x in found.values()} == {
+        ("Savings Plans offering rates", "2026-11-17")
+    }
 
 
 async def test_rates_of_other_systems_and_of_hours_that_do_not_run_are_no_quotes(ask):
     others = [rate("1", productDescription="Windows"), rate("1", tenancy="dedicated"), rate("1", usage="USW2-UnusedBox:"),
               rate("1", plan="SageMaker")]  # fmt: skip
-    assert offers(await ask([*others, rate("13.5")])).keys() == {("EC2 Instance Savings Plan", 1, "no upfront")}
+    assert offers(await ask([*others, rate("13.5")])).keys() == {
+        ("EC2 Instance Savings Plan", 1, "no upfront")
+    }
 
 
 async def test_a_reserved_instance_spreads_its_fee_over_the_term(ask):
-    every = [offering(43_800.0, 5.0), offering(1.0, 0.0, Marketplace=True), offering(262_800.0, 0.0, 3, "All Upfront")]
+    every = [
+        offering(43_800.0, 5.0),
+        offering(1.0, 0.0, Marketplace=True),
+        offering(262_800.0, 0.0, 3, "All Upfront"),
+    ]
     found = offers(await ask(reserved=every))
     assert {(key, x["usd_per_hour"], x["upfront_usd"]) for key, x in found.items()} == {
         (("standard reserved instance", 1, "partial upfront"), 10, 43_800),
@@ -128,8 +153,14 @@ async def test_a_commitment_breaks_even_where_on_demand_hours_cost_as_much(ask):
     found = offers(card)
     assert card.data["commitments"]["on_demand_usd_per_hour"] == 20
     one = found["EC2 Instance Savings Plan", 1, "no upfront"]
-    assert (one["breakeven_hours"], one["term_hours"], one["off_ratio"]) == (5913, 8760, Decimal("0.325"))
-    assert found["Compute Savings Plan", 1, "no upfront"]["breakeven_hours"] is None  # dearer than on demand
+    assert (one["breakeven_hours"], one["term_hours"], one["off_ratio"]) == (
+        5913,
+        8760,
+        Decimal("0.325"),
+    )
+    assert (
+        found["Compute Savings Plan", 1, "no upfront"]["breakeven_hours"] is None
+    )  # dearer than on demand
 
 
 async def test_a_commitment_is_held_against_the_hours_that_the_account_paid_on_demand(ask):
@@ -142,14 +173,28 @@ async def test_a_commitment_is_held_against_the_hours_that_the_account_paid_on_d
     assert one["saved_usd"] == days * (36 * 20 - 3 * 24 * Decimal("13.5"))
     said = [str(block.spans[0]) for block in card.blocks if isinstance(block, Text) and block.spans]
     assert any("would have used 50 % of a commitment to 3 nodes" in words for words in said)
-    (table,) = (block for block in card.blocks if isinstance(block, Table) and "Commitments" in block.caption)
-    assert table.rows[0][:6] == ("EC2 Instance Savings Plan", "1", "none", "$13.50", "32 %", "5,913 h")
+    (table,) = (
+        block
+        for block in card.blocks
+        if isinstance(block, Table) and "Commitments" in block.caption
+    )
+    assert table.rows[0][:6] == (
+        "EC2 Instance Savings Plan",
+        "1",
+        "none",
+        "$13.50",
+        "32 %",
+        "5,913 h",
+    )
 
 
 async def test_without_quotes_the_answer_says_so(ask):
     card = await ask(hours=(24,))
     assert card.data["commitments"]["offers"] == []
-    assert any("No rate of a Savings Plan or a reserved instance is known" in str(block) for block in card.blocks)
+    assert any(
+        "No rate of a Savings Plan or a reserved instance is known" in str(block)
+        for block in card.blocks
+    )
 
 
 async def test_without_a_bill_nothing_is_said_of_the_accounts_own_hours(ask):
@@ -162,7 +207,12 @@ async def test_without_a_bill_nothing_is_said_of_the_accounts_own_hours(ask):
 def test_a_garbled_offer_is_reported(build, at):
     build.node("node_neuroncore_utilization", {m: (32, m) for m in range(120)})
     build.api(PLAN_CALL, {"searchResults": [{"rate": "1"}]})
-    build.api(RESERVED_CALL, json.dumps({"ReservedInstancesOfferings": [offering(1.0, 1.0, payment="Light Utilization")]}))
+    build.api(
+        RESERVED_CALL,
+        json.dumps(
+            {"ReservedInstancesOfferings": [offering(1.0, 1.0, payment="Light Utilization")]}
+        ),
+    )
     opened = build.open()
     assert opened.commitment_offers(KIND, at(90)) == ()
     assert len(opened.problems()) == 2
@@ -171,7 +221,11 @@ def test_a_garbled_offer_is_reported(build, at):
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_the_simulators_offers_are_ones_that_aws_could_give(name):
     clusters = SCENARIOS[name]().clusters if callable(SCENARIOS[name]) else SCENARIOS[name].clusters
-    rates = validated("savingsplans", "DescribeSavingsPlansOfferingRates", savings_plan_rates(clusters))
+    rates = validated(
+        "savingsplans", "DescribeSavingsPlansOfferingRates", savings_plan_rates(clusters)
+    )
     found = validated("ec2", "DescribeReservedInstancesOfferings", reserved_offerings(clusters))
     assert len(rates["searchResults"]) == len(found["ReservedInstancesOfferings"])
-    assert {x["savingsPlanOffering"]["paymentOption"].lower() for x in rates["searchResults"]} <= {x.value for x in Payment}
+    assert {x["savingsPlanOffering"]["paymentOption"].lower() for x in rates["searchResults"]} <= {
+        x.value for x in Payment
+    }

@@ -7,7 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from adapters.aws.config import ReadingConfig
-from adapters.aws.logs.logbook import Logbook, compile_lines, filter_pattern, instance_of, marks_of, read_logs
+from adapters.aws.logs.logbook import (
+    Logbook,
+    compile_lines,
+    filter_pattern,
+    instance_of,
+    marks_of,
+    read_logs,
+)
 from adapters.aws.problems import Problems
 from adapters.aws.recording.opening import open_recording
 from adapters.simulator import Files, SimulationTiming, generate
@@ -20,7 +27,13 @@ PARALLEL = "2024-11-07 09:57:13.000144:  39810  INFO ||NEURON_PARALLEL_COMPILE||
 
 
 def event(message, stream=STREAM, at=1_763_600_000_000):
-    return {"logStreamName": stream, "timestamp": at, "message": message, "ingestionTime": at, "eventId": "1"}
+    return {
+        "logStreamName": stream,
+        "timestamp": at,
+        "message": message,
+        "ingestionTime": at,
+        "eventId": "1",
+    }
 
 
 @pytest.mark.parametrize(
@@ -40,11 +53,22 @@ def event(message, stream=STREAM, at=1_763_600_000_000):
 )  # fmt: skip
 def test_a_known_line_says_what_it_says(line, mark, module):
     (found,) = marks_of([event(line)], NODES)
-    assert (found.instance, found.mark, found.module, found.stream) == ("i-0abc", mark, module, STREAM)
+    assert (found.instance, found.mark, found.module, found.stream) == (
+        "i-0abc",
+        mark,
+        module,
+        STREAM,
+    )
 
 
 @pytest.mark.parametrize(
-    "line", ["", "Using a cached neff at /c/MODULE_9+aa/model.neff", "NCCL WARN compile", "epoch 3 loss 0.2"]
+    "line",
+    [
+        "",
+        "Using a cached neff at /c/MODULE_9+aa/model.neff",
+        "NCCL WARN compile",
+        "epoch 3 loss 0.2",
+    ],
 )
 def test_other_lines_say_nothing(line):
     assert list(marks_of([event(line)], NODES)) == []
@@ -80,7 +104,10 @@ def test_a_recordings_logs_are_read_line_by_line_and_a_broken_one_is_named(tmp_p
     problems = Problems()
     book = read_logs(tmp_path, NODES, problems)
     assert len(book._marks) == 2
-    assert [x.split(":")[0] for x in problems.sentences()] == ["logs/us/a.jsonl, line 3", "logs/us/a.jsonl, line 4"]
+    assert [x.split(":")[0] for x in problems.sentences()] == [
+        "logs/us/a.jsonl, line 3",
+        "logs/us/a.jsonl, line 4",
+    ]
 
 
 def test_simulated_logs_set_the_state_and_change_nothing_else(tmp_path):
@@ -105,7 +132,10 @@ def test_simulated_logs_set_the_state_and_change_nothing_else(tmp_path):
 
 def test_what_is_older_than_it_is_kept_is_forgotten_and_known_no_more():
     book = Logbook()
-    old, new = event("Compiler status PASS"), event("Compiler status PASS", at=1_763_700_000_000) | {"eventId": "2"}
+    old, new = (
+        event("Compiler status PASS"),
+        event("Compiler status PASS", at=1_763_700_000_000) | {"eventId": "2"},
+    )
     assert (book.add([old, new], NODES), book.add([old, new], NODES)) == (2, 0)
     day = timedelta(days=1)
     (kept,) = book.at(datetime.fromtimestamp(1_763_700_000, UTC), day)
@@ -116,6 +146,11 @@ def test_what_is_older_than_it_is_kept_is_forgotten_and_known_no_more():
 
 def test_lines_of_a_node_that_no_metric_names_yet_wait_for_it():
     book = Logbook()
-    assert book.add([event("Compiler status PASS"), event("no line of a compiler") | {"eventId": "2"}], {}) == 0
+    assert (
+        book.add(
+            [event("Compiler status PASS"), event("no line of a compiler") | {"eventId": "2"}], {}
+        )
+        == 0
+    )
     assert book.add([], NODES) == 1
     assert book.add([], NODES) == 0

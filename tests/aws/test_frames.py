@@ -61,13 +61,19 @@ def test_a_missing_point_is_no_reading_and_not_zero(build, at):
 @pytest.mark.parametrize("period", [1, 5])
 def test_a_total_is_the_sum_over_scrapes(build, at, period):
     scrapes = period
-    build.node("node_neuroncore_memory_usage_total", dict.fromkeys(range(0, 60, period), (32 * scrapes, 32 * scrapes * 2.0**30)))
+    build.node(
+        "node_neuroncore_memory_usage_total",
+        dict.fromkeys(range(0, 60, period), (32 * scrapes, 32 * scrapes * 2.0**30)),
+    )
     assert series(build.open(), at(60), "neuroncore_memory_used_bytes")[-1] == 32 * 2.0**30
 
 
 def test_a_total_survives_scrapes_that_are_missing(build, at):
     full, part = (160, 160 * 100), (96, 96 * 100)
-    build.node("node_neuroncore_memory_usage_total", {m: part if m == 20 else full for m in range(0, 60, 5)})
+    build.node(
+        "node_neuroncore_memory_usage_total",
+        {m: part if m == 20 else full for m in range(0, 60, 5)},
+    )
     assert set(series(build.open(), at(60), "neuroncore_memory_used_bytes")) == {3200.0}
 
 
@@ -94,24 +100,41 @@ def test_split_cores_do_not_double_the_scrapes(build, at):
 
 
 def test_network_bytes_of_a_period_become_bytes_a_second(build, at):
-    build.add("NetworkIn", {"InstanceId": "i-1"}, dict.fromkeys(range(30), (1, 6000)), namespace="AWS/EC2")
+    build.add(
+        "NetworkIn", {"InstanceId": "i-1"}, dict.fromkeys(range(30), (1, 6000)), namespace="AWS/EC2"
+    )
     assert series(build.open(), at(30), "network_in_bytes_per_second")[-1] == 100
 
 
 def test_a_file_systems_capacity_is_the_sum_over_its_disks(build, at):
     build.add(
-        "FreeDataStorageCapacity", {"FileSystemId": "fs-1"}, dict.fromkeys(range(30), (4, 4000000000000.0)), namespace="AWS/FSx"
+        "FreeDataStorageCapacity",
+        {"FileSystemId": "fs-1"},
+        dict.fromkeys(range(30), (4, 4000000000000.0)),
+        namespace="AWS/FSx",
     )
-    build.add("ClientConnections", {"FileSystemId": "fs-1"}, dict.fromkeys(range(30), (4, 12)), namespace="AWS/FSx", peak=3)
+    build.add(
+        "ClientConnections",
+        {"FileSystemId": "fs-1"},
+        dict.fromkeys(range(30), (4, 12)),
+        namespace="AWS/FSx",
+        peak=3,
+    )
     recording = build.open()
-    assert series(recording, at(30), "fsx_free_storage_bytes", "file_system")[-1] == np.float32(4e12)
+    assert series(recording, at(30), "fsx_free_storage_bytes", "file_system")[-1] == np.float32(
+        4e12
+    )
     assert series(recording, at(30), "fsx_client_connections_count", "file_system")[-1] == 3
 
 
 def test_dimension_sets_are_never_added(build, at):
     build.node(UTILIZATION, dict.fromkeys(range(30), (32, 32 * 40)))
     build.add(UTILIZATION, {"ClusterName": "llama"}, dict.fromkeys(range(30), (64, 64 * 90)))
-    build.add(UTILIZATION, {"ClusterName": "llama", "UltraServer": "u"}, dict.fromkeys(range(30), (64, 64 * 90)))
+    build.add(
+        UTILIZATION,
+        {"ClusterName": "llama", "UltraServer": "u"},
+        dict.fromkeys(range(30), (64, 64 * 90)),
+    )
     recording = build.open()
     assert series(recording, at(30))[-1] == pytest.approx(0.4)
     assert series(recording, at(30), kind="cluster")[-1] == pytest.approx(0.9)
@@ -153,7 +176,12 @@ def test_cores_are_a_frame_of_their_own(build, at):
 
 
 def test_pods_are_known_by_their_full_name(build, at):
-    sets = {"ClusterName": "llama", "Namespace": "search", "PodName": "train", "FullPodName": "train-0"}
+    sets = {
+        "ClusterName": "llama",
+        "Namespace": "search",
+        "PodName": "train",
+        "FullPodName": "train-0",
+    }
     build.add("pod_neuroncore_utilization", sets, dict.fromkeys(range(30), (2, 100)))
     build.add("pod_neuroncore_request", sets, dict.fromkeys(range(30), (1, 16)))
     del sets["FullPodName"]
@@ -166,15 +194,29 @@ def test_pods_are_known_by_their_full_name(build, at):
 
 @pytest.mark.parametrize(("cores", "level"), [(8, 50), (16, 25)])
 def test_the_cores_that_a_pod_keeps_busy_do_not_depend_on_how_many_report(build, at, cores, level):
-    sets = {"ClusterName": "llama", "Namespace": "search", "PodName": "train", "FullPodName": "train-0"}
+    sets = {
+        "ClusterName": "llama",
+        "Namespace": "search",
+        "PodName": "train",
+        "FullPodName": "train-0",
+    }
     build.add("pod_neuroncore_utilization", sets, dict.fromkeys(range(30), (cores, cores * level)))
-    assert build.open().read(at(30)).frames["pod"].of("neuroncore_busy_count")[0, -1] == pytest.approx(4)
+    assert build.open().read(at(30)).frames["pod"].of("neuroncore_busy_count")[
+        0, -1
+    ] == pytest.approx(4)
 
 
 def test_the_better_source_of_a_metric_wins_and_the_other_fills(build, at):
     build.node("node_cpu_utilization", {m: (1, 10) for m in range(0, 30, 5) if m != 15})
-    build.add("CPUUtilization", {"InstanceId": "i-1"}, dict.fromkeys(range(0, 30, 5), (1, 90)), namespace="AWS/EC2")
-    assert series(build.open(), at(30), "host_cpu_utilization_ratio") == pytest.approx([0.1, 0.1, 0.1, 0.9, 0.1])
+    build.add(
+        "CPUUtilization",
+        {"InstanceId": "i-1"},
+        dict.fromkeys(range(0, 30, 5), (1, 90)),
+        namespace="AWS/EC2",
+    )
+    assert series(build.open(), at(30), "host_cpu_utilization_ratio") == pytest.approx(
+        [0.1, 0.1, 0.1, 0.9, 0.1]
+    )
 
 
 def test_reserved_capacity_is_a_share_of_the_limit(build, at):
@@ -193,7 +235,10 @@ def test_latency_is_silent_while_nothing_executes(build, at):
 def test_a_latency_of_zero_is_no_reading(build, at):
     """The agent writes 0 for latency, not nothing, while no runtime is loaded."""
     build.node(UTILIZATION, dict.fromkeys(range(20), (32, 0)))
-    build.node("node_neuron_execution_latency", {**dict.fromkeys(range(10), (1, 0)), **dict.fromkeys(range(10, 20), (1, 0.5))})
+    build.node(
+        "node_neuron_execution_latency",
+        {**dict.fromkeys(range(10), (1, 0)), **dict.fromkeys(range(10, 20), (1, 0.5))},
+    )
     values = series(build.open(), at(20), "neuron_execution_latency_seconds")
     assert np.isfinite(values).tolist() == [False, False, True, True]
     assert series(build.open(), at(20), RATIO)[-1] == 0, "a utilization of 0 is a reading"
@@ -203,7 +248,8 @@ def test_a_latency_of_zero_is_no_reading(build, at):
 def test_values_beyond_physics_are_refused_and_named_once(build, at, value):
     build.node(UTILIZATION, dict.fromkeys(range(20), (32, 320)))
     build.node(
-        "node_neurondevice_hw_ecc_events_total", {**dict.fromkeys(range(20), (16, 0)), 12: (16, 16 * value), 13: (16, 16 * value)}
+        "node_neurondevice_hw_ecc_events_total",
+        {**dict.fromkeys(range(20), (16, 0)), 12: (16, 16 * value), 13: (16, 16 * value)},
     )
     recording = build.open()
     assert np.nansum(series(recording, at(20), "neuron_hardware_ecc_events_count")) == 0

@@ -9,7 +9,9 @@ UTILIZATION = "node_neuroncore_utilization"
 
 
 def instance(id, launched, state="running", **more):
-    tags = more.pop("tags", {"eks:cluster-name": "llama", "team": "search", "owner": "ada", "project": "ranker"})
+    tags = more.pop(
+        "tags", {"eks:cluster-name": "llama", "team": "search", "owner": "ada", "project": "ranker"}
+    )
     return {
         "InstanceId": id,
         "InstanceType": "trn1.32xlarge",
@@ -34,7 +36,9 @@ def snapshot(build, at):
     build.node(UTILIZATION, {m: (32, m) for m in range(120)}, "i-0")
 
     def write(minute, *instances, region="us-west-2"):
-        build.api(f"ec2/describe_instances/{region}/{stamp(at(minute))}.json", described(*instances))
+        build.api(
+            f"ec2/describe_instances/{region}/{stamp(at(minute))}.json", described(*instances)
+        )
 
     return write
 
@@ -42,9 +46,18 @@ def snapshot(build, at):
 def test_an_instance_is_known_by_its_tags(build, snapshot, at):
     snapshot(0, instance("i-1", at(-600), InstanceLifecycle="spot"))
     found = build.open().read(at(30)).inventory.instances["i-1"]
-    assert (found.labels.cluster, found.labels.team, found.labels.zone) == ("llama", "search", "us-west-2b")
+    assert (found.labels.cluster, found.labels.team, found.labels.zone) == (
+        "llama",
+        "search",
+        "us-west-2b",
+    )
     assert (found.labels.region, found.labels.account) == ("us-west-2", "111122223333")
-    assert (found.owner, found.project, found.market, found.running) == ("ada", "ranker", Market.SPOT, True)
+    assert (found.owner, found.project, found.market, found.running) == (
+        "ada",
+        "ranker",
+        Market.SPOT,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +78,10 @@ def test_the_newest_snapshot_at_or_before_counts(build, snapshot, at):
     snapshot(0, instance("i-1", at(-600)))
     snapshot(60, instance("i-1", at(-600), state="stopped"))
     recording = build.open()
-    assert [recording.read(at(m)).inventory.instances["i-1"].state for m in (59, 60)] == ["running", "stopped"]
+    assert [recording.read(at(m)).inventory.instances["i-1"].state for m in (59, 60)] == [
+        "running",
+        "stopped",
+    ]
 
 
 def test_before_the_first_snapshot_counts_what_it_says_was_launched(build, snapshot, at):
@@ -106,7 +122,9 @@ def test_an_instance_that_only_metrics_show_runs_while_it_reports(build, at):
     assert later.asof is None
 
 
-def test_a_node_that_its_place_no_longer_names_after_its_last_reading_ended_then(build, snapshot, at):
+def test_a_node_that_its_place_no_longer_names_after_its_last_reading_ended_then(
+    build, snapshot, at
+):
     build.node(UTILIZATION, {m: (32, m) for m in range(30)}, "i-7")
     snapshot(60, instance("i-0", at(-600)))
     gone = build.open().read(at(65)).inventory.instances["i-7"]
@@ -126,7 +144,9 @@ def test_a_place_without_any_instance_has_no_ghost(build, at):
 )
 def test_a_node_runs_where_nobody_says_otherwise(build, at, region, broken):
     build.node(UTILIZATION, {m: (32, m) for m in range(30)}, "i-7")
-    build.api(f"ec2/describe_instances/{region}/{stamp(at(60))}.json", "{}" if broken else described())
+    build.api(
+        f"ec2/describe_instances/{region}/{stamp(at(60))}.json", "{}" if broken else described()
+    )
     assert build.open().read(at(65)).inventory.instances["i-7"].running
 
 
@@ -140,7 +160,12 @@ def test_frames_carry_the_inventorys_labels(build, snapshot, at):
     snapshot(0, instance("i-0", at(-600), tags={"team": "search"}))
     reading = build.open().read(at(30))
     (thing,) = reading.frames["node"].things
-    assert (thing.cluster, thing.team, thing.zone, thing.instance_type) == ("llama", "search", "us-west-2b", "trn1.32xlarge")
+    assert (thing.cluster, thing.team, thing.zone, thing.instance_type) == (
+        "llama",
+        "search",
+        "us-west-2b",
+        "trn1.32xlarge",
+    )
     assert reading.inventory.instances["i-0"].labels == thing
 
 
@@ -154,7 +179,9 @@ def test_a_broken_response_is_reported_and_the_one_before_used(build, snapshot, 
     snapshot(0, instance("i-1", at(-600)))
     build.api(f"ec2/describe_instances/us-west-2/{stamp(at(10))}.json", "{")
     build.api(f"ec2/describe_instances/us-west-2/{stamp(at(20))}.json", "{}")
-    build.api(f"ec2/describe_instances/us-west-2/{stamp(at(30))}.json", described({"InstanceId": "i-9"}))
+    build.api(
+        f"ec2/describe_instances/us-west-2/{stamp(at(30))}.json", described({"InstanceId": "i-9"})
+    )
     recording = build.open()
     assert recording.read(at(60)).inventory.instances["i-1"].running
     assert [x.rpartition("/")[2].partition(":")[0] for x in recording.problems()] == [
@@ -174,12 +201,34 @@ def test_pages_and_gzip_are_read(build, snapshot, at):
 def test_storage_and_reservations_are_described(build, snapshot, at):
     snapshot(0, instance("i-1", at(-600)))
     created = at(-60).isoformat()
-    attached = {"VolumeId": "vol-1", "Size": 500, "VolumeType": "gp3", "State": "in-use", "CreateTime": created}
-    loose = {**attached, "VolumeId": "vol-2", "State": "available", "Attachments": [], "CreateTime": at(45).isoformat()}
+    attached = {
+        "VolumeId": "vol-1",
+        "Size": 500,
+        "VolumeType": "gp3",
+        "State": "in-use",
+        "CreateTime": created,
+    }
+    loose = {
+        **attached,
+        "VolumeId": "vol-2",
+        "State": "available",
+        "Attachments": [],
+        "CreateTime": at(45).isoformat(),
+    }
     attached["Attachments"] = [{"InstanceId": "i-1"}]
-    build.api(f"ec2/describe_volumes/us-west-2/{stamp(at(60))}.json", {"Volumes": [attached, loose]})
-    lustre = {"FileSystemId": "fs-1", "StorageCapacity": 4800, "CreationTime": created, "FileSystemType": "LUSTRE"}
-    lustre["LustreConfiguration"] = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 250}
+    build.api(
+        f"ec2/describe_volumes/us-west-2/{stamp(at(60))}.json", {"Volumes": [attached, loose]}
+    )
+    lustre = {
+        "FileSystemId": "fs-1",
+        "StorageCapacity": 4800,
+        "CreationTime": created,
+        "FileSystemType": "LUSTRE",
+    }
+    lustre["LustreConfiguration"] = {
+        "DeploymentType": "PERSISTENT_2",
+        "PerUnitStorageThroughput": 250,
+    }
     build.api(f"fsx/describe_file_systems/us-west-2/{stamp(at(0))}.json", {"FileSystems": [lustre]})
     block = {
         "CapacityReservationId": "cr-1",
@@ -192,7 +241,10 @@ def test_storage_and_reservations_are_described(build, snapshot, at):
         "State": "active",
     }
     expired = {**block, "CapacityReservationId": "cr-2", "State": "expired"}
-    build.api(f"ec2/describe_capacity_reservations/us-west-2/{stamp(at(0))}.json", {"CapacityReservations": [block, expired]})
+    build.api(
+        f"ec2/describe_capacity_reservations/us-west-2/{stamp(at(0))}.json",
+        {"CapacityReservations": [block, expired]},
+    )
     recording = build.open()
     early, late = recording.read(at(30)).inventory, recording.read(at(70)).inventory
     assert [x.labels.resource for x in early.volumes] == ["vol-1"]
@@ -201,4 +253,6 @@ def test_storage_and_reservations_are_described(build, snapshot, at):
         ("vol-2", "", ""),
     ]
     assert [(x.storage_gib, x.throughput_mbps_per_tib) for x in late.file_systems] == [(4800, 250)]
-    assert [(x.labels.resource, x.available, x.market) for x in late.reservations] == [("cr-1", 3, Market.CAPACITY_BLOCK)]
+    assert [(x.labels.resource, x.available, x.market) for x in late.reservations] == [
+        ("cr-1", 3, Market.CAPACITY_BLOCK)
+    ]

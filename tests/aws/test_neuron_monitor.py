@@ -8,7 +8,9 @@ RATIO = "neuroncore_utilization_ratio"
 
 def runtime(percents, device_bytes=1000, errors=None, p50=0.5):
     cores = {str(i): {"neuroncore_utilization": x} for i, x in enumerate(percents)}
-    memory = {core: {"constants": 1, "model_code": 2, "runtime_memory": 3, "tensors": 4} for core in cores}
+    memory = {
+        core: {"constants": 1, "model_code": 2, "runtime_memory": 3, "tensors": 4} for core in cores
+    }
     return {
         "pid": 1,
         "error": "",
@@ -36,20 +38,31 @@ def report(at, runtimes, ecc=0):
         "neuron_runtime_data": runtimes,
         "system_data": {
             "neuron_hw_counters": {
-                "neuron_devices": [{"mem_ecc_corrected": 3, "sram_ecc_uncorrected": ecc, "mem_ecc_uncorrected": 0}],
+                "neuron_devices": [
+                    {"mem_ecc_corrected": 3, "sram_ecc_uncorrected": ecc, "mem_ecc_uncorrected": 0}
+                ],
                 "error": "",
             },
-            "vcpu_usage": {"average_usage": {"user": 30, "system": 10, "idle": 50, "io_wait": 10}, "error": ""},
+            "vcpu_usage": {
+                "average_usage": {"user": 30, "system": 10, "idle": 50, "io_wait": 10},
+                "error": "",
+            },
             "memory_info": {"memory_total_bytes": 200, "memory_used_bytes": 50, "error": ""},
         },
-        "neuron_hardware_info": {"neuron_device_count": 2, "neuroncore_per_device_count": 4, "error": ""},
+        "neuron_hardware_info": {
+            "neuron_device_count": 2,
+            "neuroncore_per_device_count": 4,
+            "error": "",
+        },
     }
 
 
 @pytest.fixture
 def reports(build, at):
     def write(of, minutes=range(1, 31), name="i-1"):
-        build.write(f"neuron-monitor/{name}.jsonl.gz", [json.dumps(report(at(m), **of(m))) for m in minutes])
+        build.write(
+            f"neuron-monitor/{name}.jsonl.gz", [json.dumps(report(at(m), **of(m))) for m in minutes]
+        )
         return build.open()
 
     return write
@@ -82,7 +95,12 @@ def test_the_host_is_seen_too(reports, at):
 
 
 def test_errors_are_told_by_type(reports, at):
-    recording = reports(lambda m: {"runtimes": [runtime([1], errors={"generic": 1, "numeric": 2, "hardware": 3})], "ecc": 1})
+    recording = reports(
+        lambda m: {
+            "runtimes": [runtime([1], errors={"generic": 1, "numeric": 2, "hardware": 3})],
+            "ecc": 1,
+        }
+    )
     assert last(recording, at(30), "neuron_execution_errors_count") == 5 * 6
     assert last(recording, at(30), "neuron_execution_errors_numerical_count") == 5 * 2
     assert last(recording, at(30), "neuron_execution_errors_hardware_count") == 5 * 3
@@ -104,7 +122,9 @@ def test_a_report_is_visible_the_lag_after_it_was_written(reports, at):
 
 
 def test_cloudwatch_wins_and_reports_fill(build, reports, at):
-    build.node("node_neuroncore_utilization", {m: (8, 8 * 90) for m in range(30) if not 8 <= m < 15})
+    build.node(
+        "node_neuroncore_utilization", {m: (8, 8 * 90) for m in range(30) if not 8 <= m < 15}
+    )
     recording = reports(lambda m: {"runtimes": [runtime([40] * 8)]})
     frame = recording.read(at(30)).frames["node"]
     assert frame.values.shape[0] == 1
@@ -113,9 +133,14 @@ def test_cloudwatch_wins_and_reports_fill(build, reports, at):
 
 def test_a_broken_report_is_named(build, reports, at):
     build.node("node_neuroncore_utilization", dict.fromkeys(range(30), (8, 8 * 90)))
-    build.write("neuron-monitor/i-1.jsonl", ['{"timestamp": 1}', "{", json.dumps(report(at(5), []))])
+    build.write(
+        "neuron-monitor/i-1.jsonl", ['{"timestamp": 1}', "{", json.dumps(report(at(5), []))]
+    )
     problems = build.open().problems()
-    assert [x.partition(": ")[0] for x in problems] == ["neuron-monitor/i-1.jsonl, line 1", "neuron-monitor/i-1.jsonl, line 2"]
+    assert [x.partition(": ")[0] for x in problems] == [
+        "neuron-monitor/i-1.jsonl, line 1",
+        "neuron-monitor/i-1.jsonl, line 2",
+    ]
 
 
 def test_cores_in_use_are_things(reports, at):
@@ -133,7 +158,9 @@ REAL = {
     "report": {
         "execution_stats": {
             "period": 5.0,
-            "error_summary": dict.fromkeys(("numerical", "transient", "model", "runtime", "hardware"), 0),
+            "error_summary": dict.fromkeys(
+                ("numerical", "transient", "model", "runtime", "hardware"), 0
+            ),
             "execution_summary": {"completed": 37, "completed_with_err": 0, "timed_out": 0},
             "latency_stats": {"total_latency": {"p50": 0.021}, "device_latency": {"p50": 0.02}},
             "error": "",
@@ -143,7 +170,12 @@ REAL = {
             "neuron_runtime_used_bytes": {
                 "host": 400_000_000,
                 "neuron_device": 3_900_000_000,
-                "usage_breakdown": {"neuroncore_memory_usage": {"0": {"constants": 1, "tensors": 3}, "1": {"tensors": 4}}},
+                "usage_breakdown": {
+                    "neuroncore_memory_usage": {
+                        "0": {"constants": 1, "tensors": 3},
+                        "1": {"tensors": 4},
+                    }
+                },
             },
             "loaded_models": [{"name": "llm", "is_running": True}],
             "error": "",
@@ -169,7 +201,9 @@ def idle(runtime):
     }
     cores = {core: {"neuroncore_utilization": 0, "effective_flops": 0} for core in ("0", "1")}
     counters = runtime["report"]["neuroncore_counters"] | {"neuroncores_in_use": cores}
-    return runtime | {"report": runtime["report"] | {"execution_stats": stats, "neuroncore_counters": counters}}
+    return runtime | {
+        "report": runtime["report"] | {"execution_stats": stats, "neuroncore_counters": counters}
+    }
 
 
 @pytest.fixture
@@ -183,8 +217,16 @@ def trn1(build, at):
                     "timestamp": int(at(0).timestamp()) + second,
                     "neuron_runtime_data": [of(second // 60)],
                     "system_data": None,
-                    "instance_info": {"instance_type": "trn1.2xlarge", "instance_region": "us-west-2", "error": ""},
-                    "neuron_hardware_info": {"neuron_device_count": 1, "neuroncore_per_device_count": 2, "error": ""},
+                    "instance_info": {
+                        "instance_type": "trn1.2xlarge",
+                        "instance_region": "us-west-2",
+                        "error": "",
+                    },
+                    "neuron_hardware_info": {
+                        "neuron_device_count": 1,
+                        "neuroncore_per_device_count": 2,
+                        "error": "",
+                    },
                 }
             )
             for second in range(5, 1805, 5)
@@ -214,7 +256,10 @@ def test_a_server_without_requests_has_no_latency_and_completes_nothing(trn1, at
     recording = trn1(lambda minute: idle(REAL))
     assert recording.problems() == ()
     assert np.isnan(last(recording, at(30), "neuron_execution_latency_seconds"))
-    assert [last(recording, at(30), x) for x in (RATIO, "neuron_executions_completed_count")] == [0, 0]
+    assert [last(recording, at(30), x) for x in (RATIO, "neuron_executions_completed_count")] == [
+        0,
+        0,
+    ]
     assert last(recording, at(30), "neuron_runtime_memory_used_bytes") == pytest.approx(3.9e9)
 
 
@@ -222,13 +267,29 @@ def test_a_server_without_requests_has_no_latency_and_completes_nothing(trn1, at
     ("group", "broken", "lost"),
     [
         ("neuroncore_counters", {"neuroncores_in_use": None}, RATIO),
-        ("neuroncore_counters", {"neuroncores_in_use": {"0": {"neuroncore_utilization": None}}}, RATIO),
+        (
+            "neuroncore_counters",
+            {"neuroncores_in_use": {"0": {"neuroncore_utilization": None}}},
+            RATIO,
+        ),
         ("neuroncore_counters", {"neuroncores_in_use": {"0": {}}}, RATIO),
-        ("execution_stats", {"execution_summary": {"completed": "many"}}, "neuron_executions_completed_count"),
+        (
+            "execution_stats",
+            {"execution_summary": {"completed": "many"}},
+            "neuron_executions_completed_count",
+        ),
         ("execution_stats", {"latency_stats": []}, ""),
-        ("execution_stats", {"latency_stats": {"total_latency": {"p50": None}}, "error_summary": None}, ""),
+        (
+            "execution_stats",
+            {"latency_stats": {"total_latency": {"p50": None}}, "error_summary": None},
+            "",
+        ),
         ("memory_used", {"neuron_runtime_used_bytes": None}, "neuron_runtime_memory_used_bytes"),
-        ("memory_used", {"neuron_runtime_used_bytes": {"neuron_device": 5, "usage_breakdown": None}}, ""),
+        (
+            "memory_used",
+            {"neuron_runtime_used_bytes": {"neuron_device": 5, "usage_breakdown": None}},
+            "",
+        ),
     ],
 )
 def test_a_group_that_is_malformed_costs_no_other(trn1, at, group, broken, lost):

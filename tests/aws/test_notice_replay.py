@@ -16,7 +16,10 @@ from bot.wiring.source import OpenedSource, memory_stores
 
 def replayed(folder):
     settings = read_settings({"TRNBOT_SOURCE": f"recording:{folder}"})
-    return replay(OpenedSource(settings.source, settings).ports(memory_stores(), settings.policy), ("default",))
+    return replay(
+        OpenedSource(settings.source, settings).ports(memory_stores(), settings.policy),
+        ("default",),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +73,21 @@ def message(instance, at):
     return {"MessageId": "m-1", "ReceiptHandle": "h-1", "MD5OfBody": "", "Body": json.dumps(event)}
 
 
-def test_one_alert_in_the_next_tick_and_every_other_alert_as_it_was(tiny: Path, calm, tmp_path: Path) -> None:
+def test_one_alert_in_the_next_tick_and_every_other_alert_as_it_was(
+    tiny: Path, calm, tmp_path: Path
+) -> None:
     folder = tmp_path / "noticed"
     shutil.copytree(tiny, folder)
-    described = json.loads(next((folder / "api/ec2/describe_instances/us-west-2").glob("*.json")).read_text())
+    described = json.loads(
+        next((folder / "api/ec2/describe_instances/us-west-2").glob("*.json")).read_text()
+    )
     instance = described["Reservations"][0]["Instances"][0]["InstanceId"]
     at = calm.window.start + timedelta(hours=1, minutes=22)
     for minutes in (0, 7):  # delivered twice, the second time late
-        path = folder / f"api/sqs/receive_message/us-west-2/{at + timedelta(minutes=minutes):%Y%m%dT%H%M%SZ}.json"
+        path = (
+            folder
+            / f"api/sqs/receive_message/us-west-2/{at + timedelta(minutes=minutes):%Y%m%dT%H%M%SZ}.json"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"Messages": [message(instance, at)]}))
     seen = replayed(folder)

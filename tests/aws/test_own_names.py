@@ -47,7 +47,13 @@ def test_a_node_reports_itself_in_the_declared_units(build):
 def test_cores_make_up_their_node_however_often_they_report(build, samples):
     for core in CORES:
         of = {"instance_id": "i-1", "core": str(core), "runtime": "a"}
-        build.add("util", of, dict.fromkeys(TEN, (samples, samples * 20.0 * core)), "Neuron", peak=20.0 * core)
+        build.add(
+            "util",
+            of,
+            dict.fromkeys(TEN, (samples, samples * 20.0 * core)),
+            "Neuron",
+            peak=20.0 * core,
+        )
         build.add("mem", of, dict.fromkeys(TEN, (samples, samples * 512.0)), "Neuron")
     reading, frame = node_of(build.open(own=OWN))
     assert np.nanmax(frame.of("neuroncore_utilization_ratio")) == pytest.approx(0.3)
@@ -59,7 +65,9 @@ def test_cores_make_up_their_node_however_often_they_report(build, samples):
 def test_what_the_node_says_itself_wins_over_its_parts(build):
     build.add("util", {"instance_id": "i-1"}, dict.fromkeys(TEN, (1, 40.0)), "Neuron")
     build.add("util", {"instance_id": "i-1", "core": "0"}, dict.fromkeys(TEN, (1, 99.0)), "Neuron")
-    assert np.nanmax(node_of(build.open(own=OWN))[1].of("neuroncore_utilization_ratio")) == pytest.approx(0.4)
+    assert np.nanmax(
+        node_of(build.open(own=OWN))[1].of("neuroncore_utilization_ratio")
+    ) == pytest.approx(0.4)
 
 
 def test_without_the_setting_the_namespace_means_nothing(build):
@@ -73,8 +81,14 @@ def test_without_the_setting_the_namespace_means_nothing(build):
     ("said", "told"),
     [
         ("util", "'util' names no metric; write NAME -> METRIC in UNIT"),
-        ("util -> neuroncore_utilisation_ratio in percent", "did you mean 'neuroncore_utilization_ratio'"),
-        ("util -> neuroncore_utilization_ratio", "write util -> neuroncore_utilization_ratio in percent or ratio"),
+        (
+            "util -> neuroncore_utilisation_ratio in percent",
+            "did you mean 'neuroncore_utilization_ratio'",
+        ),
+        (
+            "util -> neuroncore_utilization_ratio",
+            "write util -> neuroncore_utilization_ratio in percent or ratio",
+        ),
         ("mem -> neuroncore_memory_used_bytes in mb", "in bytes or kib or mib or gib"),
     ],
 )

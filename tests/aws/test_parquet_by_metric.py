@@ -76,11 +76,15 @@ def test_where_the_first_file_is_damaged_the_next_tells_the_sets(build, at):
     by_metric(build)
     damaged = build.folder / "metrics" / f"{MEMORY}.parquet"
     where = f"FROM parquet_metadata('{damaged}') WHERE path_in_schema = 'value, sum'"
-    ((start,),) = duckdb.sql(f"SELECT least(dictionary_page_offset, data_page_offset) {where}").fetchall()
+    ((start,),) = duckdb.sql(
+        f"SELECT least(dictionary_page_offset, data_page_offset) {where}"
+    ).fetchall()
     whole = damaged.read_bytes()
     damaged.write_bytes(whole[:start] + b"\xff" * 60 + whole[start + 60 :])
     recording = build.open(write=False)
     (problem,) = recording.problems()
     assert problem.startswith(f"metrics/{MEMORY}.parquet: cannot be read")
     damaged.unlink()
-    same_nodes(build.open(write=False).read(at(30)).frames["node"], recording.read(at(30)).frames["node"])
+    same_nodes(
+        build.open(write=False).read(at(30)).frames["node"], recording.read(at(30)).frames["node"]
+    )

@@ -20,8 +20,12 @@ RUN = st.tuples(st.integers(0, NODES - 1), st.integers(0, 3))
 def part_of(runs, count):
     """Return the points of some stretches, one after the other, all told `count` times."""
     series = np.repeat([run[0] for run in runs], STRETCH).astype(np.int64)
-    seconds = np.concatenate([60 * (BEGIN * run[1] + np.arange(STRETCH)) for run in runs]).astype(np.int64)
-    return Points(series, seconds, np.full(len(series), float(count)), seconds + series / 10, seconds / 1.0)
+    seconds = np.concatenate([60 * (BEGIN * run[1] + np.arange(STRETCH)) for run in runs]).astype(
+        np.int64
+    )
+    return Points(
+        series, seconds, np.full(len(series), float(count)), seconds + series / 10, seconds / 1.0
+    )
 
 
 @given(st.lists(st.lists(RUN, min_size=1, max_size=6), min_size=1, max_size=4), st.randoms())
@@ -39,7 +43,12 @@ def test_points_come_in_order_and_the_later_read_wins(parts, random):
     (batch,) = batches(gatherer)
     instance = [dict(key.dimensions)["InstanceId"] for key in batch.keys]
     points = batch.points
-    read = [(instance[i], second) for i, second in zip(points.series.tolist(), points.seconds.tolist(), strict=True)]
+    read = [
+        (instance[i], second)
+        for i, second in zip(points.series.tolist(), points.seconds.tolist(), strict=True)
+    ]
     assert read == sorted(expected)
     assert points.count.tolist() == [expected[one] for one in read]
-    assert batch.starts.tolist() == [sum(name < one for name, _ in read) for one in instance] + [len(read)]
+    assert batch.starts.tolist() == [sum(name < one for name, _ in read) for one in instance] + [
+        len(read)
+    ]

@@ -55,15 +55,26 @@ def test_only_plain_on_demand_hours_are_listed(build, quotes, at):
     ]
     build.api("pricing/get_products/us-east-1/20261117T120000Z.json", {"PriceList": listed})
     (price,) = quotes("trn1.32xlarge")
-    assert (price.usd_per_hour, price.market, price.basis) == (Decimal("21.5"), Market.ON_DEMAND, Basis.LISTED)
-    assert (price.region, price.asof, "2026-09-01" in price.source) == ("us-west-2", at(0).date(), True)
+    assert (price.usd_per_hour, price.market, price.basis) == (
+        Decimal("21.5"),
+        Market.ON_DEMAND,
+        Basis.LISTED,
+    )
+    assert (price.region, price.asof, "2026-09-01" in price.source) == (
+        "us-west-2",
+        at(0).date(),
+        True,
+    )
     assert quotes("trn2.48xlarge") == ()
     assert quotes("trn1.32xlarge", region="eu-west-1") == ()
 
 
 def test_a_response_about_one_thing_carries_its_name(build, quotes):
     for name in ("trn1.32xlarge", "inf2.xlarge"):
-        build.api(f"pricing/get_products/us-east-1/20261117T120000Z.{name}.json", {"PriceList": [product(name, "1.5")]})
+        build.api(
+            f"pricing/get_products/us-east-1/20261117T120000Z.{name}.json",
+            {"PriceList": [product(name, "1.5")]},
+        )
     assert [len(quotes(name)) for name in ("trn1.32xlarge", "inf2.xlarge")] == [1, 1]
 
 
@@ -73,9 +84,15 @@ def test_spot_prices_are_known_when_they_change(build, quotes, at):
         change("7.50", at(-90), zone="us-west-2b"),
         change("99", at(-5), ProductDescription="Windows"),
     ]
-    build.api(f"ec2/describe_spot_price_history/us-west-2/{at(0):%Y%m%dT%H%M%SZ}.json", {"SpotPriceHistory": first})
+    build.api(
+        f"ec2/describe_spot_price_history/us-west-2/{at(0):%Y%m%dT%H%M%SZ}.json",
+        {"SpotPriceHistory": first},
+    )
     second = [change("8.90", at(40))]
-    build.api(f"ec2/describe_spot_price_history/us-west-2/{at(60):%Y%m%dT%H%M%SZ}.json", [{"SpotPriceHistory": second}])
+    build.api(
+        f"ec2/describe_spot_price_history/us-west-2/{at(60):%Y%m%dT%H%M%SZ}.json",
+        [{"SpotPriceHistory": second}],
+    )
     assert [(x.zone, x.usd_per_hour) for x in quotes("trn1.32xlarge", 50)] == [
         ("us-west-2b", Decimal("7.50")),
         ("us-west-2a", Decimal("8.10")),
@@ -106,6 +123,9 @@ def test_a_capacity_block_costs_its_fee_over_instances_and_hours(build, quotes):
 
 def test_a_garbled_price_list_is_reported(build, quotes, at):
     build.api("pricing/get_products/us-east-1/20261117T120000Z.json", {"PriceList": ["{"]})
-    build.api("pricing/get_products/us-east-1/20261117T130000Z.json", {"PriceList": [product("trn1.32xlarge", "soon")]})
+    build.api(
+        "pricing/get_products/us-east-1/20261117T130000Z.json",
+        {"PriceList": [product("trn1.32xlarge", "soon")]},
+    )
     assert quotes("trn1.32xlarge") == ()
     assert len(build.open().problems()) == 2

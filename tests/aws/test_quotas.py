@@ -34,10 +34,14 @@ def test_a_line_without_an_end_takes_no_more_than_its_limit(tmp_path: Path) -> N
     path.write_bytes(b"{}\n" + b"x" * (LINE_BYTES + (1 << 20)))
     problems = Problems()
     assert [some for _, some in blocks(path, "long", problems) if some == [b"{}"]]
-    assert f"a line has over {LINE_BYTES:,} bytes; write one record a line" in problems.sentences()[0]
+    assert (
+        f"a line has over {LINE_BYTES:,} bytes; write one record a line" in problems.sentences()[0]
+    )
 
 
-def test_a_response_that_unpacks_to_too_much_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_that_unpacks_to_too_much_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(responses, "RESPONSE_BYTES", 1_000)
     path = tmp_path / "x.json.gz"
     path.write_bytes(gzip.compress(b"[" + b" " * 5_000 + b"{}]"))
@@ -49,7 +53,14 @@ def test_parquet_is_read_by_a_database_that_reaches_nothing_else(tmp_path: Path)
     (tmp_path / "it's").mkdir()
     (tmp_path / "it's" / "a.csv").write_text("a\n1\n")
     with closing(connect_locked([tmp_path / "it's" / "a.parquet"])) as db:
-        assert db.execute("FROM read_csv(?)", [str(tmp_path / "it's" / "a.csv")]).fetchall() == [(1,)]
-        for query in ("FROM read_text('/etc/passwd')", "LOAD httpfs", "INSTALL httpfs", "SET enable_external_access = true"):
+        assert db.execute("FROM read_csv(?)", [str(tmp_path / "it's" / "a.csv")]).fetchall() == [
+            (1,)
+        ]
+        for query in (
+            "FROM read_text('/etc/passwd')",
+            "LOAD httpfs",
+            "INSTALL httpfs",
+            "SET enable_external_access = true",
+        ):
             with pytest.raises(duckdb.Error):
                 db.execute(query)

@@ -40,7 +40,9 @@ def test_gzip_reads_as_plain(build, at):
     plain = build.open()
     (build.folder / "metrics/a.jsonl").unlink()
     build.write("metrics/2026/11/17/a.jsonl.gz")
-    assert np.array_equal(values(plain, at(30)), values(build.open(write=False), at(30)), equal_nan=True)
+    assert np.array_equal(
+        values(plain, at(30)), values(build.open(write=False), at(30)), equal_nan=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,10 +51,22 @@ def test_gzip_reads_as_plain(build, at):
         ('{"namespace": "Contai', "not JSON"),
         ('{"a": 1},{"b": 2}', "not JSON"),
         ("[]", "not a metric record"),
-        ('{"namespace":"ContainerInsights","metric_name":"x","dimensions":{},"timestamp":1}', "'value' is missing"),
-        ('{"namespace":"N","metric_name":"x","dimensions":{},"timestamp":1,"value":{"count":1,"sum":null}}', "is no number"),
-        ('{"namespace":"N","metric_name":"x","dimensions":{},"timestamp":-1,"value":{"count":1,"sum":1}}', "is no number"),
-        ('{"namespace":"N","metric_name":"x","dimensions":{},"timestamp":"soon","value":{"count":1,"sum":1}}', "soon"),
+        (
+            '{"namespace":"ContainerInsights","metric_name":"x","dimensions":{},"timestamp":1}',
+            "'value' is missing",
+        ),
+        (
+            '{"namespace":"N","metric_name":"x","dimensions":{},"timestamp":1,"value":{"count":1,"sum":null}}',
+            "is no number",
+        ),
+        (
+            '{"namespace":"N","metric_name":"x","dimensions":{},"timestamp":-1,"value":{"count":1,"sum":1}}',
+            "is no number",
+        ),
+        (
+            '{"namespace":"N","metric_name":"x","dimensions":{},"timestamp":"soon","value":{"count":1,"sum":1}}',
+            "soon",
+        ),
         (
             '{"namespace":"N","metric_name":"x","dimensions":null,"timestamp":1,"value":{"count":1,"sum":1}}',
             "not a metric record",
@@ -111,7 +125,9 @@ def as_parquet(written: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("form", [as_it_is, gzip.compress, as_parquet])
-@pytest.mark.parametrize("name", ["stream-1-2026-11-17-12-00-00-3f2a", "stream-1-2026-11-17-12-00-00-3f2a.gz", "a.json"])
+@pytest.mark.parametrize(
+    "name", ["stream-1-2026-11-17-12-00-00-3f2a", "stream-1-2026-11-17-12-00-00-3f2a.gz", "a.json"]
+)
 def test_an_object_is_known_by_content_whatever_firehose_named_it(build, at, form, name):
     build.node(UTILIZATION, {m: (32, m) for m in range(30)})
     plain = values(build.open(), at(30))
@@ -160,7 +176,8 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize(
-    "time_as", ["timestamp", "epoch_ms(timestamp) AS timestamp", "to_timestamp(timestamp/1000) AS timestamp"]
+    "time_as",
+    ["timestamp", "epoch_ms(timestamp) AS timestamp", "to_timestamp(timestamp/1000) AS timestamp"],
 )
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_parquet_reads_as_the_lines_do(build, at, layout, time_as):
@@ -217,10 +234,21 @@ def fill(build, seed):
     chance = random.Random(seed)
     build.records.clear()
     for instance, period in (("i-1", 1), ("i-2", 5)):
-        for metric in (UTILIZATION, "node_neuroncore_memory_usage_total", "node_neuron_execution_errors_total"):
+        for metric in (
+            UTILIZATION,
+            "node_neuroncore_memory_usage_total",
+            "node_neuron_execution_errors_total",
+        ):
             minutes = [m for m in range(0, 180, period) if m < 30 or chance.random() > 0.2]
-            build.node(metric, {m: (32 * period, chance.random() * 3200) for m in minutes}, instance)
-    build.add("Step", {"Run": "r", "ClusterName": "llama"}, {m: (1, m % 50) for m in range(180)}, namespace="Trn/Training")
+            build.node(
+                metric, {m: (32 * period, chance.random() * 3200) for m in minutes}, instance
+            )
+    build.add(
+        "Step",
+        {"Run": "r", "ClusterName": "llama"},
+        {m: (1, m % 50) for m in range(180)},
+        namespace="Trn/Training",
+    )
 
 
 def same(one, other):
@@ -235,7 +263,9 @@ def same(one, other):
     assert (one.runs, one.inventory) == (other.runs, other.inventory)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(seed=st.integers(0, 1000), files=st.integers(1, 4))
 def test_the_order_of_lines_and_files_changes_nothing(build, at, seed, files):
     fill(build, seed)
@@ -253,14 +283,22 @@ def test_the_order_of_lines_and_files_changes_nothing(build, at, seed, files):
     same(ordered.read(at(190)), shuffled.read(at(190)))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(seed=st.integers(0, 1000), cut=st.integers(30, 190), interval=st.sampled_from([1, 5, 15]))
 def test_a_recording_cut_short_reads_as_the_whole_did_then(build, at, seed, cut, interval):
     fill(build, seed)
     build.write()
     whole = build.open(interval, write=False)
     now = at(cut)
-    build.write(lines=[line for line in build.lines() if json.loads(line)["timestamp"] <= now.timestamp() * 1000])
+    build.write(
+        lines=[
+            line
+            for line in build.lines()
+            if json.loads(line)["timestamp"] <= now.timestamp() * 1000
+        ]
+    )
     same(build.open(interval, write=False).read(now), whole.read(now))
 
 

@@ -4,7 +4,9 @@ RUN = {"Run": "llama-70b", "ClusterName": "llama"}
 
 
 def report(build, metric, values):
-    build.add(metric, RUN, {m: (1, value) for m, value in enumerate(values)}, namespace="Trn/Training")
+    build.add(
+        metric, RUN, {m: (1, value) for m, value in enumerate(values)}, namespace="Trn/Training"
+    )
 
 
 @pytest.fixture

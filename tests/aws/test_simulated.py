@@ -40,5 +40,10 @@ def test_cores_and_node_agree(recordings):
     node = cores.things[0].instance
     rows = [i for i, x in enumerate(cores.things) if x.instance == node]
     (row,) = [i for i, x in enumerate(nodes.things) if x.instance == node]
-    for metric, of_all in (("neuroncore_utilization_ratio", np.mean), ("neuroncore_memory_used_bytes", np.sum)):
-        assert nodes.of(metric)[row] == pytest.approx(of_all(cores.of(metric)[rows], axis=0), rel=0.02, abs=0.02)
+    for metric, of_all in (
+        ("neuroncore_utilization_ratio", np.mean),
+        ("neuroncore_memory_used_bytes", np.sum),
+    ):
+        assert nodes.of(metric)[row] == pytest.approx(
+            of_all(cores.of(metric)[rows], axis=0), rel=0.02, abs=0.02
+        )

@@ -37,7 +37,14 @@ def answered(build, service, operation, response, at, shape):
 
 
 def volume(name, at, kind="gp3", size=100, state="available", **more):
-    return {"VolumeId": name, "Size": size, "VolumeType": kind, "State": state, "CreateTime": at, **more}
+    return {
+        "VolumeId": name,
+        "Size": size,
+        "VolumeType": kind,
+        "State": state,
+        "CreateTime": at,
+        **more,
+    }
 
 
 def listed(usage_type, usd, **more):
@@ -52,25 +59,46 @@ def ask(build, at, tmp_path):
     """Return the answer to `storage` over two loose volumes, an attached one, and a file system without clients."""
     build.node("node_neuroncore_utilization", {m: (32, m) for m in range(120)})
     zeros = dict.fromkeys(range(120), (1, 0))
-    for name in ("ClientConnections", "DataReadOperations", "DataWriteOperations", "MetadataOperations"):
+    for name in (
+        "ClientConnections",
+        "DataReadOperations",
+        "DataWriteOperations",
+        "MetadataOperations",
+    ):
         build.add(name, FSX, zeros, namespace="AWS/FSx")
     tags = [{"Key": "team", "Value": "search"}]
     volumes = [
         volume("vol-0a", at(-9000), size=500, Tags=tags),
         volume("vol-0b", at(-50), "io2", size=8),
-        volume("vol-0c", at(-9000), state="in-use", Attachments=[{"InstanceId": "i-1", "State": "attached"}]),
+        volume(
+            "vol-0c",
+            at(-9000),
+            state="in-use",
+            Attachments=[{"InstanceId": "i-1", "State": "attached"}],
+        ),
     ]
     system = {**FSX, "StorageCapacity": 1200, "CreationTime": at(-9000), "FileSystemType": "LUSTRE",
               "LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125}}  # fmt: skip
     answered(build, "ec2", "describe_volumes", {"Volumes": volumes}, at(0), "DescribeVolumes")
-    answered(build, "fsx", "describe_file_systems", {"FileSystems": [system]}, at(0), "DescribeFileSystems")
+    answered(
+        build,
+        "fsx",
+        "describe_file_systems",
+        {"FileSystems": [system]},
+        at(0),
+        "DescribeFileSystems",
+    )
 
     async def answer(cluster="", prices=()):
         if prices:
-            build.api("pricing/get_products/us-east-1/20261117T120000Z.json", {"PriceList": list(prices)})
+            build.api(
+                "pricing/get_products/us-east-1/20261117T120000Z.json", {"PriceList": list(prices)}
+            )
         (tmp_path / "none").mkdir(exist_ok=True)
         seen, state = build.open(), Nothing()
-        ports = ports_over(seen, state, billing=open_billing(tmp_path / "none"), knowledge=load_knowledge())
+        ports = ports_over(
+            seen, state, billing=open_billing(tmp_path / "none"), knowledge=load_knowledge()
+        )
         return await storage(ports, Request("storage", User("u"), at(115), "web", MEMBER), cluster)
 
     return answer
@@ -81,7 +109,9 @@ async def test_each_is_listed_with_its_dollars_a_month(ask, at):
     found = {one["resource"]: one for one in card.data["storage"]}
     assert set(found) == {"vol-0a", "vol-0b", FSX["FileSystemId"]}
     assert found["vol-0a"]["usd_per_month"] == Decimal("40.00")
-    assert found["vol-0a"]["unused_since"] == at(0)  # the first answer: it may have been attached just before
+    assert found["vol-0a"]["unused_since"] == at(
+        0
+    )  # the first answer: it may have been attached just before
     assert found[FSX["FileSystemId"]]["usd_per_month"] == Decimal("174.00")
     assert found["vol-0b"]["usd_per_month"] is None
     assert card.data["usd_per_month"] == Decimal("214.00")
@@ -91,9 +121,13 @@ async def test_each_is_listed_with_its_dollars_a_month(ask, at):
         (FSX["FileSystemId"], "–", "$174"), ("vol-0a", "search", "$40.00"), ("vol-0b", "–", "?")]  # fmt: skip
 
 
-async def test_a_volume_is_unused_since_it_was_last_seen_attached_not_since_it_was_made(ask, build, at):
+async def test_a_volume_is_unused_since_it_was_last_seen_attached_not_since_it_was_made(
+    ask, build, at
+):
     for minute, names in ((60, ["vol-0a"]), (70, ["vol-0a", "vol-0n"])):
-        volumes = {"Volumes": [volume(name, at(65 if name == "vol-0n" else -9000)) for name in names]}
+        volumes = {
+            "Volumes": [volume(name, at(65 if name == "vol-0n" else -9000)) for name in names]
+        }
         volumes["Volumes"].append(volume("vol-0c", at(-9000)))
         answered(build, "ec2", "describe_volumes", volumes, at(minute), "DescribeVolumes")
     found = {one["resource"]: one["unused_since"] for one in (await ask()).data["storage"]}
@@ -103,7 +137,14 @@ async def test_a_volume_is_unused_since_it_was_last_seen_attached_not_since_it_w
 
 async def test_a_volume_in_use_the_day_before_is_not_unused_since_it_was_made(ask, build, at):
     # vol-0c is attached at 0; an answer that broke off leaves it out; then it is listed as attached to nothing, made 6 days before.
-    answered(build, "ec2", "describe_volumes", {"Volumes": [volume("vol-0a", at(-9000))]}, at(60), "DescribeVolumes")
+    answered(
+        build,
+        "ec2",
+        "describe_volumes",
+        {"Volumes": [volume("vol-0a", at(-9000))]},
+        at(60),
+        "DescribeVolumes",
+    )
     later = {"Volumes": [volume(name, at(-9000)) for name in ("vol-0a", "vol-0c", "vol-0z")]}
     answered(build, "ec2", "describe_volumes", later, at(70), "DescribeVolumes")
     found = {one["resource"]: one["unused_since"] for one in (await ask()).data["storage"]}
@@ -146,9 +187,14 @@ async def test_s3_requests_stand_apart_from_bytes_kept_by_bucket(ask, at, tmp_pa
                 ("USW2-Requests-Tier2", "logs", "0.5"),
                 ("USW2-Requests-Tier1", "", "0.25"),
             ):
-                writer.writerow(["111122223333", "Usage", "AmazonS3", usage_type, bucket, *day, usd])
+                writer.writerow(
+                    ["111122223333", "Usage", "AmazonS3", usage_type, bucket, *day, usd]
+                )
     card = await ask()
-    found = {x["bucket"]: (x["kept_usd"], x["requests_usd"], x["total_usd"]) for x in card.data["s3"]["buckets"]}
+    found = {
+        x["bucket"]: (x["kept_usd"], x["requests_usd"], x["total_usd"])
+        for x in card.data["s3"]["buckets"]
+    }
     assert found == {
         "corpus": (14, 42, 56),
         "logs": (0, Decimal("3.5"), Decimal("3.5")),
@@ -156,7 +202,9 @@ async def test_s3_requests_stand_apart_from_bytes_kept_by_bucket(ask, at, tmp_pa
     }
     assert (card.data["s3"]["kept_usd"], card.data["s3"]["requests_usd"]) == (14, Decimal("47.25"))
     assert (card.data["s3"]["until"] - card.data["s3"]["since"]).days == 7
-    (table,) = (block for block in card.blocks if isinstance(block, Table) and "S3" in block.caption)
+    (table,) = (
+        block for block in card.blocks if isinstance(block, Table) and "S3" in block.caption
+    )
     assert table.rows[0] == ("corpus", "$14.00", "$42.00", "$56.00")
     assert table.rows[-1] == ("(no bucket named)", "$0.00", "$1.75", "$1.75")
 

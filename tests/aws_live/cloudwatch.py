@@ -38,7 +38,11 @@ def _read(folder: Path) -> dict[str, dict[Key, Stored]]:
     """Return the series of each region; a recording that is served does not change, so it is read once a process."""
     found: dict[str, dict[Key, Stored]] = {}
     lines = next(folder.glob("metrics/**/*.jsonl*"), None)
-    told = f"read_ndjson('{folder}/metrics/**/*.jsonl*', columns={_COLUMNS})" if lines else _PARQUET.format(folder)
+    told = (
+        f"read_ndjson('{folder}/metrics/**/*.jsonl*', columns={_COLUMNS})"
+        if lines
+        else _PARQUET.format(folder)
+    )
     rows = duckdb.connect().execute(
         "SELECT region, namespace, metric_name, CAST(to_json(dimensions) AS VARCHAR) d,"
         ' list(CAST("timestamp" AS BIGINT) // 1000 ORDER BY "timestamp"), list(value.count ORDER BY "timestamp"),'
@@ -50,7 +54,9 @@ def _read(folder: Path) -> dict[str, dict[Key, Stored]]:
         table = np.array(columns, dtype=np.float64).T
         spacing = np.diff(table[:13, 0])
         period = int(np.median(spacing)) if len(spacing) else 60
-        found.setdefault(region, {})[namespace, metric, pairs] = Stored(table, 300 if period >= 300 else 60)
+        found.setdefault(region, {})[namespace, metric, pairs] = Stored(
+            table, 300 if period >= 300 else 60
+        )
     return found
 
 
@@ -85,25 +91,41 @@ class CloudWatch:
         ]
         start = int(given.get("NextToken", 0))
         page = [
-            {"Namespace": n, "MetricName": m, "Dimensions": [{"Name": k, "Value": v} for k, v in pairs]}
+            {
+                "Namespace": n,
+                "MetricName": m,
+                "Dimensions": [{"Name": k, "Value": v} for k, v in pairs],
+            }
             for n, m, pairs in wanted[start : start + PAGE]
         ]
-        return {"Metrics": page} | ({"NextToken": str(start + PAGE)} if start + PAGE < len(wanted) else {})
+        return {"Metrics": page} | (
+            {"NextToken": str(start + PAGE)} if start + PAGE < len(wanted) else {}
+        )
 
     def get_metric_data(self, region: str, given: dict[str, Any], now: float) -> dict[str, Any]:
         queries = given["MetricDataQueries"]
         assert len(queries) <= 500, "more than 500 queries"
         assert given["ScanBy"] == "TimestampAscending"
-        self.requested += len({json.dumps(q["MetricStat"]["Metric"], sort_keys=True) for q in queries})
+        self.requested += len(
+            {json.dumps(q["MetricStat"]["Metric"], sort_keys=True) for q in queries}
+        )
         results: list[dict[str, Any]] = []
         room = min(int(given.get("MaxDatapoints", self.most_points)), self.most_points)
         query, skip = (int(x) for x in given.get("NextToken", "0.0").split("."))
         while query < len(queries):
-            times, values = self._values(region, queries[query], given["StartTime"], given["EndTime"], now)
+            times, values = self._values(
+                region, queries[query], given["StartTime"], given["EndTime"], now
+            )
             part = slice(skip, skip + room)
             whole = skip + room >= len(times)
-            result = {"Id": queries[query]["Id"], "Label": "a label", "StatusCode": "Complete" if whole else "PartialData"}
-            results.append(result | {"Timestamps": times[part].tolist(), "Values": values[part].tolist()})
+            result = {
+                "Id": queries[query]["Id"],
+                "Label": "a label",
+                "StatusCode": "Complete" if whole else "PartialData",
+            }
+            results.append(
+                result | {"Timestamps": times[part].tolist(), "Values": values[part].tolist()}
+            )
             self._count(region, queries[query], times[part])
             room -= len(times[part])
             if room <= 0:
@@ -113,7 +135,9 @@ class CloudWatch:
         more = {"NextToken": f"{query}.{skip}"} if query < len(queries) else {}
         return {"MetricDataResults": results, "Messages": []} | more
 
-    def _values(self, region: str, query: dict[str, Any], start: float, end: float, now: float) -> Any:
+    def _values(
+        self, region: str, query: dict[str, Any], start: float, end: float, now: float
+    ) -> Any:
         asked = query["MetricStat"]
         metric = asked["Metric"]
         pairs = tuple(sorted((d["Name"], d["Value"]) for d in metric.get("Dimensions", ())))
@@ -132,7 +156,12 @@ class CloudWatch:
             return np.zeros(0), np.zeros(0)
         at = rows[:, 0] // period * period
         first = np.flatnonzero(np.append(True, np.diff(at) > 0))
-        statistic = {"SampleCount": (1, np.add), "Sum": (2, np.add), "Maximum": (3, np.maximum), "Minimum": (4, np.minimum)}
+        statistic = {
+            "SampleCount": (1, np.add),
+            "Sum": (2, np.add),
+            "Maximum": (3, np.maximum),
+            "Minimum": (4, np.minimum),
+        }
         column, fold = statistic[asked["Stat"]]
         return at[first], fold.reduceat(rows[:, column], first)
 
@@ -143,4 +172,6 @@ class CloudWatch:
 
 
 def _fits(said: dict[str, str], wanted: dict[str, str]) -> bool:
-    return wanted["Name"] in said and wanted.get("Value", said[wanted["Name"]]) == said[wanted["Name"]]
+    return (
+        wanted["Name"] in said and wanted.get("Value", said[wanted["Name"]]) == said[wanted["Name"]]
+    )

@@ -14,7 +14,14 @@ import pytest
 from botocore.loaders import JSONFileLoader
 
 from adapters.aws.config import ReadingConfig
-from adapters.aws.live.config import AccountAccess, CallLimits, ExtraSources, LiveConfig, MetricsSource, ReadTiming
+from adapters.aws.live.config import (
+    AccountAccess,
+    CallLimits,
+    ExtraSources,
+    LiveConfig,
+    MetricsSource,
+    ReadTiming,
+)
 from adapters.aws.live.source import Live
 from adapters.aws.recording.opening import open_recording
 from adapters.aws.recording.recording import Recording
@@ -62,9 +69,18 @@ def live_config(**given: Any) -> LiveConfig:
     """Give each keyword to the record that has a field of its name."""
 
     def of(record: type) -> Any:
-        return record(**{field.name: given.pop(field.name) for field in fields(record) if field.name in given})
+        return record(
+            **{field.name: given.pop(field.name) for field in fields(record) if field.name in given}
+        )
 
-    parts = of(ReadingConfig), of(ReadTiming), of(AccountAccess), of(CallLimits), of(ExtraSources), of(MetricsSource)
+    parts = (
+        of(ReadingConfig),
+        of(ReadTiming),
+        of(AccountAccess),
+        of(CallLimits),
+        of(ExtraSources),
+        of(MetricsSource),
+    )
     return LiveConfig(*parts, **given)
 
 
@@ -78,7 +94,13 @@ class World:
     endpoint: str = ""
 
     def live(self, **more: Any) -> Live:
-        given = {"interval": FIVE, "types": TYPES, "regions": ["us-west-2"], "clock": lambda: self.now, "pause": _no_pause} | more
+        given = {
+            "interval": FIVE,
+            "types": TYPES,
+            "regions": ["us-west-2"],
+            "clock": lambda: self.now,
+            "pause": _no_pause,
+        } | more
         return Live(live_config(**given))
 
     def ticks(self, start_hours: float, end_hours: float) -> Iterator[datetime]:

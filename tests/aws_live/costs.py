@@ -72,7 +72,9 @@ class Costs:
         self._lock = threading.Lock()
         self.db = _export(folder).cursor()
         rows = self.db.execute("DESCRIBE line").fetchall() if _files(folder) else []
-        self.columns = [(str(row[0]).lower(), str(row[1])) for row in rows if row[0] != "BILLING_PERIOD"]
+        self.columns = [
+            (str(row[0]).lower(), str(row[1])) for row in rows if row[0] != "BILLING_PERIOD"
+        ]
 
     def cost_and_usage(self, given: dict[str, Any], today: date) -> dict[str, Any]:
         """Group and filter as asked, a page of so many days at a time."""
@@ -90,13 +92,24 @@ class Costs:
         with self._lock:
             rows = self.db.execute(query, [start, end]).fetchall() if self.columns else []
         days = [start + timedelta(days=n) for n in range((end - start).days)]
-        found = [_span(day, [row[1:] for row in rows if row[0] == day], given, len(keys), today) for day in days]
+        found = [
+            _span(day, [row[1:] for row in rows if row[0] == day], given, len(keys), today)
+            for day in days
+        ]
         more = {"NextPageToken": str(end)} if end < last else {}
-        return {"GroupDefinitions": given["GroupBy"], "ResultsByTime": found, "DimensionValueAttributes": [], **more}
+        return {
+            "GroupDefinitions": given["GroupBy"],
+            "ResultsByTime": found,
+            "DimensionValueAttributes": [],
+            **more,
+        }
 
     def said(self, operation: str, given: dict[str, Any], today: date) -> dict[str, Any]:
         """Say what AWS itself would of this bill: made up, but of the asked days."""
-        period = given.get("TimePeriod") or {"Start": given["DateInterval"]["StartDate"], "End": given["DateInterval"]["EndDate"]}
+        period = given.get("TimePeriod") or {
+            "Start": given["DateInterval"]["StartDate"],
+            "End": given["DateInterval"]["EndDate"],
+        }
         if operation in self.nothing:
             raise NoData(operation)
         start, end = (date.fromisoformat(period[name]) for name in ("Start", "End"))
@@ -106,7 +119,11 @@ class Costs:
         ]
         match operation:
             case "GetCostForecast":
-                span = {"MeanValue": "1200.50", "PredictionIntervalLowerBound": "1000", "PredictionIntervalUpperBound": "1400"}
+                span = {
+                    "MeanValue": "1200.50",
+                    "PredictionIntervalLowerBound": "1000",
+                    "PredictionIntervalUpperBound": "1400",
+                }
                 total = {"Amount": "1200.50", "Unit": "USD"}
                 return {"Total": total, "ForecastResultsByTime": [{"TimePeriod": period, **span}]}
             case "GetSavingsPlansUtilization":
@@ -117,7 +134,9 @@ class Costs:
                     "UtilizationPercentage": "75",
                 }
                 return {
-                    "SavingsPlansUtilizationsByTime": [{"TimePeriod": day, "Utilization": used} for day in days],
+                    "SavingsPlansUtilizationsByTime": [
+                        {"TimePeriod": day, "Utilization": used} for day in days
+                    ],
                     "Total": {"Utilization": used},
                 }
             case "GetSavingsPlansCoverage":
@@ -127,21 +146,48 @@ class Costs:
                     "TotalCost": "240",
                     "CoveragePercentage": "75",
                 }
-                return {"SavingsPlansCoverages": [{"TimePeriod": day, "Coverage": covered} for day in days]}
+                return {
+                    "SavingsPlansCoverages": [
+                        {"TimePeriod": day, "Coverage": covered} for day in days
+                    ]
+                }
             case "GetReservationUtilization":
-                hours = {"TotalAmortizedFee": "48", "RICostForUnusedHours": "12", "UtilizationPercentage": "75"}
-                return {"UtilizationsByTime": [{"TimePeriod": day, "Groups": [], "Total": hours} for day in days]}
+                hours = {
+                    "TotalAmortizedFee": "48",
+                    "RICostForUnusedHours": "12",
+                    "UtilizationPercentage": "75",
+                }
+                return {
+                    "UtilizationsByTime": [
+                        {"TimePeriod": day, "Groups": [], "Total": hours} for day in days
+                    ]
+                }
         first = today - timedelta(days=2)
         return {"Anomalies": [_anomaly(first, today - timedelta(days=1))]}
 
     def table_metadata(self) -> dict[str, Any]:
-        kinds = {"MAP(VARCHAR, VARCHAR)": "map<string,string>", "MAP(VARCHAR, DOUBLE)": "map<string,double>"}
+        kinds = {
+            "MAP(VARCHAR, VARCHAR)": "map<string,string>",
+            "MAP(VARCHAR, DOUBLE)": "map<string,double>",
+        }
         columns = [
-            {"Name": name, "Type": kinds.get(kind, {"VARCHAR": "string", "TIMESTAMP": "timestamp"}.get(kind, "double"))}
+            {
+                "Name": name,
+                "Type": kinds.get(
+                    kind, {"VARCHAR": "string", "TIMESTAMP": "timestamp"}.get(kind, "double")
+                ),
+            }
             for name, kind in self.columns
         ]
         keys = [{"Name": "billing_period", "Type": "string"}]
-        return {"TableMetadata": {"Name": "cur", "TableType": "EXTERNAL_TABLE", "Columns": columns, "PartitionKeys": keys}}
+        return {
+            "TableMetadata": {
+                "Name": "cur",
+                "TableType": "EXTERNAL_TABLE",
+                "Columns": columns,
+                "PartitionKeys": keys,
+            }
+        }
 
     def start(self, query: str) -> str:
         """Run a query as DuckDB understands it."""
@@ -152,7 +198,11 @@ class Costs:
         return named
 
     def execution(self, named: str) -> dict[str, Any]:
-        state = {"State": "FAILED", "StateChangeReason": self.failing} if self.failing else {"State": "SUCCEEDED"}
+        state = (
+            {"State": "FAILED", "StateChangeReason": self.failing}
+            if self.failing
+            else {"State": "SUCCEEDED"}
+        )
         return {
             "QueryExecution": {
                 "QueryExecutionId": named, "Status": state, "Statistics": {"DataScannedInBytes": self.scanned}
@@ -164,7 +214,10 @@ class Costs:
         columns, rows = self.queries[named]
         every = [columns, *rows]
         begin = int(token or 0)
-        page = [{"Data": [{} if x is None else {"VarCharValue": str(x)} for x in row]} for row in every[begin : begin + most]]
+        page = [
+            {"Data": [{} if x is None else {"VarCharValue": str(x)} for x in row]}
+            for row in every[begin : begin + most]
+        ]
         info = [{"Name": name, "Type": "varchar"} for name in columns]
         more = {"NextToken": str(begin + most)} if begin + most < len(every) else {}
         return {"ResultSet": {"Rows": page, "ResultSetMetadata": {"ColumnInfo": info}}, **more}
@@ -182,7 +235,12 @@ def _anomaly(first: date, last: date) -> dict[str, Any]:
         "DimensionValue": "Amazon Elastic Compute Cloud - Compute",
         "RootCauses": [root],
         "AnomalyScore": {"MaxScore": 0.9, "CurrentScore": 0.9},
-        "Impact": {"MaxImpact": 500.0, "TotalImpact": 960.0, "TotalActualSpend": 2000.0, "TotalExpectedSpend": 1040.0},
+        "Impact": {
+            "MaxImpact": 500.0,
+            "TotalImpact": 960.0,
+            "TotalActualSpend": 2000.0,
+            "TotalExpectedSpend": 1040.0,
+        },
         "MonitorArn": "arn:aws:ce::111122223333:anomalymonitor/m-1",
     }
 
@@ -201,11 +259,15 @@ def _filter(said: dict[str, Any] | None) -> str:
         return " AND ".join(f"({_filter(one)})" for one in said["And"])
     if "Not" in said:
         return f"NOT ({_filter(said['Not'])})"
-    values = ", ".join("'" + value.replace("'", "''") + "'" for value in said["Dimensions"]["Values"])
+    values = ", ".join(
+        "'" + value.replace("'", "''") + "'" for value in said["Dimensions"]["Values"]
+    )
     return f"{_KEYS[said['Dimensions']['Key']]} IN ({values})"
 
 
-def _span(day: date, rows: list[tuple[Any, ...]], given: dict[str, Any], keys: int, today: date) -> dict[str, Any]:
+def _span(
+    day: date, rows: list[tuple[Any, ...]], given: dict[str, Any], keys: int, today: date
+) -> dict[str, Any]:
     groups = [
         {
             "Keys": [str(key) for key in row[:keys]],
@@ -217,4 +279,9 @@ def _span(day: date, rows: list[tuple[Any, ...]], given: dict[str, Any], keys: i
         for row in rows
     ]
     period = {"Start": str(day), "End": str(day + timedelta(days=1))}
-    return {"TimePeriod": period, "Total": {}, "Groups": groups, "Estimated": day >= today.replace(day=1)}
+    return {
+        "TimePeriod": period,
+        "Total": {},
+        "Groups": groups,
+        "Estimated": day >= today.replace(day=1),
+    }

@@ -15,8 +15,19 @@ DAY = Scenario(
             "trn1.32xlarge",
             "us-west-2",
             (
-                PlannedJob("llama", 3, usual=0.9, eval_hours=0, run_hours=400, pods=1, cores_reported=3),
-                PlannedJob("bert", 3, Kind.RESEARCH, efa=0, eval_hours=0, run_hours=400, pods=1, cores_reported=0),
+                PlannedJob(
+                    "llama", 3, usual=0.9, eval_hours=0, run_hours=400, pods=1, cores_reported=3
+                ),
+                PlannedJob(
+                    "bert",
+                    3,
+                    Kind.RESEARCH,
+                    efa=0,
+                    eval_hours=0,
+                    run_hours=400,
+                    pods=1,
+                    cores_reported=0,
+                ),
             ),
             "search",
             "ranker",

@@ -9,8 +9,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-_CODES = {"throttled": "ThrottlingException", "denied": "AccessDeniedException", "expired": "ExpiredTokenException"}
-_EC2_CODES = {"throttled": "RequestLimitExceeded", "denied": "UnauthorizedOperation", "expired": "RequestExpired"}
+_CODES = {
+    "throttled": "ThrottlingException",
+    "denied": "AccessDeniedException",
+    "expired": "ExpiredTokenException",
+}
+_EC2_CODES = {
+    "throttled": "RequestLimitExceeded",
+    "denied": "UnauthorizedOperation",
+    "expired": "RequestExpired",
+}
 _TOKENS = ("NextToken", "nextToken", "continuation-token")
 
 
@@ -61,7 +69,17 @@ class Faults:
     def end(self) -> None:
         """Let all be well again."""
         well = Faults()
-        for name in ("throttled", "reset", "garbled", "garbage", "broken", "truncated", "pages", "expired", "dead"):
+        for name in (
+            "throttled",
+            "reset",
+            "garbled",
+            "garbage",
+            "broken",
+            "truncated",
+            "pages",
+            "expired",
+            "dead",
+        ):
             setattr(self, name, getattr(well, name))
         self.denied.clear()
         self.slow.clear()
@@ -76,9 +94,16 @@ def error_of(service: str, fault: str) -> tuple[int, bytes, str]:
     if fault == "broken":
         return 503, b"<html><p>Service unavailable</p></html>", "text/html"
     if service not in ("ec2", "sts", "s3"):
-        return 400, json.dumps({"__type": _CODES[fault], "message": "no"}).encode(), "application/x-amz-json-1.0"
+        return (
+            400,
+            json.dumps({"__type": _CODES[fault], "message": "no"}).encode(),
+            "application/x-amz-json-1.0",
+        )
     inner = f"<Error><Code>{_EC2_CODES[fault]}</Code><Message>no</Message></Error>"
-    wrapped = {"ec2": f"<Response><Errors>{inner}</Errors><RequestID>r</RequestID></Response>", "s3": inner}
+    wrapped = {
+        "ec2": f"<Response><Errors>{inner}</Errors><RequestID>r</RequestID></Response>",
+        "s3": inner,
+    }
     return (
         503 if fault == "throttled" else 403,
         wrapped.get(service, f"<ErrorResponse>{inner}</ErrorResponse>").encode(),

@@ -25,7 +25,13 @@ class LogGroups:
         kept = self.events.setdefault(group, [])
         ms = int(at * 1000)
         number = f"{len(kept):056d}"
-        event = {"logStreamName": stream, "timestamp": ms, "message": message, "ingestionTime": ms + 5000, "eventId": number}
+        event = {
+            "logStreamName": stream,
+            "timestamp": ms,
+            "message": message,
+            "ingestionTime": ms + 5000,
+            "eventId": number,
+        }
         kept.append(event)
 
     def filter(self, given: dict[str, Any], now: float) -> dict[str, Any]:
@@ -37,9 +43,14 @@ class LogGroups:
         within = [
             x
             for x in self.events[given["logGroupName"]]
-            if given["startTime"] <= x["timestamp"] < given["endTime"] and x["ingestionTime"] <= now * 1000
+            if given["startTime"] <= x["timestamp"] < given["endTime"]
+            and x["ingestionTime"] <= now * 1000
         ]
         begin = int(given.get("nextToken", 0))
-        page = [x for x in within[begin : begin + PAGE] if any(words in x["message"] for words in wanted)]
+        page = [
+            x
+            for x in within[begin : begin + PAGE]
+            if any(words in x["message"] for words in wanted)
+        ]
         more = {"nextToken": str(begin + PAGE)} if begin + PAGE < len(within) else {}
         return {"events": page, "searchedLogStreams": [], **more}

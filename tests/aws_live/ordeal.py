@@ -82,12 +82,21 @@ def watch(watched: Watched, empty: Path, prices: Prices | None = None) -> Replay
 
 
 def told(seen: ReplayResult) -> list[tuple[Any, ...]]:
-    return [(a.anomaly.cause, a.anomaly.things, a.opened, a.closed, a.waste) for a in seen.alerts.values()]
+    return [
+        (a.anomaly.cause, a.anomaly.things, a.opened, a.closed, a.waste)
+        for a in seen.alerts.values()
+    ]
 
 
-def unlike(ours: ReplayResult, theirs: ReplayResult, late: timedelta, later: timedelta) -> list[str]:
+def unlike(
+    ours: ReplayResult, theirs: ReplayResult, late: timedelta, later: timedelta
+) -> list[str]:
     """Return how the alerts of a disturbed watch differ: opened up to `late` and closed up to `later` after the others' is alike."""
-    found = [] if len(ours.alerts) == len(theirs.alerts) else [f"{len(ours.alerts)} alerts in place of {len(theirs.alerts)}"]
+    found = (
+        []
+        if len(ours.alerts) == len(theirs.alerts)
+        else [f"{len(ours.alerts)} alerts in place of {len(theirs.alerts)}"]
+    )
     for one, other in zip(ours.alerts.values(), theirs.alerts.values(), strict=False):
         name = f"{other.anomaly.cause} of {other.opened:%H:%M}"
         if one.key != other.key:
@@ -101,8 +110,16 @@ def unlike(ours: ReplayResult, theirs: ReplayResult, late: timedelta, later: tim
 
 def _ends(name: str, one: Alert, other: Alert, later: timedelta) -> list[str]:
     if one.closed is None or other.closed is None:
-        return [] if one.closed == other.closed else [f"{name} closed at {one.closed}, not {other.closed}"]
-    return [] if timedelta(0) <= one.closed - other.closed <= later else [f"{name} closed {one.closed - other.closed} late"]
+        return (
+            []
+            if one.closed == other.closed
+            else [f"{name} closed at {one.closed}, not {other.closed}"]
+        )
+    return (
+        []
+        if timedelta(0) <= one.closed - other.closed <= later
+        else [f"{name} closed {one.closed - other.closed} late"]
+    )
 
 
 def repeated(lines: Sequence[str]) -> list[str]:

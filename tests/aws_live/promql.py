@@ -16,9 +16,15 @@ from tests.aws_live.exporter import Sampled
 
 Labels = frozenset[tuple[str, str]]
 Vector = dict[Labels, np.ndarray]
-_TOKEN = re.compile(r'\s*(?:(\d+(?:\.\d+)?)(s)?|"((?:[^"\\]|\\.)*)"|([A-Za-z_:][\w:]*)|(=~|!~|!=|[-+*/(){}\[\],=]))')
+_TOKEN = re.compile(
+    r'\s*(?:(\d+(?:\.\d+)?)(s)?|"((?:[^"\\]|\\.)*)"|([A-Za-z_:][\w:]*)|(=~|!~|!=|[-+*/(){}\[\],=]))'
+)
 _LOOKBACK = 300
-_AGGREGATES: Mapping[str, Callable[..., np.ndarray]] = {"sum": np.nansum, "avg": np.nanmean, "max": np.nanmax}
+_AGGREGATES: Mapping[str, Callable[..., np.ndarray]] = {
+    "sum": np.nansum,
+    "avg": np.nanmean,
+    "max": np.nanmax,
+}
 
 
 @dataclass
@@ -40,32 +46,56 @@ class PromqlStore:
         for one in self.series:
             self.by_name[one.name].append(one)
 
-    def answer(self, path: str, given: Mapping[str, list[str]], shift: float, now: float) -> dict[str, Any]:
+    def answer(
+        self, path: str, given: Mapping[str, list[str]], shift: float, now: float
+    ) -> dict[str, Any]:
         """Answer a call of the query API; `shift` seconds are added to the times of samples, none is newer than `now`."""
         operation = path.partition("/api/v1/")[2]
         self.asked[operation.split("/")[0]] += 1
         if label := re.fullmatch(r"label/(.+)/values", operation):
             return {"status": "success", "data": self._values(unquote(label[1]), given, shift, now)}
-        start, end, step = (float(given[x][0]) for x in ("start", "end", "step")) if operation == "query_range" else (0, 0, 1)
-        steps = np.arange(start, end + 1, step) if operation == "query_range" else np.array([float(given["time"][0])])
+        start, end, step = (
+            (float(given[x][0]) for x in ("start", "end", "step"))
+            if operation == "query_range"
+            else (0, 0, 1)
+        )
+        steps = (
+            np.arange(start, end + 1, step)
+            if operation == "query_range"
+            else np.array([float(given["time"][0])])
+        )
         found = _Evaluation(self, given["query"][0], steps - shift, now - shift).vector()
         result = []
-        found |= {frozenset({("padding", str(n))}): steps * 0 for n in range(self.padded - len(found))}
+        found |= {
+            frozenset({("padding", str(n))}): steps * 0 for n in range(self.padded - len(found))
+        }
         for labels, values in list(found.items())[: self.most]:
             pairs = [
-                [at, f"{value:.12g}"] for at, value in zip(steps.tolist(), values.tolist(), strict=True) if not np.isnan(value)
+                [at, f"{value:.12g}"]
+                for at, value in zip(steps.tolist(), values.tolist(), strict=True)
+                if not np.isnan(value)
             ]
             if pairs:
                 result.append(
-                    {"metric": dict(labels)} | ({"values": pairs} if operation == "query_range" else {"value": pairs[0]})
+                    {"metric": dict(labels)}
+                    | ({"values": pairs} if operation == "query_range" else {"value": pairs[0]})
                 )
         kind = "matrix" if operation == "query_range" else "vector"
         return {"status": "success", "data": {"resultType": kind, "result": result}}
 
-    def _values(self, label: str, given: Mapping[str, list[str]], shift: float, now: float) -> list[str]:
-        first, last = float(given["start"][0]) - shift, min(float(given["end"][0]) - shift, now - shift)
+    def _values(
+        self, label: str, given: Mapping[str, list[str]], shift: float, now: float
+    ) -> list[str]:
+        first, last = (
+            float(given["start"][0]) - shift,
+            min(float(given["end"][0]) - shift, now - shift),
+        )
         wanted = {x.partition("{")[0] for x in given["match[]"]}
-        there = [x for x in self.series if x.name in wanted and ((x.times >= first) & (x.times <= last)).any()]
+        there = [
+            x
+            for x in self.series
+            if x.name in wanted and ((x.times >= first) & (x.times <= last)).any()
+        ]
         return sorted({x.labels[label] for x in there if label in x.labels})
 
 
@@ -75,7 +105,9 @@ class _Evaluation:
     def __init__(self, store: PromqlStore, text: str, steps: np.ndarray, now: float) -> None:
         self.store, self.steps, self.now = store, steps, now
         self.tokens = [m.groups() for m in _TOKEN.finditer(text)]
-        assert "".join(m.group(0) for m in _TOKEN.finditer(text)).strip() == text.strip(), f"not understood: {text}"
+        assert "".join(m.group(0) for m in _TOKEN.finditer(text)).strip() == text.strip(), (
+            f"not understood: {text}"
+        )
         self.at = 0
 
     def vector(self) -> Vector:
@@ -186,11 +218,21 @@ class _Evaluation:
         if self._peek() == "{":
             self._take()
             while self._peek() != "}" or self.tokens[self.at][2] is not None:
-                matchers.append((self._take(), self._take("=", "!=", "=~", "!~"), self._take().replace("\\\\", "\\")))
+                matchers.append(
+                    (
+                        self._take(),
+                        self._take("=", "!=", "=~", "!~"),
+                        self._take().replace("\\\\", "\\"),
+                    )
+                )
                 if self._peek() == ",":
                     self._take()
             self._take("}")
-        return [x for x in self.store.by_name[name] if all(_matches(x.labels.get(k, ""), how, v) for k, how, v in matchers)]
+        return [
+            x
+            for x in self.store.by_name[name]
+            if all(_matches(x.labels.get(k, ""), how, v) for k, how, v in matchers)
+        ]
 
     def _newest(self, one: Sampled, offset: float) -> np.ndarray:
         wanted = np.minimum(self.steps, self.now) - offset
@@ -208,7 +250,9 @@ class _Evaluation:
             return np.where(counts > 0, counts, np.nan)
         each = np.arange(int(counts.max(initial=0)) or 1)[None, :]
         there = each < counts[:, None]
-        read = np.where(there, one.values[np.minimum(low[:, None] + each, len(one.values) - 1)], np.nan)
+        read = np.where(
+            there, one.values[np.minimum(low[:, None] + each, len(one.values) - 1)], np.nan
+        )
         return _of({"avg_over_time": "avg", "max_over_time": "max"}[name], read.T)
 
 

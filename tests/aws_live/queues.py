@@ -30,10 +30,16 @@ class Queue:
                 return self._receive(given, now)
             case "DeleteMessageBatch":
                 return self._delete(given)
-        return {"Attributes": {"ApproximateNumberOfMessages": str(sum(at <= now for at in self.visible.values()))}}
+        return {
+            "Attributes": {
+                "ApproximateNumberOfMessages": str(sum(at <= now for at in self.visible.values()))
+            }
+        }
 
     def _receive(self, given: dict[str, Any], now: float) -> dict[str, Any]:
-        there = [name for name, at in self.visible.items() if at <= now][: given.get("MaxNumberOfMessages", 1)]
+        there = [name for name, at in self.visible.items() if at <= now][
+            : given.get("MaxNumberOfMessages", 1)
+        ]
         messages = []
         for name in there:
             self.visible[name] = now + given.get("VisibilityTimeout", 30)
@@ -41,7 +47,9 @@ class Queue:
             self.handles[handle] = name
             body = self.bodies[name]
             digest = md5(body.encode(), usedforsecurity=False).hexdigest()
-            messages.append({"MessageId": name, "ReceiptHandle": handle, "MD5OfBody": digest, "Body": body})
+            messages.append(
+                {"MessageId": name, "ReceiptHandle": handle, "MD5OfBody": digest, "Body": body}
+            )
         return {"Messages": messages} if messages else {}
 
     def _delete(self, given: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,10 @@ class Limit:
 def limits() -> tuple[Limit, ...]:
     """Return every row, and the limits that the adapter itself goes by."""
     with Path(__file__).with_name("requests.csv").open(newline="") as file:
-        rows = tuple(Limit(*(row[name] for name in ("operation", "parameter", "limit", "value"))) for row in csv.DictReader(file))
+        rows = tuple(
+            Limit(*(row[name] for name in ("operation", "parameter", "limit", "value")))
+            for row in csv.DictReader(file)
+        )
     queries = limit_of("cloudwatch", "get_metric_data", "queries")
     return (Limit("GetMetricData", "MetricDataQueries", "count at most", str(queries)), *rows)
 
@@ -56,7 +59,10 @@ def faults(model: OperationModel, params: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each thing of a request that AWS would not take."""
     found = ParamValidator().validate(params, model.input_shape)
     told = [found.generate_report()] if found.has_errors() else []
-    told += [f"{path} is {value!r}: the model says {bound}" for path, value, bound in _beyond(model.input_shape, params, "")]
+    told += [
+        f"{path} is {value!r}: the model says {bound}"
+        for path, value, bound in _beyond(model.input_shape, params, "")
+    ]
     mine = [limit for limit in limits() if limit.operation == model.name]
     told += [
         f"{limit.parameter} is to be {limit.limit} {limit.value}"
@@ -81,7 +87,13 @@ def _values(given: Any, path: list[str]) -> Iterator[Any]:
 def _beyond(shape: Shape, value: Any, path: str) -> Iterator[tuple[str, Any, str]]:
     """Yield what is larger than the model allows, or not among its words: the validator looks at neither."""
     most, words = shape.metadata.get("max"), shape.metadata.get("enum")
-    size = value if shape.type_name in ("integer", "long") else len(value) if hasattr(value, "__len__") else None
+    size = (
+        value
+        if shape.type_name in ("integer", "long")
+        else len(value)
+        if hasattr(value, "__len__")
+        else None
+    )
     if most is not None and size is not None and size > most:
         yield path, value, f"at most {most}"
     if words and value not in words:

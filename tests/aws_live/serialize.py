@@ -24,22 +24,34 @@ def model(service: str) -> ServiceModel:
 def validated(service: str, operation: str, response: dict[str, Any]) -> dict[str, Any]:
     """Return the response where botocore's model allows it; raise AssertionError naming what it does not."""
     shape = model(service).operation_model(operation).output_shape
-    report = ParamValidator().validate({k: v for k, v in response.items() if k != "ResponseMetadata"}, shape)
+    report = ParamValidator().validate(
+        {k: v for k, v in response.items() if k != "ResponseMetadata"}, shape
+    )
     assert not report.has_errors(), f"{service} {operation}: {report.generate_report()}"
     return response
 
 
-def body_of(service: str, operation: str, response: dict[str, Any], shift: timedelta) -> tuple[bytes, str]:
+def body_of(
+    service: str, operation: str, response: dict[str, Any], shift: timedelta
+) -> tuple[bytes, str]:
     """Return body and content type."""
     made = model(service).operation_model(operation)
     protocol = model(service).resolved_protocol
     if protocol in ("json", "rest-json"):
-        return json.dumps(_json(response, made.output_shape, shift)).encode(), "application/x-amz-json-1.0"
+        return json.dumps(
+            _json(response, made.output_shape, shift)
+        ).encode(), "application/x-amz-json-1.0"
     inner = _members(response, made.output_shape, shift, protocol)
     if protocol == "ec2":
-        return f"<{operation}Response><requestId>r-1</requestId>{inner}</{operation}Response>".encode(), "text/xml"
+        return (
+            f"<{operation}Response><requestId>r-1</requestId>{inner}</{operation}Response>".encode(),
+            "text/xml",
+        )
     result = f"<{operation}Result>{inner}</{operation}Result>"
-    return f"<{operation}Response>{result}<ResponseMetadata/></{operation}Response>".encode(), "text/xml"
+    return (
+        f"<{operation}Response>{result}<ResponseMetadata/></{operation}Response>".encode(),
+        "text/xml",
+    )
 
 
 def _moment(value: Any, shift: timedelta) -> datetime:
@@ -52,7 +64,11 @@ def _moment(value: Any, shift: timedelta) -> datetime:
 def _json(value: Any, shape: Shape, shift: timedelta) -> Any:
     match shape.type_name:
         case "structure":
-            return {name: _json(value[name], of, shift) for name, of in shape.members.items() if value.get(name) is not None}
+            return {
+                name: _json(value[name], of, shift)
+                for name, of in shape.members.items()
+                if value.get(name) is not None
+            }
         case "list":
             return [_json(one, shape.member, shift) for one in value]
         case "timestamp":
@@ -80,5 +96,7 @@ def _xml(tag: str, value: Any, shape: Shape, shift: timedelta, protocol: str) ->
         case "boolean":
             inner = str(value).lower()
         case _:
-            inner = escape(_WORDS.sub(lambda m: f"({_moment(m[1], shift):%Y-%m-%d %H:%M:%S} GMT)", str(value)))
+            inner = escape(
+                _WORDS.sub(lambda m: f"({_moment(m[1], shift):%Y-%m-%d %H:%M:%S} GMT)", str(value))
+            )
     return f"<{tag}>{inner}</{tag}>"

@@ -70,7 +70,9 @@ class Handler(BaseHTTPRequestHandler):
         if "/api/v1/" in self.path:
             return self._promql(body, *(found.groups() if found else ("", "", "prometheus")))
         if not found:
-            return self._send(403, b"<Error><Code>MissingAuthenticationToken</Code></Error>", "text/xml")
+            return self._send(
+                403, b"<Error><Code>MissingAuthenticationToken</Code></Error>", "text/xml"
+            )
         key, region, signed = found.groups()
         service = _SERVICES.get(signed, signed)
         operation, given = self._asked(service, body)
@@ -87,11 +89,17 @@ class Handler(BaseHTTPRequestHandler):
         if service == "s3":
             return self._s3(operation, given)
         try:
-            answer = validated(service, operation, self.world.answer(service, operation, region, key, given))
+            answer = validated(
+                service, operation, self.world.answer(service, operation, region, key, given)
+            )
         except NoGroup:
-            return self._send(400, b'{"__type": "ResourceNotFoundException"}', "application/x-amz-json-1.1")
+            return self._send(
+                400, b'{"__type": "ResourceNotFoundException"}', "application/x-amz-json-1.1"
+            )
         except NoData:
-            return self._send(400, b'{"__type": "DataUnavailableException"}', "application/x-amz-json-1.0")
+            return self._send(
+                400, b'{"__type": "DataUnavailableException"}', "application/x-amz-json-1.0"
+            )
         self._send(200, *body_of(service, operation, answer, self.world.shift))
         return None
 
@@ -100,7 +108,9 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         operation = "GetLabels" if "/label/" in url.path else "QueryMetrics"
         action = f"{_SERVICES.get(signed, signed)}:{operation}"
-        fault = self.world.faults.of(action, key.removeprefix("ASIA") if key.startswith("ASIA") else ACCOUNT, region, {})
+        fault = self.world.faults.of(
+            action, key.removeprefix("ASIA") if key.startswith("ASIA") else ACCOUNT, region, {}
+        )
         if fault:
             self.world.failed[fault] += 1
             if fault != "truncated":
@@ -115,13 +125,15 @@ class Handler(BaseHTTPRequestHandler):
     def _asked(self, service: str, body: bytes) -> tuple[str, dict[str, Any]]:
         if service == "s3":
             url = urlsplit(self.path)
-            return ("ListBucket" if url.path.strip("/") in (BUCKET, STREAM) else "GetObject"), dict(parse_qsl(url.query)) | {
-                "path": unquote(url.path)
-            }
+            return ("ListBucket" if url.path.strip("/") in (BUCKET, STREAM) else "GetObject"), dict(
+                parse_qsl(url.query)
+            ) | {"path": unquote(url.path)}
         if service == "eks":
             path = urlsplit(self.path).path
             return next(
-                (name, dict(zip(says, of.fullmatch(path).groups(), strict=True))) for of, name, says in _EKS if of.fullmatch(path)
+                (name, dict(zip(says, of.fullmatch(path).groups(), strict=True)))
+                for of, name, says in _EKS
+                if of.fullmatch(path)
             )
         if service == "savingsplans":
             return urlsplit(self.path).path.strip("/"), json.loads(body)
@@ -163,10 +175,22 @@ class Handler(BaseHTTPRequestHandler):
     def _stream(self, operation: str, given: dict[str, Any]) -> None:
         objects, now = self.world.objects, self.world.clock()
         if operation == "GetObject":
-            return self._send(200, objects[given["path"].removeprefix(f"/{STREAM}/")][0], "application/octet-stream")
+            return self._send(
+                200,
+                objects[given["path"].removeprefix(f"/{STREAM}/")][0],
+                "application/octet-stream",
+            )
         prefix = given.get("prefix", "")
-        keys = sorted(key for key in objects if key.startswith(prefix) and key > given.get("start-after", ""))
-        folders = sorted({prefix + rest.split("/")[0] + "/" for key in keys if "/" in (rest := key.removeprefix(prefix))})
+        keys = sorted(
+            key for key in objects if key.startswith(prefix) and key > given.get("start-after", "")
+        )
+        folders = sorted(
+            {
+                prefix + rest.split("/")[0] + "/"
+                for key in keys
+                if "/" in (rest := key.removeprefix(prefix))
+            }
+        )
         begin = int(given.get("continuation-token", 0))
         page = [] if given.get("delimiter") else keys[begin : begin + PAGE_OF_KEYS]
         more = not given.get("delimiter") and begin + PAGE_OF_KEYS < len(keys)
@@ -176,16 +200,28 @@ class Handler(BaseHTTPRequestHandler):
             for key in page
             if objects[key][1] <= now
         )
-        rows += "".join(f"<CommonPrefixes><Prefix>{x}</Prefix></CommonPrefixes>" for x in folders if given.get("delimiter"))
-        token = f"<NextContinuationToken>{begin + PAGE_OF_KEYS}</NextContinuationToken>" if more else ""
+        rows += "".join(
+            f"<CommonPrefixes><Prefix>{x}</Prefix></CommonPrefixes>"
+            for x in folders
+            if given.get("delimiter")
+        )
+        token = (
+            f"<NextContinuationToken>{begin + PAGE_OF_KEYS}</NextContinuationToken>" if more else ""
+        )
         truncated = str(more).lower()
         text = f"<ListBucketResult><KeyCount>{len(page)}</KeyCount><IsTruncated>{truncated}</IsTruncated>{token}{rows}</ListBucketResult>"
         self._send(200, text.encode(), "application/xml")
         return None
 
-    def _send(self, status: int, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+    def _send(
+        self, status: int, body: bytes, kind: str, more: dict[str, str] | None = None
+    ) -> None:
         self.send_response(status)
-        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **(more or {})}.items():
+        for name, value in {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            **(more or {}),
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         if self._cut:

@@ -40,7 +40,10 @@ class Watch:
     """What IAM must allow for its metrics."""
 
     def __str__(self) -> str:
-        causes = ", ".join(f"{cause} of {len(things)} at {opened:%H:%M}" for cause, things, opened, *_ in self.alerts)
+        causes = ", ".join(
+            f"{cause} of {len(things)} at {opened:%H:%M}"
+            for cause, things, opened, *_ in self.alerts
+        )
         allowed = ", ".join(self.actions) or "nothing of AWS"
         asked = f"{self.requests:,} requests for metrics, ${self.usd:.4f}"
         return f"{SURFACES[self.surface]}\n  alerts: {causes or 'none'}\n  {asked}\n  IAM allows: {allowed}"
@@ -54,11 +57,21 @@ def watched(folder: Path, surface: str, empty: Path) -> Watch:
         live = world.live(surface=MetricsSurface.AUTO, server=server)
         window = Window(world.extent.start + _FROM, world.extent.start + _UNTIL)
         seen = watch(Watched(world, live, window), empty)
-        uses = [use for use in live.calls.meter.bill().uses if use.operation.partition(":")[2] in _METRICS]
+        uses = [
+            use
+            for use in live.calls.meter.bill().uses
+            if use.operation.partition(":")[2] in _METRICS
+        ]
         named = {use.operation for use in uses if use.calls}
-        actions = {action for one in operations().values() if one.name in named for action in one.allowed}
+        actions = {
+            action for one in operations().values() if one.name in named for action in one.allowed
+        }
         return Watch(
-            surface, told(seen), sum(x.calls for x in uses), sum((x.usd for x in uses), Decimal(0)), tuple(sorted(actions))
+            surface,
+            told(seen),
+            sum(x.calls for x in uses),
+            sum((x.usd for x in uses), Decimal(0)),
+            tuple(sorted(actions)),
         )
 
 
@@ -74,7 +87,11 @@ def main() -> None:
         generate(folder, 7, "tiny")
         shutil.rmtree(folder / "neuron-monitor")
         watches = all_watched(folder, Path(made) / "no-bill")
-    print("One fleet of three nodes for two hours, ticks of five minutes, by each surface of metrics:", *watches, sep="\n\n")
+    print(
+        "One fleet of three nodes for two hours, ticks of five minutes, by each surface of metrics:",
+        *watches,
+        sep="\n\n",
+    )
     alike = all(one.alerts == watches[0].alerts for one in watches)
     print(f"\n{'The alerts are the same.' if alike else 'THE ALERTS DIFFER.'}")
     sys.exit(0 if alike else 1)

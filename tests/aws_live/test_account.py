@@ -59,7 +59,11 @@ def test_a_record_from_the_terminal_can_be_read(world, monkeypatch, tmp_path, ca
     monkeypatch.setenv("TRNBOT_AWS_REGIONS", "us-west-2")
     assert main(["record", "made", "--days", "2h"]) == 0
     assert "points and" in capsys.readouterr().out
-    assert [str(path) for path in (tmp_path / "made", *(tmp_path / "made").rglob("*")) if path.stat().st_mode & 0o077] == []
+    assert [
+        str(path)
+        for path in (tmp_path / "made", *(tmp_path / "made").rglob("*"))
+        if path.stat().st_mode & 0o077
+    ] == []
     made = open_tiny(tmp_path / "made")
     # The clock goes on between what is asked for first and last.
     assert made.extent().end - made.extent().start <= timedelta(hours=2, minutes=5)

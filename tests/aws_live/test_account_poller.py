@@ -28,7 +28,10 @@ from tests.builders import NOON, instance
 OTHER = "444455556666"
 ROLE = f"arn:aws:iam::{OTHER}:role/trnbot-reader"
 DAY = {"index": 0, "label": "<5%"}
-ADVICE = {"ranges": [DAY], "spot_advisor": {"us-west-2": {"Linux": {"trn1.32xlarge": {"s": 69, "r": 0}}}}}
+ADVICE = {
+    "ranges": [DAY],
+    "spot_advisor": {"us-west-2": {"Linux": {"trn1.32xlarge": {"s": 69, "r": 0}}}},
+}
 
 
 def asked(world, action: str) -> int:
@@ -40,9 +43,13 @@ def test_a_live_account_knows_what_its_recording_knows(world, tiny):
     (now,) = world.ticks(2, 2)
     ours = live.read(now).inventory
     theirs = open_recording(tiny, ReadingConfig(FIVE, TYPES)).read(now).inventory
-    assert {str(x.launched_by) for x in ours.instances.values()} == {str(x.launched_by) for x in theirs.instances.values()}
+    assert {str(x.launched_by) for x in ours.instances.values()} == {
+        str(x.launched_by) for x in theirs.instances.values()
+    }
     assert all(x.launched_by.person for x in ours.instances.values())
-    assert [(x.name, x.version, len(x.node_groups)) for x in ours.eks] == [(x.name, x.version, 1) for x in theirs.eks]
+    assert [(x.name, x.version, len(x.node_groups)) for x in ours.eks] == [
+        (x.name, x.version, 1) for x in theirs.eks
+    ]
     assert [(x.name, x.vcpus) for x in ours.quotas] == [(x.name, x.vcpus) for x in theirs.quotas]
     assert ours.quotas
 
@@ -57,10 +64,14 @@ def test_a_launch_is_asked_for_once_and_for_ever(world, tmp_path):
     assert all(x.launched_by for x in reading.inventory.instances.values())
     launches = {(x.launched_by.at, x.labels.cluster) for x in reading.inventory.instances.values()}
     stored = sum(
-        isinstance(x, FileSystem) or not x.attached_to for x in (*reading.inventory.volumes, *reading.inventory.file_systems)
+        isinstance(x, FileSystem) or not x.attached_to
+        for x in (*reading.inventory.volumes, *reading.inventory.file_systems)
     )
     looks = 2 * len(REFUSED_CALLS)
-    assert asked(world, "cloudtrail:LookupEvents") == len(launches) + stored + len(reading.inventory.reservations) + looks
+    assert (
+        asked(world, "cloudtrail:LookupEvents")
+        == len(launches) + stored + len(reading.inventory.reservations) + looks
+    )
     assert len(pauses) == asked(world, "cloudtrail:LookupEvents")
     assert all(0 <= pause <= 0.5 for pause in pauses)
 
@@ -87,7 +98,9 @@ def test_a_tick_asks_for_some_launches_and_the_next_for_others():
         assert not list(launches.refresh([place], Inventory(now, nodes), now, 1.0))
     assert sorted(calls.asked) == sorted(nodes), "each once, though nobody knew the answer"
     assert not list(
-        LaunchPoller(calls, ResponseHistory(Problems()), lambda: 2.0).refresh([place], Inventory(now, nodes), now, 1.0)
+        LaunchPoller(calls, ResponseHistory(Problems()), lambda: 2.0).refresh(
+            [place], Inventory(now, nodes), now, 1.0
+        )
     )
     assert len(calls.asked) == len(nodes), "no time is left, so nothing is asked"
 
@@ -95,7 +108,9 @@ def test_a_tick_asks_for_some_launches_and_the_next_for_others():
 def test_an_event_that_may_still_come_is_asked_for_again():
     place = Place("us-west-2", account="111122223333")
     young = replace(
-        instance("i-1"), launched_at=NOON - FIVE, labels=Labels(instance="i-1", region="us-west-2", account=place.account)
+        instance("i-1"),
+        launched_at=NOON - FIVE,
+        labels=Labels(instance="i-1", region="us-west-2", account=place.account),
     )
     calls, heard = Events(), ResponseHistory(Problems())
     launches = LaunchPoller(calls, heard, lambda: 0.0, lambda _: None)
@@ -117,7 +132,11 @@ def test_one_denied_action_of_one_account_costs_only_its_part(world, caplog):
     assert accounts == {"111122223333", OTHER}
     assert {x.labels.account for x in reading.inventory.volumes} == {"111122223333"}
     told = [sentence for sentence in live.problems() if "denied" in sentence]
-    assert {("us-west-2" in x, OTHER in x, "allow ec2:DescribeVolumes" in x) for x in told if "Volumes" in x} == {
+    assert {
+        ("us-west-2" in x, OTHER in x, "allow ec2:DescribeVolumes" in x)
+        for x in told
+        if "Volumes" in x
+    } == {
         (True, True, True),
         (False, True, True),
     }
@@ -126,8 +145,15 @@ def test_one_denied_action_of_one_account_costs_only_its_part(world, caplog):
         reading = live.read(now)
     assert {x.labels.account for x in reading.inventory.volumes} == {"111122223333", OTHER}
     assert not [sentence for sentence in live.problems() if "denied" in sentence]
-    said = [record.message for record in caplog.records if "DescribeVolumes in us-west-2" in record.message]
-    assert [("is denied" in x, "has recovered" in x) for x in said] == [(True, False), (False, True)]
+    said = [
+        record.message
+        for record in caplog.records
+        if "DescribeVolumes in us-west-2" in record.message
+    ]
+    assert [("is denied" in x, "has recovered" in x) for x in said] == [
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_instances_that_cannot_be_described_hold_the_alerts(world):
@@ -149,10 +175,19 @@ def test_the_budget_stops_the_dearest_to_do_without_first(world):
         stopped.append({x.name for x in operations().values() if not tab.allows(x, x.optional)})
     assert stopped[5] == set()
     assert stopped[7] == {"ec2:GetSpotPlacementScores"}
-    assert {"pricing:GetProducts", "cloudtrail:LookupEvents", "servicequotas:ListServiceQuotas"} <= stopped[8]
+    assert {
+        "pricing:GetProducts",
+        "cloudtrail:LookupEvents",
+        "servicequotas:ListServiceQuotas",
+    } <= stopped[8]
     assert "eks:DescribeCluster" in stopped[9] - stopped[8]
     assert "s3:GetObject" in stopped[10] - stopped[9]
-    never = {"cloudwatch:GetMetricData", "cloudwatch:ListMetrics", "ec2:DescribeInstances", "ec2:DescribeVolumes"}
+    never = {
+        "cloudwatch:GetMetricData",
+        "cloudwatch:ListMetrics",
+        "ec2:DescribeInstances",
+        "ec2:DescribeVolumes",
+    }
     assert not never & stopped[10]
     assert [stops_at(rank) for rank in (DETAIL_RANK, 4, 3, 2, 1)] == [60, 70, 80, 90, 100]
     tab.today().usd = Decimal("0.6")
@@ -191,7 +226,9 @@ def test_the_own_bill_adds_up(world):
     assert by_name["pricing:GetProducts"].failed == prices
     exposed = live.calls.exposition()
     assert f'trnbot_aws_failed_today{{operation="pricing:GetProducts"}} {prices}' in exposed
-    assert f'trnbot_aws_units_today{{operation="cloudwatch:GetMetricData"}} {metrics.units}' in exposed
+    assert (
+        f'trnbot_aws_units_today{{operation="cloudwatch:GetMetricData"}} {metrics.units}' in exposed
+    )
 
 
 class _Advice(BaseHTTPRequestHandler):
@@ -209,7 +246,9 @@ class _Advice(BaseHTTPRequestHandler):
 @pytest.fixture
 def address() -> Iterator[str]:
     server = HTTPServer(("127.0.0.1", 0), _Advice)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    ).start()
     yield f"http://127.0.0.1:{server.server_port}/spot-advisor-data.json"
     server.shutdown()
     server.server_close()
@@ -221,7 +260,9 @@ def test_spot_chances_of_a_live_account(world, tmp_path, address, kind):
     live = world.live(advisor=address if kind == "address" else str(tmp_path / "advice.json"))
     (now,) = world.ticks(2, 2)
     live.read(now)
-    assert [(x.band, x.savings_ratio) for x in live.interruptions("trn1.32xlarge", now)] == [("<5%", 0.69)]
+    assert [(x.band, x.savings_ratio) for x in live.interruptions("trn1.32xlarge", now)] == [
+        ("<5%", 0.69)
+    ]
     assert [x.score for x in live.placement("trn1.32xlarge", now)] == [9]
     assert asked(world, "ec2:GetSpotPlacementScores") == 1
 

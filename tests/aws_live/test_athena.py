@@ -24,7 +24,14 @@ class Desk:
         world.now = NOON
         self.calls = Calls(lambda: world.now)
         self.copy = AthenaCopy(
-            self.calls, table, "primary", "s3://results/trnbot", folder, Place("us-west-2"), day_query, lambda _: None
+            self.calls,
+            table,
+            "primary",
+            "s3://results/trnbot",
+            folder,
+            Place("us-west-2"),
+            day_query,
+            lambda _: None,
         )
         folder.mkdir(exist_ok=True)
         self.bill = open_billing(folder, BillOptions(by_day="Athena"))
@@ -61,7 +68,11 @@ def rows(tally):
 def test_it_says_what_the_export_says(copied, export, by):
     theirs = export.tally(NOVEMBER, by)
     ours = copied.tally(NOVEMBER, by)
-    assert (ours.total, ours.sources, ours.currency) == (theirs.total, theirs.sources, theirs.currency)
+    assert (ours.total, ours.sources, ours.currency) == (
+        theirs.total,
+        theirs.sources,
+        theirs.currency,
+    )
     if by != ("namespace",):
         assert rows(ours) == rows(theirs)
 
@@ -129,7 +140,10 @@ def test_a_failed_query_leaves_the_month_as_it_was(world, desk):
 def test_a_denied_call_is_told(world, tmp_path):
     world.standin.faults.denied = {"athena:GetTableMetadata"}
     desk = Desk(world, tmp_path / "athena")
-    with pytest.raises(Unavailable, match=r"athena:GetTableMetadata in us-west-2 is denied \(AccessDeniedException\)"):
+    with pytest.raises(
+        Unavailable,
+        match=r"athena:GetTableMetadata in us-west-2 is denied \(AccessDeniedException\)",
+    ):
         desk.copy.refresh(NOON)
 
 

@@ -30,7 +30,10 @@ def read_all(made):
 
 def test_the_series_of_a_node_are_read_together():
     made = backfill(lambda request, deadline: [])
-    of_block = [{dict(made.book.series[n].dimensions)["InstanceId"] for n in block.numbers} for block in made.pending()]
+    of_block = [
+        {dict(made.book.series[n].dimensions)["InstanceId"] for n in block.numbers}
+        for block in made.pending()
+    ]
     assert len(of_block) > 1
     assert sum(map(len, of_block)) == len(set().union(*of_block)) == 20
 
@@ -56,7 +59,9 @@ def test_what_fails_is_read_after_all_others():
 
 def test_how_far_it_is_is_said():
     made = backfill(lambda request, deadline: [])
-    assert made.unread() == ("The history of 0 of 320 series is read; alerts that need none are told meanwhile.",)
+    assert made.unread() == (
+        "The history of 0 of 320 series is read; alerts that need none are told meanwhile.",
+    )
 
 
 def test_nobody_waits_for_it_and_what_is_under_way_is_pending():

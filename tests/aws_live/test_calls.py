@@ -65,7 +65,8 @@ def test_a_broken_account_costs_only_its_part(world):
 def test_an_outage_is_unavailable_in_one_sentence(world):
     world.standin.faults.garbled = 1.0
     with pytest.raises(
-        Unavailable, match=r"^AWS fsx:DescribeFileSystems in us-west-2 is broken \(an answer without FileSystems\)"
+        Unavailable,
+        match=r"^AWS fsx:DescribeFileSystems in us-west-2 is broken \(an answer without FileSystems\)",
     ):
         Calls(lambda: world.now).call(HOME, "fsx", "describe_file_systems")
 
@@ -75,7 +76,11 @@ def test_no_region_is_wrong_input(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     with pytest.raises(WrongInput, match="TRNBOT_AWS_REGIONS"):
-        Live(LiveConfig(ReadingConfig(timedelta(minutes=5), {}), ReadTiming(lambda: datetime.now(UTC))))
+        Live(
+            LiveConfig(
+                ReadingConfig(timedelta(minutes=5), {}), ReadTiming(lambda: datetime.now(UTC))
+            )
+        )
 
 
 @pytest.mark.parametrize(
@@ -98,8 +103,12 @@ def paged():
     """Return every declared operation whose answers can have a next page, with what its answers and its calls name it."""
     for one in (x for x in operations().values() if x.service not in SERVICES):
         service = {"servicequotas": "service-quotas"}.get(one.service, one.service)
-        made = model(service).operation_model("".join(x.capitalize() for x in one.operation.split("_")))
-        answers = [name for name in made.output_shape.members if "Token" in name and "Next" in name.title()]
+        made = model(service).operation_model(
+            "".join(x.capitalize() for x in one.operation.split("_"))
+        )
+        answers = [
+            name for name in made.output_shape.members if "Token" in name and "Next" in name.title()
+        ]
         if answers:
             yield one.name, answers, made.input_shape.members
 
@@ -117,7 +126,9 @@ def test_every_role_is_assumed_with_the_external_id(world):
     live.read(now)
     asked = world.standin.assumed
     assert asked
-    assert {(given["RoleArn"], given.get("ExternalId")) for given in asked} == {(OTHER, "trnbot-1f3a")}
+    assert {(given["RoleArn"], given.get("ExternalId")) for given in asked} == {
+        (OTHER, "trnbot-1f3a")
+    }
 
 
 @pytest.mark.parametrize(
@@ -126,18 +137,33 @@ def test_every_role_is_assumed_with_the_external_id(world):
     ids=["export", "Athena", "Cost Explorer"],
 )
 def test_the_bill_is_read_under_the_role_that_is_named_for_it(world, tmp_path, more):
-    settings = read_settings({"TRNBOT_AWS_BILLING_ROLE": OTHER, "TRNBOT_AWS_EXTERNAL_ID": "trnbot-1f3a", **more})
+    settings = read_settings(
+        {"TRNBOT_AWS_BILLING_ROLE": OTHER, "TRNBOT_AWS_EXTERNAL_ID": "trnbot-1f3a", **more}
+    )
     live = world.live(external_id="trnbot-1f3a")
     (world.now,) = world.ticks(2, 2)
     open_account_bill(settings, live, tmp_path).tally(month_of(world.now), ())
-    assert {(given["RoleArn"], given.get("ExternalId")) for given in world.standin.assumed} == {(OTHER, "trnbot-1f3a")}
+    assert {(given["RoleArn"], given.get("ExternalId")) for given in world.standin.assumed} == {
+        (OTHER, "trnbot-1f3a")
+    }
 
 
 @pytest.mark.parametrize(
     ("region", "homes"),
     [
-        ("us-west-2", {"pricing": "us-east-1", "ce": "us-east-1", "sts": "us-west-2", "ec2": "us-west-2"}),
-        ("cn-north-1", {"pricing": "cn-northwest-1", "ce": "cn-northwest-1", "sts": "cn-north-1", "ec2": "cn-north-1"}),
+        (
+            "us-west-2",
+            {"pricing": "us-east-1", "ce": "us-east-1", "sts": "us-west-2", "ec2": "us-west-2"},
+        ),
+        (
+            "cn-north-1",
+            {
+                "pricing": "cn-northwest-1",
+                "ce": "cn-northwest-1",
+                "sts": "cn-north-1",
+                "ec2": "cn-north-1",
+            },
+        ),
         ("us-gov-east-1", {"ce": "us-gov-west-1", "sts": "us-gov-east-1", "ec2": "us-gov-east-1"}),
     ],
 )
@@ -146,7 +172,9 @@ def test_a_region_is_served_within_its_own_partition(region, homes):
     assert {service: home_of(service, region) for service in homes} == homes
     session = botocore.session.get_session()
     for service, home in homes.items():
-        assert home in session.get_available_regions(service, partition_of(region)) or service == "ce"
+        assert (
+            home in session.get_available_regions(service, partition_of(region)) or service == "ce"
+        )
     assert is_sold_in("pricing", region) is ("pricing" in homes)
 
 
@@ -159,10 +187,22 @@ def test_the_policy_can_be_written_for_each_partition(partition):
 @pytest.mark.parametrize(
     ("operation", "state", "remedy"),
     [
-        (("service-quotas", "list_service_quotas"), CallState.THROTTLED, "it is read again within the hour."),
-        (("service-quotas", "list_service_quotas"), CallState.BROKEN, "it is tried again within the hour."),
+        (
+            ("service-quotas", "list_service_quotas"),
+            CallState.THROTTLED,
+            "it is read again within the hour.",
+        ),
+        (
+            ("service-quotas", "list_service_quotas"),
+            CallState.BROKEN,
+            "it is tried again within the hour.",
+        ),
         (("ec2", "describe_instances"), CallState.THROTTLED, "it is read again at the next tick."),
-        (("s3", "get_object"), CallState.DENIED, "and kms:Decrypt of the key where the bucket is sealed with SSE-KMS."),
+        (
+            ("s3", "get_object"),
+            CallState.DENIED,
+            "and kms:Decrypt of the key where the bucket is sealed with SSE-KMS.",
+        ),
     ],
 )
 def test_a_failure_says_when_it_is_tried_again_and_what_to_allow(operation, state, remedy):
@@ -181,7 +221,10 @@ def test_the_policy_names_every_role_by_its_arn():
             {"TRNBOT_AWS_ROLES": "arn:aws:iam::*:role/trnbot-reader"},
             r"'arn:aws:iam::\*:role/trnbot-reader' is not the ARN of a role",
         ),
-        ({"TRNBOT_AWS_ROLES": "trnbot-reader"}, "write arn:aws:iam::111122223333:role/trnbot-reader, or self"),
+        (
+            {"TRNBOT_AWS_ROLES": "trnbot-reader"},
+            "write arn:aws:iam::111122223333:role/trnbot-reader, or self",
+        ),
         ({"TRNBOT_AWS_EXTERNAL_ID": "two words"}, "An external id has 2 to 1224 letters"),
     ],
 )

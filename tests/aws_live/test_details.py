@@ -23,15 +23,30 @@ def test_a_record_holds_the_cores_that_the_watch_asked_for(world, tiny, tmp_path
         seen[now] = reading.frames.get("core")
         if now == start + timedelta(hours=2, minutes=10):
             live.drill([reported], now)
-    record(world.live(journal=tmp_path / "journal"), tmp_path / "made", start, start + timedelta(hours=2.5))
+    record(
+        world.live(journal=tmp_path / "journal"),
+        tmp_path / "made",
+        start,
+        start + timedelta(hours=2.5),
+    )
     made = open_tiny(tmp_path / "made")
-    assert [frame is not None for frame in seen.values()] == [False, False, False, True, True, True, True]
+    assert [frame is not None for frame in seen.values()] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+        True,
+        True,
+    ]
     for now, ours in seen.items():
         theirs = made.read(now).frames.get("core")
         assert (ours is None) == (theirs is None)
         if ours is not None:
             assert ours.things == theirs.things
-            assert np.allclose(ours.values[:, -4:], theirs.values[:, -4:], rtol=1e-5, equal_nan=True)
+            assert np.allclose(
+                ours.values[:, -4:], theirs.values[:, -4:], rtol=1e-5, equal_nan=True
+            )
 
 
 def test_a_spent_budget_stops_it_first(world, tmp_path):
@@ -44,7 +59,9 @@ def test_a_spent_budget_stops_it_first(world, tmp_path):
     assert detail_spans(tmp_path) == {}
 
 
-def test_a_node_that_stays_suspicious_is_listed_once_and_one_that_does_not_is_let_go(world, tmp_path):
+def test_a_node_that_stays_suspicious_is_listed_once_and_one_that_does_not_is_let_go(
+    world, tmp_path
+):
     live = world.live(journal=tmp_path)
     one, other, *_ = instances(live) or [*(live.read(next(world.ticks(1, 1))) and instances(live))]
     (now,) = world.ticks(2, 2)
@@ -58,7 +75,9 @@ def test_a_node_that_stays_suspicious_is_listed_once_and_one_that_does_not_is_le
     live.drill([one], now + HELD)
     assert live.details.instances() == {one}
     begun = now - timedelta(minutes=1)
-    assert detail_spans(tmp_path)[one] == [[int(begun.timestamp()), int((begun + 2 * HELD).timestamp())]]
+    assert detail_spans(tmp_path)[one] == [
+        [int(begun.timestamp()), int((begun + 2 * HELD).timestamp())]
+    ]
 
 
 def test_what_is_not_of_the_fleet_is_not_asked_for(world):

@@ -9,7 +9,10 @@ from bot.model.metric_names import MetricsSurface
 from bot.settings.settings import read_settings
 from tests.aws_live.cloudwatch import Stored
 
-OWN = {"TRNBOT_MONITOR_NAMESPACE": "Neuron", "TRNBOT_MONITOR_METRICS": "util -> neuroncore_utilization_ratio in percent"}
+OWN = {
+    "TRNBOT_MONITOR_NAMESPACE": "Neuron",
+    "TRNBOT_MONITOR_METRICS": "util -> neuroncore_utilization_ratio in percent",
+}
 
 
 def found(live, name):
@@ -18,14 +21,19 @@ def found(live, name):
 
 def hide(world, metric="node_neuroncore"):
     series = world.standin.cloudwatch.series["us-west-2"]
-    world.standin.cloudwatch.series["us-west-2"] = {key: x for key, x in series.items() if not key[1].startswith(metric)}
+    world.standin.cloudwatch.series["us-west-2"] = {
+        key: x for key, x in series.items() if not key[1].startswith(metric)
+    }
 
 
 def test_container_insights_are_seen(world):
     next(world.ticks(2, 2))
     check = found(world.live(), "AWS us-west-2")
     assert check.ok
-    assert "3 accelerated instances; NeuronCore metrics of Container Insights (GetMetricData): 3 nodes, read" in check.found
+    assert (
+        "3 accelerated instances; NeuronCore metrics of Container Insights (GetMetricData): 3 nodes, read"
+        in check.found
+    )
     assert "a Prometheus server: TRNBOT_METRICS_URL names none" in check.found
 
 
@@ -43,13 +51,19 @@ def test_the_otel_store_alone_is_read_and_said(world):
     next(world.ticks(2, 2))
     check = found(world.live(), "AWS us-west-2")
     assert check.ok
-    assert "Container Insights (GetMetricData): 0 nodes; CloudWatch's OTel store (PromQL): 3 nodes, read" in check.found
+    assert (
+        "Container Insights (GetMetricData): 0 nodes; CloudWatch's OTel store (PromQL): 3 nodes, read"
+        in check.found
+    )
 
 
 def test_of_two_surfaces_the_one_that_is_not_read_is_said_too(world):
     world.standin.publish("classic", "otel")
     next(world.ticks(2, 2))
-    assert "OTel store (PromQL): 3 nodes, not read, as the former tells of them" in found(world.live(), "AWS us-west-2").found
+    assert (
+        "OTel store (PromQL): 3 nodes, not read, as the former tells of them"
+        in found(world.live(), "AWS us-west-2").found
+    )
     check = found(world.live(surface=MetricsSurface.PROMQL), "AWS us-west-2")
     assert "(GetMetricData): 3 nodes, not read (TRNBOT_METRICS_SURFACE=promql)" in check.found
     assert "OTel store (PromQL): 3 nodes, read" in check.found
@@ -85,7 +99,9 @@ def test_an_own_namespace_is_looked_at_with_its_units(world, scale, unit, ok, sa
     for (_, metric, pairs), one in list(series.items()):
         if metric == "node_neuroncore_utilization" and len(pairs) == 3:
             rows = one.rows * [1, 1, scale, scale, scale]
-            series["Neuron", "util", tuple(p for p in pairs if p[0] == "InstanceId")] = Stored(rows, one.period)
+            series["Neuron", "util", tuple(p for p in pairs if p[0] == "InstanceId")] = Stored(
+                rows, one.period
+            )
     next(world.ticks(2, 2))
     own = read_settings(OWN).own_names
     own = replace(own, meanings=tuple(replace(x, unit=unit) for x in own.meanings))

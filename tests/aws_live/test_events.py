@@ -50,7 +50,9 @@ def health(code, *instances, at, starts, status="upcoming", name="e-2"):
         "startTime": f"{starts:%a, %d %b %Y %H:%M:%S GMT}",
         "statusCode": status,
         "eventRegion": "us-west-2",
-        "eventDescription": [{"language": "en_US", "latestDescription": "Ask ada@example.com about it."}],
+        "eventDescription": [
+            {"language": "en_US", "latestDescription": "Ask ada@example.com about it."}
+        ],
         "affectedEntities": [{"entityValue": x, "status": "PENDING"} for x in instances],
         "page": "1",
         "totalPages": "1",
@@ -82,7 +84,11 @@ def test_a_notice_is_in_the_reading_of_the_tick_that_received_it(world, at):
     live = world.live(events=[QUEUE])
     live.receive(at)
     (notice,) = live.read(at).notices
-    assert (notice.kind, notice.instances, notice.what) == (NoticeKind.INTERRUPTION, ("i-1",), "terminate")
+    assert (notice.kind, notice.instances, notice.what) == (
+        NoticeKind.INTERRUPTION,
+        ("i-1",),
+        "terminate",
+    )
     assert notice.due == at + timedelta(seconds=80)
     assert (notice.labels.region, notice.labels.account) == ("us-west-2", ACCOUNT)
     assert not [x for x in live.problems() if "The history of" not in x]
@@ -113,7 +119,9 @@ def test_what_was_not_saved_comes_again_and_is_still_one_notice(world, at):
 
 def test_a_duplicate_and_what_comes_out_of_order_do_not_double(world, at):
     for seconds in (10, 50, 10):
-        world.standin.queue.put(interruption(f"i-{seconds}", at - timedelta(seconds=seconds), name=f"e-{seconds}"))
+        world.standin.queue.put(
+            interruption(f"i-{seconds}", at - timedelta(seconds=seconds), name=f"e-{seconds}")
+        )
     live = world.live(events=[QUEUE])
     live.receive(at)
     assert [x.instances for x in live.read(at).notices] == [("i-50",), ("i-10",)]
@@ -145,11 +153,16 @@ def test_messages_of_another_program_are_left_alone_and_named(world, at):
     live.receive(at)
     live.settle(at)
     assert len(world.standin.queue.bodies) == 3
-    assert any("3 messages of the queue trnbot-events" in x and "another program's queue" in x for x in live.problems())
+    assert any(
+        "3 messages of the queue trnbot-events" in x and "another program's queue" in x
+        for x in live.problems()
+    )
 
 
 def test_events_that_mean_nothing_here_are_taken_away(world, at):
-    world.standin.queue.put(event("EC2 Instance State-change Notification", at, instance_id="i-1", state="running"))
+    world.standin.queue.put(
+        event("EC2 Instance State-change Notification", at, instance_id="i-1", state="running")
+    )
     live = world.live(events=[QUEUE])
     live.receive(at)
     live.settle(at)
@@ -186,7 +199,12 @@ def test_no_queue_is_asked_unless_it_is_named(world, at):
 
 def test_a_recording_holds_what_was_heard_without_texts_and_replays_it(world, at, tmp_path):
     known = open_tiny(world.standin.folder).read(at).frame("node").things[0].instance
-    plan = health("AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED", known, at=at - FIVE, starts=at + timedelta(days=9))
+    plan = health(
+        "AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED",
+        known,
+        at=at - FIVE,
+        starts=at + timedelta(days=9),
+    )
     world.standin.queue.put(interruption(known, at - timedelta(minutes=1)))
     world.standin.queue.put(plan)
     live = world.live(events=[QUEUE], journal=tmp_path / "journal")
@@ -201,17 +219,27 @@ def test_a_recording_holds_what_was_heard_without_texts_and_replays_it(world, at
     again = open_recording(tmp_path / "made", ReadingConfig(FIVE, TYPES))
     assert again.read(at).notices == heard
     assert {x.kind for x in heard} == {NoticeKind.INTERRUPTION, NoticeKind.RETIREMENT}
-    assert [x.kind for x in again.read(at - timedelta(minutes=2)).notices] == [NoticeKind.RETIREMENT]
+    assert [x.kind for x in again.read(at - timedelta(minutes=2)).notices] == [
+        NoticeKind.RETIREMENT
+    ]
 
 
 def test_what_aws_health_took_back_is_no_notice_any_more(world, at):
     code, starts = "AWS_EC2_INSTANCE_REBOOT_MAINTENANCE_SCHEDULED", at + timedelta(days=3)
     live = world.live(events=[QUEUE])
-    world.standin.queue.put(health(code, "i-1", at=at - timedelta(hours=2), starts=starts, name="e-1"))
-    world.standin.queue.put(health(code, "i-2", at=at - timedelta(hours=1), starts=starts, name="e-2"))
+    world.standin.queue.put(
+        health(code, "i-1", at=at - timedelta(hours=2), starts=starts, name="e-1")
+    )
+    world.standin.queue.put(
+        health(code, "i-2", at=at - timedelta(hours=1), starts=starts, name="e-2")
+    )
     live.receive(at)
     (notice,) = live.read(at).notices
-    assert (notice.kind, notice.instances, notice.due) == (NoticeKind.MAINTENANCE, ("i-1", "i-2"), starts)
+    assert (notice.kind, notice.instances, notice.due) == (
+        NoticeKind.MAINTENANCE,
+        ("i-1", "i-2"),
+        starts,
+    )
     world.standin.queue.put(health(code, at=at, starts=starts, status="closed", name="e-3"))
     live.receive(at)
     assert live.read(at).notices == ()
@@ -224,7 +252,11 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
     ("sent", "kind", "due"),
     [
         (interruption("i-1", NOW), NoticeKind.INTERRUPTION, timedelta(minutes=2)),
-        (event("EC2 Instance Rebalance Recommendation", NOW, instance_id="i-1"), NoticeKind.REBALANCE, None),
+        (
+            event("EC2 Instance Rebalance Recommendation", NOW, instance_id="i-1"),
+            NoticeKind.REBALANCE,
+            None,
+        ),
         (
             event(
                 "EC2 Capacity Reservation Instance Interruption Warning",
@@ -236,8 +268,16 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
             timedelta(minutes=2, seconds=5),
         ),
         (block_end(NOW, NOW + timedelta(minutes=40)), NoticeKind.BLOCK_END, timedelta(minutes=10)),
-        (health("AWS_EC2_INSTANCE_STOP_SCHEDULED", "i-1", at=NOW, starts=NOW + FIVE), NoticeKind.RETIREMENT, FIVE),
-        (health("AWS_EC2_INSTANCE_STORE_DRIVE_PERFORMANCE_DEGRADED", "i-1", at=NOW, starts=NOW), NoticeKind.HEALTH, None),
+        (
+            health("AWS_EC2_INSTANCE_STOP_SCHEDULED", "i-1", at=NOW, starts=NOW + FIVE),
+            NoticeKind.RETIREMENT,
+            FIVE,
+        ),
+        (
+            health("AWS_EC2_INSTANCE_STORE_DRIVE_PERFORMANCE_DEGRADED", "i-1", at=NOW, starts=NOW),
+            NoticeKind.HEALTH,
+            None,
+        ),
     ],
 )
 def test_every_documented_event_is_understood(sent, kind, due):
@@ -256,7 +296,10 @@ def test_every_kind_has_a_row():
     assert {row.kind for row in notice_rows()} == set(NoticeKind)
 
 
-@pytest.mark.parametrize("text", ["", "trnbot-events", "http://sqs.us-west-2.amazonaws.com/111122223333/q", f"{QUEUE}/more"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "trnbot-events", "http://sqs.us-west-2.amazonaws.com/111122223333/q", f"{QUEUE}/more"],
+)
 def test_what_is_no_queue_is_refused(text):
     with pytest.raises(WrongInput, match="is no queue's URL"):
         read_event_queue(text)

@@ -77,20 +77,26 @@ def test_it_says_what_the_export_says(desk, export, by):
 
 def test_filters_days_and_rates_are_those_of_the_export(desk, export):
     only = (Filter("service", ("AmazonEC2",)), Filter("region", ("us-west-2",), negated=True))
-    assert rows(desk.bill.tally(NOVEMBER, ("usage_type",), only)) == rows(export.tally(NOVEMBER, ("usage_type",), only))
+    assert rows(desk.bill.tally(NOVEMBER, ("usage_type",), only)) == rows(
+        export.tally(NOVEMBER, ("usage_type",), only)
+    )
     ours, theirs = (by_line(bill.deltas(NOON, 7).frames["spend"]) for bill in (desk.bill, export))
     assert ours.keys() == theirs.keys()
     for line in ours:
         np.testing.assert_allclose(ours[line], theirs[line], atol=0.01)
-    assert [(p.instance_type, p.market, p.usd_per_hour, p.hours) for p in desk.bill.rates(NOON).by_type] == [
-        (p.instance_type, p.market, p.usd_per_hour, p.hours) for p in export.rates(NOON).by_type
-    ]
+    assert [
+        (p.instance_type, p.market, p.usd_per_hour, p.hours) for p in desk.bill.rates(NOON).by_type
+    ] == [(p.instance_type, p.market, p.usd_per_hour, p.hours) for p in export.rates(NOON).by_type]
 
 
-@pytest.mark.parametrize("by", [("pod",), ("resource",), ("hour",), ("zone",), ("tag:team", "service"), ("team", "project")])
+@pytest.mark.parametrize(
+    "by",
+    [("pod",), ("resource",), ("hour",), ("zone",), ("tag:team", "service"), ("team", "project")],
+)
 def test_what_it_cannot_tell_is_one_sentence_that_names_what_can(desk, by):
     with pytest.raises(
-        WrongInput, match=r"Cost Explorer (does not tell|tells a tag alone).*TRNBOT_AWS_BILLING or TRNBOT_AWS_ATHENA"
+        WrongInput,
+        match=r"Cost Explorer (does not tell|tells a tag alone).*TRNBOT_AWS_BILLING or TRNBOT_AWS_ATHENA",
     ):
         desk.bill.tally(NOVEMBER, by)
 
@@ -114,7 +120,9 @@ def test_within_eight_hours_nothing_is_asked_again_not_even_by_another_process(w
 
 def test_pages_are_all_read(world, desk, export):
     world.standin.costs.page_days = 20
-    assert rows(desk.bill.tally(NOVEMBER, ("usage_type",))) == rows(export.tally(NOVEMBER, ("usage_type",)))
+    assert rows(desk.bill.tally(NOVEMBER, ("usage_type",))) == rows(
+        export.tally(NOVEMBER, ("usage_type",))
+    )
 
 
 def test_past_the_cap_the_cache_answers_and_says_its_age(world, tmp_path, export):
@@ -124,7 +132,10 @@ def test_past_the_cap_the_cache_answers_and_says_its_age(world, tmp_path, export
     world.now += timedelta(hours=9)
     late = desk.bill.tally(NOVEMBER, ("account",))
     assert (desk.asked(), late.rows) == (1, coarse.rows)
-    assert "asked 9 h ago in 1 calls ($0.01); Today's 1 calls to Cost Explorer are used" in late.sources[0]
+    assert (
+        "asked 9 h ago in 1 calls ($0.01); Today's 1 calls to Cost Explorer are used"
+        in late.sources[0]
+    )
     world.now += timedelta(hours=4)
     assert "asked 0 h ago" in desk.bill.tally(NOVEMBER, ()).sources[0]
 
@@ -140,7 +151,9 @@ def test_the_dearest_parts_are_told_apart_as_far_as_the_calls_reach(world, tmp_p
 
 def test_with_no_call_left_and_nothing_known_it_says_why(world, tmp_path):
     desk = Desk(world, tmp_path / "explorer", most_calls=0)
-    with pytest.raises(Unavailable, match=r"has not been asked yet. Today's 0 calls .*TRNBOT_AWS_EXPLORER_CALLS"):
+    with pytest.raises(
+        Unavailable, match=r"has not been asked yet. Today's 0 calls .*TRNBOT_AWS_EXPLORER_CALLS"
+    ):
         desk.bill.tally(NOVEMBER, ())
 
 

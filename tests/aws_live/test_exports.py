@@ -41,7 +41,9 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    urllib.request.urlopen(urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()
+    urllib.request.urlopen(
+        urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")
+    ).close()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
@@ -95,7 +97,9 @@ def test_a_bucket_that_is_not_there_leaves_the_copy(bucket):
     assert bucket.copied() == {"a.csv": "one"}
 
 
-@pytest.mark.parametrize("address", ["exports/cur", "https://exports/cur", "s3://UPPER/cur", "s3://"])
+@pytest.mark.parametrize(
+    "address", ["exports/cur", "https://exports/cur", "s3://UPPER/cur", "s3://"]
+)
 def test_another_address_is_refused(bucket, address):
     with pytest.raises(WrongInput, match="write s3://BUCKET/PREFIX"):
         bucket.cache(address)
@@ -109,7 +113,10 @@ def test_a_file_that_is_no_export_is_named(bucket):
     bucket.put("cur/data/BILLING_PERIOD=2026-11/b.csv.bz2", "two")
     assert cache.refresh() == 0
     (sentence,) = cache.problems()
-    assert "cur/data/BILLING_PERIOD=2026-11/b.csv.bz2: have the export delivered as parquet or csv" in sentence
+    assert (
+        "cur/data/BILLING_PERIOD=2026-11/b.csv.bz2: have the export delivered as parquet or csv"
+        in sentence
+    )
     bucket.put("cur/c.xlsx", "three")
     cache.refresh()
     assert "2 files under" in cache.problems()[0]

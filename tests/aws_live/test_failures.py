@@ -34,10 +34,27 @@ def test_a_late_answer_is_not_waited_for():
     ("told", "lines"),
     [
         ([(0, CallState.WELL)], []),
-        ([(0, CallState.BROKEN), (5, CallState.BROKEN), (10, CallState.WELL)], ["broken", "recovered"]),
-        ([(0, CallState.THROTTLED), (0, CallState.WELL), (0, CallState.BROKEN), (0, CallState.WELL)], ["throttled"]),
-        ([(0, CallState.THROTTLED), (5, CallState.SLOW), (10, CallState.WELL)], ["throttled", "recovered"]),
-        ([(0, CallState.THROTTLED), (5, CallState.DENIED), (10, CallState.WELL)], ["throttled", "denied", "recovered"]),
+        (
+            [(0, CallState.BROKEN), (5, CallState.BROKEN), (10, CallState.WELL)],
+            ["broken", "recovered"],
+        ),
+        (
+            [
+                (0, CallState.THROTTLED),
+                (0, CallState.WELL),
+                (0, CallState.BROKEN),
+                (0, CallState.WELL),
+            ],
+            ["throttled"],
+        ),
+        (
+            [(0, CallState.THROTTLED), (5, CallState.SLOW), (10, CallState.WELL)],
+            ["throttled", "recovered"],
+        ),
+        (
+            [(0, CallState.THROTTLED), (5, CallState.DENIED), (10, CallState.WELL)],
+            ["throttled", "denied", "recovered"],
+        ),
     ],
     ids=["well", "an outage", "some calls of a tick", "passing troubles are one", "another remedy"],
 )
@@ -48,7 +65,9 @@ def test_each_change_of_state_is_said_once(told, lines):
         for minutes, state in told:
             now[0] = NOON + timedelta(minutes=minutes)
             states.set(LIST, "here", state, f"It is {state}.")
-    assert [word in line for word, line in zip(lines, said.said, strict=True)] == [True] * len(lines)
+    assert [word in line for word, line in zip(lines, said.said, strict=True)] == [True] * len(
+        lines
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,15 @@ KINDS = {
     "throttled and reset": {"throttled": 0.2, "reset": 0.05},
     "broken off": {"truncated": 0.15, "broken": 0.1},
     "garbage": {"garbled": 0.1, "garbage": 0.1},
-    "all": {"throttled": 0.1, "reset": 0.05, "truncated": 0.05, "broken": 0.05, "garbled": 0.03, "garbage": 0.03, "pages": 0.2},
+    "all": {
+        "throttled": 0.1,
+        "reset": 0.05,
+        "truncated": 0.05,
+        "broken": 0.05,
+        "garbled": 0.03,
+        "garbage": 0.03,
+        "pages": 0.2,
+    },
 }
 """Shares of calls; nothing is retried within a tick here, so that every one of them reaches the watch.
 
@@ -26,7 +34,9 @@ KINDS = {
 
 
 def window(world, start, end):
-    return Window(world.extent.start + timedelta(hours=start), world.extent.start + timedelta(hours=end))
+    return Window(
+        world.extent.start + timedelta(hours=start), world.extent.start + timedelta(hours=end)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +45,10 @@ def peace(tiny):
     from bot.watch.replay import replay
 
     recording = open_tiny(tiny)
-    cut = Window(recording.extent().start + timedelta(hours=2.25), recording.extent().start + timedelta(hours=4.5))
+    cut = Window(
+        recording.extent().start + timedelta(hours=2.25),
+        recording.extent().start + timedelta(hours=4.5),
+    )
 
     class Cut:
         """Read the recording from where the live watch begins."""
@@ -47,7 +60,10 @@ def peace(tiny):
     return replay(ports_of(tiny, source=Cut()), ("web:alerts",))
 
 
-@pytest.mark.parametrize("kind", ["all", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "all")])
+@pytest.mark.parametrize(
+    "kind",
+    ["all", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "all")],
+)
 def test_faults_of_every_kind_cost_nothing_in_the_end(world, tiny, tmp_path, peace, kind):
     faults = world.standin.faults
     faults.seed = 3
@@ -71,7 +87,9 @@ def test_faults_of_every_kind_cost_nothing_in_the_end(world, tiny, tmp_path, pea
 
 
 @pytest.mark.parametrize("hours", [0.5, pytest.param(1.75, marks=pytest.mark.slow)])
-def test_an_outage_is_no_silence_of_the_fleet_and_leaves_no_gap(world, tiny, tmp_path, peace, hours):
+def test_an_outage_is_no_silence_of_the_fleet_and_leaves_no_gap(
+    world, tiny, tmp_path, peace, hours
+):
     live, span = world.live(attempts=1), window(world, 2.75, 4 + hours)
     begin = span.start + timedelta(hours=1)
 
@@ -86,7 +104,9 @@ def test_an_outage_is_no_silence_of_the_fleet_and_leaves_no_gap(world, tiny, tmp
     assert ["has recovered" in line for line in metrics] == [False, True]
     assert [a.anomaly.cause for a in seen.alerts.values()] == [Cause.IDLE]
     assert told(seen)[0][:3] == told(peace)[0][:3]
-    assert all(watched.gaps[now] for now in watched.gaps if begin <= now < begin + timedelta(hours=hours))
+    assert all(
+        watched.gaps[now] for now in watched.gaps if begin <= now < begin + timedelta(hours=hours)
+    )
     (now,) = world.ticks(4.1 + hours, 4.1 + hours)
     reading = live.read(now)
     assert reading.gaps == ()

@@ -14,19 +14,29 @@ DAY = 86_400
 
 def node(name: str, metric: str = "node_neuroncore_utilization") -> MetricSeries:
     pairs = (("ClusterName", "llama"), ("InstanceId", name), ("NodeName", name))
-    return MetricSeries("ContainerInsights", metric, tuple(n for n, _ in pairs), pairs, "us-west-2", "1")
+    return MetricSeries(
+        "ContainerInsights", metric, tuple(n for n, _ in pairs), pairs, "us-west-2", "1"
+    )
 
 
 def points(number: int, start: int, end: int, percent: float = 50, step: int = 60) -> Points:
     seconds = np.arange(start, end, step)
     n = len(seconds)
-    return Points(np.full(n, number), seconds, np.full(n, 32.0), np.full(n, 32.0 * percent), np.full(n, float(percent)))
+    return Points(
+        np.full(n, number),
+        seconds,
+        np.full(n, 32.0),
+        np.full(n, 32.0 * percent),
+        np.full(n, float(percent)),
+    )
 
 
 def run(buffer: FrameBuffer, numbers: list[int], start: int, end: int, step: int) -> None:
     """Let all series report from start to end, read every `step` seconds."""
     for now in range(start + step, end + 1, step):
-        read = NewPoints([points(n, now - step - 60, now - 60, 50 + n) for n in numbers], settled=now - step - 60)
+        read = NewPoints(
+            [points(n, now - step - 60, now - 60, 50 + n) for n in numbers], settled=now - step - 60
+        )
         buffer.absorb(read, now // 300, lambda _: {})
 
 
@@ -45,7 +55,9 @@ def test_a_frame_that_was_handed_out_keeps_its_past():
     buffer = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0")])
     run(buffer, [0], START, START + 2 * DAY, 3600)
     sheet = buffer.grids["node"]
-    before = sheet.frame((START + 2 * DAY) // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
+    before = sheet.frame((START + 2 * DAY) // 300, 288, sheet.details).of(
+        "neuroncore_utilization_ratio"
+    )
     kept = before.copy()
     run(buffer, [0], START + 2 * DAY, START + 5 * DAY, 3600)
     assert np.array_equal(before, kept, equal_nan=True)
@@ -59,7 +71,9 @@ def test_things_come_in_the_order_of_showing_and_leave_when_long_silent():
     run(buffer, [1], START + DAY, START + 3 * DAY, 3600)
     sheet = buffer.grids["node"]
     assert [x.instance for x in sheet.things] == ["i-a"]
-    newest = sheet.frame((START + 3 * DAY) // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
+    newest = sheet.frame((START + 3 * DAY) // 300, 288, sheet.details).of(
+        "neuroncore_utilization_ratio"
+    )
     assert np.allclose(newest, 0.51)
 
 
@@ -67,7 +81,10 @@ def test_a_new_series_with_a_past_takes_nothing_from_the_others():
     buffer = FrameBuffer(TimeGrid(300, 60), DAY, [node("i-0"), node("i-1")])
     run(buffer, [0], START, START + 6 * 3600, 300)
     now = START + 6 * 3600 + 300
-    read = NewPoints([points(0, now - 360, now - 60), points(1, now - 3 * 3600, now - 60)], settled=now - 3 * 3600)
+    read = NewPoints(
+        [points(0, now - 360, now - 60), points(1, now - 3 * 3600, now - 60)],
+        settled=now - 3 * 3600,
+    )
     buffer.absorb(read, now // 300, lambda _: {})
     sheet = buffer.grids["node"]
     values = sheet.frame(now // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
@@ -88,12 +105,16 @@ def test_silence_is_never_zero():
     run(buffer, [0, 1], START, START + 3600, 300)
     run(buffer, [0], START + 3600, START + 7200, 300)
     sheet = buffer.grids["node"]
-    values = sheet.frame((START + 7200) // 300, 288, sheet.details).of("neuroncore_utilization_ratio")
+    values = sheet.frame((START + 7200) // 300, 288, sheet.details).of(
+        "neuroncore_utilization_ratio"
+    )
     assert np.isnan(values[1, -11:]).all()
     assert np.isfinite(values[0, -11:]).all()
 
 
-@pytest.mark.parametrize(("rhythm", "expected"), [(60, 10), (300, 2)], ids=["minutes", "five minutes"])
+@pytest.mark.parametrize(
+    ("rhythm", "expected"), [(60, 10), (300, 2)], ids=["minutes", "five minutes"]
+)
 def test_coarse_history_is_spread_only_where_a_metric_reports_every_minute(rhythm, expected):
     past = points(0, START, START + 600, step=300)
     told = spread(past, [node("i-0")], points(0, START + 6000, START + 7200, step=rhythm))

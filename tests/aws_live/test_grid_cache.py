@@ -47,9 +47,11 @@ def differing(one, other):
 
 
 def same(one, other):
-    return (one.things, one.metrics, one.end) == (other.things, other.metrics, other.end) and np.array_equal(
-        one.values, other.values, equal_nan=True
-    )
+    return (one.things, one.metrics, one.end) == (
+        other.things,
+        other.metrics,
+        other.end,
+    ) and np.array_equal(one.values, other.values, equal_nan=True)
 
 
 def alerts(reading):
@@ -93,7 +95,9 @@ class Process:
     def begin(self, now):
         self.cache.recall([self.place], now)
         self.known = bool(self.poller.known())
-        self.poller.enter(self.place, [replace(node(x), region=self.place.region) for x in ("i-0", "i-1")], now)
+        self.poller.enter(
+            self.place, [replace(node(x), region=self.place.region) for x in ("i-0", "i-1")], now
+        )
         return self
 
     def run(self, start, end):
@@ -134,7 +138,11 @@ def test_what_was_settled_is_known_again(left, tmp_path):
     assert second.problems.sentences() == ()
 
 
-@pytest.mark.parametrize("other", [{"place": OTHERS[0]}, {"place": OTHERS[1]}, {"step": 600}], ids=["account", "region", "step"])
+@pytest.mark.parametrize(
+    "other",
+    [{"place": OTHERS[0]}, {"place": OTHERS[1]}, {"step": 600}],
+    ids=["account", "region", "step"],
+)
 def test_another_account_region_or_step_reads_none_of_it(left, tmp_path, other):
     second = again(left, tmp_path, **other)
     assert not second.known
@@ -175,7 +183,9 @@ def harm_file(path, harm):
             arrays = dict(stored)
         said = json.loads(arrays["said"].tobytes())
         if harm == "another version":
-            arrays["said"] = np.frombuffer(json.dumps(said | {"format": 99}).encode(), dtype=np.uint8)
+            arrays["said"] = np.frombuffer(
+                json.dumps(said | {"format": 99}).encode(), dtype=np.uint8
+            )
         else:
             arrays["node"] = arrays["node"][:, :, :1]
         np.savez(path, **arrays)
@@ -192,7 +202,9 @@ def test_a_long_outage_buys_its_gap_as_history(left, tmp_path):
     late = NOON + 10 * 3600
     second = Process(tmp_path).begin(late)
     (mark,) = {mark.start for mark in second.poller.book.marks}
-    assert NOON - 3 * 3600 < mark < NOON, "from there on everything is asked for, what is older than six hours as history"
+    assert NOON - 3 * 3600 < mark < NOON, (
+        "from there on everything is asked for, what is older than six hours as history"
+    )
 
 
 def test_hours_older_than_history_are_deleted(left, tmp_path):

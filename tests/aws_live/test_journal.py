@@ -17,7 +17,15 @@ HOUR = timedelta(hours=1)
 
 def named(*names: str) -> list[dict]:
     state = {"Code": 16, "Name": "running"}
-    nodes = [{"InstanceId": x, "InstanceType": "trn1.32xlarge", "LaunchTime": NOON - HOUR, "State": state} for x in names]
+    nodes = [
+        {
+            "InstanceId": x,
+            "InstanceType": "trn1.32xlarge",
+            "LaunchTime": NOON - HOUR,
+            "State": state,
+        }
+        for x in names
+    ]
     return [{"Reservations": [{"OwnerId": HOME.account, "Instances": nodes}]}]
 
 
@@ -32,7 +40,10 @@ def test_hours_before_a_restart_are_known_after_it(tmp_path):
     after = ResponseHistory(Problems(), tmp_path)
     after.put(CALL, NOON + 2 * HOUR, named("i-1", "i-3"))
     for heard in (before, after):
-        assert [x.id for x in inventory(heard, NOON + FIVE).instances.values() if x.running] == ["i-1", "i-2"]
+        assert [x.id for x in inventory(heard, NOON + FIVE).instances.values() if x.running] == [
+            "i-1",
+            "i-2",
+        ]
     gone = inventory(after, NOON + 2 * HOUR).instances["i-2"]
     assert (gone.state, gone.ended_at) == ("terminated", NOON + HOUR)
     assert inventory(after, NOON + 2 * HOUR).instances["i-3"].running
@@ -79,7 +90,9 @@ def test_the_journal_is_thinned_with_age(tmp_path):
         if i % 4 == 0:
             heard.put(CALL, NOON + i * FIVE, named("i-1", f"i-{i}"))
     files = list(tmp_path.rglob("*.json"))
-    assert len(files) == len(heard.histories("ec2", "describe_instances", lambda pages, answer: pages)[0])
+    assert len(files) == len(
+        heard.histories("ec2", "describe_instances", lambda pages, answer: pages)[0]
+    )
     assert 18 + 40 + 50 < len(files) < 18 + 45 + 60
 
 

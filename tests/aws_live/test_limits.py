@@ -31,7 +31,11 @@ class Asked:
     def pages(self, place, service, operation, units, **given):
         self.given.append(given)
         self.metrics += units
-        yield {"MetricDataResults": [{"Id": x["Id"], "Timestamps": [], "Values": []} for x in given["MetricDataQueries"]]}
+        yield {
+            "MetricDataResults": [
+                {"Id": x["Id"], "Timestamps": [], "Values": []} for x in given["MetricDataQueries"]
+            ]
+        }
 
 
 def points_of(given):
@@ -59,7 +63,9 @@ def test_fifteen_days_cost_one_request_a_series(started):
 def test_no_call_may_answer_more_points_than_a_page_holds(started):
     most = max(map(points_of, started.given))
     assert 0.9 * limit_of("cloudwatch", "get_metric_data", "datapoints") < most <= 100_800
-    assert max(len(given["MetricDataQueries"]) for given in started.given) <= limit_of("cloudwatch", "get_metric_data", "queries")
+    assert max(len(given["MetricDataQueries"]) for given in started.given) <= limit_of(
+        "cloudwatch", "get_metric_data", "queries"
+    )
 
 
 def test_all_statistics_of_a_series_stand_in_one_call(started):
@@ -71,7 +77,9 @@ def test_all_statistics_of_a_series_stand_in_one_call(started):
     assert set(calls_of.values()) == {1}
 
 
-@pytest.mark.parametrize(("age", "rate"), [(3600, 180_000), (4 * 3600, 396_000)], ids=["recent", "older"])
+@pytest.mark.parametrize(
+    ("age", "rate"), [(3600, 180_000), (4 * 3600, 396_000)], ids=["recent", "older"]
+)
 def test_points_asked_a_second_stay_below_the_quota(age, rate):
     now = [0.0]
     pace = DatapointPace(lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))

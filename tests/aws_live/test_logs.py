@@ -13,9 +13,7 @@ from bot.model.compile import Mark
 from tests.aws_live.conftest import FIVE, TYPES, open_tiny
 
 CALL = "2026-11-17 01:00:00.000297:  27  INFO ||NEURON_CC_WRAPPER||: Call compiler with cmd: neuronx-cc compile {}.hlo_module.pb"
-DONE = (
-    "2026-11-17 01:30:00.000297:  27  INFO ||NEURON_CC_WRAPPER||: Compilation Successfully Completed for model.{}.hlo_module.pb"
-)
+DONE = "2026-11-17 01:30:00.000297:  27  INFO ||NEURON_CC_WRAPPER||: Compilation Successfully Completed for model.{}.hlo_module.pb"
 MODULE = "MODULE_16518787498567201059+d41d8cd9"
 
 
@@ -26,7 +24,9 @@ def node(world, tiny):
     begun = world.extent.start + timedelta(hours=2)
     for message, minutes in ((CALL, 0), ("epoch 1, loss 0.19 {}", 1), (DONE, 30)):
         stream = f"train/{name}"
-        world.standin.logs.put("jobs", stream, (begun + timedelta(minutes=minutes)).timestamp(), message.format(MODULE))
+        world.standin.logs.put(
+            "jobs", stream, (begun + timedelta(minutes=minutes)).timestamp(), message.format(MODULE)
+        )
     return name
 
 
@@ -34,7 +34,10 @@ def test_lines_are_read_once_they_are_there(world, node):
     live = world.live(logs=["jobs"])
     marks = [live.read(now).marks for now in world.ticks(2, 2.6)]
     assert [len(x) for x in marks] == [0, 1, 1, 1, 1, 1, 1, 2]
-    assert [(x.instance, x.mark, x.module) for x in marks[-1]] == [(node, Mark.BEGUN, MODULE), (node, Mark.DONE, MODULE)]
+    assert [(x.instance, x.mark, x.module) for x in marks[-1]] == [
+        (node, Mark.BEGUN, MODULE),
+        (node, Mark.DONE, MODULE),
+    ]
     assert not [x for x in live.problems() if "The history of" not in x]
 
 
@@ -63,15 +66,23 @@ def test_without_the_permission_the_watch_goes_on_and_doctor_says_so(world, node
 
 def test_doctor_counts_the_lines_and_knows_a_group_that_is_not_there(world, node):
     next(world.ticks(3, 3))
-    found = {x.name.split(" in ")[0]: (x.ok, x.found) for x in world.live(logs=["jobs", "nowhere", "eu-north-1:jobs"]).examine()}
+    found = {
+        x.name.split(" in ")[0]: (x.ok, x.found)
+        for x in world.live(logs=["jobs", "nowhere", "eu-north-1:jobs"]).examine()
+    }
     assert found["log group jobs"] == (True, "2 compile lines within the last 3 h")
     assert "ResourceNotFoundException" in found["log group nowhere"][1]
-    assert found["log group eu-north-1:jobs"] == (False, "no region of that name is read: us-west-2")
+    assert found["log group eu-north-1:jobs"] == (
+        False,
+        "no region of that name is read: us-west-2",
+    )
 
 
 def test_a_group_that_is_too_large_is_given_up_for_this_tick(world, node):
     for n in range(70):
-        world.standin.logs.put("jobs", "x", world.extent.start.timestamp() + 9000 + n, "a line of no meaning")
+        world.standin.logs.put(
+            "jobs", "x", world.extent.start.timestamp() + 9000 + n, "a line of no meaning"
+        )
     live = world.live(logs=["jobs"])
     live.read(next(world.ticks(3, 3)))
     assert any("too large to be searched" in x for x in live.problems())
@@ -83,7 +94,10 @@ def test_a_recording_keeps_what_the_lines_say_and_none_of_their_text(world, node
     (path,) = (tmp_path / "made/logs").rglob("*.jsonl")
     assert "neuronx-cc compile" not in path.read_text()
     again = open_recording(tmp_path / "made", ReadingConfig(FIVE, TYPES)).read(now)
-    assert [(x.instance, x.mark, x.module) for x in again.marks] == [(node, Mark.BEGUN, MODULE), (node, Mark.DONE, MODULE)]
+    assert [(x.instance, x.mark, x.module) for x in again.marks] == [
+        (node, Mark.BEGUN, MODULE),
+        (node, Mark.DONE, MODULE),
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "us-west-2:", "a b", "a/b:c", "x" * 600])

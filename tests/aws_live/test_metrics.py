@@ -11,7 +11,9 @@ from tests.aws_live.conftest import open_tiny
 from tests.aws_live.same import differences
 
 
-@pytest.mark.parametrize("start_hours", [0.25, 3.5], ids=["from the first points", "with hours of history"])
+@pytest.mark.parametrize(
+    "start_hours", [0.25, 3.5], ids=["from the first points", "with hours of history"]
+)
 def test_every_tick_reads_as_the_recording_does(world, tiny, start_hours):
     live, recorded = world.live(), open_tiny(tiny)
     for now in world.ticks(start_hours, start_hours + 1.5):
@@ -61,7 +63,11 @@ def test_history_beyond_six_hours_is_read_coarsely_and_keeps_its_levels(world, t
     world.now = now
     one, other = live.read(now).frames["node"], recorded.read(now).frames["node"]
     assert one.metrics == other.metrics
-    for metric in ("neuroncore_utilization_ratio", "neuroncore_memory_used_bytes", "efa_rx_bytes_per_second"):
+    for metric in (
+        "neuroncore_utilization_ratio",
+        "neuroncore_memory_used_bytes",
+        "efa_rx_bytes_per_second",
+    ):
         ours, theirs = one.of(metric)[:, 3:-15], other.of(metric)[:, 3:-15]
         assert np.nanmean(ours) == pytest.approx(np.nanmean(theirs), rel=0.02, nan_ok=True)
         assert np.isfinite(ours).sum() == pytest.approx(np.isfinite(theirs).sum(), rel=0.02)
@@ -111,7 +117,9 @@ def test_a_denied_part_costs_only_itself(world, operation):
     live = world.live()
     (now,) = world.ticks(2, 2)
     reading = live.read(now)
-    assert any(operation in gap and "deploy/iam-policy.json" in gap for gap in map(str, reading.gaps))
+    assert any(
+        operation in gap and "deploy/iam-policy.json" in gap for gap in map(str, reading.gaps)
+    )
     assert reading.inventory.file_systems
     assert ("node" in reading.frames) == (operation != "cloudwatch:ListMetrics")
 
@@ -150,7 +158,13 @@ def test_no_secret_is_said(world, caplog):
     world.standin.faults.denied = {"sts:GetCallerIdentity"}
     live = world.live()
     (now,) = world.ticks(2, 2)
-    said = json.dumps([[*map(str, live.read(now).gaps)], list(live.problems()), [r.getMessage() for r in caplog.records]])
+    said = json.dumps(
+        [
+            [*map(str, live.read(now).gaps)],
+            list(live.problems()),
+            [r.getMessage() for r in caplog.records],
+        ]
+    )
     assert "sts:GetCallerIdentity" in said
     assert "wJalrXUtnFEMI" not in said
     assert "AKIDEXAMPLE" not in said

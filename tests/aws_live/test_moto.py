@@ -27,7 +27,9 @@ def ec2(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    urllib.request.urlopen(urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()
+    urllib.request.urlopen(
+        urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")
+    ).close()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
@@ -39,7 +41,9 @@ def ec2(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
 
 def run(ec2, kind: str, team: str) -> str:
     tags = [{"ResourceType": "instance", "Tags": [{"Key": "team", "Value": team}]}]
-    made = ec2.run_instances(ImageId=AMI, MinCount=1, MaxCount=1, InstanceType=kind, TagSpecifications=tags)
+    made = ec2.run_instances(
+        ImageId=AMI, MinCount=1, MaxCount=1, InstanceType=kind, TagSpecifications=tags
+    )
     return made["Instances"][0]["InstanceId"]
 
 
@@ -71,7 +75,11 @@ def described(heard: ResponseHistory, at: datetime) -> Inventory:
     """Describe all that moto runs; its filter of instance types knows no wildcards, EC2's does."""
     calls = Calls(lambda: at)
     for operation in ("describe_instances", "describe_volumes"):
-        heard.put(ApiCall("ec2", operation, HOME), at, list(calls.pages(HOME, "ec2", operation, MaxResults=5)))
+        heard.put(
+            ApiCall("ec2", operation, HOME),
+            at,
+            list(calls.pages(HOME, "ec2", operation, MaxResults=5)),
+        )
     return inventory(heard, at)
 
 
@@ -80,22 +88,32 @@ def inventory(heard: ResponseHistory, at: datetime) -> Inventory:
 
 
 def test_clusters_and_node_groups_of_two_accounts(ec2, monkeypatch):
-    role = {"roleArn": "arn:aws:iam::123456789012:role/eks", "resourcesVpcConfig": {"subnetIds": []}}
-    node_role, subnet = "arn:aws:iam::123456789012:role/node", ec2.describe_subnets()["Subnets"][0]["SubnetId"]
+    role = {
+        "roleArn": "arn:aws:iam::123456789012:role/eks",
+        "resourcesVpcConfig": {"subnetIds": []},
+    }
+    node_role, subnet = (
+        "arn:aws:iam::123456789012:role/node",
+        ec2.describe_subnets()["Subnets"][0]["SubnetId"],
+    )
     eks = boto3.client("eks", region_name="us-east-1")
     eks.create_cluster(name="llama", **role)
-    eks.create_nodegroup(clusterName="llama", nodegroupName="trn", subnets=[subnet], nodeRole=node_role)
+    eks.create_nodegroup(
+        clusterName="llama", nodegroupName="trn", subnets=[subnet], nodeRole=node_role
+    )
     at = datetime.now(UTC).replace(microsecond=0) + FIVE
     other = Place("us-east-1", "arn:aws:iam::444455556666:role/trnbot-reader", "444455556666")
     heard, calls = ResponseHistory(Problems()), Calls(lambda: at)
     assert list(ClusterPoller(calls, heard).refresh([HOME, other], at)) == []
     found = inventory(heard, at)
-    assert [(x.name, x.labels.account, [group.name for group in x.node_groups]) for x in found.eks] == [
-        ("llama", "123456789012", ["trn"])
-    ]
+    assert [
+        (x.name, x.labels.account, [group.name for group in x.node_groups]) for x in found.eks
+    ] == [("llama", "123456789012", ["trn"])]
     eks.delete_nodegroup(clusterName="llama", nodegroupName="trn")
     eks.delete_cluster(name="llama")
-    assert list(ClusterPoller(calls, heard).refresh([HOME, other], at + FIVE)) == [], "asked once an hour"
+    assert list(ClusterPoller(calls, heard).refresh([HOME, other], at + FIVE)) == [], (
+        "asked once an hour"
+    )
     assert list(ClusterPoller(calls, heard).refresh([HOME, other], at + 13 * FIVE)) == []
     assert inventory(heard, at + 13 * FIVE).eks == ()
     eks.close()

@@ -32,7 +32,9 @@ def answers(world, tmp_path):
     world.now = NOON
     folder = tmp_path / "explorer"
     folder.mkdir()
-    return ExplorerAnswers(Calls(lambda: world.now, usage=folder / "usage.json"), folder, Place("us-west-2"), 60)
+    return ExplorerAnswers(
+        Calls(lambda: world.now, usage=folder / "usage.json"), folder, Place("us-west-2"), 60
+    )
 
 
 @pytest.fixture
@@ -48,19 +50,30 @@ def test_what_aws_says_becomes_nouns(outlook):
         [x for x in outlook.commitments(NOON) if x.plan is plan]
         for plan in (CommitmentPlan.SAVINGS_PLANS, CommitmentPlan.RESERVATIONS)
     )
-    assert (len(plans), plans[-1].utilization, plans[-1].coverage) == (14, Decimal("0.75"), Decimal("0.75"))
+    assert (len(plans), plans[-1].utilization, plans[-1].coverage) == (
+        14,
+        Decimal("0.75"),
+        Decimal("0.75"),
+    )
     assert (held[-1].committed, held[-1].unused, held[-1].day) == (48, 12, date(2026, 11, 19))
     (found,) = outlook.findings(NOON)
     assert (found.impact, found.days) == (960, 2)
     assert found.causes == (
-        Labels(account="111122223333", service="AmazonEC2", region="us-west-2", usage_type="USW2-BoxUsage:trn1.32xlarge"),
+        Labels(
+            account="111122223333",
+            service="AmazonEC2",
+            region="us-west-2",
+            usage_type="USW2-BoxUsage:trn1.32xlarge",
+        ),
     )
     assert outlook.problems() == ()
 
 
 def test_it_is_asked_once_a_day_also_over_a_restart(world, answers, outlook):
     outlook.findings(NOON)
-    RecordedOutlook(answers.folder, SERVICES, OutlookPoller(answers).refresh).forecast(NOON + timedelta(hours=20))
+    RecordedOutlook(answers.folder, SERVICES, OutlookPoller(answers).refresh).forecast(
+        NOON + timedelta(hours=20)
+    )
     assert {name: n for name, n in world.standin.called.items() if name.startswith("ce:")} == dict.fromkeys(
         ("ce:GetCostForecast", "ce:GetSavingsPlansUtilization", "ce:GetSavingsPlansCoverage", "ce:GetReservationUtilization",
          "ce:GetAnomalies"), 1
@@ -71,7 +84,11 @@ def test_it_is_asked_once_a_day_also_over_a_restart(world, answers, outlook):
 
 
 def test_an_account_without_plans_or_history_is_well(world, answers, outlook):
-    world.standin.costs.nothing = {"GetCostForecast", "GetSavingsPlansUtilization", "GetSavingsPlansCoverage"}
+    world.standin.costs.nothing = {
+        "GetCostForecast",
+        "GetSavingsPlansUtilization",
+        "GetSavingsPlansCoverage",
+    }
     assert outlook.forecast(NOON) is None
     assert {x.plan for x in outlook.commitments(NOON)} == {CommitmentPlan.RESERVATIONS}
     assert outlook.problems() == ()
@@ -82,7 +99,9 @@ def test_a_denied_call_costs_only_its_part(world, outlook):
     world.standin.faults.denied = {"ce:GetAnomalies"}
     assert outlook.forecast(NOON)
     assert outlook.findings(NOON) == ()
-    assert any("ce:GetAnomalies" in sentence and "denied" in sentence for sentence in outlook.problems())
+    assert any(
+        "ce:GetAnomalies" in sentence and "denied" in sentence for sentence in outlook.problems()
+    )
 
 
 def test_a_recording_says_only_what_was_known_by_then(answers, outlook, tmp_path):
@@ -104,7 +123,13 @@ class NoSource:
 async def test_the_forecast_stands_beside_ours(outlook, tiny):
     billing = open_billing(tiny)
     ports = ports_over(NoSource(), None, billing=billing, outlook=outlook)
-    card = await cost(ports, Request("cost", User("terminal:t"), NOON, "terminal", MEMBER), month_of(NOON), ("service",), ())
+    card = await cost(
+        ports,
+        Request("cost", User("terminal:t"), NOON, "terminal", MEMBER),
+        month_of(NOON),
+        ("service",),
+        (),
+    )
     spent = billing.tally(month_of(NOON), ()).total.amortised
     assert card.data["expected"]["amortised_usd"] == spent + Decimal("1200.50")
     assert any("AWS itself expects about" in str(block) for block in card.blocks)
@@ -112,9 +137,18 @@ async def test_the_forecast_stands_beside_ours(outlook, tiny):
 
 async def test_the_use_of_commitments_stands_under_the_cost_by_purchase(outlook, tiny):
     ports = ports_over(NoSource(), None, billing=open_billing(tiny), outlook=outlook)
-    card = await cost(ports, Request("cost", User("terminal:t"), NOON, "terminal", MEMBER), month_of(NOON), ("purchase",), ())
+    card = await cost(
+        ports,
+        Request("cost", User("terminal:t"), NOON, "terminal", MEMBER),
+        month_of(NOON),
+        ("purchase",),
+        (),
+    )
     said = str(card.blocks)
-    assert "Savings Plans: 75 % of $240 used on 2026-11-19, by AWS; $60.00 unused; they cover 75 % of what they could." in said
+    assert (
+        "Savings Plans: 75 % of $240 used on 2026-11-19, by AWS; $60.00 unused; they cover 75 % of what they could."
+        in said
+    )
     assert "Reservations: 75 % of $48.00 used on 2026-11-19, by AWS; $12.00 unused." in said
 
 
@@ -132,17 +166,27 @@ def finding(**more):
 
 def test_a_finding_that_we_are_silent_on_opens_one_alert():
     (one,) = Detector()(reading(finding()), policy_of({}), ()).anomalies
-    assert (one.rule, one.usd_per_hour, one.scope.service) == ("spend_jump", Decimal(20), "AmazonEC2")
+    assert (one.rule, one.usd_per_hour, one.scope.service) == (
+        "spend_jump",
+        Decimal(20),
+        "AmazonEC2",
+    )
     assert "AWS Cost Anomaly Detection" in one.why
     assert one.window.start == datetime(2026, 11, 18, tzinfo=UTC)
-    two = Detector()(reading(finding(), finding(id="a-2", impact=Decimal(500))), policy_of({}), ()).anomalies
+    two = Detector()(
+        reading(finding(), finding(id="a-2", impact=Decimal(500))), policy_of({}), ()
+    ).anomalies
     assert len(two) == 1
     assert len(two[0].evidence) > len(one.evidence)
 
 
 @pytest.mark.parametrize(
     "found",
-    [finding(dismissed=True), finding(impact=Decimal(10)), finding(first=date(2026, 11, 1), last=date(2026, 11, 10))],
+    [
+        finding(dismissed=True),
+        finding(impact=Decimal(10)),
+        finding(first=date(2026, 11, 1), last=date(2026, 11, 10)),
+    ],
     ids=["dismissed", "small", "over"],
 )
 def test_a_finding_that_is_none_opens_nothing(found):

@@ -23,7 +23,9 @@ def test_a_month_is_told_at_the_pace_of_steady_ticks_not_of_the_hours_since_midn
     clock = Clock(datetime(2026, 11, 20, hour, tzinfo=UTC))
     meter = UsageMeter(clock)
     for tick in range(10):
-        meter.count(CallCounts(usd=Decimal("0.50") if tick == 0 else Decimal("0.01")))  # a start reads history
+        meter.count(
+            CallCounts(usd=Decimal("0.50") if tick == 0 else Decimal("0.01"))
+        )  # a start reads history
         meter.save()
         clock.now += timedelta(minutes=5)
     assert meter.month_usd() == Decimal("0.12") * 730

@@ -23,7 +23,11 @@ def test_the_file_is_what_the_adapter_declares():
 
 
 def test_every_declared_operation_is_called_and_no_other(world, tmp_path):
-    live = world.live(roles=["self", "arn:aws:iam::444455556666:role/trnbot-reader"], logs=["jobs"], events=[QUEUE])
+    live = world.live(
+        roles=["self", "arn:aws:iam::444455556666:role/trnbot-reader"],
+        logs=["jobs"],
+        events=[QUEUE],
+    )
     (now,) = world.ticks(2, 2)
     world.standin.queue.put(interruption("i-1", now))
     live.receive(now)
@@ -33,17 +37,32 @@ def test_every_declared_operation_is_called_and_no_other(world, tmp_path):
     for server in (OTEL_STORE, PrometheusServer(f"{world.endpoint}/prometheus")):
         world.live(surface=MetricsSurface.PROMQL, server=server).read(now)
     assert all(ok for _, ok, _ in live.events.examined())
-    ExportCache(live.calls, f"s3://{BUCKET}/billing", tmp_path / "export", Place("us-east-1")).refresh()
-    AthenaCopy(live.calls, "bills.cur", "primary", "", tmp_path / "athena", Place("us-west-2"), day_query).refresh(now)
-    Explorer(ExplorerAnswers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)).keep_fresh()
-    assert OutlookPoller(ExplorerAnswers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)).refresh(now) == ()
+    ExportCache(
+        live.calls, f"s3://{BUCKET}/billing", tmp_path / "export", Place("us-east-1")
+    ).refresh()
+    AthenaCopy(
+        live.calls, "bills.cur", "primary", "", tmp_path / "athena", Place("us-west-2"), day_query
+    ).refresh(now)
+    Explorer(
+        ExplorerAnswers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)
+    ).keep_fresh()
+    assert (
+        OutlookPoller(
+            ExplorerAnswers(live.calls, tmp_path / "explorer", Place("us-west-2"), 60)
+        ).refresh(now)
+        == ()
+    )
     # Amazon Managed Prometheus is asked by the same code, but under a name that no stand-in can have.
-    assert set(world.standin.called) == {declared.action for declared in operations().values() if declared.service != MANAGED}
+    assert set(world.standin.called) == {
+        declared.action for declared in operations().values() if declared.service != MANAGED
+    }
     assert not world.standin.failed
 
 
 def test_what_is_granted_beside_stands_under_an_operation_that_is_called():
-    assert {grant.under for grant in grants()} <= {declared.action for declared in operations().values()}
+    assert {grant.under for grant in grants()} <= {
+        declared.action for declared in operations().values()
+    }
     assert all(grant.why for grant in grants())
 
 

@@ -42,8 +42,13 @@ def renamed(label):
 def openmetrics(every):
     by_name = sorted(every, key=lambda one: (one.name, sorted(one.labels.items())))
     for one in by_name:
-        labels = ",".join(f'{renamed(name)}="{value}"' for name, value in sorted(one.labels.items()))
-        yield from (f"{one.name}{{{labels}}} {value:.17g} {at:.0f}" for at, value in zip(one.times, one.values, strict=True))
+        labels = ",".join(
+            f'{renamed(name)}="{value}"' for name, value in sorted(one.labels.items())
+        )
+        yield from (
+            f"{one.name}{{{labels}}} {value:.17g} {at:.0f}"
+            for at, value in zip(one.times, one.values, strict=True)
+        )
     yield "# EOF"
 
 
@@ -54,12 +59,31 @@ def server(request, tiny, tmp_path_factory):
     every = list(samples(CloudWatch.of(tiny).series["us-west-2"], DIALECTS[request.param]))
     (folder / "samples").write_text("\n".join(openmetrics(every)) + "\n")
     (folder / "prometheus.yml").write_text("global: {}\n")
-    making = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--quiet", folder / "samples", folder / "data"]
+    making = [
+        "promtool",
+        "tsdb",
+        "create-blocks-from",
+        "openmetrics",
+        "--quiet",
+        folder / "samples",
+        folder / "data",
+    ]
     subprocess.run(making, check=True, timeout=120)
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    options = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data", "--log.level=error"]
-    running = subprocess.Popen(["prometheus", *options, "--storage.tsdb.retention.time=10y", f"--web.listen-address={address}"])
+    options = [
+        f"--config.file={folder}/prometheus.yml",
+        f"--storage.tsdb.path={folder}/data",
+        "--log.level=error",
+    ]
+    running = subprocess.Popen(
+        [
+            "prometheus",
+            *options,
+            "--storage.tsdb.retention.time=10y",
+            f"--web.listen-address={address}",
+        ]
+    )
     for _ in range(300):
         try:
             urlopen(f"http://{address}/-/ready", timeout=1).close()
@@ -79,7 +103,9 @@ def asked(surface, period):
         if space == NAMESPACE and (kind, metric) in names.expressions and dimensions:
             by = [label for name in KEYS[kind] for label in names.labels[name]]
             for aggregate in aggregates(targets).values():
-                where = one_of(names.labels["InstanceId"][0], ["i-43e68be2231eabaca", "i-b8b2689368d8ceaae"])
+                where = one_of(
+                    names.labels["InstanceId"][0], ["i-43e68be2231eabaca", "i-b8b2689368d8ceaae"]
+                )
                 yield Query(names.expressions[kind, metric], aggregate, by, where, period).text()
 
 
@@ -91,7 +117,12 @@ def test_every_query_is_answered_as_the_store_in_memory_does(server, world, peri
     answered = 0
     for text in asked(surface, period):
         before = store.samples
-        ours = store.answer("/api/v1/query_range", {"query": [text]} | {k: [str(v)] for k, v in times.items()}, 0, start + 86_400)
+        ours = store.answer(
+            "/api/v1/query_range",
+            {"query": [text]} | {k: [str(v)] for k, v in times.items()},
+            0,
+            start + 86_400,
+        )
         body = urlencode({"query": plain(text), **times, "stats": "all"}).encode()
         with urlopen(f"{address}/api/v1/query_range", data=body, timeout=30) as answer:
             theirs = json.load(answer)["data"]
@@ -108,7 +139,9 @@ def test_every_query_is_answered_as_the_store_in_memory_does(server, world, peri
 
 def matrix(result):
     return {
-        frozenset((renamed(k), v) for k, v in one["metric"].items()): {float(at): float(value) for at, value in one["values"]}
+        frozenset((renamed(k), v) for k, v in one["metric"].items()): {
+            float(at): float(value) for at, value in one["values"]
+        }
         for one in result
     }
 
@@ -118,10 +151,17 @@ def test_the_bot_reads_it_as_it_reads_cloudwatch(server, world, tiny):
     if surface == "otel":
         pytest.skip("Prometheus takes the OTel store's label names from its third version on")
     world.standin.publish("prometheus")
-    live, recorded = world.live(surface=MetricsSurface.PROMQL, server=PrometheusServer(address)), open_tiny(tiny)
+    live, recorded = (
+        world.live(surface=MetricsSurface.PROMQL, server=PrometheusServer(address)),
+        open_tiny(tiny),
+    )
     for now in world.ticks(2, 2.25):
         reading = live.read(now)
         assert reading.gaps == ()
-    metrics = ["neuroncore_utilization_ratio", "neuroncore_utilization_highest_ratio", "neuron_execution_errors_count"]
+    metrics = [
+        "neuroncore_utilization_ratio",
+        "neuroncore_utilization_highest_ratio",
+        "neuron_execution_errors_count",
+    ]
     ours, theirs = reading.frames["node"], recorded.read(now).frames["node"]
     assert_alike(ours, theirs, metrics)

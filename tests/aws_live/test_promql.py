@@ -24,7 +24,11 @@ def by_promql(world, surface, **more):
 
 
 def server_of(world, surface):
-    return PrometheusServer(f"{world.endpoint}/prometheus") if surface == "prometheus" else PrometheusServer()
+    return (
+        PrometheusServer(f"{world.endpoint}/prometheus")
+        if surface == "prometheus"
+        else PrometheusServer()
+    )
 
 
 def assert_alike(ours, theirs, metrics):
@@ -34,12 +38,16 @@ def assert_alike(ours, theirs, metrics):
     for metric in metrics:
         one, other = ours.of(metric), theirs.of(metric)[order]
         n = min(one.shape[1], other.shape[1])
-        close = np.isclose(one[:, -n:], other[:, -n:], rtol=APPROXIMATE.get(metric, 1e-4), equal_nan=True)
+        close = np.isclose(
+            one[:, -n:], other[:, -n:], rtol=APPROXIMATE.get(metric, 1e-4), equal_nan=True
+        )
         assert close.all(), f"{metric}: {np.argwhere(~close)[:5]}"
 
 
 @pytest.mark.parametrize("surface", ["otel", "prometheus"])
-@pytest.mark.parametrize("start_hours", [0.25, 3.5], ids=["from the first points", "with hours of history"])
+@pytest.mark.parametrize(
+    "start_hours", [0.25, 3.5], ids=["from the first points", "with hours of history"]
+)
 def test_frames_are_those_of_the_classic_namespace(world, tiny, surface, start_hours):
     live, recorded = by_promql(world, surface), open_tiny(tiny)
     for now in world.ticks(start_hours, start_hours + 0.5):
@@ -48,7 +56,9 @@ def test_frames_are_those_of_the_classic_namespace(world, tiny, surface, start_h
     ours, theirs = reading.frames["node"], recorded.read(now).frames["node"]
     told = set(theirs.metrics) - NOT_TOLD
     if surface == "prometheus":
-        told -= {metric for metric in told if metric.startswith("efa_")} | {"neuroncore_reserved_count"}
+        told -= {metric for metric in told if metric.startswith("efa_")} | {
+            "neuroncore_reserved_count"
+        }
     assert told <= set(ours.metrics)
     assert_alike(ours, theirs, told)
     assert {(x.cluster, x.instance_type, x.region, x.account) for x in ours.things} == {
@@ -65,8 +75,14 @@ def test_pods_are_told_by_the_otel_store(world, tiny):
         (x.cluster, x.namespace, x.pod, x.job) for x in theirs.things
     }
     order = [[x.pod for x in theirs.things].index(thing.pod) for thing in ours.things]
-    for metric in ("neuroncore_utilization_ratio", "neuroncore_busy_count", "neuroncore_usage_count"):
-        assert np.allclose(ours.of(metric)[:, -3:], theirs.of(metric)[order][:, -3:], rtol=1e-3, equal_nan=True), metric
+    for metric in (
+        "neuroncore_utilization_ratio",
+        "neuroncore_busy_count",
+        "neuroncore_usage_count",
+    ):
+        assert np.allclose(
+            ours.of(metric)[:, -3:], theirs.of(metric)[order][:, -3:], rtol=1e-3, equal_nan=True
+        ), metric
 
 
 def test_a_fleet_that_the_classic_namespace_tells_of_is_not_asked_for_by_promql(world):
@@ -74,28 +90,48 @@ def test_a_fleet_that_the_classic_namespace_tells_of_is_not_asked_for_by_promql(
     live = world.live()
     (now,) = world.ticks(2, 2)
     live.read(now)
-    assert not [action for action in world.standin.called if action in ("cloudwatch:QueryMetrics", "cloudwatch:GetLabels")]
+    assert not [
+        action
+        for action in world.standin.called
+        if action in ("cloudwatch:QueryMetrics", "cloudwatch:GetLabels")
+    ]
 
 
 def test_nodes_that_only_promql_tells_of_are_read_by_it_and_no_other_is(world, tiny):
     world.standin.publish("classic", "otel")
     world.standin.store("otel", "us-west-2")
     series = world.standin.cloudwatch.series["us-west-2"]
-    moved = sorted({dict(pairs)["InstanceId"] for _, metric, pairs in series if metric == "node_neuroncore_limit"})[0]
-    gone = [key for key in series if key[0] == "ContainerInsights" and dict(key[2]).get("InstanceId") == moved]
+    moved = sorted(
+        {
+            dict(pairs)["InstanceId"]
+            for _, metric, pairs in series
+            if metric == "node_neuroncore_limit"
+        }
+    )[0]
+    gone = [
+        key
+        for key in series
+        if key[0] == "ContainerInsights" and dict(key[2]).get("InstanceId") == moved
+    ]
     for key in gone:
         del series[key]
     live, recorded = world.live(), open_tiny(tiny)
     for now in world.ticks(2, 2.25):
         reading = live.read(now)
-    assert_alike(reading.frames["node"], recorded.read(now).frames["node"], ["neuroncore_utilization_ratio"])
+    assert_alike(
+        reading.frames["node"], recorded.read(now).frames["node"], ["neuroncore_utilization_ratio"]
+    )
     read = {
-        dict(x.dimensions)["InstanceId"] for x in live.metrics.book.series if x.namespace == "PromQL" and "InstanceId" in x.names
+        dict(x.dimensions)["InstanceId"]
+        for x in live.metrics.book.series
+        if x.namespace == "PromQL" and "InstanceId" in x.names
     }
     assert read == {moved}
 
 
-@pytest.mark.parametrize("hours_ago", [0.5, 4.0], ids=["while it is watched", "before it was watched"])
+@pytest.mark.parametrize(
+    "hours_ago", [0.5, 4.0], ids=["while it is watched", "before it was watched"]
+)
 def test_a_cluster_that_moves_to_the_otel_store_is_read_on_without_a_hole(world, tiny, hours_ago):
     world.standin.publish("classic", "otel")
     world.standin.store("otel", "us-west-2")
@@ -108,11 +144,17 @@ def test_a_cluster_that_moves_to_the_otel_store_is_read_on_without_a_hole(world,
     for hours in (3.9, 4.0, 4.5, 4.95, 5.0) if hours_ago == 0.5 else (4.5,):
         (now,) = world.ticks(hours, hours)
         reading = live.read(now)
-    ours, theirs = (x.frames["node"].of("neuroncore_utilization_ratio") for x in (reading, recorded.read(now)))
+    ours, theirs = (
+        x.frames["node"].of("neuroncore_utilization_ratio") for x in (reading, recorded.read(now))
+    )
     n = min(ours.shape[1], theirs.shape[1])
     assert np.isfinite(ours[:, -n:]).all()
     # The step in which it moved has minutes of both, of which the classic ones count.
-    assert (np.isclose(np.sort(ours[:, -n:], axis=0), np.sort(theirs[:, -n:], axis=0), rtol=1e-4).all(axis=0).sum()) >= n - 1
+    assert (
+        np.isclose(np.sort(ours[:, -n:], axis=0), np.sort(theirs[:, -n:], axis=0), rtol=1e-4)
+        .all(axis=0)
+        .sum()
+    ) >= n - 1
 
 
 def test_cores_are_read_on_request_only(world):
@@ -134,7 +176,9 @@ def test_samples_are_counted_and_priced_as_the_server_counts_them(world):
     live = by_promql(world, "otel")
     for now in world.ticks(2, 3):
         live.read(now)
-    use = next(use for use in live.calls.meter.bill().uses if use.operation == "cloudwatch:QueryMetrics")
+    use = next(
+        use for use in live.calls.meter.bill().uses if use.operation == "cloudwatch:QueryMetrics"
+    )
     looked_at = world.standin.store("otel", "us-west-2").samples
     assert use.unit == "sample"
     assert use.units == pytest.approx(looked_at, rel=0.1)
@@ -146,7 +190,9 @@ def test_a_server_of_ones_own_costs_nothing(world):
     live = by_promql(world, "prometheus")
     for now in world.ticks(2, 2.25):
         live.read(now)
-    use = next(use for use in live.calls.meter.bill().uses if use.operation == "prometheus:QueryMetrics")
+    use = next(
+        use for use in live.calls.meter.bill().uses if use.operation == "prometheus:QueryMetrics"
+    )
     assert (use.usd, use.calls > 10) == (0, True)
 
 
@@ -164,11 +210,17 @@ def test_an_outage_is_said_and_filled_afterwards(world, tiny):
     (now,) = world.ticks(2.34, 2.34)
     reading = live.read(now)
     assert reading.gaps == ()
-    assert_alike(reading.frames["node"], recorded.read(now).frames["node"], ["neuroncore_utilization_ratio"])
+    assert_alike(
+        reading.frames["node"], recorded.read(now).frames["node"], ["neuroncore_utilization_ratio"]
+    )
 
 
 def test_faults_leave_no_gap(world, tiny):
-    world.standin.faults.throttled, world.standin.faults.reset, world.standin.faults.truncated = 0.1, 0.05, 0.05
+    world.standin.faults.throttled, world.standin.faults.reset, world.standin.faults.truncated = (
+        0.1,
+        0.05,
+        0.05,
+    )
     live, recorded = by_promql(world, "otel"), open_tiny(tiny)
     for now in world.ticks(1, 1.1):
         live.read(now)
@@ -177,7 +229,9 @@ def test_faults_leave_no_gap(world, tiny):
         reading = live.read(now)
     assert world.standin.failed.total() > 3
     assert reading.gaps == ()
-    assert_alike(reading.frames["node"], recorded.read(now).frames["node"], ["neuroncore_utilization_ratio"])
+    assert_alike(
+        reading.frames["node"], recorded.read(now).frames["node"], ["neuroncore_utilization_ratio"]
+    )
 
 
 def test_an_answer_as_large_as_answers_get_is_not_taken_for_all(world):
@@ -199,4 +253,6 @@ def test_a_recording_holds_the_bots_own_names_and_reads_as_the_watch_did(world, 
     ours, theirs = again.frames["node"], reading.frames["node"]
     order = [[x.instance for x in theirs.things].index(thing.instance) for thing in ours.things]
     for metric in names:
-        assert np.allclose(ours.of(metric)[:, -6:], theirs.of(metric)[order][:, -6:], rtol=1e-4, equal_nan=True), metric
+        assert np.allclose(
+            ours.of(metric)[:, -6:], theirs.of(metric)[order][:, -6:], rtol=1e-4, equal_nan=True
+        ), metric

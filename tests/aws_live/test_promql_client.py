@@ -17,7 +17,11 @@ KEYS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI", "session")
 
 def signed(server, region="us-west-2"):
     body = "query=up&start=1&end=2&step=60"
-    request = AWSRequest("POST", f"{server.url or 'https://monitoring.us-west-2.amazonaws.com'}/api/v1/query_range", data=body)
+    request = AWSRequest(
+        "POST",
+        f"{server.url or 'https://monitoring.us-west-2.amazonaws.com'}/api/v1/query_range",
+        data=body,
+    )
     server.signer(region, KEYS)(request)
     return request
 
@@ -39,7 +43,10 @@ def test_aws_is_shown_a_signature_for_its_service_and_region(server, scope):
     bare = AWSRequest(request.method, request.url, data=request.data, headers=dict(request.headers))
     del bare.headers["Authorization"]
     bare.context["timestamp"] = request.context["timestamp"]
-    assert checked.signature(checked.string_to_sign(bare, checked.canonical_request(bare)), bare) == sent
+    assert (
+        checked.signature(checked.string_to_sign(bare, checked.canonical_request(bare)), bare)
+        == sent
+    )
 
 
 def test_a_server_of_ones_own_is_shown_the_token_alone():
@@ -60,7 +67,10 @@ def test_without_credentials_nothing_is_asked_of_aws():
         ({"TRNBOT_METRICS_SURFACE": "prometheus"}, "none of auto, cloudwatch and promql"),
         ({"TRNBOT_METRICS_URL": "prometheus:9090"}, "named by its address"),
         ({"TRNBOT_METRICS_URL": "http://me:secret@prometheus:9090"}, "without a name or password"),
-        ({"TRNBOT_METRICS_URL": "http://p:9090", "TRNBOT_METRICS_SURFACE": "cloudwatch"}, "set one of them"),
+        (
+            {"TRNBOT_METRICS_URL": "http://p:9090", "TRNBOT_METRICS_SURFACE": "cloudwatch"},
+            "set one of them",
+        ),
         ({"TRNBOT_METRICS_TOKEN": "ey"}, "also needs TRNBOT_METRICS_URL"),
     ],
 )
@@ -85,15 +95,36 @@ def test_the_address_may_be_that_of_the_query_api():
             60,
             'sum by (id) (clamp_min(e{t="x", id=~"a|b"} - (e{t="x", id=~"a|b"} offset 60s), 0))',
         ),
-        ("u or 0 * i", Aggregate.MEAN, 300, 'avg by (id) (u{id=~"a|b"}) or 0 * avg by (id) (i{id=~"a|b"})'),
+        (
+            "u or 0 * i",
+            Aggregate.MEAN,
+            300,
+            'avg by (id) (u{id=~"a|b"}) or 0 * avg by (id) (i{id=~"a|b"})',
+        ),
         ("count(u)", Aggregate.MEAN, 60, 'count by (id) (count_over_time(u{id=~"a|b"}[60s]))'),
-        ("1 - a / b", Aggregate.MEAN, 300, '1 - avg by (id) (a{id=~"a|b"}) / avg by (id) (b{id=~"a|b"})'),
+        (
+            "1 - a / b",
+            Aggregate.MEAN,
+            300,
+            '1 - avg by (id) (a{id=~"a|b"}) / avg by (id) (b{id=~"a|b"})',
+        ),
     ],
 )
 def test_an_expression_is_aggregated_selector_by_selector(expression, aggregate, period, text):
-    assert Query(Expression(expression, 1.0), aggregate, ["id"], one_of("id", ["b", "a"]), period).text() == text
+    assert (
+        Query(
+            Expression(expression, 1.0), aggregate, ["id"], one_of("id", ["b", "a"]), period
+        ).text()
+        == text
+    )
 
 
 def test_names_that_are_no_words_stand_in_quotes():
-    query = Query(Expression("u", 1.0), Aggregate.MEAN, ["@resource.host.id"], one_of("@resource.host.id", ["i-1"]), 300)
+    query = Query(
+        Expression("u", 1.0),
+        Aggregate.MEAN,
+        ["@resource.host.id"],
+        one_of("@resource.host.id", ["i-1"]),
+        300,
+    )
     assert query.text() == 'avg by ("@resource.host.id") (u{"@resource.host.id"=~"i-1"})'

@@ -18,13 +18,22 @@ def test_a_backtest_of_the_record_gives_the_alerts_of_the_live_watch(world, tmp_
     live = world.live(journal=tmp_path / "journal")
     (tmp_path / "bill").mkdir()
     start = world.extent.start
-    watched = Watched(world, live, Window(start + timedelta(hours=2.5), start + timedelta(hours=4.5)))
+    watched = Watched(
+        world, live, Window(start + timedelta(hours=2.5), start + timedelta(hours=4.5))
+    )
     before = replay(ports_of(tmp_path / "bill", source=watched, prices=live), ("web:alerts",))
-    record(world.live(journal=tmp_path / "journal"), tmp_path / "made", start, start + timedelta(hours=4.5))
+    record(
+        world.live(journal=tmp_path / "journal"),
+        tmp_path / "made",
+        start,
+        start + timedelta(hours=4.5),
+    )
     after = replay(ports_of(tmp_path / "made"), ("web:alerts",))
     assert [cause.value for cause, *_ in told(before)] == ["idle"]
     assert told(after) == told(before)
-    assert [(n.reason, n.at) for n in after.notifications] == [(n.reason, n.at) for n in before.notifications]
+    assert [(n.reason, n.at) for n in after.notifications] == [
+        (n.reason, n.at) for n in before.notifications
+    ]
 
 
 def test_a_record_reads_as_the_recording_behind_it(world, tmp_path, tiny):
@@ -32,16 +41,22 @@ def test_a_record_reads_as_the_recording_behind_it(world, tmp_path, tiny):
     done = record(world.live(), tmp_path / "made", world.extent.start, now)
     ours, theirs = open_tiny(tmp_path / "made"), open_tiny(tiny)
     assert done.missing == ()
-    assert differences(ours.read(now - timedelta(minutes=5)), theirs.read(now - timedelta(minutes=5))) in ([], ["instances"])
+    assert differences(
+        ours.read(now - timedelta(minutes=5)), theirs.read(now - timedelta(minutes=5))
+    ) in ([], ["instances"])
     assert ours.quotes("trn1.32xlarge", "us-west-2", now)
 
 
-@pytest.mark.parametrize(("used", "hours", "said"), [(True, 1, "is not empty"), (False, 0, "nothing between")])
+@pytest.mark.parametrize(
+    ("used", "hours", "said"), [(True, 1, "is not empty"), (False, 0, "nothing between")]
+)
 def test_wrong_asks_are_refused_before_anything_is_read(world, tmp_path, used, hours, said):
     if used:
         (tmp_path / "kept.txt").write_text("kept")
     with pytest.raises(WrongInput, match=said):
-        record(world.live(), tmp_path, world.extent.start, world.extent.start + timedelta(hours=hours))
+        record(
+            world.live(), tmp_path, world.extent.start, world.extent.start + timedelta(hours=hours)
+        )
     assert not world.standin.called
 
 
@@ -49,5 +64,7 @@ def test_window_is_half_open(world, tmp_path):
     world.now = world.extent.end
     start = world.extent.start
     record(world.live(), tmp_path / "made", start + timedelta(hours=1), start + timedelta(hours=2))
-    assert open_tiny(tmp_path / "made").extent() == Window(start + timedelta(hours=1), start + timedelta(hours=2))
+    assert open_tiny(tmp_path / "made").extent() == Window(
+        start + timedelta(hours=1), start + timedelta(hours=2)
+    )
     assert isinstance(world.now, datetime)

@@ -13,7 +13,14 @@ from adapters.aws.live.record import record
 from bot.__main__ import main
 from tests.aws_live.conftest import World, open_tiny, served
 
-SECRETS = ("AKIAIOSFODNN7EXAMPLE", "203.0.113.77", "aws-cli/2.17", "4b0f3f1c-request", "AIDAPRINCIPAL", "ASIAQSESSIONKEY0")
+SECRETS = (
+    "AKIAIOSFODNN7EXAMPLE",
+    "203.0.113.77",
+    "aws-cli/2.17",
+    "4b0f3f1c-request",
+    "AIDAPRINCIPAL",
+    "ASIAQSESSIONKEY0",
+)
 
 
 @pytest.fixture
@@ -25,10 +32,19 @@ def rich(tiny: Path, tmp_path: Path) -> Iterator[World]:
         pages = json.loads(path.read_text())
         for event in pages["Events"]:
             told = json.loads(event["CloudTrailEvent"])
-            told["userIdentity"] |= {"accessKeyId": SECRETS[5], "principalId": f"{SECRETS[4]}:ada@example.com"}
-            told |= {"sourceIPAddress": SECRETS[1], "userAgent": SECRETS[2], "requestID": SECRETS[3]}
+            told["userIdentity"] |= {
+                "accessKeyId": SECRETS[5],
+                "principalId": f"{SECRETS[4]}:ada@example.com",
+            }
+            told |= {
+                "sourceIPAddress": SECRETS[1],
+                "userAgent": SECRETS[2],
+                "requestID": SECRETS[3],
+            }
             event |= {"AccessKeyId": SECRETS[0], "CloudTrailEvent": json.dumps(told)}
-            event["Resources"].append({"ResourceType": "AWS::IAM::AccessKey", "ResourceName": SECRETS[5]})
+            event["Resources"].append(
+                {"ResourceType": "AWS::IAM::AccessKey", "ResourceName": SECRETS[5]}
+            )
         path.write_text(json.dumps(pages))
     with served(folder) as world:
         yield world
@@ -39,15 +55,28 @@ def texts(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_record_keeps_no_access_key_ids_and_addresses_from_cloudtrail(rich: World, tmp_path: Path, keep: bool) -> None:
+def test_record_keeps_no_access_key_ids_and_addresses_from_cloudtrail(
+    rich: World, tmp_path: Path, keep: bool
+) -> None:
     live = rich.live(journal=tmp_path / "journal")
     (now,) = rich.ticks(2, 2)
     live.read(now)
-    done = record(live, tmp_path / "made", rich.extent.start, now, **({"keep_identities": True} if keep else {}))
-    assert "lookup_events" in {path.parent.parent.name for path in (tmp_path / "made").rglob("*.json")}
+    done = record(
+        live,
+        tmp_path / "made",
+        rich.extent.start,
+        now,
+        **({"keep_identities": True} if keep else {}),
+    )
+    assert "lookup_events" in {
+        path.parent.parent.name for path in (tmp_path / "made").rglob("*.json")
+    }
     for folder in ("made", "journal"):
         assert not [secret for secret in SECRETS if secret in texts(tmp_path / folder)], folder
-    owners = {str(one.launched_by) for one in open_tiny(tmp_path / "made").read(now).inventory.instances.values()}
+    owners = {
+        str(one.launched_by)
+        for one in open_tiny(tmp_path / "made").read(now).inventory.instances.values()
+    }
     assert owners == ({"ada@example.com"} if keep else {"person-1@redacted.invalid"})
     assert ("ada@example.com" in texts(tmp_path / "made")) == keep
     assert ("the names of people stand" if keep else "1 person became aliases") in done.kept()

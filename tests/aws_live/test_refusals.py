@@ -16,7 +16,9 @@ from tests.aws_live.conftest import FIVE, TYPES
 from tests.aws_live.serialize import validated
 from tests.builders import NOON
 
-HERE = ResponseInfo("cloudtrail", "lookup_events", "us-west-2", "refusals", "111122223333", NOON, None)
+HERE = ResponseInfo(
+    "cloudtrail", "lookup_events", "us-west-2", "refusals", "111122223333", NOON, None
+)
 MESSAGE = (
     "We currently do not have sufficient trn1.32xlarge capacity in the Availability Zone you requested (us-west-2c)."
     " Our system will be working on provisioning additional capacity."
@@ -27,7 +29,11 @@ SECRETS = ("203.0.113.7", "aws-cli/2", "AIDAPRINCIPAL", "ami-0secret", "my-key-p
 def event(at, name="RunInstances", number=0, **record):
     told = {
         "eventName": name,
-        "userIdentity": {"type": "AssumedRole", "principalId": SECRETS[2], "arn": "arn:aws:sts::111122223333:assumed-role/ci/7"},
+        "userIdentity": {
+            "type": "AssumedRole",
+            "principalId": SECRETS[2],
+            "arn": "arn:aws:sts::111122223333:assumed-role/ci/7",
+        },
         "sourceIPAddress": SECRETS[0],
         "userAgent": SECRETS[1],
         **record,
@@ -43,14 +49,20 @@ def event(at, name="RunInstances", number=0, **record):
     }
 
 
-def refused(at, zone="us-west-2b", spot=False, code="Server.InsufficientInstanceCapacity", number=0):
+def refused(
+    at, zone="us-west-2b", spot=False, code="Server.InsufficientInstanceCapacity", number=0
+):
     market = {"instanceMarketOptions": {"marketType": "spot"}} if spot else {}
     asked = {
-        "instancesSet": {"items": [{"imageId": SECRETS[3], "minCount": 4, "maxCount": 4, "keyName": SECRETS[4]}]},
+        "instancesSet": {
+            "items": [{"imageId": SECRETS[3], "minCount": 4, "maxCount": 4, "keyName": SECRETS[4]}]
+        },
         "instanceType": "trn1.32xlarge",
         "availabilityZone": zone,
     }
-    return event(at, number=number, errorCode=code, errorMessage=MESSAGE, requestParameters=asked | market)
+    return event(
+        at, number=number, errorCode=code, errorMessage=MESSAGE, requestParameters=asked | market
+    )
 
 
 def fleet(at, *zones):
@@ -59,9 +71,16 @@ def fleet(at, *zones):
         "errorCode": "InsufficientInstanceCapacity",
         "errorMessage": "There is no Spot capacity available that matches your request.",
         "lifecycle": "spot",
-        "launchTemplateAndOverrides": {"overrides": {"instanceType": "trn1.32xlarge", "availabilityZone": zone}},
+        "launchTemplateAndOverrides": {
+            "overrides": {"instanceType": "trn1.32xlarge", "availabilityZone": zone}
+        },
     }
-    answer = {"CreateFleetResponse": {"fleetId": "fleet-1", "errorSet": {"item": [item(zone) for zone in zones]}}}
+    answer = {
+        "CreateFleetResponse": {
+            "fleetId": "fleet-1",
+            "errorSet": {"item": [item(zone) for zone in zones]},
+        }
+    }
     return event(at, "CreateFleet", responseElements=answer)
 
 
@@ -78,13 +97,19 @@ def test_refusals_are_counted_by_type_and_zone(world, at):
     world.standin.trail = [
         refused(at - timedelta(hours=2)),
         refused(at - timedelta(hours=1), spot=True),
-        refused(at - timedelta(minutes=30), "us-west-2c", code="Client.InsufficientInstanceCapacity"),
+        refused(
+            at - timedelta(minutes=30), "us-west-2c", code="Client.InsufficientInstanceCapacity"
+        ),
         refused(at - timedelta(minutes=20), code="Client.UnauthorizedOperation"),
         fleet(at - timedelta(minutes=10), "us-west-2b", "us-west-2d"),
     ]
     for one in world.standin.trail:
         validated("cloudtrail", "LookupEvents", {"Events": [{**one, "EventTime": NOON}]})
-    assert counts(world.live().read(at)) == {"us-west-2b": (3, 2), "us-west-2c": (1, 0), "us-west-2d": (1, 1)}
+    assert counts(world.live().read(at)) == {
+        "us-west-2b": (3, 2),
+        "us-west-2c": (1, 0),
+        "us-west-2d": (1, 1),
+    }
 
 
 def test_it_looks_twice_an_hour_two_a_second_and_counts_nothing_twice(world, at):
@@ -100,7 +125,9 @@ def test_it_looks_twice_an_hour_two_a_second_and_counts_nothing_twice(world, at)
     world.now = at + timedelta(minutes=30)
     assert counts(live.read(world.now)) == {"us-west-2b": (2, 0)}
     assert world.standin.called["cloudtrail:LookupEvents"] == before + 2
-    assert len(pauses) >= world.standin.called["cloudtrail:LookupEvents"]  # reading metrics pauses too
+    assert (
+        len(pauses) >= world.standin.called["cloudtrail:LookupEvents"]
+    )  # reading metrics pauses too
 
 
 def test_an_event_that_is_delivered_late_is_counted(world, at):
@@ -113,22 +140,34 @@ def test_an_event_that_is_delivered_late_is_counted(world, at):
 
 def test_the_message_names_type_and_zone_where_the_request_does_not():
     told = event(
-        NOON, errorCode="Server.InsufficientInstanceCapacity", errorMessage=MESSAGE, requestParameters={"subnetId": "s-1"}
+        NOON,
+        errorCode="Server.InsufficientInstanceCapacity",
+        errorMessage=MESSAGE,
+        requestParameters={"subnetId": "s-1"},
     )
     (one,) = refusals_in(told, HERE)
-    assert (one.labels.instance_type, one.labels.zone, one.spot) == ("trn1.32xlarge", "us-west-2c", False)
+    assert (one.labels.instance_type, one.labels.zone, one.spot) == (
+        "trn1.32xlarge",
+        "us-west-2c",
+        False,
+    )
 
 
 def test_what_is_kept_counts_the_same_and_holds_no_secret():
     events = [refused(NOON, spot=True), fleet(NOON, "us-west-2b")]
     kept = trimmed_events(events)
-    assert [list(refusals_in(x, HERE)) for x in kept] == [list(refusals_in(x, HERE)) for x in events]
+    assert [list(refusals_in(x, HERE)) for x in kept] == [
+        list(refusals_in(x, HERE)) for x in events
+    ]
     assert trimmed_events(kept) == kept
     assert not [secret for secret in SECRETS if secret in json.dumps(kept)]
 
 
 def test_a_recording_and_a_restart_know_the_refusals(world, at, tmp_path):
-    world.standin.trail = [refused(at - timedelta(hours=1)), fleet(at - timedelta(minutes=10), "us-west-2c")]
+    world.standin.trail = [
+        refused(at - timedelta(hours=1)),
+        fleet(at - timedelta(minutes=10), "us-west-2c"),
+    ]
     live = world.live(journal=tmp_path / "journal")
     heard = live.read(at).refusals
     record(live, tmp_path / "made", at - timedelta(hours=2), at)

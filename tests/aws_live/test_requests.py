@@ -19,7 +19,11 @@ from tests.aws_live.requests import Limit, Requests, faults, limits
 from tests.aws_live.serialize import model
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-OF_AWS = [(service, name) for service, name in operations() if service in botocore.session.get_session().get_available_services()]
+OF_AWS = [
+    (service, name)
+    for service, name in operations()
+    if service in botocore.session.get_session().get_available_services()
+]
 """Prometheus's own API is none of botocore's services."""
 SIZES = ("MaxResults", "maxResults", "MaxItems", "MaxRecords")
 WITHOUT = {
@@ -35,7 +39,9 @@ WITHOUT = {
 
 
 def input_of(service: str, operation: str) -> Any:
-    name = next(x for x in model(service).operation_names if x.lower() == operation.replace("_", ""))
+    name = next(
+        x for x in model(service).operation_names if x.lower() == operation.replace("_", "")
+    )
     return model(service).operation_model(name)
 
 
@@ -64,10 +70,14 @@ def broken(limit: Limit) -> Any:
     }[limit.limit]
 
 
-@pytest.mark.parametrize("limit", limits(), ids=[f"{x.operation}-{x.parameter}-{x.limit}" for x in limits()])
+@pytest.mark.parametrize(
+    "limit", limits(), ids=[f"{x.operation}-{x.parameter}-{x.limit}" for x in limits()]
+)
 def test_each_limit_is_looked_for(limit: Limit) -> None:
     assert limit.broken(broken(limit))
-    (operation,) = [declared for declared in OF_AWS if declared[1].replace("_", "") == limit.operation.lower()]
+    (operation,) = [
+        declared for declared in OF_AWS if declared[1].replace("_", "") == limit.operation.lower()
+    ]
     shape = input_of(*operation).input_shape
     for part in limit.parameter.split("."):
         shape = shape.member if shape.type_name == "list" else shape
@@ -88,7 +98,9 @@ def test_a_request_beyond_a_limit_is_told() -> None:
     assert any("MaxResults" in one for one in told)
 
 
-def test_a_tick_and_a_days_prices_ask_nothing_that_aws_would_refuse(world: Any, requests: Requests) -> None:
+def test_a_tick_and_a_days_prices_ask_nothing_that_aws_would_refuse(
+    world: Any, requests: Requests
+) -> None:
     before = dict(requests.asked)
     live = world.live()
     for at in world.ticks(2, 2):
@@ -96,7 +108,9 @@ def test_a_tick_and_a_days_prices_ask_nothing_that_aws_would_refuse(world: Any, 
     live.quotes("trn1.32xlarge", "us-west-2", world.now)
     described = {name for name, count in requests.asked.items() if count > before.get(name, 0)}
     declared = {
-        f"{service}:{input_of(service, name).name}" for service, name in operations() if service in ("ec2", "fsx", "pricing")
+        f"{service}:{input_of(service, name).name}"
+        for service, name in operations()
+        if service in ("ec2", "fsx", "pricing")
     }
     assert declared <= described, declared - described
     assert requests.faults == []
@@ -114,16 +128,26 @@ class Counted:
         self.asked.append((operation, place.region, given.get("InstanceType", "")))
         self.given[operation] = given
         if given.get("InstanceType") == self.refused:
-            raise Unavailable(f"AWS ec2:DescribeCapacityBlockOfferings in {place} is broken (InvalidParameterValue).")
+            raise Unavailable(
+                f"AWS ec2:DescribeCapacityBlockOfferings in {place} is broken (InvalidParameterValue)."
+            )
         yield {}
 
 
 def test_a_type_that_capacity_blocks_refuse_costs_no_other_price() -> None:
     calls = Counted("p5.bogus")
     poller = PricePoller(calls, ResponseHistory(Problems()))  # type: ignore[arg-type]
-    places, types, running = [Place("us-west-2")], ["p5.bogus", "trn1.32xlarge"], ["p5.bogus", "trn1.32xlarge"]
+    places, types, running = (
+        [Place("us-west-2")],
+        ["p5.bogus", "trn1.32xlarge"],
+        ["p5.bogus", "trn1.32xlarge"],
+    )
     assert len(list(poller.refresh(places, types, running, NOON))) == 1
-    blocks = [name for operation, _, name in calls.asked if operation == "describe_capacity_block_offerings"]
+    blocks = [
+        name
+        for operation, _, name in calls.asked
+        if operation == "describe_capacity_block_offerings"
+    ]
     assert blocks == ["p5.bogus", "trn1.32xlarge"]
     calls.asked.clear()
     assert not poller.due(NOON + timedelta(minutes=59))
@@ -148,7 +172,10 @@ def test_placement_scores_are_asked_of_families_of_three_types_and_ten_regions()
 def test_govcloud_is_asked_for_no_price_that_its_partition_has_not() -> None:
     calls = Counted("")
     poller = PricePoller(calls, ResponseHistory(Problems()))  # type: ignore[arg-type]
-    assert list(poller.refresh([Place("us-gov-west-1")], ["trn1.32xlarge"], ["trn1.32xlarge"], NOON)) == []
+    assert (
+        list(poller.refresh([Place("us-gov-west-1")], ["trn1.32xlarge"], ["trn1.32xlarge"], NOON))
+        == []
+    )
     assert {region for _, region, _ in calls.asked} == {"us-gov-west-1"}
     operations_asked = {operation for operation, _, _ in calls.asked}
     assert "describe_spot_price_history" in operations_asked

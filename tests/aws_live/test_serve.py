@@ -25,7 +25,12 @@ def served(tmp_path: Path) -> Iterator[tuple[int, int]]:
     environment = os.environ | {"TRNBOT_PORT": str(console), "PYTHONPATH": str(ROOT)}
     with (tmp_path / "log").open("wb") as log:
         running = subprocess.Popen(
-            [*words, "--run", *bot], cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
+            [*words, "--run", *bot],
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         yield port, console
         # As Ctrl-C in a terminal: every process of the group hears it, and nothing is left.
@@ -65,7 +70,15 @@ def test_an_alert_is_open_and_lines_are_answered_until_the_end(served, tmp_path)
 
     def said(*words: str) -> str:
         line = [sys.executable, "-m", "bot", *words]
-        return subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, check=True, timeout=90, text=True).stdout
+        return subprocess.run(
+            line,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            check=True,
+            timeout=90,
+            text=True,
+        ).stdout
 
     assert float(json.loads(said("cost", "7d", "--json"))["data"]["total"]["net_usd"]) > 1000
     assert "s3:GetObject" in said("self", "--json")

@@ -12,7 +12,8 @@ from tests.aws_live.same import differences
 from tests.aws_live.serving import STREAM
 
 FORMS = [
-    pytest.param((form,), id=form, marks=marks) for form, marks in (("json", ()), ("gzip", pytest.mark.slow), ("parquet", ()))
+    pytest.param((form,), id=form, marks=marks)
+    for form, marks in (("json", ()), ("gzip", pytest.mark.slow), ("parquet", ()))
 ]
 
 
@@ -23,7 +24,9 @@ class Hose:
         self.world, self.form, self.layout = world, form, layout
         self.standin = world.standin
         self.db = duckdb.connect()
-        self.db.execute(f"CREATE TABLE m AS SELECT * FROM read_parquet('{tiny}/metrics/**/*.parquet', union_by_name=true)")
+        self.db.execute(
+            f"CREATE TABLE m AS SELECT * FROM read_parquet('{tiny}/metrics/**/*.parquet', union_by_name=true)"
+        )
         self.written = world.extent.start
 
     def write(self, until):
@@ -43,11 +46,22 @@ class Hose:
         rows = self.db.execute(
             f'SELECT account_id, region, namespace, metric_name, to_json(dimensions), "timestamp", to_json(value), unit FROM m WHERE {where}'
         ).fetchall()
-        names = ("account_id", "region", "namespace", "metric_name", "dimensions", "timestamp", "value", "unit")
+        names = (
+            "account_id",
+            "region",
+            "namespace",
+            "metric_name",
+            "dimensions",
+            "timestamp",
+            "value",
+            "unit",
+        )
         lines = []
         for row in rows:
             record = dict(zip(names, row, strict=True))
-            record["dimensions"] = {k: v for k, v in json.loads(record["dimensions"]).items() if v is not None}
+            record["dimensions"] = {
+                k: v for k, v in json.loads(record["dimensions"]).items() if v is not None
+            }
             record["value"] = json.loads(record["value"])
             lines.append(json.dumps(record))
         text = "".join(f"{line}\n" for line in lines).encode()
@@ -86,7 +100,10 @@ def test_a_stream_reads_as_the_recording_and_nothing_of_it_is_polled(world, tiny
 
 
 @pytest.mark.parametrize(
-    "hose", [("json", layout) for layout in ("", "year=%Y/month=%m/day=%d/hour=%H/")], indirect=True, ids=["flat", "hive"]
+    "hose",
+    [("json", layout) for layout in ("", "year=%Y/month=%m/day=%d/hour=%H/")],
+    indirect=True,
+    ids=["flat", "hive"],
 )
 def test_other_layouts_of_keys_are_read_too(world, tiny, hose):
     live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2"]), open_tiny(tiny)
@@ -96,7 +113,9 @@ def test_other_layouts_of_keys_are_read_too(world, tiny, hose):
 
 @pytest.mark.slow
 def test_a_restart_reads_the_last_hour_and_asks_for_what_is_older(world, tiny, hose):
-    *_, (now, _) = watch(world, hose, world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), 0.25, 3)
+    *_, (now, _) = watch(
+        world, hose, world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), 0.25, 3
+    )
     before, objects = world.standin.called["s3:GetObject"], len(world.standin.objects)
     again = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"])
     again.read(now)
@@ -158,4 +177,6 @@ def test_what_the_stream_lacks_is_polled(world, tiny, hose):
     live, recorded = world.live(streams=[f"s3://{STREAM}/streams/us-west-2/"]), open_tiny(tiny)
     *_, (now, reading) = watch(world, hose, live, 0.25, 0.75)
     assert differences(reading, recorded.read(now)) == []
-    assert {json.loads(metric)["Namespace"] for _, metric, _, _ in world.standin.cloudwatch.served} == {"AWS/FSx"}
+    assert {
+        json.loads(metric)["Namespace"] for _, metric, _, _ in world.standin.cloudwatch.served
+    } == {"AWS/FSx"}

@@ -34,7 +34,12 @@ def test_a_backtest_of_a_record_by_promql_gives_the_alerts_of_the_watch(world, t
     window = Window(start + timedelta(hours=2.5), start + timedelta(hours=4.5))
     live = world.live(surface=MetricsSurface.PROMQL, journal=tmp_path / "journal")
     before = watch(Watched(world, live, window), tmp_path / "no-bill")
-    record(world.live(surface=MetricsSurface.PROMQL, journal=tmp_path / "journal"), tmp_path / "made", start, window.end)
+    record(
+        world.live(surface=MetricsSurface.PROMQL, journal=tmp_path / "journal"),
+        tmp_path / "made",
+        start,
+        window.end,
+    )
     after = replay(ports_of(tmp_path / "made"), ("web:alerts",))
     assert [cause.value for cause, *_ in told(before)] == ["idle"]
     assert told(after) == told(before)

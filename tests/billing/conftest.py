@@ -19,7 +19,9 @@ Row = dict[str, Any]
 DAY = datetime(2026, 11, 2, tzinfo=UTC)
 
 
-def line(at: datetime = DAY, cost: str = "1.00", kind: str = "Usage", hours: int = 1, **more: Any) -> Row:
+def line(
+    at: datetime = DAY, cost: str = "1.00", kind: str = "Usage", hours: int = 1, **more: Any
+) -> Row:
     """Return one CUR 2.0 row; tags and product are dictionaries."""
     return {
         "bill_payer_account_id": "111111111111",
@@ -83,10 +85,16 @@ def focus(**more: Any) -> Row:
 
 def write_csv(path: Path, rows: Sequence[Row]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(path, "wt", newline="") if path.suffix == ".gz" else path.open("w", newline="") as file:
+    with (
+        gzip.open(path, "wt", newline="")
+        if path.suffix == ".gz"
+        else path.open("w", newline="") as file
+    ):
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
-        writer.writerows({k: json.dumps(v) if isinstance(v, dict) else v for k, v in row.items()} for row in rows)
+        writer.writerows(
+            {k: json.dumps(v) if isinstance(v, dict) else v for k, v in row.items()} for row in rows
+        )
     return path
 
 
@@ -95,7 +103,11 @@ def write_parquet(path: Path, rows: Sequence[Row]) -> Path:
     draft = write_csv(path.with_suffix(".draft"), rows)
     kinds = {k: "MAP(VARCHAR, VARCHAR)" for k, v in rows[0].items() if isinstance(v, dict)}
     kinds |= {k: "TIMESTAMP" for k in rows[0] if k.endswith("_date")}
-    kinds |= {k: "DOUBLE" for k in rows[0] if k.endswith(("_cost", "_amount", "_commitment", "_to_date", "_ratio"))}
+    kinds |= {
+        k: "DOUBLE"
+        for k in rows[0]
+        if k.endswith(("_cost", "_amount", "_commitment", "_to_date", "_ratio"))
+    }
     chosen = ", ".join(
         f'CAST(CAST(nullif("{k}", \'\') AS JSON) AS {kinds[k]}) AS "{k}"' if kinds.get(k, "").startswith("MAP")
         else f'CAST(nullif("{k}", \'\') AS {kinds.get(k, "VARCHAR")}) AS "{k}"'

@@ -45,10 +45,16 @@ def one_file(folder: Path, row_groups_of: int = 2048) -> Path:
 def said(bill: Bill) -> list[Any]:
     by = ("team", "line", "day", "resource", "instance_type")
     now = START + timedelta(days=2)
-    return [*(bill.tally(EVER, (name,)).rows for name in by), list(bill.problems()), bill.rates(now)]
+    return [
+        *(bill.tally(EVER, (name,)).rows for name in by),
+        list(bill.problems()),
+        bill.rates(now),
+    ]
 
 
-def test_a_file_read_in_batches_says_what_it_says_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_read_in_batches_says_what_it_says_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = one_file(tmp_path)
     whole = said(open_billing(path.parent))
     monkeypatch.setattr(loading, "BILL_BATCH_ROWS", 4_000)
@@ -70,12 +76,16 @@ def test_broken_rows_of_every_batch_are_counted_and_the_first_are_named(exports:
 def test_an_unused_commitment_finds_its_fee_in_another_batch(exports: Exports) -> None:
     rows = [row for n in range(DAYS) for row in plan_day(START + timedelta(days=n))]
     exports.put("bill.csv", sorted(rows, key=lambda row: str(row["CommitmentDiscountStatus"])))
-    lines = {row.key["line"]: row.money.amortised for row in exports.bill().tally(EVER, ("line",)).rows}
+    lines = {
+        row.key["line"]: row.money.amortised for row in exports.bill().tally(EVER, ("line",)).rows
+    }
     assert lines == {"commitment": DAYS * 240, "EC2": DAYS * 120}
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_a_copy_is_known_whatever_the_batches(exports: Exports, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_is_known_whatever_the_batches(
+    exports: Exports, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [exports.line(exports.day + timedelta(hours=h), "2") for h in range(30)]
     exports.put("v1/bill.parquet", rows)
     bill = exports.bill()
@@ -86,7 +96,9 @@ def test_a_copy_is_known_whatever_the_batches(exports: Exports, monkeypatch: pyt
     assert "this copy is left out" in bill.problems()[0]
 
 
-def test_a_file_that_breaks_in_the_middle_counts_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_breaks_in_the_middle_counts_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = one_file(tmp_path)
     broken = bytearray(path.read_bytes())
     half = len(broken) // 2
@@ -96,7 +108,9 @@ def test_a_file_that_breaks_in_the_middle_counts_not_at_all(tmp_path: Path, monk
     monkeypatch.setattr(loading, "BILL_BATCH_ROWS", 4_000)
     bill = open_billing(path.parent)
     assert bill.tally(EVER, ()).total.net == 3
-    assert [problem.split(" ")[:4] for problem in bill.problems()] == [["bill.parquet", "could", "not", "be"]]
+    assert [problem.split(" ")[:4] for problem in bill.problems()] == [
+        ["bill.parquet", "could", "not", "be"]
+    ]
 
 
 def test_hours_are_packed_in_memory(tmp_path: Path) -> None:
@@ -119,7 +133,9 @@ def test_a_number_is_the_money_that_its_text_says(tmp_path: Path, scale: float) 
 def test_three_hundred_files_of_three_months_are_compared_within_memory(tmp_path: Path) -> None:
     db = connect_locked(None, (tmp_path, tmp_path / "scratch"))
     db.execute(sql("schema"))
-    db.execute("INSERT INTO file SELECT i, 'cur-' || i, '', i, 'CUR 2.0', FALSE, [] FROM range(300) AS g(i)")
+    db.execute(
+        "INSERT INTO file SELECT i, 'cur-' || i, '', i, 'CUR 2.0', FALSE, [] FROM range(300) AS g(i)"
+    )
     db.execute(
         "INSERT INTO sketch SELECT i, DATE '2026-08-01' + to_months((i % 3)::INTEGER), '1', hash(i, j) FROM range(300) AS g(i), range(512) AS h(j)"
     )
@@ -153,7 +169,10 @@ def swapping(exports: Exports) -> Iterator[tuple[Bill, SlowBlocks]]:
     bill.tally(EVER, ())
     blocks.asked.clear()
     blocks.may_answer.clear()
-    exports.put("2026-11/bill.csv", [exports.line(cost="7.25"), exports.line(datetime(2026, 11, 3, tzinfo=START.tzinfo), "1")])
+    exports.put(
+        "2026-11/bill.csv",
+        [exports.line(cost="7.25"), exports.line(datetime(2026, 11, 3, tzinfo=START.tzinfo), "1")],
+    )
     reader = threading.Thread(target=bill.tally, args=(EVER, ()))
     reader.start()
     assert blocks.asked.wait(30)
@@ -162,12 +181,17 @@ def swapping(exports: Exports) -> Iterator[tuple[Bill, SlowBlocks]]:
     reader.join()
 
 
-def test_a_rewritten_month_swaps_in_without_stopping_answers(swapping: tuple[Bill, SlowBlocks]) -> None:
+def test_a_rewritten_month_swaps_in_without_stopping_answers(
+    swapping: tuple[Bill, SlowBlocks],
+) -> None:
     bill, blocks = swapping
     net = Decimal("411964.42")
     for _ in range(3):  # half of the swap is done, and nobody sees it or waits for it
         assert bill.tally(EVER, ()).total.net == net + 5
-        assert {row.key["month"]: row.money.net for row in bill.tally(EVER, ("month",)).rows} == {"2026-10": net, "2026-11": 5}
+        assert {row.key["month"]: row.money.net for row in bill.tally(EVER, ("month",)).rows} == {
+            "2026-10": net,
+            "2026-11": 5,
+        }
     blocks.may_answer.set()
     for _ in range(300):
         if bill.tally(EVER, ()).total.net != net + 5:

@@ -66,7 +66,11 @@ def cur_day(exports, at):
 @pytest.fixture(params=["FOCUS plan", "FOCUS reserved", "CUR plan"])
 def bill(request, exports):
     days = [START + timedelta(days=n) for n in range(DAYS)]
-    made = {"FOCUS plan": plan_day, "FOCUS reserved": reserved_day, "CUR plan": lambda at: cur_day(exports, at)}[request.param]
+    made = {
+        "FOCUS plan": plan_day,
+        "FOCUS reserved": reserved_day,
+        "CUR plan": lambda at: cur_day(exports, at),
+    }[request.param]
     exports.put("bill.csv", [row for day in days for row in made(day)])
     return exports.bill()
 
@@ -75,12 +79,18 @@ def test_unused_commitment_stands_apart(bill):
     lines = {row.key["line"]: row.money for row in bill.tally(WHOLE, ("line",)).rows}
     assert (lines["commitment"].net, lines["commitment"].amortised) == (DAYS * 360, DAYS * 240)
     assert lines["EC2"].amortised == DAYS * 120
-    assert bill.tally(WHOLE, (), [Filter("line", ("commitment",))]).total.amortised == Decimal(DAYS * 240)
+    assert bill.tally(WHOLE, (), [Filter("line", ("commitment",))]).total.amortised == Decimal(
+        DAYS * 240
+    )
 
 
 def test_days_of_little_use_are_told(bill):
     reading = bill.deltas(WHOLE.end + timedelta(days=1), 45)
-    found = [x for x in Detector()(reading, default_policy(), ()).anomalies if x.cause is Cause.COMMITMENT_UNUSED]
+    found = [
+        x
+        for x in Detector()(reading, default_policy(), ()).anomalies
+        if x.cause is Cause.COMMITMENT_UNUSED
+    ]
     (one,) = found
     assert "33 % of $360 a day was used" in one.why
     assert one.usd_per_hour == 10

@@ -28,7 +28,11 @@ def test_a_broken_file_is_named_and_the_rest_used(exports, november):
     (exports.folder / "billing" / "c.csv").write_text("day,euros\n2026-11-02,3\n")
     bill = exports.bill(exports.line())
     assert bill.tally(november, ()).total.net == 1
-    assert [problem.split(" ")[0] for problem in bill.problems()] == ["a.parquet", "b.csv.gz", "c.csv"]
+    assert [problem.split(" ")[0] for problem in bill.problems()] == [
+        "a.parquet",
+        "b.csv.gz",
+        "c.csv",
+    ]
     assert not any(str(exports.folder) in problem for problem in bill.problems())
 
 
@@ -55,7 +59,12 @@ def test_a_rewritten_file_replaces_its_month(exports, november):
     bill = exports.bill(exports.line(cost="1"))
     exports.put("2026-10/bill.csv", [exports.line(exports.day - timedelta(days=9), "100")])
     assert bill.tally(november, ()).total.net == 1
-    later(exports.put("bill.csv", [exports.line(cost="1.5"), exports.line(exports.day + timedelta(hours=1), "2")]))
+    later(
+        exports.put(
+            "bill.csv",
+            [exports.line(cost="1.5"), exports.line(exports.day + timedelta(hours=1), "2")],
+        )
+    )
     assert bill.tally(november, ()).total.net == 3.5
     (exports.folder / "billing" / "bill.csv").unlink()
     assert bill.tally(november, ()).rows == ()
@@ -103,7 +112,10 @@ def test_one_month_in_two_formats_counts_once(exports, november):
         "BilledCost": "1.00",
         "ServiceName": "x",
     }
-    exports.put("focus.csv", [focus, {**focus, "ChargePeriodStart": "2026-10-02 00:00:00", "BilledCost": "5"}])
+    exports.put(
+        "focus.csv",
+        [focus, {**focus, "ChargePeriodStart": "2026-10-02 00:00:00", "BilledCost": "5"}],
+    )
     bill = exports.bill(exports.line(cost="1.00"))
     assert bill.tally(november, ()).total.net == 1
     assert bill.tally(november.previous(), ()).total.net == 5
@@ -146,7 +158,9 @@ def test_the_cache_spares_the_loading(exports, november, tmp_path, monkeypatch):
 
 def test_other_tag_names_make_the_cache_anew(exports, november, tmp_path):
     cache = tmp_path / "bill.duckdb"
-    exports.bill(exports.line(resource_tags={"user_squad": "blue"}), cache=cache).tally(november, ())
+    exports.bill(exports.line(resource_tags={"user_squad": "blue"}), cache=cache).tally(
+        november, ()
+    )
     exports.opened.pop().close()
     bill = exports.bill(cache=cache, tags={"team": ("squad",)})
     assert bill.tally(november, ("team",)).rows[0].key == {"team": "blue"}
@@ -163,7 +177,10 @@ def test_an_unusable_cache_is_said_and_done_without(exports, november, tmp_path)
 def test_many_threads_ask_at_once(exports, november):
     bill = exports.bill(*hours(exports, 50))
     found = []
-    threads = [threading.Thread(target=lambda: found.append(bill.tally(november, ("team",)).total.net)) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(bill.tally(november, ("team",)).total.net))
+        for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -183,7 +200,10 @@ def test_an_export_of_which_nothing_can_be_read_is_no_bill_of_nothing(exports, n
     (exports.folder / "billing" / "a.parquet").write_bytes(b"PAR1 not really")
     (exports.folder / "billing" / "c.csv").write_text("day,euros\n2026-11-02,3\n")
     bill = open_billing(exports.folder, BillOptions(lag=timedelta(hours=24)))
-    with pytest.raises(Unavailable, match=r"can be read as a bill: a.parquet could not be read .* And 1 more such files"):
+    with pytest.raises(
+        Unavailable,
+        match=r"can be read as a bill: a.parquet could not be read .* And 1 more such files",
+    ):
         bill.tally(november, ())
     (exports.folder / "billing" / "d.csv").write_text(",".join(exports.line()) + "\n")
     assert bill.tally(november, ()).total.net == 0
@@ -214,7 +234,9 @@ def test_a_zip_of_aws_is_read(exports, november):
     plain.unlink()
     bill = exports.bill()
     assert bill.tally(november, ()).total.net == Decimal("1.5")
-    assert bill.problems() == ["20261101-20261201/0a1b/report-1.csv.zip: 1 broken row skipped (row 2: no readable amount)."]
+    assert bill.problems() == [
+        "20261101-20261201/0a1b/report-1.csv.zip: 1 broken row skipped (row 2: no readable amount)."
+    ]
 
 
 def test_what_cannot_be_read_is_named_and_logged_once(exports, november, caplog):

@@ -37,7 +37,9 @@ def legacy(row, slashed):
     }
     for tag, name in (("user_team", "user:team"), ("user_project", "user:project"), ("user_cost_center", "user:Cost Center"),
                       ("aws_eks_cluster_name", "aws:eks:cluster-name")):  # fmt: skip
-        plain[f"resourceTags/{name}" if slashed else f"resource_tags_{tag}"] = row["resource_tags"].get(tag, "")
+        plain[f"resourceTags/{name}" if slashed else f"resource_tags_{tag}"] = row[
+            "resource_tags"
+        ].get(tag, "")
     return {_slash(k): v for k, v in plain.items()} if slashed else plain
 
 
@@ -45,7 +47,9 @@ def _slash(column):
     for group, name in (("line_item", "lineItem"), ("bill", "bill"), ("pricing", "pricing"), ("product", "product"),
                         ("savings_plan", "savingsPlan"), ("reservation", "reservation"), ("split_line_item", "splitLineItem")):  # fmt: skip
         if column.startswith(group + "_"):
-            camel = "".join(word.capitalize() for word in column.removeprefix(group + "_").split("_"))
+            camel = "".join(
+                word.capitalize() for word in column.removeprefix(group + "_").split("_")
+            )
             return f"{name}/{camel[0].lower() + camel[1:] if group == 'product' else camel}"
     return column
 
@@ -66,7 +70,9 @@ def test_every_form_answers_alike(exports, november, rows, name, turn, form):
     bill = exports.bill()
     found = bill.tally(november, BY)
     assert found.sources == (form,)
-    assert [(dict(r.key), r.money) for r in found.rows] == [(dict(r.key), r.money) for r in expected.rows]
+    assert [(dict(r.key), r.money) for r in found.rows] == [
+        (dict(r.key), r.money) for r in expected.rows
+    ]
     assert list(bill.problems()) == []
 
 
@@ -85,17 +91,50 @@ def test_the_dimensions_of_a_row(exports, november, rows):
     [
         ({"line_item_usage_type": "BoxUsage:trn1.32xlarge"}, "EC2"),
         ({"line_item_usage_type": "EBSOptimized:trn1.32xlarge"}, "EC2"),
-        ({"line_item_usage_type": "BoxUsage:c7i.large", "resource_tags": {"user_stage": "precompile"}}, "compile"),
+        (
+            {
+                "line_item_usage_type": "BoxUsage:c7i.large",
+                "resource_tags": {"user_stage": "precompile"},
+            },
+            "compile",
+        ),
         ({"line_item_usage_type": "USW2-EBS:VolumeUsage.gp3"}, "EBS"),
         ({"line_item_usage_type": "USW2-EBS:SnapshotUsage"}, "EBS"),
         ({"line_item_usage_type": "USW2-DataTransfer-Regional-Bytes"}, "data-transfer"),
-        ({"line_item_usage_type": "USE1-CAN1-AWS-Out-Bytes", "line_item_product_code": "AmazonS3"}, "data-transfer"),
+        (
+            {
+                "line_item_usage_type": "USE1-CAN1-AWS-Out-Bytes",
+                "line_item_product_code": "AmazonS3",
+            },
+            "data-transfer",
+        ),
         ({"line_item_usage_type": "EUS2-NatGateway-Hours"}, "data-transfer"),
-        ({"line_item_usage_type": "USW2-Requests-Tier1", "line_item_product_code": "AmazonS3"}, "S3-requests"),
-        ({"line_item_usage_type": "USW2-TimedStorage-ByteHrs", "line_item_product_code": "AmazonS3"}, "S3"),
+        (
+            {"line_item_usage_type": "USW2-Requests-Tier1", "line_item_product_code": "AmazonS3"},
+            "S3-requests",
+        ),
+        (
+            {
+                "line_item_usage_type": "USW2-TimedStorage-ByteHrs",
+                "line_item_product_code": "AmazonS3",
+            },
+            "S3",
+        ),
         ({"line_item_usage_type": "USW2-Storage", "line_item_product_code": "AmazonFSx"}, "FSx"),
-        ({"line_item_usage_type": "ComputeSP:1yrNoUpfront", "line_item_product_code": "ComputeSavingsPlans"}, "commitment"),
-        ({"line_item_usage_type": "USW2-CW:Requests", "line_item_product_code": "AmazonCloudWatch"}, "other"),
+        (
+            {
+                "line_item_usage_type": "ComputeSP:1yrNoUpfront",
+                "line_item_product_code": "ComputeSavingsPlans",
+            },
+            "commitment",
+        ),
+        (
+            {
+                "line_item_usage_type": "USW2-CW:Requests",
+                "line_item_product_code": "AmazonCloudWatch",
+            },
+            "other",
+        ),
     ],
 )
 def test_each_usage_type_has_one_line(exports, november, keyed, more, line):
@@ -104,7 +143,12 @@ def test_each_usage_type_has_one_line(exports, november, keyed, more, line):
 
 CLASSES = ("", "GDA-", "GLACIER-", "INT-", "SIA-", "ZIA-")
 REQUESTS = [
-    *(f"{region}Requests-{kind}Tier{tier}" for region in ("USW2-", "") for kind in CLASSES for tier in (1, 2)),
+    *(
+        f"{region}Requests-{kind}Tier{tier}"
+        for region in ("USW2-", "")
+        for kind in CLASSES
+        for tier in (1, 2)
+    ),
     *(f"USW2-Requests-Tier{tier}" for tier in (3, 4, 5, 6)),
     *(f"USW2-Requests-GDA-Tier{tier}" for tier in (3, 5)),
 ]
@@ -117,9 +161,12 @@ NO_REQUESTS = (
 
 
 @pytest.mark.parametrize(
-    ("usage_type", "line"), [*((x, "S3-requests") for x in REQUESTS), *((f"USW2-{x}", "S3") for x in NO_REQUESTS)]
+    ("usage_type", "line"),
+    [*((x, "S3-requests") for x in REQUESTS), *((f"USW2-{x}", "S3") for x in NO_REQUESTS)],
 )
-def test_every_usage_type_of_s3_in_awss_table_has_its_line(exports, november, keyed, usage_type, line):
+def test_every_usage_type_of_s3_in_awss_table_has_its_line(
+    exports, november, keyed, usage_type, line
+):
     row = exports.line(line_item_usage_type=usage_type, line_item_product_code="AmazonS3")
     assert keyed(exports.bill(row).tally(november, ("line",))) == {(line,): "1.00"}
 
@@ -127,14 +174,36 @@ def test_every_usage_type_of_s3_in_awss_table_has_its_line(exports, november, ke
 @pytest.mark.parametrize(
     ("service", "said", "line"),
     [
-        ("Amazon Simple Storage Service", "$0.005 per 1,000 PUT, COPY, POST, or LIST requests", "S3-requests"),
-        ("Amazon Simple Storage Service", "$0.004 per 10,000 GET and all other requests to Intelligent-Tiering", "S3-requests"),
-        ("Amazon Simple Storage Service", "$0.023 per GB - first 50 TB / month of storage used", "S3"),
-        ("Amazon Simple Storage Service", "$0.02 per GB - US West (Oregon) data transfer to EU (Ireland)", "data-transfer"),
-        ("Amazon Simple Queue Service", "$0.40 per million Amazon SQS standard requests in Tier1", "other"),
+        (
+            "Amazon Simple Storage Service",
+            "$0.005 per 1,000 PUT, COPY, POST, or LIST requests",
+            "S3-requests",
+        ),
+        (
+            "Amazon Simple Storage Service",
+            "$0.004 per 10,000 GET and all other requests to Intelligent-Tiering",
+            "S3-requests",
+        ),
+        (
+            "Amazon Simple Storage Service",
+            "$0.023 per GB - first 50 TB / month of storage used",
+            "S3",
+        ),
+        (
+            "Amazon Simple Storage Service",
+            "$0.02 per GB - US West (Oregon) data transfer to EU (Ireland)",
+            "data-transfer",
+        ),
+        (
+            "Amazon Simple Queue Service",
+            "$0.40 per million Amazon SQS standard requests in Tier1",
+            "other",
+        ),
     ],
 )
-def test_a_focus_export_without_usage_types_tells_requests_by_their_description(exports, november, keyed, service, said, line):
+def test_a_focus_export_without_usage_types_tells_requests_by_their_description(
+    exports, november, keyed, service, said, line
+):
     """Descriptions of a real FOCUS 1.0 export, whose rows name no usage type."""
     row = exports.focus(ServiceName=service, ChargeDescription=said)
     assert keyed(exports.bill(row).tally(november, ("line",))) == {(line,): "1.00"}
@@ -150,21 +219,31 @@ def test_a_focus_export_without_usage_types_tells_requests_by_their_description(
         ("Fee", {}, ""),
         ("Credit", {}, ""),
         ("Usage", {"product": {"marketoption": "CapacityBlock"}}, "capacity-block"),
-        ("Fee", {"line_item_line_item_description": "EC2 Capacity Block for ML, 24 hours"}, "capacity-block"),
+        (
+            "Fee",
+            {"line_item_line_item_description": "EC2 Capacity Block for ML, 24 hours"},
+            "capacity-block",
+        ),
     ],
 )
 def test_each_purchase_option(exports, november, keyed, kind, more, purchase):
-    assert list(keyed(exports.bill(exports.line(kind=kind, **more)).tally(november, ("purchase",)))) == [(purchase,)]
+    assert list(
+        keyed(exports.bill(exports.line(kind=kind, **more)).tally(november, ("purchase",)))
+    ) == [(purchase,)]
 
 
 @pytest.mark.parametrize("tag", ["team", "Team", "user:team", "user_team"])
 def test_a_tag_is_found_however_it_is_written(exports, november, keyed, tag):
-    assert keyed(exports.bill(exports.line()).tally(november, (f"tag:{tag}",))) == {("search",): "1.00"}
+    assert keyed(exports.bill(exports.line()).tally(november, (f"tag:{tag}",))) == {
+        ("search",): "1.00"
+    }
 
 
 def test_team_may_mean_another_tag(exports, november, keyed):
     row = exports.line(resource_tags={"user_squad": "blue"})
-    assert keyed(exports.bill(row, tags={"team": ("squad",)}).tally(november, ("team", "cluster"))) == {("blue", ""): "1.00"}
+    assert keyed(
+        exports.bill(row, tags={"team": ("squad",)}).tally(november, ("team", "cluster"))
+    ) == {("blue", ""): "1.00"}
 
 
 def test_a_cluster_may_stand_in_the_key(exports, november, keyed):
@@ -174,7 +253,9 @@ def test_a_cluster_may_stand_in_the_key(exports, november, keyed):
 
 def test_tags_cannot_break_the_query(exports, november, keyed):
     row = exports.line(resource_tags={"user_it's": "x'; DROP TABLE detail; --"})
-    assert keyed(exports.bill(row).tally(november, ("tag:it's",))) == {("x'; DROP TABLE detail; --",): "1.00"}
+    assert keyed(exports.bill(row).tally(november, ("tag:it's",))) == {
+        ("x'; DROP TABLE detail; --",): "1.00"
+    }
 
 
 def test_unreadable_tags_cost_only_the_tags(exports, november):
@@ -184,8 +265,12 @@ def test_unreadable_tags_cost_only_the_tags(exports, november):
 
 
 def test_times_in_the_american_form(exports, november):
-    row = exports.line(line_item_usage_start_date="11/2/2026 13:00", line_item_usage_end_date="11/2/2026 14:00")
-    assert exports.bill(row).tally(november, ("hour",)).rows[0].key == {"hour": "2026-11-02T13:00:00Z"}
+    row = exports.line(
+        line_item_usage_start_date="11/2/2026 13:00", line_item_usage_end_date="11/2/2026 14:00"
+    )
+    assert exports.bill(row).tally(november, ("hour",)).rows[0].key == {
+        "hour": "2026-11-02T13:00:00Z"
+    }
 
 
 def test_a_zone_of_time_is_converted(exports, november):
@@ -205,31 +290,51 @@ def test_focus_1_2_tells_empty_reserved_capacity_by_its_status(exports, november
         "x_ServiceCode": "AmazonEC2",
         "InvoiceId": "",
     }
-    held = {**said, "CapacityReservationId": RESERVED, "BilledCost": "21.50", "EffectiveCost": "21.50"}
+    held = {
+        **said,
+        "CapacityReservationId": RESERVED,
+        "BilledCost": "21.50",
+        "EffectiveCost": "21.50",
+    }
     used = exports.focus(**held, CapacityReservationStatus="Used")
     empty = exports.focus(**held | {"ResourceId": RESERVED, "CapacityReservationStatus": "Unused"})
     bill = exports.bill(used, empty)
     by_use = keyed(bill.tally(november, ("usage_type", "line")))
-    assert by_use == {(meter, "EC2"): "21.50", (meter.replace("BoxUsage", "UnusedBox") or "UnusedBox", "EC2"): "21.50"}
+    assert by_use == {
+        (meter, "EC2"): "21.50",
+        (meter.replace("BoxUsage", "UnusedBox") or "UnusedBox", "EC2"): "21.50",
+    }
     rates = bill.rates(exports.day.replace(day=5))
     assert [(x.usd_per_hour, x.hours) for x in rates.by_type] == [(Decimal("21.5"), 1.0)]
-    assert {name: [x.usd_per_hour for x in prices] for name, prices in rates.by_reservation.items()} == {
-        RESERVED.rpartition("/")[2]: [Decimal("21.5")]
-    }
+    assert {
+        name: [x.usd_per_hour for x in prices] for name, prices in rates.by_reservation.items()
+    } == {RESERVED.rpartition("/")[2]: [Decimal("21.5")]}
 
 
 @pytest.mark.parametrize(
-    ("kind", "purchase"), [("On-Demand Capacity Reservation", "on-demand"), ("EC2 Capacity Blocks for ML", "capacity-block")]
+    ("kind", "purchase"),
+    [
+        ("On-Demand Capacity Reservation", "on-demand"),
+        ("EC2 Capacity Blocks for ML", "capacity-block"),
+    ],
 )
 def test_cur_2_columns_of_capacity_reservations_are_read(exports, november, keyed, kind, purchase):
     """`INCLUDE CAPACITY RESERVATION DATA` adds the reservation's ARN, status (used, unused, reserved, cancelled) and type."""
-    held = {f"capacity_reservation_capacity_reservation_{name}": value for name, value in (("arn", RESERVED), ("type", kind))}
+    held = {
+        f"capacity_reservation_capacity_reservation_{name}": value
+        for name, value in (("arn", RESERVED), ("type", kind))
+    }
     status = "capacity_reservation_capacity_reservation_status"
     used = exports.line(cost="21.50", **held, **{status: "Used"})
-    unused = {"line_item_usage_type": "USW2-UnusedBox:trn1.32xlarge", "line_item_resource_id": RESERVED}
+    unused = {
+        "line_item_usage_type": "USW2-UnusedBox:trn1.32xlarge",
+        "line_item_resource_id": RESERVED,
+    }
     bill = exports.bill(used, exports.line(cost="21.50", **held, **{status: "Unused"}, **unused))
     assert keyed(bill.tally(november, ("purchase", "usage_type"))) == {
         (purchase, "USW2-BoxUsage:trn1.32xlarge"): "21.50",
         (purchase, "USW2-UnusedBox:trn1.32xlarge"): "21.50",
     }
-    assert list(bill.rates(exports.day.replace(day=5)).by_reservation) == [RESERVED.rpartition("/")[2]]
+    assert list(bill.rates(exports.day.replace(day=5)).by_reservation) == [
+        RESERVED.rpartition("/")[2]
+    ]

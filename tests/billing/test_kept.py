@@ -18,7 +18,12 @@ LATER = Window(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 9, 10, 20, 
 
 
 def tally_of(rows, window=LATER):
-    return Tally(window, ("resource",), tuple(Spend({"resource": str(n)}, Money()) for n in range(rows)), Money())
+    return Tally(
+        window,
+        ("resource",),
+        tuple(Spend({"resource": str(n)}, Money()) for n in range(rows)),
+        Money(),
+    )
 
 
 def test_the_same_question_is_asked_of_the_tables_once(exports, november):
@@ -30,7 +35,9 @@ def test_the_same_question_is_asked_of_the_tables_once(exports, november):
         bill.tally(november, ("team",))
 
 
-def test_a_moment_later_within_the_hour_is_the_same_question_where_every_charge_begins_at_an_hour(exports):
+def test_a_moment_later_within_the_hour_is_the_same_question_where_every_charge_begins_at_an_hour(
+    exports,
+):
     bill = exports.bill(exports.line(), exports.line(exports.day + 3 * HOUR))
     asked = Window(exports.day - HOUR / 2, exports.day + 2.5 * HOUR)
     moved = Window(asked.start + HOUR / 4, asked.end + HOUR / 4)
@@ -46,7 +53,11 @@ def test_a_moment_later_within_the_hour_is_the_same_question_where_every_charge_
 def test_a_charge_that_begins_within_an_hour_counts_from_its_minute(exports):
     bill = exports.bill(exports.line(), exports.line(exports.day + HOUR / 2, "5"))
     ends = (exports.day + HOUR / 4, exports.day + HOUR / 2, exports.day + 3 * HOUR / 4)
-    assert [bill.tally(Window(exports.day, end), ()).total.net for end in ends] == [Decimal(1), Decimal(1), Decimal(6)]
+    assert [bill.tally(Window(exports.day, end), ()).total.net for end in ends] == [
+        Decimal(1),
+        Decimal(1),
+        Decimal(6),
+    ]
 
 
 def test_a_rewritten_file_is_asked_anew(exports, november):
@@ -60,10 +71,19 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes_first():
     kept = KeptTallies(most=100)
     for n in range(3):
         kept.keep(tally_of(40), ("resource", str(n)), ())
-    assert [kept.get(LATER, ("resource", str(n)), ()) is not None for n in range(3)] == [False, True, True]
+    assert [kept.get(LATER, ("resource", str(n)), ()) is not None for n in range(3)] == [
+        False,
+        True,
+        True,
+    ]
     kept.get(LATER, ("resource", "1"), ())
     kept.keep(tally_of(40), ("resource", "3"), ())
-    assert [kept.get(LATER, ("resource", str(n)), ()) is not None for n in range(4)] == [False, True, False, True]
+    assert [kept.get(LATER, ("resource", str(n)), ()) is not None for n in range(4)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
     kept.keep(tally_of(100), ("resource",), ())
     assert kept.get(LATER, ("resource",), ()) is None
 

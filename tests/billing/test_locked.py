@@ -61,7 +61,9 @@ def bill(tmp_path: Path) -> Bill:
         "FROM frame_of_python",
     ],
 )
-def test_duckdb_reaches_no_file_no_network_no_extension_and_no_setting(bill: Bill, tmp_path: Path, query: str) -> None:
+def test_duckdb_reaches_no_file_no_network_no_extension_and_no_setting(
+    bill: Bill, tmp_path: Path, query: str
+) -> None:
     frame_of_python = {"a": [1]}
     bill.tally(EVER, ())
     where = {"outside": tmp_path / "outside", "folder": tmp_path / "recording" / "billing"}
@@ -72,11 +74,18 @@ def test_duckdb_reaches_no_file_no_network_no_extension_and_no_setting(bill: Bil
     assert frame_of_python
 
 
-def test_memory_and_disk_of_queries_are_bounded_and_no_extension_loads_by_itself(bill: Bill) -> None:
+def test_memory_and_disk_of_queries_are_bounded_and_no_extension_loads_by_itself(
+    bill: Bill,
+) -> None:
     settings = dict(bill._db.execute("SELECT name, value FROM duckdb_settings()").fetchall())
     assert settings["enable_external_access"] == settings["autoinstall_known_extensions"] == "false"
-    assert settings["autoload_known_extensions"] == settings["python_enable_replacements"] == "false"
-    assert (settings["lock_configuration"], settings["max_temp_directory_size"]) == ("true", "8.0 GiB")
+    assert (
+        settings["autoload_known_extensions"] == settings["python_enable_replacements"] == "false"
+    )
+    assert (settings["lock_configuration"], settings["max_temp_directory_size"]) == (
+        "true",
+        "8.0 GiB",
+    )
     free = duckdb.connect().execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
     assert settings["memory_limit"] != free
 
@@ -91,7 +100,9 @@ def test_a_link_out_of_the_exports_folder_is_not_read(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_that_is_a_link_itself_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_a_link_itself_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_csv(tmp_path / "recording" / "billing" / "bill.csv", [line()])
     (tmp_path / "linked").symlink_to(tmp_path / "recording")
     assert open_billing(tmp_path / "linked").tally(EVER, ()).total.net == 1
@@ -105,7 +116,9 @@ def test_a_query_can_be_interrupted_from_another_thread(bill: Bill) -> None:
         stop.start()
         began = time.monotonic()
         with pytest.raises(duckdb.InterruptException):
-            db.execute("SELECT count(*) FROM range(100000) a, range(100000) b WHERE hash(a.range + b.range) = 0").fetchall()
+            db.execute(
+                "SELECT count(*) FROM range(100000) a, range(100000) b WHERE hash(a.range + b.range) = 0"
+            ).fetchall()
         stop.join()
     assert time.monotonic() - began < 20
     assert bill.tally(EVER, ()).total.net == 1

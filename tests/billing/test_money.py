@@ -52,15 +52,25 @@ def test_each_line_item_type_of_a_cur(exports, november, kind, cost, more, expec
         ("Usage", "21.5", "12.5", {}, (21.5, 0, 0, 0, 21.5, 12.5)),
         ("Purchase", "900", "0", {}, (900, 0, 0, 0, 900, 0)),
         ("Adjustment", "-3", "-3", {"ChargeDescription": "EDP discount"}, (0, -3, 0, 0, -3, -3)),
-        ("Adjustment", "0.19", "0", {"ChargeDescription": "Standard - A1 - Memory"}, (0.19, 0, 0, 0, 0.19, 0)),
+        (
+            "Adjustment",
+            "0.19",
+            "0",
+            {"ChargeDescription": "Standard - A1 - Memory"},
+            (0.19, 0, 0, 0, 0.19, 0),
+        ),
         ("Usage", "-4", "-4", {"ChargeClass": "Correction"}, (0, 0, -4, 0, -4, 0)),
         ("Credit", "-5", "-5", {}, (0, 0, -5, 0, -5, 0)),
         ("Tax", "2", "2", {}, (0, 0, 0, 2, 2, 0)),
     ],
 )
-def test_each_charge_category_of_focus(exports, november, category, billed, effective, more, expected):
+def test_each_charge_category_of_focus(
+    exports, november, category, billed, effective, more, expected
+):
     row = exports.focus(ChargeCategory=category, BilledCost=billed, EffectiveCost=effective, **more)
-    assert astuple(exports.bill(row).tally(november, ()).total) == tuple(D(str(x)) for x in expected)
+    assert astuple(exports.bill(row).tally(november, ()).total) == tuple(
+        D(str(x)) for x in expected
+    )
 
 
 def test_focus_1_2_has_no_usage_type_column(exports, november, keyed):
@@ -69,9 +79,15 @@ def test_focus_1_2_has_no_usage_type_column(exports, november, keyed):
         "SkuPriceDetails": '{"InstanceType": "trn1.32xlarge"}',
         "CommitmentDiscountType": "Savings Plan",
     }
-    row = exports.focus(BilledCost="0", EffectiveCost="12.5", InvoiceId="", x_ServiceCode="AmazonEC2", **sku)
-    tally = exports.bill(row).tally(november, ("service", "usage_type", "instance_type", "purchase", "team"))
-    assert keyed(tally, "amortised") == {("AmazonEC2", "BoxUsage", "trn1.32xlarge", "savings-plan", "search"): "12.50"}
+    row = exports.focus(
+        BilledCost="0", EffectiveCost="12.5", InvoiceId="", x_ServiceCode="AmazonEC2", **sku
+    )
+    tally = exports.bill(row).tally(
+        november, ("service", "usage_type", "instance_type", "purchase", "team")
+    )
+    assert keyed(tally, "amortised") == {
+        ("AmazonEC2", "BoxUsage", "trn1.32xlarge", "savings-plan", "search"): "12.50"
+    }
     assert tally.sources == ("FOCUS 1.2",)
 
 
@@ -81,7 +97,10 @@ def test_amounts_stay_exact(exports, november, cost):
 
 
 def test_a_thousand_tenths_are_a_hundred(exports, november):
-    exports.put("bill.parquet", [exports.line(cost="0.1", line_item_resource_id=f"i-{n}") for n in range(1000)])
+    exports.put(
+        "bill.parquet",
+        [exports.line(cost="0.1", line_item_resource_id=f"i-{n}") for n in range(1000)],
+    )
     assert str(exports.bill().tally(november, ()).total.net) == "100.00"
 
 

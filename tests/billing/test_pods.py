@@ -33,7 +33,9 @@ def test_pods_and_the_unallocated_rest_are_the_total(exports, november, keyed, s
         split("b", "nlp", "3.00"),
         split("b", "nlp", "1", "0.5", usage="X-GB-Hours"),
     ]
-    tally = exports.bill(*rows, exports.line(cost="5", line_item_resource_id="i-9")).tally(november, ("pod",))
+    tally = exports.bill(*rows, exports.line(cost="5", line_item_resource_id="i-9")).tally(
+        november, ("pod",)
+    )
     assert keyed(tally) == {("",): "15.00", ("a",): "7.00", ("b",): "4.50"}
     assert tally.total.net == Decimal("26.50")
 
@@ -45,8 +47,13 @@ def test_thirds_add_up_to_the_cent(exports, november, split):
 
 
 def test_more_than_the_parent_is_scaled_down(exports, november, keyed, split):
-    tally = exports.bill(exports.line(cost="10"), split("a", "n", "15"), split("b", "n", "5")).tally(november, ("pod",))
-    assert {k: Decimal(v) for k, v in keyed(tally).items() if Decimal(v)} == {("a",): Decimal("7.5"), ("b",): Decimal("2.5")}
+    tally = exports.bill(
+        exports.line(cost="10"), split("a", "n", "15"), split("b", "n", "5")
+    ).tally(november, ("pod",))
+    assert {k: Decimal(v) for k, v in keyed(tally).items() if Decimal(v)} == {
+        ("a",): Decimal("7.5"),
+        ("b",): Decimal("2.5"),
+    }
 
 
 def test_without_costs_the_usage_ratio_shares(exports, november, keyed, split):
@@ -62,7 +69,9 @@ def test_other_groupings_do_not_see_split_rows(exports, november, keyed, split):
 
 def test_a_pod_keeps_the_nodes_team_and_a_filter_finds_it(exports, november, keyed, split):
     bill = exports.bill(exports.line(cost="10"), split("a", "n", "4"))
-    assert keyed(bill.tally(november, ("team", "namespace"), [Filter("pod", ("a",))])) == {("search", "n"): "4.00"}
+    assert keyed(bill.tally(november, ("team", "namespace"), [Filter("pod", ("a",))])) == {
+        ("search", "n"): "4.00"
+    }
 
 
 def test_the_split_names_the_cluster_of_an_untagged_node(exports, november, keyed, split):

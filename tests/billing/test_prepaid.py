@@ -28,7 +28,10 @@ BLOCK = Reservation(
     BEGINS + timedelta(days=DAYS),
     Market.CAPACITY_BLOCK,
 )
-TYPE = {"product": {"instance_type": "trn2.48xlarge", "region": "us-east-2"}, "resource_tags": {"user_team": "frontier"}}
+TYPE = {
+    "product": {"instance_type": "trn2.48xlarge", "region": "us-east-2"},
+    "resource_tags": {"user_team": "frontier"},
+}
 EVER = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
 
 
@@ -40,7 +43,10 @@ def fee(exports, at=BOUGHT, hours=1, cost=str(FEE), resource=ARN, **more):
 
 def hours(exports, nodes, start, end, **more):
     """Return an hour each of the nodes as they are billed in a block: at nothing."""
-    words = {"line_item_line_item_description": "$0.00 per Capacity Block trn2.48xlarge Instance Hour", **TYPE}
+    words = {
+        "line_item_line_item_description": "$0.00 per Capacity Block trn2.48xlarge Instance Hour",
+        **TYPE,
+    }
     return [
         exports.line(start + timedelta(hours=h), "0", line_item_usage_type="USE2-BoxUsage:trn2.48xlarge",
                      line_item_resource_id=f"i-{n}", **{**words, **more})
@@ -57,20 +63,33 @@ def amortised(bill, window=EVER, by=(), *where):
 def test_capacity_block_fee(exports):
     """$411,964 on one day buys 60 days: about $48,000 a week, and an eighth of an hour's share is each node's."""
     through = BEGINS + timedelta(days=21)
-    bill = exports.bill(fee(exports), *hours(exports, range(NODES), BEGINS, through), blocks=lambda: (BLOCK,))
+    bill = exports.bill(
+        fee(exports), *hours(exports, range(NODES), BEGINS, through), blocks=lambda: (BLOCK,)
+    )
     week = Window(datetime(2026, 10, 19, tzinfo=UTC), datetime(2026, 10, 26, tzinfo=UTC))
     per_week = FEE * 7 / DAYS
     assert Decimal(48_000) < per_week < Decimal("48_100")
-    assert bill.tally(week, ()).total.amortised.quantize(Decimal("0.01")) == per_week.quantize(Decimal("0.01"))
-    assert bill.tally(EVER, ()).total.amortised.quantize(Decimal("0.01")) == (FEE * 21 / DAYS).quantize(Decimal("0.01"))
+    assert bill.tally(week, ()).total.amortised.quantize(Decimal("0.01")) == per_week.quantize(
+        Decimal("0.01")
+    )
+    assert bill.tally(EVER, ()).total.amortised.quantize(Decimal("0.01")) == (
+        FEE * 21 / DAYS
+    ).quantize(Decimal("0.01"))
     node_hour = FEE / DAYS / 24 / NODES
     [rate] = bill.rates(through + timedelta(days=2)).by_instance["i-3"]
-    assert (rate.market, round(rate.usd_per_hour, 5)) == (Market.CAPACITY_BLOCK, round(node_hour, 5))
+    assert (rate.market, round(rate.usd_per_hour, 5)) == (
+        Market.CAPACITY_BLOCK,
+        round(node_hour, 5),
+    )
     assert list(bill.problems()) == []
 
 
 def test_cash_stays_on_its_day(exports, keyed):
-    bill = exports.bill(fee(exports), *hours(exports, range(NODES), BEGINS, BEGINS + timedelta(days=2)), blocks=lambda: (BLOCK,))
+    bill = exports.bill(
+        fee(exports),
+        *hours(exports, range(NODES), BEGINS, BEGINS + timedelta(days=2)),
+        blocks=lambda: (BLOCK,),
+    )
     nets = keyed(bill.tally(EVER, ("day",)))
     assert nets[("2026-10-13",)] == str(FEE)
     assert {cash for day, cash in nets.items() if day != ("2026-10-13",)} == {"0.00"}
@@ -84,7 +103,9 @@ def test_over_the_whole_block_the_fee_is_spread_to_the_last_digit(exports):
     floor, ends = begins.replace(minute=0), begins + timedelta(days=7)
     odd = fee(exports, cost="10000.01")
     bill = exports.bill(
-        odd, *hours(exports, range(2), floor + timedelta(hours=1), ends + timedelta(days=2)), blocks=lambda: (block,)
+        odd,
+        *hours(exports, range(2), floor + timedelta(hours=1), ends + timedelta(days=2)),
+        blocks=lambda: (block,),
     )
     total = bill.tally(EVER, ()).total
     assert (total.net, total.amortised) == (Decimal("10000.01"), Decimal("10000.01"))
@@ -92,7 +113,10 @@ def test_over_the_whole_block_the_fee_is_spread_to_the_last_digit(exports):
 
 def test_what_nobody_used_of_it_stands_apart(exports):
     half = BEGINS + timedelta(days=10)
-    rows = [*hours(exports, range(8), BEGINS, half), *hours(exports, range(6), half, BEGINS + timedelta(days=20))]
+    rows = [
+        *hours(exports, range(8), BEGINS, half),
+        *hours(exports, range(6), half, BEGINS + timedelta(days=20)),
+    ]
     bill = exports.bill(fee(exports), *rows, blocks=lambda: (BLOCK,))
     lines = amortised(bill, EVER, ("line",))
     node_day = FEE / DAYS / NODES
@@ -106,15 +130,27 @@ def test_what_nobody_used_of_it_stands_apart(exports):
 
 
 def test_the_period_may_stand_in_the_line_itself(exports):
-    line = fee(exports, BEGINS, DAYS * 24, resource="", line_item_usage_amount=str(DAYS * 24 * NODES), pricing_unit="Hrs")
-    rows = [{**row, "pricing_unit": "Hrs"} for row in hours(exports, range(4), BEGINS, BEGINS + timedelta(days=6))]
+    line = fee(
+        exports,
+        BEGINS,
+        DAYS * 24,
+        resource="",
+        line_item_usage_amount=str(DAYS * 24 * NODES),
+        pricing_unit="Hrs",
+    )
+    rows = [
+        {**row, "pricing_unit": "Hrs"}
+        for row in hours(exports, range(4), BEGINS, BEGINS + timedelta(days=6))
+    ]
     bill = exports.bill(line, *rows)
     assert {key: round(usd, 2) for key, usd in amortised(bill, EVER, ("line",)).items()} == {
         ("EC2",): round(FEE / 20, 2), ("commitment",): round(FEE / 20, 2)}  # fmt: skip
 
 
 def test_a_fee_whose_hours_nobody_says_is_named(exports):
-    bill = exports.bill(fee(exports, resource=""), *hours(exports, range(8), BEGINS, BEGINS + timedelta(days=2)))
+    bill = exports.bill(
+        fee(exports, resource=""), *hours(exports, range(8), BEGINS, BEGINS + timedelta(days=2))
+    )
     assert amortised(bill, EVER, ("day",)) == {("2026-10-13",): FEE}
     [sentence] = bill.problems()
     assert "The fee of $411,964 on 2026-10-13" in sentence
@@ -124,15 +160,24 @@ def test_a_fee_whose_hours_nobody_says_is_named(exports):
 def test_cost_explorer_says_what_it_cannot_spread(tmp_path):
     """Its answers name neither hours nor instances of a Capacity Block."""
     keys = ["Amazon Elastic Compute Cloud - Compute", "USE2-CapacityBlock:trn2.48xlarge"]
-    cost = {name: {"Amount": str(FEE), "Unit": "USD"} for name in ("UnblendedCost", "AmortizedCost")}
+    cost = {
+        name: {"Amount": str(FEE), "Unit": "USD"} for name in ("UnblendedCost", "AmortizedCost")
+    }
     page = {
-        "GroupDefinitions": [{"Type": "DIMENSION", "Key": key} for key in ("SERVICE", "USAGE_TYPE")],
+        "GroupDefinitions": [
+            {"Type": "DIMENSION", "Key": key} for key in ("SERVICE", "USAGE_TYPE")
+        ],
         "ResultsByTime": [
-            {"TimePeriod": {"Start": "2026-10-13", "End": "2026-10-14"}, "Groups": [{"Keys": keys, "Metrics": cost}]}
+            {
+                "TimePeriod": {"Start": "2026-10-13", "End": "2026-10-14"},
+                "Groups": [{"Keys": keys, "Metrics": cost}],
+            }
         ],
     }
     top = {
-        "GroupDefinitions": [{"Type": "DIMENSION", "Key": key} for key in ("LINKED_ACCOUNT", "RECORD_TYPE")],
+        "GroupDefinitions": [
+            {"Type": "DIMENSION", "Key": key} for key in ("LINKED_ACCOUNT", "RECORD_TYPE")
+        ],
         "ResultsByTime": [],
     }
     folder = tmp_path / "api" / "ce" / "get_cost_and_usage" / "us-east-1"
@@ -160,11 +205,20 @@ def test_a_reservation_that_becomes_known_later_spreads_it(exports):
 
 def test_two_blocks_at_a_time_keep_their_own_prices(exports):
     other = ARN.replace("0ab", "0cd")
-    blocks = (replace(BLOCK, total=1), replace(BLOCK, labels=replace(BLOCK.labels, resource="cr-0cd"), total=1))
+    blocks = (
+        replace(BLOCK, total=1),
+        replace(BLOCK, labels=replace(BLOCK.labels, resource="cr-0cd"), total=1),
+    )
     column = "capacity_reservation_capacity_reservation_arn"
-    rows = [fee(exports, cost="1440", **{column: ARN}), fee(exports, cost="14400", resource=other, **{column: other})]
+    rows = [
+        fee(exports, cost="1440", **{column: ARN}),
+        fee(exports, cost="14400", resource=other, **{column: other}),
+    ]
     end = BEGINS + timedelta(days=3)
-    rows += [*hours(exports, [1], BEGINS, end, **{column: ARN}), *hours(exports, [2], BEGINS, end, **{column: other})]
+    rows += [
+        *hours(exports, [1], BEGINS, end, **{column: ARN}),
+        *hours(exports, [2], BEGINS, end, **{column: other}),
+    ]
     bill = exports.bill(*rows, blocks=lambda: blocks)
     assert amortised(bill, EVER, ("resource",)) == {("i-1",): Decimal(72), ("i-2",): Decimal(720)}
 
@@ -186,12 +240,18 @@ def focus(at, until, category, billed, effective, resource="i-1", quantity="1", 
 @pytest.mark.parametrize(
     ("fee_effective", "hour_effective"),
     [("0", "100"), ("0", "0"), ("72000", "0")],
-    ids=["the export has spread it already", "the export has spread it nowhere", "the export leaves it on its day"],
+    ids=[
+        "the export has spread it already",
+        "the export has spread it nowhere",
+        "the export leaves it on its day",
+    ],
 )
 def test_focus_is_never_spread_twice(exports, fee_effective, hour_effective):
     """One node for 30 days at $72,000: $100 an hour, whichever way the export states it."""
     block = replace(BLOCK, total=1, ends_at=BEGINS + timedelta(days=30))
-    rows = [focus(BOUGHT, BOUGHT + timedelta(hours=1), "Purchase", "72000", fee_effective, ARN, "720")]
+    rows = [
+        focus(BOUGHT, BOUGHT + timedelta(hours=1), "Purchase", "72000", fee_effective, ARN, "720")
+    ]
     for h in range(48):
         at = BEGINS + timedelta(hours=h)
         rows.append(focus(at, at + timedelta(hours=1), "Usage", "0", hour_effective, status="Used"))

@@ -31,7 +31,9 @@ def told(folder: Path) -> str:
     return sentence
 
 
-def test_a_3_mb_zip_does_not_become_3_gb_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_3_mb_zip_does_not_become_3_gb_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
@@ -66,11 +68,15 @@ def test_a_gzip_bomb_is_not_unpacked_to_its_end(tmp_path: Path) -> None:
     assert "unpacks to over" in told(tmp_path)
 
 
-def test_an_honest_zip_and_gzip_are_read_and_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_honest_zip_and_gzip_are_read_and_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    plain = write_csv(tmp_path / "plain.csv", [line(line_item_resource_id=f"i-{n}") for n in range(2_000)]).read_bytes()
+    plain = write_csv(
+        tmp_path / "plain.csv", [line(line_item_resource_id=f"i-{n}") for n in range(2_000)]
+    ).read_bytes()
     (tmp_path / "export").mkdir()
     (tmp_path / "export" / "a.csv.gz").write_bytes(gzip.compress(plain))
     assert open_billing(tmp_path / "export").tally(EVER, ()).total.net == 2_000
@@ -84,15 +90,27 @@ def test_an_honest_zip_and_gzip_are_read_and_leave_nothing(tmp_path: Path, monke
 
 
 def test_a_csv_with_2000_tag_columns_is_refused_at_once(tmp_path: Path) -> None:
-    rows = [line(**{f"resourceTags/user:t{n}": f"v{n}" for n in range(2_000)}, resource_tags="") for _ in range(200)]
+    rows = [
+        line(**{f"resourceTags/user:t{n}": f"v{n}" for n in range(2_000)}, resource_tags="")
+        for _ in range(200)
+    ]
     write_csv(tmp_path / "bill.csv", rows)
     sentence = told(tmp_path)
-    assert f"columns; at most {BILL_COLUMNS:,} are read, so take out tags that nobody asks for" in sentence
+    assert (
+        f"columns; at most {BILL_COLUMNS:,} are read, so take out tags that nobody asks for"
+        in sentence
+    )
 
 
 def test_a_tag_set_nested_without_end_costs_only_its_row_the_tags(tmp_path: Path) -> None:
     deep = '{"a":' * 100_000 + "1" + "}" * 100_000
-    rows = [line(resource_tags=tags) for tags in (deep, '{"n": ' + "9" * 5_000 + "}", json.dumps({"user_team": "search"}))]
+    rows = [
+        line(resource_tags=tags)
+        for tags in (deep, '{"n": ' + "9" * 5_000 + "}", json.dumps({"user_team": "search"}))
+    ]
     write_csv(tmp_path / "bill.csv", rows)
     bill = open_billing(tmp_path)
-    assert {row.key["team"]: row.money.net for row in bill.tally(EVER, ("team",)).rows} == {"": 2, "search": 1}
+    assert {row.key["team"]: row.money.net for row in bill.tally(EVER, ("team",)).rows} == {
+        "": 2,
+        "search": 1,
+    }

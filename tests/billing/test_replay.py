@@ -17,16 +17,27 @@ def spend(bill, now, days=4):
     return (
         {}
         if frame is None
-        else {str(t.usage_type): [float(x) for x in row] for t, row in zip(frame.things, frame.values[:, :, 0], strict=True)}
+        else {
+            str(t.usage_type): [float(x) for x in row]
+            for t, row in zip(frame.things, frame.values[:, :, 0], strict=True)
+        }
     )
 
 
 @pytest.fixture
 def bill(exports):
     def at(day, hour, cost, usage):
-        return exports.line(exports.day + timedelta(days=day, hours=hour), cost, line_item_usage_type=usage)
+        return exports.line(
+            exports.day + timedelta(days=day, hours=hour), cost, line_item_usage_type=usage
+        )
 
-    return exports.bill(at(0, 0, "10", "a"), at(0, 23, "1", "a"), at(1, 5, "12", "a"), at(2, 5, "13", "a"), at(2, 6, "7", "b"))
+    return exports.bill(
+        at(0, 0, "10", "a"),
+        at(0, 23, "1", "a"),
+        at(1, 5, "12", "a"),
+        at(2, 5, "13", "a"),
+        at(2, 6, "7", "b"),
+    )
 
 
 def test_days_before_the_export_are_nan_and_absent_things_are_zero(exports, bill):
@@ -43,7 +54,9 @@ def test_the_frame_ends_at_the_last_day_seen(exports, bill):
     assert reading.now == exports.day + timedelta(days=3, hours=23)
 
 
-@pytest.mark.parametrize(("hours", "last"), [(47, []), (48, [11]), (71, [11]), (72, [11, 12]), (96, [11, 12, 13])])
+@pytest.mark.parametrize(
+    ("hours", "last"), [(47, []), (48, [11]), (71, [11]), (72, [11, 12]), (96, [11, 12, 13])]
+)
 def test_nothing_is_known_early(exports, bill, hours, last):
     found = spend(bill, exports.day + timedelta(hours=hours)).get("a", [])
     assert [x for x in found if x == x] == last
@@ -51,11 +64,15 @@ def test_nothing_is_known_early(exports, bill, hours, last):
 
 def test_a_shorter_lag_sees_earlier(exports):
     bill = exports.bill(exports.line(cost="10"), lag=timedelta(hours=1))
-    assert spend(bill, exports.day + timedelta(hours=25), 1) == {"USW2-BoxUsage:trn1.32xlarge": [10.0]}
+    assert spend(bill, exports.day + timedelta(hours=25), 1) == {
+        "USW2-BoxUsage:trn1.32xlarge": [10.0]
+    }
 
 
 def test_ticks_of_one_day_share_the_frame(exports, bill):
-    one, two = (bill.deltas(exports.day + timedelta(days=3, hours=h), 4).frame("spend") for h in (1, 22))
+    one, two = (
+        bill.deltas(exports.day + timedelta(days=3, hours=h), 4).frame("spend") for h in (1, 22)
+    )
     assert one is two
     assert bill.deltas(exports.day + timedelta(days=4), 4).frame("spend") is not one
 
@@ -63,7 +80,9 @@ def test_ticks_of_one_day_share_the_frame(exports, bill):
 def test_a_row_that_ends_later_leaves_its_own_day_open(exports):
     long = exports.line(cost="90", kind="Fee", hours=24 * 20, line_item_usage_type="fee")
     found = spend(
-        exports.bill(exports.line(), long, exports.line(exports.day + timedelta(days=1))), exports.day + timedelta(days=3), 2
+        exports.bill(exports.line(), long, exports.line(exports.day + timedelta(days=1))),
+        exports.day + timedelta(days=3),
+        2,
     )
     assert found == {"USW2-BoxUsage:trn1.32xlarge": [1.0, 1.0]}
 
@@ -76,16 +95,31 @@ def test_an_empty_bill_has_no_frame(exports):
 
 def test_a_rate_is_amortised_cost_over_hours(exports):
     covered = {"savings_plan_savings_plan_effective_cost": "12"}
-    rows = [exports.line(exports.day + timedelta(hours=h), "21.5", "SavingsPlanCoveredUsage", **covered) for h in range(24)]
-    rows += [exports.line(exports.day + timedelta(hours=h), "43", line_item_usage_amount="2") for h in range(24)]
-    rows.append(exports.line(cost="6", line_item_usage_type="USW2-SpotUsage:trn1.32xlarge", product={}))
+    rows = [
+        exports.line(exports.day + timedelta(hours=h), "21.5", "SavingsPlanCoveredUsage", **covered)
+        for h in range(24)
+    ]
+    rows += [
+        exports.line(exports.day + timedelta(hours=h), "43", line_item_usage_amount="2")
+        for h in range(24)
+    ]
+    rows.append(
+        exports.line(cost="6", line_item_usage_type="USW2-SpotUsage:trn1.32xlarge", product={})
+    )
     rows.append(exports.line(cost="1", line_item_usage_type="USW2-EBS:VolumeUsage.gp3", product={}))
-    found = {price.market: price for price in exports.bill(*rows).rates(exports.day + timedelta(days=2)).by_type}
+    found = {
+        price.market: price
+        for price in exports.bill(*rows).rates(exports.day + timedelta(days=2)).by_type
+    }
     assert {market: price.usd_per_hour for market, price in found.items()} == {
         Market.SAVINGS_PLAN: 12, Market.ON_DEMAND: Decimal("21.5"), Market.SPOT: 6,
     }  # fmt: skip
     price = found[Market.SAVINGS_PLAN]
-    assert (price.basis, price.region, price.asof) == (Basis.BILLED, "us-west-2", exports.day.date())
+    assert (price.basis, price.region, price.asof) == (
+        Basis.BILLED,
+        "us-west-2",
+        exports.day.date(),
+    )
     assert price.source == "CUR 2.0 of 2026-11, 24 instance-hours"
 
 
@@ -105,9 +139,9 @@ def test_a_rate_is_known_of_each_instance_and_cluster(exports):
     assert {name: [price.usd_per_hour for price in own] for name, own in rates.by_instance.items()} == {
         "i-1": [Decimal("21.5")], "i-2": [12], "i-3": [20],
     }  # fmt: skip
-    assert {name: [price.usd_per_hour for price in own] for name, own in rates.by_cluster.items()} == {
-        "llama": [Decimal("20.75")]
-    }
+    assert {
+        name: [price.usd_per_hour for price in own] for name, own in rates.by_cluster.items()
+    } == {"llama": [Decimal("20.75")]}
     assert rates.by_instance["i-2"][0].market is Market.SAVINGS_PLAN
 
 
@@ -122,7 +156,10 @@ def hours(bill, now):
     return (
         None
         if frame is None
-        else (frame.end, {t.usage_type: frame.values[i, -3:, 0].tolist() for i, t in enumerate(frame.things)})
+        else (
+            frame.end,
+            {t.usage_type: frame.values[i, -3:, 0].tolist() for i, t in enumerate(frame.things)},
+        )
     )
 
 
@@ -138,23 +175,37 @@ def test_hours_are_seen_an_hour_at_a_time(exports):
 
 
 def test_what_is_billed_by_the_day_has_no_hours(exports):
-    assert hours(exports.bill(exports.line(cost="90", hours=24)), exports.day + timedelta(days=3)) is None
+    assert (
+        hours(exports.bill(exports.line(cost="90", hours=24)), exports.day + timedelta(days=3))
+        is None
+    )
 
 
 def test_hours_without_any_row_are_nan(exports):
-    bill = exports.bill(*(exports.line(exports.day + timedelta(hours=h), str(10 + h)) for h in (0, 24, 26)))
+    bill = exports.bill(
+        *(exports.line(exports.day + timedelta(hours=h), str(10 + h)) for h in (0, 24, 26))
+    )
     _, found = hours(bill, exports.day + timedelta(hours=51))
     np.testing.assert_array_equal(found["USW2-BoxUsage:trn1.32xlarge"], [34, np.nan, 36])
 
 
 def test_things_carry_their_tags(exports):
-    tags = {"resource_tags": {"user_team": "vision", "user_project": "rank", "aws_eks_cluster_name": "ada"}}
+    tags = {
+        "resource_tags": {
+            "user_team": "vision",
+            "user_project": "rank",
+            "aws_eks_cluster_name": "ada",
+        }
+    }
     frame = (
         exports.bill(exports.line(cost="10", **tags), exports.line(cost="7"))
         .deltas(exports.day + timedelta(days=2), 1)
         .frame("spend")
     )
-    assert sorted((t.team, t.project, t.cluster, float(v[0, 0])) for t, v in zip(frame.things, frame.values, strict=True)) == [
+    assert sorted(
+        (t.team, t.project, t.cluster, float(v[0, 0]))
+        for t, v in zip(frame.things, frame.values, strict=True)
+    ) == [
         ("search", "", "llama", 7.0),
         ("vision", "rank", "ada", 10.0),
     ]
@@ -164,20 +215,28 @@ def test_a_rewritten_file_is_in_every_answer_that_was_kept(exports):
     now, monday = exports.day + timedelta(days=9), exports.day
     bill = exports.bill(*(exports.line(monday + timedelta(hours=h), "10") for h in range(3)))
     for cost in (10, 14):
-        path = exports.put("bill.csv", [exports.line(monday + timedelta(hours=h), str(cost)) for h in range(3)])
+        path = exports.put(
+            "bill.csv", [exports.line(monday + timedelta(hours=h), str(cost)) for h in range(3)]
+        )
         stat = path.stat()
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + cost * 10**9))
         reading = bill.deltas(now, 9)
         assert np.nansum(reading.frame("spend").values[:, :, 0]) == 3 * cost
         assert np.nansum(reading.frame("spend_hour").values) == 3 * cost
-        assert [price.usd_per_hour for price in bill.rates(exports.day + timedelta(days=4)).by_type] == [cost]
+        assert [
+            price.usd_per_hour for price in bill.rates(exports.day + timedelta(days=4)).by_type
+        ] == [cost]
 
 
 def test_a_credit_makes_no_day_cheaper(exports):
     credit = exports.line(exports.day, "-4", "Credit")
-    bill = exports.bill(exports.line(cost="10"), credit, exports.line(exports.day + timedelta(days=1)))
+    bill = exports.bill(
+        exports.line(cost="10"), credit, exports.line(exports.day + timedelta(days=1))
+    )
     frame = bill.deltas(exports.day + timedelta(days=4), 4).frame("spend")
-    assert np.nansum(frame.values, axis=(0, 1)).tolist() == [11.0, 11.0], "amortised, and as billed before credits"
+    assert np.nansum(frame.values, axis=(0, 1)).tolist() == [11.0, 11.0], (
+        "amortised, and as billed before credits"
+    )
 
 
 @pytest.mark.parametrize(("hours", "estimated"), [(47, True), (48, False), (49, False)])
@@ -185,7 +244,11 @@ def test_the_newest_two_days_are_estimates(exports, hours, estimated):
     newest = exports.day + timedelta(days=5)
     young = newest - timedelta(hours=hours + 1)  # ends so many hours before the newest row's end
     bill = exports.bill(
-        exports.line(young, bill_invoice_id="1"), exports.line(newest - timedelta(hours=1), line_item_resource_id="i-2")
+        exports.line(young, bill_invoice_id="1"),
+        exports.line(newest - timedelta(hours=1), line_item_resource_id="i-2"),
     )
-    rows = {row.key["resource"]: row.estimated for row in bill.tally(Window(exports.day, newest), ("resource",)).rows}
+    rows = {
+        row.key["resource"]: row.estimated
+        for row in bill.tally(Window(exports.day, newest), ("resource",)).rows
+    }
     assert rows == {"i-1": estimated, "i-2": True}

@@ -23,13 +23,17 @@ COLUMNS = {
     "service": "ServiceName",
     "resource": "ResourceId",
 }
-pytestmark = pytest.mark.skipif(not SAMPLE.exists(), reason="the FOCUS sample is not beside the repository")
+pytestmark = pytest.mark.skipif(
+    not SAMPLE.exists(), reason="the FOCUS sample is not beside the repository"
+)
 
 
 @pytest.fixture(scope="module")
 def rows():
     with SAMPLE.open(newline="") as file:
-        return [{k: "" if v == "NULL" else v for k, v in row.items()} for row in csv.DictReader(file)]
+        return [
+            {k: "" if v == "NULL" else v for k, v in row.items()} for row in csv.DictReader(file)
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +48,9 @@ def key(row, dimension):
     if dimension.startswith("tag:"):
         return json.loads(row["Tags"] or "{}").get(dimension[4:], "")
     at = row["ChargePeriodStart"]
-    return {"day": at[:10], "month": at[:7], "hour": f"{at[:10]}T{at[11:13]}:00:00Z"}.get(dimension) or row[COLUMNS[dimension]]
+    return {"day": at[:10], "month": at[:7], "hour": f"{at[:10]}T{at[11:13]}:00:00Z"}.get(
+        dimension
+    ) or row[COLUMNS[dimension]]
 
 
 @pytest.mark.parametrize("by", [(), *((d,) for d in (*COLUMNS, "day", "hour", "tag:environment", "tag:application")), ("service", "day"),
@@ -54,9 +60,13 @@ def test_every_grouping_is_the_straight_sum(bill, rows, by):
     for row in rows:
         sums = expected[tuple(key(row, d) for d in by)]
         sums[0] += Decimal(row["BilledCost"])
-        sums[1] += 0 if row["ChargeCategory"] in {"Credit", "Tax"} else Decimal(row["EffectiveCost"])
+        sums[1] += (
+            0 if row["ChargeCategory"] in {"Credit", "Tax"} else Decimal(row["EffectiveCost"])
+        )
     tally = bill.tally(ALL, by)
-    assert {tuple(r.key.values()): [r.money.net, r.money.amortised] for r in tally.rows} == dict(expected)
+    assert {tuple(r.key.values()): [r.money.net, r.money.amortised] for r in tally.rows} == dict(
+        expected
+    )
     assert tally.total.net == sum(Decimal(row["BilledCost"]) for row in rows)
 
 
@@ -65,11 +75,14 @@ def test_filters_and_a_window_that_cuts_days(bill, rows):
     kept = [
         r
         for r in rows
-        if "2024-09-03 07" <= r["ChargePeriodStart"] < "2024-09-20 15" and r["RegionId"] in {"us-west-2", "us-east-1"}
+        if "2024-09-03 07" <= r["ChargePeriodStart"] < "2024-09-20 15"
+        and r["RegionId"] in {"us-west-2", "us-east-1"}
     ]
     kept = [r for r in kept if key(r, "tag:environment") != "dev"]
     tally = bill.tally(
-        window, ("service",), [Filter("region", ("us-west-2", "us-east-1")), Filter("tag:environment", ("dev",), True)]
+        window,
+        ("service",),
+        [Filter("region", ("us-west-2", "us-east-1")), Filter("tag:environment", ("dev",), True)],
     )
     assert tally.total.net == sum(Decimal(r["BilledCost"]) for r in kept)
 

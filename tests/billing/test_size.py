@@ -27,7 +27,9 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("cut", [timedelta(0), timedelta(hours=5)])
-def test_sums_are_the_same_with_and_without_resources_and_tags(many: Path, november: Window, cut: timedelta) -> None:
+def test_sums_are_the_same_with_and_without_resources_and_tags(
+    many: Path, november: Window, cut: timedelta
+) -> None:
     bill = open_billing(many)
     window = Window(november.start - timedelta(days=80) + cut, november.end - cut)
     for name in ("team", "cluster", "service", "day"):
@@ -48,22 +50,30 @@ def test_totals_are_those_of_the_files_to_the_last_digit(many: Path, november: W
     assert (tally.total.net, rows) == (net.normalize(), 60_000)
 
 
-def test_a_rewritten_file_of_a_month_takes_the_place_of_its_rows_alone(tmp_path: Path, november: Window) -> None:
+def test_a_rewritten_file_of_a_month_takes_the_place_of_its_rows_alone(
+    tmp_path: Path, november: Window
+) -> None:
     size = BillSize(6_000, resources=100)
     write_bill(tmp_path / "billing", size)
     bill = open_billing(tmp_path)
     window = Window(november.start - timedelta(days=100), november.end)
     before = bill.tally(window, ("month",))
-    write_part(duckdb.connect(), tmp_path / "billing", replace(size, rows=12_000), month="2026-10", nth=3)
+    write_part(
+        duckdb.connect(), tmp_path / "billing", replace(size, rows=12_000), month="2026-10", nth=3
+    )
     after = bill.tally(window, ("month",))
     months = [{row.key["month"]: row.money.net for row in tally.rows} for tally in (before, after)]
     assert months[0]["2026-08"] == months[1]["2026-08"]
     assert months[0]["2026-10"] < months[1]["2026-10"]
 
 
-def test_the_tables_take_two_gigabytes_at_most_and_the_rest_goes_to_disk_beside_the_scratch(tmp_path: Path) -> None:
+def test_the_tables_take_two_gigabytes_at_most_and_the_rest_goes_to_disk_beside_the_scratch(
+    tmp_path: Path,
+) -> None:
     db = connect_locked(None, (tmp_path, tmp_path / "scratch"))
-    limit, spill = db.execute("SELECT current_setting('memory_limit'), current_setting('temp_directory')").fetchall()[0]
+    limit, spill = db.execute(
+        "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
+    ).fetchall()[0]
     amount, unit = limit.split()
     assert unit == "MiB" or float(amount) <= BILL_MEMORY_GIB
     assert spill == f"{tmp_path}/scratch-spill"

@@ -27,35 +27,52 @@ def amount(n):
 
 def hours(line):
     return [
-        line(T0 + timedelta(minutes=97 * n), str(amount(n)), line_item_product_code="AmazonEC2" if n % 3 else "AmazonS3")
+        line(
+            T0 + timedelta(minutes=97 * n),
+            str(amount(n)),
+            line_item_product_code="AmazonEC2" if n % 3 else "AmazonS3",
+        )
         for n in range(150)
     ]
 
 
 @given(a=MINUTES, b=MINUTES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_any_window_is_the_straight_sum(exports, folder, a, b):
     if not (folder / "billing").exists():
         exports.write_csv(folder / "billing" / "bill.csv", hours(exports.line))
         type(exports).shared = open_billing(folder)
     window = Window(T0 + timedelta(minutes=min(a, b)), T0 + timedelta(minutes=max(a, b)))
     tally = type(exports).shared.tally(window, ("service",))
-    assert tally.total.net == sum(amount(n) for n in range(150) if T0 + timedelta(minutes=97 * n) in window)
+    assert tally.total.net == sum(
+        amount(n) for n in range(150) if T0 + timedelta(minutes=97 * n) in window
+    )
     fine = type(exports).shared.tally(window, ("service", "hour"))
     assert fine.total == tally.total
 
 
 def test_the_end_is_not_inside(exports):
-    bill = exports.bill(exports.line(exports.day, "1"), exports.line(exports.day + timedelta(hours=1), "2"))
+    bill = exports.bill(
+        exports.line(exports.day, "1"), exports.line(exports.day + timedelta(hours=1), "2")
+    )
     assert bill.tally(Window(exports.day, exports.day + timedelta(hours=1)), ()).total.net == 1
-    assert bill.tally(Window(exports.day + timedelta(hours=1), exports.day + timedelta(hours=2)), ()).total.net == 2
+    assert (
+        bill.tally(
+            Window(exports.day + timedelta(hours=1), exports.day + timedelta(hours=2)), ()
+        ).total.net
+        == 2
+    )
 
 
 def test_a_fee_counts_by_its_own_start(exports):
     fee = exports.line(exports.day.replace(day=1), "50", "Fee", hours=30 * 24)
     bill = exports.bill(fee, exports.line())
     assert bill.tally(Window(exports.day.replace(day=1), exports.day), ()).total.net == 50
-    assert bill.tally(Window(exports.day, exports.day + timedelta(days=1)), ()).billed_through == exports.day + timedelta(hours=1)
+    assert bill.tally(
+        Window(exports.day, exports.day + timedelta(days=1)), ()
+    ).billed_through == exports.day + timedelta(hours=1)
 
 
 @pytest.mark.parametrize(
@@ -93,17 +110,31 @@ def test_filters(exports, november, one, kept):
 
 
 def test_rows_stand_by_net_then_key(exports, november):
-    rows = [exports.line(cost=c, resource_tags={"user_team": t}) for c, t in (("1", "b"), ("5", "c"), ("1", "a"), ("-2", "d"))]
-    assert [r.key["team"] for r in exports.bill(*rows).tally(november, ("team",)).rows] == ["c", "a", "b", "d"]
+    rows = [
+        exports.line(cost=c, resource_tags={"user_team": t})
+        for c, t in (("1", "b"), ("5", "c"), ("1", "a"), ("-2", "d"))
+    ]
+    assert [r.key["team"] for r in exports.bill(*rows).tally(november, ("team",)).rows] == [
+        "c",
+        "a",
+        "b",
+        "d",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("days_old", "invoice", "estimated"), [(0, "INV1", True), (1, "INV1", True), (3, "INV1", False), (3, "", True)]
+    ("days_old", "invoice", "estimated"),
+    [(0, "INV1", True), (1, "INV1", True), (3, "INV1", False), (3, "", True)],
 )
 def test_what_may_still_change_is_estimated(exports, days_old, invoice, estimated):
     newest = exports.day.replace(day=20)
-    rows = [exports.line(at, bill_invoice_id=invoice) for at in (newest, newest - timedelta(days=days_old))]
-    tally = exports.bill(*rows).tally(Window(newest - timedelta(days=20), newest + timedelta(days=1)), ("day",))
+    rows = [
+        exports.line(at, bill_invoice_id=invoice)
+        for at in (newest, newest - timedelta(days=days_old))
+    ]
+    tally = exports.bill(*rows).tally(
+        Window(newest - timedelta(days=20), newest + timedelta(days=1)), ("day",)
+    )
     found = {row.key["day"]: row.estimated for row in tally.rows}
     assert found[f"{newest - timedelta(days=days_old):%Y-%m-%d}"] is estimated
 

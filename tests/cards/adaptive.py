@@ -25,7 +25,12 @@ def one_of(*words: str) -> dict[str, Any]:
 def element(kind: str, needs: dict[str, Any], may: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the rules of one type: properties it must have, properties it may have, and no others."""
     rules = {"type": {"const": kind}, **needs, **(may or {})}
-    return {"type": "object", "properties": rules, "required": ["type", *needs], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": rules,
+        "required": ["type", *needs],
+        "additionalProperties": False,
+    }
 
 
 def chart(kind: str, **needs: Any) -> dict[str, Any]:
@@ -40,7 +45,12 @@ _LABELLED = {"id": TEXT, "label": WORD}
 _ASKED = {"isRequired": {"type": "boolean"}, "errorMessage": WORD, "placeholder": WORD}
 _PAIR = {"type": "object", "required": ["title", "value"], "additionalProperties": False}
 _PEOPLE = element(
-    "Data.Query", {"dataset": one_of("graph.microsoft.com/users", "graph.microsoft.com/users?scope=currentContext")}
+    "Data.Query",
+    {
+        "dataset": one_of(
+            "graph.microsoft.com/users", "graph.microsoft.com/users?scope=currentContext"
+        )
+    },
 )
 _ALIGNED = {"horizontalAlignment": one_of("left", "center", "right")}
 _LOOKS = {
@@ -52,28 +62,51 @@ _LOOKS = {
     "wrap": {"type": "boolean"},
 }
 _PLACED = {"spacing": WORD, "separator": {"type": "boolean"}}
-_BOXED = {"style": one_of("default", "emphasis", "good", "attention", "warning", "accent"), "bleed": {"type": "boolean"}}
+_BOXED = {
+    "style": one_of("default", "emphasis", "good", "attention", "warning", "accent"),
+    "bleed": {"type": "boolean"},
+}
 _ELEMENTS = {
     "TextBlock": element("TextBlock", {"text": TEXT}, _LOOKS | _ALIGNED | _PLACED),
-    "RichTextBlock": element("RichTextBlock", {"inlines": several(of("TextRun"))}, _ALIGNED | _PLACED),
+    "RichTextBlock": element(
+        "RichTextBlock", {"inlines": several(of("TextRun"))}, _ALIGNED | _PLACED
+    ),
     "Container": element("Container", {"items": several(of("element"))}, _BOXED | _PLACED),
-    "FactSet": element("FactSet", {"facts": several(_PAIR | {"properties": {"title": WORD, "value": WORD}})}),
+    "FactSet": element(
+        "FactSet", {"facts": several(_PAIR | {"properties": {"title": WORD, "value": WORD}})}
+    ),
     "Table": element(
         "Table",
-        {"columns": several({"type": "object", "required": ["width"]}), "rows": several(of("TableRow"))},
-        {"showGridLines": {"type": "boolean"}, "firstRowAsHeader": {"type": "boolean"}, "fallback": FALLBACK},
+        {
+            "columns": several({"type": "object", "required": ["width"]}),
+            "rows": several(of("TableRow")),
+        },
+        {
+            "showGridLines": {"type": "boolean"},
+            "firstRowAsHeader": {"type": "boolean"},
+            "fallback": FALLBACK,
+        },
     ),
     "Image": element("Image", {"url": TEXT, "altText": WORD}, {"size": WORD, "width": WORD}),
     "ActionSet": element("ActionSet", {"actions": several(of("Action"), maxItems=MOST_ACTIONS)}),
-    "Input.Text": element("Input.Text", _LABELLED, _ASKED | {"value": WORD, "maxLength": {"type": "integer"}}),
+    "Input.Text": element(
+        "Input.Text", _LABELLED, _ASKED | {"value": WORD, "maxLength": {"type": "integer"}}
+    ),
     "Input.Number": element("Input.Number", _LABELLED, _ASKED | {"value": {"type": "number"}}),
     "Input.ChoiceSet": element(
         "Input.ChoiceSet",
         _LABELLED | {"choices": several(_PAIR | {"properties": {"title": WORD, "value": WORD}})},
-        _ASKED | {"value": WORD, "style": one_of("compact", "expanded", "filtered"), "choices.data": _PEOPLE},
+        _ASKED
+        | {
+            "value": WORD,
+            "style": one_of("compact", "expanded", "filtered"),
+            "choices.data": _PEOPLE,
+        },
     ),
     "Input.Toggle": element(
-        "Input.Toggle", _LABELLED | {"title": WORD, "valueOn": TEXT, "valueOff": TEXT}, _ASKED | {"value": WORD}
+        "Input.Toggle",
+        _LABELLED | {"title": WORD, "valueOn": TEXT, "valueOff": TEXT},
+        _ASKED | {"value": WORD},
     ),
     "Chart.Line": chart("Chart.Line"),
     "Chart.VerticalBar": chart("Chart.VerticalBar"),
@@ -88,14 +121,23 @@ _INSIDE = {
         {"title": TEXT, "verb": TEXT, "data": {"type": "object"}},
         {"style": one_of("positive", "destructive", "default")},
     ),
-    "Action.OpenUrl": element("Action.OpenUrl", {"url": {"type": "string", "pattern": "^https://"}}, {"title": TEXT}),
+    "Action.OpenUrl": element(
+        "Action.OpenUrl", {"url": {"type": "string", "pattern": "^https://"}}, {"title": TEXT}
+    ),
 }
 
 
 def chosen(*kinds: str) -> dict[str, Any]:
     """Return the rules of an element that is one of these types, by its `type`."""
-    by_type = [{"if": {"properties": {"type": {"const": kind}}}, "then": of(kind)} for kind in kinds]
-    return {"type": "object", "required": ["type"], "properties": {"type": one_of(*kinds)}, "allOf": by_type}
+    by_type = [
+        {"if": {"properties": {"type": {"const": kind}}}, "then": of(kind)} for kind in kinds
+    ]
+    return {
+        "type": "object",
+        "required": ["type"],
+        "properties": {"type": one_of(*kinds)},
+        "allOf": by_type,
+    }
 
 
 ADAPTIVE_CARD: dict[str, Any] = {

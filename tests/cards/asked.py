@@ -46,32 +46,61 @@ _DAY = timedelta(days=1)
 
 def _change(days: float, usd: str, zone: str) -> tuple[object, Price]:
     at = NOON - days * _DAY
-    return at, Price(KIND, Decimal(usd), Market.SPOT, Basis.SPOT, zone[:-1], at.date(), "EC2 spot price history", zone)
+    return at, Price(
+        KIND,
+        Decimal(usd),
+        Market.SPOT,
+        Basis.SPOT,
+        zone[:-1],
+        at.date(),
+        "EC2 spot price history",
+        zone,
+    )
 
 
 def spot() -> Card:
     window = Window(NOON - 14 * _DAY, NOON)
-    changes = [_change(20, "6.10", "us-west-2a"), _change(3, "6.40", "us-west-2a"), _change(20, "2.15", "us-east-2c")]
+    changes = [
+        _change(20, "6.10", "us-west-2a"),
+        _change(3, "6.40", "us-west-2a"),
+        _change(20, "2.15", "us-east-2c"),
+    ]
     job = SpotJob(nodes=16, hours=Decimal(100), data_gb=Decimal(5000), home="us-west-2")
     bands = tuple(
-        Interruption(KIND, region, band, 0.8, NOON - 90 * _DAY) for region, band in (("us-west-2", "<5%"), ("us-east-2", ">20%"))
+        Interruption(KIND, region, band, 0.8, NOON - 90 * _DAY)
+        for region, band in (("us-west-2", "<5%"), ("us-east-2", ">20%"))
     )
-    scores = (PlacementScore((KIND, "trn1.2xlarge", "trn1n.32xlarge"), "us-east-2", "use2-az3", 9, NOON),)
+    scores = (
+        PlacementScore((KIND, "trn1.2xlarge", "trn1n.32xlarge"), "us-east-2", "use2-az3", 9, NOON),
+    )
     found = zones(changes, window)  # type: ignore[arg-type]
     route = CLAIMS.transfer("inter-region")
-    offers = ranked([offer(x, job, bands, scores, price(region=x.region), route.usd_per_gb) for x in found])
-    return spot_card(SpotAnswer(KIND, window, job, offers, bands, scores, route, Decimal("6.25"), NOON))
+    offers = ranked(
+        [offer(x, job, bands, scores, price(region=x.region), route.usd_per_gb) for x in found]
+    )
+    return spot_card(
+        SpotAnswer(KIND, window, job, offers, bands, scores, route, Decimal("6.25"), NOON)
+    )
 
 
 def spot_bands() -> Card:
-    bands = (Interruption(KIND, "us-west-2", "<5%", 0.69, NOON), Interruption(KIND, "us-east-2", "10-15%", 0.9, NOON))
+    bands = (
+        Interruption(KIND, "us-west-2", "<5%", 0.69, NOON),
+        Interruption(KIND, "us-east-2", "10-15%", 0.9, NOON),
+    )
     window = Window(NOON - 14 * _DAY, NOON)
-    return spot_card(SpotAnswer(KIND, window, SpotJob(), (), bands, (), CLAIMS.transfer("inter-region"), None, NOON))
+    return spot_card(
+        SpotAnswer(
+            KIND, window, SpotJob(), (), bands, (), CLAIMS.transfer("inter-region"), None, NOON
+        )
+    )
 
 
 def breakeven() -> Card:
     port = Porting(Decimal(2), Decimal(200_000), Decimal(20_000), Decimal("0.3"), Decimal("0.4"))
-    return breakeven_card(port, CLAIMS.efforts[0], CLAIMS.of("risk"), "JAX: vendor texts differ.", 12, NOON.date())
+    return breakeven_card(
+        port, CLAIMS.efforts[0], CLAIMS.of("risk"), "JAX: vendor texts differ.", 12, NOON.date()
+    )
 
 
 def questions() -> Card:
@@ -79,9 +108,14 @@ def questions() -> Card:
 
 
 def verdict() -> Card:
-    answers = {q.key: q.key in {"standard", "repeated", "pytorch", "spend"} for q in CLAIMS.questions}
+    answers = {
+        q.key: q.key in {"standard", "repeated", "pytorch", "spend"} for q in CLAIMS.questions
+    }
     return verdict_card(
-        verdict_of(CLAIMS.questions, answers), "llama", 7e9, VerdictNotes(CLAIMS.of("managed"), CLAIMS.of("sizing"), NOON.date())
+        verdict_of(CLAIMS.questions, answers),
+        "llama",
+        7e9,
+        VerdictNotes(CLAIMS.of("managed"), CLAIMS.of("sizing"), NOON.date()),
     )
 
 
@@ -91,15 +125,26 @@ def cuda() -> Card:
 
 
 def credit() -> Card:
-    total = Money(Decimal(415_924), Decimal(-10_271), Decimal(-2_250), Decimal(7_519), Decimal(410_922), Decimal(400_000))
+    total = Money(
+        Decimal(415_924),
+        Decimal(-10_271),
+        Decimal(-2_250),
+        Decimal(7_519),
+        Decimal(410_922),
+        Decimal(400_000),
+    )
     month = month_of(NOON)
     burn = Burn(Decimal("150.00"), 12, date(2026, 11, 6), Decimal(3_000), date(2026, 12, 8))
-    return credits_card(Tally(Window(month.start, NOON), (), (), total), burn, CLAIMS.programmes, NOON.date())
+    return credits_card(
+        Tally(Window(month.start, NOON), (), (), total), burn, CLAIMS.programmes, NOON.date()
+    )
 
 
 def checklist() -> Card:
     steps = [Step(n, note) for n, note in enumerate(CLAIMS.of("devops"), 1)]
-    return checklist_card("llama", "devops", [replace(steps[0], done_by="dana", done_at=NOON), *steps[1:]])
+    return checklist_card(
+        "llama", "devops", [replace(steps[0], done_by="dana", done_at=NOON), *steps[1:]]
+    )
 
 
 def roadmap() -> Card:
@@ -114,10 +159,30 @@ def wait() -> Card:
 
 def _cost(name: str = "llama-8b") -> RunCost:
     run = Run(
-        Labels(cluster="llama", job=name), NOON - 9 * _DAY, NOON, epochs=9.4, tokens=4e11, parameters=8e9, loss=2.1, attempts=3
+        Labels(cluster="llama", job=name),
+        NOON - 9 * _DAY,
+        NOON,
+        epochs=9.4,
+        tokens=4e11,
+        parameters=8e9,
+        loss=2.1,
+        attempts=3,
     )
     epochs = tuple(Epoch(n, Decimal(1900 + 25 * n), 5.5 + n / 10) for n in range(4, 9))
-    return RunCost(run, NOON - 2 * _DAY, NOON, False, 16.0, Decimal("12384.00"), epochs, 0.4, Decimal("702.10"), 1.5e11, 44, ())
+    return RunCost(
+        run,
+        NOON - 2 * _DAY,
+        NOON,
+        False,
+        16.0,
+        Decimal("12384.00"),
+        epochs,
+        0.4,
+        Decimal("702.10"),
+        1.5e11,
+        44,
+        (),
+    )
 
 
 def runs() -> Card:
@@ -130,60 +195,127 @@ def run() -> Card:
 
 
 def compared() -> Card:
-    gpu = Sample("gpu-run", tuple(Decimal(x) for x in (2900, 2850, 3000, 2950)), (4.0, 4.1, 4.2, 4.0), 2.5e10, Decimal("116.20"))
+    gpu = Sample(
+        "gpu-run",
+        tuple(Decimal(x) for x in (2900, 2850, 3000, 2950)),
+        (4.0, 4.1, 4.2, 4.0),
+        2.5e10,
+        Decimal("116.20"),
+    )
     trn = Sample(
-        "llama-8b", tuple(x.usd for x in _cost().epochs), tuple(x.hours for x in _cost().epochs), 2.5e10, Decimal("82.56")
+        "llama-8b",
+        tuple(x.usd for x in _cost().epochs),
+        tuple(x.hours for x in _cost().epochs),
+        2.5e10,
+        Decimal("82.56"),
     )
     return compare_card(compare(gpu, trn))
 
 
 def too_few() -> Card:
-    return compare_card(compare(Sample("gpu-run", (), ()), Sample("llama-8b", (Decimal(1),), (1.0,))))
+    return compare_card(
+        compare(Sample("gpu-run", (), ()), Sample("llama-8b", (Decimal(1),), (1.0,)))
+    )
 
 
 def capacity() -> Card:
-    prices = (price(), price("9.532", Market.CAPACITY_BLOCK, Basis.FALLBACK), price("6.02", Market.SPOT, Basis.SPOT))
-    zones = (Scarcity("us-west-2b", 5, 2, NOON - timedelta(hours=2)), Scarcity("us-west-2c", 1, 0, NOON - timedelta(days=3)))
+    prices = (
+        price(),
+        price("9.532", Market.CAPACITY_BLOCK, Basis.FALLBACK),
+        price("6.02", Market.SPOT, Basis.SPOT),
+    )
+    zones = (
+        Scarcity("us-west-2b", 5, 2, NOON - timedelta(hours=2)),
+        Scarcity("us-west-2c", 1, 0, NOON - timedelta(days=3)),
+    )
     ways = Ways(prices, Refused(KIND, zones, NOON), CLAIMS.of("blocks"))
-    return capacity_card(Demand(KIND, 16, 200, Decimal("0.8")), ways, PriceAge(date(2027, 6, 1), 90))
+    return capacity_card(
+        Demand(KIND, 16, 200, Decimal("0.8")), ways, PriceAge(date(2027, 6, 1), 90)
+    )
 
 
 def carbon() -> Card:
     factors, types = Factors.stated(CLAIMS), load_knowledge().types()
-    ran = [("p5.48xlarge", "us-east-1", 700), ("trn2.48xlarge", "us-east-2", 80), (KIND, "us-west-2", 2688)]
+    ran = [
+        ("p5.48xlarge", "us-east-1", 700),
+        ("trn2.48xlarge", "us-east-2", 80),
+        (KIND, "us-west-2", 2688),
+    ]
     found = [factors.of(types[name], region, hours) for name, region, hours in ran]
-    peaks = {types[name].accelerator: types[name].bf16_tflops / types[name].chips for name, _, _ in ran}
-    return carbon_card(Carbon(found, Window(NOON - 7 * _DAY, NOON), factors, peaks, NOON.date(), "", CLAIMS.of("energy")))
+    peaks = {
+        types[name].accelerator: types[name].bf16_tflops / types[name].chips for name, _, _ in ran
+    }
+    return carbon_card(
+        Carbon(
+            found,
+            Window(NOON - 7 * _DAY, NOON),
+            factors,
+            peaks,
+            NOON.date(),
+            "",
+            CLAIMS.of("energy"),
+        )
+    )
 
 
 def tco() -> Card:
     work = Work(4, Decimal(500), 12, Decimal(1000), Decimal(10), Decimal(50_000))
     route, gpu = CLAIMS.transfer("internet"), replace(price("55.04"), instance_type="p5.48xlarge")
     options = [total(work, gpu, 1.0, route.usd_per_gb, False, Decimal(0))]
-    options += [total(work, price(), x, route.usd_per_gb, True, Decimal(50_000)) for x in (0.85, 1.43)]
+    options += [
+        total(work, price(), x, route.usd_per_gb, True, Decimal(50_000)) for x in (0.85, 1.43)
+    ]
     speeds = SpeedRange(0.85, 0.85, 1.43, CLAIMS.speedups[:2])
-    return tco_card(Comparison(work, options, speeds, route, "Engineering: $50,000, as you say."), PriceAge(NOON.date(), 90))
+    return tco_card(
+        Comparison(work, options, speeds, route, "Engineering: $50,000, as you say."),
+        PriceAge(NOON.date(), 90),
+    )
 
 
 def size() -> Card:
     found = fits(7e9, load_knowledge().types().values())
-    return size_card(7e9, found, {KIND: price()}, SizeNotes(CLAIMS.of("sizing"), CLAIMS.of("advice"), PriceAge(NOON.date(), 90)))
+    return size_card(
+        7e9,
+        found,
+        {KIND: price()},
+        SizeNotes(CLAIMS.of("sizing"), CLAIMS.of("advice"), PriceAge(NOON.date(), 90)),
+    )
 
 
-def _usage(cluster: str, utilization: float | None, peak: float | None, trains: bool = False) -> ClusterUse:
-    return ClusterUse(cluster, load_knowledge().types()[KIND], 4, "us-west-2", price(), utilization, 0.01, peak, trains, False)
+def _usage(
+    cluster: str, utilization: float | None, peak: float | None, trains: bool = False
+) -> ClusterUse:
+    return ClusterUse(
+        cluster,
+        load_knowledge().types()[KIND],
+        4,
+        "us-west-2",
+        price(),
+        utilization,
+        0.01,
+        peak,
+        trains,
+        False,
+    )
 
 
 def right_size() -> Card:
     small = load_knowledge().types()["trn1.2xlarge"]
     one = replace(price("1.34375"), instance_type=small.name)
     probe = _usage("probe", 0.04, 20.0)
-    return right_size_card([(probe, Leaner(small, 4, one)), (_usage("<!channel>", None, None), None)])
+    return right_size_card(
+        [(probe, Leaner(small, 4, one)), (_usage("<!channel>", None, None), None)]
+    )
 
 
 def serve() -> Card:
     inf2 = load_knowledge().types()["inf2.48xlarge"]
-    rows = [(_usage("chat", 0.3, 200.0), Leaner(inf2, 4, replace(price("12.98127"), instance_type=inf2.name)))]
+    rows = [
+        (
+            _usage("chat", 0.3, 200.0),
+            Leaner(inf2, 4, replace(price("12.98127"), instance_type=inf2.name)),
+        )
+    ]
     return serve_card(rows, CLAIMS.of("serve"), NOON.date())
 
 

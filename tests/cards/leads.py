@@ -39,26 +39,68 @@ NOWCAST = Nowcast(
 
 
 def sum_of(window: Window, amortised: str) -> Tally:
-    money = Money(gross=Decimal(amortised), net=Decimal(amortised), credits=Decimal("-1200"), amortised=Decimal(amortised))
+    money = Money(
+        gross=Decimal(amortised),
+        net=Decimal(amortised),
+        credits=Decimal("-1200"),
+        amortised=Decimal(amortised),
+    )
     return Tally(window, (), (Spend({}, money),), money, billed_through=NOON - timedelta(days=1))
 
 
 def change(*filters: Filter, alerts: tuple[Alert, ...] = ()) -> CostChange:
     rates = Decimal("13.54"), Decimal("21.50")
     drivers = (
-        Driver(DriverKind.COMMITMENT, "trn1.32xlarge, us-west-2", Decimal("71200.10"), rates=rates, covered=(0.92, 0.0)),
-        Driver(DriverKind.HOURS, "vision · trn1n.32xlarge", Decimal("9511.28"), hours=(1344.0, 1728.0), rates=rates),
-        Driver(DriverKind.FEE, "AWSSupportBusiness Dollar", Decimal("4900.00"), costs=(Decimal(0), Decimal(4900))),
-        Driver(DriverKind.ENDED, "cluster probe", Decimal("-3612.00"), costs=(Decimal(3612), Decimal(0))),
-        Driver(DriverKind.PRICE, "p5.48xlarge, us-east-2", Decimal("910.22"), rates=(Decimal("55.04"), Decimal("55.72"))),
+        Driver(
+            DriverKind.COMMITMENT,
+            "trn1.32xlarge, us-west-2",
+            Decimal("71200.10"),
+            rates=rates,
+            covered=(0.92, 0.0),
+        ),
+        Driver(
+            DriverKind.HOURS,
+            "vision · trn1n.32xlarge",
+            Decimal("9511.28"),
+            hours=(1344.0, 1728.0),
+            rates=rates,
+        ),
+        Driver(
+            DriverKind.FEE,
+            "AWSSupportBusiness Dollar",
+            Decimal("4900.00"),
+            costs=(Decimal(0), Decimal(4900)),
+        ),
+        Driver(
+            DriverKind.ENDED,
+            "cluster probe",
+            Decimal("-3612.00"),
+            costs=(Decimal(3612), Decimal(0)),
+        ),
+        Driver(
+            DriverKind.PRICE,
+            "p5.48xlarge, us-east-2",
+            Decimal("910.22"),
+            rates=(Decimal("55.04"), Decimal("55.72")),
+        ),
         Driver(
             DriverKind.USAGE,
             "AmazonS3 USW2-Requests-Tier1 · serving",
             Decimal("880.10"),
             costs=(Decimal("54.2"), Decimal("934.3")),
         ),
-        Driver(DriverKind.NEW, "AmazonSageMaker Notebook", Decimal("310.30"), costs=(Decimal(0), Decimal("310.3"))),
-        Driver(DriverKind.USAGE, "AmazonS3 USW2-TimedStorage-ByteHrs", Decimal("12.00"), costs=(Decimal(400), Decimal(412))),
+        Driver(
+            DriverKind.NEW,
+            "AmazonSageMaker Notebook",
+            Decimal("310.30"),
+            costs=(Decimal(0), Decimal("310.3")),
+        ),
+        Driver(
+            DriverKind.USAGE,
+            "AmazonS3 USW2-TimedStorage-ByteHrs",
+            Decimal("12.00"),
+            costs=(Decimal(400), Decimal(412)),
+        ),
     )
     moved = sum((one.usd for one in drivers), Decimal(0))
     return CostChange(
@@ -82,7 +124,8 @@ def price() -> Card:
         (Market.SAVINGS_PLAN, Basis.BILLED, "us-west-2", "13.545"),
     )
     prices = [
-        Price(kind.name, Decimal(usd), market, basis, region, date(2026, 11, 18), "") for market, basis, region, usd in quoted
+        Price(kind.name, Decimal(usd), market, basis, region, date(2026, 11, 18), "")
+        for market, basis, region, usd in quoted
     ]
     return price_card(kind, prices, PriceAge(NOON.date(), 90))
 
@@ -93,16 +136,26 @@ def week(*firing: Alert) -> Summary:
 
 def home(of: Summary) -> Card:
     parts = {("AmazonEC2",): "381856", ("AmazonS3",): "4120.5", ("",): "300"}
-    rows = tuple(Spend({"service": name}, Money(net=Decimal(net), amortised=Decimal(net))) for (name,), net in parts.items())
+    rows = tuple(
+        Spend({"service": name}, Money(net=Decimal(net), amortised=Decimal(net)))
+        for (name,), net in parts.items()
+    )
     total = Money(net=Decimal("386276.5"), amortised=Decimal("386276.5"))
-    return home_card(of, Tally(month_of(NOON), ("service",), rows, total, billed_through=NOON - timedelta(days=1)))
+    return home_card(
+        of,
+        Tally(month_of(NOON), ("service",), rows, total, billed_through=NOON - timedelta(days=1)),
+    )
 
 
-def leads(starved: Callable[..., Alert], idle: Callable[..., Alert]) -> Mapping[str, Callable[[], Card]]:
+def leads(
+    starved: Callable[..., Alert], idle: Callable[..., Alert]
+) -> Mapping[str, Callable[[], Card]]:
     """Return the samples; the alerts are made by who holds them."""
     read = PlainReading(("cost last-week by team",), True, ("cost last-week", "why cost last-week"))
     return {
-        "forecast": lambda: month_end_card(MonthEnd(NOWCAST, None, sum_of(month_of(NOON).previous(), "698210.00"))),
+        "forecast": lambda: month_end_card(
+            MonthEnd(NOWCAST, None, sum_of(month_of(NOON).previous(), "698210.00"))
+        ),
         "price": price,
         "why_cost": lambda: change_card(change(alerts=(starved(),))),
         "why_cost_team": lambda: change_card(change(Filter("team", ("vision",)))),

@@ -68,7 +68,10 @@ from tests.cards.asked import ASKED
 from tests.cards.leads import leads
 from tests.cards.tuning import TUNING
 
-HOSTILE = "<!channel> *b* [x](http://evil.example) <script>alert(1)</script> @everyone <at>all</at> `c` " + "long" * 40
+HOSTILE = (
+    "<!channel> *b* [x](http://evil.example) <script>alert(1)</script> @everyone <at>all</at> `c` "
+    + "long" * 40
+)
 ONSET = NOON - timedelta(minutes=25)
 ALICE, BOB = "slack:U01ALICE", "slack:U02BOB"
 TYPES, CLAIMS = load_knowledge().types(), load_knowledge().claims()
@@ -77,7 +80,9 @@ TYPES, CLAIMS = load_knowledge().types(), load_knowledge().claims()
 def waste(per_hour: str = "1083.40", so_far: str = "451.42") -> Waste:
     hour, far = Decimal(per_hour), Decimal(so_far)
     end = hour * 252
-    return Waste(hour, far, end, end * Decimal("0.89"), end * Decimal("1.11"), "billed", date(2026, 11, 18))
+    return Waste(
+        hour, far, end, end * Decimal("0.89"), end * Decimal("1.11"), "billed", date(2026, 11, 18)
+    )
 
 
 def starved(**more: Any) -> Alert:
@@ -88,10 +93,17 @@ def starved(**more: Any) -> Alert:
         window=Window(ONSET, NOON),
         severity=Severity.CRITICAL,
         why="NeuronCore utilization 20 %, usually 85-95 % at this hour. Runtime loaded, steps go on at 0.22x, host CPU 96 %.",
-        evidence=("64 nodes at 22 % of the usual", "host CPU 96 %, usually 11 %", "data arrives at 0.22x its usual rate"),
+        evidence=(
+            "64 nodes at 22 % of the usual",
+            "host CPU 96 %, usually 11 %",
+            "data arrives at 0.22x its usual rate",
+        ),
         confidence=0.86,
         runners_up=((Cause.NETWORK_BOUND, 0.09), (Cause.COLLECTIVE_PATH, 0.05)),
-        suggestions=("Give the data loader more workers and prefetch.", "Stage preprocessed data on FSx for Lustre."),
+        suggestions=(
+            "Give the data loader more workers and prefetch.",
+            "Stage preprocessed data on FSx for Lustre.",
+        ),
     )
     made: dict[str, Any] = {
         "opened": ONSET + timedelta(minutes=15),
@@ -110,9 +122,16 @@ def idle(n: int = 3, cluster: str = "vision", **more: Any) -> Alert:
         window=Window(NOON - timedelta(hours=5), NOON),
         value=0.0,
         why=f"NeuronCore utilization 0 % for 5 h on {n} nodes; no runtime is loaded.",
-        suggestions=("Stop the nodes or scale the node group down.", "If they wait for a job on purpose, silence them."),
+        suggestions=(
+            "Stop the nodes or scale the node group down.",
+            "If they wait for a job on purpose, silence them.",
+        ),
     )
-    made: dict[str, Any] = {"opened": NOON - timedelta(hours=4), "waste": waste("64.50", "322.50"), "things_at_peak": n} | more
+    made: dict[str, Any] = {
+        "opened": NOON - timedelta(hours=4),
+        "waste": waste("64.50", "322.50"),
+        "things_at_peak": n,
+    } | more
     return replace(builders.alert(found, name=f"a{cluster}{n}"), **{"seen": NOON, **made})
 
 
@@ -122,7 +141,9 @@ def decision(doing: DecisionKind = DecisionKind.ACKNOWLEDGE, note: str = "") -> 
 
 def given() -> Decision:
     """Return the decision by which alice assigned the incident to bob."""
-    return replace(decision(DecisionKind.ASSIGN, "before the standup"), assignee=BOB, assignee_name="bob")
+    return replace(
+        decision(DecisionKind.ASSIGN, "before the standup"), assignee=BOB, assignee_name="bob"
+    )
 
 
 def frames(n: int = 64, cluster: str = "llama-70b") -> Mapping[str, Frame]:
@@ -132,35 +153,61 @@ def frames(n: int = 64, cluster: str = "llama-70b") -> Mapping[str, Frame]:
     line[30:32] = np.nan
     things = tuple(Labels(cluster=cluster, instance=name) for name in builders.nodes(n, cluster))
     values = np.repeat(line[None, :, None], n, axis=0).astype(np.float32)
-    return {"node": Frame("node", things, NOON - FIVE * 72, FIVE, ("neuroncore_utilization_ratio",), values)}
+    return {
+        "node": Frame(
+            "node", things, NOON - FIVE * 72, FIVE, ("neuroncore_utilization_ratio",), values
+        )
+    }
 
 
 def chart() -> Chart | None:
     return alert_chart(starved(), frames())
 
 
-def notice(*alerts: Alert, silences: tuple[Silence, ...] = (), drawn: Chart | None = None, reason: Reason = Reason.FIRST) -> Card:
+def notice(
+    *alerts: Alert,
+    silences: tuple[Silence, ...] = (),
+    drawn: Chart | None = None,
+    reason: Reason = Reason.FIRST,
+) -> Card:
     mapped = {"slack:U01DANA": "slack:U01DANA", HOSTILE: ""}
     return notice_card(
-        Notification("n1", "slack:C02FIN", reason, NOON, alerts), drawn, silences, Reach(lambda owner: mapped.get(owner, ""))
+        Notification("n1", "slack:C02FIN", reason, NOON, alerts),
+        drawn,
+        silences,
+        Reach(lambda owner: mapped.get(owner, "")),
     )
 
 
 def snoozed() -> Card:
     sleep = Silence(
-        "s1", Labels(), NOON, NOON + timedelta(hours=6), ALICE, "alice", "migration until noon", ceiling_usd=Decimal(500)
+        "s1",
+        Labels(),
+        NOON,
+        NOON + timedelta(hours=6),
+        ALICE,
+        "alice",
+        "migration until noon",
+        ceiling_usd=Decimal(500),
     )
-    return notice(starved(muted_by="silence:s1"), silences=(sleep,), drawn=chart(), reason=Reason.DECIDED)
+    return notice(
+        starved(muted_by="silence:s1"), silences=(sleep,), drawn=chart(), reason=Reason.DECIDED
+    )
 
 
 def storm() -> Card:
     """Return the worst: 500 nodes starved and 39 more alerts of the same incident."""
     first = starved(
-        anomaly=replace(starved().anomaly, things=builders.nodes(500, "llama-70b"), wasted_shares=(0.75,) * 500),
+        anomaly=replace(
+            starved().anomaly, things=builders.nodes(500, "llama-70b"), wasted_shares=(0.75,) * 500
+        ),
         waste=waste("8464.00", "3526.70"),
         things_at_peak=512,
     )
-    rest = [idle(n, f"pool-{n:02}", waste=None if n == 40 else waste(f"{n * 21}.50", f"{n * 80}")) for n in range(2, 41)]
+    rest = [
+        idle(n, f"pool-{n:02}", waste=None if n == 40 else waste(f"{n * 21}.50", f"{n * 80}"))
+        for n in range(2, 41)
+    ]
     return notice(first, *rest, drawn=chart())
 
 
@@ -195,14 +242,26 @@ def odd() -> Card:
 
 def hostile() -> Card:
     labels = Labels(cluster=HOSTILE, instance_type="trn1.32xlarge", region="us-west-2")
-    ours = HOSTILE.replace("`", "")  # what stands between grave accents is code, in these sentences of ours alone
-    found = replace(starved().anomaly, labels=labels, things=(HOSTILE, "`i-1`"), why=HOSTILE, suggestions=(ours,))
+    ours = HOSTILE.replace(
+        "`", ""
+    )  # what stands between grave accents is code, in these sentences of ours alone
+    found = replace(
+        starved().anomaly,
+        labels=labels,
+        things=(HOSTILE, "`i-1`"),
+        why=HOSTILE,
+        suggestions=(ours,),
+    )
     ack = replace(decision(note=HOSTILE), by_name=HOSTILE)
     return notice(starved(anomaly=found, owner=HOSTILE, acknowledged=ack), idle(cluster=HOSTILE))
 
 
 def alerts(n: int) -> Card:
-    every = [starved(), starved(id="amute", muted_by="silence:s1"), *(idle(i, f"pool-{i:02}") for i in range(2, 40))]
+    every = [
+        starved(),
+        starved(id="amute", muted_by="silence:s1"),
+        *(idle(i, f"pool-{i:02}") for i in range(2, 40)),
+    ]
     return alerts_card(every[:n], NOON, Window(NOON - timedelta(days=7), NOON) if n == 30 else None)
 
 
@@ -211,11 +270,32 @@ def why() -> Card:
     return why_card(starved(acknowledged=decision()), said, chart(), NOON)
 
 
-def rows(cluster: str, n: int, kind: str, states: tuple[NodeState, ...], used: float | None, usd: str | None) -> list[NodeRow]:
-    price = Price(kind, Decimal(usd), Market.ON_DEMAND, Basis.BILLED, "us-west-2", date(2026, 11, 18), "CUR") if usd else None
+def rows(
+    cluster: str,
+    n: int,
+    kind: str,
+    states: tuple[NodeState, ...],
+    used: float | None,
+    usd: str | None,
+) -> list[NodeRow]:
+    price = (
+        Price(
+            kind,
+            Decimal(usd),
+            Market.ON_DEMAND,
+            Basis.BILLED,
+            "us-west-2",
+            date(2026, 11, 18),
+            "CUR",
+        )
+        if usd
+        else None
+    )
     made = []
     for i in range(n):
-        labels = Labels(cluster=cluster, instance=f"i-{cluster}{i:03}", instance_type=kind, region="us-west-2")
+        labels = Labels(
+            cluster=cluster, instance=f"i-{cluster}{i:03}", instance_type=kind, region="us-west-2"
+        )
         state = states[i % len(states)]
         lower = 0.0 if used and state is NodeState.IDLE else used
         made.append(NodeRow(Instance(labels, NOON - timedelta(days=3)), state, lower, price))
@@ -232,17 +312,27 @@ def fleet(name: str = "") -> Card:
         *rows("", 2, "inf2.48xlarge", (NodeState.NO_DATA,), None, "12.98"),
     ]
     chosen = [row for row in every if not name or row.instance.labels.cluster == name]
-    return fleet_card(chosen, name, Reading(NOON, gaps=() if name else (Gap("FSx metrics: access denied in us-east-1."),)))
+    return fleet_card(
+        chosen,
+        name,
+        Reading(NOON, gaps=() if name else (Gap("FSx metrics: access denied in us-east-1."),)),
+    )
 
 
 def idle_nodes() -> Card:
     found = rows("vision", 3, "trn1n.32xlarge", (NodeState.IDLE,), 0.0, "24.78")
-    return idle_card([*found, *rows("lab", 1, "trn1.32xlarge", (NodeState.LOADED_IDLE,), 0.0, "21.50")], "", Reading(NOON))
+    return idle_card(
+        [*found, *rows("lab", 1, "trn1.32xlarge", (NodeState.LOADED_IDLE,), 0.0, "21.50")],
+        "",
+        Reading(NOON),
+    )
 
 
 def money(net: str, amortised: str) -> Money:
     one, two = Decimal(net), Decimal(amortised)
-    return Money(gross=one * Decimal("1.03"), credits=one * Decimal("-0.03"), net=one, amortised=two)
+    return Money(
+        gross=one * Decimal("1.03"), credits=one * Decimal("-0.03"), net=one, amortised=two
+    )
 
 
 TEAMS = {
@@ -256,31 +346,62 @@ TEAMS = {
 def tally(window: Window, by: tuple[str, ...], keys: Mapping[Any, Money]) -> Tally:
     found = tuple(Spend(dict(zip(by, key, strict=True)), one) for key, one in keys.items())
     total = sum((row.money for row in found), Money())
-    return Tally(window, by, found, total, billed_through=NOON - timedelta(hours=15), sources=("CUR 2.0",))
+    return Tally(
+        window, by, found, total, billed_through=NOON - timedelta(hours=15), sources=("CUR 2.0",)
+    )
 
 
 def cost() -> Card:
     window = Window(NOON - timedelta(days=7), NOON)
     by_team = {(team,): money(*sums) for team, sums in TEAMS.items()}
     days = [f"2026-11-{day}" for day in range(13, 21)]
-    each = {(day, team): money(f"{float(a) / 8:.2f}", f"{float(b) / 8:.2f}") for day in days for team, (a, b) in TEAMS.items()}
+    each = {
+        (day, team): money(f"{float(a) / 8:.2f}", f"{float(b) / 8:.2f}")
+        for day in days
+        for team, (a, b) in TEAMS.items()
+    }
     settled = NOON.replace(day=18, hour=0)
-    change = Change(Window(window.start, settled), Window(window.previous().start, settled), Decimal(189060), Decimal(168800))
-    return cost_card(CostAnswer(tally(window, ("team",), by_team), (), tally(window, ("day", "team"), each), change))
+    change = Change(
+        Window(window.start, settled),
+        Window(window.previous().start, settled),
+        Decimal(189060),
+        Decimal(168800),
+    )
+    return cost_card(
+        CostAnswer(
+            tally(window, ("team",), by_team), (), tally(window, ("day", "team"), each), change
+        )
+    )
 
 
 def cost_month() -> Card:
     month = month_of(NOON)
-    by_service = {(f"Service{n:02}",): money(f"{90000 / n**2:.2f}", f"{80000 / n**2:.2f}") for n in range(1, 16)}
-    forecast = Nowcast(month, NOON, Decimal(120000), Decimal(183456), Decimal(177777), Decimal(190123), 14)
+    by_service = {
+        (f"Service{n:02}",): money(f"{90000 / n**2:.2f}", f"{80000 / n**2:.2f}")
+        for n in range(1, 16)
+    }
+    forecast = Nowcast(
+        month, NOON, Decimal(120000), Decimal(183456), Decimal(177777), Decimal(190123), 14
+    )
     kept = (Filter("team", ("search",)), Filter("region", ("us-east-1",), negated=True))
     return cost_card(CostAnswer(tally(month, ("service",), by_service), kept, None, None, forecast))
 
 
 def standing(**more: Any) -> ClusterStanding:
-    price = Price("trn1.32xlarge", Decimal("21.50"), Market.ON_DEMAND, Basis.LISTED, "us-east-2", date(2026, 11, 18), "list")
+    price = Price(
+        "trn1.32xlarge",
+        Decimal("21.50"),
+        Market.ON_DEMAND,
+        Basis.LISTED,
+        "us-east-2",
+        date(2026, 11, 18),
+        "list",
+    )
     return replace(
-        ClusterStanding("llama-70b", TYPES["trn1.32xlarge"], 64, "us-east-2", price, 0.9, {NodeState.BUSY: 64}), **more
+        ClusterStanding(
+            "llama-70b", TYPES["trn1.32xlarge"], 64, "us-east-2", price, 0.9, {NodeState.BUSY: 64}
+        ),
+        **more,
     )
 
 
@@ -306,23 +427,35 @@ def help_of(name: str) -> Card:
 
 
 def help_brief() -> Card:
-    made = [COMMANDS[name] for name in ("alerts", "why", "snooze", "cost", "savings", "fleet", "runs", "config")]
+    made = [
+        COMMANDS[name]
+        for name in ("alerts", "why", "snooze", "cost", "savings", "fleet", "runs", "config")
+    ]
     return brief_help_card({"": [(each.name, each.summary, each.examples[0]) for each in made]})
 
 
 def help_all() -> Card:
     """Return a few commands, so that a new one does not change how help looks."""
     assert ANSWERS
-    chosen = [COMMANDS[name] for name in ("alerts", "backtest", "cost", "fleet", "idle", "migrate", "snooze", "why")]
+    chosen = [
+        COMMANDS[name]
+        for name in ("alerts", "backtest", "cost", "fleet", "idle", "migrate", "snooze", "why")
+    ]
     return help_card({"": [(made.name, made.summary, made.examples[0]) for made in chosen]})
 
 
 def backtest() -> Card:
     seen = ReplayResult(Window(NOON - timedelta(days=3), NOON), 864)
     over = replace(idle(), closed=NOON - timedelta(hours=1), seen=NOON - timedelta(hours=1))
-    seen.alerts = {a.id: a for a in (starved(), over, idle(2, "lab", muted_by="inhibit:hung/cluster=lab"))}
+    seen.alerts = {
+        a.id: a for a in (starved(), over, idle(2, "lab", muted_by="inhibit:hung/cluster=lab"))
+    }
     seen.notifications = [Notification("n1", "default", Reason.FIRST, NOON, (starved(),))]
-    return backtest_card("recording:var/demo", seen, {"precision": 0.9375, "recall": 1.0, "f1": 0.968, "median_delay_min": 5})
+    return backtest_card(
+        "recording:var/demo",
+        seen,
+        {"precision": 0.9375, "recall": 1.0, "f1": 0.968, "median_delay_min": 5},
+    )
 
 
 def doctor() -> Card:
@@ -336,39 +469,68 @@ def doctor() -> Card:
 
 
 def about() -> Card:
-    settings = {"version": "0.1.0", "source": "recording:var/demo", "route": "", "interval": "5 min"}
+    settings = {
+        "version": "0.1.0",
+        "source": "recording:var/demo",
+        "route": "",
+        "interval": "5 min",
+    }
     return about_card(
-        settings | {"metrics": "Nov 17, 12:00 to Nov 20, 12:00 UTC"}, NOON, ["billing/2026-11.csv: line 7 has no cost."]
+        settings | {"metrics": "Nov 17, 12:00 to Nov 20, 12:00 UTC"},
+        NOON,
+        ["billing/2026-11.csv: line 7 has no cost."],
     )
 
 
 FILE = Attachment(
-    "trnbot-cost-7d.csv", "team,net_usd\r\nvision,5\r\n", "cost 7d", "https://trn.example.com/download?line=cost%207d"
+    "trnbot-cost-7d.csv",
+    "team,net_usd\r\nvision,5\r\n",
+    "cost 7d",
+    "https://trn.example.com/download?line=cost%207d",
 )
 
 
 def every_part() -> Card:
     """Return the parts of a card that few answers have: a link, a heat map, a button that is red."""
     starts = tuple(NOON - timedelta(hours=n) for n in range(6, 0, -1))
-    rows = (Series("llama-70b", (90.0, 91.0, 88.0, None, 86.0, 20.0)), Series("vision", (50.0, 0.0, 50.0, 50.0, 100.0, 50.0)))
-    heat = Chart(ChartKind.HEAT, "Utilization by hour", "%", rows, starts, summary="llama-70b 20 %, vision 50 %.")
+    rows = (
+        Series("llama-70b", (90.0, 91.0, 88.0, None, 86.0, 20.0)),
+        Series("vision", (50.0, 0.0, 50.0, 50.0, 100.0, 50.0)),
+    )
+    heat = Chart(
+        ChartKind.HEAT,
+        "Utilization by hour",
+        "%",
+        rows,
+        starts,
+        summary="llama-70b 20 %, vision 50 %.",
+    )
     remove = Button("Remove", "silences drop s1", ButtonStyle.DANGER)
     return Card(
         "Every part",
         Tone.INFO,
-        (text("Ask for more at ", Link("Service Quotas", "https://example.com/q?a=b&c=d"), "."), heat, Buttons((remove,)), FILE),
+        (
+            text("Ask for more at ", Link("Service Quotas", "https://example.com/q?a=b&c=d"), "."),
+            heat,
+            Buttons((remove,)),
+            FILE,
+        ),
     )
 
 
 SAMPLES: Mapping[str, Callable[[], Card]] = {
     "every_part": every_part,
     "notice_first": lambda: notice(starved(), drawn=chart()),
-    "notice_acknowledged": lambda: notice(starved(acknowledged=decision(note="on it")), drawn=chart(), reason=Reason.DECIDED),
+    "notice_acknowledged": lambda: notice(
+        starved(acknowledged=decision(note="on it")), drawn=chart(), reason=Reason.DECIDED
+    ),
     "notice_snoozed": snoozed,
     "notice_storm": storm,
     "notice_came_with": came_with,
     "notice_came_with_over": lambda: came_with(NOON),
-    "notice_over": lambda: notice(starved(closed=NOON, acknowledged=decision()), reason=Reason.OVER),
+    "notice_over": lambda: notice(
+        starved(closed=NOON, acknowledged=decision()), reason=Reason.OVER
+    ),
     "notice_no_price": lambda: notice(starved(waste=None, owner="")),
     "notice_odd": odd,
     "notice_hostile": hostile,
@@ -377,8 +539,12 @@ SAMPLES: Mapping[str, Callable[[], Card]] = {
     "alerts_30": lambda: alerts(30),
     "why": why,
     "snooze_form": lambda: snooze_form(starved()),
-    "assign_form": lambda: assign_form(starved(assignment=given()), User(ALICE, "alice"), (User(BOB, "bob"),)),
-    "notice_assigned": lambda: notice(starved(assignment=given()), drawn=chart(), reason=Reason.DECIDED),
+    "assign_form": lambda: assign_form(
+        starved(assignment=given()), User(ALICE, "alice"), (User(BOB, "bob"),)
+    ),
+    "notice_assigned": lambda: notice(
+        starved(assignment=given()), drawn=chart(), reason=Reason.DECIDED
+    ),
     "decided": lambda: decided_card(starved(), "Snoozed until 2026-11-20 18:00 UTC"),
     "fleet_none": lambda: fleet_card([], "", Reading(NOON)),
     "fleet": fleet,
@@ -386,22 +552,34 @@ SAMPLES: Mapping[str, Callable[[], Card]] = {
     "fleet_one_node": lambda: fleet("lab"),
     "idle": idle_nodes,
     "idle_none": lambda: idle_card([], "vision", Reading(NOON)),
-    "idle_unread": lambda: idle_card([], "vision", Reading(NOON, gaps=(Gap("DescribeInstances: access denied in us-east-1."),))),
-    "fleet_unread": lambda: fleet_card([], "", Reading(NOON, gaps=(Gap("DescribeInstances: access denied in us-east-1."),))),
+    "idle_unread": lambda: idle_card(
+        [], "vision", Reading(NOON, gaps=(Gap("DescribeInstances: access denied in us-east-1."),))
+    ),
+    "fleet_unread": lambda: fleet_card(
+        [], "", Reading(NOON, gaps=(Gap("DescribeInstances: access denied in us-east-1."),))
+    ),
     "help": help_all,
     "help_brief": help_brief,
     "help_cost": lambda: help_of("cost"),
     "about": about,
     "config_show": lambda: config_card(
-        [s for key, s in SETTINGS.items() if key.startswith("idle.")], default_policy(), "idle", Labels(cluster="llama-70b"), None
+        [s for key, s in SETTINGS.items() if key.startswith("idle.")],
+        default_policy(),
+        "idle",
+        Labels(cluster="llama-70b"),
+        None,
     ),
     **TUNING,
     **ASKED,
-    "config_export": lambda: export_card("\n".join(write_policy(default_policy()).splitlines()[:12]) + "\n"),
+    "config_export": lambda: export_card(
+        "\n".join(write_policy(default_policy()).splitlines()[:12]) + "\n"
+    ),
     "cost": cost,
     "cost_month": cost_month,
     **leads(starved, idle),
-    "cost_nothing": lambda: cost_card(CostAnswer(tally(Window(NOON - timedelta(hours=5), NOON), ("team",), {}))),
+    "cost_nothing": lambda: cost_card(
+        CostAnswer(tally(Window(NOON - timedelta(hours=5), NOON), ("team",), {}))
+    ),
     "migrate": migrate,
     "migrate_refused": refused,
     "backtest": backtest,

@@ -15,15 +15,20 @@ def card(cause: Cause, n: int) -> Card:
 
 
 @pytest.mark.parametrize(
-    ("cause", "n", "said"), [(Cause.COLD_CACHE, 4, True), (Cause.LONG_COMPILE, 1, False), (Cause.STARVED, 4, False)]
+    ("cause", "n", "said"),
+    [(Cause.COLD_CACHE, 4, True), (Cause.LONG_COMPILE, 1, False), (Cause.STARVED, 4, False)],
 )
-def test_compiles_of_several_nodes_say_what_a_shared_cache_spares(cause: Cause, n: int, said: bool) -> None:
+def test_compiles_of_several_nodes_say_what_a_shared_cache_spares(
+    cause: Cause, n: int, said: bool
+) -> None:
     assert ("would have spared about" in str(card(cause, n))) is said
     assert ("$45" in str(card(cause, n))) is said
 
 
 def test_a_compile_that_was_cut_off_says_what_is_lost_and_that_no_more_is() -> None:
-    killed = anomaly(Cause.KILLED_COMPILE, n=2, usual=None, wasted_shares=(0.0, 0.0), lost_hours=(0.5, 0.75))
+    killed = anomaly(
+        Cause.KILLED_COMPILE, n=2, usual=None, wasted_shares=(0.0, 0.0), lost_hours=(0.5, 0.75)
+    )
     one = alert(killed, waste=waste("0", "27"))
     text = str(notice_card(Notification("n1", "default", Reason.FIRST, NOON, (one,))))
     assert "Wasted " in text

@@ -53,7 +53,11 @@ WIDTH, SHOWN = 120, 12
 
 def slack(card: Card) -> str:
     form = any(isinstance(block, Form) for block in card.blocks)
-    drawn: Any = answer_view(card, Origin()) if form else {"text": message(card).text, "blocks": message(card).blocks}
+    drawn: Any = (
+        answer_view(card, Origin())
+        if form
+        else {"text": message(card).text, "blocks": message(card).blocks}
+    )
     return as_json(drawn)
 
 
@@ -99,12 +103,19 @@ def laid_out(value: Any, depth: int = 0) -> str:
     if not isinstance(value, dict | list) or len(line) + depth <= WIDTH:
         return line
     pad, end = " " * (depth + 1), "\n" + " " * depth
-    if isinstance(value, list) and not any(isinstance(item, dict | list) or " " in str(item) for item in value):
-        items = textwrap.wrap(line[1:-1], WIDTH - depth, break_long_words=False, break_on_hyphens=False)
+    if isinstance(value, list) and not any(
+        isinstance(item, dict | list) or " " in str(item) for item in value
+    ):
+        items = textwrap.wrap(
+            line[1:-1], WIDTH - depth, break_long_words=False, break_on_hyphens=False
+        )
         return f"[\n{pad}" + f"\n{pad}".join(items) + f"{end}]"
     if isinstance(value, list):
         return "[\n" + ",\n".join(pad + laid_out(item, depth + 1) for item in value) + f"{end}]"
-    inside = (f"{pad}{json.dumps(name, ensure_ascii=False)}: {laid_out(item, depth + 1)}" for name, item in value.items())
+    inside = (
+        f"{pad}{json.dumps(name, ensure_ascii=False)}: {laid_out(item, depth + 1)}"
+        for name, item in value.items()
+    )
     return "{\n" + ",\n".join(inside) + f"{end}}}"
 
 
@@ -130,7 +141,11 @@ def test_it_looks_as_it_was_last_looked_at(surface: str, name: str) -> None:
 
 def test_no_golden_is_left_over() -> None:
     wanted = {GOLDENS / f"{name}.json" for name in SAMPLES}
-    wanted |= {GOLDENS / surface / f"{name}.{ending}" for surface, (_, ending) in SURFACES.items() for name in DRAWN}
+    wanted |= {
+        GOLDENS / surface / f"{name}.{ending}"
+        for surface, (_, ending) in SURFACES.items()
+        for name in DRAWN
+    }
     assert {path for path in GOLDENS.rglob("*") if path.is_file()} == wanted
 
 
@@ -148,10 +163,20 @@ def parts_of(value: Any) -> Iterator[str]:
 
 
 def test_each_surface_is_seen_to_draw_every_part_of_a_card() -> None:
-    choices = [kind for kind in vars(parts).values() if isinstance(kind, type) and issubclass(kind, Enum)]
+    choices = [
+        kind for kind in vars(parts).values() if isinstance(kind, type) and issubclass(kind, Enum)
+    ]
     every = {f"{kind.__name__}.{one.name}" for kind in choices for one in kind}
     every |= {kind.__name__ for kind in (*get_args(Block), *get_args(Span)) if kind is not str}
-    assert {"ButtonStyle.DANGER", "FieldKind.SWITCH", "ChartKind.HEAT", "Tone.OVER", "Style.LEAD", "Link", "Form"} < every
+    assert {
+        "ButtonStyle.DANGER",
+        "FieldKind.SWITCH",
+        "ChartKind.HEAT",
+        "Tone.OVER",
+        "Style.LEAD",
+        "Link",
+        "Form",
+    } < every
     kept = {part for name in DRAWN for part in parts_of(SAMPLES[name]())}
     assert every - kept == set()
 
@@ -213,12 +238,15 @@ def read_as_markup(node: Any, kind: str) -> Iterator[str]:
     """Yield every text that a client reads markup in."""
     if isinstance(node, dict) and node.get("type") == kind:
         yield node["text"]
-    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+    for child in (
+        node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    ):
         yield from read_as_markup(child, kind)
 
 
 @pytest.mark.parametrize(
-    ("surface", "kind", "alive"), [("slack", "mrkdwn", ("<!channel", "`c`")), ("teams", "TextBlock", ("](",))]
+    ("surface", "kind", "alive"),
+    [("slack", "mrkdwn", ("<!channel", "`c`")), ("teams", "TextBlock", ("](",))],
 )
 def test_names_from_tags_stay_text(surface: str, kind: str, alive: tuple[str, ...]) -> None:
     drawn = json.loads(SURFACES[surface][0](SAMPLES["notice_hostile"]()))
@@ -238,4 +266,7 @@ def test_the_terminal_keeps_its_width(name: str) -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_one_is_never_many(name: str) -> None:
     words = terminal(SAMPLES[name](), 200).replace(" 1 ", "\n1 ")
-    assert not any(line.startswith(("1 nodes", "1 alerts", "1 days", "1 things", "1 hours")) for line in words.split("\n"))
+    assert not any(
+        line.startswith(("1 nodes", "1 alerts", "1 days", "1 things", "1 hours"))
+        for line in words.split("\n")
+    )

@@ -31,7 +31,11 @@ def frame(hours=26):
 def test_a_row_a_cluster_and_a_cell_an_hour():
     chart = fleet_heat(frame(), ("llama", "gpu", "gone"))
     assert chart is not None
-    assert (chart.kind, len(chart.times), chart.times[-1]) == (ChartKind.HEAT, 24, NOON - timedelta(hours=1))
+    assert (chart.kind, len(chart.times), chart.times[-1]) == (
+        ChartKind.HEAT,
+        24,
+        NOON - timedelta(hours=1),
+    )
     llama, gpu = chart.series
     assert llama.values[-2:] == (90.0, 20.0)
     assert set(gpu.values) == {50.0}

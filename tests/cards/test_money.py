@@ -26,13 +26,22 @@ def test_an_amount_is_written_with_its_sign_and_thousands(amount, written):
     assert usd(Decimal(amount)) == written
 
 
-@pytest.mark.parametrize(("amount", "written"), [("271834", "$272,000"), ("9876543", "$9,880,000"), ("99.4", "$99.40")])
+@pytest.mark.parametrize(
+    ("amount", "written"), [("271834", "$272,000"), ("9876543", "$9,880,000"), ("99.4", "$99.40")]
+)
 def test_an_estimate_has_three_digits(amount, written):
     assert about(Decimal(amount)) == written
 
 
 @pytest.mark.parametrize(
-    ("amount", "rounded"), [("1.006", "1.01"), ("1.004", "1.00"), ("1.005", "1.00"), ("1.015", "1.02"), ("-1.006", "-1.01")]
+    ("amount", "rounded"),
+    [
+        ("1.006", "1.01"),
+        ("1.004", "1.00"),
+        ("1.005", "1.00"),
+        ("1.015", "1.02"),
+        ("-1.006", "-1.01"),
+    ],
 )
 def test_a_cent_is_the_nearest_and_of_two_the_even_one(amount, rounded):
     assert str(cents(Decimal(amount))) == rounded

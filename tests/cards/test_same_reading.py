@@ -22,12 +22,16 @@ HOUR = timedelta(hours=1)
 def test_the_title_of_a_message_is_as_true_five_hours_later() -> None:
     assert headline(starved(), NOON) == headline(starved(), NOON + 5 * HOUR)
     assert headline(starved(), NOON).startswith("FIRING since 11:35 UTC · starved")
-    assert headline(starved(), NOON + 24 * HOUR).startswith("FIRING since Nov 20, 11:35 UTC · starved")
+    assert headline(starved(), NOON + 24 * HOUR).startswith(
+        "FIRING since Nov 20, 11:35 UTC · starved"
+    )
 
 
 def test_a_message_says_as_of_when_its_dollars_are() -> None:
     (line,) = [
-        block for block in notice(starved(seen=NOON - HOUR)).blocks if isinstance(block, Text) and " · as of " in block.spans
+        block
+        for block in notice(starved(seen=NOON - HOUR)).blocks
+        if isinstance(block, Text) and " · as of " in block.spans
     ]
     assert line.spans[line.spans.index(" · as of ") + 1] == When(NOON - HOUR)
 
@@ -35,7 +39,11 @@ def test_a_message_says_as_of_when_its_dollars_are() -> None:
 def test_card_list_and_why_tell_the_same_length_of_an_alert_that_is_over() -> None:
     over = starved(seen=NOON, closed=NOON + HOUR)
     notification = Notification("n1", "c", Reason.OVER, NOON + 2 * HOUR, (over,))
-    table = next(block for block in alerts_card([over], NOON + 2 * HOUR, None).blocks if isinstance(block, Table))
+    table = next(
+        block
+        for block in alerts_card([over], NOON + 2 * HOUR, None).blocks
+        if isinstance(block, Table)
+    )
     assert notice_card(notification).title.startswith("OVER after 25 min")
     assert table.rows[0][2] == "25 min"
     assert why_card(over, (), None, NOON + 2 * HOUR).title.startswith("Why: OVER after 25 min")
@@ -51,7 +59,11 @@ def test_the_thread_says_the_dollars_of_the_message() -> None:
     worse, other = starved(waste=waste("2000", "900")), idle()
     seen = Notification("n1", "c", Reason.WORSE, NOON, (worse, other))
     said = thread_line(seen, log_entry_of(seen, "m1"), notice_card(seen))
-    together = [" ".join(map(str, block.spans)) for block in notice_card(seen).blocks if isinstance(block, Text)]
+    together = [
+        " ".join(map(str, block.spans))
+        for block in notice_card(seen).blocks
+        if isinstance(block, Text)
+    ]
     assert said.title == "Worse: $2,064 an hour now, $1,222 so far"
     assert any("$2,064 an hour" in words and "$1,222 so far" in words for words in together)
 

@@ -19,7 +19,11 @@ from bot.model.labels import Labels
 from tests.builders import NOON, alert, anomaly, waste
 
 BAD = re.compile(r"\d[eE][+-]\d|\bthings\b|\bnan\b|\d (seconds|count|score|USD)\b")
-UNITS = {"ratio": (0.97, (0.7, 0.78)), "seconds": (16320.0, (0.0, 4500.0)), "count": (16.0, (0.0, 1.0))}
+UNITS = {
+    "ratio": (0.97, (0.7, 0.78)),
+    "seconds": (16320.0, (0.0, 4500.0)),
+    "count": (16.0, (0.0, 1.0)),
+}
 UNITS |= {"USD per day": (4130.0, (0.0, 12.5)), "score": (0.71, (0.0, 0.612))}
 
 
@@ -44,13 +48,24 @@ def test_a_card_of_every_cause_has_units_and_nouns(cause, unit, kind):
 
 
 def test_the_usual_share_of_memory_is_no_band_of_bytes():
-    found = anomaly(Cause.MEMORY_PRESSURE, metric="neuroncore_memory_used_bytes", value=0.97, usual=(0.78, 0.78), kind="node")
+    found = anomaly(
+        Cause.MEMORY_PRESSURE,
+        metric="neuroncore_memory_used_bytes",
+        value=0.97,
+        usual=(0.78, 0.78),
+        kind="node",
+    )
     assert "usually" not in drawn(found).partition("Chart(")[2]
 
 
 @pytest.mark.parametrize(
     ("kind", "place"),
-    [("volume", "16 volumes"), ("file_system", "16 file systems"), ("node", "16 nodes"), ("spend", "16 items of the bill")],
+    [
+        ("volume", "16 volumes"),
+        ("file_system", "16 file systems"),
+        ("node", "16 nodes"),
+        ("spend", "16 items of the bill"),
+    ],
 )
 def test_several_things_are_named_by_their_noun(kind, place):
     found = anomaly(Cause.ORPHANED_STORAGE, n=16, kind=kind, labels=Labels(region="us-west-2"))

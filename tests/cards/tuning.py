@@ -43,11 +43,16 @@ def replayed(*alerts: Alert) -> ReplayResult:
 
 
 def drafted(
-    seen: PolicyComparison, pairs: Mapping[str, str], scope: Labels = LLAMA, doing: VersionKind = VersionKind.SET
+    seen: PolicyComparison,
+    pairs: Mapping[str, str],
+    scope: Labels = LLAMA,
+    doing: VersionKind = VersionKind.SET,
 ) -> Draft:
     changes = read_changes(pairs.items(), scope)
     made = edits(default_policy(), applied(default_policy(), changes), changes)
-    return Draft("p1234abcd", NOON, "slack:U01ALICE", 0, doing, changes, changes, made, summary(seen))
+    return Draft(
+        "p1234abcd", NOON, "slack:U01ALICE", 0, doing, changes, changes, made, summary(seen)
+    )
 
 
 def preview() -> Card:
@@ -58,28 +63,55 @@ def preview() -> Card:
 
 def worst() -> Card:
     """Return an import of every setting that moves 600 alerts of clusters with the nastiest names."""
-    before, after = [idle(i % 46, f"{i}{NASTY}") for i in range(300)], [idle(i % 46, f"x{i}{NASTY}") for i in range(300)]
+    before, after = (
+        [idle(i % 46, f"{i}{NASTY}") for i in range(300)],
+        [idle(i % 46, f"x{i}{NASTY}") for i in range(300)],
+    )
     seen = compare(replayed(*before), replayed(*after))
-    every = {key: "off" for key, one in SETTINGS.items() if key.endswith(".on")} | {"idle.below": "15%", "idle.for": "2h"}
+    every = {key: "off" for key, one in SETTINGS.items() if key.endswith(".on")} | {
+        "idle.below": "15%",
+        "idle.for": "2h",
+    }
     notes = [f"Nothing runs under cluster={NASTY} now."]
-    return preview_card(drafted(seen, every, Labels(cluster=NASTY), VersionKind.IMPORT), seen, notes)
+    return preview_card(
+        drafted(seen, every, Labels(cluster=NASTY), VersionKind.IMPORT), seen, notes
+    )
 
 
-def version(number: int = 3, doing: VersionKind = VersionKind.SET, restores: int | None = None) -> Version:
+def version(
+    number: int = 3, doing: VersionKind = VersionKind.SET, restores: int | None = None
+) -> Version:
     seen = compare(replayed(*(idle(i) for i in range(12))), replayed(*(idle(i) for i in range(7))))
     made = drafted(seen, {"idle.below": "15%", "idle.for": "45m"})
     said = {} if doing is VersionKind.UNDO else {"preview": made.id, "shown": made.shown}
     at = NOON - timedelta(hours=9 - number)
-    return Version(number, at, "slack:U01ALICE", "alice", doing, made.edits, made.overrides, **said, restores=restores)
+    return Version(
+        number,
+        at,
+        "slack:U01ALICE",
+        "alice",
+        doing,
+        made.edits,
+        made.overrides,
+        **said,
+        restores=restores,
+    )
 
 
 def chooser() -> Card:
     known = {"cluster": ("lab", "llama-70b", "vision"), "team": ("pretraining",)}
-    return chooser_card(FAMILIES, known, [("idle.below", "cluster=llama-70b", "15%", "5%")], version())
+    return chooser_card(
+        FAMILIES, known, [("idle.below", "cluster=llama-70b", "15%", "5%")], version()
+    )
 
 
 def form() -> Card:
-    return form_card("starved", settings_of("starved"), {key: shown(default_policy(), LLAMA, key) for key in SETTINGS}, LLAMA)
+    return form_card(
+        "starved",
+        settings_of("starved"),
+        {key: shown(default_policy(), LLAMA, key) for key in SETTINGS},
+        LLAMA,
+    )
 
 
 def history() -> Card:

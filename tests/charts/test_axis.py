@@ -43,14 +43,18 @@ def test_figures_read_as_people_say_them(value, unit, words):
     assert axis.figure(value, unit) == words
 
 
-@pytest.mark.parametrize(("value", "unit", "words"), [(12_000, "$", "$12k"), (1.5e6, "", "1.5M"), (40, "%", "40 %")])
+@pytest.mark.parametrize(
+    ("value", "unit", "words"), [(12_000, "$", "$12k"), (1.5e6, "", "1.5M"), (40, "%", "40 %")]
+)
 def test_tick_labels_are_short(value, unit, words):
     assert axis.tick_label(value, unit) == words
 
 
 def test_percent_axis_ends_at_a_hundred_and_stacks_add_up():
     percent = Chart(ChartKind.LINE, "", "%", (Series("a", (20.0, None, float("nan"))),))
-    stacked = Chart(ChartKind.BAR, "", "$", (Series("a", (5.0,)), Series("b", (7.0,)), Series("c", (-2.0,))))
+    stacked = Chart(
+        ChartKind.BAR, "", "$", (Series("a", (5.0,)), Series("b", (7.0,)), Series("c", (-2.0,)))
+    )
     assert axis.extent(percent) == (0.0, 100.0)
     assert axis.extent(stacked) == (-2.0, 12.0)
 

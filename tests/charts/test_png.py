@@ -16,10 +16,20 @@ SHAPES = {
     "line": samples.line_chart(),
     "bars": samples.bar_chart(),
     "one bar": Chart(ChartKind.BAR, "One", "$", (Series("a", (0.0,)),), categories=("",)),
-    "negative": Chart(ChartKind.BAR, "Credits", "$", (Series("a", (-5.0, 3.0)),), categories=("x", "y")),
-    "one point": replace(samples.line_chart(), times=samples.line_chart().times[:1], series=(Series("a", (3.0,)),)),
+    "negative": Chart(
+        ChartKind.BAR, "Credits", "$", (Series("a", (-5.0, 3.0)),), categories=("x", "y")
+    ),
+    "one point": replace(
+        samples.line_chart(), times=samples.line_chart().times[:1], series=(Series("a", (3.0,)),)
+    ),
     "no reading": replace(samples.line_chart(), series=(Series("a", (None,) * 73),)),
-    "fifty days": Chart(ChartKind.BAR, "t", "$", (Series("a", (1.0,) * 50),), categories=tuple(f"day {i}" for i in range(50))),
+    "fifty days": Chart(
+        ChartKind.BAR,
+        "t",
+        "$",
+        (Series("a", (1.0,) * 50),),
+        categories=tuple(f"day {i}" for i in range(50)),
+    ),
     "heat": samples.heat_chart(),
     "empty": EMPTY,
 }
@@ -33,11 +43,15 @@ def pixels(png):
 def test_every_chart_is_a_whole_picture(chart):
     seen = pixels(draw(chart))
     assert seen.shape == (HEIGHT * SCALE, WIDTH * SCALE, 4)
-    assert (seen[seen.shape[0] // 2, :, 3] > 0).mean() > 0.99, "opaque, for light and dark chats alike"
+    assert (seen[seen.shape[0] // 2, :, 3] > 0).mean() > 0.99, (
+        "opaque, for light and dark chats alike"
+    )
 
 
 def test_readings_leave_ink():
-    assert len(set(Image.open(io.BytesIO(draw(samples.line_chart()))).convert("RGBA").getdata())) > 50
+    assert (
+        len(set(Image.open(io.BytesIO(draw(samples.line_chart()))).convert("RGBA").getdata())) > 50
+    )
 
 
 def test_the_same_chart_gives_the_same_bytes():
@@ -65,7 +79,9 @@ def test_an_incident_outside_the_picture_is_not_drawn():
     assert draw(replace(chart, shaded=before)) == draw(replace(chart, shaded=None))
 
 
-@pytest.mark.parametrize("title", [r"$\frac{a}$ costs $5", "$x^2$", "<b>&amp;", "漢字 ✓", "a" * 500])
+@pytest.mark.parametrize(
+    "title", [r"$\frac{a}$ costs $5", "$x^2$", "<b>&amp;", "漢字 ✓", "a" * 500]
+)
 def test_texts_are_never_read_as_markup(title):
     chart = replace(samples.bar_chart(), title=title, categories=(title,) * 7)
     assert draw(chart).startswith(b"\x89PNG")

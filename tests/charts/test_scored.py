@@ -17,7 +17,13 @@ def drawn(values, *, flagged=(), truth=(), title="x_$y$.csv"):
 
 
 @pytest.mark.parametrize(
-    "values", [np.arange(50.0), np.full(50, np.nan), np.zeros((50, 3)), np.random.default_rng(0).random((50, 19))]
+    "values",
+    [
+        np.arange(50.0),
+        np.full(50, np.nan),
+        np.zeros((50, 3)),
+        np.random.default_rng(0).random((50, 19)),
+    ],
 )
 def test_any_series_is_drawn(values):
     assert Image.open(io.BytesIO(drawn(values))).size == (1600, 700)

@@ -84,7 +84,13 @@ def reading(pods, nodes, *, used=None, inventory=None, hours=HOURS):
     start = DAY.end - timedelta(hours=hours)
 
     def frame(kind, things, metrics, columns):
-        values = np.stack([np.array([np.broadcast_to(x, hours) for x in one], dtype=np.float32) for one in columns], axis=2)
+        values = np.stack(
+            [
+                np.array([np.broadcast_to(x, hours) for x in one], dtype=np.float32)
+                for one in columns
+            ],
+            axis=2,
+        )
         return Frame(kind, tuple(things), start, timedelta(hours=1), metrics, values)
 
     busy = [used.get(x.pod, np.nan) if used else np.nan for x in pods]
@@ -111,7 +117,10 @@ def ports(tmp_path):
 def asked(ports, by, *where):
     tally = Allocation(ports, NOW).tally(DAY, by.split(","), where)
     assert sum((row.money.net for row in tally.rows), Decimal(0)) == tally.total.net
-    assert all(x.money.net == x.money.gross + x.money.discounts + x.money.credits + x.money.tax for x in tally.rows)
+    assert all(
+        x.money.net == x.money.gross + x.money.discounts + x.money.credits + x.money.tax
+        for x in tally.rows
+    )
     split_anew(ports, tally, where)
     return tally
 
@@ -127,7 +136,9 @@ def split_anew(ports, tally, where):
         derived = row.derived or Derived()
         stated = {"net": row.money.net, "amortised": row.money.amortised, "gross": row.money.gross}
         stated |= {"derived": derived.amortised, "unused": derived.unused, "idle": derived.idle}
-        assert {name: float(made[name]) for name in stated} == pytest.approx({x: float(y) for x, y in stated.items()}, abs=1e-4)
+        assert {name: float(made[name]) for name in stated} == pytest.approx(
+            {x: float(y) for x, y in stated.items()}, abs=1e-4
+        )
 
 
 def amounts(tally):
@@ -154,7 +165,9 @@ def test_a_node_that_was_replaced_counts_once(ports):
     early, late = np.arange(HOURS) < 10, np.arange(HOURS) >= 10
     nodes = {"i-1": np.where(early, 32, np.nan), "i-2": np.where(late, 32, np.nan)}
     pods = {pod("a-0"): np.where(early, 32, np.nan), pod("a-1"): np.where(late, 32, np.nan)}
-    here = ports([*billed("i-1", range(10)), *billed("i-2", range(10, HOURS))], reading(pods, nodes))
+    here = ports(
+        [*billed("i-1", range(10)), *billed("i-2", range(10, HOURS))], reading(pods, nodes)
+    )
     assert amounts(asked(here, "pod")) == {"a-0": Decimal("215.00"), "a-1": Decimal("301.00")}
     assert amounts(asked(here, "resource")) == {"i-1": Decimal("215.00"), "i-2": Decimal("301.00")}
     assert amounts(asked(here, "namespace")) == {"nlp": Decimal("516.00")}
@@ -174,23 +187,39 @@ def test_hours_that_were_not_read_are_nobodys_and_not_idle(ports):
 
 def test_what_the_bill_splits_itself_stands(ports):
     here = ports([*billed("i-1"), split("i-1", "nlp/billed")], reading({pod("a"): 32}, {"i-1": 32}))
-    assert amounts(asked(here, "pod")) == {"a": 23 * Decimal("21.50"), "": Decimal("11.50"), "billed": Decimal("10.00")}
+    assert amounts(asked(here, "pod")) == {
+        "a": 23 * Decimal("21.50"),
+        "": Decimal("11.50"),
+        "billed": Decimal("10.00"),
+    }
 
 
 def test_a_bill_by_the_day_is_split_by_the_day(ports):
     pods = {pod("a"): np.where(np.arange(HOURS) < 6, 32, np.nan), pod("b"): 16}
     here = ports(billed("i-1", range(1), cost="480"), reading(pods, {"i-1": 64}), by_day="Athena")
-    assert amounts(asked(here, "pod")) == {"": Decimal("300.00"), "b": Decimal("120.00"), "a": Decimal("60.00")}
+    assert amounts(asked(here, "pod")) == {
+        "": Decimal("300.00"),
+        "b": Decimal("120.00"),
+        "a": Decimal("60.00"),
+    }
 
 
 def test_cores_held_and_not_used_are_told(ports):
-    here = ports(billed("i-1"), reading({pod("a"): 16, pod("b"): 16}, {"i-1": 32}, used={"a": 0.25}))
-    unused = {row.key["pod"]: row.derived.unused for row in asked(here, "pod").rows if row.key["pod"]}
+    here = ports(
+        billed("i-1"), reading({pod("a"): 16, pod("b"): 16}, {"i-1": 32}, used={"a": 0.25})
+    )
+    unused = {
+        row.key["pod"]: row.derived.unused for row in asked(here, "pod").rows if row.key["pod"]
+    }
     assert unused == {"a": Decimal("193.5"), "b": 0}
 
 
 def test_a_pod_without_a_team_has_a_derived_owner(ports):
-    pods = {pod("a"): 8, pod("train-7f9c6d5b4-x2x9k", "default"): 8, pod("w-0", "default", job="sweep"): 16}
+    pods = {
+        pod("a"): 8,
+        pod("train-7f9c6d5b4-x2x9k", "default"): 8,
+        pod("w-0", "default", job="sweep"): 16,
+    }
     tally = asked(ports(billed("i-1"), reading(pods, {"i-1": 32})), "team")
     found = {row.key["team"]: row.derived.owners[0][1] for row in tally.rows}
     assert found == {"nlp": "namespace", "train": "job", "sweep": "job"}
@@ -199,7 +228,10 @@ def test_a_pod_without_a_team_has_a_derived_owner(ports):
 def test_a_team_of_the_node_is_not_overruled(ports):
     here = ports(billed("i-1", team="search"), reading({pod("a"): 8}, {"i-1": 32}))
     assert amounts(asked(here, "team")) == {"search": Decimal("516.00")}
-    assert amounts(asked(here, "team,namespace")) == {"search/": Decimal("387.00"), "search/nlp": Decimal("129.00")}
+    assert amounts(asked(here, "team,namespace")) == {
+        "search/": Decimal("387.00"),
+        "search/nlp": Decimal("129.00"),
+    }
 
 
 def test_pods_of_the_bill_have_derived_owners_too(ports):
@@ -224,7 +256,9 @@ async def test_the_card_and_its_data_say_what_is_derived(ports):
     seen = reading({pod("a"): 16}, {"i-1": 32}, inventory=Inventory(NOW, nodes))
     words = "cost 2026-11-19 by team"
     card = await cost(
-        ports(billed("i-1"), seen), Request(words, User("u"), NOW, "web", MEMBER), **understand(words, NOW).arguments
+        ports(billed("i-1"), seen),
+        Request(words, User("u"), NOW, "web", MEMBER),
+        **understand(words, NOW).arguments,
     )
     (table,) = (block for block in card.blocks if isinstance(block, Table))
     assert {row[0] for row in table.rows} == {"nlp (derived)", "(no team)"}
@@ -243,10 +277,18 @@ async def test_the_table_shows_what_each_pod_holds_and_does_not_use(ports):
     seen = reading({pod("a"): 16, pod("b"): 16}, {"i-1": 32}, used={"a": 0.25, "b": 1})
     words = "cost 2026-11-19 by pod"
     card = await cost(
-        ports(billed("i-1"), seen), Request(words, User("u"), NOW, "web", MEMBER), **understand(words, NOW).arguments
+        ports(billed("i-1"), seen),
+        Request(words, User("u"), NOW, "web", MEMBER),
+        **understand(words, NOW).arguments,
     )
     (table,) = (block for block in card.blocks if isinstance(block, Table))
-    assert [column.name for column in table.columns] == ["pod", "net", "amortised", "share", "held, unused"]
+    assert [column.name for column in table.columns] == [
+        "pod",
+        "net",
+        "amortised",
+        "share",
+        "held, unused",
+    ]
     assert table.rows == (("a", "$258", "$258", "50 %", "$194"), ("b", "$258", "$258", "50 %", ""))
     assert table.total == ("total", "$516", "$516", "100 %", "$194")
 
@@ -257,7 +299,11 @@ def hinted(ports, **more):
     other = Instance(Labels(instance="i-2", cluster="other", team="ad-ranking"), NOW)
     here = ports(
         billed("i-1"),
-        reading({pod("a"): 0, pod("z", cluster="other"): 1}, {"i-1": 32}, inventory=Inventory(NOW, {"i-1": node, "i-2": other})),
+        reading(
+            {pod("a"): 0, pod("z", cluster="other"): 1},
+            {"i-1": 32},
+            inventory=Inventory(NOW, {"i-1": node, "i-2": other}),
+        ),
     )
     (hint,) = Allocation(here, NOW).hints(DAY, ())
     return hint.owner, hint.by
@@ -277,13 +323,25 @@ class Counted:
 
 @pytest.mark.parametrize("teams", [("",), ("search",), ("", "search"), ("nlp",)])
 @pytest.mark.parametrize("negated", [False, True])
-def test_a_filter_by_team_reads_only_the_hours_of_nodes_whose_parts_it_may_keep(ports, teams, negated):
+def test_a_filter_by_team_reads_only_the_hours_of_nodes_whose_parts_it_may_keep(
+    ports, teams, negated
+):
     nodes = [*billed("i-1"), *billed("i-2", team="search"), *billed("i-3", team="ads")]
-    here = ports(nodes, reading({pod("a"): 16, pod("b", "i-2"): 8, pod("c", "i-3"): 4}, {"i-1": 32, "i-2": 32, "i-3": 32}))
+    here = ports(
+        nodes,
+        reading(
+            {pod("a"): 16, pod("b", "i-2"): 8, pod("c", "i-3"): 4},
+            {"i-1": 32, "i-2": 32, "i-3": 32},
+        ),
+    )
     counted = Counted(here.world.billing)
     counting = replace(here, world=replace(here.world, billing=counted))
     every = Allocation(here, NOW).tally(DAY, ("team", "namespace")).rows
-    kept = Allocation(counting, NOW).tally(DAY, ("team", "namespace"), [Filter("team", teams, negated)]).rows
+    kept = (
+        Allocation(counting, NOW)
+        .tally(DAY, ("team", "namespace"), [Filter("team", teams, negated)])
+        .rows
+    )
     assert kept == tuple(row for row in every if (row.key["team"] in teams) is not negated)
     of = {"": 1, "search": 1, "ads": 1, "nlp": 0}
     passed = sum(n for team, n in of.items() if not team or (team in teams) is not negated)
@@ -292,11 +350,17 @@ def test_a_filter_by_team_reads_only_the_hours_of_nodes_whose_parts_it_may_keep(
 
 def test_a_hint_says_by_what(ports):
     launcher = Launcher("dana", LauncherKind.PERSON, "RunInstances")
-    assert hinted(ports, launched_by=launcher, owner="kim") == ("dana", "launched it (RunInstances)")
+    assert hinted(ports, launched_by=launcher, owner="kim") == (
+        "dana",
+        "launched it (RunInstances)",
+    )
 
 
 def test_a_name_hints_at_a_team(ports):
-    assert hinted(ports, tags={"Name": "ad-ranking-dev-3"}) == ("ad-ranking", "named ad-ranking-dev-3")
+    assert hinted(ports, tags={"Name": "ad-ranking-dev-3"}) == (
+        "ad-ranking",
+        "named ad-ranking-dev-3",
+    )
 
 
 def test_nobody_is_named_where_nothing_tells(ports):
@@ -305,10 +369,18 @@ def test_nobody_is_named_where_nothing_tells(ports):
 
 def test_each_kind_of_amount_is_split_and_a_young_one_stays_an_estimate(ports):
     node = list(billed("i-1"))
-    kinds = [[*row[:1], kind, *row[2:9], usd, *row[10:]] for row in node for kind, usd in (("Tax", "2.15"), ("Credit", "-1.00"))]
+    kinds = [
+        [*row[:1], kind, *row[2:9], usd, *row[10:]]
+        for row in node
+        for kind, usd in (("Tax", "2.15"), ("Credit", "-1.00"))
+    ]
     tally = asked(ports([*node, *kinds], reading({pod("a"): 8}, {"i-1": 32})), "pod")
     (mine,) = (row for row in tally.rows if row.key["pod"] == "a")
-    assert (mine.money.gross, mine.money.tax, mine.money.credits) == (Decimal("129.00"), Decimal("12.90"), Decimal("-6.00"))
+    assert (mine.money.gross, mine.money.tax, mine.money.credits) == (
+        Decimal("129.00"),
+        Decimal("12.90"),
+        Decimal("-6.00"),
+    )
     assert (mine.money.net, mine.money.amortised) == (Decimal("135.90"), Decimal("129.00"))
     assert all(row.estimated for row in tally.rows), "the bill ends today"
 

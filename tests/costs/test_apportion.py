@@ -23,9 +23,16 @@ def test_no_part_is_further_than_a_quantum_from_its_share(total, weights):
     whole = sum(weights)
     if whole > 0:
         exact = [total * Decimal(weight / whole) for weight in weights]
-        assert all(abs(part - want) <= 2 * QUANTUM for part, want in zip(apportion(total, weights), exact, strict=True))
+        assert all(
+            abs(part - want) <= 2 * QUANTUM
+            for part, want in zip(apportion(total, weights), exact, strict=True)
+        )
 
 
 def test_the_largest_remainder_has_the_odd_quantum():
-    assert apportion(Decimal("0.000010"), [1, 1, 1]) == [Decimal("0.000004"), Decimal("0.000003"), Decimal("0.000003")]
+    assert apportion(Decimal("0.000010"), [1, 1, 1]) == [
+        Decimal("0.000004"),
+        Decimal("0.000003"),
+        Decimal("0.000003"),
+    ]
     assert apportion(Decimal(7), [0, 0]) == [0, 7]

@@ -49,7 +49,9 @@ def ask(tmp_path):
     with (tmp_path / "bill.csv").open("w", newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows()])
     bot = App(
-        ports_over(NoSource(), MemoryStore(), billing=open_billing(tmp_path), knowledge=load_knowledge()),
+        ports_over(
+            NoSource(), MemoryStore(), billing=open_billing(tmp_path), knowledge=load_knowledge()
+        ),
         (),
         Access(),
         lambda: 0.0,
@@ -65,15 +67,21 @@ async def test_in_mid_month_only_what_was_billed_by_then_is_shown(ask):
     card = await ask("cost 2026-10 by service", datetime(2026, 10, 16, 12, tzinfo=UTC))
     # Hours up to the 15th, 12:00: 14.5 days of $240, and the fee; the whole month is $27,440.
     assert card.data["total"]["net_usd"] == Decimal("14.5") * 240 + 20_000 == Decimal(23_480)
-    assert card.data["billed_through"] == card.data["seen"] == datetime(2026, 10, 15, 12, tzinfo=UTC)
-    assert "The files hold later charges" in " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
+    assert (
+        card.data["billed_through"] == card.data["seen"] == datetime(2026, 10, 15, 12, tzinfo=UTC)
+    )
+    assert "The files hold later charges" in " ".join(
+        plain(block.spans) for block in card.blocks if isinstance(block, Text)
+    )
 
 
 async def test_rows_that_are_final_now_were_an_estimate_then(ask):
     card = await ask("cost 2026-09-28..2026-10-20 by day", datetime(2026, 10, 16, tzinfo=UTC))
     estimated = {row["key"]["day"]: row["estimated"] for row in card.data["rows"]}
     # September had its invoice; October had none.
-    assert {day for day, whether in estimated.items() if whether} == {f"2026-10-{n:02}" for n in range(1, 15)}
+    assert {day for day, whether in estimated.items() if whether} == {
+        f"2026-10-{n:02}" for n in range(1, 15)
+    }
     early = await ask("cost 2026-09-28..2026-09-30 by day", datetime(2026, 10, 3, tzinfo=UTC))
     assert all(row["estimated"] for row in early.data["rows"])
 
@@ -92,7 +100,13 @@ class Counted:
 
     def tally(self, window, by, where=()):
         self.asked.append(window)
-        return Tally(window, tuple(by), (Spend({"team": "search"}, Money()),), Money(), billed_through=self.through)
+        return Tally(
+            window,
+            tuple(by),
+            (Spend({"team": "search"}, Money()),),
+            Money(),
+            billed_through=self.through,
+        )
 
 
 def test_the_bill_is_asked_once_where_all_of_a_window_was_an_estimate():
@@ -101,7 +115,12 @@ def test_the_bill_is_asked_once_where_all_of_a_window_was_an_estimate():
     seen = BilledBy(counted, at, timedelta(days=1))
     (row,) = seen.tally(Window(datetime(2026, 10, 2, tzinfo=UTC), at), ("team",)).rows
     assert row.estimated
-    assert counted.asked == [NO_TIME, Window(datetime(2026, 10, 2, tzinfo=UTC), at - timedelta(days=1))]
-    (row,) = seen.tally(Window(datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 8, 9, tzinfo=UTC)), ("team",)).rows
+    assert counted.asked == [
+        NO_TIME,
+        Window(datetime(2026, 10, 2, tzinfo=UTC), at - timedelta(days=1)),
+    ]
+    (row,) = seen.tally(
+        Window(datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 8, 9, tzinfo=UTC)), ("team",)
+    ).rows
     assert not row.estimated
     assert len(counted.asked) == 3

@@ -41,21 +41,37 @@ def test_workers_that_compile_the_same_minutes_could_have_spared_all_but_the_slo
 
 
 def test_other_clusters_other_minutes_and_other_ends_are_other_compiles():
-    found = [compile_(), compile_(start=2), compile_("i-2", ending=Ending.CUT), compile_("i-9", cluster="vision")]
+    found = [
+        compile_(),
+        compile_(start=2),
+        compile_("i-2", ending=Ending.CUT),
+        compile_("i-9", cluster="vision"),
+    ]
     assert [x.nodes for x in batches(found, twenty)] == [1, 1, 1, 1]
     assert sum(x.spared_usd for x in batches(found, twenty)) == 0
 
 
 def test_only_the_part_within_the_window_counts():
-    bill = bill_of([compile_(start=-0.5), compile_("i-2", 1.5, ending=Ending.CUT)], Window(NOON, NOON + 2 * HOUR), twenty)
-    assert (bill.compiles, bill.node_hours, bill.usd, bill.cut_usd) == (2, 1.0, Decimal("20.00"), Decimal("10.00"))
+    bill = bill_of(
+        [compile_(start=-0.5), compile_("i-2", 1.5, ending=Ending.CUT)],
+        Window(NOON, NOON + 2 * HOUR),
+        twenty,
+    )
+    assert (bill.compiles, bill.node_hours, bill.usd, bill.cut_usd) == (
+        2,
+        1.0,
+        Decimal("20.00"),
+        Decimal("10.00"),
+    )
 
 
 def test_a_price_that_nobody_knows_is_no_zero():
     bill = bill_of([compile_()], Window(NOON, NOON + HOUR), nobody_knows)
     assert (bill.compiles, bill.usd, bill.unpriced) == (1, 0, 1)
     assert "1 node without a known price" in words([compile_text(bill)])
-    (note,) = (CompileNote(one, HOUR, 4) for one in batches([compile_(ending=Ending.GOING)], nobody_knows))
+    (note,) = (
+        CompileNote(one, HOUR, 4) for one in batches([compile_(ending=Ending.GOING)], nobody_knows)
+    )
     assert "not known (no price)" in words(compile_blocks([note], NOON + HOUR))
 
 
@@ -65,7 +81,10 @@ def words(blocks):
 
 def said(n, ending=Ending.GOING, after=0.5):
     made = [
-        CompileNote(one, HOUR, 4) for one in batches([compile_(f"i-{k}", ending=ending, hours=after) for k in range(n)], twenty)
+        CompileNote(one, HOUR, 4)
+        for one in batches(
+            [compile_(f"i-{k}", ending=ending, hours=after) for k in range(n)], twenty
+        )
     ]
     return words(compile_blocks(made, NOON + after * HOUR))
 
@@ -94,7 +113,9 @@ def test_a_compile_that_was_cut_off_is_money_lost():
 
 def test_more_compiles_than_fit_are_counted():
     many = [compile_(f"i-{k}", cluster=f"c{k}", ending=Ending.GOING) for k in range(6)]
-    assert "And 2 more compiles." in words(compile_blocks([CompileNote(x, HOUR, 4) for x in batches(many, twenty)], NOON))
+    assert "And 2 more compiles." in words(
+        compile_blocks([CompileNote(x, HOUR, 4) for x in batches(many, twenty)], NOON)
+    )
 
 
 def logged(*marks, notes=()):
@@ -102,7 +123,9 @@ def logged(*marks, notes=()):
 
 
 def test_what_the_log_complains_of_is_said_with_what_to_do():
-    assert "2 nodes skip a graph that is cached as failed" in logged(("i-1", Mark.SKIPPED), ("i-2", Mark.SKIPPED))
+    assert "2 nodes skip a graph that is cached as failed" in logged(
+        ("i-1", Mark.SKIPPED), ("i-2", Mark.SKIPPED)
+    )
     assert "--retry_failed_compilation" in logged(("i-1", Mark.SKIPPED))
     assert "i-1 waits for another process" in logged(("i-1", Mark.WAITING), ("i-1", Mark.WAITING))
     assert logged(("i-1", Mark.BEGUN)) == ""
@@ -113,7 +136,10 @@ def test_waiting_is_no_complaint_while_another_node_compiles():
     assert logged(("i-1", Mark.WAITING), notes=going) == ""
 
 
-@pytest.mark.parametrize(("modules", "shared"), [(("M1", "M1", "M1"), 3), (("M1", "M1", "M2"), 2), (("M1", "M2", "M3"), 0)])
+@pytest.mark.parametrize(
+    ("modules", "shared"),
+    [(("M1", "M1", "M1"), 3), (("M1", "M1", "M2"), 2), (("M1", "M2", "M3"), 0)],
+)
 def test_the_log_knows_who_compiles_the_same_graph(modules, shared):
     made = [compile_(f"i-{k}", ending=Ending.GOING) for k in range(3)]
     (batch,) = batches(made, twenty)
@@ -130,7 +156,11 @@ def test_a_cache_that_went_cold_is_said_with_its_likely_cause():
 
 
 def test_of_a_bill_only_what_was_cut_off_is_lost():
-    bill = bill_of([compile_(), compile_("i-2", ending=Ending.CUT, hours=0.25)], Window(NOON, NOON + HOUR), twenty)
+    bill = bill_of(
+        [compile_(), compile_("i-2", ending=Ending.CUT, hours=0.25)],
+        Window(NOON, NOON + HOUR),
+        twenty,
+    )
     assert (bill.usd, bill.cut_usd) == (Decimal("25.00"), Decimal("5.00"))
 
 

@@ -24,7 +24,15 @@ COLUMNS = ["bill_payer_account_id", "line_item_line_item_type", "line_item_produ
 
 def line(at, amount, team="search", service="AmazonEC2", kind="Usage"):
     tags = f'{{"user_team": "{team}"}}' if team else ""
-    return ["1", kind, service, f"{at:%Y-%m-%dT%H:%M:%SZ}", f"{at + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}", amount, tags]
+    return [
+        "1",
+        kind,
+        service,
+        f"{at:%Y-%m-%dT%H:%M:%SZ}",
+        f"{at + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}",
+        amount,
+        tags,
+    ]
 
 
 class NoSource:
@@ -48,7 +56,9 @@ def ask(tmp_path):
 
     async def answer(words):
         call = understand(words, NOW)
-        return await cost(ports, Request(words, User("slack:U1"), NOW, "slack", MEMBER), **call.arguments)
+        return await cost(
+            ports, Request(words, User("slack:U1"), NOW, "slack", MEMBER), **call.arguments
+        )
 
     return answer
 
@@ -59,10 +69,27 @@ def only(card, kind):
 
 async def test_the_data_is_the_contract(ask):
     data = (await ask("cost 2026-11-13..2026-11-19 by team")).data
-    assert list(data) == ["window", "by", "currency", "rows", "total", "billed_through", "rest", "filters", "groupings"]
-    assert data["window"] == {"start": datetime(2026, 11, 13, tzinfo=UTC), "end": datetime(2026, 11, 20, tzinfo=UTC)}
+    assert list(data) == [
+        "window",
+        "by",
+        "currency",
+        "rows",
+        "total",
+        "billed_through",
+        "rest",
+        "filters",
+        "groupings",
+    ]
+    assert data["window"] == {
+        "start": datetime(2026, 11, 13, tzinfo=UTC),
+        "end": datetime(2026, 11, 20, tzinfo=UTC),
+    }
     assert (data["by"], data["currency"], data["rest"]) == (["team"], "USD", None)
-    assert [row["key"] for row in data["rows"]] == [{"team": "search"}, {"team": "ads & co"}, {"team": ""}]
+    assert [row["key"] for row in data["rows"]] == [
+        {"team": "search"},
+        {"team": "ads & co"},
+        {"team": ""},
+    ]
     assert list(data["rows"][0]) == [
         "key",
         "gross_usd",
@@ -93,7 +120,11 @@ async def test_rows_are_the_total_for_any_grouping(ask):
 async def test_the_card_reads_well(ask):
     card = await ask("cost 2026-11-13..2026-11-19 by team")
     assert card.title == "$165 amortised, $145 net · Nov 13 to 19, 2026 · by team"
-    assert only(card, Facts)[0].pairs == (("Gross", "$165"), ("Credits", "-$20.00"), ("Net", "$145"))
+    assert only(card, Facts)[0].pairs == (
+        ("Gross", "$165"),
+        ("Credits", "-$20.00"),
+        ("Net", "$145"),
+    )
     table = only(card, Table)[0]
     assert table.rows[1] == ("ads & co", "~$17.50", "$17.50", "11 %", "0 %")
     assert table.rows[2][0] == "(no team)"
@@ -123,10 +154,19 @@ async def test_a_bill_that_does_not_reach_back_is_not_compared(ask):
 
 
 async def test_untagged_money_gets_a_hint_and_the_age_is_said(ask):
-    notes = [plain(block.spans) for block in only(await ask("cost 2026-11-13..2026-11-19 by team"), Text)]
-    assert any(note.startswith("$7.77 (amortised) carries no team: tag the resources") for note in notes)
-    assert any(note.startswith("Billed through 2026-11-19 21:00 UTC. The window reaches beyond it.") for note in notes)
-    assert notes[1].endswith("with credits, discounts and tax. Estimated from Nov 18 on: AWS still rewrites that.")
+    notes = [
+        plain(block.spans) for block in only(await ask("cost 2026-11-13..2026-11-19 by team"), Text)
+    ]
+    assert any(
+        note.startswith("$7.77 (amortised) carries no team: tag the resources") for note in notes
+    )
+    assert any(
+        note.startswith("Billed through 2026-11-19 21:00 UTC. The window reaches beyond it.")
+        for note in notes
+    )
+    assert notes[1].endswith(
+        "with credits, discounts and tax. Estimated from Nov 18 on: AWS still rewrites that."
+    )
 
 
 async def test_the_newest_days_stay_and_the_older_are_folded(ask):
@@ -148,11 +188,15 @@ async def test_a_day_s_parts_stand_together_the_newest_day_first(ask):
 async def test_a_time_without_a_charge_is_no_zero(ask):
     later = await ask("cost 2026-11-20")
     assert later.title == "Nothing billed · Nov 20, 2026 · by instance type"
-    assert plain(later.blocks[0].spans).startswith("Nothing of this time is billed yet: the bill reaches")
+    assert plain(later.blocks[0].spans).startswith(
+        "Nothing of this time is billed yet: the bill reaches"
+    )
 
 
 async def test_what_is_untagged_is_said_in_words(ask):
-    assert (await ask("cost 2026-11-13..2026-11-19 by service team=")).title.endswith(" · by service · without team")
+    assert (await ask("cost 2026-11-13..2026-11-19 by service team=")).title.endswith(
+        " · by service · without team"
+    )
 
 
 async def test_the_chart_has_a_bar_a_day_for_each_team(ask):
@@ -163,7 +207,13 @@ async def test_the_chart_has_a_bar_a_day_for_each_team(ask):
 
 
 @pytest.mark.parametrize(
-    "words", ["cost 7d by team", "cost 2026-11-13..2026-11-19 by service", "cost last-month by team team!=search", "cost 5h"]
+    "words",
+    [
+        "cost 7d by team",
+        "cost 2026-11-13..2026-11-19 by service",
+        "cost last-month by team team!=search",
+        "cost 5h",
+    ],
 )
 async def test_every_button_is_a_line_that_answers(ask, words):
     for button in only(await ask(words), Buttons)[0].buttons if "5h" not in words else ():
@@ -199,7 +249,10 @@ async def test_what_cannot_be_asked_names_the_nearest(ask, words, hint):
     [
         ("cost 7d team=serch", "No charge of the bill has team=serch; did you mean 'search'?"),
         ("cost 7d team!=serch", "No charge of the bill has team=serch; did you mean 'search'?"),
-        ("cost 7d team=search,mars", "No charge of the bill has team=mars; known: ads & co, search."),
+        (
+            "cost 7d team=search,mars",
+            "No charge of the bill has team=mars; known: ads & co, search.",
+        ),
         ("cost 2020-01 team=mars", "No charge of the bill has team=mars; known: ads & co, search."),
         (
             "cost 7d by tag:nonesuch",
@@ -214,7 +267,13 @@ async def test_a_value_that_no_charge_has_is_refused(ask, words, sentence):
 
 
 @pytest.mark.parametrize(
-    "words", ["cost 2020-01 team=search", "cost 7d team=search,", "cost 7d team!=search", "cost 7d day=2030-01-01"]
+    "words",
+    [
+        "cost 2020-01 team=search",
+        "cost 7d team=search,",
+        "cost 7d team!=search",
+        "cost 7d day=2030-01-01",
+    ],
 )
 async def test_a_value_that_charges_have_at_another_time_is_none_of_nonsense(ask, words):
     assert (await ask(words)).data["rows"] is not None
@@ -223,14 +282,20 @@ async def test_a_value_that_charges_have_at_another_time_is_none_of_nonsense(ask
 async def test_unused_commitment_is_said_apart(tmp_path):
     (tmp_path / "billing").mkdir()
     columns = [*COLUMNS, "savings_plan_total_commitment_to_date", "savings_plan_used_commitment"]
-    fee = line(NOW - timedelta(days=3), "15", service="ComputeSavingsPlans", kind="SavingsPlanRecurringFee")
+    fee = line(
+        NOW - timedelta(days=3), "15", service="ComputeSavingsPlans", kind="SavingsPlanRecurringFee"
+    )
     with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([columns, [*line(NOW - timedelta(days=3), "10"), "", ""], [*fee, "15", "12.5"]])
+        csv.writer(file).writerows(
+            [columns, [*line(NOW - timedelta(days=3), "10"), "", ""], [*fee, "15", "12.5"]]
+        )
     ports = ports_over(NoSource(), None, billing=open_billing(tmp_path), knowledge=load_knowledge())
     request = Request("cost", User("u"), NOW, "web", MEMBER)
     card = await cost(ports, request, **understand("cost 7d by service", NOW).arguments)
     assert "$2.50 of the amortised cost is commitment that nothing used" in str(card.blocks)
-    card = await cost(ports, request, **understand("cost 7d by service service=AmazonEC2", NOW).arguments)
+    card = await cost(
+        ports, request, **understand("cost 7d by service service=AmazonEC2", NOW).arguments
+    )
     assert "nothing used" not in str(card.blocks)
 
 
@@ -240,7 +305,12 @@ async def test_share_after_a_cost_answer_reads_no_bill_again(tmp_path):
     with (tmp_path / "billing" / "bill.csv").open("w", newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
     bill = open_billing(tmp_path)
-    bot = App(ports_over(NoSource(), None, billing=bill, knowledge=load_knowledge()), (), Access(), lambda: 0.0)
+    bot = App(
+        ports_over(NoSource(), None, billing=bill, knowledge=load_knowledge()),
+        (),
+        Access(),
+        lambda: 0.0,
+    )
 
     async def answer(words, at):
         return await bot.answer(Request(words, User("slack:U1"), at, "slack", MEMBER, "slack:C1"))

@@ -31,9 +31,13 @@ def rows():
 async def test_credits_of_150_dollars_each_day_are_150_dollars_a_day(tmp_path):
     with (tmp_path / "bill.csv").open("w", newline="") as file:
         csv.writer(file).writerows([COLUMNS, *rows()])
-    ports = ports_over(None, MemoryStore(), billing=open_billing(tmp_path), knowledge=load_knowledge())
+    ports = ports_over(
+        None, MemoryStore(), billing=open_billing(tmp_path), knowledge=load_knowledge()
+    )
     call = understand("credits balance=15000", NOW)
-    data = (await credits_(ports, Request("credits", User("u"), NOW, "web", MEMBER), **call.arguments)).data
+    data = (
+        await credits_(ports, Request("credits", User("u"), NOW, "web", MEMBER), **call.arguments)
+    ).data
     assert data["usd_per_day"] == Decimal("150.00")
     # Settled through Nov 17 (two days behind the newest hour): 15,000 / 150 = 100 days from Nov 18 on.
     assert data["gone_on"] == date(2026, 11, 18) + timedelta(days=100)

@@ -34,10 +34,26 @@ SCENARIO = Scenario(
     start=START,
     bill_days=21,
     clusters=(
-        PlannedCluster("llama", "trn1.32xlarge", "us-west-2", (PlannedJob("llama-8b", 8, market="savings-plan"),), "pretraining"),
-        PlannedCluster("vision", "trn1n.32xlarge", "us-east-1", (PlannedJob("vit-2b", 6),), "vision"),
-        PlannedCluster("serving", "inf2.48xlarge", "us-west-2", (PlannedJob("chat", 4, Kind.INFERENCE),), "serving"),
-        PlannedCluster("lab", "trn1.32xlarge", "us-west-2", (PlannedJob("notebooks", 3, Kind.RESEARCH),), "lab"),
+        PlannedCluster(
+            "llama",
+            "trn1.32xlarge",
+            "us-west-2",
+            (PlannedJob("llama-8b", 8, market="savings-plan"),),
+            "pretraining",
+        ),
+        PlannedCluster(
+            "vision", "trn1n.32xlarge", "us-east-1", (PlannedJob("vit-2b", 6),), "vision"
+        ),
+        PlannedCluster(
+            "serving",
+            "inf2.48xlarge",
+            "us-west-2",
+            (PlannedJob("chat", 4, Kind.INFERENCE),),
+            "serving",
+        ),
+        PlannedCluster(
+            "lab", "trn1.32xlarge", "us-west-2", (PlannedJob("notebooks", 3, Kind.RESEARCH),), "lab"
+        ),
     ),
 )
 Plant = Callable[[Sequence[Charge], Random], list[Charge]]
@@ -51,7 +67,11 @@ def split(charge: Charge) -> tuple[Charge, ...]:
     return replace(charge, ends=FROM), replace(charge, starts=FROM)
 
 
-def changed(every: Sequence[Charge], wanted: Callable[[Charge], bool], change: Callable[[Charge], Charge | None]) -> list[Charge]:
+def changed(
+    every: Sequence[Charge],
+    wanted: Callable[[Charge], bool],
+    change: Callable[[Charge], Charge | None],
+) -> list[Charge]:
     """Change from the week on what is wanted, or leave it out."""
     made = []
     for charge in every:
@@ -77,17 +97,30 @@ def cheaper(every: Sequence[Charge], rng: Random) -> list[Charge]:
 
 def more_nodes(every: Sequence[Charge], rng: Random) -> list[Charge]:
     nodes = [one for one in every if node_of("vision")(one)][: rng.randint(1, 4)]
-    return [*every, *(replace(one, starts=FROM, ends=END, resource=f"{one.resource}9") for one in nodes)]
+    return [
+        *every,
+        *(replace(one, starts=FROM, ends=END, resource=f"{one.resource}9") for one in nodes),
+    ]
 
 
 def fewer_nodes(every: Sequence[Charge], rng: Random) -> list[Charge]:
-    gone = {one.resource for one in [x for x in every if node_of("serving")(x)][: rng.randint(1, 3)]}
-    return changed(every, lambda one: one.resource in gone and bool(one.instance_type), lambda _: None)
+    gone = {
+        one.resource for one in [x for x in every if node_of("serving")(x)][: rng.randint(1, 3)]
+    }
+    return changed(
+        every, lambda one: one.resource in gone and bool(one.instance_type), lambda _: None
+    )
 
 
 def new_cluster(every: Sequence[Charge], _: Random) -> list[Charge]:
     nodes = [one for one in every if node_of("lab")(one)]
-    return [*every, *(replace(x, starts=FROM, ends=END, resource=f"{x.resource}7", tags={CLUSTER: "probe"}) for x in nodes)]
+    return [
+        *every,
+        *(
+            replace(x, starts=FROM, ends=END, resource=f"{x.resource}7", tags={CLUSTER: "probe"})
+            for x in nodes
+        ),
+    ]
 
 
 def ended_cluster(every: Sequence[Charge], _: Random) -> list[Charge]:
@@ -96,7 +129,11 @@ def ended_cluster(every: Sequence[Charge], _: Random) -> list[Charge]:
 
 def expired_plan(every: Sequence[Charge], _: Random) -> list[Charge]:
     def on_demand(one: Charge) -> Charge | None:
-        return None if one.kind == "SavingsPlanRecurringFee" else replace(one, kind="Usage", plan="", effective=Decimal(0))
+        return (
+            None
+            if one.kind == "SavingsPlanRecurringFee"
+            else replace(one, kind="Usage", plan="", effective=Decimal(0))
+        )
 
     return changed(every, lambda one: one.kind.startswith("SavingsPlan"), on_demand)
 
@@ -105,8 +142,13 @@ def fee(every: Sequence[Charge], rng: Random) -> list[Charge]:
     at = FROM + timedelta(days=rng.randint(1, 5), hours=rng.randint(0, 23))
     blank = next(one for one in every if one.kind == "Fee")
     amount = Decimal(rng.randint(5_000, 40_000))
-    once = replace(blank, product="AWSMarketplace", usage_type="Setup", starts=at, ends=at + timedelta(hours=1))
-    return [*every, replace(once, step="1 hour", description="setup", units=amount, rate=Decimal(1))]
+    once = replace(
+        blank, product="AWSMarketplace", usage_type="Setup", starts=at, ends=at + timedelta(hours=1)
+    )
+    return [
+        *every,
+        replace(once, step="1 hour", description="setup", units=amount, rate=Decimal(1)),
+    ]
 
 
 def loop(every: Sequence[Charge], rng: Random) -> list[Charge]:
@@ -166,7 +208,9 @@ def account(folder: Path, plant: Plant, seed: int) -> CostChange:
 
 @pytest.mark.parametrize("seed", [501, 502])
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_the_planted_cause_is_named_first_and_the_drivers_sum_to_the_cent(tmp_path: Path, plant: Plant, seed: int) -> None:
+def test_the_planted_cause_is_named_first_and_the_drivers_sum_to_the_cent(
+    tmp_path: Path, plant: Plant, seed: int
+) -> None:
     change = account(tmp_path, plant, seed)
     kind, named = PLANTS[plant]
     first = change.drivers[0]

@@ -15,7 +15,11 @@ DATA = {
     "usd": Decimal(7),
     "nothing": None,
 }
-TERMS = Terms(DATA, {"arg": {"n": 5, "for": Decimal(2)}, "prices": {"a": Decimal(10)}}, {"twice": "usd * 2"}.get)
+TERMS = Terms(
+    DATA,
+    {"arg": {"n": 5, "for": Decimal(2)}, "prices": {"a": Decimal(10)}},
+    {"twice": "usd * 2"}.get,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,22 +49,42 @@ def test_a_formula_makes_its_number(how: str, path: tuple[str | int, ...], made:
 
 
 @pytest.mark.parametrize(
-    "how", ["unheard", "usd * nothing", "usd / 0", "prices['b']", "rows.unheard", "nothing", "rows[0]", "name"]
+    "how",
+    [
+        "unheard",
+        "usd * nothing",
+        "usd / 0",
+        "prices['b']",
+        "rows.unheard",
+        "nothing",
+        "rows[0]",
+        "name",
+    ],
 )
 def test_a_missing_term_makes_no_number(how: str) -> None:
     with pytest.raises((UnknownTerm, ValueError)):
         TERMS.compute(how, ("rows", 0, "x") if how == "name" else ("x",))
 
 
-@pytest.mark.parametrize("how", ["[1]", "usd ** 2", "lambda: 1", "usd.__class__", "open('x')", "(lambda: 1)()"])
+@pytest.mark.parametrize(
+    "how", ["[1]", "usd ** 2", "lambda: 1", "usd.__class__", "open('x')", "(lambda: 1)()"]
+)
 def test_nothing_but_formulas_is_evaluated(how: str) -> None:
     with pytest.raises((UnknownTerm, ValueError, KeyError)):
         TERMS.compute(how, ("x",))
 
 
 def test_the_row_of_the_command_and_then_the_longest_name_is_taken() -> None:
-    rows = [("*", "usd"), ("cost", "usd"), ("cost", "total/usd"), ("cost", "kinds/*"), ("fleet", "total/usd")]
-    formulas = Formulas(tuple(FigureFormula(command, name, f"{command} {name}", "again") for command, name in rows))
+    rows = [
+        ("*", "usd"),
+        ("cost", "usd"),
+        ("cost", "total/usd"),
+        ("cost", "kinds/*"),
+        ("fleet", "total/usd"),
+    ]
+    formulas = Formulas(
+        tuple(FigureFormula(command, name, f"{command} {name}", "again") for command, name in rows)
+    )
 
     def words(command: str, *path: str | int) -> str | None:
         row = formulas.of(command, path)

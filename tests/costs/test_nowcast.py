@@ -31,7 +31,9 @@ def days(first, amounts):
 
 
 def ended(amounts, until, first=date(2026, 11, 1), **more):
-    return month_end(MonthBill(days(first, amounts), **more), NOV, datetime(2026, 11, until, tzinfo=UTC))
+    return month_end(
+        MonthBill(days(first, amounts), **more), NOV, datetime(2026, 11, until, tzinfo=UTC)
+    )
 
 
 def test_a_flat_bill_goes_on_and_its_range_leaves_room_for_what_no_bill_shows():
@@ -160,11 +162,34 @@ def forecast(tmp_path):
             lines.writerow(COLUMNS)
             hourly = Decimal(monthly) / (31 * 24)
             for n in range(int((end - first) / HOUR)):
-                lines.writerow(["", "Usage", "AmazonEC2", "BoxUsage:trn1.32xlarge", *span(first + n * HOUR), f"{hourly:.10f}"])
+                lines.writerow(
+                    [
+                        "",
+                        "Usage",
+                        "AmazonEC2",
+                        "BoxUsage:trn1.32xlarge",
+                        *span(first + n * HOUR),
+                        f"{hourly:.10f}",
+                    ]
+                )
             for day, product, usd in fees:
-                lines.writerow(["", "Fee", product, "Fee", *span(datetime.fromisoformat(day).replace(tzinfo=UTC)), usd])
+                lines.writerow(
+                    [
+                        "",
+                        "Fee",
+                        product,
+                        "Fee",
+                        *span(datetime.fromisoformat(day).replace(tzinfo=UTC)),
+                        usd,
+                    ]
+                )
         bot = App(
-            ports_over(NoSource(), MemoryStore(), billing=open_billing(tmp_path), knowledge=load_knowledge()),
+            ports_over(
+                NoSource(),
+                MemoryStore(),
+                billing=open_billing(tmp_path),
+                knowledge=load_knowledge(),
+            ),
             (),
             Access(),
             lambda: 0.0,
@@ -184,7 +209,11 @@ def span(at):
 
 async def test_forecast_on_october_20_counts_one_off_fees_once(forecast):
     # October ended at $1,195,662: fees of $411,964 and $20,000, and $763,698 of what recurs, evenly.
-    fees = [("2026-09-01", "AWSSupport", "20000"), ("2026-10-01", "AWSSupport", "20000"), ("2026-10-13", "Upfront", "411964")]
+    fees = [
+        ("2026-09-01", "AWSSupport", "20000"),
+        ("2026-10-01", "AWSSupport", "20000"),
+        ("2026-10-13", "Upfront", "411964"),
+    ]
     data = await forecast(datetime(2026, 10, 20, 12, tzinfo=UTC), 763_698, fees)
     found = data["forecast"]
     assert found["amortised_usd"] == pytest.approx(Decimal(1_195_662), rel=Decimal("0.01"))
@@ -194,12 +223,18 @@ async def test_forecast_on_october_20_counts_one_off_fees_once(forecast):
 
 
 async def test_on_the_16th_the_fee_of_the_1st_is_not_repeated(forecast):
-    data = await forecast(datetime(2026, 10, 16, 12, tzinfo=UTC), 310_000, [("2026-10-01", "AWSSupport", "20000")])
-    assert data["forecast"]["amortised_usd"] == pytest.approx(Decimal(330_000), rel=Decimal("0.005"))
+    data = await forecast(
+        datetime(2026, 10, 16, 12, tzinfo=UTC), 310_000, [("2026-10-01", "AWSSupport", "20000")]
+    )
+    assert data["forecast"]["amortised_usd"] == pytest.approx(
+        Decimal(330_000), rel=Decimal("0.005")
+    )
 
 
 async def test_a_fee_of_each_month_is_expected_at_its_day(forecast):
     fees = [("2026-09-25", "Licence", "5000"), ("2026-08-25", "Licence", "5000")]
     data = await forecast(datetime(2026, 10, 16, 12, tzinfo=UTC), 310_000, fees)
-    assert data["forecast"]["amortised_usd"] == pytest.approx(Decimal(315_000), rel=Decimal("0.005"))
+    assert data["forecast"]["amortised_usd"] == pytest.approx(
+        Decimal(315_000), rel=Decimal("0.005")
+    )
     assert data["forecast"]["fees_usd"] == 5_000

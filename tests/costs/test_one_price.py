@@ -80,10 +80,18 @@ class Node:
             return BLOCK_FEE / BLOCK_DAYS / 24 / BLOCK_NODES
         if self.market == "spot":
             return SPOT
-        return PLAN if self.market == "savings-plan" and (not self.covered or hour % self.covered) else ON_DEMAND
+        return (
+            PLAN
+            if self.market == "savings-plan" and (not self.covered or hour % self.covered)
+            else ON_DEMAND
+        )
 
     def cost(self, window: Window = WEEK) -> Decimal:
-        hours = (h for h in range(self.begins, self.ends) if window.start <= WEEK.start + h * HOUR < window.end)
+        hours = (
+            h
+            for h in range(self.begins, self.ends)
+            if window.start <= WEEK.start + h * HOUR < window.end
+        )
         return sum((self.usd(h) * self.amount(h) for h in hours), Decimal(0))
 
     def rows(self) -> list[dict[str, object]]:
@@ -91,21 +99,34 @@ class Node:
 
     def _row(self, hour: int) -> dict[str, object]:
         amount, usd = self.amount(hour), self.usd(hour)
-        more: dict[str, object] = {"line_item_resource_id": self.name, "line_item_usage_amount": str(amount)}
+        more: dict[str, object] = {
+            "line_item_resource_id": self.name,
+            "line_item_usage_amount": str(amount),
+        }
         kind = "Usage"
         if self.market == "capacity-block":
-            usd, more["line_item_line_item_description"] = Decimal(0), "$0.00 per Capacity Block trn1.32xlarge Instance Hour"
+            usd, more["line_item_line_item_description"] = (
+                Decimal(0),
+                "$0.00 per Capacity Block trn1.32xlarge Instance Hour",
+            )
         if self.market == "spot":
             more["line_item_usage_type"] = "USW2-SpotUsage:trn1.32xlarge"
         if usd == PLAN:
-            kind, more["savings_plan_savings_plan_effective_cost"] = "SavingsPlanCoveredUsage", str(PLAN * amount)
+            kind, more["savings_plan_savings_plan_effective_cost"] = (
+                "SavingsPlanCoveredUsage",
+                str(PLAN * amount),
+            )
             usd = ON_DEMAND
         return line(WEEK.start + hour * HOUR, str(usd * amount), kind, **more)
 
     @property
     def instance(self) -> Instance:
-        market = {"spot": Market.SPOT, "capacity-block": Market.CAPACITY_BLOCK}.get(self.market, Market.ON_DEMAND)
-        labels = Labels(cluster="llama", instance=self.name, instance_type="trn1.32xlarge", region="us-west-2")
+        market = {"spot": Market.SPOT, "capacity-block": Market.CAPACITY_BLOCK}.get(
+            self.market, Market.ON_DEMAND
+        )
+        labels = Labels(
+            cluster="llama", instance=self.name, instance_type="trn1.32xlarge", region="us-west-2"
+        )
         return Instance(labels, self.launched, market=market)
 
 
@@ -133,7 +154,9 @@ class World(Fleet):
     """A fleet of these nodes, all idle, with a run over some of their hours."""
 
     def __init__(self, nodes: Sequence[Node], span: Window = WEEK) -> None:
-        self.inventory = Inventory(NOON, {x.name: x.instance if x.ends >= 168 else ended(x) for x in nodes})
+        self.inventory = Inventory(
+            NOON, {x.name: x.instance if x.ends >= 168 else ended(x) for x in nodes}
+        )
         self.span = span
 
     def read(self, now: datetime) -> Reading:
@@ -141,7 +164,9 @@ class World(Fleet):
         values = np.full((1, n, 1), np.nan, dtype=np.float32)
         values[0, : (self.span.end - self.span.start) // HOUR, 0] = 1
         run = Frame("run", (labels,), self.span.start, HOUR, ("run_epoch_count",), values)
-        return Reading(now, {"run": run}, self.inventory, (Run(labels, self.span.start, self.span.end),))
+        return Reading(
+            now, {"run": run}, self.inventory, (Run(labels, self.span.start, self.span.end),)
+        )
 
 
 def ended(node: Node) -> Instance:
@@ -149,7 +174,10 @@ def ended(node: Node) -> Instance:
 
 
 def ports_of(folder: str, nodes: Sequence[Node], span: Window = WEEK) -> Ports:
-    write_csv(Path(folder) / "billing" / "bill.csv", [fee(), *(row for node in nodes for row in node.rows())])
+    write_csv(
+        Path(folder) / "billing" / "bill.csv",
+        [fee(), *(row for node in nodes for row in node.rows())],
+    )
     billing = open_billing(Path(folder), BillOptions(blocks=lambda: (BLOCK,)))
     states = {node.name: NodeState.IDLE for node in nodes}
     world = World(nodes, span)
@@ -166,24 +194,42 @@ def billed(ports: Ports, window: Window = WEEK) -> dict[str, Decimal]:
 
 @settings(max_examples=15, deadline=None)
 @given(accounts())
-async def test_node_hours_times_the_one_price_are_the_cost_of_every_node(nodes: tuple[Node, ...]) -> None:
+async def test_node_hours_times_the_one_price_are_the_cost_of_every_node(
+    nodes: tuple[Node, ...],
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        ports, request = ports_of(folder, nodes), Request("fleet", User("web:me"), NOON, "web", MEMBER)
+        ports, request = (
+            ports_of(folder, nodes),
+            Request("fleet", User("web:me"), NOON, "web", MEMBER),
+        )
         cost, pricing = billed(ports), Pricing(ports).at(NOON)
         cards = [await fleet(ports, request, ""), await idle(ports, request, "")]
-        shown = [{row["instance"]: row["usd_per_hour"] for row in card.data["nodes"]} for card in cards]
+        shown = [
+            {row["instance"]: row["usd_per_hour"] for row in card.data["nodes"]} for card in cards
+        ]
         for node in nodes:
             hours = sum((node.amount(h) for h in range(max(0, node.begins), node.ends)), Decimal(0))
             if not hours:
                 continue
-            assert abs(cost[node.name] - node.cost()) < HALF_CENT, "the bill against arithmetic of its own"
+            assert abs(cost[node.name] - node.cost()) < HALF_CENT, (
+                "the bill against arithmetic of its own"
+            )
             price_of = pricing.instance(node.instance)
             assert price_of is not None
             assert (price_of.basis, price_of.whose) == (Basis.BILLED, Whose.OWN)
-            for usd_per_hour in (price_of.usd_per_hour, *(one[node.name] for one in shown if node.name in one)):
+            for usd_per_hour in (
+                price_of.usd_per_hour,
+                *(one[node.name] for one in shown if node.name in one),
+            ):
                 assert abs(usd_per_hour * hours - cost[node.name]) < HALF_CENT
             onset = max(WEEK.start, node.launched)
-            still = anomaly(n=1, at=onset, things=(node.name,), wasted_shares=(1.0,), window=Window(onset, onset + HOUR))
+            still = anomaly(
+                n=1,
+                at=onset,
+                things=(node.name,),
+                wasted_shares=(1.0,),
+                window=Window(onset, onset + HOUR),
+            )
             until = onset + float(hours) * HOUR
             wasted = value(alert(still, seen=until), None, lambda _, p=price_of: p, until).waste
             assert wasted is not None
@@ -196,7 +242,9 @@ async def test_node_hours_times_the_one_price_are_the_cost_of_every_node(nodes: 
 
 @settings(max_examples=8, deadline=None)
 @given(accounts(), st.integers(0, 100), st.integers(1, 60))
-def test_a_run_costs_what_its_hours_were_billed_at(nodes: tuple[Node, ...], first: int, length: int) -> None:
+def test_a_run_costs_what_its_hours_were_billed_at(
+    nodes: tuple[Node, ...], first: int, length: int
+) -> None:
     span = Window(WEEK.start + first * HOUR, WEEK.start + (first + length) * HOUR)
     with tempfile.TemporaryDirectory() as folder:
         ports = ports_of(folder, nodes, span)
@@ -208,9 +256,15 @@ def test_a_run_costs_what_its_hours_were_billed_at(nodes: tuple[Node, ...], firs
 
 async def test_a_node_of_cluster_lab_costs_what_its_own_bill_says() -> None:
     """On demand at $21.50 beside a plan's nodes at $13.545: an hour is $21.50 in `fleet` and `idle`, and the card says whose."""
-    nodes = [Node("i-lab", "on-demand", -30, 168), *(Node(f"i-{n}", "savings-plan", -30, 168) for n in range(5))]
+    nodes = [
+        Node("i-lab", "on-demand", -30, 168),
+        *(Node(f"i-{n}", "savings-plan", -30, 168) for n in range(5)),
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        ports, request = ports_of(folder, nodes), Request("idle", User("web:me"), NOON, "web", MEMBER)
+        ports, request = (
+            ports_of(folder, nodes),
+            Request("idle", User("web:me"), NOON, "web", MEMBER),
+        )
         for card in (await fleet(ports, request, "llama"), await idle(ports, request, "llama")):
             rows = {row["instance"]: row for row in card.data["nodes"]}
             assert rows["i-lab"]["usd_per_hour"] == ON_DEMAND
@@ -227,12 +281,18 @@ class Jobs(World):
         values = np.full((2, 168, 1), np.nan, dtype=np.float32)
         values[0, :72, 0], values[1, 72:168, 0] = 1, np.linspace(0, 0.4, 96)
         run = Frame("run", tuple(names), WEEK.start, HOUR, ("run_epoch_count",), values)
-        return Reading(now, {"run": run}, self.inventory, tuple(Run(x, WEEK.start, WEEK.end) for x in names))
+        return Reading(
+            now, {"run": run}, self.inventory, tuple(Run(x, WEEK.start, WEEK.end) for x in names)
+        )
 
 
 def two_runs(folder: str) -> tuple[Ports, Sequence[Node]]:
     # The plan began after three days: by the newest price the first run would look too cheap.
-    nodes = [Node("i-a", "savings-plan", -30, 168), Node("i-b", "spot", -30, 168), Node("i-c", "savings-plan", -30, 168, 2)]
+    nodes = [
+        Node("i-a", "savings-plan", -30, 168),
+        Node("i-b", "spot", -30, 168),
+        Node("i-c", "savings-plan", -30, 168, 2),
+    ]
     ports = ports_of(folder, nodes)
     world = Jobs(nodes)
     return replace(ports, world=replace(ports.world, source=world)), nodes
@@ -274,24 +334,34 @@ class Held(Fleet):
     def rates(self, _: datetime) -> AccountRates:
         plan = replace(price("13.545", Market.SAVINGS_PLAN, Basis.BILLED), hours=900.0)
         listed = replace(price("21.50", Market.ON_DEMAND, Basis.BILLED), hours=100.0)
-        return AccountRates((plan, listed, self.fee), by_reservation={"cr-1": self.empty} if self.empty else {})  # type: ignore[dict-item]
+        return AccountRates(
+            (plan, listed, self.fee), by_reservation={"cr-1": self.empty} if self.empty else {}
+        )  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize(
     ("market", "empty", "usd"),
     [
         (Market.RESERVED, (), "172.00"),
-        (Market.RESERVED, (replace(price("20.00", Market.ON_DEMAND, Basis.BILLED), hours=40.0),), "160.00"),
+        (
+            Market.RESERVED,
+            (replace(price("20.00", Market.ON_DEMAND, Basis.BILLED), hours=40.0),),
+            "160.00",
+        ),
         (Market.CAPACITY_BLOCK, (), "76.00"),
     ],
     ids=["on demand, as no plan took it", "what its own lines say", "the share of the fee"],
 )
-def test_an_unused_reservation_costs_what_its_own_lines_say(market: Market, empty: tuple[object, ...], usd: str) -> None:
+def test_an_unused_reservation_costs_what_its_own_lines_say(
+    market: Market, empty: tuple[object, ...], usd: str
+) -> None:
     """Eight places: never the mean of the type's on-demand and Savings Plan hours, which is $14.34."""
     account = Held()
     account.empty = empty
     held = replace(RESERVED, market=market)
-    found = Pricing(ports_over(account, None)).at(NOON)("cr-1", Inventory(NOON, reservations=(held,)))
+    found = Pricing(ports_over(account, None)).at(NOON)(
+        "cr-1", Inventory(NOON, reservations=(held,))
+    )
     assert found is not None
     assert found.usd_per_hour == Decimal(usd)
 
@@ -304,6 +374,8 @@ def test_an_empty_place_is_told_apart_from_an_instance(tmp_path: Path) -> None:
     bill = open_billing(tmp_path)
     rates = bill.rates(NOON)
     bill.close()
-    assert [(x.market, x.usd_per_hour) for x in rates.by_reservation["cr-1"]] == [(Market.ON_DEMAND, ON_DEMAND)]
+    assert [(x.market, x.usd_per_hour) for x in rates.by_reservation["cr-1"]] == [
+        (Market.ON_DEMAND, ON_DEMAND)
+    ]
     assert [(x.market, x.usd_per_hour) for x in rates.by_type] == [(Market.SAVINGS_PLAN, PLAN)]
     assert set(rates.by_instance) == {"i-1"}

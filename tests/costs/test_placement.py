@@ -25,7 +25,9 @@ from tests.builders import NOON, instance, ports_over
 
 def node(name, zone, job="", kind="trn1.32xlarge", cluster="llama"):
     made = instance(name, cluster)
-    return replace(made, labels=made.labels.merge(Labels(zone=f"us-west-2{zone}", job=job, instance_type=kind)))
+    return replace(
+        made, labels=made.labels.merge(Labels(zone=f"us-west-2{zone}", job=job, instance_type=kind))
+    )
 
 
 def seen(*nodes, pods=(), runs=()):
@@ -34,7 +36,10 @@ def seen(*nodes, pods=(), runs=()):
     held = Frame("pod", things, NOON - timedelta(hours=1), timedelta(hours=1), ("neuroncore_request_count",),
                  np.ones((len(things), 1, 1), dtype=np.float32))  # fmt: skip
     known = Inventory(NOON, {x.id: x for x in nodes}, types=load_knowledge().types())
-    reports = tuple(Run(Labels(cluster="llama", job=job), NOON - timedelta(days=1), NOON - age) for job, age in runs)
+    reports = tuple(
+        Run(Labels(cluster="llama", job=job), NOON - timedelta(days=1), NOON - age)
+        for job, age in runs
+    )
     return Reading(NOON, {"pod": held}, known, reports)
 
 
@@ -43,7 +48,14 @@ def told(reading):
 
 
 def test_a_tagged_job_in_two_zones_is_told():
-    found = told(seen(node("i-1", "b", "a"), node("i-2", "c", "a"), node("i-3", "c", "a"), node("i-4", "b", "z")))
+    found = told(
+        seen(
+            node("i-1", "b", "a"),
+            node("i-2", "c", "a"),
+            node("i-3", "c", "a"),
+            node("i-4", "b", "z"),
+        )
+    )
     assert found == [("a", "us-west-2c (2) and us-west-2b (1)")]
 
 
@@ -51,13 +63,23 @@ def test_separate_jobs_may_stand_anywhere():
     assert told(seen(node("i-1", "b", "a"), node("i-2", "c", "z"))) == []
     two = (("nlp", "a", "a-0"), ("nlp", "z", "z-0"))
     assert told(seen(node("i-1", "b"), node("i-2", "c"), pods=two)) == []
-    assert told(seen(node("i-1", "b"), node("i-2", "c"), runs=[("a", timedelta()), ("z", timedelta())])) == []
+    assert (
+        told(
+            seen(node("i-1", "b"), node("i-2", "c"), runs=[("a", timedelta()), ("z", timedelta())])
+        )
+        == []
+    )
     assert told(seen(node("i-1", "b"), node("i-2", "c"))) == []
 
 
-@pytest.mark.parametrize("more", [{"pods": (("nlp", "a", "a-0"), ("nlp", "a", "a-1"))}, {"runs": [("a", timedelta(minutes=9))]}])
+@pytest.mark.parametrize(
+    "more",
+    [{"pods": (("nlp", "a", "a-0"), ("nlp", "a", "a-1"))}, {"runs": [("a", timedelta(minutes=9))]}],
+)
 def test_the_only_job_of_a_cluster_without_tags_is_told(more):
-    assert told(seen(node("i-1", "b"), node("i-2", "c"), **more)) == [("a", "us-west-2b (1) and us-west-2c (1)")]
+    assert told(seen(node("i-1", "b"), node("i-2", "c"), **more)) == [
+        ("a", "us-west-2b (1) and us-west-2c (1)")
+    ]
 
 
 def test_an_old_run_a_system_node_and_a_stopped_one_say_nothing():
@@ -94,7 +116,15 @@ def bill(folder, *rows):
     span = ["2026-11-19T00:00:00Z", "2026-11-19T01:00:00Z"]
     with (folder / "bill.csv").open("w", newline="") as file:
         lines = (
-            [*span, usd, "Usage", "AmazonEC2", use, f'{{"aws_eks_cluster_name": "{of}"}}' if of else ""] for use, of, usd in rows
+            [
+                *span,
+                usd,
+                "Usage",
+                "AmazonEC2",
+                use,
+                f'{{"aws_eks_cluster_name": "{of}"}}' if of else "",
+            ]
+            for use, of, usd in rows
         )
         csv.writer(file).writerows([columns, *lines])
     return open_billing(folder)
@@ -109,7 +139,10 @@ async def test_status_says_the_zones_and_what_crossing_costs(tmp_path, of, words
     ports = ports_over(world, world, billing=billing)
     card = await fleet(ports, Request("fleet", User("web:u"), NOON, "web", MEMBER), "")
     said = " ".join(plain(block.spans) for block in card.blocks if isinstance(block, Text))
-    assert "a of llama stands in 2 zones, us-west-2b (1) and us-west-2c (1): EFA does not cross zones" in said
+    assert (
+        "a of llama stands in 2 zones, us-west-2b (1) and us-west-2c (1): EFA does not cross zones"
+        in said
+    )
     assert words in said
     (found,) = card.data["scattered"]
     assert (found["zones"], found["cross_zone_usd"]) == ({"us-west-2b": 1, "us-west-2c": 1}, usd)

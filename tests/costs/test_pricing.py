@@ -28,7 +28,12 @@ SPOT = replace(price("3.00", Market.SPOT, BILLED), hours=50.0)
 @pytest.mark.parametrize(
     ("sentence", "quotes", "market", "usd"),
     [
-        ("commitments and list price are one rate, by hours", [PLAN, LIST_HOURS], Market.ON_DEMAND, "16.00"),
+        (
+            "commitments and list price are one rate, by hours",
+            [PLAN, LIST_HOURS],
+            Market.ON_DEMAND,
+            "16.00",
+        ),
         ("spot hours stay out of it", [PLAN, SPOT], Market.ON_DEMAND, "14.00"),
         ("a spot instance has the spot rate", [PLAN, SPOT], Market.SPOT, "3.00"),
         (
@@ -43,7 +48,12 @@ SPOT = replace(price("3.00", Market.SPOT, BILLED), hours=50.0)
             Market.ON_DEMAND,
             "30",
         ),
-        ("but counts when nothing else is known", [price("9.53", Market.CAPACITY_BLOCK)], Market.ON_DEMAND, "9.53"),
+        (
+            "but counts when nothing else is known",
+            [price("9.53", Market.CAPACITY_BLOCK)],
+            Market.ON_DEMAND,
+            "9.53",
+        ),
         (
             "a region's own quote wins over a surer one of another",
             [replace(LIST_HOURS, region="us-east-1"), price("21.50")],
@@ -66,7 +76,11 @@ def test_storage_costs_its_kind_and_size() -> None:
     listed = [StoragePrice("ebs:gp3", "us-east-1", Decimal("0.08"), "a list", date(2026, 11, 20))]
     found = storage_price("ebs:gp3", 7300, "us-west-2", listed)
     assert found is not None
-    assert (found.usd_per_hour, found.basis, found.region) == (Decimal("0.8"), Basis.FALLBACK, "us-east-1")
+    assert (found.usd_per_hour, found.basis, found.region) == (
+        Decimal("0.8"),
+        Basis.FALLBACK,
+        "us-east-1",
+    )
     assert storage_price("ebs:st1", 7300, "us-west-2", listed) is None
 
 
@@ -77,7 +91,9 @@ def test_a_blended_rate_is_named_after_most_of_its_hours() -> None:
 
 
 def test_of_equal_quotes_the_newest_counts() -> None:
-    old, new = (replace(price(usd), asof=date(2026, 11, day)) for usd, day in (("20", 1), ("21", 19)))
+    old, new = (
+        replace(price(usd), asof=date(2026, 11, day)) for usd, day in (("20", 1), ("21", 19))
+    )
     for quotes in ([old, new], [new, old]):
         assert choose(quotes, Market.ON_DEMAND, "us-west-2") == new
 
@@ -93,35 +109,66 @@ class Account(Fleet):
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
         self.asked += 1
         money = Money(net=Decimal(1), amortised=Decimal(168 * window.end.day))
-        return Tally(window, ("resource",), (Spend({"resource": "arn:aws:ec2:r:1:volume/vol-1"}, money),), money)
+        return Tally(
+            window,
+            ("resource",),
+            (Spend({"resource": "arn:aws:ec2:r:1:volume/vol-1"}, money),),
+            money,
+        )
 
     def quotes(self, *_: Any) -> Sequence[Price]:
-        return (Price("ebs:gp3", Decimal("0.001"), Market.ON_DEMAND, Basis.LISTED, "us-west-2", date(2026, 11, 20), "a list"),)
+        return (
+            Price(
+                "ebs:gp3",
+                Decimal("0.001"),
+                Market.ON_DEMAND,
+                Basis.LISTED,
+                "us-west-2",
+                date(2026, 11, 20),
+                "a list",
+            ),
+        )
 
 
 def volume(made: datetime) -> Inventory:
-    return Inventory(NOON, volumes=(Volume(Labels(resource="vol-1", region="us-west-2"), 500, "gp3", "available", made),))
+    return Inventory(
+        NOON,
+        volumes=(
+            Volume(Labels(resource="vol-1", region="us-west-2"), 500, "gp3", "available", made),
+        ),
+    )
 
 
 def test_a_day_keeps_its_prices_and_the_next_has_its_own() -> None:
     account = Account()
-    pricing, kept, nodes = Pricing(ports_over(account, None)), volume(NOON - timedelta(days=90)), inventory(("i-1",))
+    pricing, kept, nodes = (
+        Pricing(ports_over(account, None)),
+        volume(NOON - timedelta(days=90)),
+        inventory(("i-1",)),
+    )
     for day in (20, 21):
         for hour in (0, 11):
             at = pricing.at(datetime(2026, 11, day, hour, tzinfo=UTC))
             node, disk = at("i-1", nodes), at("vol-1", kept)
             assert node is not None
             assert disk is not None
-            assert (node.usd_per_hour, disk.usd_per_hour) == (day, day - 2), "amortised, by a week that ended two days before"
+            assert (node.usd_per_hour, disk.usd_per_hour) == (day, day - 2), (
+                "amortised, by a week that ended two days before"
+            )
     assert account.asked == 2
 
 
-@pytest.mark.parametrize(("days", "basis"), [(9, Basis.BILLED), (8, Basis.LISTED), (1, Basis.LISTED)])
+@pytest.mark.parametrize(
+    ("days", "basis"), [(9, Basis.BILLED), (8, Basis.LISTED), (1, Basis.LISTED)]
+)
 def test_a_volume_younger_than_the_billed_week_has_its_list_price(days: int, basis: Basis) -> None:
     made = NOON.replace(hour=0) - timedelta(days=days)
     found = Pricing(ports_over(Account(), None)).at(NOON)("vol-1", volume(made))
     assert found is not None
-    assert (found.basis, found.usd_per_hour) == (basis, Decimal(18) if basis is Basis.BILLED else Decimal("0.5"))
+    assert (found.basis, found.usd_per_hour) == (
+        basis,
+        Decimal(18) if basis is Basis.BILLED else Decimal("0.5"),
+    )
 
 
 def test_a_reservation_costs_all_of_its_instances() -> None:
@@ -159,10 +206,17 @@ class Bill(Fleet):
         ("one at list price too", "i-2", "llama", "21.50"),
         ("hours of both kinds are one rate", "i-3", "lab", "17.05"),
         ("a node without lines costs what its cluster's do", "i-9", "lab", "21.50"),
-        ("one of a cluster that the bill does not name costs what its type does", "i-9", "new", "14.825"),
+        (
+            "one of a cluster that the bill does not name costs what its type does",
+            "i-9",
+            "new",
+            "14.825",
+        ),
     ],
 )
-def test_one_node_has_one_price_and_it_is_what_the_bill_says(sentence: str, name: str, cluster: str, usd: str) -> None:
+def test_one_node_has_one_price_and_it_is_what_the_bill_says(
+    sentence: str, name: str, cluster: str, usd: str
+) -> None:
     nodes = inventory((name,), cluster=cluster)
     found = Pricing(ports_over(Bill(), None)).at(NOON)(name, nodes)
     assert found is not None
@@ -170,8 +224,14 @@ def test_one_node_has_one_price_and_it_is_what_the_bill_says(sentence: str, name
 
 
 def test_a_cluster_is_priced_by_the_mean_of_its_nodes() -> None:
-    pricing, nodes = Pricing(ports_over(Bill(), None)).at(NOON), inventory(("i-1", "i-2", "i-3", "i-4"), cluster="lab")
+    pricing, nodes = (
+        Pricing(ports_over(Bill(), None)).at(NOON),
+        inventory(("i-1", "i-2", "i-3", "i-4"), cluster="lab"),
+    )
     mean = pricing.mean(nodes.instances.values())
     assert mean is not None
-    assert mean.usd_per_hour == (Decimal("12.60") + Decimal("21.50") + Decimal("17.05") + Decimal("21.50")) / 4
+    assert (
+        mean.usd_per_hour
+        == (Decimal("12.60") + Decimal("21.50") + Decimal("17.05") + Decimal("21.50")) / 4
+    )
     assert pricing.mean(()) is None

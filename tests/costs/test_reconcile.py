@@ -46,22 +46,38 @@ def ports(tmp_path):
 
 
 async def ask(ports, words="reconcile 90d"):
-    card = await reconcile(ports, Request(words, User("u"), NOW, "web", MEMBER), **understand(words, NOW).arguments)
+    card = await reconcile(
+        ports, Request(words, User("u"), NOW, "web", MEMBER), **understand(words, NOW).arguments
+    )
     return card, {one["month"]: one for one in card.data["months"]}
 
 
 async def test_each_closed_month_has_its_difference(ports):
-    card, months = await ask(ports(lambda at: "10" if at < datetime(2026, 10, 20, tzinfo=UTC) else "20"))
+    card, months = await ask(
+        ports(lambda at: "10" if at < datetime(2026, 10, 20, tzinfo=UTC) else "20")
+    )
     assert list(months) == ["2026-09", "2026-10", "2026-11"]
     assert (months["2026-09"]["difference_usd"], months["2026-09"]["within_range"]) == (0, True)
     october = months["2026-10"]
     assert (october["estimate"]["amortised_usd"], october["amortised_usd"]) == (310, 430)
-    assert (october["difference_usd"], october["within_range"], october["final"]) == (120, False, True)
+    assert (october["difference_usd"], october["within_range"], october["final"]) == (
+        120,
+        False,
+        True,
+    )
     assert (october["net_usd"], october["credits_usd"]) == (380, -50)
     assert (months["2026-11"]["final"], months["2026-11"]["difference_usd"]) == (False, None)
     assert card.title == "October 2026 cost +$120 (+27.9 %) against its estimate"
     (table,) = (block for block in card.blocks if isinstance(block, Table))
-    assert table.rows[1] == ("2026-10", "$310", "Oct 16, again", "Oct 15", "$430", "+$120 (+27.9 %)", "$380")
+    assert table.rows[1] == (
+        "2026-10",
+        "$310",
+        "Oct 16, again",
+        "Oct 15",
+        "$430",
+        "+$120 (+27.9 %)",
+        "$380",
+    )
     assert table.rows[2][5] == "not final"
 
 
@@ -70,7 +86,9 @@ async def test_what_was_said_then_counts_before_what_would_be_said_now(ports):
     for day in (3, 12, 15, 28):
         remember_estimate(here, datetime(2026, 10, day, 12, tzinfo=UTC))
     here.stores.documents.put(
-        "estimates", "2026-10-15", {"at": "2026-10-15T12:00:00+00:00", "forecast": "250", "low": "240", "high": "260"}
+        "estimates",
+        "2026-10-15",
+        {"at": "2026-10-15T12:00:00+00:00", "forecast": "250", "low": "240", "high": "260"},
     )
     remember_estimate(here, datetime(2026, 10, 15, 23, tzinfo=UTC))
     _, months = await ask(here, "reconcile 2026-10")
@@ -106,7 +124,9 @@ async def test_an_estimate_of_later_than_the_question_is_not_told(ports):
     here = ports(lambda _: "10")
     remember_estimate(here, datetime(2026, 11, 16, 12, tzinfo=UTC))
     sixth = datetime(2026, 11, 6, 12, tzinfo=UTC)
-    (november,) = reconciled(here.world.billing, here.stores.documents, Window(sixth, sixth + timedelta(hours=1)), sixth)
+    (november,) = reconciled(
+        here.world.billing, here.stores.documents, Window(sixth, sixth + timedelta(hours=1)), sixth
+    )
     assert (november.estimate.at, november.estimate.remembered) == (sixth, False)
 
 
@@ -116,9 +136,16 @@ async def test_an_estimate_says_what_it_knew_and_which_part_of_it_was_an_estimat
     card, months = await ask(here, "reconcile 2026-11")
     then = months["2026-11"]["estimate"]
     # The files end with the 19th: at noon of the 16th the days before the 14th had settled, each of $10.
-    assert (then["at"], then["settled_until"]) == (datetime(2026, 11, 16, 12, tzinfo=UTC), datetime(2026, 11, 14, tzinfo=UTC))
+    assert (then["at"], then["settled_until"]) == (
+        datetime(2026, 11, 16, 12, tzinfo=UTC),
+        datetime(2026, 11, 14, tzinfo=UTC),
+    )
     assert (then["billed_usd"], then["estimated_usd"], then["amortised_usd"]) == (130, 170, 300)
-    (said,) = (str(block.spans[0]) for block in card.blocks if isinstance(block, Text) and "not final" in str(block.spans))
+    (said,) = (
+        str(block.spans[0])
+        for block in card.blocks
+        if isinstance(block, Text) and "not final" in str(block.spans)
+    )
     assert "Of its estimate, $130 was billed before Nov 14, and $170 was estimated." in said
 
 
@@ -147,20 +174,35 @@ class Bill:
         days = [day for day in window.days() if day.start < last]
         young = [not self.settled and day.end > self.through - timedelta(days=2) for day in days]
         each = Money(gross=Decimal(10), net=Decimal(10), amortised=Decimal(10))
-        rows = [Spend({"day": f"{day.start:%Y-%m-%d}"}, each, is_young) for day, is_young in zip(days, young, strict=True)]
-        return Tally(window, tuple(by), tuple(rows), sum((row.money for row in rows), Money()), billed_through=self.through)
+        rows = [
+            Spend({"day": f"{day.start:%Y-%m-%d}"}, each, is_young)
+            for day, is_young in zip(days, young, strict=True)
+        ]
+        return Tally(
+            window,
+            tuple(by),
+            tuple(rows),
+            sum((row.money for row in rows), Money()),
+            billed_through=self.through,
+        )
 
 
 @pytest.mark.parametrize(
     ("through", "settled", "final"),
     [
         (datetime(2026, 11, 3, tzinfo=UTC), False, True),
-        (datetime(2026, 11, 2, 23, tzinfo=UTC), False, False),  # its last day may still be rewritten
+        (
+            datetime(2026, 11, 2, 23, tzinfo=UTC),
+            False,
+            False,
+        ),  # its last day may still be rewritten
         (datetime(2026, 11, 1, tzinfo=UTC), True, True),
         (datetime(2026, 10, 31, 23, tzinfo=UTC), True, False),  # an hour is missing
     ],
 )
-def test_a_month_is_final_once_it_is_billed_whole_and_nothing_of_it_is_rewritten(through, settled, final):
+def test_a_month_is_final_once_it_is_billed_whole_and_nothing_of_it_is_rewritten(
+    through, settled, final
+):
     october = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
     (found,) = reconciled(Bill(through, settled=settled), MemoryStore(), october, NOW)
     assert (found.month, found.final) == (october, final)

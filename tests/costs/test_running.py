@@ -24,13 +24,22 @@ def node(name, start, end=None, kind="trn1.32xlarge"):
 
 def price(market=Market.ON_DEMAND):
     return lambda instance: Price(
-        instance.labels.instance_type, Decimal(10), market, Basis.BILLED, "us-west-2", date(2026, 11, 18), ""
+        instance.labels.instance_type,
+        Decimal(10),
+        market,
+        Basis.BILLED,
+        "us-west-2",
+        date(2026, 11, 18),
+        "",
     )
 
 
 def reading(*instances, unknown=(), reservations=()):
     """Return a reading of ten days by the hour; `unknown` are nodes that only metrics tell of, each for its hours."""
-    things = tuple(Labels(instance=name, instance_type="trn1.32xlarge", region="us-west-2") for name, _, _ in unknown)
+    things = tuple(
+        Labels(instance=name, instance_type="trn1.32xlarge", region="us-west-2")
+        for name, _, _ in unknown
+    )
     values = np.full((len(things), 240, 1), np.nan, np.float32)
     for row, (_, first, last) in enumerate(unknown):
         values[row, first:last] = 0.5
@@ -50,7 +59,11 @@ def test_a_node_costs_its_hours_of_each_whole_day():
 
 
 def test_a_node_that_ended_costs_until_then():
-    assert days(node("i-1", START, datetime(2026, 11, 18, 6, tzinfo=UTC))) == {"17": 240, "18": 60, "19": 0}
+    assert days(node("i-1", START, datetime(2026, 11, 18, 6, tzinfo=UTC))) == {
+        "17": 240,
+        "18": 60,
+        "19": 0,
+    }
 
 
 def test_a_node_that_only_metrics_tell_of_ran_from_its_first_to_its_last():
@@ -60,7 +73,13 @@ def test_a_node_that_only_metrics_tell_of_ran_from_its_first_to_its_last():
 
 def test_what_is_paid_whether_nodes_run_or_not_is_left_out():
     assert set(days(node("i-1", START), market=Market.SAVINGS_PLAN).values()) == {0}
-    held = Reservation(Labels(resource="cr-1", instance_type="trn1.32xlarge", region="us-west-2"), 8, 0, START, None)
+    held = Reservation(
+        Labels(resource="cr-1", instance_type="trn1.32xlarge", region="us-west-2"),
+        8,
+        0,
+        START,
+        None,
+    )
     assert set(days(node("i-1", START), reservations=[held]).values()) == {0}
 
 

@@ -11,7 +11,9 @@ def test_a_level_that_changes_is_one_step_of_its_share():
 
 
 def test_steps_up_and_down_are_found_each():
-    assert sorted(steps_of(np.array([100.0] * 10 + [150.0] * 10 + [75.0] * 10))) == pytest.approx([-0.5, 0.5])
+    assert sorted(steps_of(np.array([100.0] * 10 + [150.0] * 10 + [75.0] * 10))) == pytest.approx(
+        [-0.5, 0.5]
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,13 +35,17 @@ def test_what_is_no_step(series):
 
 def test_a_week_hides_no_step():
     week = [100.0, 100.0, 100.0, 100.0, 100.0, 20.0, 20.0]
-    assert steps_of(np.array(week * 3 + [day + 50 for day in week * 2])) == pytest.approx([0.5], abs=0.25)
+    assert steps_of(np.array(week * 3 + [day + 50 for day in week * 2])) == pytest.approx(
+        [0.5], abs=0.25
+    )
 
 
 def test_most_scenarios_of_a_calm_fleet_change_nothing():
     factors = scenarios(np.zeros(0), 42, 10)
     assert np.median(factors) == 1
-    assert np.quantile(factors, 0.95) - 1 > 3 * (1 - np.quantile(factors, 0.05)), "more steps lead up, and further"
+    assert np.quantile(factors, 0.95) - 1 > 3 * (1 - np.quantile(factors, 0.05)), (
+        "more steps lead up, and further"
+    )
 
 
 def test_a_fleet_that_stepped_down_may_step_down_again():

@@ -24,7 +24,13 @@ def day(n, hour=0):
         # a rolling week that began in the afternoon keeps its start
         (day(8, 15), day(15, 15), day(14), (day(8, 15), day(12)), (day(1, 15), day(5))),
         # a whole month of 30 days against the first 30 days of the 31 before it
-        (day(1), day(31), day(40), (day(1), day(31)), (NOV - timedelta(days=31), NOV - timedelta(days=1))),
+        (
+            day(1),
+            day(31),
+            day(40),
+            (day(1), day(31)),
+            (NOV - timedelta(days=31), NOV - timedelta(days=1)),
+        ),
         # two settled hours of long ago
         (day(3), day(3, 2), day(20), (day(3), day(3, 2)), (day(2, 22), day(3))),
     ],
@@ -43,18 +49,26 @@ def test_settled_until_is_a_midnight_two_days_back():
 
 
 @pytest.mark.parametrize(
-    ("now", "then", "ratio"), [("12", "10", "0.2"), ("5", "10", "-0.5"), ("1", "0", None), ("1", "-3", None)]
+    ("now", "then", "ratio"),
+    [("12", "10", "0.2"), ("5", "10", "-0.5"), ("1", "0", None), ("1", "-3", None)],
 )
 def test_growth_needs_something_to_grow_from(now, then, ratio):
     span = Window(day(1), day(2))
-    assert Change(span, span, Decimal(now), Decimal(then)).ratio == (None if ratio is None else Decimal(ratio))
+    assert Change(span, span, Decimal(now), Decimal(then)).ratio == (
+        None if ratio is None else Decimal(ratio)
+    )
 
 
 def rows(n):
-    return [Spend({"team": f"t{i}"}, Money(gross=Decimal(n - i), net=Decimal(n - i))) for i in range(n)]
+    return [
+        Spend({"team": f"t{i}"}, Money(gross=Decimal(n - i), net=Decimal(n - i))) for i in range(n)
+    ]
 
 
-@pytest.mark.parametrize(("n", "kept", "folded", "rest"), [(3, 3, 0, 0), (11, 11, 0, 0), (12, 10, 2, 3), (20, 10, 10, 55)])
+@pytest.mark.parametrize(
+    ("n", "kept", "folded", "rest"),
+    [(3, 3, 0, 0), (11, 11, 0, 0), (12, 10, 2, 3), (20, 10, 10, 55)],
+)
 def test_top_and_rest_are_everything(n, kept, folded, rest):
     first, others, count = top(rows(n), 10)
     assert (len(first), count, others.net) == (kept, folded, rest)
@@ -67,5 +81,10 @@ def test_a_share_needs_a_positive_whole():
 
 
 def test_untagged_is_what_says_nothing():
-    tally = Tally(Window(day(1), day(2)), ("team",), (Spend({"team": ""}, Money(net=Decimal(3))), *rows(2)), Money())
+    tally = Tally(
+        Window(day(1), day(2)),
+        ("team",),
+        (Spend({"team": ""}, Money(net=Decimal(3))), *rows(2)),
+        Money(),
+    )
     assert untagged(tally, "team").net == 3

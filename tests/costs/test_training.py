@@ -18,7 +18,13 @@ from bot.model.run import Run
 START = datetime(2026, 11, 1, tzinfo=UTC)
 STEP = timedelta(minutes=5)
 HOUR = timedelta(hours=1)
-METRICS = ("run_epoch_count", "run_step_count", "run_tokens_count", "run_loss", "run_checkpoint_age_seconds")
+METRICS = (
+    "run_epoch_count",
+    "run_step_count",
+    "run_tokens_count",
+    "run_loss",
+    "run_checkpoint_age_seconds",
+)
 RUN = Run(Labels(cluster="llama", job="llama-8b"), START, START, parameters=8e9)
 
 
@@ -82,13 +88,17 @@ def test_five_hundred_instances_with_interruptions_cost_every_attempt_over_finis
     before = run_cost(RUN, replace(whole, values=whole.values[:, :1]), nodes)
     assert before is None
     first = sum(
-        Decimal("6.45") * Decimal(str(max(0.0, min((x.ended_at - START) / HOUR, 1 / 12)))) for x in nodes if x.started_at == START
+        Decimal("6.45") * Decimal(str(max(0.0, min((x.ended_at - START) / HOUR, 1 / 12))))
+        for x in nodes
+        if x.started_at == START
     )
     assert len(nodes) > 1_000
     assert len(found.epochs) in (9, 10)
     assert sum(x.usd for x in found.epochs) + found.partial_usd == found.usd
     assert found.usd == pytest.approx(total - first, abs=Decimal("0.05")), "every attempt is paid"
-    assert found.usd_per_epoch == pytest.approx(sum(x.usd for x in found.epochs) / len(found.epochs), abs=Decimal("0.01"))
+    assert found.usd_per_epoch == pytest.approx(
+        sum(x.usd for x in found.epochs) / len(found.epochs), abs=Decimal("0.01")
+    )
 
 
 def test_a_token_counts_once_and_the_size_is_per_billion():
@@ -117,7 +127,9 @@ def test_a_checkpoint_is_counted_once_and_a_restore_is_none():
 
 
 def test_nodes_count_from_their_start_to_their_end():
-    found = run_cost(RUN, series(4, run_epoch_count=ramp(48, 0.1)), [paid("10", 1, 3), paid("20", -1, 2)])
+    found = run_cost(
+        RUN, series(4, run_epoch_count=ramp(48, 0.1)), [paid("10", 1, 3), paid("20", -1, 2)]
+    )
     assert found.usd == Decimal("60.00")
     assert found.nodes == pytest.approx(1.0)
 
@@ -127,7 +139,9 @@ def test_a_run_that_never_reported_has_no_cost():
 
 
 def side(name: str, usd, hours=None, losses=()) -> Sample:
-    return Sample(name, tuple(Decimal(str(x)) for x in usd), tuple(hours or (1.0,) * len(usd)), losses=losses)
+    return Sample(
+        name, tuple(Decimal(str(x)) for x in usd), tuple(hours or (1.0,) * len(usd)), losses=losses
+    )
 
 
 def test_fewer_than_three_epochs_say_nothing():
@@ -140,19 +154,32 @@ def test_the_interval_is_welchs():
     # Worked by hand: means 30 and 20, variances 10 and 2.5 over 5 each: s² = 2.5, 5.88 degrees of freedom -> t(5) = 2.571.
     found = difference([26, 28, 30, 32, 34], [18, 19, 20, 21, 22])
     assert found.mean == -10
-    assert (found.low, found.high) == (pytest.approx(-10 - 2.571 * 2.5**0.5), pytest.approx(-10 + 2.571 * 2.5**0.5))
+    assert (found.low, found.high) == (
+        pytest.approx(-10 - 2.571 * 2.5**0.5),
+        pytest.approx(-10 + 2.571 * 2.5**0.5),
+    )
     assert found.sure
     assert not difference([10, 20, 30], [11, 21, 31]).sure
 
 
-@pytest.mark.parametrize(("freedom", "t"), [(1, 12.706), (5.9, 2.571), (24, 2.086), (25, 2.060), (1e6, 2.0)])
+@pytest.mark.parametrize(
+    ("freedom", "t"), [(1, 12.706), (5.9, 2.571), (24, 2.086), (25, 2.060), (1e6, 2.0)]
+)
 def test_student_t_is_taken_from_the_next_lower_row(freedom, t):
     assert student_t(freedom) == t
 
 
 def test_an_equal_loss_is_compared_where_both_passed_it():
-    gpu = side("gpu", [], losses=((3.0, Decimal(0), 0.0), (2.5, Decimal(50), 5.0), (2.0, Decimal(100), 10.0)))
-    trn = side("trn", [], losses=((2.8, Decimal(5), 1.0), (2.4, Decimal(30), 6.0), (2.1, Decimal(60), 12.0)))
+    gpu = side(
+        "gpu",
+        [],
+        losses=((3.0, Decimal(0), 0.0), (2.5, Decimal(50), 5.0), (2.0, Decimal(100), 10.0)),
+    )
+    trn = side(
+        "trn",
+        [],
+        losses=((2.8, Decimal(5), 1.0), (2.4, Decimal(30), 6.0), (2.1, Decimal(60), 12.0)),
+    )
     found = compare(gpu, trn).equal_loss
     assert (found.high, found.low) == (2.8, 2.1)
     assert found.a == (Decimal(50), 5.0)

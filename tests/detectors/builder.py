@@ -16,7 +16,21 @@ from detectors import Detector
 START = datetime(2026, 11, 2, tzinfo=UTC)
 STEP = timedelta(minutes=5)
 HBM = 512 * 2.0**30
-TRN1 = InstanceType("trn1.32xlarge", "trn1", "Trainium", 16, 32, 512, 512, 128, 800, 3040, 3040, "test", date(2026, 11, 1))
+TRN1 = InstanceType(
+    "trn1.32xlarge",
+    "trn1",
+    "Trainium",
+    16,
+    32,
+    512,
+    512,
+    128,
+    800,
+    3040,
+    3040,
+    "test",
+    date(2026, 11, 1),
+)
 NAMES = tuple(NODE_METRICS)
 
 
@@ -108,7 +122,14 @@ class Fleet:
 
     def frame(self):
         values = np.stack([self.metrics[name] for name in NAMES], axis=2).astype(np.float32)
-        return Frame("node", tuple(self.labels(i) for i in range(self.nodes)), START, self.step, NAMES, values)
+        return Frame(
+            "node",
+            tuple(self.labels(i) for i in range(self.nodes)),
+            START,
+            self.step,
+            NAMES,
+            values,
+        )
 
     def instances(self, now):
         long_ago = START - timedelta(days=30)
@@ -116,7 +137,9 @@ class Fleet:
             self.ids[i]: Instance(
                 self.labels(i),
                 self.launched.get(i, long_ago),
-                "running" if now < self.ended.get(i, datetime.max.replace(tzinfo=UTC)) else "terminated",
+                "running"
+                if now < self.ended.get(i, datetime.max.replace(tzinfo=UTC))
+                else "terminated",
             )
             for i in range(self.nodes)
             if self.launched.get(i, long_ago) <= now
@@ -126,7 +149,9 @@ class Fleet:
 def join(*frames):
     """Lay the frames of several fleets over each other."""
     return replace(
-        frames[0], things=tuple(x for f in frames for x in f.things), values=np.concatenate([f.values for f in frames])
+        frames[0],
+        things=tuple(x for f in frames for x in f.things),
+        values=np.concatenate([f.values for f in frames]),
     )
 
 
@@ -142,11 +167,17 @@ class World:
         self._inventories = {}
 
     def inventory(self, now):
-        key = tuple((f.cluster, at <= now) for f in self.fleets for at in (*f.ended.values(), *f.launched.values()))
+        key = tuple(
+            (f.cluster, at <= now)
+            for f in self.fleets
+            for at in (*f.ended.values(), *f.launched.values())
+        )
         if key in self._inventories:
             return self._inventories[key]
         instances = {k: v for f in self.fleets for k, v in f.instances(now).items()}
-        self._inventories[key] = Inventory(now, instances, types={"trn1.32xlarge": TRN1}, **self.more.get("inventory", {}))
+        self._inventories[key] = Inventory(
+            now, instances, types={"trn1.32xlarge": TRN1}, **self.more.get("inventory", {})
+        )
         return self._inventories[key]
 
     def reading(self, now):
@@ -154,7 +185,11 @@ class World:
         if self.whole is not None:
             frames["node"] = self.whole.until(now)
         return Reading(
-            now, frames, self.inventory(now), gaps=self.more.get("gaps", ()), unread=frozenset(self.more.get("unread", ()))
+            now,
+            frames,
+            self.inventory(now),
+            gaps=self.more.get("gaps", ()),
+            unread=frozenset(self.more.get("unread", ())),
         )
 
     def at(self, now):

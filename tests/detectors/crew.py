@@ -18,9 +18,15 @@ STEP = timedelta(minutes=5)
 DAY = 1440
 GIB = 2.0**30
 TYPES = {
-    "trn1.32xlarge": InstanceType("trn1.32xlarge", "trn1", "T", 16, 32, 512, 512, 128, 800, 0, 0, "", date(2026, 9, 1)),
-    "trn1.2xlarge": InstanceType("trn1.2xlarge", "trn1", "T", 1, 2, 32, 32, 8, 12.5, 0, 0, "", date(2026, 9, 1)),
-    "trn2.48xlarge": InstanceType("trn2.48xlarge", "trn2", "T", 16, 64, 1536, 2048, 192, 3200, 0, 0, "", date(2026, 9, 1)),
+    "trn1.32xlarge": InstanceType(
+        "trn1.32xlarge", "trn1", "T", 16, 32, 512, 512, 128, 800, 0, 0, "", date(2026, 9, 1)
+    ),
+    "trn1.2xlarge": InstanceType(
+        "trn1.2xlarge", "trn1", "T", 1, 2, 32, 32, 8, 12.5, 0, 0, "", date(2026, 9, 1)
+    ),
+    "trn2.48xlarge": InstanceType(
+        "trn2.48xlarge", "trn2", "T", 16, 64, 1536, 2048, 192, 3200, 0, 0, "", date(2026, 9, 1)
+    ),
 }
 EVENTS = ("errors", "ecc", "broken")
 NAMES = {
@@ -62,7 +68,12 @@ class Crew:
         rng, shape = self.rng, (self.nodes, int(self.days * DAY))
         kind = TYPES[self.instance_type]
         slow = self._slow(0.4 * self.noise, 200)
-        util = self.level * (1 + rng.normal(0, 0.02, (self.nodes, 1)) + slow + self.noise * rng.standard_t(6, shape) / 1.22)
+        util = self.level * (
+            1
+            + rng.normal(0, 0.02, (self.nodes, 1))
+            + slow
+            + self.noise * rng.standard_t(6, shape) / 1.22
+        )
         nic = kind.network_gbps / 8 * 1e9
         memory = kind.accelerator_memory_gib * GIB * rng.uniform(0.4, 0.85)
         self.at = {
@@ -70,7 +81,10 @@ class Crew:
             "cpu": np.clip(rng.uniform(0.05, 0.3) + rng.normal(0, 0.02, shape), 0.01, 1),
             "mem": memory * (1 + rng.normal(0, 0.004, shape)),
             "latency": rng.uniform(0.05, 2) * (1 + rng.normal(0, 0.03, shape)),
-            "tx": nic * rng.uniform(0.1, 0.4) * (1 + rng.normal(0, 0.06, shape)) * (self.nodes > 1 and not self.own),
+            "tx": nic
+            * rng.uniform(0.1, 0.4)
+            * (1 + rng.normal(0, 0.06, shape))
+            * (self.nodes > 1 and not self.own),
             "inward": 3e8 * (1 + rng.normal(0, 0.1, shape)),
             "outward": 2e6 * (1 + rng.normal(0, 0.1, shape)),
             "errors": (rng.random(shape) < 1e-5) * 1.0,
@@ -100,7 +114,11 @@ class Crew:
     def put(self, start, length, nodes=slice(None), **values):
         for name, value in values.items():
             part = self.at[name][nodes, int(start) : int(start + length)]
-            part[:] = value * (1 + self.rng.normal(0, 0.02, part.shape)) if value and value != 1 else value
+            part[:] = (
+                value * (1 + self.rng.normal(0, 0.02, part.shape))
+                if value and value != 1
+                else value
+            )
         return self
 
     def off(self, start, length, nodes=slice(None)):
@@ -111,7 +129,9 @@ class Crew:
         return self.put(start, length, nodes, **none, latency=np.nan, cpu=0.02)
 
     def compile(self, start, length, nodes=slice(None)):
-        return self.off(start, length, nodes).put(start, length, nodes, cpu=self.rng.uniform(0.5, 0.95))
+        return self.off(start, length, nodes).put(
+            start, length, nodes, cpu=self.rng.uniform(0.5, 0.95)
+        )
 
     def ramp(self, start, nodes=slice(None)):
         for i, share in enumerate((0.02, 0.02, 0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9)):
@@ -129,7 +149,11 @@ class Crew:
         for nodes in self._groups():
             minute = int(self.rng.integers(5, every))
             while minute < self.days * DAY:
-                lasts = 8 if self.rng.random() < stalls else int(self.rng.integers(*length, endpoint=True))
+                lasts = (
+                    8
+                    if self.rng.random() < stalls
+                    else int(self.rng.integers(*length, endpoint=True))
+                )
                 self.scale(minute, lasts, nodes, util=depth, tx=0.02, inward=0.1)
                 whole = lasts if lasts >= 5 else 0
                 self.scale(minute, whole, nodes, high=depth)
@@ -142,9 +166,21 @@ class Crew:
         for nodes in self._groups():
             minute = int(self.rng.integers(60, every))
             while minute < self.days * DAY:
-                lasts, share = int(self.rng.integers(*length, endpoint=True)), self.rng.uniform(*depth) / self.level
+                lasts, share = (
+                    int(self.rng.integers(*length, endpoint=True)),
+                    self.rng.uniform(*depth) / self.level,
+                )
                 share = min(share, 1)
-                self.scale(minute, lasts, nodes, util=share, high=min(1, share * 1.2), tx=0.2, inward=0.7, latency=0.5)
+                self.scale(
+                    minute,
+                    lasts,
+                    nodes,
+                    util=share,
+                    high=min(1, share * 1.2),
+                    tx=0.2,
+                    inward=0.7,
+                    latency=0.5,
+                )
                 minute += every + int(self.rng.integers(-40, 40))
         return self
 
@@ -204,7 +240,9 @@ class Crew:
 
     def starve(self, start, length, level, nodes=slice(None), cpu=0.95):
         share = level / self.level
-        self.scale(start, length, nodes, util=share, tx=share, inward=share, high=min(1, 1.3 * share))
+        self.scale(
+            start, length, nodes, util=share, tx=share, inward=share, high=min(1, 1.3 * share)
+        )
         self.pace[int(start) : int(start + length)] *= share
         return self.put(start, length, nodes, cpu=cpu) if cpu else self
 
@@ -213,7 +251,11 @@ class Crew:
 
     def labels(self, i):
         return Labels(
-            cluster=self.cluster, instance=self.ids[i], instance_type=self.instance_type, region="us-west-2", job=self.job
+            cluster=self.cluster,
+            instance=self.ids[i],
+            instance_type=self.instance_type,
+            region="us-west-2",
+            job=self.job,
         )
 
     def columns(self, period, lag=1):
@@ -222,7 +264,9 @@ class Crew:
         made = {}
         for name, values in self.at.items():
             steps = values.shape[1] // 5
-            late = np.concatenate([np.full((self.nodes, shift), np.nan), values], axis=1)[:, : steps * 5]
+            late = np.concatenate([np.full((self.nodes, shift), np.nan), values], axis=1)[
+                :, : steps * 5
+            ]
             cut = late.reshape(self.nodes, steps, 5)
             with np.errstate(all="ignore"):
                 count = (~np.isnan(cut)).sum(axis=2)

@@ -35,7 +35,9 @@ class Fleet:
     def __post_init__(self):
         columns = [crew.columns(self.period, self.lag) for crew in self.crews]
         self.names = [k for k in columns[0] if any(np.isfinite(c[k]).any() for c in columns)]
-        values = np.stack([np.concatenate([c[k] for c in columns]) for k in self.names], axis=2).astype(np.float32)
+        values = np.stack(
+            [np.concatenate([c[k] for c in columns]) for k in self.names], axis=2
+        ).astype(np.float32)
         for start, end in self.gaps:
             values[:, -(-start // 5) : end // 5] = np.nan
         things = tuple(crew.labels(i) for crew in self.crews for i in range(crew.nodes))
@@ -45,9 +47,13 @@ class Fleet:
 
     def _run_frame(self):
         found = [crew.run() for crew in self.crews]
-        values = np.stack([np.stack([x[4::5] for x in pair], axis=1) for pair in found]).astype(np.float32)
+        values = np.stack([np.stack([x[4::5] for x in pair], axis=1) for pair in found]).astype(
+            np.float32
+        )
         things = tuple(Labels(cluster=crew.cluster, job=crew.job or "run") for crew in self.crews)
-        return Frame("run", things, START, STEP, ("run_step_count", "run_checkpoint_age_seconds"), values)
+        return Frame(
+            "run", things, START, STEP, ("run_step_count", "run_checkpoint_age_seconds"), values
+        )
 
     def extent(self):
         return self.frame.window
@@ -61,26 +67,54 @@ class Fleet:
     def inventory(self, now):
         minute = (now - START) / timedelta(minutes=1)
         gone = frozenset(
-            crew.ids[i] for crew in self.crews for i, spans in crew.ended.items() if any(a <= minute < b for a, b in spans)
+            crew.ids[i]
+            for crew in self.crews
+            for i, spans in crew.ended.items()
+            if any(a <= minute < b for a, b in spans)
         )
-        back = {crew.ids[i]: b for crew in self.crews for i, spans in crew.ended.items() for a, b in spans if b <= minute}
+        back = {
+            crew.ids[i]: b
+            for crew in self.crews
+            for i, spans in crew.ended.items()
+            for a, b in spans
+            if b <= minute
+        }
         key = (gone, tuple(sorted(back.items())))
         if key not in self.inventories:
             made = {}
             for crew in self.crews:
                 for i, name in enumerate(crew.ids):
-                    launched = START + timedelta(minutes=back[name]) if name in back else START - timedelta(days=30)
-                    made[name] = Instance(crew.labels(i), launched, "terminated" if name in gone else "running")
+                    launched = (
+                        START + timedelta(minutes=back[name])
+                        if name in back
+                        else START - timedelta(days=30)
+                    )
+                    made[name] = Instance(
+                        crew.labels(i), launched, "terminated" if name in gone else "running"
+                    )
             self.inventories[key] = Inventory(now, made, types=TYPES)
         return self.inventories[key]
 
     def replay(self):
         """Run the watch from beginning to end; return what was seen."""
-        price = [Price(t, Decimal(20), Market.ON_DEMAND, Basis.LISTED, "", date(2026, 9, 1), "") for t in TYPES]
-        nothing = SimpleNamespace(deltas=lambda now, days: Reading(now), rates=lambda now: AccountRates())
-        prices = SimpleNamespace(quotes=lambda kind, region, now: [p for p in price if p.instance_type == kind])
+        price = [
+            Price(t, Decimal(20), Market.ON_DEMAND, Basis.LISTED, "", date(2026, 9, 1), "")
+            for t in TYPES
+        ]
+        nothing = SimpleNamespace(
+            deltas=lambda now, days: Reading(now), rates=lambda now: AccountRates()
+        )
+        prices = SimpleNamespace(
+            quotes=lambda kind, region, now: [p for p in price if p.instance_type == kind]
+        )
         knowledge = SimpleNamespace(fallback_prices=tuple)
-        parts = {"billing": nothing, "prices": prices, "knowledge": knowledge, "detect": Detector(), "interval": STEP}
+        parts = {
+            "billing": nothing,
+            "prices": prices,
+            "knowledge": knowledge,
+            "detect": Detector(),
+            "interval": STEP,
+        }
         ports = ports_over(self, MemoryStore(), **parts)
         return replay(ports, ("default",))
 

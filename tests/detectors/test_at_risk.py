@@ -15,17 +15,26 @@ from bot.model.notification import Notification, Reason
 from bot.watch.value import value
 from tests.builders import price
 
-STILL = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "efa": 0, "host_cpu": 0.03}
+STILL = {
+    "neuroncore_utilization": 0,
+    "neuron_execution_latency": np.nan,
+    "efa": 0,
+    "host_cpu": 0.03,
+}
 
 
 def run(saved=29.25, stands_from=48.0, job="llama-70b", silent_from=48.0):
     """Return a run that saves every 45 minutes until an hour, stands still from another on, and reports until a third."""
     minutes = np.arange(576) * 5.0
     last = np.minimum(minutes, saved * 60) // 45 * 45
-    values = np.stack([np.minimum(minutes, stands_from * 60) * 10, (minutes - last) * 60], axis=1)[None].astype(np.float32)
+    values = np.stack([np.minimum(minutes, stands_from * 60) * 10, (minutes - last) * 60], axis=1)[
+        None
+    ].astype(np.float32)
     values[:, minutes > silent_from * 60] = np.nan
     things = (Labels(cluster="llama", job=job),)
-    return Frame("run", things, START, STEP, ("run_step_count", "run_checkpoint_age_seconds"), values)
+    return Frame(
+        "run", things, START, STEP, ("run_step_count", "run_checkpoint_age_seconds"), values
+    )
 
 
 def valued(anomaly, now):
@@ -62,7 +71,9 @@ def test_an_ageing_checkpoint_says_what_it_would_cost():
     assert (risk.at_risk.things, risk.at_risk.hours) == (risk.things, pytest.approx(2.67, abs=0.1))
 
 
-@pytest.mark.parametrize("frames", [{}, {"run": run(silent_from=20)}], ids=["no run", "ended long ago"])
+@pytest.mark.parametrize(
+    "frames", [{}, {"run": run(silent_from=20)}], ids=["no run", "ended long ago"]
+)
 def test_without_a_run_nothing_is_said_to_be_at_risk(frames):
     fleet = Fleet(4).set(hours(30) - STEP, hours(30), slice(1, 2), neuron_hardware_ecc_events=200)
     assert only(World(fleet, frames=frames).at(hours(30))).at_risk is None

@@ -33,7 +33,14 @@ def by_hour(*lines, end=NOW - DAY + 5 * HOUR, days=20):
     for i, (_, level, newest) in enumerate(lines):
         values[i, :, 0] = level
         values[i, n - len(newest) :, 0] = newest
-    return Frame("spend_hour", tuple(thing for thing, _, _ in lines), end - n * HOUR, HOUR, (SPEND_METRIC,), values)
+    return Frame(
+        "spend_hour",
+        tuple(thing for thing, _, _ in lines),
+        end - n * HOUR,
+        HOUR,
+        (SPEND_METRIC,),
+        values,
+    )
 
 
 def world(hours, days=SETTLED):
@@ -44,18 +51,27 @@ def test_so_far_is_the_sum_of_the_bills_hours_over_their_usual_and_an_estimate_s
     """The first hour cost far more than the newest: the newest rate times the elapsed hours would be wrong for all of them."""
     waste = dollars(world(hourly(S3, [101, 11, 11, 11])))
     unbilled = (NOW - (NOW - DAY + 5 * HOUR)) / HOUR
-    assert waste.so_far == pytest.approx(Decimal(100 + 3 * 10) + Decimal(10) * Decimal(unbilled), rel=Decimal("0.01"))
+    assert waste.so_far == pytest.approx(
+        Decimal(100 + 3 * 10) + Decimal(10) * Decimal(unbilled), rel=Decimal("0.01")
+    )
 
 
 def test_what_is_over_on_the_bill_costs_nothing_more_and_has_no_month_end():
     waste = dollars(world(hourly(S3, [41, 41, 41, 1, 1, 1])))
     assert waste.so_far == pytest.approx(Decimal(120), abs=Decimal(1))
-    assert waste.month_end == waste.month_end_low == waste.month_end_high == waste.so_far.quantize(Decimal("0.01"))
+    assert (
+        waste.month_end
+        == waste.month_end_low
+        == waste.month_end_high
+        == waste.so_far.quantize(Decimal("0.01"))
+    )
 
 
 def test_what_comes_every_night_is_not_over_at_noon():
     nights = [41, 41, 41, *[1] * 21, 41, 41, 41, *[1] * 5]
-    waste = dollars(world(hourly(S3, nights), bill(("AmazonS3", "Requests-Tier1", usual(144, 24.0)))))
+    waste = dollars(
+        world(hourly(S3, nights), bill(("AmazonS3", "Requests-Tier1", usual(144, 24.0))))
+    )
     assert waste.per_hour == pytest.approx(Decimal(120) / 24, abs=Decimal("0.1"))
     assert waste.month_end > waste.so_far
 
@@ -84,7 +100,9 @@ def test_a_cluster_whose_hours_stay_hides_nothing_of_anothers():
     other, ours = S3.merge(Labels(team="vision")), S3.merge(Labels(team="search"))
     hours = by_hour((other, 10.0, [4.0] * 5), (ours, 1.0, [41.0] * 5))
     days = bill(("AmazonS3", "Requests-Tier1", 24.0 * 11))
-    assert dollars(world(hours, days)).so_far == pytest.approx(Decimal(40 * (5 + 19)), rel=Decimal("0.02"))
+    assert dollars(world(hours, days)).so_far == pytest.approx(
+        Decimal(40 * (5 + 19)), rel=Decimal("0.02")
+    )
 
 
 def test_hours_whose_rows_have_not_arrived_are_estimated_and_end_nothing():
@@ -101,7 +119,9 @@ def test_dollars_count_from_the_beginning_of_the_alert_that_is_open():
     since = NOW - 5 * DAY
     known = Alert("a1", replace(first, window=Window(since, NOW)), NOW - 3 * DAY, NOW - HOUR)
     assert dollars(world(hours, days)).so_far == pytest.approx(Decimal(40 * (53 + 19)))
-    assert dollars(world(hours, days), known=[known]).so_far == pytest.approx(Decimal(40 * (24 + 53 + 19)))
+    assert dollars(world(hours, days), known=[known]).so_far == pytest.approx(
+        Decimal(40 * (24 + 53 + 19))
+    )
 
 
 def test_days_are_added_up_where_the_export_has_no_hours():
@@ -123,16 +143,27 @@ def test_a_fee_that_nobody_uses_is_told_from_its_hours():
     assert (found.cause, found.usd_per_hour) == (Cause.COMMITMENT_UNUSED, Decimal(476))
 
 
-FEE = Labels(account="1", region="us-west-2", service="ComputeSavingsPlans", usage_type="EC2SP:trn1.1yrNoUpfront")
+FEE = Labels(
+    account="1",
+    region="us-west-2",
+    service="ComputeSavingsPlans",
+    usage_type="EC2SP:trn1.1yrNoUpfront",
+)
 
 
 @pytest.mark.parametrize(("back", "unbilled"), [(None, 19), (6, 6)])
-def test_a_commitment_whose_nodes_are_back_is_unused_no_more_though_the_bill_does_not_show_it_yet(back, unbilled):
+def test_a_commitment_whose_nodes_are_back_is_unused_no_more_though_the_bill_does_not_show_it_yet(
+    back, unbilled
+):
     through = NOW - DAY + 5 * HOUR
     fleet = Fleet(8, days=2.5)
     fleet.silence(through - 8 * HOUR, through + back * HOUR if back else NOW + DAY / 2)
     seen = World(
-        fleet, frames={"spend": bill((FEE.service, FEE.usage_type, 0.01)), "spend_hour": by_hour((FEE, 0.0, [476.0] * 8))}
+        fleet,
+        frames={
+            "spend": bill((FEE.service, FEE.usage_type, 0.01)),
+            "spend_hour": by_hour((FEE, 0.0, [476.0] * 8)),
+        },
     )
     found = next(one for one in seen.at(NOW).anomalies if one.cause is Cause.COMMITMENT_UNUSED)
     waste = value(Alert("a1", found, NOW, NOW), None, lambda _: None, NOW).waste
@@ -143,9 +174,18 @@ def test_a_commitment_whose_nodes_are_back_is_unused_no_more_though_the_bill_doe
 def test_hours_of_nodes_that_are_gone_cost_nothing_more_though_the_bill_does_not_show_it_yet():
     through = NOW - DAY + 5 * HOUR
     fleet = Fleet(8, days=2.5).silence(NOW - 2 * DAY, through - 4 * HOUR, slice(4, 8))
-    fleet.stop(through - 4 * HOUR, through + 3 * HOUR, slice(4, 8)).silence(through + 3 * HOUR, NOW + DAY / 2, slice(4, 8))
+    fleet.stop(through - 4 * HOUR, through + 3 * HOUR, slice(4, 8)).silence(
+        through + 3 * HOUR, NOW + DAY / 2, slice(4, 8)
+    )
     hours = CLOUD.merge(Labels(usage_type=HOURS_OF))
-    frames = {"spend": bill(("AmazonEC2", HOURS_OF, 2064.0)), "spend_hour": by_hour((hours, 86.0, [172.0] * 4))}
-    found = next(one for one in World(fleet, frames=frames).at(NOW).anomalies if one.cause is Cause.SPEND_JUMP)
+    frames = {
+        "spend": bill(("AmazonEC2", HOURS_OF, 2064.0)),
+        "spend_hour": by_hour((hours, 86.0, [172.0] * 4)),
+    }
+    found = next(
+        one
+        for one in World(fleet, frames=frames).at(NOW).anomalies
+        if one.cause is Cause.SPEND_JUMP
+    )
     waste = value(Alert("a1", found, NOW, NOW), None, lambda _: None, NOW).waste
     assert waste.so_far == pytest.approx(Decimal(86 * (4 + 3)))

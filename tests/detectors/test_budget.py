@@ -27,21 +27,38 @@ def bill(now, **teams):
     days = 40
     values = np.full((len(teams), days, 1), np.nan, np.float32)
     for i, usd in enumerate(teams.values()):
-        series = [usd] * (days - 1) if np.ndim(usd) == 0 else [usd[0]] * (days - 1 - len(usd)) + list(usd)
+        series = (
+            [usd] * (days - 1)
+            if np.ndim(usd) == 0
+            else [usd[0]] * (days - 1 - len(usd)) + list(usd)
+        )
         values[i, : days - 1, 0] = series
-    things = tuple(Labels(account="1", region="us-west-2", service="AmazonEC2", usage_type="Serving", team=t) for t in teams)
+    things = tuple(
+        Labels(account="1", region="us-west-2", service="AmazonEC2", usage_type="Serving", team=t)
+        for t in teams
+    )
     return Frame("spend", things, now - days * DAY, DAY, (SPEND_METRIC,), values)
 
 
 def policy(everything="0", **teams):
     base = default_policy()
-    scoped = tuple((Labels(team=t), "budget_burn.month_usd", Decimal(usd)) for t, usd in teams.items())
+    scoped = tuple(
+        (Labels(team=t), "budget_burn.month_usd", Decimal(usd)) for t, usd in teams.items()
+    )
     quiet = {"spend_jump.on": False}
-    return replace(base, values={**base.values, **quiet, "budget_burn.month_usd": Decimal(everything)}, overrides=scoped)
+    return replace(
+        base,
+        values={**base.values, **quiet, "budget_burn.month_usd": Decimal(everything)},
+        overrides=scoped,
+    )
 
 
 def found(now, rules, **teams):
-    return World(Fleet(2, days=16), policy=rules, frames={"spend": bill(now, **teams)}).at(now).anomalies
+    return (
+        World(Fleet(2, days=16), policy=rules, frames={"spend": bill(now, **teams)})
+        .at(now)
+        .anomalies
+    )
 
 
 def test_no_budget_burns_by_default():
@@ -54,19 +71,26 @@ def test_no_budget_burns_by_default():
         (100, False),  # 3,000 a month
         (105, False),  # a little over, within the slow rate
         (125, True),  # used up six days early
-        ([68] * 13 + [400], True),  # the fast window: a day at many times what the rest allows, the week over it too
+        (
+            [68] * 13 + [400],
+            True,
+        ),  # the fast window: a day at many times what the rest allows, the week over it too
         ([40] * 13 + [300], False),  # one dear day, the week still fits
         ([200] * 8 + [60] * 6, False),  # was too fast, is not any more
     ],
 )
 def test_both_windows_must_burn_too_fast(usd, told):
-    assert [a.cause for a in found(MID, policy(search="3000"), search=usd)] == [Cause.BUDGET_BURN] * told
+    assert [a.cause for a in found(MID, policy(search="3000"), search=usd)] == [
+        Cause.BUDGET_BURN
+    ] * told
 
 
 def test_it_says_what_is_spent_when_it_is_used_up_and_how_sure_that_is():
     burn = only_of(found(MID, policy(search="3000"), search=125, vision=900))
     assert burn.key == "budget_burn/team=search"
-    assert "Budget of team search: $1,750 of $3,000 (58 %) was billed through 2026-11-14" in burn.why
+    assert (
+        "Budget of team search: $1,750 of $3,000 (58 %) was billed through 2026-11-14" in burn.why
+    )
     assert "at $125 a day used up about 2026-11-25, 6 days early (estimate)" in burn.why
     # The same forecast as `cost` tells: 30 days of $125.
     assert any(line.startswith("about $3,750 by month end ($3,7") for line in burn.evidence)
@@ -86,7 +110,10 @@ def test_what_is_used_up_is_critical_though_it_burns_slowly():
 
 
 def test_each_scope_has_its_own_budget_and_everything_one():
-    keys = [a.key for a in found(MID, policy("4000", search="3000", vision="90000"), search=125, vision=50)]
+    keys = [
+        a.key
+        for a in found(MID, policy("4000", search="3000", vision="90000"), search=125, vision=50)
+    ]
     assert keys == ["budget_burn", "budget_burn/team=search"]
 
 
@@ -98,7 +125,11 @@ def test_a_new_month_begins_anew_at_the_old_pace():
 
 
 def test_a_quiet_weekend_does_not_end_it():
-    world = World(Fleet(2, days=16), policy=policy(search="3000"), frames={"spend": bill(MID, search=[130] * 13 + [20])})
+    world = World(
+        Fleet(2, days=16),
+        policy=policy(search="3000"),
+        frames={"spend": bill(MID, search=[130] * 13 + [20])},
+    )
     assert world.at(MID).anomalies == ()
     earlier = only_of(found(MID - DAY, policy(search="3000"), search=130))
     world.known = [Alert("a1", earlier, MID - DAY, MID - DAY)]
@@ -114,7 +145,9 @@ def test_the_fees_of_a_first_day_are_spent_but_no_pace():
 
 def test_small_budgets_are_told():
     burn = only_of(found(MID, policy(search="30"), search=1.5))
-    alert = Alert("a1", burn, MID, MID, waste=Waste(burn.usd_per_hour, *[Decimal(0)] * 4, basis="the bill"))
+    alert = Alert(
+        "a1", burn, MID, MID, waste=Waste(burn.usd_per_hour, *[Decimal(0)] * 4, basis="the bill")
+    )
     assert burn.usd_per_hour < 1
     assert mute([alert], [], default_policy(), MID)[0].muted_by == ""
 
@@ -125,7 +158,12 @@ NOW = START + 2 * DAY
 def fees(unused, fee=100.0):
     """Return a frame of one Savings Plan's fee: USD a day in all, and of it unused."""
     days = 20
-    thing = Labels(account="1", region="us-west-2", service="ComputeSavingsPlans", usage_type="EC2SP:trn1.1yrNoUpfront")
+    thing = Labels(
+        account="1",
+        region="us-west-2",
+        service="ComputeSavingsPlans",
+        usage_type="EC2SP:trn1.1yrNoUpfront",
+    )
     values = np.full((1, days, 2), np.nan, np.float32)
     values[0, :-1, 0] = unused
     values[0, :-1, 1] = fee
@@ -134,7 +172,13 @@ def fees(unused, fee=100.0):
 
 @pytest.mark.parametrize(
     ("unused", "told"),
-    [(20.0, False), (45.0, True), ([5.0] * 14 + [45.0] * 5, True), ([45.0] * 18 + [10.0], False), (0.0, False)],
+    [
+        (20.0, False),
+        (45.0, True),
+        ([5.0] * 14 + [45.0] * 5, True),
+        ([45.0] * 18 + [10.0], False),
+        (0.0, False),
+    ],
 )
 def test_a_commitment_that_is_long_under_used_is_told(unused, told):
     anomalies = World(Fleet(2, days=2.5), frames={"spend": fees(unused)}).at(NOW).anomalies

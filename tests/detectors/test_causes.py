@@ -6,7 +6,13 @@ from bot.model.causes import CAUSES, About, Cause, Family
 from bot.policy.schema import SETTINGS
 from detectors.diagnose import RULES
 
-MONEY = {Cause.SPEND_JUMP, Cause.SPEND_NEW, Cause.BUDGET_BURN, Cause.COMMITMENT_UNUSED, Cause.TRANSFER_ROUTE}
+MONEY = {
+    Cause.SPEND_JUMP,
+    Cause.SPEND_NEW,
+    Cause.BUDGET_BURN,
+    Cause.COMMITMENT_UNUSED,
+    Cause.TRANSFER_ROUTE,
+}
 
 
 def those(column):
@@ -23,7 +29,12 @@ def test_every_cause_has_a_row_a_switch_and_something_to_try(cause):
 
 
 def test_no_two_causes_mute_each_other():
-    pairs = {(cause, other) for cause, facts in CAUSES.items() for other in facts.explained_by if cause is not Cause.ODD}
+    pairs = {
+        (cause, other)
+        for cause, facts in CAUSES.items()
+        for other in facts.explained_by
+        if cause is not Cause.ODD
+    }
     assert not {(other, cause) for cause, other in pairs} & pairs
 
 

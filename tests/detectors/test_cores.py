@@ -19,7 +19,10 @@ def frame(kind, metric, rows):
 
 
 def cores(levels):
-    rows = [(Labels(instance=FAULTY, core=str(i), resource=f"device{i // 2}"), x) for i, x in enumerate(levels)]
+    rows = [
+        (Labels(instance=FAULTY, core=str(i), resource=f"device{i // 2}"), x)
+        for i, x in enumerate(levels)
+    ]
     return frame("core", "neuroncore_utilization_ratio", rows)
 
 
@@ -30,7 +33,10 @@ def fault(**frames):
 
 def test_cores_that_stand_still_are_counted_and_placed():
     found = fault(core=cores([0.9, 0.85, 0.0, 0.0, 0.91, 0.9]))
-    assert f"{FAULTY}: 2 of 6 cores at 0 % (core 2, 3 of device1), the others at 85-91 %" in found.evidence
+    assert (
+        f"{FAULTY}: 2 of 6 cores at 0 % (core 2, 3 of device1), the others at 85-91 %"
+        in found.evidence
+    )
 
 
 def test_cores_that_all_work_alike_say_so():
@@ -46,5 +52,10 @@ def test_the_device_of_a_fault_is_named():
 
 def test_a_closer_look_changes_no_alert():
     near = fault(core=cores([0.0] * 4))
-    assert (near.key, near.things, near.window, near.score) == ((far := fault()).key, far.things, far.window, far.score)
+    assert (near.key, near.things, near.window, near.score) == (
+        (far := fault()).key,
+        far.things,
+        far.window,
+        far.score,
+    )
     assert near.why == far.why

@@ -12,7 +12,9 @@ ONSET = DAY + 400
 
 
 @pytest.mark.parametrize("period", [1, 5])
-@pytest.mark.parametrize("offset", [0, *(pytest.param(offset, marks=pytest.mark.slow) for offset in (1, 2, 3)), 4])
+@pytest.mark.parametrize(
+    "offset", [0, *(pytest.param(offset, marks=pytest.mark.slow) for offset in (1, 2, 3)), 4]
+)
 def test_a_severe_drop_is_told_within_a_quarter_of_an_hour(period, offset):
     crew = Crew(8, days=1.5, seed=offset).pauses()
     crew.at["util"][:, ONSET - 40 : ONSET] = crew.level
@@ -24,7 +26,10 @@ def test_a_severe_drop_is_told_within_a_quarter_of_an_hour(period, offset):
 
 
 @pytest.mark.parametrize("period", [1, 5])
-@pytest.mark.parametrize("minutes", [1, pytest.param(3, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize(
+    "minutes",
+    [1, pytest.param(3, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow), 8],
+)
 def test_a_pause_of_any_length_is_not_told(period, minutes):
     crew = Crew(8, days=2, seed=minutes)
     for i, start in enumerate(range(DAY, 2 * DAY - 60, 61)):

@@ -38,7 +38,9 @@ def test_one_minute_steps_find_the_same_story():
     step = timedelta(minutes=1)
     fleet = Fleet(6, days=1, step=step)
     for hour in np.arange(1, 24, 0.75):
-        fleet.scale(hours(hour), hours(hour) + timedelta(minutes=3), neuroncore_utilization=0, efa=0)
+        fleet.scale(
+            hours(hour), hours(hour) + timedelta(minutes=3), neuroncore_utilization=0, efa=0
+        )
     (alert,) = World(fleet.starve(hours(14), hours(16))).run(hours(13.5), hours(17), step)
     assert alert.cause == "starved"
     assert timedelta(0) < alert.opened - hours(14) <= timedelta(minutes=15)

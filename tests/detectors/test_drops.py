@@ -27,7 +27,9 @@ def test_what_a_drop_lost_is_summed_step_by_step():
     lost, seen = 0.0, None
     for now, detection in World(fleet).ticks(hours(29), hours(34.5)):
         for drop in detection.anomalies:
-            lost += np.mean(drop.shares_since) * ((now - (seen or drop.window.start)) / timedelta(hours=1))
+            lost += np.mean(drop.shares_since) * (
+                (now - (seen or drop.window.start)) / timedelta(hours=1)
+            )
             seen = now
     assert lost == pytest.approx(0.78 * 2 + 0.56, abs=0.1)
 
@@ -35,10 +37,16 @@ def test_what_a_drop_lost_is_summed_step_by_step():
 def test_the_alert_says_the_numbers_and_what_to_do():
     world = World(Fleet(8, days=1.5).starve(hours(30), hours(33)))
     starved = only(world.at(hours(30.5)))
-    assert starved.why == "NeuronCore utilization 20 %, usually 89-93 % at this hour. Runtime loaded, host CPU 96 %."
+    assert (
+        starved.why
+        == "NeuronCore utilization 20 %, usually 89-93 % at this hour. Runtime loaded, host CPU 96 %."
+    )
     assert starved.wasted_shares[0] == pytest.approx(0.78, abs=0.03)
     assert starved.confidence > 0.8
-    assert [cause for cause, _ in starved.runners_up] == [Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH]
+    assert [cause for cause, _ in starved.runners_up] == [
+        Cause.NETWORK_BOUND,
+        Cause.COLLECTIVE_PATH,
+    ]
     assert starved.scope == Labels(cluster="llama")
     assert world.at(hours(30.5)).states["i-llama000"] is NodeState.STARVED
 
@@ -58,7 +66,12 @@ def test_busy_cpus_change_the_advice():
 def test_what_training_does_anyway_is_not_told(minutes, level):
     fleet = Fleet(8)
     for hour in np.arange(26, 46, 2.5):
-        fleet.scale(hours(hour), hours(hour) + timedelta(minutes=minutes), neuroncore_utilization=level, efa=level)
+        fleet.scale(
+            hours(hour),
+            hours(hour) + timedelta(minutes=minutes),
+            neuroncore_utilization=level,
+            efa=level,
+        )
     assert World(fleet).run(hours(30), hours(46)) == []
 
 
@@ -80,31 +93,51 @@ def test_a_restart_with_its_ramp_is_not_told():
 
 
 def test_the_end_of_a_job_is_no_starvation():
-    fleet = Fleet(8).scale(hours(30), hours(30) + STEP, neuroncore_utilization=0.3).stop(hours(30) + STEP, hours(30.4))
+    fleet = (
+        Fleet(8)
+        .scale(hours(30), hours(30) + STEP, neuroncore_utilization=0.3)
+        .stop(hours(30) + STEP, hours(30.4))
+    )
     assert World(fleet).run(hours(29), hours(30.4)) == []
 
 
 def test_other_memory_is_another_job():
-    fleet = Fleet(4).scale(hours(30), hours(40), neuroncore_utilization=0.3, neuroncore_memory=0.3, neuron_runtime=0.3)
+    fleet = Fleet(4).scale(
+        hours(30), hours(40), neuroncore_utilization=0.3, neuroncore_memory=0.3, neuron_runtime=0.3
+    )
     assert World(fleet).run(hours(29), hours(34)) == []
 
 
 def test_a_full_network_is_named():
-    fleet = Fleet(8).scale(hours(30), hours(34), neuroncore_utilization=0.5, neuron_execution_latency=2)
+    fleet = Fleet(8).scale(
+        hours(30), hours(34), neuroncore_utilization=0.5, neuron_execution_latency=2
+    )
     bound = only(World(fleet.set(hours(30), hours(34), efa=9.3e10)).at(hours(31)))
     assert bound.cause is Cause.NETWORK_BOUND
     assert "93 % of the NIC's limit" in bound.why
 
 
 def test_traffic_of_single_node_work_is_a_possible_wrong_path():
-    fleet = Fleet(2).set(hours(0), hours(48), efa=1e6).scale(hours(30), hours(34), slice(0, 1), neuroncore_utilization=0.42)
-    path = only(World(fleet.set(hours(30), hours(34), slice(0, 1), efa=3e10, network_out=1.9e9)).at(hours(31)))
+    fleet = (
+        Fleet(2)
+        .set(hours(0), hours(48), efa=1e6)
+        .scale(hours(30), hours(34), slice(0, 1), neuroncore_utilization=0.42)
+    )
+    path = only(
+        World(fleet.set(hours(30), hours(34), slice(0, 1), efa=3e10, network_out=1.9e9)).at(
+            hours(31)
+        )
+    )
     assert path.cause is Cause.COLLECTIVE_PATH
     assert "possible" in path.why
 
 
 def test_an_open_alert_stays_until_most_of_the_usual_is_back():
-    fleet = Fleet(4, days=2).starve(hours(30), hours(31)).scale(hours(31), hours(33), neuroncore_utilization=0.8)
+    fleet = (
+        Fleet(4, days=2)
+        .starve(hours(30), hours(31))
+        .scale(hours(31), hours(33), neuroncore_utilization=0.8)
+    )
     (alert,) = World(fleet).run(hours(29), hours(34))
     assert alert.closed >= hours(33)
 
@@ -113,13 +146,17 @@ def test_a_cluster_may_have_its_own_threshold():
     policy = default_policy()
     lax = type(policy)(policy.values, ((Labels(cluster="llama"), "starved.on", False),))
     fleets = [Fleet(4, cluster=name).starve(hours(30), hours(34)) for name in ("llama", "vision")]
-    assert [a.scope.cluster for a in World(*fleets, policy=lax).at(hours(31)).anomalies] == ["vision"]
+    assert [a.scope.cluster for a in World(*fleets, policy=lax).at(hours(31)).anomalies] == [
+        "vision"
+    ]
 
 
 def test_inference_follows_its_own_hours():
     fleet = Fleet(3, days=6, cluster="serving", instance_type="inf2.48xlarge")
     hour = (np.arange(fleet.metrics["efa_tx_bytes_per_second"].shape[1]) / 12) % 24
-    fleet.metrics["neuroncore_utilization_ratio"] *= 0.45 + 0.4 * np.cos((hour - 14) / 24 * 2 * np.pi)
+    fleet.metrics["neuroncore_utilization_ratio"] *= 0.45 + 0.4 * np.cos(
+        (hour - 14) / 24 * 2 * np.pi
+    )
     assert World(fleet).run(hours(72), hours(110), timedelta(minutes=15)) == []
     fleet.scale(hours(104), hours(108), neuroncore_utilization=0.3)
     (alert,) = World(fleet).run(hours(103), hours(108), timedelta(minutes=5))
@@ -127,66 +164,109 @@ def test_inference_follows_its_own_hours():
 
 
 def test_a_cause_is_named_by_most_of_a_drop_s_life():
-    fleet = Fleet(8).scale(hours(30), hours(36), neuroncore_utilization=0.5).set(hours(30), hours(31), efa=9.3e10)
+    fleet = (
+        Fleet(8)
+        .scale(hours(30), hours(36), neuroncore_utilization=0.5)
+        .set(hours(30), hours(31), efa=9.3e10)
+    )
     world = World(fleet.set(hours(31.5), hours(36), host_cpu=0.96))
-    causes = {now: d.anomalies[0].cause for now, d in world.ticks(hours(29), hours(34)) if d.anomalies}
-    assert [causes[hours(h)] for h in (30.5, 31.5, 34)] == [Cause.NETWORK_BOUND, Cause.NETWORK_BOUND, Cause.STARVED]
+    causes = {
+        now: d.anomalies[0].cause for now, d in world.ticks(hours(29), hours(34)) if d.anomalies
+    }
+    assert [causes[hours(h)] for h in (30.5, 31.5, 34)] == [
+        Cause.NETWORK_BOUND,
+        Cause.NETWORK_BOUND,
+        Cause.STARVED,
+    ]
     assert len(world.known) == 1
 
 
 def test_starvation_that_begins_right_after_a_restart_is_told_past_the_ramp():
     fleet = Fleet(8).stop(hours(30), hours(30.25)).starve(hours(30.25), hours(33))
     (alert,) = World(fleet).run(hours(29), hours(32))
-    assert (alert.cause, alert.opened - hours(30.25) <= timedelta(minutes=25)) == (Cause.STARVED, True)
+    assert (alert.cause, alert.opened - hours(30.25) <= timedelta(minutes=25)) == (
+        Cause.STARVED,
+        True,
+    )
 
 
 def test_other_work_after_a_restart_is_not_told():
-    fleet = Fleet(8).stop(hours(30), hours(30.25)).scale(hours(30.25), hours(33), neuroncore_utilization=0.4)
+    fleet = (
+        Fleet(8)
+        .stop(hours(30), hours(30.25))
+        .scale(hours(30.25), hours(33), neuroncore_utilization=0.4)
+    )
     assert World(fleet).run(hours(29), hours(32)) == []
 
 
 def test_the_reading_in_which_a_drop_ends_is_not_what_it_was():
-    fleet = Fleet(8, days=1.5).starve(hours(30), hours(32)).scale(hours(32), hours(32) + STEP, neuroncore_utilization=0.6)
+    fleet = (
+        Fleet(8, days=1.5)
+        .starve(hours(30), hours(32))
+        .scale(hours(32), hours(32) + STEP, neuroncore_utilization=0.6)
+    )
     (alert,) = World(fleet).run(hours(29), hours(33))
     assert "NeuronCore utilization 20 %" in alert.anomaly.why
     assert alert.anomaly.wasted_shares[0] == pytest.approx(0.78, abs=0.03)
 
 
 def test_slow_executions_that_send_nothing_over_efa_take_another_path():
-    fleet = Fleet(8).scale(hours(30), hours(34), neuroncore_utilization=0.45, neuron_execution_latency=2.1, efa=0.1)
+    fleet = Fleet(8).scale(
+        hours(30), hours(34), neuroncore_utilization=0.45, neuron_execution_latency=2.1, efa=0.1
+    )
     fleet.metrics["network_out_bytes_per_second"][:] = np.nan
     assert only(World(fleet).at(hours(31))).cause is Cause.COLLECTIVE_PATH
 
 
 def test_a_drop_of_a_job_in_two_zones_says_so():
     scattered = Fleet(4, job="a", zones=("us-west-2b", "us-west-2c")).starve(hours(30), hours(33))
-    assert "a stands in several zones: us-west-2b (2) and us-west-2c (2)" in only(World(scattered).at(hours(31))).evidence
-    alike = only(World(Fleet(4, job="a", zones=("us-west-2b",)).starve(hours(30), hours(33))).at(hours(31)))
+    assert (
+        "a stands in several zones: us-west-2b (2) and us-west-2c (2)"
+        in only(World(scattered).at(hours(31))).evidence
+    )
+    alike = only(
+        World(Fleet(4, job="a", zones=("us-west-2b",)).starve(hours(30), hours(33))).at(hours(31))
+    )
     assert not any("zones" in said for said in alike.evidence)
 
 
 def test_a_shallow_drop_of_what_serves_is_told_after_twice_the_time():
     fleet = Fleet(3, days=6, cluster="serving", instance_type="inf2.48xlarge")
-    (alert,) = World(fleet.scale(hours(104), hours(108), neuroncore_utilization=0.7)).run(hours(103), hours(108))
+    (alert,) = World(fleet.scale(hours(104), hours(108), neuroncore_utilization=0.7)).run(
+        hours(103), hours(108)
+    )
     assert timedelta(minutes=115) <= alert.opened - hours(104) <= timedelta(minutes=125)
 
 
 @pytest.mark.parametrize(("before", "told"), [(1.0, 1), (0.85, 1), (0.5, 0)])
 def test_a_job_that_holds_more_memory_is_another_one_for_a_while(before, told):
-    fleet = Fleet(4).scale(hours(0), hours(30), neuroncore_memory=before, neuron_runtime=before).starve(hours(30), hours(34))
+    fleet = (
+        Fleet(4)
+        .scale(hours(0), hours(30), neuroncore_memory=before, neuron_runtime=before)
+        .starve(hours(30), hours(34))
+    )
     assert len(World(fleet).run(hours(29), hours(30.3))) == told
 
 
 @pytest.mark.parametrize(("nodes", "minutes"), [(3, 15), (4, 10)])
 def test_four_nodes_that_fall_together_are_told_a_step_earlier(nodes, minutes):
-    fleet = Fleet(nodes).scale(hours(30), hours(30) + STEP, neuroncore_utilization=0.7).starve(hours(30) + STEP, hours(33))
+    fleet = (
+        Fleet(nodes)
+        .scale(hours(30), hours(30) + STEP, neuroncore_utilization=0.7)
+        .starve(hours(30) + STEP, hours(33))
+    )
     (alert,) = World(fleet).run(hours(29), hours(32))
     assert alert.opened - hours(30) == timedelta(minutes=minutes)
 
 
 def evaluation(fleet, start, end, level=0.35):
     """Evaluate: longer executions of a graph that needs half the memory, and next to nothing over EFA."""
-    half = {"neuroncore_memory": 0.5, "neuron_runtime_memory": 0.5, "neuron_execution_latency": 2.0, "efa": 0.06}
+    half = {
+        "neuroncore_memory": 0.5,
+        "neuron_runtime_memory": 0.5,
+        "neuron_execution_latency": 2.0,
+        "efa": 0.06,
+    }
     fleet.scale(start, end, **half)
     return fleet.set(start, end, neuroncore_utilization=level)
 
@@ -211,7 +291,9 @@ def test_an_evaluation_amid_grown_memory_is_no_drop():
     fleet = Fleet(8)
     for start in np.arange(29, 40, 1.5):
         at, end = hours(start), hours(start) + 3 * STEP
-        fleet.scale(at, end, neuron_execution_latency=2.0, efa=0.06).set(at, end, neuroncore_utilization=0.37)
+        fleet.scale(at, end, neuron_execution_latency=2.0, efa=0.06).set(
+            at, end, neuroncore_utilization=0.37
+        )
     assert World(fleet).run(hours(29), hours(40)) == []
 
 
@@ -227,14 +309,26 @@ def test_a_node_that_frees_memory_amid_a_slow_job_evaluates_nothing_alone():
     fleet = Fleet(8).starve(hours(30), hours(34), share=0.5, host_cpu=0.2)
     fleet.scale(hours(30), hours(34), neuron_execution=2.0)
     fleet.scale(hours(31), hours(33), slice(0, 2), neuroncore_memory=0.61, neuron_runtime=0.61)
-    seen = [drop.shares_since for now, d in World(fleet).ticks(hours(30), hours(33)) for drop in d.anomalies if now > hours(31)]
+    seen = [
+        drop.shares_since
+        for now, d in World(fleet).ticks(hours(30), hours(33))
+        for drop in d.anomalies
+        if now > hours(31)
+    ]
     assert len(seen) > 20
     assert min(min(shares) for shares in seen) == pytest.approx(0.5, abs=0.1)
 
 
 def test_nodes_that_stand_still_in_a_wide_drop_lose_all_of_their_work():
     fleet = Fleet(8).starve(hours(30), hours(34), share=0.5, host_cpu=0.2)
-    fleet.set(hours(31), hours(34), slice(0, 2), neuroncore_utilization=0, neuron_execution_latency=np.nan, efa=0)
+    fleet.set(
+        hours(31),
+        hours(34),
+        slice(0, 2),
+        neuroncore_utilization=0,
+        neuron_execution_latency=np.nan,
+        efa=0,
+    )
     shares = [
         sorted(drop.shares_since)
         for now, d in World(fleet).ticks(hours(30), hours(33))

@@ -33,7 +33,12 @@ def grown(**where):
     [
         {"team": "search"},
         {"region": "us-west-2", "usage_type": "NatGateway-Bytes"},
-        {"usage_type": "NatGateway-Bytes", "region": "us-west-2", "account": "1234", "team": "search"},
+        {
+            "usage_type": "NatGateway-Bytes",
+            "region": "us-west-2",
+            "account": "1234",
+            "team": "search",
+        },
     ],
 )
 def test_the_place_that_grew_is_named_and_nothing_else(where):
@@ -44,7 +49,9 @@ def test_the_place_that_grew_is_named_and_nothing_else(where):
 
 
 def test_it_reads_as_one_line():
-    root = explain(*grown(usage_type="NatGateway-Bytes", region="us-west-2", account="1234", team="search"))
+    root = explain(
+        *grown(usage_type="NatGateway-Bytes", region="us-west-2", account="1234", team="search")
+    )
     assert str(root).endswith("% of it: NatGateway-Bytes in us-west-2, account 1234, team search")
 
 

@@ -21,7 +21,9 @@ def test_errors_have_their_names(values, cause):
     assert (found.cause, found.things) == (cause, ("i-llama002",))
 
 
-@pytest.mark.parametrize("values", [{"neuron_hardware_ecc_events": 1}, {"neuron_execution_errors_count": 1}])
+@pytest.mark.parametrize(
+    "values", [{"neuron_hardware_ecc_events": 1}, {"neuron_execution_errors_count": 1}]
+)
 def test_a_corrected_bit_now_and_then_is_no_fault(values):
     fleet = Fleet(4)
     for hour in range(25, 45):
@@ -30,7 +32,12 @@ def test_a_corrected_bit_now_and_then_is_no_fault(values):
 
 
 def test_one_failed_status_check_is_a_reboot():
-    assert World(Fleet(4).set(hours(30), hours(30.08), slice(0, 1), status_check_failed=5)).at(hours(30.25)).anomalies == ()
+    assert (
+        World(Fleet(4).set(hours(30), hours(30.08), slice(0, 1), status_check_failed=5))
+        .at(hours(30.25))
+        .anomalies
+        == ()
+    )
 
 
 def test_types_of_errors_are_named():
@@ -42,7 +49,12 @@ def test_types_of_errors_are_named():
 def test_full_device_memory_is_told_where_it_is_new():
     world = World(Fleet(4).set(hours(30), hours(40), slice(0, 1), neuroncore_memory=0.985 * HBM))
     assert only(world.at(hours(30.5))).cause is Cause.MEMORY_PRESSURE
-    assert World(Fleet(4).set(hours(0), hours(48), neuroncore_memory=0.97 * HBM)).at(hours(31)).anomalies == ()
+    assert (
+        World(Fleet(4).set(hours(0), hours(48), neuroncore_memory=0.97 * HBM))
+        .at(hours(31))
+        .anomalies
+        == ()
+    )
 
 
 def test_nodes_that_wait_for_a_sick_one_belong_to_its_fault():
@@ -64,10 +76,18 @@ def test_peers_that_a_broken_device_slows_a_little_lose_with_it():
 
 
 def test_executions_that_fail_where_memory_errors_recur_are_of_a_broken_device():
-    fleet = Fleet(8).set(hours(30), hours(34), slice(3, 4), neuron_hardware_ecc_events=1, neuron_execution_errors_count=1)
+    fleet = Fleet(8).set(
+        hours(30),
+        hours(34),
+        slice(3, 4),
+        neuron_hardware_ecc_events=1,
+        neuron_execution_errors_count=1,
+    )
     fleet.scale(hours(30), hours(34), neuroncore_utilization=0.7, efa=0.7)
     fleet.scale(hours(30), hours(34), slice(3, 4), neuron_execution_latency=1.6)
-    assert [alert.cause for alert in World(fleet).run(hours(29), hours(33))] == [Cause.HARDWARE_FAULT]
+    assert [alert.cause for alert in World(fleet).run(hours(29), hours(33))] == [
+        Cause.HARDWARE_FAULT
+    ]
 
 
 def test_a_job_that_was_slow_before_its_device_broke_does_not_wait_for_it():
@@ -84,19 +104,25 @@ def test_errors_beside_a_fault_fold_into_it():
 
 
 def test_a_hang_of_most_nodes_takes_the_rest_along():
-    fleet = Fleet(8).set(hours(30), hours(34), neuroncore_utilization=0, neuron_execution_latency=float("nan"), efa=0)
+    fleet = Fleet(8).set(
+        hours(30), hours(34), neuroncore_utilization=0, neuron_execution_latency=float("nan"), efa=0
+    )
     fleet.stop(hours(30), hours(34), slice(0, 1))
     assert {a.cause for a in World(fleet).run(hours(29), hours(32))} == {Cause.HUNG}
 
 
 def test_who_waits_for_the_sick_node_and_falls_silent_stays_with_the_fault():
     fleet = Fleet(16).set(hours(30), hours(34), slice(3, 4), neuron_hardware_ecc=8)
-    fleet.scale(hours(31), hours(34), neuroncore_utilization=0.3, efa=0.3).silence(hours(32), hours(33.5), slice(5, 7))
+    fleet.scale(hours(31), hours(34), neuroncore_utilization=0.3, efa=0.3).silence(
+        hours(32), hours(33.5), slice(5, 7)
+    )
     (alert,) = World(fleet).run(hours(29), hours(35.5))
     assert (alert.cause, len(alert.anomaly.things)) == (Cause.HARDWARE_FAULT, 1)
 
 
-@pytest.mark.parametrize("apart", [0, 1, 3], ids=["a burst", "a node a tick", "a node a quarter of an hour"])
+@pytest.mark.parametrize(
+    "apart", [0, 1, 3], ids=["a burst", "a node a tick", "a node a quarter of an hour"]
+)
 def test_nodes_that_stop_one_after_the_other_are_one_alert(apart):
     fleet = Fleet(12)
     for i in range(12):

@@ -59,7 +59,9 @@ def test_a_median_leaves_out_what_was_not_read():
     assert median_of(values).tolist() == [[3.0]]
 
 
-@pytest.mark.parametrize(("per_week", "limit"), [(10, 0.62), (1, 0.6 + 0.03 * np.log(4)), (0.1, 0.6 + 0.03 * np.log(40))])
+@pytest.mark.parametrize(
+    ("per_week", "limit"), [(10, 0.62), (1, 0.6 + 0.03 * np.log(4)), (0.1, 0.6 + 0.03 * np.log(40))]
+)
 def test_the_threshold_is_an_expected_number_of_false_alerts(per_week, limit):
     scope = np.array([0.6]), np.array([0.03]), np.array([4.0]), np.array([0.605])
     assert OddModel(None, None, None, *scope).threshold(0, per_week) == pytest.approx(limit)
@@ -79,7 +81,10 @@ def test_an_odd_combination_is_told_once_with_the_metrics_that_made_it():
 
 
 def test_the_forest_is_silent_for_two_days():
-    assert World(odd(Fleet(8, days=2), hours(30), hours(34), slice(0, 2))).run(hours(28), hours(36)) == []
+    assert (
+        World(odd(Fleet(8, days=2), hours(30), hours(34), slice(0, 2))).run(hours(28), hours(36))
+        == []
+    )
 
 
 def test_the_forest_is_silent_on_calm_fleets():
@@ -88,12 +93,16 @@ def test_the_forest_is_silent_on_calm_fleets():
 
 
 def test_the_forest_is_silent_where_a_rule_explains():
-    fleet = odd(Fleet(8, days=4), hours(60), hours(64), slice(0, 2)).starve(hours(60), hours(64), slice(0, 2))
+    fleet = odd(Fleet(8, days=4), hours(60), hours(64), slice(0, 2)).starve(
+        hours(60), hours(64), slice(0, 2)
+    )
     assert {a.cause for a in World(fleet).run(hours(58), hours(66))} == {Cause.STARVED}
 
 
 def test_after_it_spoke_it_rests():
-    fleet = odd(odd(Fleet(8, days=5), hours(60), hours(62), slice(0, 2)), hours(70), hours(72), slice(0, 2))
+    fleet = odd(
+        odd(Fleet(8, days=5), hours(60), hours(62), slice(0, 2)), hours(70), hours(72), slice(0, 2)
+    )
     assert len(World(fleet).run(hours(58), hours(74))) == 1
 
 
@@ -107,4 +116,9 @@ def test_a_planned_event_told_days_ahead_makes_no_rule_look_back_so_far():
 def test_it_can_be_off():
     policy = default_policy()
     off = type(policy)({**policy.values, "odd.on": False})
-    assert World(odd(Fleet(8, days=4), hours(60), hours(62), slice(0, 2)), policy=off).run(hours(59), hours(62)) == []
+    assert (
+        World(odd(Fleet(8, days=4), hours(60), hours(62), slice(0, 2)), policy=off).run(
+            hours(59), hours(62)
+        )
+        == []
+    )

@@ -13,13 +13,28 @@ from detectors.grade import grade
 
 def alert(cause="starved", start=30.1, end=33, things=("i-1",), cluster="llama", muted=""):
     scope = Labels(cluster=cluster)
-    anomaly = Anomaly(cause, Cause(cause), scope, scope, things, Window(hours(start), hours(start)), 0.9, 0.2, "ratio")
+    anomaly = Anomaly(
+        cause,
+        Cause(cause),
+        scope,
+        scope,
+        things,
+        Window(hours(start), hours(start)),
+        0.9,
+        0.2,
+        "ratio",
+    )
     closed = None if end is None else hours(end)
     return Alert(f"{cause}@{start}", anomaly, hours(start), hours(start), closed, muted_by=muted)
 
 
 def happened(cause="starved", start=30, end=33, things=("i-1", "i-2"), **more):
-    row = {"cause": cause, "labels": {"cluster": "llama"}, "start": hours(start).isoformat(), "end": hours(end).isoformat()}
+    row = {
+        "cause": cause,
+        "labels": {"cluster": "llama"},
+        "start": hours(start).isoformat(),
+        "end": hours(end).isoformat(),
+    }
     return row | {"things": list(things)} | more
 
 
@@ -48,10 +63,17 @@ def test_grades(told, recall, precision, top1):
 
 
 def test_a_state_needs_no_alert():
-    assert grade([], [happened("compiling"), happened("starved", state_only=True)])["incidents"] == 0
+    assert (
+        grade([], [happened("compiling"), happened("starved", state_only=True)])["incidents"] == 0
+    )
 
 
 def test_false_alerts_are_counted_per_cluster_and_week():
     two_weeks = Window(hours(0), hours(0) + timedelta(weeks=2))
-    assert grade([alert(start=40, end=41)], [], window=two_weeks, clusters=5)["false_alerts_per_cluster_week"] == 0.1
+    assert (
+        grade([alert(start=40, end=41)], [], window=two_weeks, clusters=5)[
+            "false_alerts_per_cluster_week"
+        ]
+        == 0.1
+    )
     assert grade([], [])["false_alerts_per_cluster_week"] is None

@@ -8,14 +8,28 @@ from bot.model.causes import Cause
 from bot.watch.feedback import fits, pattern_of
 from bot.watch.group import group
 
-STILL = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "efa": 0, "host_cpu": 0.03}
+STILL = {
+    "neuroncore_utilization": 0,
+    "neuron_execution_latency": np.nan,
+    "efa": 0,
+    "host_cpu": 0.03,
+}
 FIRST, SECOND = slice(0, 4), slice(4, 8)
 
 
 def two_jobs(spare=4):
     """Return a cluster whose second four nodes run another graph, and some more that run a third."""
-    fleet = Fleet(8 + spare).scale(hours(0), hours(48), SECOND, neuroncore_memory=0.6, neuron_runtime=0.6, neuron_execution=2)
-    return fleet.scale(hours(0), hours(48), slice(8, None), neuroncore_memory=0.3, neuron_runtime=0.3, neuron_execution=4)
+    fleet = Fleet(8 + spare).scale(
+        hours(0), hours(48), SECOND, neuroncore_memory=0.6, neuron_runtime=0.6, neuron_execution=2
+    )
+    return fleet.scale(
+        hours(0),
+        hours(48),
+        slice(8, None),
+        neuroncore_memory=0.3,
+        neuron_runtime=0.3,
+        neuron_execution=4,
+    )
 
 
 def things(alerts):
@@ -23,17 +37,28 @@ def things(alerts):
 
 
 def test_a_second_job_that_hangs_hours_later_is_another_incident():
-    fleet = two_jobs().set(hours(30), hours(40), FIRST, **STILL).set(hours(32), hours(40), SECOND, **STILL)
+    fleet = (
+        two_jobs()
+        .set(hours(30), hours(40), FIRST, **STILL)
+        .set(hours(32), hours(40), SECOND, **STILL)
+    )
     alerts = World(fleet).run(hours(30), hours(34))
     assert [a.cause for a in alerts] == [Cause.HUNG, Cause.HUNG]
     assert things(alerts) == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert [str(a.anomaly.scope) for a in alerts] == ["cluster=llama", "cluster=llama job=of i-llama004"]
+    assert [str(a.anomaly.scope) for a in alerts] == [
+        "cluster=llama",
+        "cluster=llama job=of i-llama004",
+    ]
     assert alerts[1].anomaly.window.start == hours(32)
     assert len(group(alerts, (), "slack")) == 2
 
 
 def test_each_of_two_incidents_keeps_its_key_to_its_end():
-    fleet = two_jobs().set(hours(30), hours(33), FIRST, **STILL).set(hours(32), hours(36), SECOND, **STILL)
+    fleet = (
+        two_jobs()
+        .set(hours(30), hours(33), FIRST, **STILL)
+        .set(hours(32), hours(36), SECOND, **STILL)
+    )
     world = World(fleet)
     alerts = world.run(hours(30), hours(37))
     assert things(alerts) == [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -49,19 +74,31 @@ def test_a_second_job_that_starves_hours_later_is_another_incident():
 
 
 def test_more_nodes_of_the_job_join_its_alert():
-    fleet = two_jobs().set(hours(30), hours(40), slice(0, 2), **STILL).set(hours(32), hours(40), slice(2, 4), **STILL)
+    fleet = (
+        two_jobs()
+        .set(hours(30), hours(40), slice(0, 2), **STILL)
+        .set(hours(32), hours(40), slice(2, 4), **STILL)
+    )
     (alert,) = World(fleet).run(hours(30), hours(34))
     assert things([alert]) == [[0, 1, 2, 3]]
 
 
 def test_what_befalls_two_jobs_within_ten_minutes_is_one_incident():
-    fleet = two_jobs().set(hours(30), hours(40), FIRST, **STILL).set(hours(30.1), hours(40), SECOND, **STILL)
+    fleet = (
+        two_jobs()
+        .set(hours(30), hours(40), FIRST, **STILL)
+        .set(hours(30.1), hours(40), SECOND, **STILL)
+    )
     (alert,) = World(fleet).run(hours(30), hours(34))
     assert len(alert.anomaly.things) == 8
 
 
 def test_a_job_that_holds_half_of_the_cluster_does_not_take_in_another_one():
-    fleet = two_jobs(spare=0).set(hours(30), hours(40), FIRST, **STILL).set(hours(32), hours(40), SECOND, **STILL)
+    fleet = (
+        two_jobs(spare=0)
+        .set(hours(30), hours(40), FIRST, **STILL)
+        .set(hours(32), hours(40), SECOND, **STILL)
+    )
     alerts = World(fleet).run(hours(30), hours(34))
     assert alerts[0].anomaly.wide
     assert things(alerts) == [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -83,14 +120,22 @@ def test_a_job_with_a_tag_gives_its_name_to_the_incident():
 
 
 def test_a_judgement_holds_for_the_place_whichever_job_met_it_first():
-    fleet = two_jobs().set(hours(30), hours(40), FIRST, **STILL).set(hours(32), hours(40), SECOND, **STILL)
+    fleet = (
+        two_jobs()
+        .set(hours(30), hours(40), FIRST, **STILL)
+        .set(hours(32), hours(40), SECOND, **STILL)
+    )
     first, second = World(fleet).run(hours(30), hours(34))
     assert fits(pattern_of(first), second)
     assert fits(pattern_of(second), first)
 
 
 def test_the_second_alert_names_its_job():
-    fleet = two_jobs().set(hours(30), hours(40), FIRST, **STILL).set(hours(32), hours(40), SECOND, **STILL)
+    fleet = (
+        two_jobs()
+        .set(hours(30), hours(40), FIRST, **STILL)
+        .set(hours(32), hours(40), SECOND, **STILL)
+    )
     first, second = World(fleet).run(hours(30), hours(34))
     assert where(first) == "llama, 4 x trn1.32xlarge, us-west-2"
     assert where(second) == "llama, job of i-llama004, 4 x trn1.32xlarge, us-west-2"

@@ -11,8 +11,14 @@ from bot.model.causes import Cause
 def other_job(fleet, start, end, nodes=slice(None), level=0.6, memory=1.15, latency=2.0):
     """Let another job run after a stop: other memory, other executions, another level."""
     fleet.stop(start, start + 3 * STEP, nodes)
-    changes = {"neuroncore_utilization": level / 0.9, "neuroncore_memory": memory, "neuron_runtime_memory": memory}
-    return fleet.scale(start + 3 * STEP, end, nodes, **changes, neuron_execution_latency=latency, efa=0.7)
+    changes = {
+        "neuroncore_utilization": level / 0.9,
+        "neuroncore_memory": memory,
+        "neuron_runtime_memory": memory,
+    }
+    return fleet.scale(
+        start + 3 * STEP, end, nodes, **changes, neuron_execution_latency=latency, efa=0.7
+    )
 
 
 def test_a_slower_job_is_no_drop_of_the_one_before():
@@ -28,7 +34,9 @@ def test_a_job_is_judged_by_its_own_level_after_some_hours():
 
 def moved():
     """A job of two nodes that goes on, after thirty hours, on two others that ran another one."""
-    fleet = other_job(Fleet(6), hours(0), hours(30), slice(0, 2)).stop(hours(30), hours(48), slice(0, 2))
+    fleet = other_job(Fleet(6), hours(0), hours(30), slice(0, 2)).stop(
+        hours(30), hours(48), slice(0, 2)
+    )
     return other_job(fleet, hours(30), hours(48), slice(2, 4))
 
 
@@ -42,7 +50,9 @@ def test_a_job_takes_its_usual_along_to_other_nodes():
 
 
 def test_a_drop_ends_with_the_job_that_it_was_about():
-    fleet = other_job(Fleet(4).starve(hours(30), hours(31)), hours(31), hours(48), level=0.5, latency=1.0)
+    fleet = other_job(
+        Fleet(4).starve(hours(30), hours(31)), hours(31), hours(48), level=0.5, latency=1.0
+    )
     (alert,) = World(fleet).run(hours(29), hours(36))
     assert alert.closed <= hours(31.75)
 

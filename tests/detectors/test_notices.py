@@ -34,9 +34,13 @@ def runs(*jobs, days=2, age=1260.0, cluster="llama"):
     steps = int(timedelta(days=days) / STEP)
     ages = np.tile(np.linspace(0, 2100, 8), steps)[:steps]
     ages[round((hours(30) - START) / STEP) - 1] = age
-    values = np.stack([np.stack([np.arange(steps) * 100.0, ages], axis=1)] * len(jobs)).astype(np.float32)
+    values = np.stack([np.stack([np.arange(steps) * 100.0, ages], axis=1)] * len(jobs)).astype(
+        np.float32
+    )
     things = tuple(Labels(cluster=cluster, job=job) for job in jobs)
-    return Frame("run", things, START, STEP, ("run_step_count", "run_checkpoint_age_seconds"), values)
+    return Frame(
+        "run", things, START, STEP, ("run_step_count", "run_checkpoint_age_seconds"), values
+    )
 
 
 class Noticed(World):
@@ -49,7 +53,10 @@ class Noticed(World):
 
 def world(*notices, frames=None, fleet=None, **more):
     return Noticed(
-        fleet or Fleet(nodes=4), notices=notices, frames={"run": runs("pretrain")} if frames is None else frames, **more
+        fleet or Fleet(nodes=4),
+        notices=notices,
+        frames={"run": runs("pretrain")} if frames is None else frames,
+        **more,
     )
 
 
@@ -61,7 +68,11 @@ def test_a_spot_interruption_is_told_in_the_next_tick_with_job_age_and_work_at_r
     made = world(notice("i-llama001"))
     assert told(made, hours(30) - STEP) == []
     anomaly = only(made.at(hours(30)))
-    assert (anomaly.cause, anomaly.severity, anomaly.things) == (Cause.INTERRUPTION_NOTICE, Severity.WARNING, ("i-llama001",))
+    assert (anomaly.cause, anomaly.severity, anomaly.things) == (
+        Cause.INTERRUPTION_NOTICE,
+        Severity.WARNING,
+        ("i-llama001",),
+    )
     assert "AWS took back i-llama001 at 05:59 UTC" in anomaly.why
     assert "the newest checkpoint of pretrain is" in anomaly.why
     assert anomaly.labels.job == "pretrain"
@@ -74,7 +85,9 @@ def test_dollars_at_risk_are_the_price_of_all_nodes_of_the_job_times_the_age():
     anomaly = only(made.at(hours(30)))
     assert anomaly.why.startswith("AWS takes back i-llama001 at 06:01 UTC")
     assert anomaly.at_risk.hours == pytest.approx(1260 / 3600)
-    alert = value(Alert("a1", anomaly, hours(30), hours(30)), None, lambda _: price("21.50"), hours(30))
+    alert = value(
+        Alert("a1", anomaly, hours(30), hours(30)), None, lambda _: price("21.50"), hours(30)
+    )
     assert alert.at_risk_usd == Decimal("30.10")
     assert alert.waste is None
     card = notice_card(Notification("n1", "c", Reason.FIRST, hours(30), (alert,)))
@@ -111,7 +124,9 @@ def test_a_node_that_has_gone_meanwhile_is_told_and_its_alert_ends():
     fleet.ended[1] = hours(30)
     fleet.silence(AT + timedelta(minutes=3), hours(48), slice(1, 2))
     made = world(notice("i-llama001"), fleet=fleet)
-    alerts = [a for a in made.run(hours(29.5), hours(32)) if a.anomaly.cause is Cause.INTERRUPTION_NOTICE]
+    alerts = [
+        a for a in made.run(hours(29.5), hours(32)) if a.anomaly.cause is Cause.INTERRUPTION_NOTICE
+    ]
     assert len(alerts) == 1
     assert alerts[0].closed - alerts[0].opened <= timedelta(minutes=50)
 
@@ -133,10 +148,18 @@ def test_the_interruption_speaks_where_a_rebalance_recommendation_came_before():
 
 
 def test_a_planned_event_is_told_only_as_it_comes_near():
-    plan = notice("i-llama001", kind=NoticeKind.RETIREMENT, at=hours(1), due=timedelta(days=10), subject="AWS_EC2_R_1")
+    plan = notice(
+        "i-llama001",
+        kind=NoticeKind.RETIREMENT,
+        at=hours(1),
+        due=timedelta(days=10),
+        subject="AWS_EC2_R_1",
+    )
     assert told(world(plan), hours(30)) == []
     policy = default_policy()
-    near = replace(policy, values={**policy.values, "interruption_notice.ahead": timedelta(days=14)})
+    near = replace(
+        policy, values={**policy.values, "interruption_notice.ahead": timedelta(days=14)}
+    )
     anomaly = only(world(plan, policy=near).at(hours(30)))
     assert "AWS retires the hardware of i-llama001 at 2026-11-12 01:00 UTC" in anomaly.why
     assert anomaly.scope.resource == "AWS_EC2_R_1"
@@ -148,14 +171,18 @@ def test_nodes_of_a_capacity_block_that_ends_are_found_by_type_and_zone():
         Labels(resource="cr-1", instance_type="trn1.32xlarge", zone="us-west-2d", region="us-west-2"),
         2, 0, START, hours(31), Market.CAPACITY_BLOCK,
     )  # fmt: skip
-    end = notice(kind=NoticeKind.BLOCK_END, due=timedelta(minutes=10), reservation="cr-1", subject="cr-1")
+    end = notice(
+        kind=NoticeKind.BLOCK_END, due=timedelta(minutes=10), reservation="cr-1", subject="cr-1"
+    )
     made = world(end, fleet=fleet, inventory={"reservations": (block,)})
     inventory = made.inventory(hours(30))
     blocked = {k: replace(x, market=Market.CAPACITY_BLOCK) for k, x in inventory.instances.items()}
     made._inventories = {key: replace(inventory, instances=blocked) for key in made._inventories}
     (anomaly,) = told(made, hours(30))
     assert anomaly.things == ("i-llama000", "i-llama001")
-    assert anomaly.why.startswith("The Capacity Block ends: AWS terminates i-llama000 and i-llama001 from 06:07 UTC on;")
+    assert anomaly.why.startswith(
+        "The Capacity Block ends: AWS terminates i-llama000 and i-llama001 from 06:07 UTC on;"
+    )
 
 
 def test_without_a_checkpoint_age_it_says_so_and_no_dollars():

@@ -27,12 +27,17 @@ def test_highest_before_is_the_plain_maximum(values, length):
 @given(st.lists(st.floats(-9, 9), min_size=1, max_size=60), st.integers(1, 20))
 def test_trailing_mean_is_the_plain_mean(values, length):
     found = trailing_mean(np.array(values), length)
-    plain = [np.mean(values[i + 1 - length : i + 1]) if i + 1 >= length else np.nan for i in range(len(values))]
+    plain = [
+        np.mean(values[i + 1 - length : i + 1]) if i + 1 >= length else np.nan
+        for i in range(len(values))
+    ]
     assert np.allclose(found, plain, atol=1e-9, equal_nan=True)
 
 
 def test_forward_fill_begins_at_the_first_reading():
-    assert np.array_equal(forward_fill(np.array([np.nan, 1, np.nan, 3])), [np.nan, 1, 1, 3], equal_nan=True)
+    assert np.array_equal(
+        forward_fill(np.array([np.nan, 1, np.nan, 3])), [np.nan, 1, 1, 3], equal_nan=True
+    )
 
 
 def test_delayed_is_never_longer_than_the_series():
@@ -46,7 +51,13 @@ def test_run_lengths_count_to_the_row_itself():
 
 @pytest.mark.parametrize(
     ("loud", "spoken"),
-    [([0, 4], [0]), ([0, 5], [0, 5]), ([0, 4, 5, 6], [0]), ([0, 4, 6], [0, 6]), ([3, 8, 12, 14], [3, 8, 14])],
+    [
+        ([0, 4], [0]),
+        ([0, 5], [0, 5]),
+        ([0, 4, 5, 6], [0]),
+        ([0, 4, 6], [0, 6]),
+        ([3, 8, 12, 14], [3, 8, 14]),
+    ],
 )
 def test_speak_then_rest(loud, spoken):
     scores = np.zeros(20)
@@ -56,7 +67,9 @@ def test_speak_then_rest(loud, spoken):
 
 
 def test_a_flat_line_must_be_twice_as_long_as_any_before():
-    values = np.concatenate([np.arange(5), np.full(10, 5), np.arange(6, 9), np.full(30, 9)]).astype(float)
+    values = np.concatenate([np.arange(5), np.full(10, 5), np.arange(6, 9), np.full(30, 9)]).astype(
+        float
+    )
     assert flat_rows(values, 4).nonzero()[0].tolist() == [9, 36]
 
 

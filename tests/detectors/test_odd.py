@@ -16,7 +16,11 @@ from detectors.unit_cost import COSTS, CostHistory, known_costs
 HOUR = timedelta(hours=1)
 JOBS = ((1.0, 1.0, 0.11), (0.7, 2.4, 0.3), (0.85, 0.4, 0.2), (1.1, 1.6, 0.15), (0.6, 0.7, 0.4))
 """Memory and latency of a job against the first, and its host CPU."""
-EVALUATION = {"neuroncore_memory": 0.55, "neuron_runtime_memory": 0.55, "neuron_execution_latency": 2.0}
+EVALUATION = {
+    "neuroncore_memory": 0.55,
+    "neuron_runtime_memory": 0.55,
+    "neuron_execution_latency": 2.0,
+}
 
 
 def jobs(nodes=8, days=4, cluster="llama", every=14, seed=1):
@@ -25,7 +29,13 @@ def jobs(nodes=8, days=4, cluster="llama", every=14, seed=1):
     for i, start in enumerate(range(0, int(24 * days), every)):
         memory, latency, cpu = JOBS[i % len(JOBS)]
         end = min(hours(start + every), hours(24 * days))
-        fleet.scale(hours(start), end, neuroncore_memory=memory, neuron_runtime_memory=memory, neuron_execution_latency=latency)
+        fleet.scale(
+            hours(start),
+            end,
+            neuroncore_memory=memory,
+            neuron_runtime_memory=memory,
+            neuron_execution_latency=latency,
+        )
         fleet.set(hours(start), end, host_cpu=cpu)
         for after in (4, 9):
             evaluate(fleet, hours(start + after))
@@ -60,7 +70,10 @@ def test_an_odd_alert_says_in_its_units_what_differs_and_that_the_work_goes_on()
     world = World(jobs().scale(hours(66), hours(68), slice(0, 3), **EVALUATION))
     (alert,) = told(world, hours(62), hours(67))
     why = alert.anomaly.why
-    assert "on 3 nodes in the midst of a job: NeuronCore utilization is as before (90 %, usual 90 %), but " in why
+    assert (
+        "on 3 nodes in the midst of a job: NeuronCore utilization is as before (90 %, usual 90 %), but "
+        in why
+    )
     assert "device memory 132 GiB instead of 240 GiB" in why
     assert "execution latency 0.98 s instead of 0.49 s" in why
     assert "nothing of it on 5 other nodes of the cluster at work" in alert.anomaly.evidence
@@ -68,7 +81,14 @@ def test_an_odd_alert_says_in_its_units_what_differs_and_that_the_work_goes_on()
 
 def test_a_new_job_of_another_kind_is_not_odd():
     fleet = Fleet(8, days=4).stop(hours(60), hours(60.5))
-    fleet.scale(hours(60.5), hours(96), neuroncore_memory=0.6, neuron_runtime_memory=0.6, neuron_execution_latency=2.2, efa=0.5)
+    fleet.scale(
+        hours(60.5),
+        hours(96),
+        neuroncore_memory=0.6,
+        neuron_runtime_memory=0.6,
+        neuron_execution_latency=2.2,
+        efa=0.5,
+    )
     assert told(World(fleet.set(hours(60.5), hours(96), host_cpu=0.4)), hours(58), hours(72)) == []
 
 
@@ -80,7 +100,9 @@ def test_an_evaluation_that_uses_nearly_as_much_is_not_odd():
 
 
 def test_what_the_job_showed_before_is_not_odd():
-    fleet = jobs().scale(hours(58), hours(60), **EVALUATION).scale(hours(66), hours(68), **EVALUATION)
+    fleet = (
+        jobs().scale(hours(58), hours(60), **EVALUATION).scale(hours(66), hours(68), **EVALUATION)
+    )
     assert told(World(fleet), hours(64), hours(68)) == []
 
 
@@ -96,14 +118,24 @@ def test_an_odd_alert_goes_on_over_an_evaluation_and_ends_with_its_job():
 
 
 def test_an_odd_alert_of_some_nodes_does_not_silence_it_on_others():
-    fleet = jobs().scale(hours(62), hours(63.5), slice(0, 4), efa=0.05).scale(hours(66), hours(68), slice(4, 8), **EVALUATION)
+    fleet = (
+        jobs()
+        .scale(hours(62), hours(63.5), slice(0, 4), efa=0.05)
+        .scale(hours(66), hours(68), slice(4, 8), **EVALUATION)
+    )
     first, second = told(World(fleet), hours(60), hours(68))
     assert (len(first.anomaly.things), len(second.anomaly.things)) == (4, 4)
 
 
 def bill(usd, cluster="llama"):
     """Return the bill by the hour, from START, of one line of instance hours."""
-    thing = Labels(account="1", service="AmazonEC2", region="us-west-2", usage_type="BoxUsage:trn1.32xlarge", cluster=cluster)
+    thing = Labels(
+        account="1",
+        service="AmazonEC2",
+        region="us-west-2",
+        usage_type="BoxUsage:trn1.32xlarge",
+        cluster=cluster,
+    )
     values = np.asarray(usd, dtype=np.float32)[None, :, None]
     return Frame("spend_hour", (thing,), START, HOUR, (SPEND_METRIC,), values)
 
@@ -111,7 +143,9 @@ def bill(usd, cluster="llama"):
 def costs(usd, fleet, until, length=HOUR):
     world = World(fleet)
     frame = world.whole.until(until)
-    return known_costs(bill(usd), frame, build_roster(frame.things, world.inventory(until)), until, length)
+    return known_costs(
+        bill(usd), frame, build_roster(frame.things, world.inventory(until)), until, length
+    )
 
 
 def test_costs_are_of_a_nodes_hour_a_clusters_hour_and_a_busy_cores_hour():
@@ -126,7 +160,9 @@ def test_costs_know_no_hour_that_has_not_arrived():
     assert costs(np.full(20, 80.0), fleet, hours(24)).shape == (4, 0, len(COSTS))
     early, late = np.full(30, 80.0), np.full(40, 80.0)
     late[30:] = 900
-    assert (costs(early, fleet, hours(30), 9 * HOUR) == costs(late, fleet, hours(30), 9 * HOUR)).all()
+    assert (
+        costs(early, fleet, hours(30), 9 * HOUR) == costs(late, fleet, hours(30), 9 * HOUR)
+    ).all()
 
 
 def test_another_price_is_far_from_the_week_before():
@@ -165,4 +201,7 @@ def test_a_dear_day_is_not_odd_by_itself():
 def test_an_odd_alert_names_the_costs_that_rose_with_it():
     fleet = jobs(days=8).scale(hours(148), hours(152), **EVALUATION)
     (alert,) = spent(fleet, dear(8), hours(147), hours(150))
-    assert "in the newest hours of the bill the cluster's hour cost more than in the week before" in alert.anomaly.evidence
+    assert (
+        "in the newest hours of the bill the cluster's hour cost more than in the week before"
+        in alert.anomaly.evidence
+    )

@@ -28,20 +28,28 @@ def part_used(share):
 @pytest.mark.parametrize(("share", "cores"), [(0.125, 4), (0.25, 8), (0.5, 16)])
 def test_cores_that_do_not_work_are_counted(share, cores):
     (alert,) = World(part_used(share)).run(hours(29), hours(34.5))
-    assert (alert.cause, alert.opened - hours(30) <= timedelta(minutes=40)) == (Cause.ALLOCATED_UNUSED, True)
+    assert (alert.cause, alert.opened - hours(30) <= timedelta(minutes=40)) == (
+        Cause.ALLOCATED_UNUSED,
+        True,
+    )
     assert f"Only {cores} of 32 cores work on 8 nodes" in alert.anomaly.why
     assert alert.anomaly.wasted_shares[0] == pytest.approx(1 - share, abs=0.03)
     assert alert.closed <= hours(34.5)
 
 
 def test_starvation_lets_the_busiest_core_wait_too():
-    assert only(World(fleet().starve(hours(30), hours(34), host_cpu=0.1)).at(hours(31))).cause is Cause.STARVED
+    assert (
+        only(World(fleet().starve(hours(30), hours(34), host_cpu=0.1)).at(hours(31))).cause
+        is Cause.STARVED
+    )
 
 
 def test_checkpoints_leave_no_core_unused():
     made = fleet()
     for hour in range(29, 36):
-        made.metrics["neuroncore_utilization_ratio"][made.cut(hours(hour), hours(hour) + timedelta(minutes=10))] *= 0.5
+        made.metrics["neuroncore_utilization_ratio"][
+            made.cut(hours(hour), hours(hour) + timedelta(minutes=10))
+        ] *= 0.5
     assert World(made).run(hours(29), hours(36)) == []
 
 

@@ -27,7 +27,12 @@ def test_a_long_silence_parts_what_was_before_from_what_came_after():
 
 
 def test_a_runtime_that_was_silent_is_not_counted_as_unused():
-    held = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "efa": 0, "host_cpu": 0.03}
+    held = {
+        "neuroncore_utilization": 0,
+        "neuron_execution_latency": np.nan,
+        "efa": 0,
+        "host_cpu": 0.03,
+    }
     fleet = Fleet(1).set(hours(30), hours(40), **held).silence(hours(30.25), hours(30.5))
     world = World(fleet)
     assert world.at(hours(30.6)).anomalies == ()
@@ -35,18 +40,28 @@ def test_a_runtime_that_was_silent_is_not_counted_as_unused():
 
 
 def test_the_level_of_an_idle_stretch_is_of_all_of_it():
-    fleet = Fleet(2).stop(hours(30), hours(40)).set(hours(31.25), hours(31.5), neuroncore_utilization=0.02)
+    fleet = (
+        Fleet(2)
+        .stop(hours(30), hours(40))
+        .set(hours(31.25), hours(31.5), neuroncore_utilization=0.02)
+    )
     why = only(World(fleet).at(hours(31.5))).why
     assert re.match("NeuronCore utilization 0 % for 1 h 30 min on 2 nodes", why), why
 
 
 def test_gaps_part_a_streak_by_their_length():
     unknown = np.array([[0, 1, 0, 1, 1, 1, 0, 1, 1, 1, 1]], dtype=bool)
-    assert gaps_up_to(unknown, 2).astype(int).tolist() == [[0, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1]], "the last one still goes on"
+    assert gaps_up_to(unknown, 2).astype(int).tolist() == [[0, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1]], (
+        "the last one still goes on"
+    )
     assert seen_within(~unknown, np.array([5])).tolist() == [1]
 
 
-NOTHING_READ = dict.fromkeys([x.name for x in fields(Signs)], float("nan")) | {"level": 0.2, "usual": 0.9, "alone": False}
+NOTHING_READ = dict.fromkeys([x.name for x in fields(Signs)], float("nan")) | {
+    "level": 0.2,
+    "usual": 0.9,
+    "alone": False,
+}
 
 
 @pytest.mark.parametrize("cause", [Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH])

@@ -76,7 +76,9 @@ def test_a_drift_of_a_day_is_told_though_no_hour_changes_much():
 
 
 def test_an_usual_height_at_an_unusual_hour_is_told():
-    values = np.tile(np.repeat([1.0, 9.0], DAY // 2), 12)[:, None] + np.random.default_rng(0).normal(0, 0.1, (12 * DAY, 1))
+    values = np.tile(np.repeat([1.0, 9.0], DAY // 2), 12)[:, None] + np.random.default_rng(
+        0
+    ).normal(0, 0.1, (12 * DAY, 1))
     hour = 9 * DAY + 60
     values[hour : hour + 12] = 9
     assert hour <= spoken(values)[0] <= hour + 1
@@ -94,7 +96,11 @@ def test_a_week_is_learnt_where_days_differ():
 def days(weeks, seed=0):
     """Return a daily curve under noise so strong that no row tells much; (n, 1)."""
     n = weeks * 7 * DAY
-    return (10 + 3 * np.sin(np.arange(n) / DAY * 2 * np.pi) + np.random.default_rng(seed).normal(0, 1, n))[:, None]
+    return (
+        10
+        + 3 * np.sin(np.arange(n) / DAY * 2 * np.pi)
+        + np.random.default_rng(seed).normal(0, 1, n)
+    )[:, None]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -102,12 +108,16 @@ def test_half_a_day_unlike_that_half_day_is_told_though_each_row_is_usual(seed):
     values = days(4, seed)
     half_day = slice(23 * DAY, 23 * DAY + DAY // 2)
     values[half_day] -= 1.5
-    assert [row for row in spoken(values) if row >= 21 * DAY] == pytest.approx([half_day.start], abs=DAY // 4)
+    assert [row for row in spoken(values) if row >= 21 * DAY] == pytest.approx(
+        [half_day.start], abs=DAY // 4
+    )
 
 
 def test_half_days_are_not_judged_before_the_weeks_are_known():
     values = days(3)[:, 0] - 3 * (np.arange(21 * DAY) // DAY % 7 >= 5)
-    series = ScoredSeries(np.array([at.timestamp() for at in times(21 * DAY)]), values, pace_of(np.arange(50) * 300.0))
+    series = ScoredSeries(
+        np.array([at.timestamp() for at in times(21 * DAY)]), values, pace_of(np.arange(50) * 300.0)
+    )
     offset = next(signal for signal in SIGNALS if signal.knows_weeks)
     assert replace(offset, knows_weeks=False).strength(series)[: 14 * DAY].any()
     assert not offset.strength(series)[: 14 * DAY].any()
@@ -135,7 +145,9 @@ def test_nothing_but_no_readings_is_silent(nothing):
 def test_readings_each_second_are_judged_before_a_day_is_over():
     values = 10 + np.random.default_rng(0).normal(0, 0.1, (3000, 1))
     values[2000:2005] = 99
-    assert score_series([START + i * timedelta(seconds=1) for i in range(3000)], values)[1].nonzero()[0].tolist() == [2000]
+    assert score_series([START + i * timedelta(seconds=1) for i in range(3000)], values)[
+        1
+    ].nonzero()[0].tolist() == [2000]
 
 
 def test_a_gap_in_time_is_not_strange():
@@ -238,8 +250,14 @@ def test_what_is_loud_for_a_day_stays_ranked_below_one():
 
 def test_the_envelope_never_speaks_alone():
     assert ENVELOPE_MOST < 1
-    tops = np.tile(np.where(np.arange(DAY) < 12, 9.0, 1.0), 12)[:, None] + np.random.default_rng(0).normal(0, 0.01, (12 * DAY, 1))
-    series = ScoredSeries(np.array([at.timestamp() for at in times(12 * DAY)]), tops[:, 0], pace_of(np.arange(50) * 300.0))
+    tops = np.tile(np.where(np.arange(DAY) < 12, 9.0, 1.0), 12)[:, None] + np.random.default_rng(
+        0
+    ).normal(0, 0.01, (12 * DAY, 1))
+    series = ScoredSeries(
+        np.array([at.timestamp() for at in times(12 * DAY)]),
+        tops[:, 0],
+        pace_of(np.arange(50) * 300.0),
+    )
     assert not strangeness(series, ())[DAY:].any()
 
 

@@ -26,7 +26,13 @@ def table(path):
 def recording(n=700):
     values = 10 + np.sin(np.arange(n) / 40)
     values[600:601] = 99
-    return [["timestamp", "value"], *([(START + i * timedelta(minutes=5)).isoformat(), value] for i, value in enumerate(values))]
+    return [
+        ["timestamp", "value"],
+        *(
+            [(START + i * timedelta(minutes=5)).isoformat(), value]
+            for i, value in enumerate(values)
+        ),
+    ]
 
 
 def test_every_row_is_kept_and_the_strange_one_marked(tmp_path):
@@ -138,13 +144,20 @@ def test_a_history_is_learnt_and_not_written(tmp_path):
 def test_a_history_of_other_columns_is_refused(tmp_path):
     before = written(tmp_path / "before.csv", [["timestamp", "m1", "m2"], ["2026-01-01", 1, 2]])
     with pytest.raises(WrongInput, match="has the columns timestamp,m1,m2"):
-        score_tree(written(tmp_path / "in.csv", recording()), tmp_path / "out.csv", score_series, history=before)
+        score_tree(
+            written(tmp_path / "in.csv", recording()),
+            tmp_path / "out.csv",
+            score_series,
+            history=before,
+        )
 
 
 def test_truth_is_read_as_windows_of_each_series(tmp_path):
     path = tmp_path / "windows.json"
     path.write_text(json.dumps({"a/x.csv": [["2026-01-01 00:05:00.000000", "2026-01-02"]]}))
-    assert read_truth(path) == {"a/x.csv": [(START + timedelta(minutes=5), START + timedelta(days=1))]}
+    assert read_truth(path) == {
+        "a/x.csv": [(START + timedelta(minutes=5), START + timedelta(days=1))]
+    }
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"x.csv": 1}', '{"x.csv": [["2026-01-01"]]}'])

@@ -4,7 +4,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from benchmarks.episodes import DATA, Labelled, episodes, grade, labelled_series, labelled_services, total
+from benchmarks.episodes import (
+    DATA,
+    Labelled,
+    episodes,
+    grade,
+    labelled_series,
+    labelled_services,
+    total,
+)
 from benchmarks.invented import HELD_BACK, TUNING, invented
 from benchmarks.invented_faults import FAULTS
 from benchmarks.nab import nab_gain, nab_score
@@ -12,7 +20,9 @@ from benchmarks.score_search import measured, score_of
 from detectors.series.score import score_series
 from detectors.series.signals import ENVELOPE_WORTH, SIGNALS, TAILS
 
-beside = pytest.mark.skipif(not DATA.is_dir(), reason="the labelled series are not beside the repository")
+beside = pytest.mark.skipif(
+    not DATA.is_dir(), reason="the labelled series are not beside the repository"
+)
 
 
 def graded(every):
@@ -44,7 +54,11 @@ def test_invented_series_of_other_seeds_are_told_as_well_as_those_tuned_on():
 
 
 @pytest.mark.parametrize(
-    "spoil", [pytest.param(FAULTS[name], id=name, marks=[pytest.mark.slow] * (n % 3 > 0)) for n, name in enumerate(FAULTS)]
+    "spoil",
+    [
+        pytest.param(FAULTS[name], id=name, marks=[pytest.mark.slow] * (n % 3 > 0))
+        for n, name in enumerate(FAULTS)
+    ],
 )
 def test_a_fault_of_the_recording_brings_no_storm(spoil):
     usual, spoiled = unspoiled(), graded(map(spoil, invented(range(2000, 2002))))
@@ -58,11 +72,16 @@ def test_events_of_many_metrics_are_found():
 
 
 @beside
-@pytest.mark.parametrize("name", ["realKnownCause/nyc_taxi.csv", "realAdExchange/exchange-4_cpm_results.csv"])
+@pytest.mark.parametrize(
+    "name", ["realKnownCause/nyc_taxi.csv", "realAdExchange/exchange-4_cpm_results.csv"]
+)
 def test_half_of_a_labelled_series_scores_as_the_whole_did(name):
     [series] = [series for series in labelled_series() if series.name == name]
     half = len(series.times) // 2
-    whole, alone = score_series(series.times, series.values), score_series(series.times[:half], series.values[:half])
+    whole, alone = (
+        score_series(series.times, series.values),
+        score_series(series.times[:half], series.values[:half]),
+    )
     assert np.array_equal(whole[0][:half], alone[0])
     assert np.array_equal(whole[1][:half], alone[1])
 
@@ -72,7 +91,10 @@ def test_episodes_join_near_flags_and_are_found_where_they_start():
     flags[[10, 22, 35, 36, 60]] = True
     assert episodes(flags) == [(10, 22), (35, 36), (60, 60)]
     at = [np.datetime64("2026-01-01") + np.timedelta64(n, "h") for n in range(100)]
-    found = grade(Labelled("x/y", [time.item() for time in at], np.zeros((100, 1)), [(20, 36), (80, 90)], 5), flags)
+    found = grade(
+        Labelled("x/y", [time.item() for time in at], np.zeros((100, 1)), [(20, 36), (80, 90)], 5),
+        flags,
+    )
     assert (found.found, found.windows, found.false) == (1, 2, 2)
     assert found.f1 == pytest.approx(0.4)
 
@@ -93,7 +115,11 @@ def test_nab_gains_most_at_the_start_of_a_window():
 def test_the_nab_score_holds_and_the_search_judges_as_the_detector_does():
     every = labelled_series()
     gains = [nab_gain(series, score_series(series.times, series.values)[1]) for series in every]
-    worths = {**{signal.name: signal.worth for signal in SIGNALS}, "tail": TAILS, "envelope": ENVELOPE_WORTH}
+    worths = {
+        **{signal.name: signal.worth for signal in SIGNALS},
+        "tail": TAILS,
+        "envelope": ENVELOPE_WORTH,
+    }
     found, score = score_of([measured(series).judged(worths) for series in every])
     assert nab_score(gains, found.windows) == pytest.approx(score)
     assert score >= 72

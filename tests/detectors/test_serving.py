@@ -9,7 +9,12 @@ from builder import STEP, Fleet, World, hours
 from bot.model.causes import Cause
 
 QUARTER = timedelta(minutes=15)
-QUIET = {"neuroncore_utilization": 0.0, "neuron_execution_latency": np.nan, "efa": 0, "host_cpu": 0.03}
+QUIET = {
+    "neuroncore_utilization": 0.0,
+    "neuron_execution_latency": np.nan,
+    "efa": 0,
+    "host_cpu": 0.03,
+}
 UNLOADED = QUIET | {"neuroncore_memory": 0, "neuron_runtime_memory": 0}
 UNREAD = QUIET | {"neuroncore_memory": np.nan, "neuron_runtime_memory": np.nan}
 
@@ -65,4 +70,6 @@ def test_fewer_requests_to_one_node_are_no_drop_while_its_service_has_as_many(ot
     noon = hours(24 * 3 + 10)
     fleet.scale(noon, noon + timedelta(hours=8), slice(0, 1), neuroncore_utilization=0.5)
     fleet.scale(noon, noon + timedelta(hours=8), slice(1, 3), neuroncore_utilization=others)
-    assert [a.cause for a in World(fleet).run(noon, noon + timedelta(hours=7), QUARTER)] == [Cause.STARVED] * told
+    assert [a.cause for a in World(fleet).run(noon, noon + timedelta(hours=7), QUARTER)] == [
+        Cause.STARVED
+    ] * told

@@ -23,7 +23,9 @@ NOW = START + 2 * DAY  # 2026-11-04; the day of 11-02 has settled
 
 def bill(*lines, first=FIRST):
     """Return a spend frame of lines (service, usage type, USD a day), the day before NOW not billed yet."""
-    things = tuple(Labels(account="1", region="us-west-2", service=s, usage_type=u) for s, u, _ in lines)
+    things = tuple(
+        Labels(account="1", region="us-west-2", service=s, usage_type=u) for s, u, _ in lines
+    )
     days = (NOW - first) // DAY
     values = np.full((len(lines), days, 1), np.nan, np.float32)
     for i, (_, _, usd) in enumerate(lines):
@@ -72,7 +74,12 @@ def test_a_few_dollars_are_not_told():
 
 def test_weekends_that_always_cost_less_make_no_monday_jump():
     days = [FIRST + i * DAY for i in range(20)]
-    assert judged(("AmazonEC2", "Serving", np.array([40.0 if d.weekday() >= 5 else 100.0 for d in days]))).anomalies == ()
+    assert (
+        judged(
+            ("AmazonEC2", "Serving", np.array([40.0 if d.weekday() >= 5 else 100.0 for d in days]))
+        ).anomalies
+        == ()
+    )
 
 
 def test_a_fee_at_the_start_of_the_month_is_none():
@@ -84,7 +91,10 @@ def test_a_fee_at_the_start_of_the_month_is_none():
 def test_money_that_changes_its_line_is_none():
     old, new = usual(0.0), np.zeros(20)
     new[-1] = 100
-    assert judged(("AmazonS3", "TimedStorage", old), ("AmazonS3", "TimedStorage-INT", new)).anomalies == ()
+    assert (
+        judged(("AmazonS3", "TimedStorage", old), ("AmazonS3", "TimedStorage-INT", new)).anomalies
+        == ()
+    )
 
 
 @pytest.mark.parametrize(("busy", "told"), [(True, False), (False, True)])
@@ -98,15 +108,26 @@ def test_a_scale_up_that_is_used_is_none(busy, told):
     days = (now - FIRST) // DAY
     usd = np.where(np.arange(days) < days - 3, 2000.0, 4200.0)
     usd[-1] = np.nan
-    things = (Labels(account="1", region="us-west-2", service="AmazonEC2", usage_type="USW2-BoxUsage:trn1.32xlarge"),)
-    frame = Frame("spend", things, FIRST, DAY, (SPEND_METRIC,), usd[None, :, None].astype(np.float32))
+    things = (
+        Labels(
+            account="1",
+            region="us-west-2",
+            service="AmazonEC2",
+            usage_type="USW2-BoxUsage:trn1.32xlarge",
+        ),
+    )
+    frame = Frame(
+        "spend", things, FIRST, DAY, (SPEND_METRIC,), usd[None, :, None].astype(np.float32)
+    )
     found = World(fleet, frames={"spend": frame}).at(now).anomalies
     assert (Cause.SPEND_JUMP in [a.cause for a in found]) is told
 
 
 def joined_at(day, busy=True, instance_type="trn1.32xlarge"):
     """Return a cluster `lab` of team ads whose 4 nodes first report on a day, and work unless told otherwise."""
-    late = Fleet(4, days=10, cluster="lab", instance_type=instance_type).silence(START, START + day * DAY)
+    late = Fleet(4, days=10, cluster="lab", instance_type=instance_type).silence(
+        START, START + day * DAY
+    )
     return late if busy else late.stop(START + day * DAY, START + 10 * DAY)
 
 
@@ -117,7 +138,9 @@ def tagged_bill(now, *lines):
     things = []
     for i, (usage, tags, usd, lasts) in enumerate(lines):
         service = "AmazonS3" if "Storage" in usage or "Requests" in usage else "AmazonEC2"
-        things.append(Labels(account="1", region="us-west-2", service=service, usage_type=usage, **tags))
+        things.append(
+            Labels(account="1", region="us-west-2", service=service, usage_type=usage, **tags)
+        )
         values[i, :-1, 0] = np.where(np.arange(days - 1) >= days - 1 - lasts, usd, 0)
     return Frame("spend", tuple(things), FIRST, DAY, (SPEND_METRIC,), values)
 
@@ -148,7 +171,11 @@ def test_a_project_that_grew_by_a_new_cluster_in_use_is_no_jump(busy, told):
 def test_a_new_type_is_not_new_spend_while_every_node_of_it_works(busy, told):
     now = START + 9 * DAY
     lines = [(HOURS_OF, {}, 1000.0, 99), ("USW2-BoxUsage:trn1n.32xlarge", {}, 2060.0, 3)]
-    world = World(Fleet(2, days=10), joined_at(5, busy, "trn1n.32xlarge"), frames={"spend": tagged_bill(now, *lines)})
+    world = World(
+        Fleet(2, days=10),
+        joined_at(5, busy, "trn1n.32xlarge"),
+        frames={"spend": tagged_bill(now, *lines)},
+    )
     assert (Cause.SPEND_NEW in [a.cause for a in world.at(now).anomalies]) is told
 
 
@@ -167,7 +194,12 @@ def test_how_much_may_come_along_is_a_setting():
              ("TimedStorage-ByteHrs", {}, 150.0, 99), ("TimedStorage-ByteHrs", {"cluster": "lab"}, 120.0, 3)]  # fmt: skip
     for share, told in ((0.1, False), (0.02, True)):
         policy = Policy({**default_policy().values, "spend_jump.along": share})
-        world = World(Fleet(2, days=10), joined_at(5), frames={"spend": tagged_bill(now, *lines)}, policy=policy)
+        world = World(
+            Fleet(2, days=10),
+            joined_at(5),
+            frames={"spend": tagged_bill(now, *lines)},
+            policy=policy,
+        )
         assert (Cause.SPEND_JUMP in [a.cause for a in world.at(now).anomalies]) is told
 
 
@@ -178,20 +210,28 @@ def test_requests_that_grow_far_more_than_the_nodes_in_use_are_a_jump():
     frame = tagged_bill(now, *lines)
     frame.values[0, -4:-1, 0], frame.values[1, -4:-1, 0] = 14000.0, 105.0
     fleet = Fleet(8, days=10).stop(START, START + 5 * DAY, slice(5, 8))
-    jumps = [a for a in World(fleet, frames={"spend": frame}).at(now).anomalies if a.cause is Cause.SPEND_JUMP]
+    jumps = [
+        a
+        for a in World(fleet, frames={"spend": frame}).at(now).anomalies
+        if a.cause is Cause.SPEND_JUMP
+    ]
     assert [one.things for one in jumps] == [("Requests-Tier2",)]
 
 
 def test_nodes_that_end_do_not_hide_bytes_that_leave_their_route():
     ended = usual(100.0, 5000.0)
-    found = judged(("AmazonEC2", HOURS_OF, ended), ("AmazonEC2", "USW2-NatGateway-Bytes", usual(600, 30.0)))
+    found = judged(
+        ("AmazonEC2", HOURS_OF, ended), ("AmazonEC2", "USW2-NatGateway-Bytes", usual(600, 30.0))
+    )
     assert only(found).cause is Cause.TRANSFER_ROUTE
 
 
 def test_spot_hours_that_are_billed_on_demand_are_a_jump_and_nothing_new():
     spot, demand = usual(0.0, 1300.0), np.zeros(20)
     demand[-1] = 5000
-    found = judged(("AmazonEC2", "USW2-SpotUsage:trn1.32xlarge", spot), ("AmazonEC2", HOURS_OF, demand))
+    found = judged(
+        ("AmazonEC2", "USW2-SpotUsage:trn1.32xlarge", spot), ("AmazonEC2", HOURS_OF, demand)
+    )
     assert only(found).cause is Cause.SPEND_JUMP
 
 
@@ -199,25 +239,42 @@ def test_spot_hours_that_are_billed_on_demand_are_a_jump_and_nothing_new():
 def test_an_unused_reservation_is_not_told_again_from_the_late_bill_after_it_ended(watched, told):
     grown = np.zeros(20)
     grown[-1] = 3000
-    world = World(Fleet(2, days=2.5), frames={"spend": bill(("AmazonEC2", "USW2-UnusedBox:trn1.32xlarge", grown))})
+    world = World(
+        Fleet(2, days=2.5),
+        frames={"spend": bill(("AmazonEC2", "USW2-UnusedBox:trn1.32xlarge", grown))},
+    )
     labels = Labels(resource="cr-1", instance_type="trn1.32xlarge", region="us-west-2")
     world.more["inventory"] = {"reservations": (Reservation(labels, 8, 8, NOW - 2 * DAY, None),)}
     (first,) = world.at(NOW - 30 * HOUR).anomalies
     world.more["inventory"] = {}
     world._inventories.clear()
-    world.known = [Alert("a1", first, NOW - 30 * HOUR, NOW - 26 * HOUR, closed=NOW - 25 * HOUR)] * watched
+    world.known = [
+        Alert("a1", first, NOW - 30 * HOUR, NOW - 26 * HOUR, closed=NOW - 25 * HOUR)
+    ] * watched
     assert [a.cause for a in world.at(NOW).anomalies] == [Cause.UNUSED_CAPACITY] * told
 
 
 def test_a_young_bill_is_not_judged():
-    frames = {"spend": bill(("AmazonS3", "Requests-Tier1", np.array([1.0, 1, 1, 500])), first=NOW - 5 * DAY)}
+    frames = {
+        "spend": bill(
+            ("AmazonS3", "Requests-Tier1", np.array([1.0, 1, 1, 500])), first=NOW - 5 * DAY
+        )
+    }
     assert World(Fleet(2, days=2.5), frames=frames).at(NOW).anomalies == ()
 
 
 def tagged(*parts, days=20):
     """Return a spend frame of (team, usage type, USD a day) things in S3 of one account."""
     things = tuple(
-        Labels(account="1", region="us-west-2", service="AmazonS3", usage_type=u, team=t, cluster=f"{t}-1") for t, u, _ in parts
+        Labels(
+            account="1",
+            region="us-west-2",
+            service="AmazonS3",
+            usage_type=u,
+            team=t,
+            cluster=f"{t}-1",
+        )
+        for t, u, _ in parts
     )
     values = np.full((len(parts), days + 1, 1), np.nan, np.float32)
     for i, (_, _, usd) in enumerate(parts):
@@ -230,10 +287,15 @@ def judged_frames(**frames):
 
 
 def test_a_jump_names_the_team_that_explains_it():
-    teams = [(t, "Requests-Tier1", usual(340 if t == "search" else 100)) for t in ("vision", "search", "agents")]
+    teams = [
+        (t, "Requests-Tier1", usual(340 if t == "search" else 100))
+        for t in ("vision", "search", "agents")
+    ]
     jump = only(judged_frames(spend=tagged(*teams)))
     assert (jump.labels.team, jump.labels.cluster) == ("search", "search-1")
-    assert "of it: Requests-Tier1 in us-west-2, account 1, cluster search-1, team search." in jump.why
+    assert (
+        "of it: Requests-Tier1 in us-west-2, account 1, cluster search-1, team search." in jump.why
+    )
     assert jump.scope == Labels(account="1", region="us-west-2", service="AmazonS3")
 
 
@@ -269,7 +331,9 @@ SETTLED = bill(("AmazonS3", "Requests-Tier1", usual(24, 24.0)))
 )
 def test_a_burst_is_told_before_its_day_has_settled(usd, told):
     found = judged_frames(spend=SETTLED, spend_hour=hourly(S3, usd)).anomalies
-    assert [(a.cause, a.scope) for a in found] == [(Cause.SPEND_JUMP, S3.only(("account", "region", "service")))] * told
+    assert [(a.cause, a.scope) for a in found] == [
+        (Cause.SPEND_JUMP, S3.only(("account", "region", "service")))
+    ] * told
 
 
 def test_a_burst_says_its_hours_and_usd_an_hour():
@@ -283,7 +347,9 @@ def test_hours_that_always_cost_more_are_no_burst():
     frame = hourly(S3, [1])
     frame.values[0, ::24, 0] = frame.values[0, 1::24, 0] = frame.values[0, 2::24, 0] = 40
     for end in range(3):
-        shown = Frame("spend_hour", (S3,), frame.start - end * HOUR, HOUR, (SPEND_METRIC,), frame.values)
+        shown = Frame(
+            "spend_hour", (S3,), frame.start - end * HOUR, HOUR, (SPEND_METRIC,), frame.values
+        )
         assert judged_frames(spend=SETTLED, spend_hour=shown).anomalies == ()
 
 
@@ -298,14 +364,21 @@ def test_a_nightly_job_that_runs_later_is_no_burst():
 def test_a_burst_and_the_day_it_makes_are_one_alert():
     burst = only(judged_frames(spend=SETTLED, spend_hour=hourly(S3, [40] * 10)))
     day = only(judged(("AmazonS3", "Requests-Tier1", usual(424, 24.0))))
-    both = only(judged_frames(spend=bill(("AmazonS3", "Requests-Tier1", usual(424, 24.0))), spend_hour=hourly(S3, [40] * 10)))
+    both = only(
+        judged_frames(
+            spend=bill(("AmazonS3", "Requests-Tier1", usual(424, 24.0))),
+            spend_hour=hourly(S3, [40] * 10),
+        )
+    )
     assert burst.key == day.key == both.key
     assert "2026-11-02" in both.why
 
 
 def test_the_first_of_a_month_ends_nothing():
     frame = bill(("AmazonS3", "Requests-Tier1", usual(900)))  # 2026-11-02
-    earlier = Frame("spend", frame.things, FIRST - 2 * DAY, DAY, (SPEND_METRIC,), frame.values)  # 10-31
+    earlier = Frame(
+        "spend", frame.things, FIRST - 2 * DAY, DAY, (SPEND_METRIC,), frame.values
+    )  # 10-31
     first = Frame("spend", frame.things, FIRST - DAY, DAY, (SPEND_METRIC,), frame.values.copy())
     first.values[0, -3:-1, 0] = 900, 40  # 10-31 again, and 11-01
     assert only(judged_frames(spend=earlier)).key == only(judged_frames(spend=first)).key

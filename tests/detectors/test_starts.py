@@ -25,8 +25,12 @@ def nightly(compiles, memory=()):
     fleet = Fleet(2 * len(compiles), days=len(compiles))
     for night, length in enumerate(compiles):
         nodes, begin = slice(2 * night, 2 * night + 2), hours(NIGHT * night)
-        fleet.silence(START, begin, nodes).silence(begin + timedelta(hours=6.2), hours(NIGHT * len(compiles)), nodes)
-        fleet.stop(begin, begin + minutes(10 + length), nodes, **BUSY).stop(begin, begin + minutes(10), nodes)
+        fleet.silence(START, begin, nodes).silence(
+            begin + timedelta(hours=6.2), hours(NIGHT * len(compiles)), nodes
+        )
+        fleet.stop(begin, begin + minutes(10 + length), nodes, **BUSY).stop(
+            begin, begin + minutes(10), nodes
+        )
         for row in range(nodes.start, nodes.stop):
             fleet.launched[row], fleet.ended[row] = begin, begin + timedelta(hours=6.2)
         if memory:
@@ -42,14 +46,22 @@ def runs(compiles, name="tune-{:%Y%m%d}"):
     values = np.full((len(compiles), n_steps, 1), np.nan, dtype=np.float32)
     for night, length in enumerate(compiles):
         first = NIGHT * 12 * night + (10 + length) // 5
-        values[night, first : NIGHT * 12 * night + 6 * 12, 0] = np.arange(NIGHT * 12 * night + 6 * 12 - first) * 50.0
-    things = tuple(Labels(cluster="llama", job=name.format(hours(NIGHT * i))) for i in range(len(compiles)))
+        values[night, first : NIGHT * 12 * night + 6 * 12, 0] = (
+            np.arange(NIGHT * 12 * night + 6 * 12 - first) * 50.0
+        )
+    things = tuple(
+        Labels(cluster="llama", job=name.format(hours(NIGHT * i))) for i in range(len(compiles))
+    )
     return Frame("run", things, START, STEP, ("run_step_count",), values)
 
 
 def told(fleet, night, length, **frames):
     """Return what is told of a start, some minutes after its compile."""
-    return World(fleet, frames=frames).at(hours(NIGHT * night) + minutes(10 + length) + FRESH).anomalies
+    return (
+        World(fleet, frames=frames)
+        .at(hours(NIGHT * night) + minutes(10 + length) + FRESH)
+        .anomalies
+    )
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -94,11 +106,23 @@ def test_a_job_of_another_name_compiles_for_the_first_time_though_its_memory_is_
     compiles = [5, 45, 40]
     other = runs(compiles)
     things = (*other.things[:2], Labels(cluster="llama", job="probe-20261104"))
-    assert told(nightly(compiles), 2, 40, run=Frame("run", things, START, STEP, other.metrics, other.values)) == ()
+    assert (
+        told(
+            nightly(compiles),
+            2,
+            40,
+            run=Frame("run", things, START, STEP, other.metrics, other.values),
+        )
+        == ()
+    )
 
 
 def test_where_tags_name_the_job_it_is_told_while_it_compiles():
-    fleet = Fleet(4, job="tune").stop(hours(20), hours(20.75), **BUSY).stop(hours(30), hours(31), **BUSY)
+    fleet = (
+        Fleet(4, job="tune")
+        .stop(hours(20), hours(20.75), **BUSY)
+        .stop(hours(30), hours(31), **BUSY)
+    )
     assert World(fleet).at(hours(30.5)).anomalies == ()
     cold = only(World(fleet).at(hours(30) + minutes(35)))
     assert (cold.cause, cold.wasted_shares) == (Cause.COLD_CACHE, (1.0,) * 4)
@@ -107,10 +131,16 @@ def test_where_tags_name_the_job_it_is_told_while_it_compiles():
 
 
 def test_many_nodes_of_several_jobs_that_compile_at_once_lost_the_cache_that_they_share():
-    fleets = [Fleet(3, job=job, seed=i).stop(hours(30), hours(40), **BUSY) for i, job in enumerate(("tune", "probe"))]
+    fleets = [
+        Fleet(3, job=job, seed=i).stop(hours(30), hours(40), **BUSY)
+        for i, job in enumerate(("tune", "probe"))
+    ]
     fleets[1].ids = [f"i-other{i}" for i in range(3)]
     cold = only(World(*fleets).at(hours(31.2)))
-    assert (cold.cause, "100 % of the cluster's nodes compile the same minutes, of 2 jobs" in cold.why) == (
+    assert (
+        cold.cause,
+        "100 % of the cluster's nodes compile the same minutes, of 2 jobs" in cold.why,
+    ) == (
         Cause.COLD_CACHE,
         True,
     )

@@ -24,14 +24,20 @@ def test_idle_is_told_after_half_an_hour_and_names_its_nodes():
     world = World(Fleet(4).stop(hours(30), hours(40), slice(0, 2)))
     assert world.at(hours(30.4)).anomalies == ()
     idle = only(world.at(hours(30.5)))
-    assert (idle.cause, idle.things, idle.wasted_shares) == (Cause.IDLE, ("i-llama000", "i-llama001"), (1.0, 1.0))
+    assert (idle.cause, idle.things, idle.wasted_shares) == (
+        Cause.IDLE,
+        ("i-llama000", "i-llama001"),
+        (1.0, 1.0),
+    )
     assert idle.window.start == hours(30)
     assert idle.key == "idle/cluster=llama"
     assert world.at(hours(30.5)).states["i-llama000"] is NodeState.IDLE
 
 
 def test_zero_with_memory_held_is_allocated_unused():
-    world = World(Fleet(4).set(hours(30), hours(40), slice(0, 1), **HELD, neuroncore_memory=0.3 * HBM))
+    world = World(
+        Fleet(4).set(hours(30), hours(40), slice(0, 1), **HELD, neuroncore_memory=0.3 * HBM)
+    )
     unused = only(world.at(hours(31)))
     assert unused.cause is Cause.ALLOCATED_UNUSED
     assert world.at(hours(31)).states["i-llama000"] is NodeState.LOADED_IDLE
@@ -46,22 +52,42 @@ def notebook(until):
     )
     for quarter in range(round((until - hours(30)) / timedelta(minutes=15))):
         start = hours(30 + quarter / 4)
-        fleet.set(start, start + timedelta(minutes=5), slice(0, 1), neuroncore_utilization=0.015, neuron_execution_latency=0.02)
+        fleet.set(
+            start,
+            start + timedelta(minutes=5),
+            slice(0, 1),
+            neuroncore_utilization=0.015,
+            neuron_execution_latency=0.02,
+        )
     return World(fleet)
 
 
 def test_a_notebook_that_is_used_every_quarter_of_an_hour_is_not_unused():
     world = notebook(until=hours(34))
-    assert not [a for h in (31, 32, 33, 34) for a in world.at(hours(h)).anomalies if a.cause is Cause.ALLOCATED_UNUSED]
+    assert not [
+        a
+        for h in (31, 32, 33, 34)
+        for a in world.at(hours(h)).anomalies
+        if a.cause is Cause.ALLOCATED_UNUSED
+    ]
     unused = only(world.at(hours(35)))
-    assert (unused.cause, unused.window.start) == (Cause.ALLOCATED_UNUSED, hours(33.75) + timedelta(minutes=5))
+    assert (unused.cause, unused.window.start) == (
+        Cause.ALLOCATED_UNUSED,
+        hours(33.75) + timedelta(minutes=5),
+    )
 
 
 def test_a_notebook_that_is_used_again_every_quarter_of_an_hour_ends_its_alert():
     fleet = notebook(until=hours(30)).fleets[0]
     for quarter in range(8, 24):
         start = hours(30 + quarter / 4)
-        fleet.set(start, start + timedelta(minutes=5), slice(0, 1), neuroncore_utilization=0.015, neuron_execution_latency=0.02)
+        fleet.set(
+            start,
+            start + timedelta(minutes=5),
+            slice(0, 1),
+            neuroncore_utilization=0.015,
+            neuron_execution_latency=0.02,
+        )
     world = World(fleet)
     (alert,) = (a for a in world.run(hours(30), hours(36)) if a.cause is Cause.ALLOCATED_UNUSED)
     assert hours(32) < alert.closed <= hours(33.5)
@@ -79,7 +105,11 @@ def test_no_reading_is_no_zero():
     world = World(Fleet(4).silence(hours(30), hours(40), slice(1, 2)))
     assert world.at(hours(30.2)).anomalies == ()
     silent = only(world.at(hours(30.25)))
-    assert (silent.cause, silent.things, silent.wasted_shares) == (Cause.NO_DATA, ("i-llama001",), ())
+    assert (silent.cause, silent.things, silent.wasted_shares) == (
+        Cause.NO_DATA,
+        ("i-llama001",),
+        (),
+    )
     assert world.at(hours(30.25)).states["i-llama001"] is NodeState.NO_DATA
 
 
@@ -104,8 +134,16 @@ def test_an_instance_that_never_reported_is_missed_where_its_peers_do():
 def test_a_failed_source_is_not_a_silent_fleet():
     fleet = Fleet(4).silence(hours(30), hours(40))
     assert World(fleet, gaps=(Gap("CloudWatch throttled"),)).at(hours(31)).anomalies == ()
-    assert World(fleet, gaps=(Gap("CloudWatch throttled", region="us-west-2"),)).at(hours(31)).anomalies == ()
-    assert only(World(fleet, gaps=(Gap("denied", region="eu-north-1"),)).at(hours(31))).cause is Cause.NO_DATA
+    assert (
+        World(fleet, gaps=(Gap("CloudWatch throttled", region="us-west-2"),))
+        .at(hours(31))
+        .anomalies
+        == ()
+    )
+    assert (
+        only(World(fleet, gaps=(Gap("denied", region="eu-north-1"),)).at(hours(31))).cause
+        is Cause.NO_DATA
+    )
     assert only(World(fleet).at(hours(31))).cause is Cause.NO_DATA
 
 
@@ -123,7 +161,9 @@ def test_idle_goes_on_while_nothing_is_read():
 
 
 def test_a_new_node_may_do_nothing_for_the_grace():
-    fleet = Fleet(2).silence(hours(0), hours(30), slice(0, 1)).stop(hours(30), hours(40), slice(0, 1))
+    fleet = (
+        Fleet(2).silence(hours(0), hours(30), slice(0, 1)).stop(hours(30), hours(40), slice(0, 1))
+    )
     fleet.launched[0] = hours(30)
     world = World(fleet)
     early = world.at(hours(30.75))
@@ -148,14 +188,22 @@ def test_the_grace_is_a_setting():
 
 
 def test_many_nodes_that_compile_at_once_are_those_of_a_new_job():
-    long = only(World(Fleet(6).stop(hours(30), hours(40), host_cpu=0.8)).at(hours(31) + timedelta(minutes=12)))
+    long = only(
+        World(Fleet(6).stop(hours(30), hours(40), host_cpu=0.8)).at(
+            hours(31) + timedelta(minutes=12)
+        )
+    )
     assert (long.cause, len(long.things)) == (Cause.LONG_COMPILE, 6)
     assert any("NEURON_COMPILE_CACHE_URL" in text for text in long.suggestions)
     assert long.evidence[0] == "6 nodes compile; one would do, and spare 5.8 of 7.0 node-hours"
 
 
 def test_a_job_that_compiled_before_has_a_cold_cache():
-    fleet = Fleet(4).stop(hours(20), hours(20.7), slice(0, 1), host_cpu=0.8).stop(hours(30), hours(40), slice(0, 1), host_cpu=0.8)
+    fleet = (
+        Fleet(4)
+        .stop(hours(20), hours(20.7), slice(0, 1), host_cpu=0.8)
+        .stop(hours(30), hours(40), slice(0, 1), host_cpu=0.8)
+    )
     assert only(World(fleet).at(hours(31.2))).cause is Cause.COLD_CACHE
 
 
@@ -167,14 +215,22 @@ def test_without_any_metric_nothing_is_guessed():
 
 def test_idle_needs_no_knowledge_of_runtimes():
     fleet = Fleet(3).stop(hours(30), hours(40), slice(0, 1))
-    for name in ("neuroncore_memory_used_bytes", "neuron_runtime_memory_used_bytes", "host_cpu_utilization_ratio"):
+    for name in (
+        "neuroncore_memory_used_bytes",
+        "neuron_runtime_memory_used_bytes",
+        "host_cpu_utilization_ratio",
+    ):
         fleet.metrics[name][:] = np.nan
     idle = only(World(fleet).at(hours(31)))
     assert (idle.cause, "not known" in idle.why) == (Cause.IDLE, True)
 
 
-@pytest.mark.parametrize(("cpu_read", "after", "unsure"), [(False, 1, True), (True, 1, False), (False, 3, False)])
-def test_without_the_host_cpu_idle_may_be_a_compile_until_no_compile_lasts_so_long(cpu_read, after, unsure):
+@pytest.mark.parametrize(
+    ("cpu_read", "after", "unsure"), [(False, 1, True), (True, 1, False), (False, 3, False)]
+)
+def test_without_the_host_cpu_idle_may_be_a_compile_until_no_compile_lasts_so_long(
+    cpu_read, after, unsure
+):
     fleet = Fleet(3).stop(hours(30), hours(40), slice(0, 1))
     if not cpu_read:
         fleet.metrics["host_cpu_utilization_ratio"][:] = np.nan
@@ -211,40 +267,68 @@ def test_a_pod_that_sleeps_holds_its_cores_for_nothing():
     assert World(fleet).at(hours(30.25)).anomalies == ()
     asleep = only(World(fleet).at(hours(31)))
     assert (asleep.cause, asleep.wasted_shares) == (Cause.ALLOCATED_UNUSED, (1.0, 1.0))
-    assert asleep.why == "Pods hold the cores of 2 nodes without a runtime, but NeuronCore utilization 0 % for 1 h."
+    assert (
+        asleep.why
+        == "Pods hold the cores of 2 nodes without a runtime, but NeuronCore utilization 0 % for 1 h."
+    )
     assert asleep.evidence == ("no runtime seen, host CPU 2 %", "no executions")
 
 
 def test_a_pod_and_a_runtime_that_do_nothing_are_counted_apart():
     held = {"neuroncore_reserved": 32, "neuroncore_memory": 1e10, "neuron_runtime_memory": 1e10}
-    fleet = Fleet(3).stop(hours(30), hours(48), neuroncore_reserved=32).set(hours(30), hours(48), slice(0, 1), **held)
+    fleet = (
+        Fleet(3)
+        .stop(hours(30), hours(48), neuroncore_reserved=32)
+        .set(hours(30), hours(48), slice(0, 1), **held)
+    )
     fleet.set(hours(29.5), hours(30), slice(0, 1), neuroncore_memory=0, neuron_runtime_memory=0)
     unused = only(World(fleet).at(hours(31)))
-    assert unused.why.startswith("Pods hold the cores of 2 nodes without a runtime, and a runtime is loaded on 1 more, but")
+    assert unused.why.startswith(
+        "Pods hold the cores of 2 nodes without a runtime, and a runtime is loaded on 1 more, but"
+    )
     assert unused.evidence[0] == "9.3 GiB of device memory held"
 
 
 def test_a_pod_that_slept_is_described_by_most_of_its_time_also_when_it_loads_a_runtime():
     fleet = Fleet(2).stop(hours(30), hours(48), neuroncore_reserved=32)
     fleet.set(hours(31), hours(48), neuroncore_memory=1e10, neuron_runtime_memory=1e10)
-    for until, words in ((31.1, "Pods hold the cores of 2 nodes without a runtime, but"), (33, "Runtime loaded on 2 nodes, but")):
+    for until, words in (
+        (31.1, "Pods hold the cores of 2 nodes without a runtime, but"),
+        (33, "Runtime loaded on 2 nodes, but"),
+    ):
         (alert,) = World(fleet).run(hours(30), hours(until))
         assert alert.anomaly.why.startswith(words)
 
 
 def test_after_a_hang_the_pod_of_the_next_start_has_its_own_time():
     fleet = (
-        Fleet(4).set(hours(30), hours(33), **HELD).stop(hours(33), hours(33.4)).set(hours(0), hours(40), neuroncore_reserved=32)
+        Fleet(4)
+        .set(hours(30), hours(33), **HELD)
+        .stop(hours(33), hours(33.4))
+        .set(hours(0), hours(40), neuroncore_reserved=32)
     )
     alerts = World(fleet).run(hours(30), hours(34))
     assert [a.cause for a in alerts] == [Cause.HUNG]
 
 
 def test_a_pod_that_comes_to_an_idle_node_has_its_own_time_to_start():
-    fleet = Fleet(2).stop(hours(30), hours(30.4), neuroncore_reserved=0).stop(hours(30.4), hours(30.8), neuroncore_reserved=32)
-    assert [a.cause for _, x in World(fleet).ticks(hours(30), hours(31.5)) for a in x.anomalies] == []
-    stays = Fleet(2).stop(hours(30), hours(31), neuroncore_reserved=0).stop(hours(31), hours(33), neuroncore_reserved=32)
-    assert [a.cause for a in World(stays).run(hours(30), hours(32.5))] == [Cause.IDLE, Cause.ALLOCATED_UNUSED]
+    fleet = (
+        Fleet(2)
+        .stop(hours(30), hours(30.4), neuroncore_reserved=0)
+        .stop(hours(30.4), hours(30.8), neuroncore_reserved=32)
+    )
+    assert [
+        a.cause for _, x in World(fleet).ticks(hours(30), hours(31.5)) for a in x.anomalies
+    ] == []
+    stays = (
+        Fleet(2)
+        .stop(hours(30), hours(31), neuroncore_reserved=0)
+        .stop(hours(31), hours(33), neuroncore_reserved=32)
+    )
+    assert [a.cause for a in World(stays).run(hours(30), hours(32.5))] == [
+        Cause.IDLE,
+        Cause.ALLOCATED_UNUSED,
+    ]
 
 
 def test_without_the_host_cpu_a_pod_without_a_runtime_may_compile_and_is_idle_at_most():

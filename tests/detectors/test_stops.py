@@ -10,7 +10,12 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import RUN_METRICS
 
-STILL = {"neuroncore_utilization": 0, "neuron_execution_latency": np.nan, "efa": 0, "host_cpu": 0.03}
+STILL = {
+    "neuroncore_utilization": 0,
+    "neuron_execution_latency": np.nan,
+    "efa": 0,
+    "host_cpu": 0.03,
+}
 
 
 def alone():
@@ -19,15 +24,27 @@ def alone():
 
 
 def pinned(fleet):
-    return fleet.set(hours(30), hours(34), neuroncore_utilization=0.999, neuron_execution_latency=np.nan, host_cpu=0.09)
+    return fleet.set(
+        hours(30),
+        hours(34),
+        neuroncore_utilization=0.999,
+        neuron_execution_latency=np.nan,
+        host_cpu=0.09,
+    )
 
 
 def run_of(fleet, moves):
     """Return the steps of a run that goes on, or stands still from the thirtieth hour."""
     steps = np.arange(fleet.metrics["efa_tx_bytes_per_second"].shape[1], dtype=np.float32)
     values = np.full((1, len(steps), len(RUN_METRICS)), np.nan, np.float32)
-    values[0, :, tuple(RUN_METRICS).index("run_step_count")] = steps if moves else np.minimum(steps, 360)
-    return {"run": Frame("run", (Labels(cluster="llama", job="r"),), START, STEP, tuple(RUN_METRICS), values)}
+    values[0, :, tuple(RUN_METRICS).index("run_step_count")] = (
+        steps if moves else np.minimum(steps, 360)
+    )
+    return {
+        "run": Frame(
+            "run", (Labels(cluster="llama", job="r"),), START, STEP, tuple(RUN_METRICS), values
+        )
+    }
 
 
 def test_a_single_node_that_spins_at_its_end_is_hung():
@@ -39,7 +56,9 @@ def test_a_single_node_that_spins_at_its_end_is_hung():
 @pytest.mark.parametrize(("moves", "causes"), [(True, []), (False, [Cause.HUNG])])
 def test_a_run_that_goes_on_is_not_hung(moves, causes):
     fleet = pinned(alone())
-    assert [a.cause for a in World(fleet, frames=run_of(fleet, moves)).at(hours(31)).anomalies] == causes
+    assert [
+        a.cause for a in World(fleet, frames=run_of(fleet, moves)).at(hours(31)).anomalies
+    ] == causes
 
 
 def test_a_lost_latency_is_no_hang():
@@ -62,7 +81,12 @@ def test_a_new_process_that_does_nothing_is_no_hang():
 
 @pytest.mark.parametrize(("minutes", "causes"), [(60, []), (70, [Cause.LONG_COMPILE])])
 def test_a_compile_needs_no_host_cpu_to_be_seen(minutes, causes):
-    fleet = Fleet(4).set(hours(30), hours(34), slice(0, 1), **(STILL | {"neuroncore_memory": 0.004 * HBM, "neuron_runtime": 1e9}))
+    fleet = Fleet(4).set(
+        hours(30),
+        hours(34),
+        slice(0, 1),
+        **(STILL | {"neuroncore_memory": 0.004 * HBM, "neuron_runtime": 1e9}),
+    )
     fleet.metrics["host_cpu_utilization_ratio"][:] = np.nan
     detection = World(fleet).at(hours(30 + minutes / 60))
     assert [a.cause for a in detection.anomalies] == causes
@@ -73,7 +97,11 @@ def test_a_compile_needs_no_host_cpu_to_be_seen(minutes, causes):
 def blind(completed):
     """Return nodes of which no latency and no EFA is ever read, whose executions end at a rate; None = not counted either."""
     fleet = Fleet(4).set(hours(0), hours(48), neuron_execution_latency=np.nan, efa=np.nan)
-    return fleet if completed is None else fleet.set(hours(0), hours(48), neuron_executions_completed=completed)
+    return (
+        fleet
+        if completed is None
+        else fleet.set(hours(0), hours(48), neuron_executions_completed=completed)
+    )
 
 
 def test_no_execution_ends_although_the_cores_look_busy():
@@ -86,7 +114,9 @@ def test_no_execution_ends_although_the_cores_look_busy():
 
 def test_executions_that_end_are_work_whatever_else_is_lost():
     fleet = Fleet(4).set(hours(0), hours(48), neuron_executions_completed=420)
-    fleet.set(hours(30), hours(34), neuron_execution_latency=np.nan, efa=0, neuroncore_utilization=0.999)
+    fleet.set(
+        hours(30), hours(34), neuron_execution_latency=np.nan, efa=0, neuroncore_utilization=0.999
+    )
     assert Cause.HUNG not in [a.cause for a in World(fleet).at(hours(31)).anomalies]
 
 
@@ -104,7 +134,9 @@ def test_a_live_process_that_does_no_work_shows_one_value_again_and_again():
 @pytest.mark.parametrize(("moves", "causes"), [(True, []), (False, [Cause.HUNG])])
 def test_one_value_again_and_again_is_no_hang_while_the_run_goes_on(moves, causes):
     fleet = blind(None).set(hours(30), hours(34), neuroncore_utilization=0.87)
-    assert [a.cause for a in World(fleet, frames=run_of(fleet, moves)).at(hours(31.2)).anomalies] == causes
+    assert [
+        a.cause for a in World(fleet, frames=run_of(fleet, moves)).at(hours(31.2)).anomalies
+    ] == causes
 
 
 @pytest.mark.parametrize("ahead", [4, 10])

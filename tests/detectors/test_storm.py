@@ -25,13 +25,17 @@ def marks(seen):
 
 
 def errors(crew, start, length, nodes):
-    crew.at["errors"][nodes, start : start + length] += crew.rng.poisson(3, (len(crew.ids[nodes]), length))
+    crew.at["errors"][nodes, start : start + length] += crew.rng.poisson(
+        3, (len(crew.ids[nodes]), length)
+    )
     return crew
 
 
 def stalled(crew, start, length, nodes):
     """Executions stop, the runtime holds its memory."""
-    return crew.put(start, length, nodes, util=0, high=0, tx=0, inward=0).scale(start, length, nodes, latency=np.nan)
+    return crew.put(start, length, nodes, util=0, high=0, tx=0, inward=0).scale(
+        start, length, nodes, latency=np.nan
+    )
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +84,10 @@ def test_a_second_incident_on_other_nodes_of_the_cluster_is_told():
     other = Crew(nodes=8, days=2.4, job="b", seed=2).pauses(every=55)
     errors(other, HIT + 40, 120, slice(0, 3))
     seen = Fleet((one, other), runs=False).replay()
-    assert [causes(notice) for notice in firsts(seen)] == [{Cause.STARVED}, {Cause.EXECUTION_ERRORS}]
+    assert [causes(notice) for notice in firsts(seen)] == [
+        {Cause.STARVED},
+        {Cause.EXECUTION_ERRORS},
+    ]
 
 
 def test_errors_of_a_few_slow_nodes_are_a_story_of_their_own():
@@ -99,7 +106,9 @@ def test_a_fault_with_events_now_and_then_is_one_story():
     seen = Fleet((crew,)).replay()
     assert [causes(notice) for notice in firsts(seen)] == [{Cause.HARDWARE_FAULT}]
     assert [
-        alert.muted_by for alert in seen.alerts.values() if alert.cause is not Cause.HARDWARE_FAULT and not alert.muted_by
+        alert.muted_by
+        for alert in seen.alerts.values()
+        if alert.cause is not Cause.HARDWARE_FAULT and not alert.muted_by
     ] == []
 
 

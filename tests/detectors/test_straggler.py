@@ -19,7 +19,9 @@ ALL = slice(None)
 
 def waiting(n=16, busy=1.06, slower=2.0, **more):
     """Return a job in which the last node works on while the others rest for half of each step, for eleven hours."""
-    fleet = Fleet(n).scale(hours(30), hours(41), ALL, neuron_execution_latency=slower, efa=0.5, network_in=0.5)
+    fleet = Fleet(n).scale(
+        hours(30), hours(41), ALL, neuron_execution_latency=slower, efa=0.5, network_in=0.5
+    )
     fleet.scale(hours(30), hours(41), slice(0, n - 1), neuroncore_utilization=0.5)
     return fleet.scale(hours(30), hours(41), slice(n - 1, n), neuroncore_utilization=busy).set(
         hours(30), hours(41), slice(n - 1, n), **more
@@ -37,8 +39,12 @@ def test_fifteen_of_sixteen_wait_and_the_sixteenth_is_named(n):
 
 def test_the_card_says_what_the_run_costs_less_without_it():
     found = only(World(waiting()).at(hours(31)))
-    alert = value(Alert("a", found, hours(31), hours(31)), None, lambda thing: price("21.50"), hours(31))
-    assert alert.waste.per_hour == pytest.approx(Decimal(15) * Decimal("21.50") / 2, rel=Decimal("0.05"))
+    alert = value(
+        Alert("a", found, hours(31), hours(31)), None, lambda thing: price("21.50"), hours(31)
+    )
+    assert alert.waste.per_hour == pytest.approx(
+        Decimal(15) * Decimal("21.50") / 2, rel=Decimal("0.05")
+    )
     card = notice_card(Notification("n", "c", Reason.FIRST, hours(31), (alert,)))
     (line,) = [block for block in card.blocks if "Without" in str(block)]
     assert "i-llama015" in str(line)
@@ -51,7 +57,9 @@ def test_it_needs_no_latency_where_efa_tells_that_all_are_in_step():
 
 
 def test_a_host_at_its_end_on_one_node_holds_up_all():
-    fleet = Fleet(8).scale(hours(30), hours(34), neuroncore_utilization=0.4, efa=0.4, network_in=0.4)
+    fleet = Fleet(8).scale(
+        hours(30), hours(34), neuroncore_utilization=0.4, efa=0.4, network_in=0.4
+    )
     found = only(World(fleet.set(hours(30), hours(34), slice(3, 4), host_cpu=0.97)).at(hours(31)))
     assert (found.cause, found.suspect) == (Cause.STRAGGLER, "i-llama003")
     assert "CPU is at 97 %" in found.why
@@ -61,7 +69,13 @@ def test_a_host_at_its_end_on_one_node_holds_up_all():
     "fleet",
     [
         waiting(slower=1.0).scale(hours(30), hours(41), slice(15, 16), efa=2.0),
-        waiting().set(hours(0), hours(48), slice(15, 16), neuroncore_memory=0.5 * HBM, neuron_runtime=0.5 * HBM),
+        waiting().set(
+            hours(0),
+            hours(48),
+            slice(15, 16),
+            neuroncore_memory=0.5 * HBM,
+            neuron_runtime=0.5 * HBM,
+        ),
         waiting().scale(hours(30), hours(41), slice(14, 15), neuroncore_utilization=2.0),
         Fleet(8).starve(hours(30), hours(34)),
         Fleet(2).starve(hours(30), hours(34), slice(0, 1)),
@@ -74,7 +88,9 @@ def test_what_merely_looks_like_it_is_not(fleet):
 
 def test_another_job_of_the_cluster_that_goes_on_is_no_straggler():
     """Both are tagged, and hold the same memory."""
-    slow = Fleet(6, job="a").scale(hours(30), hours(34), neuroncore_utilization=0.5, neuron_execution_latency=2.0, efa=0.5)
+    slow = Fleet(6, job="a").scale(
+        hours(30), hours(34), neuroncore_utilization=0.5, neuron_execution_latency=2.0, efa=0.5
+    )
     other = replace(Fleet(1, job="b", seed=2), cluster="llama")
     other.ids = ["i-other"]
     other.scale(hours(30), hours(34), neuron_execution_latency=2.0, efa=0.5)
@@ -84,12 +100,18 @@ def test_another_job_of_the_cluster_that_goes_on_is_no_straggler():
 
 
 def test_a_node_once_named_stays_named_while_the_drop_fades():
-    fleet = waiting().set(hours(32), hours(41), neuron_execution_latency=np.nan).scale(hours(32), hours(41), efa=2.0)
+    fleet = (
+        waiting()
+        .set(hours(32), hours(41), neuron_execution_latency=np.nan)
+        .scale(hours(32), hours(41), efa=2.0)
+    )
     (alert,) = World(fleet).run(hours(29), hours(34))
     assert (alert.cause, alert.anomaly.suspect) == (Cause.STRAGGLER, "i-llama015")
 
 
 def test_it_can_be_switched_off():
     world = World(waiting())
-    world.policy = type(world.policy)({**world.policy.values, "straggler.on": False}, world.policy.overrides)
+    world.policy = type(world.policy)(
+        {**world.policy.values, "straggler.on": False}, world.policy.overrides
+    )
     assert only(world.at(hours(31))).cause is not Cause.STRAGGLER

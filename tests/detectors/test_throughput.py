@@ -27,8 +27,17 @@ def system(labels=MINE, gib=16_000, deployment="PERSISTENT_2", per_tib=125, **mo
 def moved(reads, writes=0.0, labels=MINE, days=2.0):
     """Return the frame of a file system that reads and writes so many MB/s."""
     steps = int(timedelta(days=days) / STEP)
-    values = np.stack([np.broadcast_to(np.asarray(x) * MB, steps) for x in (reads, writes)], axis=1)[None]
-    return Frame("file_system", (labels,), START, STEP, ("fsx_read_bytes", "fsx_write_bytes"), values.astype(np.float32))
+    values = np.stack(
+        [np.broadcast_to(np.asarray(x) * MB, steps) for x in (reads, writes)], axis=1
+    )[None]
+    return Frame(
+        "file_system",
+        (labels,),
+        START,
+        STEP,
+        ("fsx_read_bytes", "fsx_write_bytes"),
+        values.astype(np.float32),
+    )
 
 
 def starved(*systems, frame=None, **more):
@@ -47,19 +56,33 @@ def test_a_starved_card_says_how_full_its_file_system_is():
 
 def test_a_file_system_with_room_is_said_and_no_step_is_asked_for():
     found = starved(frame=moved(150.0, 150.0))
-    assert "FSx fs-0123456789 reads and writes 0.3 of 2.0 GB/s: 15 % of what is provisioned" in found.evidence
+    assert (
+        "FSx fs-0123456789 reads and writes 0.3 of 2.0 GB/s: 15 % of what is provisioned"
+        in found.evidence
+    )
     assert "Raise" not in found.suggestions[0]
 
 
 def test_a_file_system_that_no_tag_ties_to_a_cluster_is_named_near_its_limit_alone():
     untagged = replace(MINE, cluster="")
-    assert any("fs-0123456789" in line for line in starved(system(untagged), frame=moved(1900.0, labels=untagged)).evidence)
-    assert not any("FSx" in line for line in starved(system(untagged), frame=moved(900.0, labels=untagged)).evidence)
+    assert any(
+        "fs-0123456789" in line
+        for line in starved(system(untagged), frame=moved(1900.0, labels=untagged)).evidence
+    )
+    assert not any(
+        "FSx" in line
+        for line in starved(system(untagged), frame=moved(900.0, labels=untagged)).evidence
+    )
 
 
-@pytest.mark.parametrize("labels", [replace(MINE, cluster="other"), replace(MINE, cluster="", region="us-east-1")])
+@pytest.mark.parametrize(
+    "labels", [replace(MINE, cluster="other"), replace(MINE, cluster="", region="us-east-1")]
+)
 def test_a_file_system_of_others_is_not_named(labels):
-    assert not any("FSx" in line for line in starved(system(labels), frame=moved(1900.0, labels=labels)).evidence)
+    assert not any(
+        "FSx" in line
+        for line in starved(system(labels), frame=moved(1900.0, labels=labels)).evidence
+    )
 
 
 def test_a_file_system_that_moved_more_than_its_limit_is_not_held_to_it():
@@ -69,7 +92,10 @@ def test_a_file_system_that_moved_more_than_its_limit_is_not_held_to_it():
     assert any("95 % of what is provisioned" in line for line in found.evidence)
     assert "Raise" not in found.suggestions[0]
     burst = starved(frame=moved(3100.0))
-    assert any("155 % of what is provisioned (from a cache or by burst credits)" in line for line in burst.evidence)
+    assert any(
+        "155 % of what is provisioned (from a cache or by burst credits)" in line
+        for line in burst.evidence
+    )
     assert "Raise" not in burst.suggestions[0]
 
 

@@ -31,7 +31,9 @@ def volume(state="available", attached="", detached_at=None):
     return Volume(labels, 4000, "gp3", state, LONG_AGO, attached, detached_at=detached_at)
 
 
-@pytest.mark.parametrize(("one", "causes"), [(volume(), [Cause.ORPHANED_STORAGE]), (volume("in-use", "i-1"), [])])
+@pytest.mark.parametrize(
+    ("one", "causes"), [(volume(), [Cause.ORPHANED_STORAGE]), (volume("in-use", "i-1"), [])]
+)
 def test_an_available_volume_is_an_orphan(one, causes):
     world = World(Fleet(2), inventory={"volumes": (one,)})
     assert [a.cause for a in world.at(hours(30)).anomalies] == causes
@@ -39,7 +41,12 @@ def test_an_available_volume_is_an_orphan(one, causes):
 
 @pytest.mark.parametrize(("hour", "told"), [(90, False), (100, True)])
 def test_a_volume_that_was_attached_is_given_three_days(hour, told):
-    metrics = frame("volume", VOLUME_METRICS, {"ebs_read_bytes": np.where(np.arange(120) < 24, 1.0, np.nan)}, volume().labels)
+    metrics = frame(
+        "volume",
+        VOLUME_METRICS,
+        {"ebs_read_bytes": np.where(np.arange(120) < 24, 1.0, np.nan)},
+        volume().labels,
+    )
     world = World(Fleet(2, days=5), inventory={"volumes": (volume(),)}, frames={"volume": metrics})
     found = world.at(hours(hour)).anomalies
     assert bool(found) is told
@@ -47,8 +54,14 @@ def test_a_volume_that_was_attached_is_given_three_days(hour, told):
 
 
 @pytest.mark.parametrize(("hour", "told"), [(90, False), (100, True)])
-def test_a_volume_without_metrics_is_orphaned_since_it_was_seen_detached_after_its_grace(hour, told):
-    found = World(Fleet(2, days=5), inventory={"volumes": (volume(detached_at=hours(24)),)}).at(hours(hour)).anomalies
+def test_a_volume_without_metrics_is_orphaned_since_it_was_seen_detached_after_its_grace(
+    hour, told
+):
+    found = (
+        World(Fleet(2, days=5), inventory={"volumes": (volume(detached_at=hours(24)),)})
+        .at(hours(hour))
+        .anomalies
+    )
     assert [a.window.start for a in found] == [hours(24)] * told
 
 
@@ -63,13 +76,19 @@ def test_a_file_system_without_clients_is_an_orphan(quiet, told):
     values = {"fsx_client_connections_count": clients, "fsx_read_operations_count": reads}
     system = FileSystem(labels, 9600, "PERSISTENT_2", 125, LONG_AGO)
     frames = {"file_system": frame("file_system", FILE_SYSTEM_METRICS, values, labels)}
-    found = World(Fleet(2, days=5), inventory={"file_systems": (system,)}, frames=frames).at(hours(110)).anomalies
+    found = (
+        World(Fleet(2, days=5), inventory={"file_systems": (system,)}, frames=frames)
+        .at(hours(110))
+        .anomalies
+    )
     assert [a.cause for a in found] == [Cause.ORPHANED_STORAGE] * told
 
 
 @pytest.mark.parametrize(("available", "told"), [(4, True), (0, False)])
 def test_empty_places_of_a_reservation_are_told(available, told):
-    one = Reservation(Labels(resource="cr-1", instance_type="trn1.32xlarge"), 8, available, hours(20), None)
+    one = Reservation(
+        Labels(resource="cr-1", instance_type="trn1.32xlarge"), 8, available, hours(20), None
+    )
     found = World(Fleet(2), inventory={"reservations": (one,)}).at(hours(30)).anomalies
     assert [(a.cause, a.wasted_shares) for a in found] == [(Cause.UNUSED_CAPACITY, (0.5,))] * told
 
@@ -96,12 +115,19 @@ def test_a_run_that_stopped_saving_is_at_risk():
     world = World(Fleet(4), frames={"run": saved(30)})
     assert world.at(hours(31)).anomalies == ()
     risk = only(world.at(hours(32.5)))
-    assert (risk.cause, risk.scope, len(risk.things)) == (Cause.CHECKPOINT_AT_RISK, Labels(cluster="llama", job="llama-70b"), 4)
+    assert (risk.cause, risk.scope, len(risk.things)) == (
+        Cause.CHECKPOINT_AT_RISK,
+        Labels(cluster="llama", job="llama-70b"),
+        4,
+    )
     assert "usually one every" in risk.why
 
 
 def test_a_run_that_stands_still_has_nothing_new_to_lose():
-    assert World(Fleet(4), frames={"run": saved(30, steps_go_on=False)}).at(hours(32.5)).anomalies == ()
+    assert (
+        World(Fleet(4), frames={"run": saved(30, steps_go_on=False)}).at(hours(32.5)).anomalies
+        == ()
+    )
 
 
 def trial(every, starts, until):
@@ -114,7 +140,9 @@ def trial(every, starts, until):
         "run_checkpoint_age_seconds": age.reshape(-1, 5).mean(axis=1) * 60,
         "run_step_count": 10.0 * (minutes - begun)[4::5],
     }
-    return frame("run", RUN_METRICS, values, Labels(cluster="llama", job="llama-70b"), timedelta(minutes=5))
+    return frame(
+        "run", RUN_METRICS, values, Labels(cluster="llama", job="llama-70b"), timedelta(minutes=5)
+    )
 
 
 def test_what_a_restart_brings_is_no_interval_between_checkpoints():
@@ -133,6 +161,8 @@ def test_the_interval_is_known_after_three_checkpoints_of_one_attempt():
 
 
 def test_full_memory_on_the_nodes_of_another_job_explains_no_missing_checkpoint():
-    fleet = Fleet(4).set(hours(30), hours(34), slice(0, 3), neuroncore_memory=0.97 * HBM, neuron_runtime=0.97 * HBM)
+    fleet = Fleet(4).set(
+        hours(30), hours(34), slice(0, 3), neuroncore_memory=0.97 * HBM, neuron_runtime=0.97 * HBM
+    )
     found = {a.cause for a in World(fleet, frames={"run": saved(30)}).at(hours(32.5)).anomalies}
     assert found == {Cause.MEMORY_PRESSURE, Cause.CHECKPOINT_AT_RISK}

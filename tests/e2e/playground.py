@@ -53,7 +53,11 @@ def playground(bot_url: str) -> Iterator[str]:
         str(port),
         "--disable-telemetry",
     ]
-    environment = {**os.environ, "NODE_OPTIONS": f"--require={HERE / 'loopback.cjs'}", "BROWSER": "none"}
+    environment = {
+        **os.environ,
+        "NODE_OPTIONS": f"--require={HERE / 'loopback.cjs'}",
+        "BROWSER": "none",
+    }
     running = subprocess.Popen(
         command,
         env=environment,

@@ -53,13 +53,26 @@ class Product:
 
 
 @contextlib.contextmanager
-def product(folder: Path, port: int, environment: Mapping[str, str], words: tuple[str, ...] = ("serve",)) -> Iterator[Product]:
+def product(
+    folder: Path, port: int, environment: Mapping[str, str], words: tuple[str, ...] = ("serve",)
+) -> Iterator[Product]:
     """Start it with its state in `folder`, wait until it answers, and stop it by SIGTERM."""
     log = folder / "trnbot.log"
-    keep = {name: value for name, value in os.environ.items() if not name.startswith(("TRNBOT_", "SLACK_", "Microsoft"))}
-    said = {**keep, "TRNBOT_PORT": str(port), "TRNBOT_DATABASE_URL": f"sqlite:///{folder}/trnbot.db", **environment}
+    keep = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TRNBOT_", "SLACK_", "Microsoft"))
+    }
+    said = {
+        **keep,
+        "TRNBOT_PORT": str(port),
+        "TRNBOT_DATABASE_URL": f"sqlite:///{folder}/trnbot.db",
+        **environment,
+    }
     with log.open("ab") as out:
-        running = subprocess.Popen([sys.executable, "-m", "bot", *words], cwd=folder, env=said, stdout=out, stderr=out)
+        running = subprocess.Popen(
+            [sys.executable, "-m", "bot", *words], cwd=folder, env=said, stdout=out, stderr=out
+        )
     try:
         started = Product(f"http://127.0.0.1:{port}", log, running)
         _wait(started)

@@ -40,7 +40,9 @@ STEP = timedelta(minutes=5)
 def line_chart() -> Chart:
     """Return six hours of utilization that fell 25 minutes ago, with one gap."""
     times = tuple(NOW - STEP * (72 - i) for i in range(73))
-    values: list[float | None] = [90 + 4 * math.sin(i / 3.1) + 1.5 * math.sin(i * 1.7) for i in range(73)]
+    values: list[float | None] = [
+        90 + 4 * math.sin(i / 3.1) + 1.5 * math.sin(i * 1.7) for i in range(73)
+    ]
     for i, value in enumerate((61.0, 24.0, 19.5, 20.5, 20.0), start=68):
         values[i] = value
     values[30] = values[31] = None
@@ -85,7 +87,12 @@ def heat_chart() -> Chart:
     }
     series = tuple(Series(name, values) for name, values in rows.items())
     return Chart(
-        ChartKind.HEAT, "Utilization by hour", "%", series, times, summary="Utilization in the last hour: eval-sweep 0 %."
+        ChartKind.HEAT,
+        "Utilization by hour",
+        "%",
+        series,
+        times,
+        summary="Utilization in the last hour: eval-sweep 0 %.",
     )
 
 
@@ -152,8 +159,24 @@ def idle_card() -> Card:
                 When(NOW - timedelta(hours=3, minutes=40)),
                 "; the nodes are still billed.",
             ),
-            Text(("Wasting ", Strong("$142 an hour"), " · $521 so far · about ", Strong("$35,700"), " by month end"), Style.LEAD),
-            Facts((("Cluster", "eval-sweep"), ("Team", "speech"), ("Launched by", "maria"), ("Market", "capacity block"))),
+            Text(
+                (
+                    "Wasting ",
+                    Strong("$142 an hour"),
+                    " · $521 so far · about ",
+                    Strong("$35,700"),
+                    " by month end",
+                ),
+                Style.LEAD,
+            ),
+            Facts(
+                (
+                    ("Cluster", "eval-sweep"),
+                    ("Team", "speech"),
+                    ("Launched by", "maria"),
+                    ("Market", "capacity block"),
+                )
+            ),
             Buttons(
                 (
                     Button("Acknowledge", "ack a2", ButtonStyle.PRIMARY),
@@ -168,7 +191,10 @@ def idle_card() -> Card:
 
 def over_card() -> Card:
     """Return the quiet line that an alert becomes at its end."""
-    return Card("OVER after 1 h 10 min · cost $1,263 · acknowledged by dana after 6 min · hung, whisper-l", Tone.OVER)
+    return Card(
+        "OVER after 1 h 10 min · cost $1,263 · acknowledged by dana after 6 min · hung, whisper-l",
+        Tone.OVER,
+    )
 
 
 def cost_card() -> Card:
@@ -205,7 +231,11 @@ def cost_card() -> Card:
                     Button("30 days", "cost 30d by team"),
                 )
             ),
-            quiet("Billed through ", When(NOW - timedelta(hours=20)), " · CUR 2.0 · estimate for the last 20 hours"),
+            quiet(
+                "Billed through ",
+                When(NOW - timedelta(hours=20)),
+                " · CUR 2.0 · estimate for the last 20 hours",
+            ),
         ),
     )
 
@@ -227,8 +257,21 @@ def form_card() -> Card:
                         "2h",
                         (("1h", "1 hour"), ("2h", "2 hours"), ("1d", "1 day"), ("1w", "1 week")),
                     ),
-                    Field("ceiling", "Speak again over", FieldKind.NUMBER, "", hint="USD wasted; empty for no ceiling"),
-                    Field("reason", "Reason", FieldKind.TEXT, "", hint="shown to the channel", required=True),
+                    Field(
+                        "ceiling",
+                        "Speak again over",
+                        FieldKind.NUMBER,
+                        "",
+                        hint="USD wasted; empty for no ceiling",
+                    ),
+                    Field(
+                        "reason",
+                        "Reason",
+                        FieldKind.TEXT,
+                        "",
+                        hint="shown to the channel",
+                        required=True,
+                    ),
                     Field("others", "Also other alerts of this cluster", FieldKind.SWITCH, "no"),
                 ),
                 submit="Snooze",
@@ -239,4 +282,8 @@ def form_card() -> Card:
 
 def good_card() -> Card:
     """Return a short public answer."""
-    return Card("Acknowledged by dana · the data loader of llama-70b is being looked at", Tone.GOOD, public=True)
+    return Card(
+        "Acknowledged by dana · the data loader of llama-70b is being looked at",
+        Tone.GOOD,
+        public=True,
+    )

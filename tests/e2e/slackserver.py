@@ -49,7 +49,9 @@ class SlackServer:
         """Call `/_control/PATH`: POST with a body, GET without."""
         async with (
             aiohttp.ClientSession() as session,
-            session.request("POST" if body else "GET", f"{self.url}/_control/{path}", json=body or None) as response,
+            session.request(
+                "POST" if body else "GET", f"{self.url}/_control/{path}", json=body or None
+            ) as response,
         ):
             return await response.json()
 
@@ -59,8 +61,15 @@ class SlackServer:
 
     async def press(self, channel, message, button, user=ALICE):
         """Press a button of a message."""
-        action = {"type": "button", "action_id": button["action_id"], "value": button["value"], "block_id": "b"}
-        await self.control("interact", channel=channel, messageTs=message["ts"], user=user, action=action)
+        action = {
+            "type": "button",
+            "action_id": button["action_id"],
+            "value": button["value"],
+            "block_id": "b",
+        }
+        await self.control(
+            "interact", channel=channel, messageTs=message["ts"], user=user, action=action
+        )
 
 
 def free_port() -> int:
@@ -103,7 +112,13 @@ def slack_server(mode, folder, app_port=0):
 
 def workspace(mode, app_port):
     """Return the configuration: two people, two channels, one app."""
-    app = {"appId": "A01APP", "botUserId": "U0BOT", "botName": "trnbot", "botToken": BOT_TOKEN, "appToken": APP_TOKEN}
+    app = {
+        "appId": "A01APP",
+        "botUserId": "U0BOT",
+        "botName": "trnbot",
+        "botToken": BOT_TOKEN,
+        "appToken": APP_TOKEN,
+    }
     app |= {"signingSecret": SECRET, "mode": mode}
     if mode == "events":
         app["requestUrl"] = f"http://127.0.0.1:{app_port}/slack/events"
@@ -111,7 +126,9 @@ def workspace(mode, app_port):
     return {
         "workspace": {"name": "Trainium", "domain": "trainium", "teamId": "T01TEST"},
         "app": app,
-        "users": [{"id": i, "name": n, "real_name": r, "email": f"{n}@example.com"} for i, n, r in people],
+        "users": [
+            {"id": i, "name": n, "real_name": r, "email": f"{n}@example.com"} for i, n, r in people
+        ],
         "channels": [
             {"id": GENERAL, "name": "general", "members": [ALICE, BOB, "U0BOT"]},
             {"id": FINANCE, "name": "finops-alerts", "members": [ALICE, "U0BOT"]},

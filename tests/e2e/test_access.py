@@ -11,7 +11,9 @@ from tests.e2e.consoles import THEMES, WIDTHS, Tab, browsing, kept, starved, tab
 from tests.e2e.product import Product
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
-FOCUSED = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()"
+FOCUSED = (
+    "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()"
+)
 SOON_MS = 20_000
 
 
@@ -25,12 +27,17 @@ async def violations(opened: Tab) -> list[str]:
     """Return what axe-core finds on a page: the rule and the first place."""
     axe = pytest.importorskip("axe_playwright_python.async_playwright")
     found = (await axe.Axe().run(opened.page)).response["violations"]
-    return [f"{opened.page.url}: {one['id']}, {len(one['nodes'])} times, at {one['nodes'][0]['target']}" for one in found]
+    return [
+        f"{opened.page.url}: {one['id']}, {len(one['nodes'])} times, at {one['nodes'][0]['target']}"
+        for one in found
+    ]
 
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("device", WIDTHS)
-async def test_axe_finds_nothing_and_nothing_scrolls_sideways(bot: Product, device: str, theme: str) -> None:
+async def test_axe_finds_nothing_and_nothing_scrolls_sideways(
+    bot: Product, device: str, theme: str
+) -> None:
     found: list[str] = []
     async with browsing() as browser, tab(browser, bot.url, WIDTHS[device], theme) as opened:
         for path in await opened.paths():
@@ -59,12 +66,16 @@ async def enter(opened: Tab, name: str) -> None:
 
 async def focused(opened: Tab, name: str) -> None:
     """Wait until the focus is on the control of this name."""
-    await opened.page.wait_for_function(f"(name) => ({FOCUSED}) === name", arg=name, timeout=SOON_MS)
+    await opened.page.wait_for_function(
+        f"(name) => ({FOCUSED}) === name", arg=name, timeout=SOON_MS
+    )
 
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("device", WIDTHS)
-async def test_keys_alone_do_it_and_the_focus_stays_with_its_control(bot: Product, device: str, theme: str) -> None:
+async def test_keys_alone_do_it_and_the_focus_stays_with_its_control(
+    bot: Product, device: str, theme: str
+) -> None:
     async with browsing() as browser, tab(browser, bot.url, WIDTHS[device], theme) as opened:
         alert = (await opened.paths())[-5]
         assert alert.startswith("/alert/")
@@ -91,7 +102,10 @@ async def refuse_and_leave(opened: Tab, bot: Product) -> None:
     await enter(opened, "Snooze…")
     await form.wait_for(timeout=SOON_MS)
     assert await form.get_by_label("How long").evaluate("one => one === document.activeElement")
-    for label, wrong, words in (("Notify again once", "much", "'much' is not a number"), ("Or until", "someday", "'someday'")):
+    for label, wrong, words in (
+        ("Notify again once", "much", "'much' is not a number"),
+        ("Or until", "someday", "'someday'"),
+    ):
         await form.get_by_label(label).fill(wrong)
         await opened.page.keyboard.press("Enter")
         under = form.locator("label", has_text=label).locator(".problem")
@@ -108,7 +122,10 @@ async def refuse_and_leave(opened: Tab, bot: Product) -> None:
 
 async def decide(opened: Tab, bot: Product) -> None:
     """Acknowledge and reopen: the page shows what the server keeps, and the focus goes to what took the button's place."""
-    for name, other, doing in (("Acknowledge", "Reopen", "acknowledge"), ("Reopen", "Acknowledge", "unacknowledge")):
+    for name, other, doing in (
+        ("Acknowledge", "Reopen", "acknowledge"),
+        ("Reopen", "Acknowledge", "unacknowledge"),
+    ):
         before = kept(bot)["decisions"]
         await enter(opened, name)
         await opened.page.locator(".private").wait_for(timeout=SOON_MS)
@@ -123,7 +140,9 @@ async def test_nothing_moves_for_who_wants_nothing_to_move(bot: Product) -> None
     async with browsing() as browser, tab(browser, bot.url, WIDTHS["desktop"], "light") as opened:
         await opened.page.emulate_media(reduced_motion="reduce")
         await opened.open("/")
-        await opened.page.evaluate("window.moved = 0; setInterval(() => { window.moved += document.getAnimations().length; }, 5)")
+        await opened.page.evaluate(
+            "window.moved = 0; setInterval(() => { window.moved += document.getAnimations().length; }, 5)"
+        )
         await button(opened, "Why").click()
         await opened.page.locator(".private").wait_for()
         await button(opened, "Acknowledge").click()

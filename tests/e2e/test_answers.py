@@ -29,7 +29,9 @@ ANSWERS = (
 async def test_a_lead_asks_in_slack_and_gets_a_table_as_a_file(tmp_path: Path) -> None:
     port = free_port()
     with slack_server("socket", tmp_path) as server:
-        settings = slack_settings(server, "socket") | {"TRNBOT_SOURCE": f"recording:{recording('reference')}"}
+        settings = slack_settings(server, "socket") | {
+            "TRNBOT_SOURCE": f"recording:{recording('reference')}"
+        }
         with product(tmp_path, port, settings | FAST) as bot:
             await until(lambda: reached(bot, STARVED), "the starved hours")
         with product(tmp_path, port, settings | STILL):

@@ -27,7 +27,10 @@ AT_ONCE_MS = 4_000
 
 @asynccontextmanager
 async def serving(
-    port: int, facts: Callable[[], dict[str, Any]] = health, shelf: MemoryShelf | None = None, **changed: Any
+    port: int,
+    facts: Callable[[], dict[str, Any]] = health,
+    shelf: MemoryShelf | None = None,
+    **changed: Any,
 ) -> AsyncIterator[Any]:
     console = surface(health=facts, shelf=shelf, **changed)
     if shelf is None or not shelf.rows:
@@ -57,7 +60,11 @@ async def lamp_is_green(page: Any) -> bool:
     """Return whether the dot has the colour of what is well."""
     drawn = "getComputedStyle(document.querySelector('.lamp')).backgroundColor"
     well = "(() => { const one = document.body.appendChild(document.createElement('i')); one.style.color = 'var(--good)'; "
-    return bool(await page.evaluate(f"{drawn} === {well} const is = getComputedStyle(one).color; one.remove(); return is; }})()"))
+    return bool(
+        await page.evaluate(
+            f"{drawn} === {well} const is = getComputedStyle(one).color; one.remove(); return is; }})()"
+        )
+    )
 
 
 @pytest.mark.parametrize("path", ["/", "/alerts", "/cost", "/ask"])
@@ -99,7 +106,10 @@ async def test_an_ended_replay_and_a_stopped_watch_do_not_look_live(page: Any) -
         await page.wait_for_selector("body.live")
         for change, words in (
             ({"ended": True}, "Nothing happens any more"),
-            ({"ended": False, "ok": False, "problem": "No tick was run since Nov 20."}, "No tick was run since Nov 20."),
+            (
+                {"ended": False, "ok": False, "problem": "No tick was run since Nov 20."},
+                "No tick was run since Nov 20.",
+            ),
         ):
             state.update(change)
             await page.locator(".banner").get_by_text(words).wait_for(timeout=AT_ONCE_MS)
@@ -126,7 +136,11 @@ async def test_what_takes_longer_than_two_seconds_says_that_it_is_worked_on(page
     async with serving(port := free_port(), answer=slow):
         await page.goto(f"http://127.0.0.1:{port}/")
         await page.wait_for_selector("body.live")
-        for ask in (page.get_by_role("button", name="Why").last.click, partial(typed, page), partial(submitted, page, slow)):
+        for ask in (
+            page.get_by_role("button", name="Why").last.click,
+            partial(typed, page),
+            partial(submitted, page, slow),
+        ):
             slow.goes_on.clear()
             began = time.monotonic()
             await ask()
@@ -162,7 +176,10 @@ async def test_a_press_that_reaches_far_is_asked_about_once(page: Any) -> None:
 
     async def undo(request: Request) -> Card:
         asked.append(request.line)
-        return Card("Versions", blocks=(Buttons((Button("Go back further", "config undo", confirm="For everyone."),)),))
+        return Card(
+            "Versions",
+            blocks=(Buttons((Button("Go back further", "config undo", confirm="For everyone."),)),),
+        )
 
     async with serving(port := free_port(), answer=undo):
         await page.goto(f"http://127.0.0.1:{port}/ask?line=config%20history")

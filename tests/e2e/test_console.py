@@ -68,7 +68,9 @@ async def browser():
 @pytest.fixture
 async def page(browser, console):
     """Open the channel; any script error or blocked resource fails the test."""
-    context = await browser.new_context(viewport={"width": 1400, "height": 900}, timezone_id="Asia/Tokyo", locale="en-GB")
+    context = await browser.new_context(
+        viewport={"width": 1400, "height": 900}, timezone_id="Asia/Tokyo", locale="en-GB"
+    )
     opened = await context.new_page()
     problems = []
     opened.on("pageerror", lambda error: problems.append(str(error)))
@@ -82,7 +84,9 @@ async def page(browser, console):
 
 async def test_a_message_changes_in_place_while_it_is_read(page, console):
     posted = await console.find("alerts", "k2")
-    await console.edit("alerts", posted, Card("OVER after 1 h 10 min · cost $1,263", Tone.OVER), "k2")
+    await console.edit(
+        "alerts", posted, Card("OVER after 1 h 10 min · cost $1,263", Tone.OVER), "k2"
+    )
     await page.wait_for_selector(f"#{posted} .card.over")
     assert await page.locator(".slot").count() == 3
 
@@ -200,7 +204,9 @@ async def elsewhere(console):
     async def page(request):
         line = request.query["line"]
         ask = f"{console.address}ask?line={quote(line)}"
-        shown = ELSEWHERE.format(ask=ask, console=console.address, line=escape(line), typed=json.dumps(line))
+        shown = ELSEWHERE.format(
+            ask=ask, console=console.address, line=escape(line), typed=json.dumps(line)
+        )
         return web.Response(text=shown, content_type="text/html")
 
     app = web.Application()
@@ -213,16 +219,22 @@ async def elsewhere(console):
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
 @pytest.mark.parametrize("line", LINES)
-async def test_a_page_of_another_site_asks_nothing_by_image_script_frame_form_or_call(browser, console, elsewhere, name, line):
+async def test_a_page_of_another_site_asks_nothing_by_image_script_frame_form_or_call(
+    browser, console, elsewhere, name, line
+):
     page = await (await browser.new_context()).new_page()
     await page.goto(f"http://{name}:{elsewhere.port}/?line={quote(line)}")
     await page.wait_for_selector("body.tried", state="attached")
     assert console.asked == []
-    assert {"image", "script", "style", "iframe", "object", "embed", "video", "empty"} <= {part for part, _ in console.served}
+    assert {"image", "script", "style", "iframe", "object", "embed", "video", "empty"} <= {
+        part for part, _ in console.served
+    }
     assert {status for _, status in console.served} <= {403, 405}, console.served
 
 
-async def test_a_link_of_another_site_opens_an_alert_and_a_line_that_waits(browser, console, elsewhere):
+async def test_a_link_of_another_site_opens_an_alert_and_a_line_that_waits(
+    browser, console, elsewhere
+):
     page = await (await browser.new_context()).new_page()
     for line in LINES:
         await page.goto(f"http://localhost:{elsewhere.port}/?line={quote(line)}")
@@ -251,9 +263,13 @@ async def test_signing_in_following_a_link_and_signing_out(browser, elsewhere):
     await page.get_by_role("button", name="Sign out").wait_for()
     stolen = await context.cookies()
     await page.goto(f"http://localhost:{elsewhere.port}/?line=cost")
-    await page.evaluate("(at) => { document.body.innerHTML = `<a href='${at}'>go</a>` }", f"{address}alert/a1")
+    await page.evaluate(
+        "(at) => { document.body.innerHTML = `<a href='${at}'>go</a>` }", f"{address}alert/a1"
+    )
     await page.click("a")
-    await page.locator(".page h2").wait_for()  # the cookie stays back at first; the page loads itself again
+    await page.locator(
+        ".page h2"
+    ).wait_for()  # the cookie stays back at first; the page loads itself again
     await page.get_by_role("button", name="Sign out").click()
     await page.get_by_label("The console's token").wait_for()
     await context.add_cookies(stolen)

@@ -53,9 +53,13 @@ def bot() -> Iterator[Product]:
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("device", WIDTHS)
-async def test_every_control_of_every_page_does_what_the_page_says(bot: Product, device: str, theme: str) -> None:
+async def test_every_control_of_every_page_does_what_the_page_says(
+    bot: Product, device: str, theme: str
+) -> None:
     async with browsing() as browser, tab(browser, bot.url, WIDTHS[device], theme) as opened:
-        pressed = [press for path in await opened.paths() for press in await press_all(opened, bot, path)]
+        pressed = [
+            press for path in await opened.paths() for press in await press_all(opened, bot, path)
+        ]
     wrong = [mistake for press in pressed for mistake in mistakes(press)]
     assert wrong == []
     assert len(pressed) > 20
@@ -66,7 +70,10 @@ async def test_every_control_of_every_page_does_what_the_page_says(bot: Product,
 async def test_every_link_of_every_page_opens() -> None:
     links: dict[str, str] = {}
     with starved() as bot:  # one of its own: presses elsewhere take alerts away
-        async with browsing() as browser, tab(browser, bot.url, WIDTHS["desktop"], "light") as opened:
+        async with (
+            browsing() as browser,
+            tab(browser, bot.url, WIDTHS["desktop"], "light") as opened,
+        ):
             for path in await opened.paths():
                 await opened.open(path)
                 found = await opened.page.locator("a[href^='/']:not([download])").evaluate_all(
@@ -74,15 +81,21 @@ async def test_every_link_of_every_page_opens() -> None:
                 )
                 links |= {link: path for link in found if link not in links}
                 files = opened.page.locator("a[download]")
-                for file in await files.evaluate_all("every => every.map((one) => one.getAttribute('href'))"):
+                for file in await files.evaluate_all(
+                    "every => every.map((one) => one.getAttribute('href'))"
+                ):
                     answer = await opened.page.request.get(bot.url + file)
-                    assert answer.headers["content-type"] == "text/csv", f"{path}: {file} is {answer.status}"
+                    assert answer.headers["content-type"] == "text/csv", (
+                        f"{path}: {file} is {answer.status}"
+                    )
             assert len(links) > 15
             for link, path in links.items():
                 answer = await opened.page.goto(bot.url + link)
                 assert answer.status == 200, f"{path} links to {link}"
                 refused = await opened.page.locator(".card.error").all_inner_texts()
-                assert all(SHORT in words for words in refused), f"{path} links to {link}: {refused}"
+                assert all(SHORT in words for words in refused), (
+                    f"{path} links to {link}: {refused}"
+                )
 
 
 def mistakes(press: Press) -> list[str]:
@@ -116,10 +129,18 @@ async def press_all(opened: Tab, bot: Product, path: str) -> list[Press]:
 async def press_on(opened: Tab, bot: Product, control: Any) -> list[Press]:
     """Press a control, submit what it opens as it stands, and take back what can be taken back."""
     made = [await press(opened, bot, control)]
-    while len(made) < 5 and await opened.page.locator(DIALOG).count() and not made[-1].says.startswith("refused"):
+    while (
+        len(made) < 5
+        and await opened.page.locator(DIALOG).count()
+        and not made[-1].says.startswith("refused")
+    ):
         for field in await opened.page.locator(f"{DIALOG} input[required]").all():
             await field.fill(await field.input_value() or "Bob")
-        made.append(await press(opened, bot, opened.page.locator(f"{DIALOG} form[method=post] button:visible").first))
+        made.append(
+            await press(
+                opened, bot, opened.page.locator(f"{DIALOG} form[method=post] button:visible").first
+            )
+        )
     if await opened.page.locator(DIALOG).count():
         await opened.page.keyboard.press("Escape")
     undo = opened.page.locator(".private").get_by_role("button", name="Undo", exact=True)
@@ -133,13 +154,17 @@ async def press(opened: Tab, bot: Product, control: Any) -> Press:
     page, before = opened.page, kept(bot)
     answers = await page.locator(".private").count()
     line = await control.evaluate("one => one.form.elements.line.value")
-    async with page.expect_response(lambda response: response.request.method == "POST", timeout=ANSWER_MS) as answered:
+    async with page.expect_response(
+        lambda response: response.request.method == "POST", timeout=ANSWER_MS
+    ) as answered:
         await control.click(timeout=10_000)
     response = await answered.value
     await response.finished()
     await page.wait_for_function("!document.querySelector('[aria-busy=true]')")
     says = await what_is_said(page, response, answers)
-    return Press(line, says, before, await settled(bot) if effect_of(line) is Effect.CHANGES else kept(bot))
+    return Press(
+        line, says, before, await settled(bot) if effect_of(line) is Effect.CHANGES else kept(bot)
+    )
 
 
 async def settled(bot: Product) -> Mapping[str, Any]:
@@ -157,7 +182,11 @@ async def what_is_said(page: Any, response: Any, answers: int) -> str:
         if found := await page.locator(place).all_inner_texts():
             return f"{kind}: {found[0]}"
     if response.status == 204:
-        return "told: everyone" if await page.locator(".noted:visible").count() else "failure: nothing is shown"
+        return (
+            "told: everyone"
+            if await page.locator(".noted:visible").count()
+            else "failure: nothing is shown"
+        )
     if await page.locator(DIALOG).count():
         return f"asked: {await page.locator(f'{DIALOG} h2').first.inner_text()}"
     if await page.locator(".private").count() <= answers:

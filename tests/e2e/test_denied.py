@@ -25,7 +25,9 @@ from tests.e2e.test_product import slack_settings, until
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(not os.environ.get("TRNBOT_LONG"), reason="takes twelve minutes; TRNBOT_LONG=1 asks for it"),
+    pytest.mark.skipif(
+        not os.environ.get("TRNBOT_LONG"), reason="takes twelve minutes; TRNBOT_LONG=1 asks for it"
+    ),
 ]
 TOLD, OVER = "alerts may be missing", "Everything is read again"
 TICKS_S = 240.0
@@ -58,10 +60,14 @@ async def said(server: SlackServer, words: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("trouble", [denied, expired])
-async def test_admins_are_told_once_that_aws_refuses_and_once_that_it_answers_again(tmp_path: Path, trouble: Any) -> None:
+async def test_admins_are_told_once_that_aws_refuses_and_once_that_it_answers_again(
+    tmp_path: Path, trouble: Any
+) -> None:
     port = free_port()
     with stood_in(tmp_path) as (world, aws), slack_server("socket", tmp_path, port) as server:
-        settings = slack_settings(server, "socket") | aws | {"TRNBOT_INTERVAL": "1m", "TRNBOT_SPEED": "1"}
+        settings = (
+            slack_settings(server, "socket") | aws | {"TRNBOT_INTERVAL": "1m", "TRNBOT_SPEED": "1"}
+        )
         with product(tmp_path, port, settings) as bot:
             await until(lambda: ticked(bot, 1), "the first tick", 150)
             trouble(world.faults)

@@ -92,7 +92,10 @@ async def screen(url: str, name: str, height: int = 900) -> AsyncIterator[Screen
         page = await browser.new_page(viewport={"width": 1000, "height": height})
         await page.goto(url)
         yield Screen(
-            page, name, AS_SLACK_SHOWS if name.startswith("slack") else "", DARK if name.startswith("slack") else TEAMS_DARK
+            page,
+            name,
+            AS_SLACK_SHOWS if name.startswith("slack") else "",
+            DARK if name.startswith("slack") else TEAMS_DARK,
         )
         await browser.close()
 
@@ -111,7 +114,9 @@ def newest(slack: Screen) -> Any:
 async def test_an_alert_and_a_setting_live_in_slack(tmp_path: Path) -> None:
     port = free_port()
     with slack_server("socket", tmp_path) as server:
-        settings = slack_settings(server, "socket") | {"TRNBOT_SOURCE": f"recording:{recording('reference')}"}
+        settings = slack_settings(server, "socket") | {
+            "TRNBOT_SOURCE": f"recording:{recording('reference')}"
+        }
         with product(tmp_path, port, settings | FAST) as bot:
             await message(server, FINANCE, "starved")
             await until(lambda: reached(bot, STARVED), "the starved hours")
@@ -215,7 +220,9 @@ async def test_an_alert_and_a_setting_live_in_teams(tmp_path: Path) -> None:
 
 async def decide_in_teams(teams: Screen) -> None:
     """Acknowledge, assign, and snooze up to so many dollars."""
-    alert = teams.page.locator(".ac-adaptiveCard", has=teams.page.get_by_role("button", name="Snooze…")).last
+    alert = teams.page.locator(
+        ".ac-adaptiveCard", has=teams.page.get_by_role("button", name="Snooze…")
+    ).last
     await teams.shot(place=alert)
     await teams.press("Acknowledge")
     await teams.sees("Acknowledged by")
@@ -257,7 +264,9 @@ async def judge_in_teams(teams: Screen) -> None:
     await teams.shot("judged")
     await teams.press("Undo")
     await teams.sees("is taken back; its alerts are sent again")
-    alert = teams.page.locator(".ac-adaptiveCard", has=teams.page.get_by_role("button", name="Snooze…"))
+    alert = teams.page.locator(
+        ".ac-adaptiveCard", has=teams.page.get_by_role("button", name="Snooze…")
+    )
     await alert.get_by_text("Muted as not an anomaly by").wait_for(state="hidden", timeout=SOON_MS)
 
 

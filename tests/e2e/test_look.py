@@ -49,12 +49,17 @@ async def test_a_table_sorts_and_filters_by_its_own_figures(browser):  # noqa: F
         await opened.get_by_role("button", name="for").click()
         assert (await opened.locator("tbody td:first-child").all_inner_texts())[0] == "i-12"
         await opened.get_by_role("button", name="for").click()
-        assert (await opened.locator("tbody td:first-child").all_inner_texts())[:2] == ["i-01", "i-02"]
+        assert (await opened.locator("tbody td:first-child").all_inner_texts())[:2] == [
+            "i-01",
+            "i-02",
+        ]
         assert await opened.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
         await opened.get_by_label("Filter rows").fill("i-1")
         assert await opened.locator("tbody tr:visible").count() == 3
         assert "3 of 12 rows" in await opened.locator(".filter").inner_text()
-        await opened.locator("tbody tr:visible").first.locator("td").last.click(force=True)  # anywhere on the row
+        await (
+            opened.locator("tbody tr:visible").first.locator("td").last.click(force=True)
+        )  # anywhere on the row
         assert "line=why%20i-10" in opened.url
 
 
@@ -132,7 +137,12 @@ STATE = """(chart) => ({
 async def test_a_drag_zooms_a_chart_over_time_and_escape_or_the_button_shows_all_again(browser):  # noqa: F811
     hours = tuple(NOON + timedelta(minutes=15 * i) for i in range(49))
     chart = Chart(
-        ChartKind.LINE, "Utilization", "%", (Series("use", tuple(50.0 + i % 7 for i in range(49))),), hours, band=(50.0, 56.0)
+        ChartKind.LINE,
+        "Utilization",
+        "%",
+        (Series("use", tuple(50.0 + i % 7 for i in range(49))),),
+        hours,
+        band=(50.0, 56.0),
     )
 
     async def answer(_):
@@ -156,7 +166,11 @@ async def test_a_drag_zooms_a_chart_over_time_and_escape_or_the_button_shows_all
             assert 12 <= part["hits"] <= 14
             assert len(part["ticks"]) == 5
             assert all("15:00" <= tick <= "18:00" for tick in part["ticks"])
-            await (page.keyboard.press("Escape") if undo == "Escape" else page.get_by_role("button", name="Show all").click())
+            await (
+                page.keyboard.press("Escape")
+                if undo == "Escape"
+                else page.get_by_role("button", name="Show all").click()
+            )
             assert await drawn.evaluate(STATE) == whole
         await drawn.click(position={"x": 40, "y": 40})  # a press zooms nothing
         assert await drawn.evaluate(STATE) == whole

@@ -47,7 +47,12 @@ async def serving(server: SlackServer, folder: Path, now: datetime) -> AsyncIter
     """Let the bot answer in Slack at a time of a recording, in this process; its previews are slow."""
     settings = read_settings(slack_settings(server, "socket"))
     store = open_store(f"sqlite:///{folder}/trnbot.db")
-    bot = running_bot(settings, Database(store, store), OpenedSource(settings.source, settings), Shown(lambda: now, 1))
+    bot = running_bot(
+        settings,
+        Database(store, store),
+        OpenedSource(settings.source, settings),
+        Shown(lambda: now, 1),
+    )
     bot.app.ports = with_parts(bot.app.ports, replays=Slow(bot.app.ports.world.replays))
     slack = bot.app.ports.site.surfaces["slack"]
     await slack.start()  # type: ignore[attr-defined]
@@ -93,7 +98,10 @@ async def apply(server: SlackServer, slack: Screen, window: Any) -> None:
 async def test_an_alert_is_judged_wrong_then_useful(tmp_path: Path) -> None:
     recording("tiny")
     with slack_server("socket", tmp_path) as server:
-        async with serving(server, tmp_path, IDLE) as bot, screen(server.url, "slack-judged") as slack:
+        async with (
+            serving(server, tmp_path, IDLE) as bot,
+            screen(server.url, "slack-judged") as slack,
+        ):
             await bot.tick(IDLE - timedelta(minutes=5))
             await slack.page.get_by_text("finops-alerts").first.click()
             alert = slack.page.locator(".msg").first
@@ -108,7 +116,9 @@ async def test_an_alert_is_judged_wrong_then_useful(tmp_path: Path) -> None:
             await alert.get_by_role("button", name="Why").click()
             await slack.press("Useful")
             await slack.sees("Noted as useful")
-            await alert.get_by_text("Muted as not an anomaly by").wait_for(state="hidden", timeout=SOON_MS)
+            await alert.get_by_text("Muted as not an anomaly by").wait_for(
+                state="hidden", timeout=SOON_MS
+            )
             await say(slack, "/trn feedback")
             await slack.sees("1 useful, 0 wrong")
             await say(slack, "/trn silences")
@@ -130,6 +140,8 @@ async def test_a_judgement_in_the_console_needs_no_choice_and_is_taken_back(tmp_
             )
             await console.press("Undo")
             await console.sees("is taken back; its alerts are sent again")
-            alert = console.page.locator("#messages .live .card", has=console.page.get_by_role("button", name="Acknowledge"))
+            alert = console.page.locator(
+                "#messages .live .card", has=console.page.get_by_role("button", name="Acknowledge")
+            )
             assert await alert.get_by_text("Muted as not an anomaly by").count() == 0
             await console.sees("Open again")

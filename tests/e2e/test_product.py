@@ -17,7 +17,17 @@ import pytest
 from adapters.store.open import open_store
 from tests.e2e.playground import playground
 from tests.e2e.product import Product, product, recording
-from tests.e2e.slackserver import ALICE, APP_TOKEN, BOT_TOKEN, FINANCE, GENERAL, SECRET, SlackServer, free_port, slack_server
+from tests.e2e.slackserver import (
+    ALICE,
+    APP_TOKEN,
+    BOT_TOKEN,
+    FINANCE,
+    GENERAL,
+    SECRET,
+    SlackServer,
+    free_port,
+    slack_server,
+)
 from tests.e2e.test_teams import CHROMIUM, FLAGS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
@@ -35,7 +45,9 @@ async def until(look: Callable[[], Awaitable[Any]], what: str, seconds: float = 
     raise AssertionError(f"never came: {what}")
 
 
-async def message(server: SlackServer, channel: str, words: str, seconds: float = 90) -> dict[str, Any]:
+async def message(
+    server: SlackServer, channel: str, words: str, seconds: float = 90
+) -> dict[str, Any]:
     async def look() -> dict[str, Any] | None:
         every = await server.messages(channel)
         return next((m for m in every if words in json.dumps(m, ensure_ascii=False)), None)
@@ -44,14 +56,18 @@ async def message(server: SlackServer, channel: str, words: str, seconds: float 
     return found
 
 
-async def edited(server: SlackServer, channel: str, posted: dict[str, Any], words: str, seconds: float = 90) -> dict[str, Any]:
+async def edited(
+    server: SlackServer, channel: str, posted: dict[str, Any], words: str, seconds: float = 90
+) -> dict[str, Any]:
     """Wait until a posted message says `words` itself: a line of its thread may say them first."""
 
     async def look() -> dict[str, Any] | None:
         now = next(m for m in await server.messages(channel) if m["ts"] == posted["ts"])
         return now if words in json.dumps(now, ensure_ascii=False) else None
 
-    found: dict[str, Any] = await until(look, f"'{words}' in the message {posted['ts']} of {channel}", seconds)
+    found: dict[str, Any] = await until(
+        look, f"'{words}' in the message {posted['ts']} of {channel}", seconds
+    )
     return found
 
 
@@ -60,7 +76,9 @@ async def answered(server: SlackServer, line: str, words: str) -> dict[str, Any]
     for _ in range(20):
         await server.control("command", channel=GENERAL, user=ALICE, command="/trn", text=line)
         with contextlib.suppress(AssertionError):
-            return await message(server, GENERAL, words, 4)  # the idle hour lasts six seconds: a long wait would miss it
+            return await message(
+                server, GENERAL, words, 4
+            )  # the idle hour lasts six seconds: a long wait would miss it
     return await message(server, GENERAL, words)
 
 
@@ -86,7 +104,10 @@ def slack_settings(server: SlackServer, mode: str) -> dict[str, str]:
 @pytest.mark.parametrize("mode", ["socket", "events"])
 async def test_slack_from_question_to_the_end_of_an_alert(mode: str, tmp_path: Path) -> None:
     port = free_port()
-    with slack_server(mode, tmp_path, port) as server, product(tmp_path, port, slack_settings(server, mode)) as bot:
+    with (
+        slack_server(mode, tmp_path, port) as server,
+        product(tmp_path, port, slack_settings(server, mode)) as bot,
+    ):
         answer = await answered(server, "cost 7d by team", "Amortised")
         assert answer["ephemeral_to"] == ALICE
         assert "search" in json.dumps(answer)
@@ -103,13 +124,21 @@ async def test_slack_from_question_to_the_end_of_an_alert(mode: str, tmp_path: P
 
 
 async def refuses_forgery(url: str) -> None:
-    headers = {"X-Slack-Signature": "v0=" + "0" * 64, "X-Slack-Request-Timestamp": str(int(time.time()))}
+    headers = {
+        "X-Slack-Signature": "v0=" + "0" * 64,
+        "X-Slack-Request-Timestamp": str(int(time.time())),
+    }
     body = "command=%2Ftrn&text=alerts&user_id=U01ALICE&channel_id=C01GEN"
-    async with aiohttp.ClientSession() as session, session.post(f"{url}/slack/events", data=body, headers=headers) as answer:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}/slack/events", data=body, headers=headers) as answer,
+    ):
         assert answer.status == 401
 
 
-async def test_migrate_is_answered_for_a_busy_cluster_and_refused_for_a_starved_one(tmp_path: Path) -> None:
+async def test_migrate_is_answered_for_a_busy_cluster_and_refused_for_a_starved_one(
+    tmp_path: Path,
+) -> None:
     port = free_port()
     with slack_server("socket", tmp_path) as server:
         settings = slack_settings(server, "socket") | {
@@ -118,10 +147,14 @@ async def test_migrate_is_answered_for_a_busy_cluster_and_refused_for_a_starved_
         }
         with product(tmp_path, port, settings):
             await message(server, FINANCE, "starved")
-            await server.control("command", channel=GENERAL, user=ALICE, command="/trn", text="migrate llama")
+            await server.control(
+                "command", channel=GENERAL, user=ALICE, command="/trn", text="migrate llama"
+            )
             await message(server, GENERAL, "starved")
             await message(server, FINANCE, "OVER after")
-            await server.control("command", channel=GENERAL, user=ALICE, command="/trn", text="migrate llama")
+            await server.control(
+                "command", channel=GENERAL, user=ALICE, command="/trn", text="migrate llama"
+            )
             await message(server, GENERAL, "trn2.48xlarge")
 
 
@@ -145,7 +178,10 @@ async def test_teams_from_question_to_the_end_of_an_alert(tmp_path: Path) -> Non
                 await page.get_by_text("Hello, trnbot watches").first.wait_for(timeout=30_000)
                 await ask(page, "cost 7d by team")
                 await page.get_by_text("Amortised").first.wait_for(timeout=30_000)
-            heard = settings | {"TRNBOT_ROUTE": f"teams:{conversation(tmp_path)}", "TRNBOT_SPEED": "360"}
+            heard = settings | {
+                "TRNBOT_ROUTE": f"teams:{conversation(tmp_path)}",
+                "TRNBOT_SPEED": "360",
+            }
             with product(tmp_path, port, heard):
                 await page.get_by_text("FIRING").first.wait_for(timeout=90_000)
                 await page.get_by_role("button", name="Acknowledge").last.click()

@@ -19,11 +19,27 @@ from bot.cards.card import Button, Buttons, Card, Code, Tone, text
 from bot.ports import ChatPorts
 from tests.e2e import samples
 from tests.e2e.console_server import HINTS
-from tests.e2e.slackserver import ALICE, APP_TOKEN, BOB, BOT_TOKEN, FINANCE, GENERAL, SECRET, free_port, slack_server
+from tests.e2e.slackserver import (
+    ALICE,
+    APP_TOKEN,
+    BOB,
+    BOT_TOKEN,
+    FINANCE,
+    GENERAL,
+    SECRET,
+    free_port,
+    slack_server,
+)
 
 assert ANSWERS
 pytestmark = pytest.mark.e2e
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
 
 
 async def answer(request):
@@ -32,7 +48,11 @@ async def answer(request):
     if word == "cost":
         card = samples.cost_card()
         share = Buttons((Button("Share", f"share {request.line}"),))
-        return replace(card, public=True) if request.line.startswith("share ") else replace(card, blocks=(*card.blocks, share))
+        return (
+            replace(card, public=True)
+            if request.line.startswith("share ")
+            else replace(card, blocks=(*card.blocks, share))
+        )
     if request.line == "snooze a1":
         return samples.form_card()
     return Card(f"{word} done", Tone.GOOD, (text("You typed ", Code(request.line)),))
@@ -40,9 +60,13 @@ async def answer(request):
 
 def surface_for(server, mode):
     app_token = APP_TOKEN if mode == "socket" else ""
-    config = SlackConfig(bot_token=BOT_TOKEN, app_token=app_token, signing_secret=SECRET, api_url=server.api_url)
+    config = SlackConfig(
+        bot_token=BOT_TOKEN, app_token=app_token, signing_secret=SECRET, api_url=server.api_url
+    )
     store = MemoryStore()
-    return SlackSurface(config, ChatPorts(answer, lambda: samples.NOW, draw, store, store, HINTS, effect_of))
+    return SlackSurface(
+        config, ChatPorts(answer, lambda: samples.NOW, draw, store, store, HINTS, effect_of)
+    )
 
 
 @pytest.fixture(params=["socket", "events"])
@@ -70,25 +94,40 @@ async def until(found, seconds=15):
 
 async def message(server, channel, words):
     async def found():
-        return next((one for one in await server.messages(channel) if words in json.dumps(one, ensure_ascii=False)), None)
+        return next(
+            (
+                one
+                for one in await server.messages(channel)
+                if words in json.dumps(one, ensure_ascii=False)
+            ),
+            None,
+        )
 
     return await until(found)
 
 
 def button(posted, label):
-    every = [one for block in posted["blocks"] if block["type"] == "actions" for one in block["elements"]]
+    every = [
+        one for block in posted["blocks"] if block["type"] == "actions" for one in block["elements"]
+    ]
     return next(one for one in every if one["text"]["text"] == label)
 
 
 async def test_a_command_is_answered_privately_and_shared_by_its_button(slack):
     server, _ = slack
-    await server.control("command", channel=GENERAL, user=ALICE, command="/trn", text="cost 7d by team")
+    await server.control(
+        "command", channel=GENERAL, user=ALICE, command="/trn", text="cost 7d by team"
+    )
     private = await message(server, GENERAL, "$261,730")
     assert private["ephemeral_to"] == ALICE
     await server.press(GENERAL, private, button(private, "Share"))
 
     async def shared():
-        return [one for one in await server.messages(GENERAL) if "$261,730" in one["text"] and "ephemeral_to" not in one]
+        return [
+            one
+            for one in await server.messages(GENERAL)
+            if "$261,730" in one["text"] and "ephemeral_to" not in one
+        ]
 
     assert await until(shared)
 
@@ -172,4 +211,6 @@ async def test_what_nobody_chose_in_a_form_is_sent_as_it_began(slack, page):
     await page.locator("input.bk-plain-input").nth(1).fill("disks move")
     await page.get_by_role("button", name="Snooze", exact=True).click()
     private = await message(server, FINANCE, "snooze done")
-    assert 'snooze a1 for=2h reason="disks move" others=false' in private["blocks"][1]["text"]["text"]
+    assert (
+        'snooze a1 for=2h reason="disks move" others=false' in private["blocks"][1]["text"]["text"]
+    )

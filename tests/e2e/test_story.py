@@ -59,7 +59,9 @@ async def test_the_tour_s_story_is_told_in_90_seconds_and_begins_again_at_a_pres
     with product(tmp_path, free_port(), {"TRNBOT_DATABASE_URL": ""}, words) as bot:
         async with api.async_playwright() as driver:
             browser = await driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-            page = await browser.new_page(viewport={"width": 1280, "height": 900}, timezone_id="UTC")
+            page = await browser.new_page(
+                viewport={"width": 1280, "height": 900}, timezone_id="UTC"
+            )
             await page.goto(bot.url)
             begun = time.monotonic()
             await said(page, "Simulated: the fleet, its bill, and the people called so", 10)
@@ -70,16 +72,22 @@ async def test_the_tour_s_story_is_told_in_90_seconds_and_begins_again_at_a_pres
 
 async def follow(page: Any, bot: Product, begun: float) -> None:
     """Walk the tour's chapters, each as the tour tells it."""
-    starved, taken, saved, compiled, jumped, tried = (chapter.title for chapter in NOTHING_SEEN.chapters())
+    starved, taken, saved, compiled, jumped, tried = (
+        chapter.title for chapter in NOTHING_SEEN.chapters()
+    )
     await ticked(page, starved, 60)
     assert time.monotonic() - begun < 60 * SLOW
     assert "64 nodes of llama wait for data" in await page.inner_text(".demo-now")
     await ticked(page, taken, 30)
-    await page.get_by_text(re.compile(r"Acknowledged by\s+Dana \(simulated\)")).first.wait_for(timeout=10_000 * SLOW)
+    await page.get_by_text(re.compile(r"Acknowledged by\s+Dana \(simulated\)")).first.wait_for(
+        timeout=10_000 * SLOW
+    )
     await ticked(page, saved, 60)
     await page.get_by_text("acknowledged by Dana (simulated)").first.wait_for(timeout=10_000 * SLOW)
     await ticked(page, compiled, 30)
-    assert "no alert was sent" in await page.locator(".demo-chapters .seen", has_text=compiled).get_attribute("title")
+    assert "no alert was sent" in await page.locator(
+        ".demo-chapters .seen", has_text=compiled
+    ).get_attribute("title")
     assert "frontier" not in firing(bot)
     await ticked(page, jumped, 45)
     await ticked(page, tried, 60)

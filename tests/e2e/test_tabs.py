@@ -69,12 +69,18 @@ async def test_a_tab_takes_over_from_one_that_sleeps(context: Any) -> None:
     async with serving(port := free_port()) as console:
         asleep, awake = [await opened(context, f"http://127.0.0.1:{port}") for _ in range(2)]
         await asleep.evaluate("() => { BroadcastChannel.prototype.postMessage = () => {}; }")
-        await awake.locator("#told").get_by_text("The console answers again.").wait_for(state="attached", timeout=20_000)
+        await (
+            awake.locator("#told")
+            .get_by_text("The console answers again.")
+            .wait_for(state="attached", timeout=20_000)
+        )
         await console.post("alerts", Card("Heard again", Tone.WARNING), "k1")
         await shows(awake, "Heard again")
 
 
-async def test_where_tabs_cannot_share_one_that_nobody_sees_lets_go_and_reads_all_when_it_is_seen(context: Any) -> None:
+async def test_where_tabs_cannot_share_one_that_nobody_sees_lets_go_and_reads_all_when_it_is_seen(
+    context: Any,
+) -> None:
     await context.add_init_script(WITHOUT_LOCKS)
     async with serving(port := free_port()) as console:
         pages = []

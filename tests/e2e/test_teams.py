@@ -21,7 +21,21 @@ from adapters.teams.render import render
 from adapters.teams.surface import TeamsSurface
 from bot.answers.all import ANSWERS
 from bot.answers.line import effect_of
-from bot.cards.card import Button, Buttons, Card, Code, Facts, Field, Form, Mention, Strong, Table, Text, Tone, text
+from bot.cards.card import (
+    Button,
+    Buttons,
+    Card,
+    Code,
+    Facts,
+    Field,
+    Form,
+    Mention,
+    Strong,
+    Table,
+    Text,
+    Tone,
+    text,
+)
 from bot.model.request import Request
 from bot.ports import ChatPorts, CommandHint
 from tests.e2e import samples
@@ -58,7 +72,9 @@ class Shelf:
         return self.documents.get((shelf, key))
 
     def newest(self, shelf: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        return [(key, d) for (name, key), d in reversed(self.documents.items()) if name == shelf][:most]
+        return [(key, d) for (name, key), d in reversed(self.documents.items()) if name == shelf][
+            :most
+        ]
 
     def drop(self, shelf: str, key: str) -> None:
         self.documents.pop((shelf, key), None)
@@ -109,7 +125,9 @@ class Client:
     async def shot(self, name: str) -> None:
         if SHOTS:
             await self.page.wait_for_timeout(400)
-            await self.page.screenshot(path=f"{SHOTS}/teams-{''.join(c for c in name.lower() if c.isalnum())[:24]}.png")
+            await self.page.screenshot(
+                path=f"{SHOTS}/teams-{''.join(c for c in name.lower() if c.isalnum())[:24]}.png"
+            )
 
     async def conversation(self) -> str:
         """Return the personal chat's id, once the client has introduced the bot to it."""
@@ -129,7 +147,9 @@ async def nobody(_: str) -> None:
 async def client(browser: Any, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     shelf = Shelf()
     hints = [CommandHint("cost", "What Trainium costs.", "cost 7d by team")]
-    ports = ChatPorts(answer, lambda: datetime.now(UTC), draw, shelf, MemoryStore(), hints, effect_of)
+    ports = ChatPorts(
+        answer, lambda: datetime.now(UTC), draw, shelf, MemoryStore(), hints, effect_of
+    )
     surface = TeamsSurface(TeamsConfig(development=True, sdk=request.param), ports, nobody)
     app = web.Application()
     app.add_routes(surface.routes())
@@ -198,7 +218,10 @@ def cards() -> dict[str, Card]:
         Form(EVIL, "x", (Field("a", EVIL, hint=EVIL), Field("b", EVIL, samples.FieldKind.SWITCH))),
         Buttons((Button(EVIL, "x"),)),
     )
-    made = {name: getattr(samples, f"{name}_card")() for name in ("alert", "idle", "over", "cost", "form", "good")}
+    made = {
+        name: getattr(samples, f"{name}_card")()
+        for name in ("alert", "idle", "over", "cost", "form", "good")
+    }
     return made | {"evil": Card(EVIL, blocks=evil)}
 
 
@@ -221,17 +244,26 @@ async def painter(browser: Any) -> Any:
     """Return a page with the reference renderer and a markdown reader."""
     modules = installed() / "node_modules"
     page = await browser.new_page(viewport={"width": 640, "height": 900})
-    await page.set_content("<!doctype html><meta charset=utf-8><body style='font: 14px sans-serif'>")
-    for script in ("adaptivecards/dist/adaptivecards.min.js", "markdown-it/dist/markdown-it.min.js"):
+    await page.set_content(
+        "<!doctype html><meta charset=utf-8><body style='font: 14px sans-serif'>"
+    )
+    for script in (
+        "adaptivecards/dist/adaptivecards.min.js",
+        "markdown-it/dist/markdown-it.min.js",
+    ):
         await page.add_script_tag(path=str(modules / script))
     return page
 
 
 @pytest.mark.parametrize("name", cards())
 async def test_the_reference_renderer_finds_no_fault(painter: Any, name: str) -> None:
-    events = await painter.evaluate(DRAW, json.loads(json.dumps(render(cards()[name], lambda _: outline_icon()))))
+    events = await painter.evaluate(
+        DRAW, json.loads(json.dumps(render(cards()[name], lambda _: outline_icon())))
+    )
     assert [event for event in events if "Chart." not in event] == []
-    assert await painter.locator("img").count() == len([b for b in cards()[name].blocks if isinstance(b, samples.Chart)])
+    assert await painter.locator("img").count() == len(
+        [b for b in cards()[name].blocks if isinstance(b, samples.Chart)]
+    )
     if SHOTS:
         await painter.screenshot(path=f"{SHOTS}/teams-card-{name}.png", full_page=True)
 

@@ -122,7 +122,13 @@ class Chat:
         return self.keys.get(key, "")
 
 
-def app(script: Script, chat: Chat, store: MemoryStore | None = None, admins: tuple[str, ...] = (), fleet: Any = None) -> App:
+def app(
+    script: Script,
+    chat: Chat,
+    store: MemoryStore | None = None,
+    admins: tuple[str, ...] = (),
+    fleet: Any = None,
+) -> App:
     fleet, state = fleet or Fleet(), store or MemoryStore()
     ports = ports_over(fleet, state, detect=script, surfaces={"chat": chat})
     return App(ports, ("chat:ops",), Access(admins), stopwatch=lambda: 0.0)

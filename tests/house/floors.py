@@ -51,7 +51,11 @@ class Module:
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         """Yield every function, methods and inner ones included."""
-        return (node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        return (
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        )
 
 
 def read_house(root: Path = ROOT) -> dict[str, Module]:
@@ -71,7 +75,11 @@ def _named(tree: ast.Module, house: Mapping[str, Module]) -> Iterator[str]:
             yield from (alias.name for alias in node.names if alias.name in house)
         elif isinstance(node, ast.ImportFrom) and node.module:
             whole = (f"{node.module}.{alias.name}" for alias in node.names)
-            yield from (name if name in house else node.module for name in whole if name in house or node.module in house)
+            yield from (
+                name if name in house else node.module
+                for name in whole
+                if name in house or node.module in house
+            )
 
 
 def arrows(house: Mapping[str, Module]) -> Counter[tuple[str, str]]:
@@ -114,7 +122,9 @@ def floors(rooms: Mapping[str, set[str]]) -> dict[str, int]:
     def floor(room: str) -> int:
         if room not in found:
             mine = group.get(room, (room,))
-            below = [floor(other) for one in mine for other in rooms.get(one, ()) if other not in mine]
+            below = [
+                floor(other) for one in mine for other in rooms.get(one, ()) if other not in mine
+            ]
             found.update(dict.fromkeys(mine, 1 + max(below, default=0)))
         return found[room]
 
@@ -128,24 +138,38 @@ def measure(house: Mapping[str, Module], root: Path = ROOT) -> dict[str, int]:
     importers = Counter(name for module in house.values() for name in module.imports)
     first_lines = [line for module in house.values() for line in _first_lines(module)]
     return {
-        "files at the root of bot": sum(module.path.parent == root / "bot" for module in house.values()),
+        "files at the root of bot": sum(
+            module.path.parent == root / "bot" for module in house.values()
+        ),
         "circles": len(circles({name: module.imports for name, module in house.items()})),
-        "single importers in 100": round(100 * sum(importers[name] == 1 for name in house) / len(house)),
-        "functions of 6 parameters": sum(_parameters(f) >= 6 for module in house.values() for f in module.functions()),
-        "'what' in 100": round(100 * sum(" what " in f" {line.lower()} " for line in first_lines) / len(first_lines)),
+        "single importers in 100": round(
+            100 * sum(importers[name] == 1 for name in house) / len(house)
+        ),
+        "functions of 6 parameters": sum(
+            _parameters(f) >= 6 for module in house.values() for f in module.functions()
+        ),
+        "'what' in 100": round(
+            100 * sum(" what " in f" {line.lower()} " for line in first_lines) / len(first_lines)
+        ),
     }
 
 
 def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     given = function.args
-    return len([x for x in (*given.posonlyargs, *given.args, *given.kwonlyargs) if x.arg not in {"self", "cls"}])
+    return len(
+        [
+            x
+            for x in (*given.posonlyargs, *given.args, *given.kwonlyargs)
+            if x.arg not in {"self", "cls"}
+        ]
+    )
 
 
 def _first_lines(module: Module) -> Iterator[str]:
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
-            text := ast.get_docstring(node)
-        ):
+        if isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ) and (text := ast.get_docstring(node)):
             yield text.splitlines()[0]
 
 
@@ -158,7 +182,9 @@ def main() -> int:
         rooms[here].add(there)
     if "--rooms" in sys.argv:
         _print_rooms(house, between, floors(rooms))
-    lengths = sorted((f.end_lineno or 0) - f.lineno + 1 for module in house.values() for f in module.functions())
+    lengths = sorted(
+        (f.end_lineno or 0) - f.lineno + 1 for module in house.values() for f in module.functions()
+    )
     found = measure(house)
     level = floors(rooms)
     print(
@@ -172,14 +198,20 @@ def main() -> int:
     return 0 if all(value <= GOALS[name] for name, value in found.items()) else 1
 
 
-def _print_rooms(house: Mapping[str, Module], between: Mapping[tuple[str, str], int], level: Mapping[str, int]) -> None:
+def _print_rooms(
+    house: Mapping[str, Module], between: Mapping[tuple[str, str], int], level: Mapping[str, int]
+) -> None:
     inside: dict[str, list[Module]] = defaultdict(list)
     for module in house.values():
         inside[module.room].append(module)
     for room in sorted(inside, key=lambda name: (level[name], name)):
         files = inside[room]
-        to = ", ".join(f"{there} {n}" for (here, there), n in sorted(between.items()) if here == room)
-        print(f"{level[room]:>2}  {room:<22} {len(files):>3} files {sum(m.lines for m in files):>6,} lines  -> {to or '-'}")
+        to = ", ".join(
+            f"{there} {n}" for (here, there), n in sorted(between.items()) if here == room
+        )
+        print(
+            f"{level[room]:>2}  {room:<22} {len(files):>3} files {sum(m.lines for m in files):>6,} lines  -> {to or '-'}"
+        )
 
 
 if __name__ == "__main__":

@@ -107,7 +107,12 @@ async def test_a_tick_that_crashes_takes_nothing_away() -> None:
 async def test_a_question_takes_nothing_in() -> None:
     store = MemoryStore()
     inbox = Inbox(store)
-    bot = App(with_parts(app(Script(), Chat(), store).ports, inbox=inbox), (), Access(()), stopwatch=lambda: 0.0)
+    bot = App(
+        with_parts(app(Script(), Chat(), store).ports, inbox=inbox),
+        (),
+        Access(()),
+        stopwatch=lambda: 0.0,
+    )
     await bot.answer(ask("alerts"))
     assert inbox.asked == []
 
@@ -144,8 +149,15 @@ async def test_acknowledging_edits_the_message_at_once_and_says_who() -> None:
     (alert,) = look.outcome.alerts
     card = await bot.answer(ask(f"ack {alert.id}", at=NOON + timedelta(minutes=1)))
     assert card.title == "Acknowledged by you"
-    assert "Acknowledged by dana" in repr(chat.messages["m0"].blocks).replace("', Strong(text='", "").replace("Strong(text='", "")
-    labels = [b.text for block in chat.messages["m0"].blocks if isinstance(block, Buttons) for b in block.buttons]
+    assert "Acknowledged by dana" in repr(chat.messages["m0"].blocks).replace(
+        "', Strong(text='", ""
+    ).replace("Strong(text='", "")
+    labels = [
+        b.text
+        for block in chat.messages["m0"].blocks
+        if isinstance(block, Buttons)
+        for b in block.buttons
+    ]
     assert "Reopen" in labels
 
 
@@ -165,7 +177,9 @@ async def test_only_admins_run_what_is_theirs() -> None:
     refused = await app(Script(), Chat(), admins=("chat:U9",)).answer(ask("doctor"))
     allowed = await app(Script(), Chat(), admins=("chat:U1",)).answer(ask("doctor"))
     assert refused.data["error"] == "'doctor' is for admins."
-    assert refused.blocks == (text("'doctor' is for admins.", " Ask ", Mention("chat:U9", "an admin"), "."),)
+    assert refused.blocks == (
+        text("'doctor' is for admins.", " Ask ", Mention("chat:U9", "an admin"), "."),
+    )
     assert allowed.tone is not Tone.ERROR
 
 
@@ -176,7 +190,9 @@ async def test_only_admins_run_what_is_theirs() -> None:
         (("elsewhere:U9",), "'doctor' is for admins."),
     ],
 )
-async def test_a_refusal_shows_an_id_only_to_whom_it_helps(admins: tuple[str, ...], words: str) -> None:
+async def test_a_refusal_shows_an_id_only_to_whom_it_helps(
+    admins: tuple[str, ...], words: str
+) -> None:
     refused = await app(Script(), Chat(), admins=admins).answer(ask("doctor"))
     assert refused.data["error"].endswith(words)
     assert "U9" not in repr(refused)
@@ -193,7 +209,10 @@ async def test_answers_are_private_until_shared() -> None:
 async def test_a_change_once_made_and_a_form_have_no_button_that_shows_them_to_everyone() -> None:
     bot = app(Script(anomaly()), Chat())
     (alert,) = (await bot.tick(NOON)).outcome.alerts
-    asked, done = await bot.answer(ask(f"snooze {alert.id}")), await bot.answer(ask(f"ack {alert.id}"))
+    asked, done = (
+        await bot.answer(ask(f"snooze {alert.id}")),
+        await bot.answer(ask(f"ack {alert.id}")),
+    )
     assert (asked.public, done.public) == (False, False)
     assert "share " not in repr((asked.blocks, done.blocks))
 
@@ -203,7 +222,12 @@ async def test_a_decision_is_kept_by_id_and_name() -> None:
     (alert,) = (await bot.tick(NOON)).outcome.alerts
     await bot.answer(ask(f"ack {alert.id} on it"))
     (made,) = bot.ports.stores.alerts.decisions(alert.id)
-    assert (made.by, made.by_name, made.doing, made.note) == ("chat:U1", "dana", DecisionKind.ACKNOWLEDGE, "on it")
+    assert (made.by, made.by_name, made.doing, made.note) == (
+        "chat:U1",
+        "dana",
+        DecisionKind.ACKNOWLEDGE,
+        "on it",
+    )
 
 
 @pytest.mark.parametrize("length", ["30d", "1m"])
@@ -211,12 +235,26 @@ async def test_a_snooze_lasts_from_a_minute_to_thirty_days(length: str) -> None:
     bot = app(Script(anomaly()), Chat())
     (alert,) = (await bot.tick(NOON)).outcome.alerts
     for wrong in ("31d", "721h", "0m"):
-        assert "lasts between 1m and 30d" in str((await bot.answer(ask(f"snooze {alert.id} {wrong}"))).data.get("error"))
+        assert "lasts between 1m and 30d" in str(
+            (await bot.answer(ask(f"snooze {alert.id} {wrong}"))).data.get("error")
+        )
     assert (await bot.answer(ask(f"snooze {alert.id} {length} sure=yes"))).tone is Tone.GOOD
 
 
 @pytest.mark.parametrize(
-    "line", ["alerts", "home", "about", "fleet", "idle", "help", "help cost", "config show idle", "why llama", "alert llama"]
+    "line",
+    [
+        "alerts",
+        "home",
+        "about",
+        "fleet",
+        "idle",
+        "help",
+        "help cost",
+        "config show idle",
+        "why llama",
+        "alert llama",
+    ],
 )
 async def test_every_answer_is_a_card(line: str) -> None:
     bot = app(Script(anomaly()), Chat())
@@ -227,13 +265,27 @@ async def test_every_answer_is_a_card(line: str) -> None:
 
 async def test_a_button_of_an_old_message_answers_one_sentence() -> None:
     card = await app(Script(), Chat()).answer(ask("ack a0000"))
-    assert card.data["error"] == "No alert of the last 15 days is called 'a0000'; 'alerts' lists those that are open."
+    assert (
+        card.data["error"]
+        == "No alert of the last 15 days is called 'a0000'; 'alerts' lists those that are open."
+    )
     assert replace(card).tone is Tone.ERROR
 
 
 async def test_what_fires_again_goes_on_in_its_message() -> None:
     chat = Chat()
-    bot = app(Script(anomaly(), None, None, None, None, anomaly(at=NOON + 5 * FIVE), anomaly(at=NOON + 6 * FIVE)), chat)
+    bot = app(
+        Script(
+            anomaly(),
+            None,
+            None,
+            None,
+            None,
+            anomaly(at=NOON + 5 * FIVE),
+            anomaly(at=NOON + 6 * FIVE),
+        ),
+        chat,
+    )
     for i in range(7):
         (seen,) = (await bot.tick(NOON + i * FIVE)).outcome.alerts or [None]
         if i == 4:
@@ -253,7 +305,9 @@ async def test_what_ended_after_somebody_acted_is_in_the_ledger_and_on_the_home_
     at = NOON + timedelta(hours=2)
     card = await bot.answer(ask("savings 7d", at=at))
     assert [one["by"] for one in card.data["savings"]] == ["dana"]  # type: ignore[attr-defined]
-    assert "1 alert ended after somebody acted" in repr((await bot.answer(ask("home", at=at))).blocks)
+    assert "1 alert ended after somebody acted" in repr(
+        (await bot.answer(ask("home", at=at))).blocks
+    )
     assert (await bot.answer(ask("savings yesterday", at=at))).data["savings"] == []
 
 
@@ -280,7 +334,9 @@ class Groups:
         ("chat:GROUP", ("chat:GROUP",), True),
     ],
 )
-async def test_admins_are_listed_by_themselves_or_by_a_group(user: str, admins: tuple[str, ...], allowed: bool) -> None:
+async def test_admins_are_listed_by_themselves_or_by_a_group(
+    user: str, admins: tuple[str, ...], allowed: bool
+) -> None:
     bot = app(Script(), Chat(), admins=admins)
     bot.ports = with_parts(bot.ports, people={"chat": Groups()})
     refused = str((await bot.answer(ask("subscribe", user=user))).data.get("error", ""))
@@ -307,7 +363,9 @@ async def test_who_is_in_one_group_is_an_admin_though_another_is_not_told() -> N
     bot = app(Script(), Chat(), admins=("chat:AWAY", "chat:GROUP", "chat:ZZZ"))
     bot.ports = with_parts(bot.ports, people={"chat": Halves()})
     assert "error" not in (await bot.answer(ask("subscribe"))).data
-    assert "does not tell" in str((await bot.answer(ask("subscribe", user="chat:U3"))).data["error"])
+    assert "does not tell" in str(
+        (await bot.answer(ask("subscribe", user="chat:U3"))).data["error"]
+    )
 
 
 async def test_what_a_platform_holds_up_is_told_in_figures() -> None:
@@ -316,7 +374,10 @@ async def test_what_a_platform_holds_up_is_told_in_figures() -> None:
     health.delays = {"chat": Delays(3.25, 2)}
     assert 'trnbot_delayed_by_limit_seconds_total{platform="chat"} 3.25' in health.exposition()
     assert 'trnbot_messages_waiting{platform="chat"} 2' in health.exposition()
-    assert (health.facts()["delayed_by_chat_seconds"], health.facts()["waiting_for_chat"]) == (3.2, 2)
+    assert (health.facts()["delayed_by_chat_seconds"], health.facts()["waiting_for_chat"]) == (
+        3.2,
+        2,
+    )
 
 
 class FullShelf(MemoryStore):
@@ -336,7 +397,9 @@ async def test_an_estimate_that_cannot_be_kept_fails_no_tick() -> None:
 HIDDEN = sorted(made.name for made in COMMANDS.values() if made.hidden and made.who is Role.ADMIN)
 
 
-@pytest.mark.parametrize("name", sorted({made.name for made in COMMANDS.values() if made.who is Role.ADMIN}))
+@pytest.mark.parametrize(
+    "name", sorted({made.name for made in COMMANDS.values() if made.who is Role.ADMIN})
+)
 async def test_nobody_but_an_admin_runs_what_is_theirs_hidden_or_not(name: str) -> None:
     assert HIDDEN, "some are typed by buttons alone, and anybody can type what a button types"
     bot = app(Script(), Chat(), admins=("chat:U9",))

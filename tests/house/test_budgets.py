@@ -83,7 +83,9 @@ class Bot:
 @asynccontextmanager
 async def console(answer: Callable[[Request], Any]) -> AsyncIterator[str]:
     """Serve the console on loopback."""
-    surface = WebSurface(WebConfig(), Console(answer, lambda: NOON, lambda: {}, lambda: "", effect_of), MemoryStore())
+    surface = WebSurface(
+        WebConfig(), Console(answer, lambda: NOON, lambda: {}, lambda: "", effect_of), MemoryStore()
+    )
     runner = web.AppRunner(application([surface]), handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -104,7 +106,10 @@ def test_a_line_of_300_tags_is_refused_in_words() -> None:
     ("line", "refusal"),
     [
         ("cost 9999d", "A window is 1,830 days long at most; '9999d' has 9,999."),
-        ("cost 7d " + " ".join(f"team=a{n}" for n in range(21)), "A line takes 20 filters at most; got 21."),
+        (
+            "cost 7d " + " ".join(f"team=a{n}" for n in range(21)),
+            "A line takes 20 filters at most; got 21.",
+        ),
         ("cost 7d team=" + ",".join("x" * 51), "A filter takes 50 values at most; team got 51."),
     ],
 )
@@ -116,7 +121,10 @@ def test_a_line_that_asks_for_too_much_names_the_limit(line: str, refusal: str) 
 
 async def test_16_askers_of_300_tags_do_not_stop_fleet() -> None:
     bot = Bot(Bill(3))
-    pestering = [asyncio.create_task(bot.answer(asked(f"cost 7d by {TAGS}", f"chat:U{n}"))) for n in range(16)]
+    pestering = [
+        asyncio.create_task(bot.answer(asked(f"cost 7d by {TAGS}", f"chat:U{n}")))
+        for n in range(16)
+    ]
     await asyncio.sleep(0.1)
     began = time.monotonic()
     assert (await bot.answer(asked("fleet", "chat:U99"))).title == "quick"
@@ -132,7 +140,10 @@ async def test_16_askers_of_300_tags_do_not_stop_fleet() -> None:
 
 async def test_work_ends_after_the_asker_left() -> None:
     bot = Bot(Bill(30))
-    async with console(bot.answer) as url, ClientSession(timeout=ClientTimeout(total=0.5)) as session:
+    async with (
+        console(bot.answer) as url,
+        ClientSession(timeout=ClientTimeout(total=0.5)) as session,
+    ):
         with pytest.raises(TimeoutError):
             await session.post(f"{url}/ask", data={"line": "cost 7d"}, headers=OWN)
         async with asyncio.timeout(2):
@@ -163,7 +174,9 @@ async def test_a_change_goes_on_after_the_asker_left() -> None:
             await changed.wait()
 
 
-async def test_a_line_that_takes_too_long_is_stopped_in_words_and_its_share_is_kept_until_it_ends() -> None:
+async def test_a_line_that_takes_too_long_is_stopped_in_words_and_its_share_is_kept_until_it_ends() -> (
+    None
+):
     limits = Limits(lanes={lane: LaneLimits(1, 1, 1, 0.2) for lane in (Lane.QUICK, Lane.HEAVY)})
     ending = threading.Event()
 
@@ -174,9 +187,14 @@ async def test_a_line_that_takes_too_long_is_stopped_in_words_and_its_share_is_k
 
     bot = Bot(Deaf(0), limits)
     card = await bot.answer(asked("cost 7d"))
-    assert card.data["error"] == "This took longer than 0.2 s and was stopped; ask for less at once."
+    assert (
+        card.data["error"] == "This took longer than 0.2 s and was stopped; ask for less at once."
+    )
     card = await bot.answer(asked("cost 7d"))
-    assert card.data["error"] == "A long line of yours is still worked on; wait for the answer, then ask."
+    assert (
+        card.data["error"]
+        == "A long line of yours is still worked on; wait for the answer, then ask."
+    )
     ending.set()
     async with asyncio.timeout(5):
         while (await bot.answer(asked("cost 7d"))).title != "done":
@@ -215,7 +233,9 @@ async def test_200_askers_of_the_worst_lines_hold_up_neither_the_tick_nor_fleet(
     assert max(ticks) < 1
     assert quantiles(waits, n=20)[-1] < 1
     assert bot.loads[Lane.HEAVY].refused > 100
-    assert {word.partition(";")[2] for words in answers for word in words if word} == {" ask again in a minute."}
+    assert {word.partition(";")[2] for words in answers for word in words if word} == {
+        " ask again in a minute."
+    }
 
 
 class Seconds:
@@ -233,7 +253,9 @@ def test_a_person_asks_60_lines_a_minute_and_is_told_when_to_ask_again() -> None
     for _ in range(60):
         shares.begin("chat:U1", "chat", Lane.QUICK)
         shares.end("chat:U1", Lane.QUICK, 0)
-    with pytest.raises(OverBudget, match=r"^You asked 60 lines in this minute; ask again in 2 s\.$"):
+    with pytest.raises(
+        OverBudget, match=r"^You asked 60 lines in this minute; ask again in 2 s\.$"
+    ):
         shares.begin("chat:U1", "chat", Lane.QUICK)
     shares.begin("chat:U2", "chat", Lane.QUICK)
     seconds.now = 2
@@ -278,7 +300,9 @@ async def test_the_watch_uses_threads_of_its_own() -> None:
     await asyncio.sleep(0)
     with within(Lane.WATCH):
         async with asyncio.timeout(1):
-            assert await asyncio.to_thread(lambda: threading.current_thread().name.startswith("watch"))
+            assert await asyncio.to_thread(
+                lambda: threading.current_thread().name.startswith("watch")
+            )
             assert await asyncio.to_thread(LANE.get) is Lane.WATCH
     ending.set()
     await asyncio.gather(*quick)
@@ -287,7 +311,12 @@ async def test_the_watch_uses_threads_of_its_own() -> None:
 
 def test_metrics_count_refused_waiting_and_work_by_lane() -> None:
     lines = app(Script(), Chat()).health.exposition()
-    for name in ("lines_refused_total", "lines_stopped_total", "lines_waiting", "work_seconds_total"):
+    for name in (
+        "lines_refused_total",
+        "lines_stopped_total",
+        "lines_waiting",
+        "work_seconds_total",
+    ):
         assert f'trnbot_{name}{{lane="heavy"}} 0' in lines
 
 
@@ -305,9 +334,14 @@ class Reading:
 
 async def test_equal_lines_asked_at_once_are_answered_by_one_reading_and_take_one_turn() -> None:
     bot, read = Bot(Bill(0)), Reading()
-    asking = [asyncio.create_task(bot.turns.take(asked("fleet", f"chat:U{n}"), read, "fleet")) for n in range(200)]
+    asking = [
+        asyncio.create_task(bot.turns.take(asked("fleet", f"chat:U{n}"), read, "fleet"))
+        for n in range(200)
+    ]
     await asyncio.sleep(0.05)
-    other = await bot.turns.take(asked("alerts", "chat:U999"), lambda: asyncio.to_thread(Card, "quick"), "alerts")
+    other = await bot.turns.take(
+        asked("alerts", "chat:U999"), lambda: asyncio.to_thread(Card, "quick"), "alerts"
+    )
     read.goes_on.set()
     assert other.title == "quick"
     assert {card.title for card in await asyncio.gather(*asking)} == {"reading 1"}
@@ -315,7 +349,10 @@ async def test_equal_lines_asked_at_once_are_answered_by_one_reading_and_take_on
 
 async def test_where_the_first_asker_gives_up_the_next_one_is_answered_all_the_same() -> None:
     bot, read = Bot(Bill(0)), Reading()
-    first, second = (asyncio.create_task(bot.turns.take(asked("fleet", f"chat:U{n}"), read, "fleet")) for n in range(2))
+    first, second = (
+        asyncio.create_task(bot.turns.take(asked("fleet", f"chat:U{n}"), read, "fleet"))
+        for n in range(2)
+    )
     await asyncio.sleep(0.05)
     first.cancel()
     await asyncio.sleep(0.05)
@@ -334,7 +371,9 @@ async def test_where_the_first_asker_gives_up_the_next_one_is_answered_all_the_s
         ("fleet", "not a command", False),
     ],
 )
-def test_only_what_reads_and_everyone_may_ask_is_answered_once(one: str, other: str, alike: bool) -> None:
+def test_only_what_reads_and_everyone_may_ask_is_answered_once(
+    one: str, other: str, alike: bool
+) -> None:
     ours, theirs = equal_of(asked(one, "chat:U1")), equal_of(asked(other, "chat:U2"))
     assert (ours is not None and ours == theirs) is alike
 
@@ -342,7 +381,20 @@ def test_only_what_reads_and_everyone_may_ask_is_answered_once(one: str, other: 
 def test_who_belongs_otherwise_or_asks_elsewhere_is_answered_for_themselves() -> None:
     here = asked("fleet")
     strange = replace(here, belonging=STRANGER)
-    assert len({equal_of(one) for one in (here, strange, replace(here, channel="chat:C2"), replace(here, surface="web"))}) == 4
+    assert (
+        len(
+            {
+                equal_of(one)
+                for one in (
+                    here,
+                    strange,
+                    replace(here, channel="chat:C2"),
+                    replace(here, surface="web"),
+                )
+            }
+        )
+        == 4
+    )
 
 
 @pytest.mark.parametrize(("cores", "running"), [(1, 1), (2, 1), (4, 2), (64, 4)])

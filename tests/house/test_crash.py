@@ -41,7 +41,9 @@ from tests.storm.slackside import SlackSide
 
 HANDOVER_S = 30
 EVERY_KILL = os.environ.get("TRNBOT_KILLS") == "all"
-AT_LENGTH = pytest.mark.skipif(not EVERY_KILL, reason="takes ten minutes; TRNBOT_KILLS=all tries it")
+AT_LENGTH = pytest.mark.skipif(
+    not EVERY_KILL, reason="takes ten minutes; TRNBOT_KILLS=all tries it"
+)
 END = datetime(2026, 11, 17, 5, tzinfo=UTC)
 """By then the recording's one incident is over."""
 
@@ -50,7 +52,9 @@ def ended(bot: Product, end: str) -> bool:
     return str(bot.health()["ticked_at"] or "") >= end
 
 
-def kill_somewhere(folder: Path, port: int, environment: dict[str, str], dice: random.Random) -> None:
+def kill_somewhere(
+    folder: Path, port: int, environment: dict[str, str], dice: random.Random
+) -> None:
     """Start, and kill without warning after a random moment of ticking."""
     with product(folder, port, environment) as bot:
         time.sleep(dice.uniform(0.2, 1.2))
@@ -60,13 +64,18 @@ def kill_somewhere(folder: Path, port: int, environment: dict[str, str], dice: r
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.slow)])
-def test_killed_and_restarted_it_ends_where_a_backtest_ends(tmp_path: Path, url: str, kills: int) -> None:
+def test_killed_and_restarted_it_ends_where_a_backtest_ends(
+    tmp_path: Path, url: str, kills: int
+) -> None:
     source, dice, port = f"recording:{recording('tiny')}", random.Random(7), free_port()
     environment = {"TRNBOT_SOURCE": source, "TRNBOT_SPEED": "5000", "TRNBOT_DATABASE_URL": url}
     for _ in range(kills):
         kill_somewhere(tmp_path, port, environment, dice)
     settings = settings_of({"source": source})
-    truth = replay(SourceReplays(settings, OpenedSource(source, settings)).open(source, settings.policy), ("web:alerts",))
+    truth = replay(
+        SourceReplays(settings, OpenedSource(source, settings)).open(source, settings.policy),
+        ("web:alerts",),
+    )
     last = max(alert.closed or alert.seen for alert in truth.alerts.values())
     with product(tmp_path, port, environment | {"TRNBOT_SPEED": "100000"}) as bot:
         deadline = time.monotonic() + 60
@@ -114,7 +123,9 @@ def next_in_line(url: str) -> Iterator[threading.Thread]:
     """Stand in PostgreSQL's queue for the lead, before any replica asks: from the death of the leader on nobody leads, for as long as this lasts."""
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.connect() as connection:
-        taking = threading.Thread(target=connection.execute, args=(text(f"SELECT pg_advisory_lock({LEADING})"),))
+        taking = threading.Thread(
+            target=connection.execute, args=(text(f"SELECT pg_advisory_lock({LEADING})"),)
+        )
         taking.start()
         yield taking
         connection.invalidate()
@@ -123,29 +134,63 @@ def next_in_line(url: str) -> Iterator[threading.Thread]:
 
 def press(bot: Product, side: SlackSide, value: str) -> None:
     """Press a button as Slack tells of it, signed; fail where it is not acknowledged within the three seconds that Slack waits."""
-    action = {"type": "button", "action_id": "line:0", "block_id": "b", "value": value, "action_ts": "1.1"}
+    action = {
+        "type": "button",
+        "action_id": "line:0",
+        "block_id": "b",
+        "value": value,
+        "action_ts": "1.1",
+    }
     ts = side.heads(FINANCE)[0]["ts"]
-    payload = {"type": "block_actions", "actions": [action], "team": {"id": "T1"}, "user": {"id": "U1", "username": "dana"}}
-    payload |= {"channel": {"id": FINANCE}, "container": {"type": "message", "message_ts": ts}, "message": {"ts": ts}}
-    payload |= {"trigger_id": f"{value}-{bot.process.pid}", "response_url": f"{side.url}/api/response"}
+    payload = {
+        "type": "block_actions",
+        "actions": [action],
+        "team": {"id": "T1"},
+        "user": {"id": "U1", "username": "dana"},
+    }
+    payload |= {
+        "channel": {"id": FINANCE},
+        "container": {"type": "message", "message_ts": ts},
+        "message": {"ts": ts},
+    }
+    payload |= {
+        "trigger_id": f"{value}-{bot.process.pid}",
+        "response_url": f"{side.url}/api/response",
+    }
     body, stamp = urlencode({"payload": json.dumps(payload)}), str(int(time.time()))
     signed = hmac.new(SECRET.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
     headers = {"X-Slack-Signature": f"v0={signed}", "X-Slack-Request-Timestamp": stamp}
-    with urllib.request.urlopen(urllib.request.Request(f"{bot.url}/slack/events", body.encode(), headers), timeout=3) as answer:
+    with urllib.request.urlopen(
+        urllib.request.Request(f"{bot.url}/slack/events", body.encode(), headers), timeout=3
+    ) as answer:
         assert answer.status == 200
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_another_replica_takes_over_and_buttons_are_answered_meanwhile(tmp_path: Path, postgres_url: str) -> None:
-    environment = {"TRNBOT_SOURCE": f"recording:{recording('tiny')}", "TRNBOT_SPEED": "900", "TRNBOT_DATABASE_URL": postgres_url}
-    environment |= {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_SIGNING_SECRET": SECRET, "TRNBOT_ROUTE": f"slack:{FINANCE}"}
+def test_another_replica_takes_over_and_buttons_are_answered_meanwhile(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    environment = {
+        "TRNBOT_SOURCE": f"recording:{recording('tiny')}",
+        "TRNBOT_SPEED": "900",
+        "TRNBOT_DATABASE_URL": postgres_url,
+    }
+    environment |= {
+        "SLACK_BOT_TOKEN": BOT_TOKEN,
+        "SLACK_SIGNING_SECRET": SECRET,
+        "TRNBOT_ROUTE": f"slack:{FINANCE}",
+    }
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     with (
         slack_side() as side,
-        product(tmp_path / "one", free_port(), environment | {"SLACK_API_URL": f"{side.url}/api/"}) as leader,
-        product(tmp_path / "two", free_port(), environment | {"SLACK_API_URL": f"{side.url}/api/"}) as other,
+        product(
+            tmp_path / "one", free_port(), environment | {"SLACK_API_URL": f"{side.url}/api/"}
+        ) as leader,
+        product(
+            tmp_path / "two", free_port(), environment | {"SLACK_API_URL": f"{side.url}/api/"}
+        ) as other,
     ):
         wait_for(lambda: leader.health()["ticks"] > 0)
         assert other.health()["ticks"] == 0
@@ -157,7 +202,9 @@ def test_another_replica_takes_over_and_buttons_are_answered_meanwhile(tmp_path:
             leader.process.send_signal(signal.SIGKILL)
             killed = time.monotonic()
             nobody_leads.join(30)
-            wait_for(lambda: str(other.health()["now"]) >= last)  # recorded time: what a replica knows of it is what was ticked
+            wait_for(
+                lambda: str(other.health()["now"]) >= last
+            )  # recorded time: what a replica knows of it is what was ticked
             press(other, side, found(side, r"ack a\w+"))
             wait_for(lambda: "cknowledged by" in shown(side))
             assert answers(other)
@@ -210,15 +257,21 @@ FAILING = ("429", "500", "reset", "done, then 500", "done, then reset")
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", [2, pytest.param(KILLS, marks=[pytest.mark.slow, AT_LENGTH])])
-def test_killed_from_outside_at_random_all_is_said_once_on_sqlite(tmp_path: Path, kills: int) -> None:
+def test_killed_from_outside_at_random_all_is_said_once_on_sqlite(
+    tmp_path: Path, kills: int
+) -> None:
     url = f"sqlite:///{tmp_path}/trnbot.db"
-    assert _played(tmp_path / "killed", url, kills, 1) == _played(tmp_path / "whole", f"{url}.whole", 0, 1)
+    assert _played(tmp_path / "killed", url, kills, 1) == _played(
+        tmp_path / "whole", f"{url}.whole", 0, 1
+    )
 
 
 @pytest.mark.slow
 @AT_LENGTH
 @pytest.mark.timeout(1800)
-def test_killed_from_outside_at_random_two_replicas_say_all_once(tmp_path: Path, postgres_url: str) -> None:
+def test_killed_from_outside_at_random_two_replicas_say_all_once(
+    tmp_path: Path, postgres_url: str
+) -> None:
     whole = _played(tmp_path / "whole", f"sqlite:///{tmp_path}/whole.db", 0, 1)
     assert _played(tmp_path / "killed", postgres_url, KILLS, 2) == whole
 
@@ -227,8 +280,16 @@ def _played(folder: Path, url: str, kills: int, replicas: int) -> dict[str, Any]
     """Play a recording to its end with so many kills, and return what people and the database hold of it."""
     dice = random.Random(11)
     speed = min(300.0, max(150.0, RECORDED_S / (max(1, kills) * LONGEST_LIFE_S / 2)))
-    environment = {"TRNBOT_SOURCE": f"recording:{recording('tiny')}", "TRNBOT_SPEED": f"{speed:.0f}", "TRNBOT_DATABASE_URL": url}
-    environment |= {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_SIGNING_SECRET": SECRET, "TRNBOT_ROUTE": f"slack:{FINANCE}"}
+    environment = {
+        "TRNBOT_SOURCE": f"recording:{recording('tiny')}",
+        "TRNBOT_SPEED": f"{speed:.0f}",
+        "TRNBOT_DATABASE_URL": url,
+    }
+    environment |= {
+        "SLACK_BOT_TOKEN": BOT_TOKEN,
+        "SLACK_SIGNING_SECRET": SECRET,
+        "TRNBOT_ROUTE": f"slack:{FINANCE}",
+    }
     faults = Faults(5, 0, float("inf"), FAILING, 0.95) if kills else None
     with slack_side(faults) as side, ExitStack() as stack:
         environment["SLACK_API_URL"] = f"{side.url}/api/"
@@ -264,7 +325,11 @@ def _press_once(side: SlackSide, running: list[Product], url: str) -> bool:
     A press that a kill swallowed before it was kept is pressed again, as a person would; one that was kept is not.
     """
     heads = side.heads(FINANCE)
-    if heads and "cknowledged by" not in str(heads[0]) and (button := re.search(r"\back a\w+", str(heads[0]))):
+    if (
+        heads
+        and "cknowledged by" not in str(heads[0])
+        and (button := re.search(r"\back a\w+", str(heads[0])))
+    ):
         for bot in running if not _kept(url, button[0].removeprefix("ack ")) else ():
             with suppress(OSError, AssertionError):
                 press(bot, side, button[0])
@@ -285,7 +350,11 @@ def _settled(url: str) -> bool:
     store = open_store(url)
     state = store.load(END)
     store.close()
-    return (str(state.ticked_at or "") >= f"{END}") and not state.lines and not any(e.pending for e in state.notification_log)
+    return (
+        (str(state.ticked_at or "") >= f"{END}")
+        and not state.lines
+        and not any(e.pending for e in state.notification_log)
+    )
 
 
 def _held(side: SlackSide, url: str) -> dict[str, Any]:
@@ -294,8 +363,12 @@ def _held(side: SlackSide, url: str) -> dict[str, Any]:
     alerts = store.history(EVER, Labels())
     held = {
         "alerts": {one.id: (one.opened, one.closed, one.waste) for one in alerts},
-        "acknowledged": {one.id: [(d.doing, d.by) for d in store.decisions(one.id)] for one in alerts},
-        "messages": Counter(str(m["metadata"]["event_payload"]["key"]) for m in side.heads(FINANCE)),
+        "acknowledged": {
+            one.id: [(d.doing, d.by) for d in store.decisions(one.id)] for one in alerts
+        },
+        "messages": Counter(
+            str(m["metadata"]["event_payload"]["key"]) for m in side.heads(FINANCE)
+        ),
         "shown": {re.sub(r" after .* ·", "", str(m["text"])) for m in side.heads(FINANCE)},
         "lines": [_bare(m) for m in side.messages[FINANCE].values() if "thread_ts" in m],
     }

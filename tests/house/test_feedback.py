@@ -44,7 +44,9 @@ async def judged(store, line="not-an-anomaly {} 30d"):
     return alert.id, card, shown
 
 
-async def test_the_like_of_a_wrong_alert_stays_quiet_on_every_replica_and_says_by_whom(store) -> None:
+async def test_the_like_of_a_wrong_alert_stays_quiet_on_every_replica_and_says_by_whom(
+    store,
+) -> None:
     _, card, shown = await judged(store)
     assert "similar alerts are muted until 2026-12-20" in card.title
     assert "Muted as not an anomaly by" in shown
@@ -93,7 +95,9 @@ async def test_feedback_counts_by_rule(store) -> None:
     await judged(store, "useful {}")
     card = await app(Script(), Chat(), store).answer(ask("feedback", at=NOON + DAY))
     assert (card.data["useful"], card.data["wrong"]) == (1, 0)
-    assert card.data["rules"] == [{"rule": "starved", "useful": 1, "wrong": 0, "precision": 1.0, "suggestion": ""}]
+    assert card.data["rules"] == [
+        {"rule": "starved", "useful": 1, "wrong": 0, "precision": 1.0, "suggestion": ""}
+    ]
 
 
 class Again:
@@ -130,7 +134,10 @@ async def test_a_backtest_hears_what_people_judged_later(store, remembers: bool,
     assert len(seen["alerts"]) == 1
 
 
-@pytest.mark.parametrize(("line", "says"), [("silences drop m1", "Nothing is muted by 'm1'"), ("not-an-anomaly llama 1y", "")])
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [("silences drop m1", "Nothing is muted by 'm1'"), ("not-an-anomaly llama 1y", "")],
+)
 async def test_wrong_lines_are_told(store, line: str, says: str) -> None:
     bot = app(Script(anomaly()), Chat(), store)
     await bot.tick(NOON)
@@ -149,10 +156,17 @@ async def firing(store):
 
 
 def buttons_of(card):
-    return {button.text: button.line for block in card.blocks if isinstance(block, Buttons) for button in block.buttons}
+    return {
+        button.text: button.line
+        for block in card.blocks
+        if isinstance(block, Buttons)
+        for button in block.buttons
+    }
 
 
-async def test_one_press_of_not_an_anomaly_mutes_nothing_and_asks_what_would_be_muted(store) -> None:
+async def test_one_press_of_not_an_anomaly_mutes_nothing_and_asks_what_would_be_muted(
+    store,
+) -> None:
     bot, chat, alert = await firing(store)
     (press,) = [
         button
@@ -165,7 +179,11 @@ async def test_one_press_of_not_an_anomaly_mutes_nothing_and_asks_what_would_be_
     (form,) = [block for block in card.blocks if isinstance(block, Form)]
     assert press.opens, "surfaces with windows ask in one"
     assert (store.load(NOON).silences, list(store.decisions(alert.id))) == ((), [])
-    assert (form.line, form.fields[0].value, form.submit) == (f"not-an-anomaly {alert.id} sure=yes", "30d", "Mute")
+    assert (form.line, form.fields[0].value, form.submit) == (
+        f"not-an-anomaly {alert.id} sure=yes",
+        "30d",
+        "Mute",
+    )
     assert card.data["alike"] == 1
     assert "1 firing alert now" in repr(card.blocks)
 
@@ -173,7 +191,9 @@ async def test_one_press_of_not_an_anomaly_mutes_nothing_and_asks_what_would_be_
 async def test_who_judged_is_named_and_undo_takes_it_all_back(store) -> None:
     bot, chat, alert = await firing(store)
     card = await bot.answer(ask(f"not-an-anomaly {alert.id} length=30d"))
-    assert card.title.startswith("Noted as not an anomaly by dana; similar alerts are muted until 2026-12-20")
+    assert card.title.startswith(
+        "Noted as not an anomaly by dana; similar alerts are muted until 2026-12-20"
+    )
     assert "Muted as not an anomaly by" in repr(chat.messages["m0"].blocks)
     await bot.tick(NOON + FIVE)
     undone = await bot.answer(ask(buttons_of(card)["Undo"], at=NOON + FIVE))
@@ -183,7 +203,9 @@ async def test_who_judged_is_named_and_undo_takes_it_all_back(store) -> None:
     assert store.load(later).silences == ()
     assert "Muted as" not in repr(chat.messages["m0"].blocks)
     assert (await bot.answer(ask("feedback", at=later))).data["rules"] == []
-    assert "judgement withdrawn by dana" in repr((await bot.answer(ask(f"why {alert.id}", at=later))).blocks)
+    assert "judgement withdrawn by dana" in repr(
+        (await bot.answer(ask(f"why {alert.id}", at=later))).blocks
+    )
     again = await bot.answer(ask(buttons_of(card)["Undo"], at=later))
     assert "No pattern is called" in str(again.data["error"])
 
@@ -197,7 +219,9 @@ async def test_who_judged_is_named_and_undo_takes_it_all_back(store) -> None:
         (12345.6, 99999.9, "steps", "at 12,346 to 100,000 steps"),
     ],
 )
-def test_the_level_of_a_pattern_is_written_in_few_digits(low: float, high: float, unit: str, words: str) -> None:
+def test_the_level_of_a_pattern_is_written_in_few_digits(
+    low: float, high: float, unit: str, words: str
+) -> None:
     assert pattern_words(Pattern("starved", Labels(), unit, low, high)) == words
 
 

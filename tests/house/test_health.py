@@ -124,7 +124,9 @@ def test_healthz_is_false_where_nothing_runs_at_all() -> None:
     hand.seconds = 619
     assert health.ok
     hand.seconds = 621
-    assert health.facts()["problem"].startswith("No tick was run since that of Nov 20, 12:00 UTC, 10 min ago; see its log")
+    assert health.facts()["problem"].startswith(
+        "No tick was run since that of Nov 20, 12:00 UTC, 10 min ago; see its log"
+    )
     assert not health.ok
     assert "\ntrnbot_seconds_since_tick 621.0\n" in health.exposition()
     health.ticked(NOON + HOUR, 20.0, (), ())
@@ -144,7 +146,12 @@ def test_a_standby_is_well_and_says_so_until_the_leader_is_silent_too_long() -> 
     health, hand = watched()
     health.stands_by(NOON, 300, age_s=60)
     facts = health.facts()
-    assert (facts["ok"], facts["leading"], facts["ticked_at"], facts["ticks"]) == (True, False, NOON, 0)
+    assert (facts["ok"], facts["leading"], facts["ticked_at"], facts["ticks"]) == (
+        True,
+        False,
+        NOON,
+        0,
+    )
     assert "\ntrnbot_leading 0\n" in health.exposition()
     hand.seconds = 530
     health.stands_by(NOON, 300, age_s=590)
@@ -152,7 +159,9 @@ def test_a_standby_is_well_and_says_so_until_the_leader_is_silent_too_long() -> 
     hand.seconds = 545
     health.stands_by(NOON, 300, age_s=605)
     assert not health.ok
-    assert health.facts()["problem"].startswith("The leader has run no tick since that of Nov 20, 12:00 UTC, 10 min ago")
+    assert health.facts()["problem"].startswith(
+        "The leader has run no tick since that of Nov 20, 12:00 UTC, 10 min ago"
+    )
     health.stands_by(NOON + FIVE, 300)
     assert health.ok
 
@@ -189,13 +198,19 @@ async def test_an_admin_is_told_once_that_the_watch_fails_and_once_that_it_works
 async def test_an_admin_is_told_once_that_aws_is_not_read_and_once_that_it_is_again() -> None:
     (health, _), mouth = watched(), Mouth()
     health.leads(300)
-    dog, gap = Watchdog(health, mouth), "AWS ec2:DescribeInstances in us-west-2 is denied (AccessDenied)."
+    dog, gap = (
+        Watchdog(health, mouth),
+        "AWS ec2:DescribeInstances in us-west-2 is denied (AccessDenied).",
+    )
     for tick in range(14):
         health.ticked(NOON + tick * FIVE, 1, (), () if tick in (1, 13) else (gap,))
         assert health.ok is not (4 <= tick < 13)
         await dog.look()
         await dog.look()
-    assert mouth.said == [f"Not read for 3 ticks, so alerts may be missing: {gap}", "Everything is read again."]
+    assert mouth.said == [
+        f"Not read for 3 ticks, so alerts may be missing: {gap}",
+        "Everything is read again.",
+    ]
 
 
 async def test_a_failing_watch_and_a_gap_are_two_things() -> None:
@@ -249,15 +264,24 @@ async def live_watch(failing: Callable[[datetime], tuple[str, ...]]) -> tuple[An
         await timer.fire()
         hand.now = hand.now - (hand.now - NOON) % FIVE + FIVE
     alerts = [(x.id, x.opened, x.closed, x.seen, x.waste) for x in disk.history(EVER, Labels())]
-    return alerts, {card.title for card in chat.messages.values()}, server.app.health.missed, server.app.health.failures
+    return (
+        alerts,
+        {card.title for card in chat.messages.values()},
+        server.app.health.missed,
+        server.app.health.failures,
+    )
 
 
 @pytest.mark.parametrize("where", ["load", "save", "ticked", "lead"])
-async def test_an_alert_that_opened_and_ended_in_failed_ticks_of_the_live_watch_is_not_lost(where: str) -> None:
+async def test_an_alert_that_opened_and_ended_in_failed_ticks_of_the_live_watch_is_not_lost(
+    where: str,
+) -> None:
     whole = await live_watch(lambda _: ())
     assert len(whole[0]) == 3
     # The shortest incident fires from 12:05 to 12:20, the next begins at 12:35.
-    broken = await live_watch(lambda now: (where,) if timedelta(minutes=4) <= now - NOON < timedelta(minutes=33) else ())
+    broken = await live_watch(
+        lambda now: (where,) if timedelta(minutes=4) <= now - NOON < timedelta(minutes=33) else ()
+    )
     assert broken[3] > 10
     assert (broken[0], broken[1], broken[2]) == (whole[0], whole[1], 0)
 
@@ -285,7 +309,11 @@ async def test_a_standby_says_once_that_it_waits_once_what_changed_and_once_that
 ) -> None:
     caplog.set_level(logging.INFO, "trnbot.play")
     monkeypatch.setattr(watch_server, "STANDBY_S", 0.001)
-    server = ReplayServer(Window(NOON, NOON + HOUR), Tempo(FIVE, 900), Faults(*["It is away."] * 40, *["It starts."] * 40))
+    server = ReplayServer(
+        Window(NOON, NOON + HOUR),
+        Tempo(FIVE, 900),
+        Faults(*["It is away."] * 40, *["It starts."] * 40),
+    )
     server.app = app(Script(), Chat())
     await server.start()
     async with asyncio.timeout(20):
@@ -301,10 +329,16 @@ async def test_a_standby_says_once_that_it_waits_once_what_changed_and_once_that
 
 
 @pytest.mark.parametrize("complete", [True, False])
-async def test_a_press_on_the_survivor_just_after_a_hand_over_finds_the_alert(url: str, complete: bool) -> None:
+async def test_a_press_on_the_survivor_just_after_a_hand_over_finds_the_alert(
+    url: str, complete: bool
+) -> None:
     """The leader posted an alert and was killed, after its tick was saved or before; the standby's clock is three ticks behind."""
     source = f"recording:{recording('tiny')}"
-    settings, leader, standby = settings_of({"source": source, "database_url": url}), open_store(url), open_store(url)
+    settings, leader, standby = (
+        settings_of({"source": source, "database_url": url}),
+        open_store(url),
+        open_store(url),
+    )
     opened = OpenedSource(source, settings)
     extent = opened.metrics().extent()
     assert extent

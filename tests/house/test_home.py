@@ -20,10 +20,17 @@ def words(card: Any) -> list[str]:
 
 def test_it_begins_with_the_summary_and_tells_each_alert_once() -> None:
     card = home(week(starved(), idle()))
-    assert [one.partition(":")[0] for one in words(card)[:3]] == ["Spend", "Forecast", "Biggest change"]
+    assert [one.partition(":")[0] for one in words(card)[:3]] == [
+        "Spend",
+        "Forecast",
+        "Biggest change",
+    ]
     assert sum("llama-70b, 64 x" in one for one in words(card)) == 1
     assert not [one for one in words(card) if one.startswith(("Waste:", "Alert:"))]
-    assert [button.line.split()[0] for button in next(b for b in card.blocks if isinstance(b, Buttons)).buttons] == [
+    assert [
+        button.line.split()[0]
+        for button in next(b for b in card.blocks if isinstance(b, Buttons)).buttons
+    ] == [
         "alert",
         "ack",
     ]

@@ -41,11 +41,15 @@ class Door:
         self.events.append("stopped")
 
 
-async def test_a_door_that_cannot_open_does_not_close_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_door_that_cannot_open_does_not_close_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(http, "_RETRY_S", 0.05)
     good, late = Door("/good"), Door("/late", failures=2)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(http.serve([late, good], http.Port("127.0.0.1", free_port()), address.set_result))
+    serving = asyncio.create_task(
+        http.serve([late, good], http.Port("127.0.0.1", free_port()), address.set_result)
+    )
     async with ClientSession() as session, session.get(f"{await address}good") as answer:
         assert await answer.text() == "/good"
     while not late.events:
@@ -63,7 +67,9 @@ async def test_a_taken_port_is_one_sentence() -> None:
     taken.close()
 
 
-async def test_the_port_is_open_before_its_listeners_are_there_and_hands_over_without_a_gap() -> None:
+async def test_the_port_is_open_before_its_listeners_are_there_and_hands_over_without_a_gap() -> (
+    None
+):
     port = http.Port("127.0.0.1", free_port())
     await port.answer_by([Door("/page")])
     first = port.address
@@ -97,7 +103,11 @@ async def served() -> AsyncIterator[Served]:
 
     async def begin(*listeners: Door) -> str:
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        serving.append(asyncio.create_task(http.serve(listeners, http.Port("127.0.0.1", free_port()), address.set_result)))
+        serving.append(
+            asyncio.create_task(
+                http.serve(listeners, http.Port("127.0.0.1", free_port()), address.set_result)
+            )
+        )
         return await address
 
     yield begin
@@ -115,7 +125,10 @@ async def test_a_handler_that_fails_answers_one_sentence_and_logs_one_line_witho
 ) -> None:
     url = await served(Failing("/fails"))
     async with ClientSession() as session, session.post(f"{url}fails", data=SECRET) as answer:
-        assert (answer.status, await answer.text()) == (500, "Something went wrong here; it was logged.")
+        assert (answer.status, await answer.text()) == (
+            500,
+            "Something went wrong here; it was logged.",
+        )
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
     (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
     assert record.getMessage().startswith("POST '/fails' failed: ValueError at test_http.py:")
@@ -137,10 +150,16 @@ async def test_a_request_that_is_no_http_is_logged_in_one_line_without_its_words
 
 @pytest.mark.parametrize(
     "sent",
-    [b"", b"GET /page HTTP/1.1\r\nHost: x\r\nX-Slow: ", b"POST /fails HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab"],
+    [
+        b"",
+        b"GET /page HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+        b"POST /fails HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab",
+    ],
     ids=["nothing", "half a header", "half a body"],
 )
-async def test_a_caller_who_does_not_finish_is_let_go(served: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+async def test_a_caller_who_does_not_finish_is_let_go(
+    served: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
     monkeypatch.setattr(http, "_IDLE_S", 0.3)
     monkeypatch.setattr(http, "_LATE_S", 0.3)
     url = URL(await served(Door("/page"), Failing("/fails")))
@@ -150,7 +169,9 @@ async def test_a_caller_who_does_not_finish_is_let_go(served: Served, monkeypatc
     writer.close()
 
 
-async def test_connections_are_bounded_and_one_that_ends_makes_room(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_are_bounded_and_one_that_ends_makes_room(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "_CONNECTIONS", 3)
     url = URL(await served(Door("/page")))
     held = [await asyncio.open_connection(url.host, url.port) for _ in range(3)]

@@ -92,7 +92,11 @@ class FileChat:
         self.path, self.fuse = path, fuse
 
     def log(self) -> list[dict[str, str]]:
-        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+        return (
+            [json.loads(line) for line in self.path.read_text().splitlines()]
+            if self.path.exists()
+            else []
+        )
 
     def _write(self, doing: str, **said: str) -> None:
         self.fuse.step(f"before {doing}")
@@ -116,8 +120,12 @@ class FileChat:
     async def find(self, channel: str, key: str, thread: str = "") -> str:
         self.fuse.step("before find")
         if thread:
-            return next((key for one in self.log() if one["doing"] == "reply" and one["key"] == key), "")
-        found = (one["message"] for one in self.log() if one["doing"] == "post" and one["key"] == key)
+            return next(
+                (key for one in self.log() if one["doing"] == "reply" and one["key"] == key), ""
+            )
+        found = (
+            one["message"] for one in self.log() if one["doing"] == "post" and one["key"] == key
+        )
         return next((message for message in found if message.startswith(f"{channel}-")), "")
 
 
@@ -126,13 +134,24 @@ class Incidents(Script):
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         minute = (reading.now - NOON) / timedelta(minutes=1)
-        firing = {"llama": minute < 15 or minute == 35, "bert": 5 <= minute < 20, "moe": minute < 10}
+        firing = {
+            "llama": minute < 15 or minute == 35,
+            "bert": 5 <= minute < 20,
+            "moe": minute < 10,
+        }
         return Detection(tuple(self.one(name, reading.now) for name, on in firing.items() if on))
 
     def one(self, cluster: str, now: datetime) -> Any:
         severity = Severity.CRITICAL if cluster == "bert" else Severity.WARNING
         usd = Decimal(USD[cluster])
-        return anomaly(Cause.HUNG, cluster=cluster, at=now, usd_per_hour=usd, wasted_shares=(), severity=severity)
+        return anomaly(
+            Cause.HUNG,
+            cluster=cluster,
+            at=now,
+            usd_per_hour=usd,
+            wasted_shares=(),
+            severity=severity,
+        )
 
 
 LLAMA = alert_id("hung/cluster=llama", NOON)
@@ -178,7 +197,9 @@ class Nursery:
 
     def __init__(self) -> None:
         command = [sys.executable, "-c", "from tests.house.test_kill import nurse; nurse()"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
 
     def run(self, url: str, folder: Path, at: int) -> int:
         """Work in a child that is killed at its `at`-th step, 0 = never; return its exit code."""
@@ -262,7 +283,9 @@ def emptied(url: str, template: Path | None, tmp_path: Path) -> None:
             old.unlink()
         shutil.copy(template, tmp_path / "now.db")
         return
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"), poolclass=NullPool)
+    engine = create_engine(
+        url.replace("postgresql://", "postgresql+psycopg://"), poolclass=NullPool
+    )
     with engine.begin() as connection:
         connection.execute(text(f"TRUNCATE {TABLES} RESTART IDENTITY"))
 

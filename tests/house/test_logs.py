@@ -24,7 +24,11 @@ from bot.settings.settings import read_settings
 from bot.wiring.logs import MESSAGE_CHARS, TRACE_CHARS, LogFormatter, hide
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
-WEB_TOKEN, PASSWORD, SIGNING = "correct horse battery", "pg/pass word+1", "8f742231b10e8888abcd99yyyzzz85a5"
+WEB_TOKEN, PASSWORD, SIGNING = (
+    "correct horse battery",
+    "pg/pass word+1",
+    "8f742231b10e8888abcd99yyyzzz85a5",
+)
 CONFIGURED = {
     "TRNBOT_WEB_TOKEN": WEB_TOKEN,
     "TRNBOT_DATABASE_URL": "postgresql://bot:pg%2Fpass%20word%2B1@db/trnbot",
@@ -56,9 +60,15 @@ LOG = logging.getLogger("a.library")
 
 
 def test_a_line_from_outside_cannot_forge_another_or_colour_the_terminal(written: Any) -> None:
-    LOG.warning("asked by %s", "U1\n2026-11-22 00:00:00,000 INFO trnbot forged\r\x1b[31mred\x00\u2028\u202eevil\x85")
+    LOG.warning(
+        "asked by %s",
+        "U1\n2026-11-22 00:00:00,000 INFO trnbot forged\r\x1b[31mred\x00\u2028\u202eevil\x85",
+    )
     (line,) = written().splitlines()
-    assert r"U1\n2026-11-22 00:00:00,000 INFO trnbot forged\r\x1b[31mred\x00\u2028\u202eevil\x85" in line
+    assert (
+        r"U1\n2026-11-22 00:00:00,000 INFO trnbot forged\r\x1b[31mred\x00\u2028\u202eevil\x85"
+        in line
+    )
     assert line.isprintable()
 
 
@@ -78,7 +88,19 @@ def test_a_long_text_is_cut_and_costs_little(written: Any, size: int, unit: str)
 
 
 @pytest.mark.parametrize(
-    "unit", ["://a:b", "http://", "xoxb-", "eyJaaaaaaaa.", "'code': '", "token=", "Bearer ", "a", "-", "secret_"]
+    "unit",
+    [
+        "://a:b",
+        "http://",
+        "xoxb-",
+        "eyJaaaaaaaa.",
+        "'code': '",
+        "token=",
+        "Bearer ",
+        "a",
+        "-",
+        "secret_",
+    ],
 )
 def test_no_text_makes_the_search_for_secrets_slow(unit: str) -> None:
     text = unit * (32_000 // len(unit))
@@ -106,14 +128,24 @@ def test_a_traceback_stays_readable_is_capped_and_forges_nothing(written: Any) -
 
 
 def test_arguments_that_do_not_fit_are_told_and_not_printed_bare(written: Any) -> None:
-    record = logging.LogRecord("a.library", logging.WARNING, __file__, 1, "one %s %s", (WEB_TOKEN,), None)
+    record = logging.LogRecord(
+        "a.library", logging.WARNING, __file__, 1, "one %s %s", (WEB_TOKEN,), None
+    )
     assert LogFormatter("%(message)s").format(record) == "one %s %s (TypeError in its arguments)"
 
 
 def test_every_configured_secret_is_hidden_whoever_logs_it(written: Any) -> None:
     settings = read_settings(CONFIGURED)
     password = settings.text("teams.app_password")
-    for text in (WEB_TOKEN, SIGNING, PASSWORD, "pg%2Fpass%20word%2B1", "k" * 43 + "=", "n" * 43 + "=", password):
+    for text in (
+        WEB_TOKEN,
+        SIGNING,
+        PASSWORD,
+        "pg%2Fpass%20word%2B1",
+        "k" * 43 + "=",
+        "n" * 43 + "=",
+        password,
+    ):
         LOG.info("%s", text)
         LOG.info("%r", {"given": text})
         LOG.info("%s", json.dumps({"given": text}))
@@ -136,13 +168,19 @@ def test_every_configured_secret_is_hidden_whoever_logs_it(written: Any) -> None
         ("postgresql://bot:hunter2@db/x", "postgresql://(hidden)@db/x"),
         ("https://x/?a=1&client_secret=hush-hush&b=2", "https://x/?a=1&client_secret=(hidden)&b=2"),
         ('{"access_token": "abcdef", "ok": true}', '{"access_token": "(hidden)", "ok": true}'),
-        ("<SecretAccessKey>wJalrXUtnFEMI</SecretAccessKey>", "<SecretAccessKey>(hidden)</SecretAccessKey>"),
+        (
+            "<SecretAccessKey>wJalrXUtnFEMI</SecretAccessKey>",
+            "<SecretAccessKey>(hidden)</SecretAccessKey>",
+        ),
         ("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "(hidden)"),
         ("key AKIAIOSFODNN7EXAMPLE", "key (hidden)"),
         ("redirected with ?code=abc.def&state=x", "redirected with ?code=(hidden)&state=x"),
         ("SLACK_BOT_TOKEN is missing or no bot token; it begins with xoxb-.", None),
         ("The console asks for its token (TRNBOT_WEB_TOKEN).", None),
-        ("slack:C02FIN was not delivered: Slack cannot be reached at https://slack.com/api/chat.postMessage", None),
+        (
+            "slack:C02FIN was not delivered: Slack cannot be reached at https://slack.com/api/chat.postMessage",
+            None,
+        ),
         ("installed in Slack workspace T0123", None),
         ("token=None password: True", None),
         ("no access: denied; basic authentication failed; aws_access_key_id unset", None),
@@ -162,7 +200,12 @@ async def test_the_debug_log_of_slacks_sdk_holds_no_secret(written: Any) -> None
     token = "xoxb-99-88-S3CRETs3cret"
 
     async def answer(request: web.Request) -> web.Response:
-        body = {"ok": True, "access_token": token, "said": f"{token}\n{WEB_TOKEN}", "long": "z" * 50_000}
+        body = {
+            "ok": True,
+            "access_token": token,
+            "said": f"{token}\n{WEB_TOKEN}",
+            "long": "z" * 50_000,
+        }
         return web.json_response(body)
 
     app = web.Application()
@@ -184,15 +227,29 @@ async def test_the_debug_log_of_botbuilders_http_client_holds_no_secret(written:
     """botbuilder's client is made of msrest and requests, which log headers and bodies both ways."""
 
     async def answer(request: web.Request) -> web.Response:
-        return web.json_response({"id": "m1", "said": f"{dict(request.headers)} {await request.text()}", "long": "z" * 50_000})
+        return web.json_response(
+            {
+                "id": "m1",
+                "said": f"{dict(request.headers)} {await request.text()}",
+                "long": "z" * 50_000,
+            }
+        )
 
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", answer)
-    token, password = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl", CONFIGURED["MicrosoftAppPassword"]
+    token, password = (
+        "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+        CONFIGURED["MicrosoftAppPassword"],
+    )
     async with TestServer(app) as server:
-        client = ConnectorClient(BasicTokenAuthentication({"access_token": token}), base_url=str(server.make_url("")))
+        client = ConnectorClient(
+            BasicTokenAuthentication({"access_token": token}), base_url=str(server.make_url(""))
+        )
         client.config.enable_http_logger = True
-        activity = Activity(type="message", text=f"hello\n2026 INFO forged {password} {WEB_TOKEN} \x1b[31m{'z' * 5_000}")
+        activity = Activity(
+            type="message",
+            text=f"hello\n2026 INFO forged {password} {WEB_TOKEN} \x1b[31m{'z' * 5_000}",
+        )
         await asyncio.to_thread(client.conversations.send_to_conversation, "a:1", activity)
     log = written()
     assert "msrest" in log

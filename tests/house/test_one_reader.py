@@ -34,7 +34,19 @@ from tests.house.fakes import Chat, Script, app, ask
 COUNTS = (1_000, pytest.param(20_000, marks=pytest.mark.slow))
 LATER = NOON + FIVE + timedelta(minutes=1)
 ADMIN, ANYBODY = User("web:local", "dana"), User("chat:U2", "eve")
-QUOTES = ('"{}"', "'{}'", "\u201c{}\u201d", "\u201e{}\u201c", '"{}', "{}'", '"{}""', "\\{}", '"\\{}"', '={}"', '{}="x"')
+QUOTES = (
+    '"{}"',
+    "'{}'",
+    "\u201c{}\u201d",
+    "\u201e{}\u201c",
+    '"{}',
+    "{}'",
+    '"{}""',
+    "\\{}",
+    '"\\{}"',
+    '={}"',
+    '{}="x"',
+)
 BLANKS = (" ", " ", " ", "  ", "\t", "\n", "\u00a0", "\u2003", "\x0b", "\x1c", "\u200b", "\u3000")
 ALIKE = str.maketrans("acekops", "\u0430\u0441\u0435\u212a\u03bf\u0440\u017f")
 PREFIXES = (
@@ -57,14 +69,18 @@ ENDS = ("--help", "-h", '"--help"', "--", "p00000000", "x" * 3_100)
 def forms(cards: list[Card]) -> set[str]:
     """Return the lines of every button and form on these cards."""
     blocks = [block for card in cards for block in card.blocks]
-    typed = {button.line for block in blocks if isinstance(block, Buttons) for button in block.buttons}
+    typed = {
+        button.line for block in blocks if isinstance(block, Buttons) for button in block.buttons
+    }
     return typed | {block.line for block in blocks if isinstance(block, Form)}
 
 
 def lines(seed: int, pressed: set[str]) -> Iterator[str]:
     """Yield lines that mean, nearly mean, or do not mean commands: each way of writing one over each command, mixed."""
     dice = random.Random(seed)
-    heads = sorted({*COMMANDS, *(line for made in COMMANDS.values() for line in made.examples), *pressed})
+    heads = sorted(
+        {*COMMANDS, *(line for made in COMMANDS.values() for line in made.examples), *pressed}
+    )
     while True:
         words = dice.choice(heads).split(" ")
         words += [dice.choice(JUNK) for _ in range(dice.choice((0, 0, 1, 2)))]
@@ -78,7 +94,14 @@ def lines(seed: int, pressed: set[str]) -> Iterator[str]:
 
 def written_anew(dice: random.Random, word: str) -> str:
     """Return a word in quotes, another case, or letters that look like its own."""
-    changed = dice.choice((str.upper, str.title, lambda w: w.translate(ALIKE), lambda w: dice.choice(QUOTES).format(w)))(word)
+    changed = dice.choice(
+        (
+            str.upper,
+            str.title,
+            lambda w: w.translate(ALIKE),
+            lambda w: dice.choice(QUOTES).format(w),
+        )
+    )(word)
     return dice.choice(QUOTES).format(changed) if dice.random() < 0.2 else changed
 
 
@@ -115,8 +138,13 @@ async def watched(tmp_path: Path) -> AsyncIterator[tuple[App, Path, set[str]]]:
     store = open_store(f"sqlite:///{path}")
     bot = bot_over(store)
     (alert,) = [(await bot.tick(NOON + i * FIVE)).outcome.alerts for i in range(2)][1]  # type: ignore[union-attr]
-    views = [made.examples[0] for made in COMMANDS.values() if made.examples and made.name not in HEAVY]
-    cards = [await bot.answer(ask(line, ADMIN.id, LATER)) for line in (*views, f"alert {alert.id}", f"snooze {alert.id}")]
+    views = [
+        made.examples[0] for made in COMMANDS.values() if made.examples and made.name not in HEAVY
+    ]
+    cards = [
+        await bot.answer(ask(line, ADMIN.id, LATER))
+        for line in (*views, f"alert {alert.id}", f"snooze {alert.id}")
+    ]
     pressed = forms(cards) | {f"{name} {alert.id}" for name in ("ack", "useful", "reopen", "why")}
     assert len(pressed) > 20
     yield bot, path, {*pressed, f"snooze {alert.id} 2h", f"not-an-anomaly {alert.id} 30d"}
@@ -134,7 +162,9 @@ async def refused(access: Access, read: CommandLine, user: User, manner: Manner)
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("count", COUNTS)
-async def test_guard_audit_and_permission_agree_with_understand_on_every_line(watched: Any, count: int) -> None:
+async def test_guard_audit_and_permission_agree_with_understand_on_every_line(
+    watched: Any, count: int
+) -> None:
     access, seen = Access((ADMIN.id,)), dict.fromkeys(Effect, 0)
     for line, _ in zip(lines(11, watched[2]), range(count), strict=False):
         read, command = understood(line)
@@ -143,13 +173,19 @@ async def test_guard_audit_and_permission_agree_with_understand_on_every_line(wa
             assert effect_of(line) is Effect.NOTHING, line
             continue
         command = command or read.runs
-        plain = Effect.CHANGES if command.changes else Effect.WORKS if command.heavy else Effect.READS
+        plain = (
+            Effect.CHANGES if command.changes else Effect.WORKS if command.heavy else Effect.READS
+        )
         assert effect_of(line) is (Effect.SHARES if read.shared else plain), line
         assert effect_of(read.text) is plain, line  # what a Share button repeats is the same line
         assert attempted(line) is command, line
-        admins = command.who is Role.ADMIN or (read.carried is not None and read.carried.runs.who is Role.ADMIN)
+        admins = command.who is Role.ADMIN or (
+            read.carried is not None and read.carried.runs.who is Role.ADMIN
+        )
         assert await refused(access, read, ANYBODY, Manner.ASKED) is admins, line
-        assert await refused(access, read, ADMIN, Manner.VIEWED) is (effect_of(line) is not Effect.READS), line
+        assert await refused(access, read, ADMIN, Manner.VIEWED) is (
+            effect_of(line) is not Effect.READS
+        ), line
     assert min(seen.values()) > count / 1_000, seen
 
 
@@ -160,9 +196,13 @@ async def test_no_line_that_is_viewed_changes_anything(watched: Any, count: int)
     before = tables(path)
     for line, i in zip(lines(12, pressed), range(count), strict=False):
         user = (ADMIN, ANYBODY)[i % 2]
-        await bot.answer(Request(line, user, LATER, "web", MEMBER, "web:alerts", manner=Manner.VIEWED))
+        await bot.answer(
+            Request(line, user, LATER, "web", MEMBER, "web:alerts", manner=Manner.VIEWED)
+        )
     assert tables(path) == before
-    await bot.answer(ask(next(line for line in pressed if line.startswith("ack ")), ADMIN.id, LATER))
+    await bot.answer(
+        ask(next(line for line in pressed if line.startswith("ack ")), ADMIN.id, LATER)
+    )
     assert tables(path) != before  # a press does change it
 
 
@@ -176,10 +216,14 @@ async def test_no_get_changes_anything(watched: Any, count: int) -> None:
         {},
         *({"Sec-Fetch-Site": site} | page for site in ("none", "same-origin", "cross-site")),
     )
-    async with TestClient(TestServer(application([WebSurface(WebConfig(), console, bot.ports.stores.documents)]))) as client:  # type: ignore[arg-type]
+    async with TestClient(
+        TestServer(application([WebSurface(WebConfig(), console, bot.ports.stores.documents)]))
+    ) as client:  # type: ignore[arg-type]
         before = tables(path)
         for line, i in zip(lines(13, pressed), range(count), strict=False):
-            response = await client.get("/ask", params={"line": line}, headers=senders[i % len(senders)])
+            response = await client.get(
+                "/ask", params={"line": line}, headers=senders[i % len(senders)]
+            )
             assert response.status == (200 if len(line.strip()) <= 4_000 else 400), line
         assert tables(path) == before
 
@@ -200,7 +244,9 @@ WRITTEN = (
 @pytest.mark.parametrize("name", AUDITED)
 @pytest.mark.parametrize("written", WRITTEN)
 @pytest.mark.parametrize("case", [str.lower, str.upper])
-async def test_quoted_words_are_refused_and_kept_in_the_audit(name: str, written: str, case: Any) -> None:
+async def test_quoted_words_are_refused_and_kept_in_the_audit(
+    name: str, written: str, case: Any
+) -> None:
     store = MemoryStore()
     line = case(written.format(*name.split()))
     card = await bot_over(store).answer(ask(line, ANYBODY.id, LATER))
@@ -210,7 +256,14 @@ async def test_quoted_words_are_refused_and_kept_in_the_audit(name: str, written
 
 
 @pytest.mark.parametrize(
-    "line", ["c\u043enfig apply p1", "config \u0430pply p1", "config\u200bapply p1", "config apply p1 --help", "ac\u212a a1"]
+    "line",
+    [
+        "c\u043enfig apply p1",
+        "config \u0430pply p1",
+        "config\u200bapply p1",
+        "config apply p1 --help",
+        "ac\u212a a1",
+    ],
 )
 async def test_what_looks_like_a_command_and_is_none_is_no_attempt(line: str) -> None:
     store = MemoryStore()
@@ -222,5 +275,7 @@ async def test_what_looks_like_a_command_and_is_none_is_no_attempt(line: str) ->
 async def test_a_link_is_nobodys_attempt() -> None:
     store = MemoryStore()
     request = Request('config "undo"', ADMIN, LATER, "web", MEMBER, manner=Manner.VIEWED)
-    assert "waits for a person to press it" in str((await bot_over(store).answer(request)).data["error"])
+    assert "waits for a person to press it" in str(
+        (await bot_over(store).answer(request)).data["error"]
+    )
     assert store.attempts(9) == []

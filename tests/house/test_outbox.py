@@ -43,9 +43,17 @@ class Fragile(Chat):
 
 @pytest.mark.parametrize(
     ("way", "failure"),
-    [(HEARD, Crash()), (UNHEARD, Crash()), (HEARD, Unanswered("500")), (REFUSED, Unanswered("500")), (HEARD, TimeoutError())],
+    [
+        (HEARD, Crash()),
+        (UNHEARD, Crash()),
+        (HEARD, Unanswered("500")),
+        (REFUSED, Unanswered("500")),
+        (HEARD, TimeoutError()),
+    ],
 )
-async def test_a_thread_line_survives_a_kill_after_the_edit(way: str, failure: BaseException) -> None:
+async def test_a_thread_line_survives_a_kill_after_the_edit(
+    way: str, failure: BaseException
+) -> None:
     chat, store = Fragile(way, failure), MemoryStore()
     first = app(Script(anomaly()), chat, store)
     await first.tick(NOON)
@@ -57,7 +65,9 @@ async def test_a_thread_line_survives_a_kill_after_the_edit(way: str, failure: B
     second = app(Script(anomaly(at=NOON + FIVE), anomaly(at=NOON + 2 * FIVE)), chat, store)
     await second.tick(NOON + FIVE)
     await second.tick(NOON + 2 * FIVE)
-    assert [line for line in chat.threads if line.startswith("Acknowledged by dana")] == chat.threads
+    assert [
+        line for line in chat.threads if line.startswith("Acknowledged by dana")
+    ] == chat.threads
     assert len(chat.threads) == 1
 
 
@@ -85,7 +95,10 @@ class Patient(SlackSide):
         self.refused = 0
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
-        if request.match_info["method"] == "chat.postMessage" and (await request.json())["channel"] == OPS:
+        if (
+            request.match_info["method"] == "chat.postMessage"
+            and (await request.json())["channel"] == OPS
+        ):
             now = asyncio.get_running_loop().time()
             self.until = self.until or now + 30
             if now < self.until:
@@ -126,7 +139,9 @@ def test_a_channel_told_to_wait_does_not_hold_up_the_tick(tmp_path: Path) -> Non
     assert max(told[OPS]) < 30 + 45
     assert slack.refused == 1, "nothing was asked again before the time that Slack named"
     for channel in (OPS, LEAD):
-        titles = Counter(str(m["text"]).partition("·")[2].partition(",")[0] for m in slack.heads(channel))
+        titles = Counter(
+            str(m["text"]).partition("·")[2].partition(",")[0] for m in slack.heads(channel)
+        )
         assert sorted(titles.values()) == [1] * 20
 
 
@@ -136,7 +151,10 @@ async def test_lines_long_past_are_forgotten(tmp_path: Path) -> None:
     from bot.ports import StateUpdate
 
     store = open_store(f"sqlite:///{tmp_path}/trnbot.db")
-    lines = [Line(f"l{days}", "n", "chat:ops", NOON - timedelta(days=days), {"title": "x"}) for days in (0, 3)]
+    lines = [
+        Line(f"l{days}", "n", "chat:ops", NOON - timedelta(days=days), {"title": "x"})
+        for days in (0, 3)
+    ]
     store.save(StateUpdate(lines=lines, ticked_at=NOON))
     store.prune({}, timedelta(days=2))
     assert [line.id for line in store.owed("n", "chat:ops")[1]] == ["l0"]

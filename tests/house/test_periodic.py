@@ -57,7 +57,9 @@ def test_what_is_left_out_of_a_time_is_as_usual(text: str, said: str) -> None:
     assert read_recurring(said, USUAL) == read_recurring(text, USUAL)
 
 
-@pytest.mark.parametrize("text", ["noon", "09:00", "daily 25:00", "hourly", "daily 09:00 Europe/Berlni"])
+@pytest.mark.parametrize(
+    "text", ["noon", "09:00", "daily 25:00", "hourly", "daily 09:00 Europe/Berlni"]
+)
 def test_a_time_that_does_not_recur_is_told_in_a_sentence(text: str) -> None:
     with pytest.raises(WrongInput, match=r"is not a time (of the week or day|zone)"):
         read_recurring(text, USUAL)
@@ -65,12 +67,20 @@ def test_a_time_that_does_not_recur_is_told_in_a_sentence(text: str) -> None:
 
 def test_a_day_is_over_where_its_clock_says_so() -> None:
     daily = read_recurring("daily 02:30 Europe/Berlin", USUAL)
-    assert daily.latest(datetime(2026, 10, 25, 12, tzinfo=UTC)) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
-    assert daily.latest(datetime(2026, 10, 26, 1, tzinfo=UTC)) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    assert daily.latest(datetime(2026, 10, 25, 12, tzinfo=UTC)) == datetime(
+        2026, 10, 25, 0, 30, tzinfo=UTC
+    )
+    assert daily.latest(datetime(2026, 10, 26, 1, tzinfo=UTC)) == datetime(
+        2026, 10, 25, 0, 30, tzinfo=UTC
+    )
 
 
-@pytest.mark.parametrize(("line", "posted"), [("subscribe summary daily", 7), ("subscribe summary", 1)])
-async def test_a_channel_gets_the_summary_daily_or_weekly_from_the_next_time_on(store: Any, line: str, posted: int) -> None:
+@pytest.mark.parametrize(
+    ("line", "posted"), [("subscribe summary daily", 7), ("subscribe summary", 1)]
+)
+async def test_a_channel_gets_the_summary_daily_or_weekly_from_the_next_time_on(
+    store: Any, line: str, posted: int
+) -> None:
     chat = Chat()
     here = replace(ask(line, at=MONDAY + HOUR), channel="chat:team")
     assert "This channel gets the summary, " in (await bot(chat, store).answer(here)).title
@@ -86,8 +96,13 @@ async def test_a_channel_takes_the_summary_back_and_keeps_the_digest(store: Any)
     here = replace(ask("subscribe summary daily", at=MONDAY - 2 * HOUR), channel="chat:leads")
     made = bot(chat, store)
     await made.answer(here)
-    assert "no longer gets the summary" in (await made.answer(replace(here, line="unsubscribe summary"))).title
-    assert "does not get the summary" in str((await made.answer(replace(here, line="unsubscribe summary"))).data["error"])
+    assert (
+        "no longer gets the summary"
+        in (await made.answer(replace(here, line="unsubscribe summary"))).title
+    )
+    assert "does not get the summary" in str(
+        (await made.answer(replace(here, line="unsubscribe summary"))).data["error"]
+    )
     await made.tick(MONDAY)
     assert summaries(chat) == []
     assert [card.title[:8] for card in chat.messages.values()] == ["The week"]
@@ -95,11 +110,16 @@ async def test_a_channel_takes_the_summary_back_and_keeps_the_digest(store: Any)
 
 async def test_a_summary_that_a_platform_did_not_take_comes_later_and_once(store: Any) -> None:
     chat = Chat()
-    await bot(chat, store).answer(replace(ask("subscribe summary", at=MONDAY - HOUR), channel="chat:team"))
+    await bot(chat, store).answer(
+        replace(ask("subscribe summary", at=MONDAY - HOUR), channel="chat:team")
+    )
     chat.fail_before = True
     first = bot(chat, store)
     await first.tick(MONDAY)
-    assert {one.partition(":")[2].partition(":")[0] for one in first.health.undelivered} == {"leads", "team"}
+    assert {one.partition(":")[2].partition(":")[0] for one in first.health.undelivered} == {
+        "leads",
+        "team",
+    }
     chat.fail_before = False
     for hours in range(1, 4):
         await bot(chat, store).tick(MONDAY + hours * HOUR)

@@ -19,7 +19,13 @@ CONSOLE = "https://trn.example.com"
 
 
 def links(card: Card) -> list[str]:
-    return [span.url for block in card.blocks if isinstance(block, Text) for span in block.spans if isinstance(span, Link)]
+    return [
+        span.url
+        for block in card.blocks
+        if isinstance(block, Text)
+        for span in block.spans
+        if isinstance(span, Link)
+    ]
 
 
 @pytest.mark.parametrize("line", ["alerts", "config show idle", "help cost", "alert llama"])
@@ -33,12 +39,19 @@ async def test_an_answer_in_chat_links_to_the_console_that_gives_it_again(line: 
     assert url.startswith(f"{CONSOLE}/")
     assert asked.get("line", [""])[0] in (line, "") and (asked or url.endswith("/alert/llama"))  # noqa: PT018
     assert not [
-        block for block in card.blocks[:-2] if isinstance(block, Text) and block.spans[:1] == (Link("Open in console", url),)
+        block
+        for block in card.blocks[:-2]
+        if isinstance(block, Text) and block.spans[:1] == (Link("Open in console", url),)
     ]
 
 
-@pytest.mark.parametrize("changed", [{"surface": "web"}, {"line": "ack llama"}, {"line": "cost"}, {"line": "config idle"}])
-async def test_the_console_itself_a_change_a_refusal_and_a_form_have_no_link(changed: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "changed",
+    [{"surface": "web"}, {"line": "ack llama"}, {"line": "cost"}, {"line": "config idle"}],
+)
+async def test_the_console_itself_a_change_a_refusal_and_a_form_have_no_link(
+    changed: dict[str, str],
+) -> None:
     bot = app(Script(anomaly()), Chat())
     await bot.tick(NOON)
     bot.ports = with_parts(bot.ports, permalink=partial(at_console, CONSOLE, address))
@@ -61,11 +74,23 @@ async def test_the_buttons_of_an_answer_stay_last() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nSet-Cookie: x", "/%0d", "", "javascript:x"]
+    "path",
+    [
+        "//evil.example",
+        "/\\evil.example",
+        "https://evil.example",
+        "/a\r\nSet-Cookie: x",
+        "/%0d",
+        "",
+        "javascript:x",
+    ],
 )
 def test_signing_in_leads_to_no_other_site(path: str) -> None:
     assert own_path(path) in ("/", "/%0d")
 
 
 def test_signing_in_leads_back_to_the_line_of_a_link() -> None:
-    assert own_path("/ask?line=cost%207d%20by%20team%20team%3Dvision") == "/ask?line=cost%207d%20by%20team%20team%3Dvision"
+    assert (
+        own_path("/ask?line=cost%207d%20by%20team%20team%3Dvision")
+        == "/ask?line=cost%207d%20by%20team%20team%3Dvision"
+    )

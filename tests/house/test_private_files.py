@@ -41,7 +41,10 @@ def _umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def modes(folder: Path) -> dict[str, int]:
     """Return the permissions of everything in a folder, and of itself."""
-    return {str(path.relative_to(folder.parent)): stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.rglob("*"))}
+    return {
+        str(path.relative_to(folder.parent)): stat.S_IMODE(path.stat().st_mode)
+        for path in (folder, *folder.rglob("*"))
+    }
 
 
 def private(folder: Path) -> None:
@@ -55,7 +58,13 @@ def test_the_database_its_log_and_its_lock_are_private(tmp_path: Path) -> None:
     assert store.acquire_lead()
     store.put("checklists", "c", {"x": 1})
     kept = modes(tmp_path / "new")
-    assert {Path(path).name for path in kept} >= {"state", "trnbot.db", "trnbot.db-wal", "trnbot.db-shm", "trnbot.db.lead"}
+    assert {Path(path).name for path in kept} >= {
+        "state",
+        "trnbot.db",
+        "trnbot.db-wal",
+        "trnbot.db-shm",
+        "trnbot.db.lead",
+    }
     private(tmp_path / "new")
     store.close()
 
@@ -74,7 +83,9 @@ def test_a_database_that_others_could_read_is_tightened_with_a_line_in_the_log(
     old.close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert f"others could read {path}" in caplog.text
-    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755, "a folder that the bot did not make is not the bot's"
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755, (
+        "a folder that the bot did not make is not the bot's"
+    )
 
 
 def test_a_link_in_the_state_folder_is_not_followed(tmp_path: Path) -> None:
@@ -118,7 +129,12 @@ def found_in(folder: Path, secrets: list[str]) -> list[tuple[str, str]]:
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert files
     wanted = [(secret, spelled) for secret in secrets for spelled in spellings(secret)]
-    return [(path.name, secret) for path in files for secret, spelled in wanted if spelled in path.read_bytes()]
+    return [
+        (path.name, secret)
+        for path in files
+        for secret, spelled in wanted
+        if spelled in path.read_bytes()
+    ]
 
 
 def test_the_search_finds_every_spelling(tmp_path: Path) -> None:
@@ -132,10 +148,20 @@ def test_the_search_finds_every_spelling(tmp_path: Path) -> None:
 async def use(slack: Any, documents: Any, store: Any) -> list[str]:
     """Install the app in two workspaces, ask in each, reinstall one and remove it from the other; return every secret used."""
     bot = Bot()
-    slack.granted = {f"code-{team}": grant(team, access_token=token) for team, token in TOKENS.items()}
-    app = {"client_id": "1.2", "client_secret": CLIENT_SECRET, "workspaces": ("T1", "T2"), "public_url": "http://trnbot.example"}
+    slack.granted = {
+        f"code-{team}": grant(team, access_token=token) for team, token in TOKENS.items()
+    }
+    app = {
+        "client_id": "1.2",
+        "client_secret": CLIENT_SECRET,
+        "workspaces": ("T1", "T2"),
+        "public_url": "http://trnbot.example",
+    }
     made = ports(bot, store)
-    surface = SlackSurface(config(slack, **app), type(made)(made.answer, made.clock, made.draw, documents, store, made.hints))
+    surface = SlackSurface(
+        config(slack, **app),
+        type(made)(made.answer, made.clock, made.draw, documents, store, made.hints),
+    )
     routes = web.Application()
     routes.add_routes(surface.routes())
     cookies: list[str] = []
@@ -150,18 +176,29 @@ async def use(slack: Any, documents: Any, store: Any) -> list[str]:
         assert slack.tokens[-1][1] == TOKENS["T2"], "each workspace is spoken to by its own token"
         await space.event({"type": "app_uninstalled"}, team="T2")
     await surface.stop()
-    slack_secrets = [*TOKENS.values(), CLIENT_SECRET, config(slack, bot_token="xoxb-x").signing_secret, *cookies]
+    slack_secrets = [
+        *TOKENS.values(),
+        CLIENT_SECRET,
+        config(slack, bot_token="xoxb-x").signing_secret,
+        *cookies,
+    ]
     return [*slack_secrets, KEY, "_hooks/", "code-T1"]
 
 
-async def test_no_secret_is_found_by_strings_in_the_state_folder(fake_slack: Any, tmp_path: Path) -> None:
+async def test_no_secret_is_found_by_strings_in_the_state_folder(
+    fake_slack: Any, tmp_path: Path
+) -> None:
     """Run installations and sessions over a database that an older version wrote; read every byte while it is open and after."""
     folder = tmp_path / "state"
     url = f"sqlite:///{folder}/trnbot.db"
     old = "xoxb-OLD-0987654321-zYxWvUtSrQpOnMlK"
     store = open_store(url)
     for name in ("before", "after"):  # the one before stays in a page that is free again
-        store.put("slack.installations", "T2", {"name": name, "token": old, "at": "2026-11-20T00:00:00+00:00"})
+        store.put(
+            "slack.installations",
+            "T2",
+            {"name": name, "token": old, "at": "2026-11-20T00:00:00+00:00"},
+        )
     assert found_in(folder, [old]), "the older version's way is what is looked for"
     settings = read_settings({"TRNBOT_DATABASE_URL": url, "TRNBOT_SECRETS_KEY": KEY})
     documents = sealed_documents(settings, store)
@@ -175,7 +212,9 @@ async def test_no_secret_is_found_by_strings_in_the_state_folder(fake_slack: Any
     private(folder)
 
 
-def test_a_product_that_serves_tightens_its_folder_and_leaves_no_secret_in_it(tmp_path: Path) -> None:
+def test_a_product_that_serves_tightens_its_folder_and_leaves_no_secret_in_it(
+    tmp_path: Path,
+) -> None:
     state = tmp_path / ".trnbot"
     (state / "aws").mkdir(parents=True)
     (state / "aws" / "usage.json").write_text("{}")
@@ -190,9 +229,14 @@ def test_a_product_that_serves_tightens_its_folder_and_leaves_no_secret_in_it(tm
         "TRNBOT_SECRETS_KEY": KEY,
     }
     with product(tmp_path, free_port(), environment, ("serve", "--verbose")) as bot:
-        asked = urllib.request.Request(f"{bot.url}/alerts", headers={"Authorization": f"Bearer {token}"})
+        asked = urllib.request.Request(
+            f"{bot.url}/alerts", headers={"Authorization": f"Bearer {token}"}
+        )
         with urllib.request.urlopen(asked, timeout=30) as answer:
             assert answer.status == 200
         private(state)
         assert found_in(tmp_path, [token, KEY]) == []
-    assert "others could read .trnbot and 2 more; now only the user who runs trnbot can" in bot.log.read_text()
+    assert (
+        "others could read .trnbot and 2 more; now only the user who runs trnbot can"
+        in bot.log.read_text()
+    )

@@ -10,7 +10,9 @@ from bot.model.window import Window
 from bot.watch.replay import opened
 from tests.builders import ports_over
 
-EXTENT = Window(datetime(2026, 11, 17, tzinfo=UTC), datetime(2026, 11, 17, tzinfo=UTC) + timedelta(hours=1))
+EXTENT = Window(
+    datetime(2026, 11, 17, tzinfo=UTC), datetime(2026, 11, 17, tzinfo=UTC) + timedelta(hours=1)
+)
 
 
 def ports(extent, prepare):

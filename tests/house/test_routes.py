@@ -46,7 +46,10 @@ def test_tables_of_the_file_and_the_variable_say_the_same() -> None:
 @pytest.mark.parametrize(
     ("toml", "words"),
     [
-        ('[[routes]]\nclutser = "x"\nto = "slack:C1"', "routes: 'clutser' is nothing to route by; did you mean 'cluster'"),
+        (
+            '[[routes]]\nclutser = "x"\nto = "slack:C1"',
+            "routes: 'clutser' is nothing to route by; did you mean 'cluster'",
+        ),
         ('[[routes]]\ncluster = "x"', "routes: 'cluster=x ->' is not a route"),
         ("[owners]\ndana = 3", "owners: '3' names no platform"),
     ],
@@ -70,7 +73,9 @@ async def test_a_channel_subscribes_and_hears_the_next_alert() -> None:
 
 async def test_subscribing_is_for_admins_and_from_a_channel() -> None:
     refused = await app(Script(), Chat()).answer(ask("subscribe"))
-    alone = await app(Script(), Chat(), admins=("chat:U1",)).answer(replace(ask("subscribe"), channel=""))
+    alone = await app(Script(), Chat(), admins=("chat:U1",)).answer(
+        replace(ask("subscribe"), channel="")
+    )
     assert "is for admins" in str(refused.data["error"])
     assert "type this line in it" in str(alone.data["error"])
 
@@ -78,10 +83,15 @@ async def test_subscribing_is_for_admins_and_from_a_channel() -> None:
 async def test_routes_tell_where_an_alert_would_go() -> None:
     bot = app(Script(), Chat())
     found = Routes(
-        read_routes("cluster=llama -> slack:C1"), ("slack:C0",), escalate=("slack:C9",), owners={"dana": ("slack:U1",)}
+        read_routes("cluster=llama -> slack:C1"),
+        ("slack:C0",),
+        escalate=("slack:C9",),
+        owners={"dana": ("slack:U1",)},
     )
     bot.ports = with_parts(bot.ports, routes=found)
-    card = await bot.answer(ask("routes test cluster=llama cause=idle severity=critical owner=dana"))
+    card = await bot.answer(
+        ask("routes test cluster=llama cause=idle severity=critical owner=dana")
+    )
     assert card.data["to"] == ["default", "slack:C1"]
     assert (card.data["escalate"], card.data["owner"]) == (["slack:C9"], "slack:U1")
     listed = await bot.answer(ask("routes"))
@@ -97,7 +107,9 @@ async def test_routes_tell_where_an_alert_would_go() -> None:
         ("", (), "no owner tag: sent to the default channel"),
     ],
 )
-def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(owner: str, pinged: tuple[str, ...], words: str) -> None:
+def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(
+    owner: str, pinged: tuple[str, ...], words: str
+) -> None:
     routes = Routes(owners={"dana": ("chat:U1",)})
     notice = Notification("n1", "chat:ops", Reason.FIRST, NOON, (alert(owner=owner),))
     card = notice_card(notice, reach=Reach(lambda name: routes.owner(name, "chat")))
@@ -129,9 +141,14 @@ def test_an_owner_that_no_tag_names_is_found_and_the_card_says_how(
 
 async def test_routes_test_resolves_namespace_and_launcher() -> None:
     bot = app(Script(), Chat())
-    bot.ports = with_parts(bot.ports, routes=Routes(owners={"namespace:nlp": ("slack:U3",), "lee": ("slack:U4",)}))
+    bot.ports = with_parts(
+        bot.ports, routes=Routes(owners={"namespace:nlp": ("slack:U3",), "lee": ("slack:U4",)})
+    )
     asked = ("routes test namespace=nlp launcher=lee", "routes test launcher=lee owner=nobody")
-    assert [(await bot.answer(ask(line))).data["owner"] for line in asked] == ["slack:U3", "slack:U4"]
+    assert [(await bot.answer(ask(line))).data["owner"] for line in asked] == [
+        "slack:U3",
+        "slack:U4",
+    ]
 
 
 def test_a_preview_speaks_where_the_watch_would_and_a_backtest_does_not() -> None:
@@ -153,7 +170,11 @@ channel = "slack:CDANA"
 
 async def test_routes_test_tells_whose_an_alert_is_by_the_mapping_file() -> None:
     bot = app(Script(), Chat())
-    bot.ports = with_parts(bot.ports, routes=Routes(default=("slack:C0",)), owners=lambda: read_mapping(MAPPED, "owners.toml"))
+    bot.ports = with_parts(
+        bot.ports,
+        routes=Routes(default=("slack:C0",)),
+        owners=lambda: read_mapping(MAPPED, "owners.toml"),
+    )
     card = await bot.answer(ask("routes test cluster=llama cause=idle node_group=trn2-a"))
     assert card.data["to"] == ["default", "slack:CDANA"]
     assert (card.data["owner_name"], card.data["owner"]) == ("dana", "slack:U1")
@@ -162,4 +183,6 @@ async def test_routes_test_tells_whose_an_alert_is_by_the_mapping_file() -> None
     assert (other.data["to"], other.data["owner_name"]) == (["default", "slack:C0"], "")
     listed = await bot.answer(ask("routes"))
     assert "dana has cluster=llama* node_group=trn2*." in repr(listed.blocks)
-    assert ("alerts of dana", "slack:CDANA", "mapping file") in next(b for b in listed.blocks if isinstance(b, Table)).rows
+    assert ("alerts of dana", "slack:CDANA", "mapping file") in next(
+        b for b in listed.blocks if isinstance(b, Table)
+    ).rows

@@ -38,8 +38,21 @@ from tests.storm.loop import simulate
 
 SECRET = "S3CRET"
 TOKEN, APP_TOKEN, TICKET = f"xoxb-{SECRET}-1", f"xapp-{SECRET}-1", f"_hooks/response/{SECRET}"
-CARD = Card("FIRING", blocks=(text("idle"), Chart(ChartKind.LINE, "Use", "%", (), summary="It fell.")))
-WAYS = ("hang", "reset", "429", "401", "500", "page", "text", "unknown host", "no TLS", "closed port")
+CARD = Card(
+    "FIRING", blocks=(text("idle"), Chart(ChartKind.LINE, "Use", "%", (), summary="It fell."))
+)
+WAYS = (
+    "hang",
+    "reset",
+    "429",
+    "401",
+    "500",
+    "page",
+    "text",
+    "unknown host",
+    "no TLS",
+    "closed port",
+)
 Door = Callable[[str], Awaitable[None]]
 
 
@@ -58,14 +71,22 @@ class Parrot:
             case "reset" if request.transport:
                 request.transport.abort()
             case "429":
-                return web.json_response({"ok": False, "error": said}, status=429, headers={"Retry-After": "1"})
+                return web.json_response(
+                    {"ok": False, "error": said}, status=429, headers={"Retry-After": "1"}
+                )
             case "401":
-                return web.json_response({"ok": False, "error": "invalid_auth", "error_description": said}, status=401)
+                return web.json_response(
+                    {"ok": False, "error": "invalid_auth", "error_description": said}, status=401
+                )
             case "page":
-                return web.Response(text=f"<html>{said}</html>", content_type="text/html", status=502)
+                return web.Response(
+                    text=f"<html>{said}</html>", content_type="text/html", status=502
+                )
             case "text":
                 return web.Response(text=said)
-        return web.json_response({"ok": False, "error": {"code": said, "message": said}}, status=500)
+        return web.json_response(
+            {"ok": False, "error": {"code": said, "message": said}}, status=500
+        )
 
 
 @asynccontextmanager
@@ -92,10 +113,20 @@ async def slack(url: str) -> None:
     async def answer(_: Any) -> Card:
         return CARD
 
-    config = SlackConfig(bot_token=TOKEN, app_token=APP_TOKEN, signing_secret=SECRET, api_url=f"{url}/api/", interval_s=0)
-    made = SlackSurface(config, ChatPorts(answer, lambda: NOON, lambda _: b"\x89PNG", store := MemoryStore(), store))
+    config = SlackConfig(
+        bot_token=TOKEN,
+        app_token=APP_TOKEN,
+        signing_secret=SECRET,
+        api_url=f"{url}/api/",
+        interval_s=0,
+    )
+    made = SlackSurface(
+        config, ChatPorts(answer, lambda: NOON, lambda _: b"\x89PNG", store := MemoryStore(), store)
+    )
     responder = (await made._workspaces.of("")).responder
-    requester = Requester("U1", "dana", "C1", response_url=f"{url}/{TICKET}", belonging=LOCAL, address="slack:U1")
+    requester = Requester(
+        "U1", "dana", "C1", response_url=f"{url}/{TICKET}", belonging=LOCAL, address="slack:U1"
+    )
     await _told(made.post("C1", CARD, "k"), responder.respond("cost", requester))
     if "invalid" in url:
         return  # looking up a name that nobody has takes a while each time
@@ -133,13 +164,27 @@ async def teams(url: str, sdk: TeamsSdk = TeamsSdk.BOTBUILDER) -> None:
         url,
     )
     config = TeamsConfig(app_id="app", app_password=SECRET, tenant_id="T1", cloud=cloud, sdk=sdk)
-    made = TeamsSurface(config, ChatPorts(nobody, lambda: NOON, lambda _: b"", store := MemoryStore(), store), nobody)
-    reference = Reference(Place("19:c", "channel", "T1"), url, Account("28:b"), Account("29:u"), "msteams")
+    made = TeamsSurface(
+        config,
+        ChatPorts(nobody, lambda: NOON, lambda _: b"", store := MemoryStore(), store),
+        nobody,
+    )
+    reference = Reference(
+        Place("19:c", "channel", "T1"), url, Account("28:b"), Account("29:u"), "msteams"
+    )
     await made._conversations.remember(Conversation(reference, "channel"))
-    await _told(made.post("19:c", CARD, "k"), made.edit("19:c", "m1", CARD, "k"), made.belongs("29:u", "owners:X"))
+    await _told(
+        made.post("19:c", CARD, "k"),
+        made.edit("19:c", "m1", CARD, "k"),
+        made.belongs("29:u", "owners:X"),
+    )
     credentials: Any = made._client._credentials
     credentials._token, credentials._until = f"bearer-{SECRET}", 1e12
-    await _told(made.post("19:c", CARD, "k"), made.reply("19:c", "m1", CARD, "k1"), made.post("29:u", CARD, "k"))
+    await _told(
+        made.post("19:c", CARD, "k"),
+        made.reply("19:c", "m1", CARD, "k1"),
+        made.post("29:u", CARD, "k"),
+    )
     await made.stop()
 
 
@@ -154,7 +199,9 @@ async def _told(*asked: Awaitable[Any]) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("door", [slack, teams, agents])
-def test_no_secret_shows_however_a_platform_fails(door: Door, way: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_secret_shows_however_a_platform_fails(
+    door: Door, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("DEBUG")
 
     async def fail() -> int:
@@ -180,7 +227,9 @@ def test_no_secret_shows_however_a_platform_fails(door: Door, way: str, caplog: 
         f"bot:{SECRET}@db",
     ],
 )
-def test_no_password_shows_however_a_database_fails(url: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_password_shows_however_a_database_fails(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("DEBUG")
     with pytest.raises(TrnbotError) as caught:
         open_store(url)
@@ -207,7 +256,10 @@ def test_no_secret_shows_of_a_product_to_which_everything_fails(tmp_path: Path) 
         while "slack:C02FIN was not delivered" not in bot.log.read_text():
             assert bot.process.poll() is None
             time.sleep(0.2)
-        pages = "".join(_page(f"{bot.url}{path}") for path in ("/healthz", "/metrics", "/", "/login", "/alerts", "/nothing"))
+        pages = "".join(
+            _page(f"{bot.url}{path}")
+            for path in ("/healthz", "/metrics", "/", "/login", "/alerts", "/nothing")
+        )
     settings = read_settings(environment)
     told = repr(checks(settings, OpenedSource(settings.source, settings)))
     assert "Slack" in told

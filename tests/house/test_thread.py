@@ -60,25 +60,38 @@ async def test_a_name_in_a_thread_means_what_it_names() -> None:
     assert "No alert of the last 15 days is called 'nowhere'" in card.data["error"]
 
 
-@pytest.mark.parametrize(("thread", "channel"), [("", "chat:ops"), ("m9", "chat:ops"), ("m0", "chat:elsewhere")])
+@pytest.mark.parametrize(
+    ("thread", "channel"), [("", "chat:ops"), ("m9", "chat:ops"), ("m0", "chat:elsewhere")]
+)
 async def test_elsewhere_the_answer_asks_which_alert(thread: str, channel: str) -> None:
     bot, _, alert = await firing()
     card = await bot.answer(in_thread("why", thread, channel))
-    assert card.data["error"].startswith(f"Which alert? Name its id, its cluster or a node, for example {alert.id};")
+    assert card.data["error"].startswith(
+        f"Which alert? Name its id, its cluster or a node, for example {alert.id};"
+    )
 
 
 async def test_a_thread_knows_its_alert_when_it_is_over() -> None:
     bot, *_ = await firing(anomaly(), *[None] * 6)
     for i in range(1, 7):
         await bot.tick(NOON + i * FIVE)
-    assert (await bot.answer(replace(in_thread("why"), at=NOON + timedelta(hours=1)))).title.startswith("Why: OVER after")
+    assert (
+        await bot.answer(replace(in_thread("why"), at=NOON + timedelta(hours=1)))
+    ).title.startswith("Why: OVER after")
 
 
 def pressed(card: Card) -> list[str]:
-    return [button.line for block in card.blocks if isinstance(block, Buttons) for button in block.buttons]
+    return [
+        button.line
+        for block in card.blocks
+        if isinstance(block, Buttons)
+        for button in block.buttons
+    ]
 
 
-@pytest.mark.parametrize("line", ['snooze {} 3d ceiling=900 reason="new nodes"', "not-an-anomaly {} 90d"])
+@pytest.mark.parametrize(
+    "line", ['snooze {} 3d ceiling=900 reason="new nodes"', "not-an-anomaly {} 90d"]
+)
 async def test_a_long_mute_is_asked_about_and_then_has_an_undo(line: str) -> None:
     bot, store, alert = await firing()
     card = await bot.answer(ask(line.format(alert.id)))
@@ -97,19 +110,31 @@ async def test_what_was_asked_about_keeps_its_ceiling_and_reason() -> None:
     card = await bot.answer(ask(f'snooze {alert.id} 3d ceiling=900 reason="new nodes"'))
     await bot.answer(ask(next(one for one in pressed(card) if "sure" in one)))
     (silence,) = store.load(NOON).silences
-    assert (str(silence.ceiling_usd), silence.reason, silence.ends - silence.starts) == ("900", "new nodes", timedelta(days=3))
+    assert (str(silence.ceiling_usd), silence.reason, silence.ends - silence.starts) == (
+        "900",
+        "new nodes",
+        timedelta(days=3),
+    )
 
 
 async def test_a_dear_alert_is_asked_about_however_short_unless_a_ceiling_ends_it() -> None:
     bot, store, alert = await firing(anomaly(usd_per_hour=Decimal(900)))
     assert alert.costly
-    assert (await bot.answer(ask(f"snooze {alert.id} 1h"))).title == "Snooze for 1h? Nothing is muted yet"
+    assert (
+        await bot.answer(ask(f"snooze {alert.id} 1h"))
+    ).title == "Snooze for 1h? Nothing is muted yet"
     assert store.load(NOON).silences == ()
-    assert (await bot.answer(ask(f"snooze {alert.id} 1h ceiling=500"))).title.startswith("Snoozed until")
+    assert (await bot.answer(ask(f"snooze {alert.id} 1h ceiling=500"))).title.startswith(
+        "Snoozed until"
+    )
 
 
 async def test_a_form_that_says_what_it_mutes_is_not_asked_about_again() -> None:
     bot, store, alert = await firing()
-    (form,) = (block for block in (await bot.answer(ask(f"not-an-anomaly {alert.id}"))).blocks if isinstance(block, Form))
+    (form,) = (
+        block
+        for block in (await bot.answer(ask(f"not-an-anomaly {alert.id}"))).blocks
+        if isinstance(block, Form)
+    )
     await bot.answer(ask(f"{form.line} length=90d"))
     assert len(store.load(NOON).silences) == 1

@@ -35,7 +35,9 @@ async def lines(*said: str, ticks: int, store: object = None) -> list[Card]:
     await bot.tick(NOON)
     (alert,) = bot.ports.stores.alerts.load(NOON).alerts
     for i, line in enumerate(said):
-        card = await bot.answer(ask(line.replace("ID", alert.id), at=NOON + timedelta(minutes=1, seconds=i)))
+        card = await bot.answer(
+            ask(line.replace("ID", alert.id), at=NOON + timedelta(minutes=1, seconds=i))
+        )
         assert "error" not in card.data, card
     for i in range(1, ticks):
         await bot.tick(NOON + i * FIVE)
@@ -44,7 +46,10 @@ async def lines(*said: str, ticks: int, store: object = None) -> list[Card]:
 
 async def test_what_passes_its_ceiling_wakes_who_asked_for_it() -> None:
     snoozed, awake = await lines("snooze ID 1d ceiling=30", ticks=5)
-    assert (snoozed.title, snoozed.mentions) == ("Snoozed by dana until Nov 21, 12:01 UTC or $30.00", ())
+    assert (snoozed.title, snoozed.mentions) == (
+        "Snoozed by dana until Nov 21, 12:01 UTC or $30.00",
+        (),
+    )
     assert awake.title.startswith("Snooze ended: it has cost $")
     assert awake.title.endswith("and dana asked to be notified at $30.00")
     assert awake.mentions == (ALICE,)
@@ -55,13 +60,20 @@ async def test_what_has_slept_long_enough_wakes_who_asked_for_it(url: str) -> No
     snoozed, awake = await lines("snooze ID until=12:11", ticks=5, store=store)
     store.close()
     assert (snoozed.mentions, awake.mentions) == ((), (ALICE,))
-    assert awake.title.startswith("Snooze ended: the time set by dana is over; so far it has cost $")
+    assert awake.title.startswith(
+        "Snooze ended: the time set by dana is over; so far it has cost $"
+    )
 
 
 async def test_it_wakes_once_and_an_acknowledgement_after_it_says_so() -> None:
     seen = await lines("snooze ID 1h", "ack ID", "unack ID", ticks=15)
     assert [card.title.partition(":")[0] for card in seen] == [
-        *("Snoozed by dana until Nov 20, 13", "Acknowledged by dana", "Snoozed by dana until Nov 20, 13", "Snooze ended"),
+        *(
+            "Snoozed by dana until Nov 20, 13",
+            "Acknowledged by dana",
+            "Snoozed by dana until Nov 20, 13",
+            "Snooze ended",
+        ),
     ]
 
 
@@ -74,7 +86,11 @@ async def test_the_store_keeps_who_is_to_be_woken_for_a_day() -> None:
     store = MemoryStore()
     await lines("snooze ID 10m", ticks=2, store=store)
     ended = NOON + timedelta(minutes=11)
-    assert [len(store.load(at).slept) for at in (NOON, ended, ended + timedelta(days=1))] == [0, 1, 0]
+    assert [len(store.load(at).slept) for at in (NOON, ended, ended + timedelta(days=1))] == [
+        0,
+        1,
+        0,
+    ]
     assert [len(store.load(at).silences) for at in (NOON, ended)] == [1, 0]
 
 
@@ -84,4 +100,6 @@ async def test_a_reminder_asks_the_owner() -> None:
     bot = app(Script(*hung), chat)
     for i in range(60):
         await bot.tick(NOON + i * FIVE)
-    assert [card.title.partition(":")[0] for card in chat.lines] == ["Nobody has acknowledged this yet"]
+    assert [card.title.partition(":")[0] for card in chat.lines] == [
+        "Nobody has acknowledged this yet"
+    ]

@@ -13,10 +13,16 @@ from bot.model.price import Basis
 
 OWN = {"figures.csv"}
 """How trnbot computes its own figures: no fact of others, so without source and date."""
-DATA = sorted(x.name for x in files("bot.knowledge").iterdir() if x.name.endswith(".csv") and x.name not in OWN)
+DATA = sorted(
+    x.name
+    for x in files("bot.knowledge").iterdir()
+    if x.name.endswith(".csv") and x.name not in OWN
+)
 FACTS = load_knowledge()
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "prices"
-captured = pytest.mark.skipif(not SHARED.exists(), reason="the captured AWS responses are not beside this repository")
+captured = pytest.mark.skipif(
+    not SHARED.exists(), reason="the captured AWS responses are not beside this repository"
+)
 
 
 @pytest.mark.parametrize("name", DATA)
@@ -47,7 +53,9 @@ def test_specifications_are_the_documented_ones(name, chips, cores, memory, netw
 
 @captured
 def test_hosts_and_accelerators_agree_with_ec2_except_where_a_note_says_so():
-    described = json.loads((SHARED / "ec2_describe_instance_types_from_moto_5.2.5.json").read_text())
+    described = json.loads(
+        (SHARED / "ec2_describe_instance_types_from_moto_5.2.5.json").read_text()
+    )
     every = described["InstanceTypes"] if "InstanceTypes" in described else described.values()
     compared = 0
     for ec2 in every if isinstance(described, dict) else described:
@@ -56,7 +64,9 @@ def test_hosts_and_accelerators_agree_with_ec2_except_where_a_note_says_so():
             assert found.vcpus == ec2["VCpuInfo"]["DefaultVCpus"]
             assert found.host_memory_gib == ec2["MemoryInfo"]["SizeInMiB"] / 1024
             memory = ec2.get("NeuronInfo", ec2.get("GpuInfo", {}))
-            mib = memory.get("TotalNeuronDeviceMemoryInMiB") or memory.get("TotalGpuMemoryInMiB") or 0
+            mib = (
+                memory.get("TotalNeuronDeviceMemoryInMiB") or memory.get("TotalGpuMemoryInMiB") or 0
+            )
             assert found.accelerator_memory_gib == mib // 1024 or "EC2" in found.note
     assert compared >= 18
 
@@ -64,8 +74,14 @@ def test_hosts_and_accelerators_agree_with_ec2_except_where_a_note_says_so():
 @captured
 def test_on_demand_prices_are_those_captured():
     with (SHARED / "ondemand_us_east_1.csv").open() as file:
-        expected = {row["instance_type"]: Decimal(row["usd_per_hour"]) for row in csv.DictReader(file)}
-    found = {x.instance_type: x.usd_per_hour for x in FACTS.fallback_prices() if x.market is Market.ON_DEMAND}
+        expected = {
+            row["instance_type"]: Decimal(row["usd_per_hour"]) for row in csv.DictReader(file)
+        }
+    found = {
+        x.instance_type: x.usd_per_hour
+        for x in FACTS.fallback_prices()
+        if x.market is Market.ON_DEMAND
+    }
     assert {name: usd for name, usd in found.items() if not name.startswith("g")} == expected
 
 
@@ -76,7 +92,11 @@ def test_fallback_prices_say_that_they_are():
 
 
 def test_trn2_has_no_on_demand_price():
-    found = [(x.market, x.region, x.usd_per_hour) for x in FACTS.fallback_prices() if x.instance_type == "trn2.48xlarge"]
+    found = [
+        (x.market, x.region, x.usd_per_hour)
+        for x in FACTS.fallback_prices()
+        if x.instance_type == "trn2.48xlarge"
+    ]
     assert found == [(Market.CAPACITY_BLOCK, "us-east-2", Decimal("35.7608"))]
 
 
@@ -85,14 +105,20 @@ def test_every_priced_type_is_specified():
 
 
 def test_vendors_disagree_on_trn2_and_each_voice_is_kept():
-    factors = [x.factor for x in FACTS.claims().speedups if (x.from_family, x.to_family) == ("trn1", "trn2")]
+    factors = [
+        x.factor
+        for x in FACTS.claims().speedups
+        if (x.from_family, x.to_family) == ("trn1", "trn2")
+    ]
     assert factors == [2.0, 3.4, 4.0]
 
 
 def test_conflicts_are_found_by_family_or_type():
     about = [x.vendor_says for x in FACTS.claims().conflicts if x.about("trn2.48xlarge")]
     assert any("768 GB" in words for words in about)
-    assert not any(x.about("trn2.48xlarge") for x in FACTS.claims().conflicts if x.subject == "trn1")
+    assert not any(
+        x.about("trn2.48xlarge") for x in FACTS.claims().conflicts if x.subject == "trn1"
+    )
 
 
 def test_the_facts_are_read_once():

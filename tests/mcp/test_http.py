@@ -29,7 +29,9 @@ TOKEN = "a-token-of-the-console"
 
 
 @asynccontextmanager
-async def serving(bot: Guarded, token: str = "", public_url: str = "", *, mcp: bool = True) -> AsyncIterator[TestClient]:
+async def serving(
+    bot: Guarded, token: str = "", public_url: str = "", *, mcp: bool = True
+) -> AsyncIterator[TestClient]:
     """Serve a bot's console and its tools on one port."""
     console = Console(bot.answer, later, dict, str, effect_of)
     web = WebSurface(WebConfig(secret=token), console, MemoryStore())
@@ -51,7 +53,9 @@ async def serving(bot: Guarded, token: str = "", public_url: str = "", *, mcp: b
 
 
 @asynccontextmanager
-async def programs_of(served: TestClient, token: str = "", mode: str = "auto") -> AsyncIterator[Client]:
+async def programs_of(
+    served: TestClient, token: str = "", mode: str = "auto"
+) -> AsyncIterator[Client]:
     """Return the official client at /mcp."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
@@ -64,11 +68,15 @@ async def programs_of(served: TestClient, token: str = "", mode: str = "auto") -
 async def test_a_program_lists_calls_and_is_refused_over_http(mode: str) -> None:
     bot = await guarded("chat:U1")
     async with serving(bot, TOKEN) as served, programs_of(served, TOKEN, mode) as programs:
-        assert {"cost", "alerts", "ack"} <= {tool.name for tool in (await programs.list_tools()).tools}
+        assert {"cost", "alerts", "ack"} <= {
+            tool.name for tool in (await programs.list_tools()).tools
+        }
         answered = await programs.call_tool("alerts", {})
         wrong = await programs.call_tool("alerts", {"clutser": "x"})
         kept = await programs.call_tool("doctor", {})
-    assert [alert["cause"] for alert in answered.structured_content["data"]["alerts"]] == ["starved"]
+    assert [alert["cause"] for alert in answered.structured_content["data"]["alerts"]] == [
+        "starved"
+    ]
     assert wrong.content[0].text == "'alerts' has no argument 'clutser'; did you mean 'cluster'?"
     assert kept.content[0].text.startswith("'doctor' is for admins")
 
@@ -77,10 +85,16 @@ async def test_a_person_applies_in_chat_what_was_previewed_over_http() -> None:
     bot = await guarded("chat:U1")
     before = bot.state()
     async with serving(bot) as served, programs_of(served) as programs:
-        document = (await programs.call_tool("snooze", {"name": bot.alert, "length": "2h"})).structured_content
+        document = (
+            await programs.call_tool("snooze", {"name": bot.alert, "length": "2h"})
+        ).structured_content
         assert bot.state() == before, "a program changed something"
         assert document["apply"]["address"].startswith(str(served.make_url("/ask?line=snooze")))
-        page = await (await served.get(document["apply"]["address"].removeprefix(str(served.make_url("/"))[:-1]))).text()
+        page = await (
+            await served.get(
+                document["apply"]["address"].removeprefix(str(served.make_url("/"))[:-1])
+            )
+        ).text()
         assert "It runs when you press Run." in page
         assert bot.state() == before, "opening the address changed something"
     card = await bot.bot.answer(ask(document["apply"]["line"], "chat:U1", later()))
@@ -88,7 +102,10 @@ async def test_a_person_applies_in_chat_what_was_previewed_over_http() -> None:
 
 
 async def test_the_public_address_is_the_one_that_people_are_given() -> None:
-    async with serving(await guarded(), public_url="https://trn.example") as served, programs_of(served) as programs:
+    async with (
+        serving(await guarded(), public_url="https://trn.example") as served,
+        programs_of(served) as programs,
+    ):
         document = (await programs.call_tool("silences_drop", {"name": "m1"})).structured_content
     assert document["apply"]["address"].startswith("https://trn.example/")
 
@@ -124,9 +141,18 @@ SPEAKS = {"Accept": "application/json, text/event-stream"}
         ({"Authorization": f"Bearer {TOKEN}", "Sec-Fetch-Site": "cross-site"}, 403),
         ({"Authorization": f"Bearer {TOKEN}", "Host": "rebound.example"}, 421),
     ],
-    ids=["no token", "wrong token", "token", "another site's page", "a page that hides its origin", "rebound name"],
+    ids=[
+        "no token",
+        "wrong token",
+        "token",
+        "another site's page",
+        "a page that hides its origin",
+        "rebound name",
+    ],
 )
-async def test_the_door_admits_whom_the_console_admits(headers: dict[str, str], status: int) -> None:
+async def test_the_door_admits_whom_the_console_admits(
+    headers: dict[str, str], status: int
+) -> None:
     async with serving(await guarded(), TOKEN) as served:
         answer = await served.post("/mcp", json=CALL, headers={**SPEAKS, **headers})
         assert answer.status == status, await answer.text()
@@ -135,7 +161,9 @@ async def test_the_door_admits_whom_the_console_admits(headers: dict[str, str], 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"jsonrpc":"2.0"}', b"x" * 300_000], ids=len)
 async def test_what_is_no_call_is_refused(body: bytes) -> None:
     async with serving(await guarded()) as served:
-        answer = await served.post("/mcp", data=body, headers={**SPEAKS, "Content-Type": "application/json"})
+        answer = await served.post(
+            "/mcp", data=body, headers={**SPEAKS, "Content-Type": "application/json"}
+        )
         assert 400 <= answer.status < 500
         assert (await served.get("/mcp")).status == 405
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]

@@ -30,7 +30,9 @@ def started(folder: Path, *words: str) -> Client:
     """Return a client that starts `trnbot mcp` in a folder of its own."""
     environment = {"TRNBOT_DATABASE_URL": address(folder), "USER": "dana"}
     arguments = ["-m", "bot", "mcp", *words]
-    return Client(StdioServerParameters(command=sys.executable, args=arguments, cwd=folder, env=environment))
+    return Client(
+        StdioServerParameters(command=sys.executable, args=arguments, cwd=folder, env=environment)
+    )
 
 
 def address(folder: Path) -> str:
@@ -55,7 +57,11 @@ async def test_a_program_lists_calls_and_is_refused_over_stdio(tmp_path: Path) -
         wrong = await programs.call_tool("cost", {"windw": "7d"})
     assert {"alerts", "cost", "fleet", "doctor", "config_show", "price", "tco"} <= set(answered)
     assert len(answered) > len(refused), refused
-    assert not [sentence for sentence in refused.values() if "\n" in sentence or "Something went wrong" in sentence], refused
+    assert not [
+        sentence
+        for sentence in refused.values()
+        if "\n" in sentence or "Something went wrong" in sentence
+    ], refused
     assert wrong.is_error
     assert wrong.content[0].text == "'cost' has no argument 'windw'; did you mean 'window'?"
     assert not (tmp_path / "bot.db").exists(), "reading made a database"
@@ -67,13 +73,17 @@ async def test_a_preview_over_stdio_is_applied_by_a_person_in_chat(tmp_path: Pat
         result = await programs.call_tool("config_set", {"key": "idle.below", "value": "15%"})
     store, document = open_store(address(tmp_path)), result.structured_content
     assert document["changed"] is False
-    assert document["data"]["edits"] == [{"key": "idle.below", "scope": {}, "from": "5%", "to": "15%"}]
+    assert document["data"]["edits"] == [
+        {"key": "idle.below", "scope": {}, "from": "5%", "to": "15%"}
+    ]
     assert not store.versions(9), "a program changed the policy"
     (attempt,) = store.attempts(9)
     assert (attempt.by, attempt.refused) == ("terminal:dana", "")
 
     chat = app(Script(), Chat(), store, ("chat:U1",))
-    assert "is for admins" in str((await chat.answer(ask(document["apply"]["line"], "chat:U2"))).data["error"])
+    assert "is for admins" in str(
+        (await chat.answer(ask(document["apply"]["line"], "chat:U2"))).data["error"]
+    )
     card = await chat.answer(ask(document["apply"]["line"], "chat:U1"))
     assert card.tone is Tone.GOOD, card
     (version,) = store.versions(9)

@@ -8,7 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.cards.card import Button, Buttons, Card, Code, Facts, Form, Mention, Strong, Table, Text, When, text
+from bot.cards.card import (
+    Button,
+    Buttons,
+    Card,
+    Code,
+    Facts,
+    Form,
+    Mention,
+    Strong,
+    Table,
+    Text,
+    When,
+    text,
+)
 from bot.model.alert import Alert, Decision, Silence
 from bot.model.anomaly import Anomaly
 from bot.model.codec import decode, encode
@@ -20,13 +33,18 @@ from tests.builders import alert
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 INSTANTS = st.integers(0, 10**15).map(lambda us: NOW + timedelta(microseconds=us))
-MONEY = st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**9), max_value=10**9)
+MONEY = st.decimals(
+    allow_nan=False, allow_infinity=False, places=6, min_value=-(10**9), max_value=10**9
+)
 FLOATS = st.floats(allow_nan=False)
 ATOMS = {str: st.text(max_size=8), datetime: INSTANTS, Decimal: MONEY, float: FLOATS}
 for kind, strategy in ATOMS.items():
     st.register_type_strategy(kind, strategy)
 st.register_type_strategy(
-    Window, st.builds(lambda at, hours: Window(at, at + timedelta(hours=hours)), INSTANTS, st.integers(0, 99))
+    Window,
+    st.builds(
+        lambda at, hours: Window(at, at + timedelta(hours=hours)), INSTANTS, st.integers(0, 99)
+    ),
 )
 
 
@@ -34,7 +52,9 @@ def through_json(value):
     return decode(type(value), json.loads(json.dumps(encode(value), allow_nan=False)))
 
 
-@pytest.mark.parametrize("kind", [Labels, Window, Decision, Silence, NotificationLogEntry, Anomaly, Alert])
+@pytest.mark.parametrize(
+    "kind", [Labels, Window, Decision, Silence, NotificationLogEntry, Anomaly, Alert]
+)
 def test_every_noun_survives_the_round_trip(kind):
     @settings(max_examples=20, deadline=None)
     @given(st.from_type(kind))
@@ -47,8 +67,16 @@ def test_every_noun_survives_the_round_trip(kind):
 @settings(max_examples=40, deadline=None)
 @given(
     st.builds(
-        Card, data=st.dictionaries(st.text(max_size=4), st.integers() | st.text(max_size=4) | st.lists(st.booleans(), max_size=2))
-    ).map(lambda card: Card(card.title, card.tone, card.blocks, dict_of_lists(card.data), card.mentions, card.public))
+        Card,
+        data=st.dictionaries(
+            st.text(max_size=4),
+            st.integers() | st.text(max_size=4) | st.lists(st.booleans(), max_size=2),
+        ),
+    ).map(
+        lambda card: Card(
+            card.title, card.tone, card.blocks, dict_of_lists(card.data), card.mentions, card.public
+        )
+    )
 )
 def test_every_card_survives_the_round_trip(card):
     assert through_json(card) == card
@@ -67,14 +95,21 @@ def test_a_card_tells_its_blocks_and_spans_apart():
         Form("Tune", "config set", ()),
     )
     document = encode(Card("t", blocks=blocks))
-    assert [block["class"] for block in document["blocks"]] == ["Text", "Facts", "Table", "Buttons", "Form"]
+    assert [block["class"] for block in document["blocks"]] == [
+        "Text",
+        "Facts",
+        "Table",
+        "Buttons",
+        "Form",
+    ]
     assert document["blocks"][0]["spans"][0] == "plain "
     assert decode(Card, document).blocks == blocks
 
 
 def test_a_policy_keeps_the_type_of_each_value_and_leaves_its_cache_out():
     policy = Policy(
-        {"a": 0.5, "b": timedelta(minutes=5), "c": Decimal("1.50"), "d": True, "e": "word"}, ((Labels("x"), "d", False),)
+        {"a": 0.5, "b": timedelta(minutes=5), "c": Decimal("1.50"), "d": True, "e": "word"},
+        ((Labels("x"), "d", False),),
     )
     policy.at(Labels("x"))
     again = through_json(policy)
@@ -83,7 +118,15 @@ def test_a_policy_keeps_the_type_of_each_value_and_leaves_its_cache_out():
 
 
 def test_data_is_written_as_the_command_line_prints_it():
-    card = Card("t", data={"usd": Decimal("1.10"), "at": NOW, "labels": Labels(cluster="x"), "rows": ({"n": math.nan},)})
+    card = Card(
+        "t",
+        data={
+            "usd": Decimal("1.10"),
+            "at": NOW,
+            "labels": Labels(cluster="x"),
+            "rows": ({"n": math.nan},),
+        },
+    )
     document = encode(card)["data"]
     assert document["usd"] == "1.10"
     assert document["at"] == "2026-11-20T09:00:00Z"

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.errors import WrongInput
-from bot.model.durations import Days, age_text, duration_text, parse_duration, rounded_duration, write_duration
+from bot.model.durations import (
+    Days,
+    age_text,
+    duration_text,
+    parse_duration,
+    rounded_duration,
+    write_duration,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,14 +61,30 @@ def test_what_is_no_length_is_refused(text: str) -> None:
 
 
 def test_ages_and_spans_are_rounded_in_words() -> None:
-    assert [age_text(seconds) for seconds in (-1, 20, 240, 10_800, 200_000)] == ["0 s", "20 s", "4 min", "3 h", "2 d"]
-    assert [rounded_duration(timedelta(hours=h)) for h in (1, 24, 25, 168)] == ["1 hour", "24 hours", "1 day", "7 days"]
+    assert [age_text(seconds) for seconds in (-1, 20, 240, 10_800, 200_000)] == [
+        "0 s",
+        "20 s",
+        "4 min",
+        "3 h",
+        "2 d",
+    ]
+    assert [rounded_duration(timedelta(hours=h)) for h in (1, 24, 25, 168)] == [
+        "1 hour",
+        "24 hours",
+        "1 day",
+        "7 days",
+    ]
 
 
 def test_no_other_file_writes_lengths_of_time() -> None:
     """A second formatter would say the same minutes otherwise: it divides by 60 and names hours or minutes."""
     pattern = re.compile(r"""(//|divmod\([^)]*,) *(60|3_?600|1440|86_?400)\b""")
-    sources = [p for folder in ("bot", "detectors") for p in (ROOT / folder).rglob("*.py") if p.name != "durations.py"]
+    sources = [
+        p
+        for folder in ("bot", "detectors")
+        for p in (ROOT / folder).rglob("*.py")
+        if p.name != "durations.py"
+    ]
     wrong = [
         str(path.relative_to(ROOT))
         for path in sources

@@ -13,7 +13,9 @@ Told = tuple[int, str, str]
 
 
 @pytest.fixture
-def trnbot(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Told]:
+def trnbot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Told]:
     """Return a call of trnbot: the words -> exit code, what it printed, what it said went wrong."""
 
     monkeypatch.chdir(tmp_path)

@@ -36,7 +36,12 @@ class Charge:
 
     def money(self) -> dict[str, Decimal]:
         """Return design's six fields."""
-        put = {"Credit": "credits_usd", "Refund": "credits_usd", "Tax": "tax_usd", "EdpDiscount": "discounts_usd"}
+        put = {
+            "Credit": "credits_usd",
+            "Refund": "credits_usd",
+            "Tax": "tax_usd",
+            "EdpDiscount": "discounts_usd",
+        }
         return {
             **dict.fromkeys(MONEY, ZERO),
             put.get(self.kind, "gross_usd"): self.cost,
@@ -49,7 +54,16 @@ def charges(note: str = "") -> list[Charge]:
     """Return five days across the end of a month: covered, reserved, spot and plain hours, fees, tax, credit, odd tags."""
     hourly = [one for h in range(24 * DAYS) for one in _hour(FIRST + h * HOUR, note)]
     daily = [
-        Charge("Usage", FIRST + d * 24 * HOUR, cost, cost, "USW2-NatGateway-Bytes", "NatGateway", "nat-1", hours=24)
+        Charge(
+            "Usage",
+            FIRST + d * 24 * HOUR,
+            cost,
+            cost,
+            "USW2-NatGateway-Bytes",
+            "NatGateway",
+            "nat-1",
+            hours=24,
+        )
         for d in range(DAYS)
         for cost in (Decimal("9.1234567") + d,)
     ]
@@ -58,7 +72,15 @@ def charges(note: str = "") -> list[Charge]:
         Charge("Tax", month, Decimal("777.7777"), ZERO),
         Charge("Credit", month, Decimal("-1234.565"), ZERO, "BoxUsage:p5.48xlarge", "RunInstances"),
         Charge("EdpDiscount", month, Decimal("-300.005"), Decimal("-300.005")),
-        Charge("SavingsPlanUpfrontFee", FIRST + 5 * HOUR, Decimal(5000), ZERO, "ComputeSP:1yrAllUpfront", "", PLAN),
+        Charge(
+            "SavingsPlanUpfrontFee",
+            FIRST + 5 * HOUR,
+            Decimal(5000),
+            ZERO,
+            "ComputeSP:1yrAllUpfront",
+            "",
+            PLAN,
+        ),
     ]
     return hourly + daily + fees
 
@@ -67,20 +89,49 @@ def _hour(at: datetime, note: str) -> Iterable[Charge]:
     llama = {"team": "search", "eks:cluster-name": "llama", **({"note": note} if note else {})}
     covered, trn1 = Decimal("13.33"), Decimal("21.50")
     box = "USW2-BoxUsage:trn1.32xlarge"
-    yield Charge("SavingsPlanCoveredUsage", at, trn1, covered, box, "RunInstances", "i-1", "trn1.32xlarge", llama)
-    yield Charge("SavingsPlanNegation", at, -trn1, ZERO, box, "RunInstances", PLAN)
-    yield Charge("SavingsPlanRecurringFee", at, Decimal(20), 20 - covered, "ComputeSP:1yrNoUpfront", "", PLAN)
     yield Charge(
-        "DiscountedUsage", at, ZERO, Decimal("14.1"), "USW2-BoxUsage:trn1n.32xlarge", "RunInstances", "i-2", "trn1n.32xlarge"
+        "SavingsPlanCoveredUsage",
+        at,
+        trn1,
+        covered,
+        box,
+        "RunInstances",
+        "i-1",
+        "trn1.32xlarge",
+        llama,
+    )
+    yield Charge("SavingsPlanNegation", at, -trn1, ZERO, box, "RunInstances", PLAN)
+    yield Charge(
+        "SavingsPlanRecurringFee", at, Decimal(20), 20 - covered, "ComputeSP:1yrNoUpfront", "", PLAN
+    )
+    yield Charge(
+        "DiscountedUsage",
+        at,
+        ZERO,
+        Decimal("14.1"),
+        "USW2-BoxUsage:trn1n.32xlarge",
+        "RunInstances",
+        "i-2",
+        "trn1n.32xlarge",
     )
     spot = Decimal("4.4412345678")
     if at.hour % 3:
         yield Charge(
-            "Usage", at, spot, spot, "USW2-SpotUsage:trn1.32xlarge", "RunInstances", "i-3", "trn1.32xlarge", {"team": "ads"}
+            "Usage",
+            at,
+            spot,
+            spot,
+            "USW2-SpotUsage:trn1.32xlarge",
+            "RunInstances",
+            "i-3",
+            "trn1.32xlarge",
+            {"team": "ads"},
         )
 
 
-def added(bill: Iterable[Charge], start: datetime, end: datetime, key: Callable[[Charge], str]) -> dict[str, dict[str, Decimal]]:
+def added(
+    bill: Iterable[Charge], start: datetime, end: datetime, key: Callable[[Charge], str]
+) -> dict[str, dict[str, Decimal]]:
     """Return the six sums by key of what starts in [start, end)."""
     sums: dict[str, dict[str, Decimal]] = defaultdict(lambda: dict.fromkeys(MONEY, ZERO))
     for charge in bill:
@@ -134,11 +185,17 @@ def legacy(charge: Charge) -> list[Row]:
     """Return the rows of the legacy report: group/columnName, a column for each tag."""
     row = {_legacy_name(name): value for name, value in _cur(charge).items()}
     names = {"team": "user:team", "eks:cluster-name": "aws:eks:cluster-name", "note": "user:note"}
-    return [{**row, **{f"resourceTags/{name}": charge.tags.get(key, "") for key, name in names.items()}}]
+    return [
+        {**row, **{f"resourceTags/{name}": charge.tags.get(key, "") for key, name in names.items()}}
+    ]
 
 
 def _legacy_name(name: str) -> str:
-    group = next(g for g in ("bill", "line_item", "product", "savings_plan", "reservation") if name.startswith(g + "_"))
+    group = next(
+        g
+        for g in ("bill", "line_item", "product", "savings_plan", "reservation")
+        if name.startswith(g + "_")
+    )
     rest = "".join(word.capitalize() for word in name.removeprefix(group + "_").split("_"))
     head, *tail = group.split("_")
     rest = "instanceType" if group == "product" else rest
@@ -150,7 +207,9 @@ def focus(charge: Charge, meter: str) -> list[Row]:
     if charge.kind == "SavingsPlanNegation":
         return []
     stamp = "%Y-%m-%dT%H:%M:%SZ"
-    category = {"Credit": "Credit", "Tax": "Tax", "EdpDiscount": "Adjustment"}.get(charge.kind, "Usage")
+    category = {"Credit": "Credit", "Tax": "Tax", "EdpDiscount": "Adjustment"}.get(
+        charge.kind, "Usage"
+    )
     row = {
         "BillingAccountId": "999988887777",
         "SubAccountId": "111122223333",
@@ -172,11 +231,18 @@ def focus(charge: Charge, meter: str) -> list[Row]:
         "ConsumedUnit": "Hours",
         "PricingCategory": "Standard",
         "ProviderName": "AWS",
-        "Tags": json.dumps({("" if ":" in key else "user:") + key: value for key, value in charge.tags.items()}),
+        "Tags": json.dumps(
+            {("" if ":" in key else "user:") + key: value for key, value in charge.tags.items()}
+        ),
     }
     if charge.kind != "SavingsPlanRecurringFee":
         return [row]
-    unused = {**row, "ChargeCategory": "Usage", "BilledCost": "0", "CommitmentDiscountStatus": "Unused"}
+    unused = {
+        **row,
+        "ChargeCategory": "Usage",
+        "BilledCost": "0",
+        "CommitmentDiscountStatus": "Unused",
+    }
     return [{**row, "EffectiveCost": "0", "CommitmentDiscountStatus": ""}, unused]
 
 

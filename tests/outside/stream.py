@@ -61,33 +61,64 @@ class Fleet:
 def records(fleet: Fleet, minutes: int) -> Iterator[Record]:
     """Yield statistic sets of five scrapes, by node and for the whole cluster."""
     for minute in range(0, minutes, PERIOD):
-        played = [(name, sample) for n, name in enumerate(fleet.ids()) if (sample := fleet.play(n, minute))]
+        played = [
+            (name, sample)
+            for n, name in enumerate(fleet.ids())
+            if (sample := fleet.play(n, minute))
+        ]
         for name, sample in played:
-            node = {"ClusterName": fleet.cluster, "InstanceId": name, "NodeName": f"ip-{name}.internal"}
+            node = {
+                "ClusterName": fleet.cluster,
+                "InstanceId": name,
+                "NodeName": f"ip-{name}.internal",
+            }
             yield from _node(fleet, minute, node, sample)
         if played and fleet.neuron:
             mean = sum(sample.util for _, sample in played) / len(played)
             yield _set(
-                fleet, minute, "node_neuroncore_utilization", {"ClusterName": fleet.cluster}, mean, fleet.cores * len(played)
+                fleet,
+                minute,
+                "node_neuroncore_utilization",
+                {"ClusterName": fleet.cluster},
+                mean,
+                fleet.cores * len(played),
             )
 
 
 def _node(fleet: Fleet, minute: int, node: dict[str, str], sample: Sample) -> Iterator[Record]:
     if fleet.cpu:
-        yield _set(fleet, minute, "CPUUtilization", {"InstanceId": node["InstanceId"]}, sample.cpu, 1, "AWS/EC2")
+        yield _set(
+            fleet,
+            minute,
+            "CPUUtilization",
+            {"InstanceId": node["InstanceId"]},
+            sample.cpu,
+            1,
+            "AWS/EC2",
+        )
     if not fleet.neuron:
         return
     held = sample.memory * fleet.memory
     yield _set(fleet, minute, "node_neuroncore_utilization", node, sample.util, fleet.cores)
-    yield _set(fleet, minute, "node_neuroncore_memory_usage_total", node, held / fleet.cores, fleet.cores)
+    yield _set(
+        fleet, minute, "node_neuroncore_memory_usage_total", node, held / fleet.cores, fleet.cores
+    )
     yield _set(fleet, minute, "node_neurondevice_runtime_memory_used_bytes", node, held, 1)
-    yield _set(fleet, minute, "node_efa_tx_bytes", node, sample.efa / fleet.interfaces, fleet.interfaces)
+    yield _set(
+        fleet, minute, "node_efa_tx_bytes", node, sample.efa / fleet.interfaces, fleet.interfaces
+    )
     if sample.latency is not None:
         yield _set(fleet, minute, "node_neuron_execution_latency", node, sample.latency, 1)
 
 
 def _set(
-    fleet: Fleet, minute: int, metric: str, dimensions: dict[str, str], mean: float, things: int, space: str = "ContainerInsights"
+    fleet: Fleet,
+    minute: int,
+    metric: str,
+    dimensions: dict[str, str],
+    mean: float,
+    things: int,
+    space: str = "ContainerInsights",
 ) -> Record:
     count = SCRAPES * things
     return {
@@ -103,7 +134,12 @@ def _set(
     }
 
 
-def write(folder: Path, fleets: Sequence[Fleet], hours: float, change: Callable[[list[str]], list[str]] = list) -> Path:
+def write(
+    folder: Path,
+    fleets: Sequence[Fleet],
+    hours: float,
+    change: Callable[[list[str]], list[str]] = list,
+) -> Path:
     """Write metrics and one inventory into a folder; `change` may spoil, shuffle or repeat the lines."""
     lines = [json.dumps(record) for fleet in fleets for record in records(fleet, int(hours * 60))]
     (folder / "metrics").mkdir(parents=True)

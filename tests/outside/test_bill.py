@@ -18,7 +18,9 @@ def day(number: int, month: int = 11) -> datetime:
 def agrees(answer, expected):
     """Hold an answer's rows and total against `expected`: key -> the six sums."""
     rows = {next(iter(row["key"].values())): row for row in answer["rows"]}
-    assert set(rows) - {key for key, row in rows.items() if not any(Decimal(row[name]) for name in MONEY)} <= set(expected)
+    assert set(rows) - {
+        key for key, row in rows.items() if not any(Decimal(row[name]) for name in MONEY)
+    } <= set(expected)
     for key, sums in expected.items():
         for name in MONEY:
             assert Decimal(rows[key][name] if key in rows else 0) == sums[name], (key, name)
@@ -45,7 +47,10 @@ def test_every_sum_is_what_the_rows_say(form, data, tmp_path):
     bill = charges(HOSTILE)
     if form.startswith("focus"):  # covered hours stand in FOCUS without a negation beside them
         bill = [c for c in bill if c.kind != "SavingsPlanNegation"]
-        bill = [type(c)(**{**vars(c), "cost": Decimal(0)}) if c.kind == "SavingsPlanCoveredUsage" else c for c in bill]
+        bill = [
+            type(c)(**{**vars(c), "cost": Decimal(0)}) if c.kind == "SavingsPlanCoveredUsage" else c
+            for c in bill
+        ]
     source = write(tmp_path / "r", form, bill)
     for line, start, end, key in QUESTIONS:
         answer = data(*line.split(), "--source", f"recording:{source}", "--at", NOW)["data"]
@@ -54,8 +59,20 @@ def test_every_sum_is_what_the_rows_say(form, data, tmp_path):
 
 def test_a_filter_and_its_opposite_make_the_whole(data, tmp_path):
     source = write(tmp_path / "r", "cur2", charges())
-    ask = ["cost", "2026-10-30..2026-11-03", "by", "resource", "--source", f"recording:{source}", "--at", NOW]
-    whole, some, rest = (data(*ask, *more)["data"]["total"] for more in ([], ["team=search,ads"], ["team!=search,ads"]))
+    ask = [
+        "cost",
+        "2026-10-30..2026-11-03",
+        "by",
+        "resource",
+        "--source",
+        f"recording:{source}",
+        "--at",
+        NOW,
+    ]
+    whole, some, rest = (
+        data(*ask, *more)["data"]["total"]
+        for more in ([], ["team=search,ads"], ["team!=search,ads"])
+    )
     for name in MONEY:
         assert Decimal(some[name]) + Decimal(rest[name]) == Decimal(whole[name])
     assert Decimal(some["amortised_usd"]) > 0 < Decimal(rest["amortised_usd"])

@@ -25,9 +25,17 @@ def texts(key):
     if setting.unit is SettingUnit.WORD:
         return st.sampled_from(setting.choices or ["off", "22:00-07:00 Europe/Berlin"])
     if setting.unit is SettingUnit.DURATION:
-        return st.integers(max(1, int(setting.low // 60)), min(10_000, int(setting.high // 60))).map(lambda n: f"{n}m")
-    number = st.decimals(Decimal(str(setting.low)), Decimal(str(min(setting.high, 10**6))), places=4)
-    return number.map(lambda n: f"{n * 100:f}%") if setting.unit is SettingUnit.RATIO else number.map(lambda n: f"{n:f}")
+        return st.integers(
+            max(1, int(setting.low // 60)), min(10_000, int(setting.high // 60))
+        ).map(lambda n: f"{n}m")
+    number = st.decimals(
+        Decimal(str(setting.low)), Decimal(str(min(setting.high, 10**6))), places=4
+    )
+    return (
+        number.map(lambda n: f"{n * 100:f}%")
+        if setting.unit is SettingUnit.RATIO
+        else number.map(lambda n: f"{n:f}")
+    )
 
 
 @st.composite
@@ -40,15 +48,24 @@ def changes(draw, scopes=(EVERYWHERE, LLAMA, SEARCH)):
 
 def test_a_change_holds_in_its_scope_alone():
     policy = applied(BASE, read_changes([("idle.below", "15%"), ("idle.for", "45m")], LLAMA))
-    there, elsewhere = policy.at(Labels(cluster="llama", team="x")), policy.at(Labels(cluster="other"))
+    there, elsewhere = (
+        policy.at(Labels(cluster="llama", team="x")),
+        policy.at(Labels(cluster="other")),
+    )
     assert (there.number("idle.below"), there.duration("idle.for")) == (0.15, timedelta(minutes=45))
     assert (elsewhere.number("idle.below"), policy.number("idle.below")) == (0.05, 0.05)
 
 
 def test_the_narrower_scope_wins_whatever_came_last():
-    both = stacked(read_changes([("idle.below", "15%")], LLAMA), read_changes([("idle.below", "2%")], EVERYWHERE))
+    both = stacked(
+        read_changes([("idle.below", "15%")], LLAMA),
+        read_changes([("idle.below", "2%")], EVERYWHERE),
+    )
     policy = applied(BASE, both)
-    assert (policy.at(LLAMA).number("idle.below"), policy.at(SEARCH).number("idle.below")) == (0.15, 0.02)
+    assert (policy.at(LLAMA).number("idle.below"), policy.at(SEARCH).number("idle.below")) == (
+        0.15,
+        0.02,
+    )
 
 
 def test_a_change_wins_over_the_settings_file_where_neither_scope_is_narrower():
@@ -58,7 +75,9 @@ def test_a_change_wins_over_the_settings_file_where_neither_scope_is_narrower():
 
 
 def test_of_equal_scopes_the_newest_change_wins():
-    first = stacked(read_changes([("idle.below", "1%")], SEARCH), read_changes([("idle.below", "2%")], LLAMA))
+    first = stacked(
+        read_changes([("idle.below", "1%")], SEARCH), read_changes([("idle.below", "2%")], LLAMA)
+    )
     here = Labels(cluster="llama", team="search")
     assert applied(BASE, first).at(here).number("idle.below") == 0.02
     again = stacked(first, read_changes([("idle.below", "3%")], SEARCH))
@@ -81,13 +100,21 @@ def test_edits_say_what_differs_and_nothing_else():
 @pytest.mark.parametrize(
     ("pairs", "scope", "words"),
     [
-        ([("idle.bellow", "15%")], EVERYWHERE, "'idle.bellow' is not a setting; did you mean 'idle.below'"),
+        (
+            [("idle.bellow", "15%")],
+            EVERYWHERE,
+            "'idle.bellow' is not a setting; did you mean 'idle.below'",
+        ),
         ([("idle.below", "70%")], EVERYWHERE, "idle.below lies between 0% and 50%; got '70%'"),
         ([("idle.for", "soon")], EVERYWHERE, "idle.for: 'soon' is not a length of time; write 30m"),
         ([("idle.on", "maybe")], EVERYWHERE, "idle.on is on or off; got 'maybe'"),
         ([("idle.below", "")], EVERYWHERE, "'' is not a value of idle.below; write it like 5%"),
         ([("idle.below", "nan")], EVERYWHERE, "'nan' is not a value of idle.below"),
-        ([("alert.usual_days", "7")], LLAMA, "alert.usual_days holds for everything at once; leave out cluster=llama"),
+        (
+            [("alert.usual_days", "7")],
+            LLAMA,
+            "alert.usual_days holds for everything at once; leave out cluster=llama",
+        ),
         ([("idle.below", "5%"), ("idle.below", "6%")], EVERYWHERE, "idle.below is given twice"),
     ],
 )

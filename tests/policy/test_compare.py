@@ -16,7 +16,9 @@ def seen(*alerts, unheard=()):
     """Return a replay in which every alert is told once at its opening, bar the unheard."""
     told = [a for a in alerts if a.id not in unheard]
     notices = [Notification(f"n{a.id}", "chat:ops", Reason.FIRST, a.opened, (a,)) for a in told]
-    return ReplayResult(Window(NOON - HOUR, NOON + 5 * HOUR), 72, {a.id: a for a in alerts}, notices)
+    return ReplayResult(
+        Window(NOON - HOUR, NOON + 5 * HOUR), 72, {a.id: a for a in alerts}, notices
+    )
 
 
 def idle(name, opened=NOON, cluster="llama", so_far="50"):
@@ -30,17 +32,24 @@ def test_an_alert_told_sooner_is_the_same_alert():
 
 
 def test_an_alert_of_another_time_or_place_is_another():
-    found = compare(seen(idle("a1"), idle("a2", cluster="vision")), seen(idle("a3", NOON + 3 * HOUR)))
+    found = compare(
+        seen(idle("a1"), idle("a2", cluster="vision")), seen(idle("a3", NOON + 3 * HOUR))
+    )
     assert [a.id for a in found.appear] == ["a3"]
     assert [a.id for a in found.disappear] == ["a1", "a2"]
 
 
 def test_both_sides_are_counted():
     found = compare(
-        seen(idle("a1"), idle("a2", cluster="vision")), seen(idle("a1"), idle("a2", cluster="vision"), unheard={"a2"})
+        seen(idle("a1"), idle("a2", cluster="vision")),
+        seen(idle("a1"), idle("a2", cluster="vision"), unheard={"a2"}),
     )
     said = summary(found)
-    assert (said["alerts"], said["muted"], said["notices"]) == ([2, 1], [0, 1], {"chat:ops": [2, 1]})
+    assert (said["alerts"], said["muted"], said["notices"]) == (
+        [2, 1],
+        [0, 1],
+        {"chat:ops": [2, 1]},
+    )
     assert (said["waste_usd"], said["missed_usd"]) == (["100.00", "50.00"], "50.00")
     assert (found.before.delay, found.before.usd) == (timedelta(minutes=10), Decimal("100"))
 

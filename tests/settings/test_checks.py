@@ -36,7 +36,9 @@ class Opened:
 
 
 def found(environ: dict[str, str], name: str) -> list[tuple[bool, str]]:
-    return [(one.ok, one.found) for one in examine(read_settings(environ), Opened()) if one.name == name]
+    return [
+        (one.ok, one.found) for one in examine(read_settings(environ), Opened()) if one.name == name
+    ]
 
 
 def test_what_would_not_be_served_is_named() -> None:
@@ -46,9 +48,15 @@ def test_what_would_not_be_served_is_named() -> None:
 
 
 def test_the_address_where_workspaces_install_is_told() -> None:
-    public = {"TRNBOT_PUBLIC_URL": "https://trn.example", "TRNBOT_WEB_TOKEN": "correct horse battery"}
+    public = {
+        "TRNBOT_PUBLIC_URL": "https://trn.example",
+        "TRNBOT_WEB_TOKEN": "correct horse battery",
+    }
     ((ok, sentence),) = found(OAUTH | public, "Slack")
-    assert (ok, sentence) == (True, "installed by OAuth at https://trn.example/slack/install, by T1, T2")
+    assert (ok, sentence) == (
+        True,
+        "installed by OAuth at https://trn.example/slack/install, by T1, T2",
+    )
 
 
 def test_a_bill_that_is_not_whole_needs_somebody(tmp_path: Path) -> None:
@@ -57,7 +65,9 @@ def test_a_bill_that_is_not_whole_needs_somebody(tmp_path: Path) -> None:
 
     def billing() -> tuple[bool, str]:
         bill = open_billing(tmp_path)
-        (check,) = (x for x in examine(read_settings({}), Opened(lambda: bill)) if x.name == "billing")
+        (check,) = (
+            x for x in examine(read_settings({}), Opened(lambda: bill)) if x.name == "billing"
+        )
         bill.close()
         return check.ok, check.found
 
@@ -75,4 +85,6 @@ def test_a_mapping_of_owners_with_a_mistake_is_named_with_its_line(tmp_path: Pat
     opened.owners = OwnersFile(str(path))
     (check,) = (one for one in examine(settings, opened) if one.name == "owners")
     assert not check.ok
-    assert check.found.startswith("owners.toml, line 3: 'clutser' is nothing to own by; did you mean 'cluster'")
+    assert check.found.startswith(
+        "owners.toml, line 3: 'clutser' is nothing to own by; did you mean 'cluster'"
+    )

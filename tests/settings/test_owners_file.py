@@ -18,7 +18,10 @@ RULE = '[[owner]]\nname = "dana"\ncluster = "llama"\n'
     ("text", "sentence"),
     [
         ("[[owner]\n", "The mapping of owners 'owners.toml' is not TOML: "),
-        ('[[owner]]\ncluster = "llama"\n', 'owners.toml, line 1: it names no owner; write name = "dana".'),
+        (
+            '[[owner]]\ncluster = "llama"\n',
+            'owners.toml, line 1: it names no owner; write name = "dana".',
+        ),
         (
             f'{RULE}\n[[owner]]\nname = "kim"\n',
             'owners.toml, line 5: it says nothing of what kim has; write cluster = "llama-*".',
@@ -28,8 +31,14 @@ RULE = '[[owner]]\nname = "dana"\ncluster = "llama"\n'
             "owners.toml, line 4: 'clutser' is nothing to own by; did you mean 'cluster'? A tag is written \"tag:KEY\".",
         ),
         (f"{RULE}region = 3\n", "owners.toml, line 4: region takes a text or a list of texts."),
-        (f'{RULE}person = "dana"\n', "owners.toml, line 4: person: 'dana' names no platform; write it like slack:U01DANA."),
-        (f'{RULE}channel = "#fin"\n', "owners.toml, line 4: channel: '#fin' names no platform; write it like slack:C0LLAMA."),
+        (
+            f'{RULE}person = "dana"\n',
+            "owners.toml, line 4: person: 'dana' names no platform; write it like slack:U01DANA.",
+        ),
+        (
+            f'{RULE}channel = "#fin"\n',
+            "owners.toml, line 4: channel: '#fin' names no platform; write it like slack:C0LLAMA.",
+        ),
         (
             f"{RULE}\n{RULE.replace('dana', 'kim')}",
             "owners.toml, line 5: line 1 has the same patterns already, and the first that fits counts; remove one.",
@@ -48,16 +57,24 @@ def test_a_mistake_is_one_sentence_with_its_line(text: str, sentence: str) -> No
 
 def test_every_mistake_is_named_at_once() -> None:
     with pytest.raises(WrongInput, match=r"line 1: .*line 5: .*line 7: "):
-        read_mapping('[[owner]]\ncluster = "x"\n\n[[owner]]\nclutser = "y"\nname = "kim"\nperson = "kim"\n', "owners.toml")
+        read_mapping(
+            '[[owner]]\ncluster = "x"\n\n[[owner]]\nclutser = "y"\nname = "kim"\nperson = "kim"\n',
+            "owners.toml",
+        )
 
 
 def test_people_and_channels_of_one_owner_add_up() -> None:
     text = f'{RULE}person = "slack:U1"\n[[owner]]\nname = "Dana"\nnamespace = "nlp"\nperson = ["teams:29:1d"]\nchannel = "slack:C1"\n'
     found = read_mapping(text, "owners.toml")
-    assert (found.people, found.channels) == ({"dana": ("slack:U1", "teams:29:1d")}, {"dana": ("slack:C1",)})
+    assert (found.people, found.channels) == (
+        {"dana": ("slack:U1", "teams:29:1d")},
+        {"dana": ("slack:C1",)},
+    )
 
 
-def test_a_file_is_read_anew_when_it_changes_and_a_broken_version_leaves_the_one_before(tmp_path: Path) -> None:
+def test_a_file_is_read_anew_when_it_changes_and_a_broken_version_leaves_the_one_before(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "owners.toml"
     path.write_text(RULE)
     owners = OwnersFile(str(path))

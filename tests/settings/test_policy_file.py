@@ -40,11 +40,15 @@ def test_a_file_changes_what_it_says_and_nothing_else():
 def test_an_override_applies_within_its_scope():
     there = read_policy(EXAMPLE).at(Labels(cluster="llama", team="x"))
     assert (there.number("idle.below"), there.duration("idle.for")) == (0.15, timedelta(hours=2))
-    assert read_policy(EXAMPLE).at(Labels(cluster="other")).number("idle.below") == pytest.approx(0.07)
+    assert read_policy(EXAMPLE).at(Labels(cluster="other")).number("idle.below") == pytest.approx(
+        0.07
+    )
 
 
 def test_a_settings_file_is_read_by_its_policy_table():
-    assert read_policy('source = "aws"\n[policy.idle]\nbelow = "7%"').number("idle.below") == pytest.approx(0.07)
+    assert read_policy('source = "aws"\n[policy.idle]\nbelow = "7%"').number(
+        "idle.below"
+    ) == pytest.approx(0.07)
 
 
 def test_an_empty_file_is_the_default():
@@ -91,7 +95,10 @@ def test_any_scope_survives_the_file(overrides):
         ("override = 5", r"write \[\[override\]\]"),
         ("[[override]]\n'idle.below' = '5%'", "Override 1: it names no scope"),
         ("[[override]]\ncluster = 'x'", "Override 1: it changes nothing"),
-        ("[[override]]\nclutser = 'x'\n'idle.below' = '5%'", "Override 1: 'clutser' is not a scope; did you mean 'cluster'"),
+        (
+            "[[override]]\nclutser = 'x'\n'idle.below' = '5%'",
+            "Override 1: 'clutser' is not a scope; did you mean 'cluster'",
+        ),
         ("[[override]]\ncluster = ''\n'idle.below' = '5%'", "'cluster' is not a scope"),
     ],
 )
@@ -102,5 +109,10 @@ def test_a_mistake_is_named(text, words):
 
 def test_every_mistake_is_told_at_once():
     with pytest.raises(WrongInput) as caught:
-        read_policy("[idle]\nbellow = 5\nfor = 'soon'\n[[override]]\ncluster = 'x'\n'no_data.four' = '5m'")
-    assert all(word in str(caught.value) for word in ("idle.bellow", "idle.for", "Override 1: 'no_data.four'"))
+        read_policy(
+            "[idle]\nbellow = 5\nfor = 'soon'\n[[override]]\ncluster = 'x'\n'no_data.four' = '5m'"
+        )
+    assert all(
+        word in str(caught.value)
+        for word in ("idle.bellow", "idle.for", "Override 1: 'no_data.four'")
+    )

@@ -26,15 +26,25 @@ TEAMS = {"MicrosoftAppId": "id", "MicrosoftAppPassword": "hunter2"}
 
 def test_nothing_said_means_the_defaults():
     found = read_settings({})
-    assert (found["host"], found["port"], found["interval"]) == ("127.0.0.1", 8080, timedelta(minutes=5))
+    assert (found["host"], found["port"], found["interval"]) == (
+        "127.0.0.1",
+        8080,
+        timedelta(minutes=5),
+    )
     assert found.text("database_url") == "sqlite:///.trnbot/trnbot.db"
-    assert (found["metrics.lag"], found["billing.lag"]) == (timedelta(minutes=1), timedelta(hours=24))
+    assert (found["metrics.lag"], found["billing.lag"]) == (
+        timedelta(minutes=1),
+        timedelta(hours=24),
+    )
     assert found.tags()["cluster"] == ("eks:cluster-name", "aws:eks:cluster-name", "cluster")
     assert (found["route"], found["admins"], found.slack, found.teams) == ((), (), False, False)
 
 
 def test_without_a_source_it_says_what_to_set():
-    with pytest.raises(WrongInput, match=r"set TRNBOT_SOURCE .* to aws, recording:DIR or simulator:SEED.*trnbot demo"):
+    with pytest.raises(
+        WrongInput,
+        match=r"set TRNBOT_SOURCE .* to aws, recording:DIR or simulator:SEED.*trnbot demo",
+    ):
         read_settings({}).source  # noqa: B018 - reading it is what fails
 
 
@@ -45,7 +55,10 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_default():
 
 @pytest.mark.parametrize(
     "text",
-    ["source = 'aws'\nroute = 'slack:C1, teams:19:x@thread.v2'", "source = 'aws'\nroute = ['slack:C1', 'teams:19:x@thread.v2']"],
+    [
+        "source = 'aws'\nroute = 'slack:C1, teams:19:x@thread.v2'",
+        "source = 'aws'\nroute = ['slack:C1', 'teams:19:x@thread.v2']",
+    ],
 )
 def test_a_list_is_written_with_commas_or_as_a_list(text):
     found = read_settings({}, text)
@@ -83,7 +96,11 @@ def test_what_kubernetes_says_of_a_service_is_not_a_setting():
         ("TRNBOT_ROUTE", "C02FIN", "'C02FIN' names no platform; write it like slack:C02FIN"),
         ("TRNBOT_ADMINS", "slack:U1,dana", "'dana' names no platform"),
         ("TRNBOT_TEAMS_DEVELOPMENT", "perhaps", "neither on nor off"),
-        ("TRNBOT_TEAMS_SDK", "agent", "'agent' is neither botbuilder nor agents; did you mean 'agents'?"),
+        (
+            "TRNBOT_TEAMS_SDK",
+            "agent",
+            "'agent' is neither botbuilder nor agents; did you mean 'agents'?",
+        ),
         ("TRNBOT_SORCE", "aws", "TRNBOT_SORCE is not a setting; did you mean TRNBOT_SOURCE"),
         ("TRNBOT_QQQQQQQQQQQQ", "", "TRNBOT_QQQQQQQQQQQQ is not a setting"),
     ],
@@ -97,7 +114,10 @@ def test_a_wrong_variable_is_named(variable, value, words):
     ("text", "words"),
     [
         ("sorce = 'aws'", "'sorce' is not a setting; did you mean 'source'"),
-        ("[slack]\nbot_tokn = 'xoxb-hunter2'", "'slack.bot_tokn' is not a setting; did you mean 'slack.bot_token'"),
+        (
+            "[slack]\nbot_tokn = 'xoxb-hunter2'",
+            "'slack.bot_tokn' is not a setting; did you mean 'slack.bot_token'",
+        ),
         ("[slack.bot_token]\nx = 'hunter2'", "slack.bot_token takes a text"),
         ("port = 2026-11-20", "port takes a text, a number"),
         ("port =", "The settings file 'trnbot.toml' is not TOML"),
@@ -113,8 +133,13 @@ def test_a_wrong_file_is_named_without_secrets(text, words):
 
 def test_every_mistake_is_told_at_once():
     with pytest.raises(WrongInput) as caught:
-        read_settings({"TRNBOT_PORT": "x", "TRNBOT_HSOT": "y"}, "sorce = 1\n[policy.idle]\nbellow = 1")
-    assert all(word in str(caught.value) for word in ("TRNBOT_PORT", "TRNBOT_HSOT", "'sorce'", "'idle.bellow'"))
+        read_settings(
+            {"TRNBOT_PORT": "x", "TRNBOT_HSOT": "y"}, "sorce = 1\n[policy.idle]\nbellow = 1"
+        )
+    assert all(
+        word in str(caught.value)
+        for word in ("TRNBOT_PORT", "TRNBOT_HSOT", "'sorce'", "'idle.bellow'")
+    )
 
 
 def test_the_policy_table_is_a_policy():
@@ -133,9 +158,15 @@ def test_a_bot_token_and_a_way_to_listen_turn_the_first_platform_on(extra):
     [
         ({"SLACK_BOT_TOKEN": "xoxb-1"}, "SLACK_APP_TOKEN .* or SLACK_SIGNING_SECRET"),
         ({"MicrosoftAppId": "id"}, "also needs MicrosoftAppPassword"),
-        ({"SLACK_BOT_TOKEN": "xoxb-1", **OAUTH}, "SLACK_BOT_TOKEN is for one workspace and SLACK_CLIENT_ID for several"),
+        (
+            {"SLACK_BOT_TOKEN": "xoxb-1", **OAUTH},
+            "SLACK_BOT_TOKEN is for one workspace and SLACK_CLIENT_ID for several",
+        ),
         (OAUTH | {"SLACK_CLIENT_SECRET": ""}, "SLACK_CLIENT_ID also needs SLACK_CLIENT_SECRET"),
-        (OAUTH | {"TRNBOT_SLACK_WORKSPACES": ""}, "SLACK_CLIENT_ID also needs TRNBOT_SLACK_WORKSPACES"),
+        (
+            OAUTH | {"TRNBOT_SLACK_WORKSPACES": ""},
+            "SLACK_CLIENT_ID also needs TRNBOT_SLACK_WORKSPACES",
+        ),
         (OAUTH | {"SLACK_SIGNING_SECRET": ""}, "SLACK_CLIENT_ID also needs SLACK_APP_TOKEN"),
         ({"TRNBOT_PUBLIC_URL": "trnbot.example.com"}, "not an address of a site"),
     ],
@@ -152,10 +183,17 @@ def test_a_platform_that_could_not_work_is_refused(environ, words):
         ({"MicrosoftAppId": ""}, "MicrosoftAppId is empty, which would let anyone in"),
         ({"MicrosoftAppId": "", "TRNBOT_TEAMS_DEVELOPMENT": "0"}, "would let anyone in"),
         (
-            {"TRNBOT_TEAMS_DEVELOPMENT": "1", "TRNBOT_HOST": "0.0.0.0", "TRNBOT_WEB_TOKEN": "correct horse battery"},
+            {
+                "TRNBOT_TEAMS_DEVELOPMENT": "1",
+                "TRNBOT_HOST": "0.0.0.0",
+                "TRNBOT_WEB_TOKEN": "correct horse battery",
+            },
             "needs a loopback TRNBOT_HOST; got '0.0.0.0'",
         ),
-        ({"TRNBOT_HOST": "0.0.0.0"}, "TRNBOT_HOST '0.0.0.0' lets others reach the console, so set TRNBOT_WEB_TOKEN"),
+        (
+            {"TRNBOT_HOST": "0.0.0.0"},
+            "TRNBOT_HOST '0.0.0.0' lets others reach the console, so set TRNBOT_WEB_TOKEN",
+        ),
         ({"TRNBOT_PUBLIC_URL": "https://x.example"}, "lets others reach the console"),
         ({"TRNBOT_WEB_TOKEN": "hunter2"}, "short enough to be guessed"),
         (TEAMS, "lets any tenant in; set MicrosoftAppTenantId or TRNBOT_TEAMS_TENANTS"),
@@ -174,7 +212,11 @@ def test_what_would_let_anyone_in_is_not_served_and_a_line_is_answered_all_the_s
         TEAMS | {"MicrosoftAppTenantId": "t"},
         TEAMS | {"TRNBOT_TEAMS_TENANTS": "*"},
         OAUTH | {"TRNBOT_SECRETS_KEY": "k" * 43 + "="},
-        {"TRNBOT_HOST": "0.0.0.0", "TRNBOT_WEB_TOKEN": "correct horse battery", "TRNBOT_PUBLIC_URL": "https://x.example/"},
+        {
+            "TRNBOT_HOST": "0.0.0.0",
+            "TRNBOT_WEB_TOKEN": "correct horse battery",
+            "TRNBOT_PUBLIC_URL": "https://x.example/",
+        },
     ],
 )
 def test_what_keeps_strangers_out_is_served(environ):
@@ -197,12 +239,20 @@ def test_an_app_id_or_development_on_loopback_turns_the_second_platform_on(envir
 def test_no_secret_shows_in_any_way(caplog):
     found = read_settings(TEAMS | {"TRNBOT_DATABASE_URL": "postgresql://dana:hunter2@db/x"})
     logging.getLogger("t").warning("%s %r %s", found, found.values, found["teams.app_password"])
-    shown = [repr(found), str(dataclasses.asdict(found)), json.dumps(found.values, default=str), str(found.facts()), caplog.text]
+    shown = [
+        repr(found),
+        str(dataclasses.asdict(found)),
+        json.dumps(found.values, default=str),
+        str(found.facts()),
+        caplog.text,
+    ]
     assert not [text for text in shown if "hunter2" in text]
     assert found.facts()["database"] == "postgresql"
 
 
-@pytest.mark.parametrize("shown", [str, repr, "{}".format, "{:>9}".format, lambda s: f"{s!r:8}", lambda s: str([s])])
+@pytest.mark.parametrize(
+    "shown", [str, repr, "{}".format, "{:>9}".format, lambda s: f"{s!r:8}", lambda s: str([s])]
+)
 def test_a_secret_prints_as_stars(shown):
     assert "hunter2" not in shown(Secret("hunter2"))
     assert "****" in shown(Secret("hunter2"))
@@ -222,7 +272,11 @@ def test_a_secret_is_compared_and_copied_but_neither_hashed_pickled_nor_listed()
 def test_the_documented_file_is_the_schema():
     document, flat = tomllib.loads(DEFAULT), {}
     for name, value in document.items():
-        flat |= {f"{name}.{inner}": x for inner, x in value.items()} if isinstance(value, dict) else {name: value}
+        flat |= (
+            {f"{name}.{inner}": x for inner, x in value.items()}
+            if isinstance(value, dict)
+            else {name: value}
+        )
     assert list(flat) == [key.name for key in KEYS]
     assert read_settings({}, DEFAULT) == read_settings({})
 

@@ -26,7 +26,9 @@ def causes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fleet = build_fleet(spec, spec.start, round(spec.days * 1440), 7)
     write_api(folder, spec, fleet)
     write_bill(folder, spec, fleet)
-    (folder / "labels.json").write_text(json.dumps(truth(spec, fleet), indent=1) + "\n", encoding="utf-8")
+    (folder / "labels.json").write_text(
+        json.dumps(truth(spec, fleet), indent=1) + "\n", encoding="utf-8"
+    )
     return folder
 
 

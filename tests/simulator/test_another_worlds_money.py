@@ -21,7 +21,9 @@ from bot.wiring.source import OpenedSource, memory_stores
 WORLD = Path(__file__).parents[3] / "shared" / "world"
 HALF_CENT = 0.0051
 
-pytestmark = pytest.mark.skipif(not WORLD.exists(), reason="the other world's programs do not lie beside the repository")
+pytestmark = pytest.mark.skipif(
+    not WORLD.exists(), reason="the other world's programs do not lie beside the repository"
+)
 
 
 def charged(folder: Path, week: Window) -> Mapping[str, tuple[float, float]]:
@@ -58,12 +60,18 @@ def test_node_hours_times_the_one_price_are_what_the_other_worlds_bill_says(tmp_
     opened = OpenedSource(read.source, read)
     ports, at = opened.ports(memory_stores(), read.policy), opened.end()
     assert at is not None
-    end = (at.astimezone(UTC) - read["billing.lag"]).replace(hour=0, minute=0, second=0, microsecond=0)
+    end = (at.astimezone(UTC) - read["billing.lag"]).replace(
+        hour=0, minute=0, second=0, microsecond=0
+    )
     week = Window(end - timedelta(days=7), end)
     rows = ports.world.billing.tally(week, ("resource",), [Filter("line", ("EC2", "compile"))]).rows
     cost = {row.key["resource"].rpartition("/")[2]: float(row.money.amortised) for row in rows}
     pricing, nodes = Pricing(ports).at(at), ports.world.source.read(at).inventory.instances
-    seen = {name: (usd, hours) for name, (usd, hours) in charged(tmp_path / "w", week).items() if name in nodes and hours}
+    seen = {
+        name: (usd, hours)
+        for name, (usd, hours) in charged(tmp_path / "w", week).items()
+        if name in nodes and hours
+    }
     assert len(seen) > 20
     for name, (usd, hours) in seen.items():
         price = pricing.instance(nodes[name])

@@ -34,10 +34,19 @@ def test_a_row_is_hours_times_rate(sql: duckdb.DuckDBPyConnection, bills: Path) 
 
 def test_a_plan_gives_back_what_it_covers(sql: duckdb.DuckDBPyConnection, bills: Path) -> None:
     kinds = "('SavingsPlanCoveredUsage', 'SavingsPlanNegation')"
-    assert one(sql, bills, f"SELECT sum(line_item_unblended_cost) FROM BILL WHERE line_item_line_item_type IN {kinds}") == 0
+    assert (
+        one(
+            sql,
+            bills,
+            f"SELECT sum(line_item_unblended_cost) FROM BILL WHERE line_item_line_item_type IN {kinds}",
+        )
+        == 0
+    )
 
 
-def test_used_commitment_is_the_effective_cost_of_the_hour(sql: duckdb.DuckDBPyConnection, bills: Path) -> None:
+def test_used_commitment_is_the_effective_cost_of_the_hour(
+    sql: duckdb.DuckDBPyConnection, bills: Path
+) -> None:
     used = one(sql, bills, "SELECT sum(savings_plan_used_commitment) FROM BILL")
     assert used == one(sql, bills, "SELECT sum(savings_plan_savings_plan_effective_cost) FROM BILL")
     assert 0 < used < one(sql, bills, "SELECT sum(savings_plan_total_commitment_to_date) FROM BILL")
@@ -47,7 +56,12 @@ def test_hours_of_a_node_that_leaves_add_up(sql: duckdb.DuckDBPyConnection, bill
     query = "SELECT sum(line_item_usage_amount) FROM BILL WHERE line_item_line_item_type = 'Usage'"
     query += " AND line_item_usage_type = 'BoxUsage:trn1n.32xlarge'"
     hours = one(sql, bills, query)
-    stay, stopped, late, old = 5 * (35 + 14) * 24, 35 * 24 + 240, 2 * (14 * 24 - 90), 4 * (35 * 24 + 200)
+    stay, stopped, late, old = (
+        5 * (35 + 14) * 24,
+        35 * 24 + 240,
+        2 * (14 * 24 - 90),
+        4 * (35 * 24 + 200),
+    )
     assert hours == stay + stopped + late + old
 
 
@@ -63,26 +77,40 @@ def test_hours_of_a_node_that_leaves_add_up(sql: duckdb.DuckDBPyConnection, bill
         ),
     ],
 )
-def test_cur_and_focus_agree(sql: duckdb.DuckDBPyConnection, bills: Path, cur2: str, focus: str) -> None:
-    assert one(sql, bills, f"SELECT {cur2} FROM BILL") == one(sql, bills, f"SELECT {focus} FROM BILL", "focus1.2")
+def test_cur_and_focus_agree(
+    sql: duckdb.DuckDBPyConnection, bills: Path, cur2: str, focus: str
+) -> None:
+    assert one(sql, bills, f"SELECT {cur2} FROM BILL") == one(
+        sql, bills, f"SELECT {focus} FROM BILL", "focus1.2"
+    )
 
 
-def test_legacy_has_the_same_money_under_its_own_names(sql: duckdb.DuckDBPyConnection, bills: Path) -> None:
-    by_team = 'SELECT sum("lineItem/UnblendedCost") FROM BILL WHERE "resourceTags/user:team" = \'vision\''
-    other = "SELECT sum(line_item_unblended_cost) FROM BILL WHERE resource_tags['user_team'] = 'vision'"
+def test_legacy_has_the_same_money_under_its_own_names(
+    sql: duckdb.DuckDBPyConnection, bills: Path
+) -> None:
+    by_team = (
+        'SELECT sum("lineItem/UnblendedCost") FROM BILL WHERE "resourceTags/user:team" = \'vision\''
+    )
+    other = (
+        "SELECT sum(line_item_unblended_cost) FROM BILL WHERE resource_tags['user_team'] = 'vision'"
+    )
     assert one(sql, bills, by_team, "legacy") == one(sql, bills, other) > 0
 
 
-def test_text_has_the_same_money_and_tags_as_json(sql: duckdb.DuckDBPyConnection, bills: Path) -> None:
+def test_text_has_the_same_money_and_tags_as_json(
+    sql: duckdb.DuckDBPyConnection, bills: Path
+) -> None:
     read = f"read_csv('{bills}/text/billing/**/*.csv.gz', all_varchar=true)"
-    money = (
-        f"SELECT sum(line_item_unblended_cost::DECIMAL(24, 10)) FROM {read} WHERE resource_tags::JSON->>'user_team' = 'vision'"
+    money = f"SELECT sum(line_item_unblended_cost::DECIMAL(24, 10)) FROM {read} WHERE resource_tags::JSON->>'user_team' = 'vision'"
+    other = (
+        "SELECT sum(line_item_unblended_cost) FROM BILL WHERE resource_tags['user_team'] = 'vision'"
     )
-    other = "SELECT sum(line_item_unblended_cost) FROM BILL WHERE resource_tags['user_team'] = 'vision'"
     assert sql.sql(money).fetchall()[0][0] == one(sql, bills, other)
 
 
-def test_split_rows_carry_no_money_of_their_own(sql: duckdb.DuckDBPyConnection, bills: Path) -> None:
+def test_split_rows_carry_no_money_of_their_own(
+    sql: duckdb.DuckDBPyConnection, bills: Path
+) -> None:
     rows = "FROM BILL WHERE line_item_operation = 'EKSPod-EC2'"
     assert one(sql, bills, f"SELECT sum(line_item_unblended_cost) {rows}") is None
     assert one(sql, bills, f"SELECT count(DISTINCT split_line_item_parent_resource_id) {rows}") == 6
@@ -95,9 +123,15 @@ def test_months_that_are_over_have_an_invoice(sql: duckdb.DuckDBPyConnection, bi
 
 @pytest.mark.parametrize(
     ("usage_type", "usd_per_day"),
-    [("USW2-Requests-Tier1", 900), ("EU-BoxUsage:p5.48xlarge", 1320.96), ("USE2-NatGateway-Bytes", 1100)],
+    [
+        ("USW2-Requests-Tier1", 900),
+        ("EU-BoxUsage:p5.48xlarge", 1320.96),
+        ("USE2-NatGateway-Bytes", 1100),
+    ],
 )
-def test_spend_incidents_show(sql: duckdb.DuckDBPyConnection, causes: Path, usage_type: str, usd_per_day: float) -> None:
+def test_spend_incidents_show(
+    sql: duckdb.DuckDBPyConnection, causes: Path, usage_type: str, usd_per_day: float
+) -> None:
     rows = sql.sql(
         f"SELECT line_item_usage_start_date::DATE AS d, sum(line_item_unblended_cost)::DOUBLE AS usd "
         f"FROM '{causes}/billing/**/*.parquet' WHERE line_item_usage_type = '{usage_type}' GROUP BY d ORDER BY d"

@@ -21,7 +21,11 @@ NODE_SET = "map_keys(dimensions) = ['ClusterName', 'InstanceId', 'NodeName']"
 
 
 def digests(folder: Path) -> dict[str, str]:
-    return {str(p.relative_to(folder)): sha256(p.read_bytes()).hexdigest() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(folder)): sha256(p.read_bytes()).hexdigest()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
@@ -38,26 +42,40 @@ def test_another_seed_is_another_recording(tmp_path: Path, tiny: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tiny", "causes"])
-def test_every_api_answer_has_the_shape_botocore_knows(name: str, request: pytest.FixtureRequest) -> None:
+def test_every_api_answer_has_the_shape_botocore_knows(
+    name: str, request: pytest.FixtureRequest
+) -> None:
     session = botocore.session.get_session()
     files = sorted((request.getfixturevalue(name) / "api").rglob("*.json"))
     for path in files:
         service, operation = path.parts[-4], path.parts[-3]
         model = session.get_service_model(service)
-        shape = model.operation_model("".join(w.capitalize() for w in operation.split("_"))).output_shape
+        shape = model.operation_model(
+            "".join(w.capitalize() for w in operation.split("_"))
+        ).output_shape
         problems = ParamValidator().validate(json.loads(path.read_text()), shape)
         assert not problems.has_errors(), f"{path}: {problems.generate_report()}"
-    assert {p.parts[-3] for p in files} >= {"describe_instances", "describe_volumes", "describe_file_systems", "get_products"}
+    assert {p.parts[-3] for p in files} >= {
+        "describe_instances",
+        "describe_volumes",
+        "describe_file_systems",
+        "get_products",
+    }
 
 
-def test_jsonl_and_parquet_hold_the_same_records(tmp_path: Path, tiny: Path, sql: duckdb.DuckDBPyConnection) -> None:
+def test_jsonl_and_parquet_hold_the_same_records(
+    tmp_path: Path, tiny: Path, sql: duckdb.DuckDBPyConnection
+) -> None:
     generate(tmp_path / "lines", 7, "tiny", files=Files(form="jsonl"))
     shown = 'metric_name, dimensions::JSON::VARCHAR AS d, "timestamp", "value".count, "value".sum, "value".max, "value".min, unit'
     kinds = "columns={metric_name: 'VARCHAR', dimensions: 'MAP(VARCHAR, VARCHAR)', timestamp: 'BIGINT', unit: 'VARCHAR', "
     kinds += "value: 'STRUCT(count DOUBLE, sum DOUBLE, max DOUBLE, min DOUBLE)'}"
     lines = f"SELECT {shown} FROM read_json('{tmp_path}/lines/metrics/**/*.jsonl.gz', {kinds})"
     table = f"SELECT {shown} FROM '{tiny}/metrics/**/*.parquet'"
-    assert sql.sql(f"SELECT count(*) FROM ({table})").fetchall() == sql.sql(f"SELECT count(*) FROM ({lines})").fetchall()
+    assert (
+        sql.sql(f"SELECT count(*) FROM ({table})").fetchall()
+        == sql.sql(f"SELECT count(*) FROM ({lines})").fetchall()
+    )
     assert sql.sql(f"({table}) EXCEPT ({lines})").fetchall() == []
 
 
@@ -71,25 +89,35 @@ def test_jsonl_and_parquet_hold_the_same_records(tmp_path: Path, tiny: Path, sql
         ("node_neurondevice_runtime_memory_used_bytes", 1),
     ],
 )
-def test_count_is_scrapes_times_things(tiny: Path, sql: duckdb.DuckDBPyConnection, metric: str, things: int) -> None:
+def test_count_is_scrapes_times_things(
+    tiny: Path, sql: duckdb.DuckDBPyConnection, metric: str, things: int
+) -> None:
     found = sql.sql(
         f"""SELECT DISTINCT "value".count FROM '{tiny}/metrics/**/*.parquet' WHERE metric_name = '{metric}' AND {NODE_SET}"""
     ).fetchall()
     assert found == [(float(things),)]
 
 
-def test_cores_and_cluster_tell_the_same_as_nodes(tiny: Path, sql: duckdb.DuckDBPyConnection) -> None:
+def test_cores_and_cluster_tell_the_same_as_nodes(
+    tiny: Path, sql: duckdb.DuckDBPyConnection
+) -> None:
     def total(where: str) -> float:
         read = f"FROM '{tiny}/metrics/**/*.parquet' WHERE metric_name = 'node_neuroncore_utilization' AND {where}"
         return float(sql.sql(f'SELECT sum("value".sum) {read}').fetchall()[0][0])
 
-    first = sql.sql(f"SELECT min(dimensions['InstanceId']) FROM '{tiny}/metrics/tiny/bert/cores/*.parquet'").fetchall()[0][0]
+    first = sql.sql(
+        f"SELECT min(dimensions['InstanceId']) FROM '{tiny}/metrics/tiny/bert/cores/*.parquet'"
+    ).fetchall()[0][0]
     one = f"dimensions['InstanceId'] = '{first}' AND "
-    assert total(one + "cardinality(dimensions) = 6") == pytest.approx(total(one + NODE_SET), rel=1e-4)
+    assert total(one + "cardinality(dimensions) = 6") == pytest.approx(
+        total(one + NODE_SET), rel=1e-4
+    )
     assert total("cardinality(dimensions) = 1") == pytest.approx(total(NODE_SET), rel=1e-4)
 
 
-def test_an_idle_node_says_zero_without_a_runtime_and_no_latency(tiny: Path, sql: duckdb.DuckDBPyConnection) -> None:
+def test_an_idle_node_says_zero_without_a_runtime_and_no_latency(
+    tiny: Path, sql: duckdb.DuckDBPyConnection
+) -> None:
     label = json.loads((tiny / "labels.json").read_text())[0]
     span = " AND ".join(
         f'"timestamp" {sign} {int(datetime.fromisoformat(label[key]).timestamp() * 1000)}'
@@ -97,12 +125,18 @@ def test_an_idle_node_says_zero_without_a_runtime_and_no_latency(tiny: Path, sql
     )
     read = f"FROM '{tiny}/metrics/**/*.parquet' WHERE dimensions['InstanceId'] = '{label['things'][0]}' AND {span}"
     rows = dict(sql.sql(f'SELECT metric_name, max("value".max) {read} GROUP BY 1').fetchall())
-    assert rows["node_neuroncore_utilization"] == rows["node_neurondevice_runtime_memory_used_bytes"] == 0
+    assert (
+        rows["node_neuroncore_utilization"]
+        == rows["node_neurondevice_runtime_memory_used_bytes"]
+        == 0
+    )
     assert "node_neuron_execution_latency" not in rows
 
 
 @pytest.mark.slow
-def test_a_whole_recording_holds_the_parts_that_are_tested_alone(tmp_path: Path, causes: Path) -> None:
+def test_a_whole_recording_holds_the_parts_that_are_tested_alone(
+    tmp_path: Path, causes: Path
+) -> None:
     generate(tmp_path / "whole", 7, "causes", SimulationTiming(period_seconds=300))
     parts, whole = digests(causes), digests(tmp_path / "whole")
     assert parts
@@ -120,14 +154,21 @@ def test_every_cause_is_labelled(causes: Path) -> None:
 def test_labels_name_what_the_bill_shows(causes: Path, sql: duckdb.DuckDBPyConnection) -> None:
     labels = json.loads((causes / "labels.json").read_text())
     named = {x["labels"]["usage_type"] for x in labels if "usage_type" in x["labels"]}
-    billed = sql.sql(f"SELECT DISTINCT line_item_usage_type FROM '{causes}/billing/**/*.parquet'").fetchall()
+    billed = sql.sql(
+        f"SELECT DISTINCT line_item_usage_type FROM '{causes}/billing/**/*.parquet'"
+    ).fetchall()
     assert len(named) == 3
     assert named <= {row[0] for row in billed}
 
 
 def test_things_of_storage_and_reservations_are_in_the_inventory(causes: Path) -> None:
     labels = json.loads((causes / "labels.json").read_text())
-    things = [t for x in labels if x["cause"] in ("orphaned_storage", "unused_capacity") for t in x["things"]]
+    things = [
+        t
+        for x in labels
+        if x["cause"] in ("orphaned_storage", "unused_capacity")
+        for t in x["things"]
+    ]
     described = "".join(p.read_text() for p in (causes / "api").rglob("*.json"))
     assert len(things) == 4
     assert all(thing in described for thing in things)
@@ -148,14 +189,19 @@ def test_start_days_and_period_are_obeyed(tmp_path: Path, sql: duckdb.DuckDBPyCo
     start = datetime(2026, 3, 4, 5, tzinfo=UTC)
     generate(tmp_path / "x", 1, "tiny", SimulationTiming(start, 0.125, 300))
     path = tmp_path / "x/metrics/tiny/bert/node_cpu_utilization.parquet"
-    rows = sql.sql(f"SELECT min(timestamp), max(timestamp), count(DISTINCT timestamp) FROM '{path}'").fetchall()
+    rows = sql.sql(
+        f"SELECT min(timestamp), max(timestamp), count(DISTINCT timestamp) FROM '{path}'"
+    ).fetchall()
     first = int(start.timestamp() * 1000)
     assert rows == [(first, first + 35 * 300_000, 36)]
 
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
-    [(("calmm",), "did you mean 'calm'"), (("tiny", SimulationTiming(period_seconds=90)), "write 60 or 300")],
+    [
+        (("calmm",), "did you mean 'calm'"),
+        (("tiny", SimulationTiming(period_seconds=90)), "write 60 or 300"),
+    ],
 )
 def test_wrong_input_is_named(tmp_path: Path, wrong: tuple[object, ...], sentence: str) -> None:
     with pytest.raises(WrongInput, match=sentence):

@@ -18,17 +18,23 @@ def workers_of(simulation: Simulation) -> Workers:
 
 def test_normal_then_twenty_percent_then_normal(reference: Simulation) -> None:
     level = workers_of(reference).signals.utilization
-    before, during, after = (np.median(level[:, a * 60 : b * 60]) for a, b in ((2, 47), (49, 53), (55, 60)))
+    before, during, after = (
+        np.median(level[:, a * 60 : b * 60]) for a, b in ((2, 47), (49, 53), (55, 60))
+    )
     assert level.shape[0] == 64
     assert 0.85 < before < 0.95
     assert during == pytest.approx(0.20, abs=0.02)
     assert after == pytest.approx(before, abs=0.03)
 
 
-def test_a_starved_loader_leaves_memory_and_latency_and_fills_the_cpu(reference: Simulation) -> None:
+def test_a_starved_loader_leaves_memory_and_latency_and_fills_the_cpu(
+    reference: Simulation,
+) -> None:
     s = workers_of(reference).signals
     normal, starved = slice(46 * 60, 47 * 60), slice(49 * 60, 50 * 60)
-    assert np.nanmedian(s.latency[:, starved]) == pytest.approx(np.nanmedian(s.latency[:, normal]), rel=0.06)
+    assert np.nanmedian(s.latency[:, starved]) == pytest.approx(
+        np.nanmedian(s.latency[:, normal]), rel=0.06
+    )
     assert s.memory[:, starved].mean() == pytest.approx(s.memory[:, normal].mean(), rel=0.01)
     assert s.cpu[:, starved].mean() > 0.94
     assert np.median(s.efa[:, starved]) < 0.3 * np.median(s.efa[:, normal])

@@ -44,18 +44,26 @@ class FakeSlack:
         method = request.path.rsplit("/", 1)[-1]
         body = await self._body(request)
         self.calls.append((method, body))
-        self.tokens.append((method, request.headers.get("Authorization", "").removeprefix("Bearer ")))
+        self.tokens.append(
+            (method, request.headers.get("Authorization", "").removeprefix("Bearer "))
+        )
         if self.pages:
             return self.pages.pop(0)
         if codes := self.failing.get(method):
             code = codes.pop(0)
             if code.startswith("429"):
                 patience = {"Retry-After": code.partition(" ")[2] or "0"}
-                return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers=patience)
+                return web.json_response(
+                    {"ok": False, "error": "ratelimited"}, status=429, headers=patience
+                )
             status = 400 if method == "response" else 200
-            return web.json_response({"ok": False, "error": code, "needed": "chat:write"}, status=status)
+            return web.json_response(
+                {"ok": False, "error": code, "needed": "chat:write"}, status=status
+            )
         team = self.tokens[-1][1].partition("xoxb-")[2]
-        return web.json_response({"ok": True, **self._answer(method, body, team if team in ("T1", "T2") else "T1")})
+        return web.json_response(
+            {"ok": True, **self._answer(method, body, team if team in ("T1", "T2") else "T1")}
+        )
 
     async def _body(self, request):
         if request.content_type == "application/json":
@@ -66,10 +74,16 @@ class FakeSlack:
         return dict(request.query) | {"bytes": await request.read()}
 
     def _answer(self, method, body, team):
-        person = {"id": body.get("user"), "team_id": team, "is_admin": body.get("user") in self.admins}
+        person = {
+            "id": body.get("user"),
+            "team_id": team,
+            "is_admin": body.get("user") in self.admins,
+        }
         return {
             "auth.test": {"user_id": "U0BOT", "bot_id": "B0BOT"} | self.home,
-            "conversations.info": {"channel": {"id": body.get("channel")} | self.channels.get(body.get("channel"), {})},
+            "conversations.info": {
+                "channel": {"id": body.get("channel")} | self.channels.get(body.get("channel"), {})
+            },
             "chat.postMessage": {"ts": f"{len(self.calls)}.0001", "channel": body.get("channel")},
             "chat.update": {"ts": body.get("ts")},
             "chat.postEphemeral": {"message_ts": "9.9"},
@@ -81,7 +95,10 @@ class FakeSlack:
             "views.push": {"view": {"id": "V2"}},
             "conversations.history": {"messages": self.history},
             "conversations.replies": {"messages": self.replies},
-            "files.getUploadURLExternal": {"upload_url": f"{self.url}upload", "file_id": f"F{len(self.calls)}"},
+            "files.getUploadURLExternal": {
+                "upload_url": f"{self.url}upload",
+                "file_id": f"F{len(self.calls)}",
+            },
             "files.completeUploadExternal": {"files": [json.loads(body.get("files", "[{}]"))[0]]},
         }.get(method, {})
 
@@ -143,9 +160,17 @@ class Workspace:
 
     async def send(self, body, content_type, *, secret=SECRET, age=0, headers=None, drain=True):
         stamp = str(int(time.time()) - age)
-        signed = hmac.new(secret.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256).hexdigest()
-        known = {"X-Slack-Signature": f"v0={signed}", "X-Slack-Request-Timestamp": stamp, "Content-Type": content_type}
-        response = await self._client.post("/slack/events", data=body.encode(), headers=known | (headers or {}))
+        signed = hmac.new(
+            secret.encode(), f"v0:{stamp}:{body}".encode(), hashlib.sha256
+        ).hexdigest()
+        known = {
+            "X-Slack-Signature": f"v0={signed}",
+            "X-Slack-Request-Timestamp": stamp,
+            "Content-Type": content_type,
+        }
+        response = await self._client.post(
+            "/slack/events", data=body.encode(), headers=known | (headers or {})
+        )
         text = await response.text()
         if drain:
             await self.drain()
@@ -155,28 +180,61 @@ class Workspace:
         await self._surface.stop()
 
     async def event(self, event, event_id="Ev1", team="T1", **options):
-        body = {"type": "event_callback", "team_id": team, "api_app_id": "A1", "event_id": event_id, "event": event}
+        body = {
+            "type": "event_callback",
+            "team_id": team,
+            "api_app_id": "A1",
+            "event_id": event_id,
+            "event": event,
+        }
         return await self.send(json.dumps(body), "application/json", **options)
 
     async def command(self, text, *, drain=True, **fields):
-        body = {"command": "/trn", "text": text, "team_id": "T1", "user_id": "U1", "user_name": "dana", "channel_id": "C1"}
+        body = {
+            "command": "/trn",
+            "text": text,
+            "team_id": "T1",
+            "user_id": "U1",
+            "user_name": "dana",
+            "channel_id": "C1",
+        }
         body |= {"trigger_id": self._fresh(), "response_url": f"{self._slack.url}response"} | fields
         return await self.send(urlencode(body), "application/x-www-form-urlencoded", drain=drain)
 
     async def interact(self, payload, *, drain=True):
-        base = {"team": {"id": "T1"}, "user": {"id": "U1", "username": "dana"}, "trigger_id": self._fresh()}
+        base = {
+            "team": {"id": "T1"},
+            "user": {"id": "U1", "username": "dana"},
+            "trigger_id": self._fresh(),
+        }
         return await self.send(
-            urlencode({"payload": json.dumps(base | payload)}), "application/x-www-form-urlencoded", drain=drain
+            urlencode({"payload": json.dumps(base | payload)}),
+            "application/x-www-form-urlencoded",
+            drain=drain,
         )
 
     async def press(self, value, action_id="line:0", **fields):
-        action = {"type": "button", "action_id": action_id, "block_id": "b", "value": value, "action_ts": "1.1"}
-        where = {"channel": {"id": "C1"}, "message": {"ts": "5.5"}, "container": {"type": "message", "message_ts": "5.5"}}
+        action = {
+            "type": "button",
+            "action_id": action_id,
+            "block_id": "b",
+            "value": value,
+            "action_ts": "1.1",
+        }
+        where = {
+            "channel": {"id": "C1"},
+            "message": {"ts": "5.5"},
+            "container": {"type": "message", "message_ts": "5.5"},
+        }
         url = {"response_url": f"{self._slack.url}response"}
-        return await self.interact({"type": "block_actions", "actions": [action]} | where | url | fields)
+        return await self.interact(
+            {"type": "block_actions", "actions": [action]} | where | url | fields
+        )
 
     async def submit(self, view, *, drain=True):
-        return await self.interact({"type": "view_submission", "view": {"id": "V1", "type": "modal"} | view}, drain=drain)
+        return await self.interact(
+            {"type": "view_submission", "view": {"id": "V1", "type": "modal"} | view}, drain=drain
+        )
 
     def _fresh(self):
         self._trigger += 1

@@ -23,20 +23,30 @@ def payload(dice, made, alert, n):
         return json.dumps(spoilt(dice, event, alert)), kind
     fields = {name: found[0] for name, found in parse_qs(body, keep_blank_values=True).items()}
     if "payload" in fields:
-        fields = {"payload": json.dumps(spoilt(dice, json.loads(fields["payload"]) | {"trigger_id": f"t{n}"}, alert))}
+        fields = {
+            "payload": json.dumps(
+                spoilt(dice, json.loads(fields["payload"]) | {"trigger_id": f"t{n}"}, alert)
+            )
+        }
         return urlencode(fields), kind
-    fields = spoilt(dice, fields | {"trigger_id": f"t{n}", "user_id": dice.choice(("U1", "U2"))}, alert)
+    fields = spoilt(
+        dice, fields | {"trigger_id": f"t{n}", "user_id": dice.choice(("U1", "U2"))}, alert
+    )
     return urlencode(fields if isinstance(fields, dict) else {"x": str(fields)}), kind
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("payloads", PAYLOADS)
-async def test_no_signed_payload_breaks_the_door_or_changes_what_its_person_may_not(door, caplog, payloads):
+async def test_no_signed_payload_breaks_the_door_or_changes_what_its_person_may_not(
+    door, caplog, payloads
+):
     caplog.set_level(logging.INFO)
     dice, behind = random.Random(6), door.behind
     for n, line in zip(range(payloads), lines(dice, behind.alert), strict=False):
         body, kind = payload(dice, dice.choice(BODIES)(line), behind.alert, n)
-        answer = await door.post("/slack/events", data=body.encode(), headers=signed(body) | {"Content-Type": kind})
+        answer = await door.post(
+            "/slack/events", data=body.encode(), headers=signed(body) | {"Content-Type": kind}
+        )
         assert answer.status < 500, body
         assert "Traceback" not in await answer.text()
         if n % 50 == 0:

@@ -35,11 +35,18 @@ ONE_TOKEN, OAUTH = "one token", "installed by OAuth"
 async def door(request, slack):
     """Yield Slack before a surface with a whole bot behind it."""
     behind = await guarded("slack:U1")
-    oauth = {"client_id": "1.2", "client_secret": "hush", "workspaces": ("T1",), "public_url": "http://trnbot.example"}
+    oauth = {
+        "client_id": "1.2",
+        "client_secret": "hush",
+        "workspaces": ("T1",),
+        "public_url": "http://trnbot.example",
+    }
     tokens = oauth if request.param == OAUTH else {"bot_token": "xoxb-T1"}
     surface = SlackSurface(config(slack, **tokens), ports(behind.answer, behind.door, later))
     if surface._installs:
-        await surface._installs.keep(Installation("T1", "Ours", "xoxb-T1", "U0BOT", "U1", later(), ()))
+        await surface._installs.keep(
+            Installation("T1", "Ours", "xoxb-T1", "U0BOT", "U1", later(), ())
+        )
     app = web.Application()
     app.add_routes(surface.routes())
     async with TestClient(TestServer(app)) as client:
@@ -53,11 +60,24 @@ def event(**fields):
     """Send an event of the person, in the channel or in the chat with the bot."""
 
     async def sent(space, line, user, **outer):
-        mention = {"user": user, "channel": "C1", "ts": f"{user}.{line[:4]}", "text": f"<@U0BOT> {line}"}
+        mention = {
+            "user": user,
+            "channel": "C1",
+            "ts": f"{user}.{line[:4]}",
+            "text": f"<@U0BOT> {line}",
+        }
         direct = {"channel": "D1", "text": line} if fields.get("channel_type") == "im" else {}
         claimed = {"user_team": outer.pop("claims")} if "claims" in outer else {}
-        body = {"type": "event_callback", "team_id": "T1", "api_app_id": "A1", "event_id": f"Ev{user}{line[:4]}"}
-        body |= {"authorizations": [{"team_id": "T1"}], "event": mention | direct | fields | claimed} | outer
+        body = {
+            "type": "event_callback",
+            "team_id": "T1",
+            "api_app_id": "A1",
+            "event_id": f"Ev{user}{line[:4]}",
+        }
+        body |= {
+            "authorizations": [{"team_id": "T1"}],
+            "event": mention | direct | fields | claimed,
+        } | outer
         return await space.send(json.dumps(body), "application/json")
 
     return sent
@@ -75,16 +95,39 @@ def interaction(**fields):
 
 
 def pressed(action_id="line:0", **where):
-    action = {"type": "button", "action_id": action_id, "block_id": "b", "value": "LINE", "action_ts": "1.1"}
-    in_channel = {"channel": {"id": "C1"}, "message": {"ts": "5.5"}, "container": {"type": "message", "message_ts": "5.5"}}
+    action = {
+        "type": "button",
+        "action_id": action_id,
+        "block_id": "b",
+        "value": "LINE",
+        "action_ts": "1.1",
+    }
+    in_channel = {
+        "channel": {"id": "C1"},
+        "message": {"ts": "5.5"},
+        "container": {"type": "message", "message_ts": "5.5"},
+    }
     return interaction(**{"type": "block_actions", "actions": [action]} | in_channel | where)
 
 
 def submitted(callback, line="LINE"):
     metadata = json.dumps({"channel": "C1", "thread": "5.5", "line": line}).replace('"', '\\"')
-    asked = {"values": {"line": {"line": {"type": "plain_text_input", "value": "LINE"}}}} if callback == "trn_ask" else {}
-    view = {"id": "V1", "type": "modal", "callback_id": callback, "state": asked, "blocks": [], "app_installed_team_id": "T1"}
-    return interaction(type="view_submission", view=view | {"private_metadata": json.loads(f'"{metadata}"')})
+    asked = (
+        {"values": {"line": {"line": {"type": "plain_text_input", "value": "LINE"}}}}
+        if callback == "trn_ask"
+        else {}
+    )
+    view = {
+        "id": "V1",
+        "type": "modal",
+        "callback_id": callback,
+        "state": asked,
+        "blocks": [],
+        "app_installed_team_id": "T1",
+    }
+    return interaction(
+        type="view_submission", view=view | {"private_metadata": json.loads(f'"{metadata}"')}
+    )
 
 
 def command(**fields):
@@ -111,9 +154,13 @@ SERVED = {
     "a button that opens a modal": pressed("opens:1"),
     "a button of a private answer": pressed(container={"type": "message", "is_ephemeral": True}),
     "a button in App Home": pressed(view={"type": "home"}, container={"type": "view"}, **NOWHERE),
-    "a button in a modal": pressed(view={"type": "modal", "id": "V1", "private_metadata": ORIGIN}, container={"type": "view"}),
+    "a button in a modal": pressed(
+        view={"type": "modal", "id": "V1", "private_metadata": ORIGIN}, container={"type": "view"}
+    ),
     "a button of the first kind": pressed(
-        type="interactive_message", callback_id="x", actions=[{"name": "a", "type": "button", "value": "LINE"}]
+        type="interactive_message",
+        callback_id="x",
+        actions=[{"name": "a", "type": "button", "value": "LINE"}],
     ),
     "a form": submitted("trn_form"),
     "a typed line in a modal": submitted("trn_ask"),
@@ -123,7 +170,10 @@ SERVED = {
 SHORTCUTS = {
     "a shortcut": interaction(type="shortcut", callback_id="trn_ask_anywhere"),
     "a shortcut on a message": interaction(
-        type="message_action", callback_id="trn_ask", channel={"id": "C1"}, message={"ts": "5.5", "text": "LINE"}
+        type="message_action",
+        callback_id="trn_ask",
+        channel={"id": "C1"},
+        message={"ts": "5.5", "text": "LINE"},
     ),
 }
 NEVER = {
@@ -131,15 +181,25 @@ NEVER = {
     "a message in a group chat": event(type="message", channel_type="mpim", channel="G1"),
     "an edited message": event(type="message", channel_type="im", subtype="message_changed"),
     "a mention by a bot": event(type="app_mention", bot_id="B9"),
-    "a link": event(type="link_shared", links=[{"domain": "x.example", "url": "https://x.example"}]),
-    "a reaction": event(type="reaction_added", reaction="eyes", item={"channel": "C1", "ts": "1.1"}),
+    "a link": event(
+        type="link_shared", links=[{"domain": "x.example", "url": "https://x.example"}]
+    ),
+    "a reaction": event(
+        type="reaction_added", reaction="eyes", item={"channel": "C1", "ts": "1.1"}
+    ),
     "a file": event(type="file_shared", file_id="F1"),
     "a new member of a channel": event(type="member_joined_channel"),
-    "a thread with an assistant": event(type="assistant_thread_started", assistant_thread={"user_id": "U1", "channel_id": "D1"}),
+    "a thread with an assistant": event(
+        type="assistant_thread_started", assistant_thread={"user_id": "U1", "channel_id": "D1"}
+    ),
     "a function": event(type="function_executed", function={"callback_id": "LINE"}, inputs={}),
     "another tab of App Home": event(type="app_home_opened", tab="messages"),
-    "a menu that asks for options": interaction(type="block_suggestion", action_id="a", block_id="b", value="LINE"),
-    "a closed modal": interaction(type="view_closed", view={"id": "V1", "type": "modal", "callback_id": "trn_form"}),
+    "a menu that asks for options": interaction(
+        type="block_suggestion", action_id="a", block_id="b", value="LINE"
+    ),
+    "a closed modal": interaction(
+        type="view_closed", view={"id": "V1", "type": "modal", "callback_id": "trn_form"}
+    ),
     "a step of a workflow": interaction(type="workflow_step_edit", callback_id="LINE"),
 }
 EVERY_KIND = SERVED | SHORTCUTS | NEVER
@@ -158,10 +218,18 @@ def failing(code):
 
 STRANGERS = {
     "a foreign organization": foreign,
-    "an admin of a foreign organization": lambda slack: foreign(slack, is_admin=True, is_owner=True),
-    "a foreign grid": lambda slack: foreign(slack, enterprise_user={"enterprise_id": "E9", "teams": ["T9", "T8"]}),
-    "another workspace of the same grid": lambda slack: foreign(slack, enterprise_user={"enterprise_id": "E1", "teams": ["T9"]}),
-    "nobody in a common channel": lambda slack: slack.people.update(U9={"team_id": "T1", "is_stranger": True}),
+    "an admin of a foreign organization": lambda slack: foreign(
+        slack, is_admin=True, is_owner=True
+    ),
+    "a foreign grid": lambda slack: foreign(
+        slack, enterprise_user={"enterprise_id": "E9", "teams": ["T9", "T8"]}
+    ),
+    "another workspace of the same grid": lambda slack: foreign(
+        slack, enterprise_user={"enterprise_id": "E1", "teams": ["T9"]}
+    ),
+    "nobody in a common channel": lambda slack: slack.people.update(
+        U9={"team_id": "T1", "is_stranger": True}
+    ),
     "a deleted user": lambda slack: slack.people.update(U9={"team_id": "T1", "deleted": True}),
     "a bot": lambda slack: slack.people.update(U9={"team_id": "T1", "is_bot": True}),
     "an unknown team": lambda slack: slack.people.update(U9={"team_id": ""}),
@@ -194,18 +262,29 @@ def is_to_one_person(method, body, user):
 
 
 def holds_data(behind, said):
-    return any(word in json.dumps(said, ensure_ascii=False) for word in (behind.alert, "$", "FIRING", "p4d", "cluster", "Share"))
+    return any(
+        word in json.dumps(said, ensure_ascii=False)
+        for word in (behind.alert, "$", "FIRING", "p4d", "cluster", "Share")
+    )
 
 
-DOORS = [(ONE_TOKEN, who) for who in STRANGERS] + [(OAUTH, "a foreign organization"), (OAUTH, "an outage of Slack")]
+DOORS = [(ONE_TOKEN, who) for who in STRANGERS] + [
+    (OAUTH, "a foreign organization"),
+    (OAUTH, "an outage of Slack"),
+]
 
 
 @pytest.mark.parametrize(("door", "who"), DOORS, indirect=["door"])
 @pytest.mark.parametrize("kind", EVERY_KIND)
-async def test_a_strangers_mention_or_press_in_a_shared_channel_is_not_served(door, kind, who, caplog):
+async def test_a_strangers_mention_or_press_in_a_shared_channel_is_not_served(
+    door, kind, who, caplog
+):
     STRANGERS[who](door.slack)
     door.slack.channels["C1"] = {"is_ext_shared": True}
-    before, lines = door.behind.decided(), (ASKED, f"not-an-anomaly {door.behind.alert} 90d", f"share {ASKED}")
+    before, lines = (
+        door.behind.decided(),
+        (ASKED, f"not-an-anomaly {door.behind.alert} 90d", f"share {ASKED}"),
+    )
     for line in lines:
         status, body = await EVERY_KIND[kind](door, line, "U9", is_ext_shared_channel=True)
         assert (status < 500, holds_data(door.behind, body)) == (True, False)
@@ -239,7 +318,11 @@ async def test_guests_are_told_apart_and_not_served(door, kind, guest):
         _, body = await EVERY_KIND[kind](door, line, "U9")
         assert not holds_data(door.behind, body)
     said = [(method, body) for method, body in spoken(door.slack) if kind not in SHORTCUTS]
-    assert (door.behind.decided(), door.behind.wrong, holds_data(door.behind, said)) == (before, [], False)
+    assert (door.behind.decided(), door.behind.wrong, holds_data(door.behind, said)) == (
+        before,
+        [],
+        False,
+    )
     assert {request.belonging.standing for request in door.behind.asked} <= {Standing.GUEST}
     assert [one for one in said if not is_to_one_person(*one, "U9")] == []
     assert bool(door.behind.asked) == (kind in SERVED)
@@ -268,7 +351,12 @@ OPEN = {
     "of unknown readers": (None, {}),
 }
 IN_THE_CHANNEL = [kind for kind in SERVED if "App Home" not in kind and "direct" not in kind]
-READ_BY_OTHERS = [(kind, how) for kind in IN_THE_CHANNEL for how in OPEN if kind.startswith("a mention") or not OPEN[how][1]]
+READ_BY_OTHERS = [
+    (kind, how)
+    for kind in IN_THE_CHANNEL
+    for how in OPEN
+    if kind.startswith("a mention") or not OPEN[how][1]
+]
 """Only events say themselves that a channel is shared."""
 
 
@@ -280,16 +368,27 @@ async def test_answers_in_shared_channels_are_private_to_members(door, kind, how
     if channel is None:
         door.slack.failing["conversations.info"] = ["missing_scope"] * 99
         del door.slack.channels["C1"]
-    shown = [await SERVED[kind](door, line, "U1", **outer) for line in (ASKED, f"share {ASKED}", f"ack {door.behind.alert}")]
+    shown = [
+        await SERVED[kind](door, line, "U1", **outer)
+        for line in (ASKED, f"share {ASKED}", f"ack {door.behind.alert}")
+    ]
     said = spoken(door.slack)
-    assert {request.belonging for request in door.behind.asked} == {Belonging("T1", Standing.MEMBER, shared=True)}
+    assert {request.belonging for request in door.behind.asked} == {
+        Belonging("T1", Standing.MEMBER, shared=True)
+    }
     assert [one for one in said if not is_to_one_person(*one, "U1")] == []
     assert not re.search(r"value\W+share", json.dumps([said, shown]))
     assert "nothing is shared here" in json.dumps([said, shown])
 
 
 @pytest.mark.parametrize(
-    "channel", [{}, {"is_ext_shared": False}, {"is_org_shared": True, "shared_team_ids": ["T1"]}, {"is_shared": True}]
+    "channel",
+    [
+        {},
+        {"is_ext_shared": False},
+        {"is_org_shared": True, "shared_team_ids": ["T1"]},
+        {"is_shared": True},
+    ],
 )
 async def test_answers_in_a_channel_of_our_own_are_for_all_who_read_it(door, channel):
     door.slack.channels["C1"] = channel
@@ -298,7 +397,9 @@ async def test_answers_in_a_channel_of_our_own_are_for_all_who_read_it(door, cha
     assert (answer["channel"], door.behind.asked[0].belonging.shared) == ("C1", False)
 
 
-async def test_an_event_that_denies_a_shared_channel_is_believed_where_slack_is_not_to_be_asked(door):
+async def test_an_event_that_denies_a_shared_channel_is_believed_where_slack_is_not_to_be_asked(
+    door,
+):
     door.slack.failing["conversations.info"] = ["missing_scope"] * 9
     await SERVED["a mention"](door, ASKED, "U1", is_ext_shared_channel=False)
     assert door.slack.sent("chat.postMessage")[0]["channel"] == "C1"
@@ -312,7 +413,10 @@ async def test_a_stranger_is_told_once_an_hour_and_a_member_asked_for_once(door)
         await SERVED["a mention"](door, f"{n:04}", "U9")
         await SERVED["a mention"](door, f"{n:04}", "U1")
     told = [body["user"] for body in door.slack.sent("chat.postEphemeral")]
-    assert (told, sorted(body["user"] for body in door.slack.sent("users.info"))) == (["U9"], ["U1", "U9"])
+    assert (told, sorted(body["user"] for body in door.slack.sent("users.info"))) == (
+        ["U9"],
+        ["U1", "U9"],
+    )
     assert len(door.behind.door._shelves["slack.seen"]) == 50
     now[0] = 3_601.0
     await SERVED["a mention"](door, "more", "U9")
@@ -330,7 +434,12 @@ async def test_an_outage_locks_nobody_out_who_was_known(door):
     for line in ("two ", "thre"):
         for user in ("U1", "U9"):
             await SERVED["a mention"](door, line, user)
-    assert [request.user.id for request in door.behind.asked] == ["slack:U1", "slack:T9/U9", "slack:U1", "slack:U1"]
+    assert [request.user.id for request in door.behind.asked] == [
+        "slack:U1",
+        "slack:T9/U9",
+        "slack:U1",
+        "slack:U1",
+    ]
     assert len(door.slack.sent("users.info")) == 4
     door.slack.failing["users.info"] = []
     door.slack.people["U1"] = {"deleted": True}
@@ -351,10 +460,22 @@ async def test_who_cannot_be_told_apart_is_told_to_try_again_and_then_served(doo
 @pytest.mark.parametrize(
     ("home", "person", "standing"),
     [
-        ({"enterprise_id": "E1", "is_enterprise_install": True}, {"team_id": "T5"}, Standing.MEMBER),
-        ({"enterprise_id": "E1", "is_enterprise_install": False}, {"team_id": "T5"}, Standing.STRANGER),
+        (
+            {"enterprise_id": "E1", "is_enterprise_install": True},
+            {"team_id": "T5"},
+            Standing.MEMBER,
+        ),
+        (
+            {"enterprise_id": "E1", "is_enterprise_install": False},
+            {"team_id": "T5"},
+            Standing.STRANGER,
+        ),
         ({"enterprise_id": "E1"}, {"team_id": "T5", "teams": ["T5", "T1"]}, Standing.MEMBER),
-        ({"enterprise_id": "E2", "is_enterprise_install": True}, {"team_id": "T5"}, Standing.STRANGER),
+        (
+            {"enterprise_id": "E2", "is_enterprise_install": True},
+            {"team_id": "T5"},
+            Standing.STRANGER,
+        ),
     ],
 )
 async def test_an_enterprise_is_one_organization_where_the_app_is_installed_in_all_of_it(
@@ -372,20 +493,34 @@ async def test_an_enterprise_is_one_organization_where_the_app_is_installed_in_a
     assert request.user.id == ("slack:U5" if standing is Standing.MEMBER else "slack:T5/U5")
 
 
-async def test_a_member_of_a_listed_workspace_is_served_in_a_channel_of_another_and_stays_the_same_person(slack, bot):
+async def test_a_member_of_a_listed_workspace_is_served_in_a_channel_of_another_and_stays_the_same_person(
+    slack, bot
+):
     behind = await guarded()
-    app = {"client_id": "1.2", "client_secret": "hush", "workspaces": ("T1", "T2"), "public_url": "http://trnbot.example"}
+    app = {
+        "client_id": "1.2",
+        "client_secret": "hush",
+        "workspaces": ("T1", "T2"),
+        "public_url": "http://trnbot.example",
+    }
     surface = SlackSurface(config(slack, **app), ports(bot, behind.door))
     for team in ("T1", "T2"):
-        await surface._installs.keep(Installation(team, team, f"xoxb-{team}", "U0BOT", "U1", later(), ()))
+        await surface._installs.keep(
+            Installation(team, team, f"xoxb-{team}", "U0BOT", "U1", later(), ())
+        )
     slack.people |= {"U2": {"team_id": "T2"}, "U1": {"team_id": "T1"}, "U9": {"team_id": "T9"}}
     door = web.Application()
     door.add_routes(surface.routes())
     async with TestClient(TestServer(door)) as client:
         space = Workspace(client, surface, slack)
         for n, (user, team) in enumerate((("U2", "T1"), ("U2", "T2"), ("U1", "T2"), ("U9", "T2"))):
-            await event(type="app_mention", ts=str(n))(space, ASKED, user, authorizations=[{"team_id": team}], event_id=f"e{n}")
-    heard = [(request.user.id, request.belonging.organization, request.belonging.standing.value) for request in bot.asked]
+            await event(type="app_mention", ts=str(n))(
+                space, ASKED, user, authorizations=[{"team_id": team}], event_id=f"e{n}"
+            )
+    heard = [
+        (request.user.id, request.belonging.organization, request.belonging.standing.value)
+        for request in bot.asked
+    ]
     assert heard == [
         ("slack:T2/U2", "T2", "member"),
         ("slack:T2/U2", "T2", "member"),
@@ -395,14 +530,24 @@ async def test_a_member_of_a_listed_workspace_is_served_in_a_channel_of_another_
     await surface.stop()
 
 
-async def test_alerts_routed_to_a_shared_channel_are_posted_and_that_is_said_once(surface, slack, caplog):
+async def test_alerts_routed_to_a_shared_channel_are_posted_and_that_is_said_once(
+    surface, slack, caplog
+):
     slack.channels["C1"] = {"is_ext_shared": True}
     for key in ("a", "b"):
         for channel in ("C1", "C2", "U1"):
-            assert await surface.post(channel, Card("FIRING", blocks=(text("$1,083 an hour"),)), key)
+            assert await surface.post(
+                channel, Card("FIRING", blocks=(text("$1,083 an hour"),)), key
+            )
     await surface.stop()
-    said = [record.getMessage() for record in caplog.records if "another organization" in record.getMessage()]
-    assert said == ["Slack channel C1 gets alerts and is open to another organization, which reads them."]
+    said = [
+        record.getMessage()
+        for record in caplog.records
+        if "another organization" in record.getMessage()
+    ]
+    assert said == [
+        "Slack channel C1 gets alerts and is open to another organization, which reads them."
+    ]
     assert len(slack.sent("conversations.info")) == 2
 
 

@@ -23,7 +23,12 @@ CLIENT_SECRET = "hush-hush"
 async def door(slack):
     """Yield a client of the surface, with a whole bot behind it."""
     behind = await guarded("slack:U1")
-    app = {"client_id": "1.2", "client_secret": CLIENT_SECRET, "workspaces": ("T1",), "public_url": "http://trnbot.example"}
+    app = {
+        "client_id": "1.2",
+        "client_secret": CLIENT_SECRET,
+        "workspaces": ("T1",),
+        "public_url": "http://trnbot.example",
+    }
     surface = SlackSurface(config(slack, **app), ports(behind.answer, behind.door, later))
     await surface._installs.keep(installation())
     app = web.Application()
@@ -38,27 +43,74 @@ def installation():
 
 
 def command(line):
-    body = {"command": "/trn", "text": line, "team_id": "T1", "user_id": "U1", "channel_id": "C1", "trigger_id": f"t {line}"}
+    body = {
+        "command": "/trn",
+        "text": line,
+        "team_id": "T1",
+        "user_id": "U1",
+        "channel_id": "C1",
+        "trigger_id": f"t {line}",
+    }
     return urlencode(body), FORM
 
 
 def pressed(line):
-    where = {"channel": {"id": "C1"}, "message": {"ts": "5.5"}, "container": {"type": "message", "message_ts": "5.5"}}
-    who = {"team": {"id": "T1"}, "user": {"id": "U1", "username": "dana"}, "trigger_id": f"p {line}"}
-    action = {"type": "button", "action_id": "line:0", "block_id": "b", "value": line, "action_ts": "1.1"}
-    return urlencode({"payload": json.dumps({"type": "block_actions", "actions": [action]} | where | who)}), FORM
+    where = {
+        "channel": {"id": "C1"},
+        "message": {"ts": "5.5"},
+        "container": {"type": "message", "message_ts": "5.5"},
+    }
+    who = {
+        "team": {"id": "T1"},
+        "user": {"id": "U1", "username": "dana"},
+        "trigger_id": f"p {line}",
+    }
+    action = {
+        "type": "button",
+        "action_id": "line:0",
+        "block_id": "b",
+        "value": line,
+        "action_ts": "1.1",
+    }
+    return urlencode(
+        {"payload": json.dumps({"type": "block_actions", "actions": [action]} | where | who)}
+    ), FORM
 
 
 def submitted(line):
-    view = {"id": "V1", "type": "modal", "callback_id": "trn_ask", "private_metadata": json.dumps({"channel": "C1"})}
-    view |= {"blocks": [], "state": {"values": {"line": {"line": {"type": "plain_text_input", "value": line}}}}}
-    who = {"team": {"id": "T1"}, "user": {"id": "U1", "username": "dana"}, "trigger_id": f"s {line}"}
+    view = {
+        "id": "V1",
+        "type": "modal",
+        "callback_id": "trn_ask",
+        "private_metadata": json.dumps({"channel": "C1"}),
+    }
+    view |= {
+        "blocks": [],
+        "state": {"values": {"line": {"line": {"type": "plain_text_input", "value": line}}}},
+    }
+    who = {
+        "team": {"id": "T1"},
+        "user": {"id": "U1", "username": "dana"},
+        "trigger_id": f"s {line}",
+    }
     return urlencode({"payload": json.dumps({"type": "view_submission", "view": view} | who)}), FORM
 
 
 def mentioned(line):
-    event = {"type": "app_mention", "user": "U1", "channel": "C1", "ts": line, "text": f"<@U0BOT> {line}"}
-    body = {"type": "event_callback", "team_id": "T1", "api_app_id": "A1", "event_id": f"e {line}", "event": event}
+    event = {
+        "type": "app_mention",
+        "user": "U1",
+        "channel": "C1",
+        "ts": line,
+        "text": f"<@U0BOT> {line}",
+    }
+    body = {
+        "type": "event_callback",
+        "team_id": "T1",
+        "api_app_id": "A1",
+        "event_id": f"e {line}",
+        "event": event,
+    }
     return json.dumps(body), JSON
 
 
@@ -84,9 +136,14 @@ FORGERIES = {
     "of another body": lambda body: signed(f"{body}&"),
     "expired": lambda body: signed(body, age_s=301 + 5),
     "of the future": lambda body: signed(body, age_s=-3600),
-    "with its time moved": lambda body: signed(body, age_s=900) | {"X-Slack-Request-Timestamp": str(int(time.time()))},
+    "with its time moved": lambda body: (
+        signed(body, age_s=900) | {"X-Slack-Request-Timestamp": str(int(time.time()))}
+    ),
     "of another version": lambda body: signed(body, version="v1"),
-    "with half a signature": lambda body: {**signed(body), "X-Slack-Signature": signed(body)["X-Slack-Signature"][:30]},
+    "with half a signature": lambda body: {
+        **signed(body),
+        "X-Slack-Signature": signed(body)["X-Slack-Signature"][:30],
+    },
     "with an empty signature": lambda body: {**signed(body), "X-Slack-Signature": ""},
     "at no time at all": lambda body: {**signed(body), "X-Slack-Request-Timestamp": "yesterday"},
     "said to be a retry": lambda body: {**signed(body, secret="another"), "X-Slack-Retry-Num": "1"},
@@ -114,7 +171,9 @@ async def test_what_slack_signed_once_is_done_once_however_often_it_comes(door, 
         headers = signed(body) | {"Content-Type": kind}
         after = ""
         for _ in range(20):
-            assert (await door.post("/slack/events", data=body.encode(), headers=headers)).status == 200
+            assert (
+                await door.post("/slack/events", data=body.encode(), headers=headers)
+            ).status == 200
             await door.drain()
             after = after or door.behind.state()
             assert door.behind.state() == after
@@ -147,16 +206,23 @@ async def test_no_installation_comes_of_a_state_that_was_not_given(door, slack, 
     for i in range(25):
         shown, kept = STATES[kind](i)
         headers = {"Cookie": f"trnbot_slack_state={kept}"} if kept else {}
-        answer = await door.get(REDIRECT_PATH, params={"state": shown, "code": "code"}, headers=headers)
+        answer = await door.get(
+            REDIRECT_PATH, params={"state": shown, "code": "code"}, headers=headers
+        )
         assert answer.status == 400
     assert (door.behind.state(), slack.sent("oauth.v2.access")) == (before, [])
     assert CLIENT_SECRET not in caplog.text
 
 
 async def test_a_used_state_is_refused_two_hundred_times(door, slack):
-    slack.granted = {"code": {"access_token": "xoxb-secret-token", "team": {"id": "T1", "name": "Trainium"}}}
+    slack.granted = {
+        "code": {"access_token": "xoxb-secret-token", "team": {"id": "T1", "name": "Trainium"}}
+    }
     given = state(nonce="once")
-    asked = {"params": {"state": given, "code": "code"}, "headers": {"Cookie": f"trnbot_slack_state={given}"}}
+    asked = {
+        "params": {"state": given, "code": "code"},
+        "headers": {"Cookie": f"trnbot_slack_state={given}"},
+    }
     assert (await door.get(REDIRECT_PATH, **asked)).status == 200
     before = door.behind.state()
     for _ in range(200):

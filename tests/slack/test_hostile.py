@@ -24,8 +24,14 @@ NESTED = '{"a":' * 200_000
 BODIES = {
     "nested JSON": (NESTED, "application/json"),
     "nested lists": ("[" * 500_000, "application/json"),
-    "a nested payload": (urlencode({"payload": NESTED[:300_000]}), "application/x-www-form-urlencoded"),
-    "lines and tokens": (f"text={TOKEN}\nERROR forged line\n\x1b[2J", "application/x-www-form-urlencoded"),
+    "a nested payload": (
+        urlencode({"payload": NESTED[:300_000]}),
+        "application/x-www-form-urlencoded",
+    ),
+    "lines and tokens": (
+        f"text={TOKEN}\nERROR forged line\n\x1b[2J",
+        "application/x-www-form-urlencoded",
+    ),
     "no text": ("\udcff\udcfe", "application/json"),
 }
 STAMPS = ("", "yesterday", "9" * 400, "9" * 5_000, "1e3", "-1", "١٢٣")
@@ -46,13 +52,23 @@ async def whole_app(surface):
 
 @pytest.mark.parametrize("kind", BODIES)
 @pytest.mark.parametrize("stamp", STAMPS)
-async def test_before_the_signature_is_checked_nothing_is_parsed_or_logged(whole_app, bot, caplog, kind, stamp):
+async def test_before_the_signature_is_checked_nothing_is_parsed_or_logged(
+    whole_app, bot, caplog, kind, stamp
+):
     caplog.set_level("DEBUG")
     body, content_type = BODIES[kind]
-    headers = {"X-Slack-Signature": "v0=é", "X-Slack-Request-Timestamp": stamp, "Content-Type": content_type}
+    headers = {
+        "X-Slack-Signature": "v0=é",
+        "X-Slack-Request-Timestamp": stamp,
+        "Content-Type": content_type,
+    }
     answer = await whole_app.post("/slack/events", data=written(body), headers=headers)
     assert (answer.status, bot.asked) == (401, [])
-    ours = [record for record in caplog.records if record.name.startswith(("trnbot", "slack", "aiohttp.server"))]
+    ours = [
+        record
+        for record in caplog.records
+        if record.name.startswith(("trnbot", "slack", "aiohttp.server"))
+    ]
     assert [(record.exc_info, record.levelname) for record in ours] == [(None, "WARNING")]
     logged = ours[0].getMessage()
     assert len(logged) < 200
@@ -69,7 +85,9 @@ async def test_a_body_over_the_limit_is_refused_before_it_is_kept_whole(whole_ap
     assert (answer.status, str(LARGEST_BODY) in await answer.text(), bot.asked) == (413, True, [])
 
 
-@pytest.mark.parametrize("kind", ["nested JSON", "nested lists", "a nested payload", "lines and tokens"])
+@pytest.mark.parametrize(
+    "kind", ["nested JSON", "nested lists", "a nested payload", "lines and tokens"]
+)
 async def test_what_is_signed_and_no_payload_is_refused_in_one_line(workspace, bot, caplog, kind):
     caplog.set_level("DEBUG")
     body, content_type = BODIES[kind]
@@ -77,13 +95,17 @@ async def test_what_is_signed_and_no_payload_is_refused_in_one_line(workspace, b
     assert (400 <= status < 500, "Traceback" in text, bot.asked) == (True, False, [])
     assert TOKEN not in caplog.text
     assert max(len(record.getMessage()) for record in caplog.records) < 1_100
-    assert [record for record in caplog.records if "\n" in record.getMessage() or record.exc_info] == []
+    assert [
+        record for record in caplog.records if "\n" in record.getMessage() or record.exc_info
+    ] == []
 
 
 @pytest.mark.parametrize("kind", ["unheard_of", "block_suggestion", "workflow_step_edit"])
 async def test_a_payload_that_nobody_handles_is_not_shown_to_the_log(workspace, caplog, kind):
     caplog.set_level("DEBUG")
-    await workspace.interact({"type": kind, "token": TOKEN, "action_id": "a", "block_id": "b", "value": "secret plan"})
+    await workspace.interact(
+        {"type": kind, "token": TOKEN, "action_id": "a", "block_id": "b", "value": "secret plan"}
+    )
     assert not [words for words in (TOKEN, "secret plan", "dana") if words in caplog.text]
 
 
@@ -92,7 +114,11 @@ async def test_socket_mode_takes_deep_and_huge_payloads_without_showing_them(sla
     tokens = {"bot_token": "xoxb-1", "app_token": "xapp-1"}
     surface = SlackSurface(config(slack, **tokens), ports(bot, MemoryStore()))
     deep = json.loads('{"a":' * 300 + "1" + "}" * 300)
-    for payload in ({"type": "unheard_of", "deep": deep, "token": TOKEN}, {"type": "events_api", "huge": TOKEN * 50_000}, {}):
+    for payload in (
+        {"type": "unheard_of", "deep": deep, "token": TOKEN},
+        {"type": "events_api", "huge": TOKEN * 50_000},
+        {},
+    ):
         await surface._app.async_dispatch(AsyncBoltRequest(mode="socket_mode", body=payload))
     sdk_logger().error("Failed to process a message: %s", NESTED + TOKEN)
     await surface.stop()
@@ -162,10 +188,15 @@ def test_a_megabyte_is_read_as_its_beginning(kind):
     assert len(parse_line(text)) <= 3_000
 
 
-@pytest.mark.parametrize(("text", "most"), [("a" * 9, 5), ("\U0001f600" * 9, 5), ("a\U0001f600" * 9, 7), ("é" * 3, 3), ("", 1)])
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [("a" * 9, 5), ("\U0001f600" * 9, 5), ("a\U0001f600" * 9, 7), ("é" * 3, 3), ("", 1)],
+)
 def test_a_text_is_cut_to_the_length_that_slack_counts(text, most):
     assert size(cut(text, most)) <= most
-    assert cut(text, most) == text or (cut(text, most).endswith("…") and size(cut(text, most)) >= most - 1)
+    assert cut(text, most) == text or (
+        cut(text, most).endswith("…") and size(cut(text, most)) >= most - 1
+    )
 
 
 def test_what_slack_escaped_is_unescaped_once():

@@ -17,12 +17,23 @@ from bot.errors import Refused
 from tests.slack.conftest import Workspace, config, ports
 
 ALERT = Card("FIRING", blocks=(text("Wasting $1,083 an hour"),))
-MENTION = {"type": "app_mention", "user": "U1", "channel": "C1", "ts": "7.1", "text": "<@U0BOT> cost 7d by team"}
+MENTION = {
+    "type": "app_mention",
+    "user": "U1",
+    "channel": "C1",
+    "ts": "7.1",
+    "text": "<@U0BOT> cost 7d by team",
+}
 
 
 def grant(team, **more):
     scope = ",".join(SCOPES)
-    return {"access_token": f"xoxb-{team}", "scope": scope, "bot_user_id": "U0BOT", "team": {"id": team, "name": team}} | more
+    return {
+        "access_token": f"xoxb-{team}",
+        "scope": scope,
+        "bot_user_id": "U0BOT",
+        "team": {"id": team, "name": team},
+    } | more
 
 
 @pytest.fixture
@@ -36,7 +47,12 @@ def store(url):
 async def installing(slack, bot, store):
     """Yield a surface for two workspaces, and a browser that looks at it."""
     slack.granted = {f"code-{team}": grant(team) for team in ("T1", "T2", "T9")}
-    app = {"client_id": "1.2", "client_secret": "hush-hush", "workspaces": ("T1", "T2"), "public_url": "http://trnbot.example"}
+    app = {
+        "client_id": "1.2",
+        "client_secret": "hush-hush",
+        "workspaces": ("T1", "T2"),
+        "public_url": "http://trnbot.example",
+    }
     surface = SlackSurface(config(slack, **app), ports(bot, store))
     app = web.Application()
     app.add_routes(surface.routes())
@@ -49,12 +65,17 @@ async def begun(browser):
     """Open the page and return what Slack is asked."""
     answer = await browser.get("/slack/install", allow_redirects=False)
     assert answer.status == 302
-    return {name: found[0] for name, found in parse_qs(urlsplit(answer.headers["Location"]).query).items()}
+    return {
+        name: found[0]
+        for name, found in parse_qs(urlsplit(answer.headers["Location"]).query).items()
+    }
 
 
 async def installed(browser, team):
     state = (await begun(browser))["state"]
-    return await browser.get("/slack/oauth_redirect", params={"state": state, "code": f"code-{team}"})
+    return await browser.get(
+        "/slack/oauth_redirect", params={"state": state, "code": f"code-{team}"}
+    )
 
 
 async def test_the_page_sends_to_slack_with_the_scopes_of_the_manifest_and_no_secret(installing):
@@ -65,7 +86,9 @@ async def test_the_page_sends_to_slack_with_the_scopes_of_the_manifest_and_no_se
     assert asked["scope"] == [",".join(SCOPES)]
     assert asked["redirect_uri"] == ["http://trnbot.example/slack/oauth_redirect"]
     assert "hush" not in str(answer.headers)
-    assert {"HttpOnly", "SameSite=Lax"} <= {part.strip() for part in answer.headers["Set-Cookie"].split(";")}
+    assert {"HttpOnly", "SameSite=Lax"} <= {
+        part.strip() for part in answer.headers["Set-Cookie"].split(";")
+    }
 
 
 async def test_each_workspace_is_spoken_to_by_its_own_token(installing, slack):
@@ -77,7 +100,11 @@ async def test_each_workspace_is_spoken_to_by_its_own_token(installing, slack):
     assert await surface.post("T2/C1", ALERT, "k")
     await surface.edit("T2/C1", "1.1", ALERT, "k")
     spoken = [found for found in slack.tokens if found[0].startswith("chat.")]
-    assert spoken == [("chat.postMessage", "xoxb-T1"), ("chat.postMessage", "xoxb-T2"), ("chat.update", "xoxb-T2")]
+    assert spoken == [
+        ("chat.postMessage", "xoxb-T1"),
+        ("chat.postMessage", "xoxb-T2"),
+        ("chat.update", "xoxb-T2"),
+    ]
     assert {body["channel"] for body in slack.sent("chat.postMessage", "chat.update")} == {"C1"}
 
 
@@ -90,7 +117,11 @@ async def test_who_asks_from_another_workspace_is_another_person(installing, sla
     await space.command("cost 7d", team_id="T2")
     await space.event(MENTION, team="T2")
     heard = [(request.user.id, request.channel) for request in bot.asked]
-    assert heard == [("slack:U1", "slack:C1"), ("slack:T2/U1", "slack:T2/C1"), ("slack:T2/U1", "slack:T2/C1")]
+    assert heard == [
+        ("slack:U1", "slack:C1"),
+        ("slack:T2/U1", "slack:T2/C1"),
+        ("slack:T2/U1", "slack:T2/C1"),
+    ]
     assert slack.tokens[-1] == ("chat.postMessage", "xoxb-T2")
 
 
@@ -107,15 +138,21 @@ async def test_what_is_not_installed_or_not_served_is_refused_by_name(installing
     surface, browser = installing
     with pytest.raises(Refused, match=r"not installed in Slack workspace T1; open /slack/install"):
         await surface.post("C1", ALERT, "k")
-    with pytest.raises(Refused, match=r"workspace T9 is not served; add it to TRNBOT_SLACK_WORKSPACES"):
+    with pytest.raises(
+        Refused, match=r"workspace T9 is not served; add it to TRNBOT_SLACK_WORKSPACES"
+    ):
         await surface.post("T9/C1", ALERT, "k")
     await Workspace(browser, surface, slack).command("cost 7d", team_id="T9")
     assert bot.asked == []
 
 
-async def test_a_workspace_that_is_listed_no_more_is_not_served_though_it_installed_the_app(installing, slack, bot):
+async def test_a_workspace_that_is_listed_no_more_is_not_served_though_it_installed_the_app(
+    installing, slack, bot
+):
     surface, browser = installing
-    await surface._installs.keep(Installation("T9", "Nine", "xoxb-T9", "U0BOT", "U1", datetime(2026, 11, 20, tzinfo=UTC)))
+    await surface._installs.keep(
+        Installation("T9", "Nine", "xoxb-T9", "U0BOT", "U1", datetime(2026, 11, 20, tzinfo=UTC))
+    )
     await Workspace(browser, surface, slack).command("cost 7d", team_id="T9")
     with pytest.raises(Refused, match="not installed in Slack workspace T9"):
         await surface._workspaces.of("T9")
@@ -132,7 +169,9 @@ async def test_a_workspace_that_installs_again_is_spoken_to_by_its_new_token(ins
         assert slack.tokens[-1] == ("chat.postMessage", token)
 
 
-async def test_a_workspace_that_nobody_listed_gets_no_installation_and_its_token_is_given_back(installing, slack, store):
+async def test_a_workspace_that_nobody_listed_gets_no_installation_and_its_token_is_given_back(
+    installing, slack, store
+):
     _, browser = installing
     answer = await installed(browser, "T9")
     assert (answer.status, "T9 may not install" in await answer.text()) == (403, True)
@@ -141,17 +180,25 @@ async def test_a_workspace_that_nobody_listed_gets_no_installation_and_its_token
 
 
 @pytest.mark.parametrize("break_", ["another browser", "used", "forged", "none", "old"])
-async def test_a_state_is_for_one_browser_once_and_for_ten_minutes(installing, slack, store, break_):
+async def test_a_state_is_for_one_browser_once_and_for_ten_minutes(
+    installing, slack, store, break_
+):
     _, browser = installing
     state = (await begun(browser))["state"]
     match break_:
         case "another browser":
             browser.session.cookie_jar.clear()
         case "used":
-            await browser.get("/slack/oauth_redirect", params={"state": state, "error": "access_denied"})
+            await browser.get(
+                "/slack/oauth_redirect", params={"state": state, "error": "access_denied"}
+            )
         case "forged" | "none" | "old":
             nonce, until, signature = state.split(".")
-            forged = {"forged": f"{nonce}.{until}.{signature[:-1]}x", "old": f"{nonce}.1.{signature}", "none": ""}
+            forged = {
+                "forged": f"{nonce}.{until}.{signature[:-1]}x",
+                "old": f"{nonce}.1.{signature}",
+                "none": "",
+            }
             state = forged[break_]
             browser.session.cookie_jar.update_cookies({"trnbot_slack_state": state})
     answer = await browser.get("/slack/oauth_redirect", params={"state": state, "code": "code-T1"})
@@ -168,19 +215,30 @@ async def test_a_state_is_for_one_browser_once_and_for_ten_minutes(installing, s
         ("code-odd", [], "names no workspace"),
     ],
 )
-async def test_what_slack_answers_instead_of_an_installation_is_told_in_a_sentence(installing, slack, code, failing, says):
+async def test_what_slack_answers_instead_of_an_installation_is_told_in_a_sentence(
+    installing, slack, code, failing, says
+):
     _, browser = installing
     slack.failing["oauth.v2.access"] = list(failing)
-    slack.granted |= {"code-org": grant("T1", is_enterprise_install=True), "code-odd": {"access_token": "xoxb-x"}}
+    slack.granted |= {
+        "code-org": grant("T1", is_enterprise_install=True),
+        "code-odd": {"access_token": "xoxb-x"},
+    }
     state = (await begun(browser))["state"]
     answer = await browser.get("/slack/oauth_redirect", params={"state": state, "code": code})
     assert (400 <= answer.status < 600, says in await answer.text()) == (True, True)
 
 
 @pytest.mark.parametrize(
-    "event", [{"type": "app_uninstalled"}, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": ["U0BOT"]}}]
+    "event",
+    [
+        {"type": "app_uninstalled"},
+        {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": ["U0BOT"]}},
+    ],
 )
-async def test_a_workspace_that_removed_the_app_is_forgotten_and_may_come_back(installing, slack, store, event):
+async def test_a_workspace_that_removed_the_app_is_forgotten_and_may_come_back(
+    installing, slack, store, event
+):
     surface, browser = installing
     await installed(browser, "T1")
     await surface.post("C1", ALERT, "k")
@@ -197,7 +255,9 @@ async def test_a_workspace_that_removed_the_app_is_forgotten_and_may_come_back(i
 async def test_a_token_of_a_person_that_was_revoked_changes_nothing(installing, slack, store):
     surface, browser = installing
     await installed(browser, "T1")
-    await Workspace(browser, surface, slack).event({"type": "tokens_revoked", "tokens": {"oauth": ["U1"], "bot": []}})
+    await Workspace(browser, surface, slack).event(
+        {"type": "tokens_revoked", "tokens": {"oauth": ["U1"], "bot": []}}
+    )
     assert len(store.newest(INSTALLATIONS, 9)) == 1
 
 
@@ -233,7 +293,10 @@ async def test_a_route_to_a_person_opens_the_chat_with_them_and_keeps_to_it(inst
     await surface.edit("T2/U01DANA", ts, ALERT, "k")
     await surface.reply("T2/U01DANA", ts, ALERT, "k1")
     await surface.find("T2/U01DANA", "k")
-    spoken = {body["channel"] for body in slack.sent("chat.postMessage", "chat.update", "conversations.history")}
+    spoken = {
+        body["channel"]
+        for body in slack.sent("chat.postMessage", "chat.update", "conversations.history")
+    }
     assert spoken == {"D-U01DANA"}
     assert len(slack.sent("conversations.open")) == 1
 

@@ -7,28 +7,49 @@ import pytest
 
 from bot.cards.card import Attachment, Buttons, Card, Chart, ChartKind, ShareButton, Tone, text
 
-MENTION = {"type": "app_mention", "user": "U1", "channel": "C1", "ts": "7.1", "text": "<@U0BOT> cost 7d by team"}
-DIRECT = {"type": "message", "channel_type": "im", "user": "U1", "channel": "D1", "ts": "8.1", "text": "fleet"}
+MENTION = {
+    "type": "app_mention",
+    "user": "U1",
+    "channel": "C1",
+    "ts": "7.1",
+    "text": "<@U0BOT> cost 7d by team",
+}
+DIRECT = {
+    "type": "message",
+    "channel_type": "im",
+    "user": "U1",
+    "channel": "D1",
+    "ts": "8.1",
+    "text": "fleet",
+}
 
 
 def titles(body):
     return [block["text"]["text"] for block in body["blocks"] if block["type"] == "header"]
 
 
-async def test_a_slash_command_is_acknowledged_empty_and_answered_to_the_asker_alone(workspace, slack, bot):
+async def test_a_slash_command_is_acknowledged_empty_and_answered_to_the_asker_alone(
+    workspace, slack, bot
+):
     assert await workspace.command("cost 7d by team") == (200, "")
     (answer,) = slack.sent("response")
     assert answer["response_type"] == "ephemeral"
     assert titles(answer) == ["Cost of 7 days"]
     (request,) = bot.asked
-    assert (request.line, request.user.id, request.user.name) == ("cost 7d by team", "slack:U1", "dana")
+    assert (request.line, request.user.id, request.user.name) == (
+        "cost 7d by team",
+        "slack:U1",
+        "dana",
+    )
     assert (request.surface, request.channel) == ("slack", "slack:C1")
 
 
 SHARED = (text("$142,000"), Buttons((ShareButton("Share", "share cost 7d"),)))
 
 
-async def test_the_share_button_posts_for_all_and_takes_the_private_answer_away(workspace, slack, bot):
+async def test_the_share_button_posts_for_all_and_takes_the_private_answer_away(
+    workspace, slack, bot
+):
     bot.card = Card("Cost of 7 days", blocks=SHARED, public=True)
     await workspace.press("share cost 7d", container={"type": "message", "is_ephemeral": True})
     shared, removed = slack.sent("response")
@@ -37,7 +58,9 @@ async def test_the_share_button_posts_for_all_and_takes_the_private_answer_away(
     assert bot.asked[-1].line == "share cost 7d"
 
 
-@pytest.mark.parametrize("card", [Card("t", blocks=SHARED), Card("t", Tone.ERROR, SHARED, public=True)])
+@pytest.mark.parametrize(
+    "card", [Card("t", blocks=SHARED), Card("t", Tone.ERROR, SHARED, public=True)]
+)
 async def test_a_message_all_can_see_is_never_taken_away(workspace, slack, bot, card):
     bot.card = card
     await workspace.press("share cost 7d")
@@ -60,7 +83,10 @@ async def test_what_all_can_see_has_nothing_to_share(workspace, slack, bot):
         ("cost where team!=“a&amp;b”", 'cost where team!="a&b"'),
         ("cost —by team", "cost --by team"),
         ("mute <@U2|bob>", "mute slack:U2"),
-        ("see <https://x.example/a|x.example/a> <https://y.example>", "see x.example/a https://y.example"),
+        (
+            "see <https://x.example/a|x.example/a> <https://y.example>",
+            "see x.example/a https://y.example",
+        ),
     ],
 )
 async def test_typed_text_becomes_the_line_that_was_meant(workspace, bot, typed, line):
@@ -100,7 +126,9 @@ async def test_what_is_not_said_to_the_bot_is_not_answered(workspace, bot, event
 
 async def test_a_retry_of_slack_is_handled_once(workspace, bot):
     await workspace.event(MENTION)
-    status, _ = await workspace.event(MENTION, headers={"X-Slack-Retry-Num": "1", "X-Slack-Retry-Reason": "http_timeout"})
+    status, _ = await workspace.event(
+        MENTION, headers={"X-Slack-Retry-Num": "1", "X-Slack-Retry-Reason": "http_timeout"}
+    )
     assert status == 200
     assert len(bot.asked) == 1
 
@@ -130,7 +158,9 @@ async def test_a_button_in_a_thread_answers_in_the_thread(workspace, slack):
     assert slack.sent("response")[0]["thread_ts"] == "5.5"
 
 
-@pytest.mark.parametrize("fields", [{"value": ""}, {"value": "x", "actions": [{"type": "overflow", "action_id": "old"}]}])
+@pytest.mark.parametrize(
+    "fields", [{"value": ""}, {"value": "x", "actions": [{"type": "overflow", "action_id": "old"}]}]
+)
 async def test_a_button_no_longer_understood_says_so(workspace, slack, bot, fields):
     await workspace.press(**fields)
     assert "no longer works" in slack.sent("response")[0]["text"]
@@ -144,12 +174,17 @@ async def test_an_expired_response_address_falls_back_to_a_message_only_they_see
 
 
 @pytest.mark.parametrize("refused", [1, 2])
-async def test_a_picture_that_is_not_ready_is_tried_again_then_left_to_its_summary(workspace, slack, bot, refused):
+async def test_a_picture_that_is_not_ready_is_tried_again_then_left_to_its_summary(
+    workspace, slack, bot, refused
+):
     slack.failing["response"] = ["invalid_blocks"] * refused
     bot.card = Card("Cost", blocks=(Chart(ChartKind.BAR, "Cost", "$", (), summary="It rose."),))
     await workspace.command("cost")
     last = slack.sent("response")[-1]["blocks"][1]["type"]
-    assert (len(slack.sent("response")), last) == (refused + 1, "image" if refused == 1 else "context")
+    assert (len(slack.sent("response")), last) == (
+        refused + 1,
+        "image" if refused == 1 else "context",
+    )
 
 
 async def test_app_home_shows_the_home_card(workspace, slack, bot):
@@ -174,7 +209,11 @@ async def test_slack_is_acknowledged_before_the_answer_is_ready(workspace, slack
     [
         {"type": "block_actions", "actions": []},
         {"type": "block_actions", "actions": [{}], "user": None},
-        {"type": "block_actions", "actions": [{"action_id": "a", "value": {"x": 1}}], "view": {"private_metadata": "{"}},
+        {
+            "type": "block_actions",
+            "actions": [{"action_id": "a", "value": {"x": 1}}],
+            "view": {"private_metadata": "{"},
+        },
         {"type": "view_submission"},
         {"type": "view_submission", "view": {"callback_id": "x", "state": None}},
         {"type": "shortcut", "callback_id": "gone"},
@@ -192,17 +231,23 @@ async def slowly() -> None:
     await asyncio.sleep(2.3)
 
 
-async def test_a_mention_that_takes_long_is_said_to_be_worked_on_and_the_answer_takes_that_place(workspace, slack, bot):
+async def test_a_mention_that_takes_long_is_said_to_be_worked_on_and_the_answer_takes_that_place(
+    workspace, slack, bot
+):
     bot.before = slowly
     await workspace.event(MENTION)
     (note,) = slack.sent("chat.postMessage")
     (answer,) = slack.sent("chat.update")
     assert ("Working on it" in note["text"], note["thread_ts"]) == (True, "7.1")
-    assert answer["ts"] == next(f"{n + 1}.0001" for n, (method, _) in enumerate(slack.calls) if method == "chat.postMessage")
+    assert answer["ts"] == next(
+        f"{n + 1}.0001" for n, (method, _) in enumerate(slack.calls) if method == "chat.postMessage"
+    )
     assert titles(answer) == ["Cost of 7 days"]
 
 
-async def test_a_command_that_takes_long_is_said_to_be_worked_on_to_the_asker_alone(workspace, slack, bot):
+async def test_a_command_that_takes_long_is_said_to_be_worked_on_to_the_asker_alone(
+    workspace, slack, bot
+):
     bot.before = slowly
     await workspace.command("cost 7d")
     note, answer = slack.sent("response")
@@ -214,11 +259,17 @@ async def test_a_thread_with_the_bot_shows_its_status_where_the_app_has_one(work
     bot.before = slowly
     await workspace.event(DIRECT | {"thread_ts": "8.0"})
     (status,) = slack.sent("assistant.threads.setStatus")
-    assert (status["channel_id"], status["thread_ts"], status["status"]) == ("D1", "8.0", "is working on it …")
+    assert (status["channel_id"], status["thread_ts"], status["status"]) == (
+        "D1",
+        "8.0",
+        "is working on it …",
+    )
     assert [titles(body) for body in slack.sent("chat.postMessage")] == [["Cost of 7 days"]]
 
 
-async def test_an_app_without_a_status_is_asked_once_and_says_it_by_a_message(workspace, slack, bot):
+async def test_an_app_without_a_status_is_asked_once_and_says_it_by_a_message(
+    workspace, slack, bot
+):
     slack.failing["assistant.threads.setStatus"] = ["missing_scope"]
     bot.before = slowly
     await workspace.event(DIRECT | {"thread_ts": "8.0"})
@@ -228,7 +279,9 @@ async def test_an_app_without_a_status_is_asked_once_and_says_it_by_a_message(wo
     assert len(slack.sent("chat.update")) == 1
 
 
-FILE = Card("The table", blocks=(Attachment("trnbot-cost.csv", "team,net_usd\r\nvision,5\r\n", "cost 7d"),))
+FILE = Card(
+    "The table", blocks=(Attachment("trnbot-cost.csv", "team,net_usd\r\nvision,5\r\n", "cost 7d"),)
+)
 
 
 async def test_a_file_goes_into_the_thread_where_all_read_the_answer(workspace, slack, bot):

@@ -20,7 +20,12 @@ def text(longest, shortest=1, **more):
 
 
 def closed(required=(), **properties):
-    return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(required),
+        "properties": properties,
+    }
 
 
 def many(items, most, least=1):
@@ -46,15 +51,22 @@ COMMAND = closed(
 SCHEMA = closed(
     ("display_information",),
     display_information=closed(
-        ("name",), name=text(35), description=text(140), background_color=text(7, 4, pattern="^#[0-9a-fA-F]{3}([0-9a-fA-F]{3})?$")
+        ("name",),
+        name=text(35),
+        description=text(140),
+        background_color=text(7, 4, pattern="^#[0-9a-fA-F]{3}([0-9a-fA-F]{3})?$"),
     ),
     features=closed(
         # not in that schema yet: docs.slack.dev, "Migrating to the Agent messaging experience" and the manifest's reference
         agent_view=closed(
             agent_description=text(300),
-            suggested_prompts=many(closed(("title", "message"), title=text(100), message=text(300)), 4),
+            suggested_prompts=many(
+                closed(("title", "message"), title=text(100), message=text(300)), 4
+            ),
         ),
-        app_home=closed(home_tab_enabled=FLAG, messages_tab_enabled=FLAG, messages_tab_read_only_enabled=FLAG),
+        app_home=closed(
+            home_tab_enabled=FLAG, messages_tab_enabled=FLAG, messages_tab_read_only_enabled=FLAG
+        ),
         bot_user=closed(("display_name",), display_name=text(80), always_online=FLAG),
         shortcuts=many(SHORTCUT, 10),
         slash_commands=many(COMMAND, 50),
@@ -96,4 +108,6 @@ def test_the_usage_hint_shows_the_questions_that_fit():
 
 def test_the_committed_manifest_is_the_generated_one():
     committed = Path(__file__).parents[2] / "manifest" / "slack.yaml"
-    assert committed.read_text() == manifest_yaml(command_hints()), "write manifest_yaml(command_hints()) to manifest/slack.yaml"
+    assert committed.read_text() == manifest_yaml(command_hints()), (
+        "write manifest_yaml(command_hints()) to manifest/slack.yaml"
+    )

@@ -10,10 +10,26 @@ from bot.cards.card import Align, Card, Chart, ChartKind, Column, Series, Table,
 from bot.cards.tables import folded
 from tests.cards.samples import SAMPLES
 
-COLUMNS = (Column("team"), Column("cost", Align.RIGHT), Column("share", Align.RIGHT), Column("lasted", Align.RIGHT))
-ROWS = (("pretraining", "$1,083.40", "64 %", "3 h"), ("vision", "-$3.20", "–", "25 min"), ("lab", "$0.50", "1 %", ""))
+COLUMNS = (
+    Column("team"),
+    Column("cost", Align.RIGHT),
+    Column("share", Align.RIGHT),
+    Column("lasted", Align.RIGHT),
+)
+ROWS = (
+    ("pretraining", "$1,083.40", "64 %", "3 h"),
+    ("vision", "-$3.20", "–", "25 min"),
+    ("lab", "$0.50", "1 %", ""),
+)
 TABLE = Table(COLUMNS, ROWS, total=("total", "$1,080.70", "", ""), rest="and 4 more teams")
-BARS = Chart(ChartKind.BAR, "Cost of an epoch", "$", (Series("cost", (1.0, 2.5)),), categories=("1", "2"), summary="It rose.")
+BARS = Chart(
+    ChartKind.BAR,
+    "Cost of an epoch",
+    "$",
+    (Series("cost", (1.0, 2.5)),),
+    categories=("1", "2"),
+    summary="It rose.",
+)
 ANSWER = Card("Cost of 7 days", blocks=(text("$1,080.70"), TABLE, BARS))
 NATIVE = {"data_table", "data_visualization"}
 
@@ -57,7 +73,11 @@ def test_every_card_keeps_to_the_limits_of_slacks_own_blocks(name):
         assert (1 <= table["page_size"] <= 100, bool(table["caption"])) == (True, True)
     for chart in charts:
         labels = chart["chart"]["axis_config"]["categories"]
-        assert (len(chart["title"]) <= 50, len(labels) <= 20, len(set(labels)) == len(labels)) == (True, True, True)
+        assert (len(chart["title"]) <= 50, len(labels) <= 20, len(set(labels)) == len(labels)) == (
+            True,
+            True,
+            True,
+        )
         for series in chart["chart"]["series"]:
             assert [point["label"] for point in series["data"]] == labels
 
@@ -72,7 +92,11 @@ def test_a_table_of_many_rows_says_how_many_it_leaves_out():
 
 
 def test_rows_that_are_folded_elsewhere_are_leafed_through():
-    short = folded(Table(COLUMNS, tuple((f"team-{n}", f"${n}", "1 %", "3 h") for n in range(20))), 5, "and 15 more")
+    short = folded(
+        Table(COLUMNS, tuple((f"team-{n}", f"${n}", "1 %", "3 h") for n in range(20))),
+        5,
+        "and 15 more",
+    )
     drawn = message(Card("t", blocks=(short,)), Around(native=True)).blocks
     assert (len(drawn[1]["rows"]), "15 more" in json.dumps(drawn)) == (21, False)
 
@@ -81,10 +105,38 @@ def test_rows_that_are_folded_elsewhere_are_leafed_through():
     "chart",
     [
         Chart(ChartKind.LINE, "Use", "%", (Series("use", (1.0, 2.0)),), summary="s"),
-        Chart(ChartKind.BAR, "Cost", "$", (Series("a", (1.0,)), Series("b", (2.0,))), categories=("x",), summary="stacked"),
-        Chart(ChartKind.BAR, "Cost", "$", (Series("a", (1.0, None)),), categories=("x", "y"), summary="a gap"),
-        Chart(ChartKind.BAR, "Cost", "$", (Series("a", (1.0,) * 21),), categories=tuple(map(str, range(21))), summary="many"),
-        Chart(ChartKind.BAR, "Cost", "$", (Series("a", (1.0, 2.0)),), categories=("x", "x"), summary="the same twice"),
+        Chart(
+            ChartKind.BAR,
+            "Cost",
+            "$",
+            (Series("a", (1.0,)), Series("b", (2.0,))),
+            categories=("x",),
+            summary="stacked",
+        ),
+        Chart(
+            ChartKind.BAR,
+            "Cost",
+            "$",
+            (Series("a", (1.0, None)),),
+            categories=("x", "y"),
+            summary="a gap",
+        ),
+        Chart(
+            ChartKind.BAR,
+            "Cost",
+            "$",
+            (Series("a", (1.0,) * 21),),
+            categories=tuple(map(str, range(21))),
+            summary="many",
+        ),
+        Chart(
+            ChartKind.BAR,
+            "Cost",
+            "$",
+            (Series("a", (1.0, 2.0)),),
+            categories=("x", "x"),
+            summary="the same twice",
+        ),
     ],
     ids=lambda chart: chart.summary,
 )
@@ -92,7 +144,9 @@ def test_what_slack_would_draw_otherwise_stays_a_picture(chart):
     assert chart_block(chart) is None
 
 
-async def test_an_answer_comes_with_slacks_own_table_and_chart_and_needs_no_upload(workspace, slack, bot):
+async def test_an_answer_comes_with_slacks_own_table_and_chart_and_needs_no_upload(
+    workspace, slack, bot
+):
     bot.card = ANSWER
     await workspace.command("cost 7d")
     (answer,) = slack.sent("response")
@@ -101,9 +155,17 @@ async def test_an_answer_comes_with_slacks_own_table_and_chart_and_needs_no_uplo
 
 
 @pytest.mark.parametrize("thread", [{}, {"thread_ts": "3.3"}])
-async def test_where_slack_refuses_them_it_is_text_and_a_picture_and_so_it_stays(workspace, slack, bot, thread):
+async def test_where_slack_refuses_them_it_is_text_and_a_picture_and_so_it_stays(
+    workspace, slack, bot, thread
+):
     bot.card, slack.failing["chat.postMessage"] = ANSWER, ["invalid_blocks"]
-    mention = {"type": "app_mention", "user": "U1", "channel": "C1", "ts": "7.1", "text": "<@U0BOT> cost 7d"} | thread
+    mention = {
+        "type": "app_mention",
+        "user": "U1",
+        "channel": "C1",
+        "ts": "7.1",
+        "text": "<@U0BOT> cost 7d",
+    } | thread
     await workspace.event(mention)
     refused, plainer = slack.sent("chat.postMessage")
     assert set(kinds(refused)) >= NATIVE
@@ -117,7 +179,13 @@ async def test_where_slack_refuses_them_it_is_text_and_a_picture_and_so_it_stays
 
 async def test_a_refusal_for_another_reason_is_no_verdict_on_them(workspace, slack, bot):
     bot.card, slack.failing["chat.postMessage"] = ANSWER, ["channel_not_found"]
-    mention = {"type": "app_mention", "user": "U1", "channel": "C1", "ts": "7.1", "text": "<@U0BOT> cost 7d"}
+    mention = {
+        "type": "app_mention",
+        "user": "U1",
+        "channel": "C1",
+        "ts": "7.1",
+        "text": "<@U0BOT> cost 7d",
+    }
     await workspace.event(mention)
     await workspace.event(mention | {"ts": "7.2"}, event_id="Ev2")
     assert set(kinds(slack.sent("chat.postMessage")[-1])) >= NATIVE

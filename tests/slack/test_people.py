@@ -37,7 +37,10 @@ async def test_slack_is_asked_once_in_five_minutes_and_who_left_is_no_admin_afte
     assert [await members.belongs(user, "S1") for user in ("U1", "U2")] == [False, True]
 
 
-@pytest.mark.parametrize(("code", "says"), [("no_such_subteam", "no such user group"), ("missing_scope", "lacks the scope")])
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [("no_such_subteam", "no such user group"), ("missing_scope", "lacks the scope")],
+)
 async def test_a_group_that_cannot_be_asked_is_told_and_asked_again(surface, slack, code, says):
     slack.failing["usergroups.users.list"] = [code]
     slack.groups = {"S1": ["U1"]}
@@ -49,12 +52,23 @@ async def test_a_group_that_cannot_be_asked_is_told_and_asked_again(surface, sla
 async def test_who_is_an_admin_of_the_workspace_is_asked_for_each_person(slack):
     members = Members(AsyncWebClient("xoxb-1", base_url=slack.url))
     slack.admins = {"U2"}
-    assert [await members.belongs(user, "admins") for user in ("U2", "U1", "U2", "U3")] == [True, False, True, False]
+    assert [await members.belongs(user, "admins") for user in ("U2", "U1", "U2", "U3")] == [
+        True,
+        False,
+        True,
+        False,
+    ]
     assert len(slack.sent("users.info")) == 3
 
 
 @pytest.mark.parametrize(
-    ("profile", "belongs"), [({}, True), ({"deleted": True}, False), ({"is_admin": False}, False), ({"is_owner": True}, True)]
+    ("profile", "belongs"),
+    [
+        ({}, True),
+        ({"deleted": True}, False),
+        ({"is_admin": False}, False),
+        ({"is_owner": True}, True),
+    ],
 )
 async def test_an_admin_who_was_deactivated_is_none(surface, slack, profile, belongs):
     slack.admins, slack.profile = {"U2"}, profile

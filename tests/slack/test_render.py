@@ -54,7 +54,11 @@ HOSTILE = [
     "&amp;",
     ">q",
 ]
-words = st.one_of(st.text(max_size=30), st.sampled_from(HOSTILE), st.text(min_size=1, max_size=6).map(lambda t: t * 900))
+words = st.one_of(
+    st.text(max_size=30),
+    st.sampled_from(HOSTILE),
+    st.text(min_size=1, max_size=6).map(lambda t: t * 900),
+)
 cards = any_card(
     words,
     users=st.one_of(words, st.just("slack:U01ALICE")),
@@ -66,7 +70,10 @@ arounds = st.builds(Around, words, words, st.sampled_from([{}, {0: "F1"}]))
 
 def texts(drawn):
     return [
-        one for block in drawn for one in (block.get("text"), *(block.get("fields") or ()), *(block.get("elements") or ())) if one
+        one
+        for block in drawn
+        for one in (block.get("text"), *(block.get("fields") or ()), *(block.get("elements") or ()))
+        if one
     ]
 
 
@@ -82,7 +89,12 @@ def check_limits(drawn, most=limits.BLOCKS):
         assert all(size(one["text"]) <= limits.FIELD for one in block.get("fields", ()))
         assert len(block.get("fields", ())) <= limits.FIELDS
         assert block["type"] != "header" or block["text"]["type"] == "plain_text"
-    actions = [one["action_id"] for block in drawn if block["type"] == "actions" for one in block["elements"]]
+    actions = [
+        one["action_id"]
+        for block in drawn
+        if block["type"] == "actions"
+        for one in block["elements"]
+    ]
     assert len(actions) == len(set(actions))
     assert all(actions)
 
@@ -112,7 +124,14 @@ def test_any_card_fits_every_limit_of_a_modal(card):
 @example(["00" + "0000:a" * 900])
 def test_no_markup_from_data_survives(parts):
     card = Card(
-        parts[0], Tone.OVER, (Text(tuple(parts)), Facts(tuple((p, p) for p in parts)), quiet(*parts), text(Link("a", parts[-1])))
+        parts[0],
+        Tone.OVER,
+        (
+            Text(tuple(parts)),
+            Facts(tuple((p, p) for p in parts)),
+            quiet(*parts),
+            text(Link("a", parts[-1])),
+        ),
     )
     drawn = message(card)
     for one in [*texts(drawn.blocks), {"type": "mrkdwn", "text": drawn.text}]:
@@ -123,10 +142,16 @@ def markup(shown):
     """Return what Slack would read as more than text, our own bold and links to http(s) set aside."""
     plain = re.sub(r"(^|(?<=[\s\u200b]))\*[^*\n]+\*(?=$|[\s\u200b])", "", shown)
     plain = re.sub(r"<https?://[^<>|]+\|[^<>|]*>", "", plain)
-    return re.findall(r"[<>*~`]|(?<![^\W_])_[^_]+_(?![^\W_])|:(?:[\w+'-]*[a-z][\w+'-]*|100):|^\s*&gt;", plain, re.MULTILINE)
+    return re.findall(
+        r"[<>*~`]|(?<![^\W_])_[^_]+_(?![^\W_])|:(?:[\w+'-]*[a-z][\w+'-]*|100):|^\s*&gt;",
+        plain,
+        re.MULTILINE,
+    )
 
 
-@pytest.mark.parametrize("name", ["cold_cache", "trn1.32xlarge", "team:research", "12:30:45", "a-b/c d", "$1,083 · 20 %"])
+@pytest.mark.parametrize(
+    "name", ["cold_cache", "trn1.32xlarge", "team:research", "12:30:45", "a-b/c d", "$1,083 · 20 %"]
+)
 def test_names_and_numbers_are_shown_unchanged(name):
     assert message(Card("t", blocks=(text(name),))).blocks[1]["text"]["text"] == name
 
@@ -142,7 +167,9 @@ def test_names_and_numbers_are_shown_unchanged(name):
     ],
 )
 def test_addresses_and_names_in_data_are_no_links(shown, verbatim):
-    for one in texts(message(Card("t", blocks=(text(shown), quiet(shown), Facts((("a", shown),))))).blocks[1:]):
+    for one in texts(
+        message(Card("t", blocks=(text(shown), quiet(shown), Facts((("a", shown),))))).blocks[1:]
+    ):
         assert one.get("verbatim", False) is verbatim
 
 
@@ -167,9 +194,14 @@ def test_spans_are_drawn_with_slacks_own_tokens():
         "k ",
         Code("a_b*c"),
     )
-    shown = message(Card("t", blocks=(text(*spans, " ", Link("why", "https://x.example/?a=b&c")),))).blocks[1]["text"]["text"]
+    shown = message(
+        Card("t", blocks=(text(*spans, " ", Link("why", "https://x.example/?a=b&c")),))
+    ).blocks[1]["text"]["text"]
     date = "<!date^1795183200^{date_short_pretty} {time}|2026-11-20 14:00 UTC>"
-    assert shown == f"Since {date} <@U01ALICE> @bob *$1*\u200bk `a_b*c` <https://x.example/?a=b&amp;c|why>"
+    assert (
+        shown
+        == f"Since {date} <@U01ALICE> @bob *$1*\u200bk `a_b*c` <https://x.example/?a=b&amp;c|why>"
+    )
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "evil"])
@@ -178,7 +210,9 @@ def test_a_link_that_is_not_http_stays_text(url):
 
 
 def test_a_form_without_fields_is_a_question_to_confirm():
-    view = answer_view(Card("Reset", blocks=(Form("Reset every setting?", "config reset", ()),)), Origin())
+    view = answer_view(
+        Card("Reset", blocks=(Form("Reset every setting?", "config reset", ()),)), Origin()
+    )
     assert view["blocks"][0]["text"]["text"] == "Reset every setting?"
 
 
@@ -196,7 +230,9 @@ def test_who_is_pinged_only_by_the_card_is_named_below_its_title():
 
 def worst_alert():
     """Return an alert of 500 nodes whose every block is as long as it may be."""
-    nodes = tuple((f"i-0{n:015x}", "trn1.32xlarge", "us-west-2d", "20 %", "$21.50") for n in range(500))
+    nodes = tuple(
+        (f"i-0{n:015x}", "trn1.32xlarge", "us-west-2d", "20 %", "$21.50") for n in range(500)
+    )
     table = Table(
         tuple(Column(name) for name in ("instance", "type", "zone", "used", "an hour")),
         nodes,
@@ -212,7 +248,9 @@ def worst_alert():
             table,
             Chart(ChartKind.LINE, "Utilization", "%", (), summary="fell " * 300),
             *(text("Likely the loader. " * 100) for _ in range(40)),
-            Buttons((Button("Acknowledge", "ack a1", ButtonStyle.PRIMARY), Button("Why", "why a1"))),
+            Buttons(
+                (Button("Acknowledge", "ack a1", ButtonStyle.PRIMARY), Button("Why", "why a1"))
+            ),
         ),
         mentions=tuple(Mention(f"slack:U{n:09}", "x") for n in range(400)),
     )
@@ -231,7 +269,10 @@ def test_a_long_table_keeps_its_first_rows_and_its_total_and_counts_the_rest():
     wide = worst_alert().blocks[2]
     assert isinstance(wide, Table)
     narrow = Table(wide.columns[:2], tuple(row[:2] for row in wide.rows), ("500", "$10,750"))
-    for table, first, end in ((wide, "*i-0000000000000000*", "$10,750"), (narrow, "i-0000000000000000 ", "\n```")):
+    for table, first, end in (
+        (wide, "*i-0000000000000000*", "$10,750"),
+        (narrow, "i-0000000000000000 ", "\n```"),
+    ):
         shown = message(Card("t", blocks=(table,))).blocks[1]["text"]["text"]
         assert first in shown
         assert re.search(r"… and 4\d\d more rows", shown)
@@ -240,7 +281,11 @@ def test_a_long_table_keeps_its_first_rows_and_its_total_and_counts_the_rest():
 
 
 def test_a_table_is_aligned_and_cannot_break_out_of_its_block():
-    table = Table((Column("team"), Column("usd", Align.RIGHT)), (("a```b<!here>", "$1"), ("日本", "$1,000")), ("", "$1,001"))
+    table = Table(
+        (Column("team"), Column("usd", Align.RIGHT)),
+        (("a```b<!here>", "$1"), ("日本", "$1,000")),
+        ("", "$1,001"),
+    )
     assert message(Card("t", blocks=(table,))).blocks[1]["text"]["text"].splitlines() == [
         "```",
         "team             usd",
@@ -265,7 +310,10 @@ def test_a_line_too_long_for_a_button_is_named_instead_of_cut():
 
 
 def test_a_table_wider_than_a_phone_is_a_list_that_markup_cannot_enter():
-    table = Table(tuple(map(Column, ("how", "says", "source", "of"))), (("now", "*b* <!here>", "s" * 50, "t" * 50), ("then",)))
+    table = Table(
+        tuple(map(Column, ("how", "says", "source", "of"))),
+        (("now", "*b* <!here>", "s" * 50, "t" * 50), ("then",)),
+    )
     shown = message(Card("t", blocks=(table,))).blocks[1]["text"]["text"].splitlines()
     assert shown == [f"• *now*: ∗b∗ &lt;!here&gt; · source {'s' * 50} · of {'t' * 50}", "• *then*:"]
 

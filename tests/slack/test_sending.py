@@ -26,7 +26,10 @@ async def test_a_post_carries_its_key_twice_and_unfurls_nothing(surface, slack):
     ts = await surface.post("C1", OVER, "incident-1")
     (body,) = slack.sent("chat.postMessage")
     assert ts == "1.0001"
-    assert body["metadata"] == {"event_type": "trnbot_notice", "event_payload": {"key": "incident-1"}}
+    assert body["metadata"] == {
+        "event_type": "trnbot_notice",
+        "event_payload": {"key": "incident-1"},
+    }
     assert body["blocks"][0]["block_id"].startswith("trnbot:")
     assert (body["unfurl_links"], body["unfurl_media"]) == (False, False)
 
@@ -67,10 +70,17 @@ async def test_a_fresh_post_whose_answer_was_lost_is_found_and_not_repeated(surf
 
 @pytest.mark.parametrize(
     ("body", "kind"),
-    [("<html>", "text/html"), ("upstream connect error", "text/plain"), ("{", "application/json"), ("[1]", "application/json")],
+    [
+        ("<html>", "text/html"),
+        ("upstream connect error", "text/plain"),
+        ("{", "application/json"),
+        ("[1]", "application/json"),
+    ],
 )
 @pytest.mark.parametrize("status", [200, 500, 503])
-async def test_an_answer_that_is_none_of_slacks_may_have_been_heard(surface, slack, status, body, kind):
+async def test_an_answer_that_is_none_of_slacks_may_have_been_heard(
+    surface, slack, status, body, kind
+):
     slack.pages = [web.Response(text=body, content_type=kind, status=status)]
     with pytest.raises(Unanswered, match="Slack"):
         await surface.post("C1", OVER, "k")
@@ -140,7 +150,10 @@ async def test_a_limit_that_two_channels_meet_is_the_workspaces(surface, slack):
 async def test_a_line_is_found_in_its_thread_by_its_key(surface, slack):
     await surface.reply("C1", "1.1", OVER, "n1-2-over")
     (body,) = slack.sent("chat.postMessage")
-    slack.replies = [{"ts": "1.1", "text": "the message"}, {"ts": "2.2", "metadata": body["metadata"]}]
+    slack.replies = [
+        {"ts": "1.1", "text": "the message"},
+        {"ts": "2.2", "metadata": body["metadata"]},
+    ]
     assert await surface.find("C1", "n1-2-over", "1.1") == "2.2"
     assert await surface.find("C1", "n1-3-over", "1.1") == ""
     assert slack.sent("conversations.replies")[0]["ts"] == "1.1"
@@ -153,7 +166,11 @@ async def test_what_slacks_limits_hold_up_is_counted_wherever_it_is_said(surface
     slack.failing = {"chat.postMessage": ["429 1"], "chat.update": ["429 1"], "response": ["429 1"]}
     assert (surface.delays.seconds, surface.delays.waiting) == (0.0, 0)
     told = []
-    for said in (surface.post("C1", OVER, "k"), surface.edit("C1", "1.1", OVER, "k"), workspace.command("cost")):
+    for said in (
+        surface.post("C1", OVER, "k"),
+        surface.edit("C1", "1.1", OVER, "k"),
+        workspace.command("cost"),
+    ):
         before = surface.delays.seconds
         with contextlib.suppress(Limited):
             await said
@@ -161,7 +178,9 @@ async def test_what_slacks_limits_hold_up_is_counted_wherever_it_is_said(surface
     assert (told, surface.delays.waiting) == ([True] * 3, 0)
 
 
-async def test_a_channel_that_slack_closes_for_minutes_holds_up_no_other_and_is_left_alone_until_then(surface, slack):
+async def test_a_channel_that_slack_closes_for_minutes_holds_up_no_other_and_is_left_alone_until_then(
+    surface, slack
+):
     slack.failing["chat.postMessage"] = ["429 120"]
     for _ in range(3):
         with pytest.raises(Unavailable, match="limits how fast the bot may post in C1"):
@@ -187,7 +206,9 @@ async def test_messages_that_wait_for_their_turn_are_counted():
 
 
 async def test_slack_out_of_reach_leaks_no_address_and_no_token(slack, bot, caplog):
-    there = SlackConfig(bot_token="xoxb-secret-token", signing_secret="s", api_url="http://127.0.0.1:9/xoxb-in-url/")
+    there = SlackConfig(
+        bot_token="xoxb-secret-token", signing_secret="s", api_url="http://127.0.0.1:9/xoxb-in-url/"
+    )
     made = SlackSurface(there, ports(bot, None))
     caplog.set_level("DEBUG")
     with pytest.raises(Unavailable, match="cannot be reached") as caught:
@@ -197,7 +218,9 @@ async def test_slack_out_of_reach_leaks_no_address_and_no_token(slack, bot, capl
 
 async def test_a_response_address_never_reaches_the_log(workspace, caplog):
     caplog.set_level("DEBUG")
-    await workspace.command("cost", response_url="http://127.0.0.1:9/_hooks/response/T1/secret-ticket")
+    await workspace.command(
+        "cost", response_url="http://127.0.0.1:9/_hooks/response/T1/secret-ticket"
+    )
     assert "secret-ticket" not in caplog.text
 
 
@@ -207,7 +230,11 @@ async def test_a_chart_is_uploaded_once_and_shown_until_it_changes(surface, slac
     assert slack.sent("upload")
     await surface.edit("C1", "1.1", ALERT, "k")
     assert slack.sent("chat.update")[0]["blocks"][-1]["slack_file"]["id"] == first
-    changed = Card("FIRING", Tone.CRITICAL, (Chart(ChartKind.LINE, "Utilization", "%", (), summary="Lower still."),))
+    changed = Card(
+        "FIRING",
+        Tone.CRITICAL,
+        (Chart(ChartKind.LINE, "Utilization", "%", (), summary="Lower still."),),
+    )
     await surface.edit("C1", "1.1", changed, "k")
     assert slack.sent("chat.update")[1]["blocks"][-1]["slack_file"]["id"] != first
 
@@ -215,7 +242,9 @@ async def test_a_chart_is_uploaded_once_and_shown_until_it_changes(surface, slac
 async def test_a_failed_upload_leaves_the_summary(surface, slack):
     slack.failing["files.getUploadURLExternal"] = ["missing_scope"]
     await surface.post("C1", ALERT, "k")
-    assert "It fell to 20 %." in slack.sent("chat.postMessage")[0]["blocks"][-1]["elements"][0]["text"]
+    assert (
+        "It fell to 20 %." in slack.sent("chat.postMessage")[0]["blocks"][-1]["elements"][0]["text"]
+    )
 
 
 async def test_a_picture_slack_will_not_show_goes_into_the_thread(surface, slack):
@@ -241,7 +270,9 @@ async def test_messages_of_one_channel_keep_their_distance_and_order():
 async def test_an_edit_overtaken_by_a_newer_one_is_not_sent(surface, slack):
     newer = Card("FIRING 30 min", Tone.CRITICAL)
     await asyncio.gather(*(surface.edit("C1", "1.1", card, "k") for card in (OVER, ALERT, newer)))
-    assert [body["blocks"][0].get("text", {}).get("text") for body in slack.sent("chat.update")][-1] == "🔴 FIRING 30 min"
+    assert [body["blocks"][0].get("text", {}).get("text") for body in slack.sent("chat.update")][
+        -1
+    ] == "🔴 FIRING 30 min"
     assert len(slack.sent("chat.update")) < 3
 
 
@@ -261,7 +292,9 @@ def test_missing_secrets_are_refused_by_name(tokens, said):
 
 
 async def test_socket_mode_with_a_wrong_app_token_says_so_at_the_start(slack):
-    made = SlackSurface(SlackConfig(bot_token="xoxb-1", app_token="xapp-1", api_url=slack.url), ports(None, None))
+    made = SlackSurface(
+        SlackConfig(bot_token="xoxb-1", app_token="xapp-1", api_url=slack.url), ports(None, None)
+    )
     slack.failing["apps.connections.open"] = ["invalid_auth"]
     assert made.routes() == []
     with pytest.raises(Unavailable, match="does not accept the token"):
@@ -276,18 +309,31 @@ STEP = timedelta(minutes=5)
 def firing(hours, newest=20.0, *, begun=START, nodes=64):
     """Return an alert's message with its line chart, so many hours after its onset; `newest` is the level of its last hour."""
     length = timedelta(hours=max(6, hours + 1))
-    times = [START + timedelta(hours=hours) - length + STEP * (i + 1) for i in range(length // STEP)]
+    times = [
+        START + timedelta(hours=hours) - length + STEP * (i + 1) for i in range(length // STEP)
+    ]
     values = [90.0 if at < START else 20.0 for at in times]
     values[-12:] = [newest] * 12
     line = Series("NeuronCore utilization", tuple(values))
     title, shaded = f"NeuronCore utilization, mean of {nodes} nodes", Window(begun, times[-1])
-    chart = Chart(ChartKind.LINE, title, "%", (line,), tuple(times), band=(85, 95), shaded=shaded, summary=f"{hours} h")
+    chart = Chart(
+        ChartKind.LINE,
+        title,
+        "%",
+        (line,),
+        tuple(times),
+        band=(85, 95),
+        shaded=shaded,
+        summary=f"{hours} h",
+    )
     return Card("FIRING", Tone.CRITICAL, (text(f"{hours * 1083} so far"), chart))
 
 
 def pictures(slack):
     """Return the files that were uploaded, and those that were deleted."""
-    uploaded = [json.loads(body["files"])[0]["id"] for body in slack.sent("files.completeUploadExternal")]
+    uploaded = [
+        json.loads(body["files"])[0]["id"] for body in slack.sent("files.completeUploadExternal")
+    ]
     return uploaded, [body["file"] for body in slack.sent("files.delete")]
 
 
@@ -320,7 +366,15 @@ async def test_hourly_edits_use_the_picture_again_and_leave_no_file_behind(surfa
         (firing(25, begun=START + timedelta(hours=1)), True),
         (firing(40), True),
     ],
-    ids=["nothing new", "the same level", "recovering", "dead", "fewer nodes", "another onset", "long after"],
+    ids=[
+        "nothing new",
+        "the same level",
+        "recovering",
+        "dead",
+        "fewer nodes",
+        "another onset",
+        "long after",
+    ],
 )
 async def test_a_picture_is_uploaded_again_when_what_it_shows_changed(surface, slack, card, again):
     ts = await surface.post("C1", firing(24), "k")
@@ -348,7 +402,9 @@ async def test_a_picture_that_could_not_be_deleted_is_deleted_with_the_next_edit
     assert pictures(slack)[1] == [pictures(slack)[0][0]] * 2
 
 
-async def test_a_picture_that_slack_will_not_show_is_deleted_and_one_stands_in_the_thread(surface, slack):
+async def test_a_picture_that_slack_will_not_show_is_deleted_and_one_stands_in_the_thread(
+    surface, slack
+):
     slack.failing["chat.postMessage"] = ["invalid_blocks", "invalid_blocks"]
     await surface.post("C1", ALERT, "k")
     uploaded, deleted = pictures(slack)
@@ -358,6 +414,14 @@ async def test_a_picture_that_slack_will_not_show_is_deleted_and_one_stands_in_t
 async def test_an_answer_that_slack_refuses_leaves_no_picture(workspace, slack, bot):
     bot.card = firing(24)
     slack.failing["chat.postMessage"] = ["channel_not_found"]
-    await workspace.event({"type": "app_mention", "user": "U1", "channel": "C1", "ts": "5.5", "text": "<@U0BOT> alert a1"})
+    await workspace.event(
+        {
+            "type": "app_mention",
+            "user": "U1",
+            "channel": "C1",
+            "ts": "5.5",
+            "text": "<@U0BOT> alert a1",
+        }
+    )
     uploaded, deleted = pictures(slack)
     assert (len(uploaded), deleted) == (1, uploaded)

@@ -24,13 +24,21 @@ HOME = "https://trnbot.example.com"
 
 def shared(*urls, **more):
     links = [{"domain": "trnbot.example.com", "url": url} for url in urls]
-    return {"type": "link_shared", "user": "U1", "channel": "C1", "message_ts": "7.1", "links": links} | more
+    return {
+        "type": "link_shared",
+        "user": "U1",
+        "channel": "C1",
+        "message_ts": "7.1",
+        "links": links,
+    } | more
 
 
 @pytest.fixture
 async def linked(slack, bot):
     bot.card = ALERT
-    surface = SlackSurface(config(slack, bot_token="xoxb-secret-token", public_url=HOME), ports(bot, MemoryStore()))
+    surface = SlackSurface(
+        config(slack, bot_token="xoxb-secret-token", public_url=HOME), ports(bot, MemoryStore())
+    )
     app = web.Application()
     app.add_routes(surface.routes())
     async with TestClient(TestServer(app)) as client:
@@ -41,14 +49,22 @@ async def linked(slack, bot):
 async def test_a_link_to_an_alert_shows_what_it_leads_to(linked, slack, bot):
     await linked.event(shared(f"{HOME}/alert/a1b2c3?tab=why"))
     (shown,) = slack.sent("chat.unfurl")
-    unfurls = shown["unfurls"] if isinstance(shown["unfurls"], dict) else json.loads(shown["unfurls"])
+    unfurls = (
+        shown["unfurls"] if isinstance(shown["unfurls"], dict) else json.loads(shown["unfurls"])
+    )
     drawn = json.dumps(unfurls[f"{HOME}/alert/a1b2c3?tab=why"])
     assert ("$1,083 an hour" in drawn, "Acknowledge" in drawn) == (True, False)
     assert (bot.asked[0].line, bot.asked[0].manner) == ("alert a1b2c3", Manner.VIEWED)
 
 
 @pytest.mark.parametrize(
-    "url", [f"{HOME}/cost", "https://elsewhere.example.com/alert/a1", f"{HOME}/alert/a1/../b", f"{HOME}/alert/a%20b"]
+    "url",
+    [
+        f"{HOME}/cost",
+        "https://elsewhere.example.com/alert/a1",
+        f"{HOME}/alert/a1/../b",
+        f"{HOME}/alert/a%20b",
+    ],
 )
 async def test_other_links_are_left_alone(linked, slack, bot, url):
     await linked.event(shared(url))
@@ -63,7 +79,11 @@ async def test_an_alert_that_is_not_known_shows_nothing(linked, slack, bot):
 
 @pytest.mark.parametrize(
     ("people", "channels"),
-    [({"U1": {"team_id": "T9"}}, {}), ({"U1": {"is_restricted": True}}, {}), ({}, {"C1": {"is_ext_shared": True}})],
+    [
+        ({"U1": {"team_id": "T9"}}, {}),
+        ({"U1": {"is_restricted": True}}, {}),
+        ({}, {"C1": {"is_ext_shared": True}}),
+    ],
     ids=["a stranger's", "a guest's", "where strangers read"],
 )
 async def test_nothing_is_shown_to_who_does_not_belong(linked, slack, bot, people, channels):
@@ -80,7 +100,14 @@ def test_the_manifest_asks_for_links_only_where_the_console_has_an_address():
     assert "link_shared" in made["settings"]["event_subscriptions"]["bot_events"]
 
 
-DATA = {"id": "a1b2c3", "cause": "starved", "severity": "critical", "opened_at": NOW, "closed_at": None, "assigned_to": "bob"}
+DATA = {
+    "id": "a1b2c3",
+    "cause": "starved",
+    "severity": "critical",
+    "opened_at": NOW,
+    "closed_at": None,
+    "assigned_to": "bob",
+}
 
 
 def described(body):
@@ -94,11 +121,18 @@ async def test_a_link_to_an_alert_comes_with_its_work_object(linked, slack, bot)
     await linked.event(shared(posted))
     (body,) = slack.sent("chat.unfurl")
     (entity,) = described(body)
-    assert (entity["entity_type"], entity["url"], entity["app_unfurl_url"]) == ("slack#/entities/incident", posted[:-8], posted)
+    assert (entity["entity_type"], entity["url"], entity["app_unfurl_url"]) == (
+        "slack#/entities/incident",
+        posted[:-8],
+        posted,
+    )
     assert entity["external_ref"] == {"id": "a1b2c3", "type": "alert"}
     fields = entity["entity_payload"]["fields"]
     assert (fields["status"]["value"], fields["priority"]["value"]) == ("Firing", "Critical")
-    assert (fields["assigned_to"]["user"]["text"], fields["date_created"]["value"]) == ("bob", int(NOW.timestamp()))
+    assert (fields["assigned_to"]["user"]["text"], fields["date_created"]["value"]) == (
+        "bob",
+        int(NOW.timestamp()),
+    )
 
 
 async def test_an_app_without_work_objects_shows_the_words_alone(linked, slack, bot):

@@ -10,7 +10,10 @@ def store(request, tmp_path):
     if request.param == "memory":
         yield MemoryStore()
         return
-    kinds = {"sqlite": lambda: f"sqlite:///{tmp_path}/trnbot.db", "postgresql": lambda: request.getfixturevalue("postgres_url")}
+    kinds = {
+        "sqlite": lambda: f"sqlite:///{tmp_path}/trnbot.db",
+        "postgresql": lambda: request.getfixturevalue("postgres_url"),
+    }
     opened = open_store(kinds[request.param]())
     yield opened
     opened.close()

@@ -20,7 +20,17 @@ from bot.watch.health import OUTAGES
 from bot.watch.preview import PREVIEWS
 from tests.builders import NOON
 
-SHELVES = (BASELINES, CHECKLISTS, ESTIMATES, MIGRATIONS, PREVIEWS, DIGEST.sent, DIGEST.subscribed, SUBSCRIPTIONS, OUTAGES)
+SHELVES = (
+    BASELINES,
+    CHECKLISTS,
+    ESTIMATES,
+    MIGRATIONS,
+    PREVIEWS,
+    DIGEST.sent,
+    DIGEST.subscribed,
+    SUBSCRIPTIONS,
+    OUTAGES,
+)
 
 
 def written(shelf: str) -> dict[str, Any]:

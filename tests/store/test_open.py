@@ -32,7 +32,13 @@ NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 def alert(name):
     labels, cost = Labels(cluster="llama"), Decimal("10.5")
     anomaly = Anomaly("idle", Cause.IDLE, labels, labels, ("i-1",), Window(NOW, NOW), 0.9, 0.0, "%")
-    return Alert(name, anomaly, NOW, NOW, waste=Waste(Decimal("21.50"), Decimal("0.1"), cost, cost, cost, "price list"))
+    return Alert(
+        name,
+        anomaly,
+        NOW,
+        NOW,
+        waste=Waste(Decimal("21.50"), Decimal("0.1"), cost, cost, cost, "price list"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,7 +59,9 @@ def test_a_wrong_address_is_named_without_its_password(address, words):
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize("address", ["postgresql://u@h/n", "postgres://u@h/n", "postgresql+psycopg://u@h/n"])
+@pytest.mark.parametrize(
+    "address", ["postgresql://u@h/n", "postgres://u@h/n", "postgresql+psycopg://u@h/n"]
+)
 def test_postgres_has_three_spellings(address):
     assert read_address(address).drivername == "postgresql+psycopg"
 
@@ -64,13 +72,19 @@ def test_a_server_that_does_not_answer_is_unavailable_without_its_password():
     assert "hunter" not in str(caught.value)
 
 
-@pytest.mark.parametrize("address", ["dana:hunter2@db", "postgresql://dana:hunter2/?@x@db", "postgresql://db/x?password=hunter2"])
+@pytest.mark.parametrize(
+    "address",
+    ["dana:hunter2@db", "postgresql://dana:hunter2/?@x@db", "postgresql://db/x?password=hunter2"],
+)
 def test_masking_hides_a_password_wherever_it_stands(address):
     assert "hunter2" not in masked(address)
 
 
 def test_masking_leaves_what_tells_databases_apart():
-    assert masked("postgresql://dana:p%40ss@db.example:5432/trnbot?password=x") == "postgresql://****@db.example:5432/trnbot"
+    assert (
+        masked("postgresql://dana:p%40ss@db.example:5432/trnbot?password=x")
+        == "postgresql://****@db.example:5432/trnbot"
+    )
 
 
 def test_a_file_that_is_no_database_is_unavailable(tmp_path):
@@ -83,7 +97,9 @@ def test_the_migrations_make_exactly_the_tables(url):
     open_store(url).close()
     engine = create_engine(read_address(url))
     with engine.connect() as connection:
-        differences = compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), METADATA)
+        differences = compare_metadata(
+            MigrationContext.configure(connection, opts={"compare_type": True}), METADATA
+        )
     engine.dispose()
     assert differences == []
 
@@ -170,7 +186,9 @@ def test_one_of_two_leads_and_the_other_takes_over(url):
 
 def test_a_lead_that_dies_frees_the_watch(url):
     code = "import os, sys; from adapters.store.open import open_store; os._exit(open_store(sys.argv[1]).acquire_lead() + 6)"
-    assert subprocess.run([sys.executable, "-c", code, url], check=False, timeout=60).returncode == 7
+    assert (
+        subprocess.run([sys.executable, "-c", code, url], check=False, timeout=60).returncode == 7
+    )
     store = open_store(url)
     assert store.acquire_lead()
     store.close()
@@ -181,7 +199,9 @@ def test_a_lead_whose_connection_was_cut_asks_again(postgres_url):
     assert store.acquire_lead()
     engine = create_engine(read_address(postgres_url))
     with engine.begin() as connection:
-        connection.execute(text("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"))
+        connection.execute(
+            text("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+        )
     engine.dispose()
     assert other.acquire_lead()
     assert not store.acquire_lead()
@@ -194,7 +214,12 @@ def test_money_can_be_summed_where_it_is_kept(url):
     store.save(StateUpdate([alert("a"), alert("b")]))
     engine = create_engine(read_address(url))
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT sum(usd_per_hour) FROM alerts WHERE usd_so_far < 9")).scalar() == 43
+        assert (
+            connection.execute(
+                text("SELECT sum(usd_per_hour) FROM alerts WHERE usd_so_far < 9")
+            ).scalar()
+            == 43
+        )
     engine.dispose()
     store.close()
 
@@ -213,7 +238,10 @@ def test_processes_that_switch_a_new_file_to_wal_at_once_take_turns(tmp_path):
     context = multiprocessing.get_context("fork")
     for i in range(5):
         barrier, said = context.Barrier(4), context.Queue()
-        workers = [context.Process(target=switch_to_wal, args=(tmp_path / f"{i}.db", barrier, said)) for _ in range(4)]
+        workers = [
+            context.Process(target=switch_to_wal, args=(tmp_path / f"{i}.db", barrier, said))
+            for _ in range(4)
+        ]
         for worker in workers:
             worker.start()
         assert [said.get(timeout=30) for _ in workers] == ["ready"] * 4
@@ -236,9 +264,13 @@ def test_a_stored_body_that_was_damaged_is_named(url):
     engine = create_engine(read_address(url))
     with engine.begin() as connection:
         row = "'n', 'c', 'FIRST', '2026-11-20 09:00:00', 'm', 0, '{}'"
-        connection.execute(text(f"INSERT INTO said (id, channel, reason, at, message, over, body) VALUES ({row})"))
+        connection.execute(
+            text(f"INSERT INTO said (id, channel, reason, at, message, over, body) VALUES ({row})")
+        )
     engine.dispose()
-    with pytest.raises(Unavailable, match="A stored notification log entry cannot be read: NotificationLogEntry: "):
+    with pytest.raises(
+        Unavailable, match="A stored notification log entry cannot be read: NotificationLogEntry: "
+    ):
         store.load(NOW)
     store.close()
 

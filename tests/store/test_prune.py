@@ -62,9 +62,17 @@ def test_ticks_and_what_was_told_long_ago_go_and_what_goes_on_stays(opened):
     ticks = [{"at": NOW + timedelta(minutes=i)} for i in range(KEEP_TICKS + 5)]
     with opened._writer.begin() as connection:
         connection.execute(insert(TICKS), ticks)
-    rest = {"reason": Reason.FIRST, "alerts": ("a1",), "things": 1, "usd_per_hour": Decimal(1), "digest": ""}
+    rest = {
+        "reason": Reason.FIRST,
+        "alerts": ("a1",),
+        "things": 1,
+        "usd_per_hour": Decimal(1),
+        "digest": "",
+    }
     said = [
-        NotificationLogEntry("old and over", "c", at=NOW - 9 * LATER, message="1", over=True, **rest),
+        NotificationLogEntry(
+            "old and over", "c", at=NOW - 9 * LATER, message="1", over=True, **rest
+        ),
         NotificationLogEntry("old and going on", "c", at=NOW - 9 * LATER, message="2", **rest),
         NotificationLogEntry("over since today", "c", at=NOW, message="3", over=True, **rest),
     ]
@@ -75,8 +83,18 @@ def test_ticks_and_what_was_told_long_ago_go_and_what_goes_on_stays(opened):
 
 
 def test_what_was_told_within_a_day_stays_however_short_the_retention(opened):
-    rest = {"reason": Reason.OVER, "alerts": ("a1",), "things": 1, "usd_per_hour": Decimal(1), "digest": "", "over": True}
-    ended = [NotificationLogEntry(f"{hours}", "c", at=NOW - timedelta(hours=hours), message="1", **rest) for hours in (2, 23, 25)]
+    rest = {
+        "reason": Reason.OVER,
+        "alerts": ("a1",),
+        "things": 1,
+        "usd_per_hour": Decimal(1),
+        "digest": "",
+        "over": True,
+    }
+    ended = [
+        NotificationLogEntry(f"{hours}", "c", at=NOW - timedelta(hours=hours), message="1", **rest)
+        for hours in (2, 23, 25)
+    ]
     opened.save(StateUpdate(notification_log=ended, ticked_at=NOW))
     opened.prune({}, timedelta(hours=1))
     assert count(opened, SAID) == 2

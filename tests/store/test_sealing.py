@@ -46,7 +46,9 @@ def test_a_secret_is_stored_sealed_and_read_back(store: SqlStore) -> None:
     assert TOKEN not in json.dumps(store.get(SHELF, "T1"))
     assert sealed.get(SHELF, "T1") == DOCUMENT
     assert sealed.newest(SHELF, 9) == [("T1", DOCUMENT)]
-    assert store.get("checklists", "c") == sealed.get("checklists", "c") == {"sealed": "by a person"}
+    assert (
+        store.get("checklists", "c") == sealed.get("checklists", "c") == {"sealed": "by a person"}
+    )
     sealed.drop(SHELF, "T1")
     assert sealed.get(SHELF, "T1") is None
 
@@ -65,7 +67,10 @@ def test_the_first_key_seals_and_each_opens(store: SqlStore) -> None:
 def test_a_wrong_key_is_one_sentence_and_loses_nothing(store: SqlStore) -> None:
     vault(store, OLD).put(SHELF, "T1", DOCUMENT)
     before = store.get(SHELF, "T1")
-    with pytest.raises(Unavailable, match=r"^No key of TRNBOT_SECRETS_KEY opens slack.installations T1, which stays as it is\."):
+    with pytest.raises(
+        Unavailable,
+        match=r"^No key of TRNBOT_SECRETS_KEY opens slack.installations T1, which stays as it is\.",
+    ):
         vault(store, NEW).get(SHELF, "T1")
     assert seal(store, Cipher([NEW]), SECRET, older=True).locked == ((SHELF, "T1"),)
     assert store.get(SHELF, "T1") == before
@@ -89,7 +94,9 @@ def settings(url: str, *keys: str) -> Any:
     return read_settings({"TRNBOT_DATABASE_URL": url, "TRNBOT_SECRETS_KEY": ", ".join(keys)})
 
 
-def test_plain_text_of_an_older_version_is_read_and_sealed_at_the_next_start(store: SqlStore, url: str) -> None:
+def test_plain_text_of_an_older_version_is_read_and_sealed_at_the_next_start(
+    store: SqlStore, url: str
+) -> None:
     store.put(SHELF, "T1", DOCUMENT)
     assert vault(store).get(SHELF, "T1") == vault(store, OLD).get(SHELF, "T1") == DOCUMENT
     documents = sealed_documents(settings(url, OLD), store)
@@ -97,7 +104,9 @@ def test_plain_text_of_an_older_version_is_read_and_sealed_at_the_next_start(sto
     assert documents.get(SHELF, "T1") == DOCUMENT
 
 
-def test_a_start_seals_nothing_anew_but_refuses_what_it_cannot_open(store: SqlStore, url: str) -> None:
+def test_a_start_seals_nothing_anew_but_refuses_what_it_cannot_open(
+    store: SqlStore, url: str
+) -> None:
     vault(store, OLD).put(SHELF, "T1", DOCUMENT)
     before = store.get(SHELF, "T1")
     assert sealed_documents(settings(url, NEW, OLD), store).get(SHELF, "T1") == DOCUMENT
@@ -108,7 +117,10 @@ def test_a_start_seals_nothing_anew_but_refuses_what_it_cannot_open(store: SqlSt
 
 @pytest.mark.parametrize("key", ["x", "é" * 4, "A" * 43 + "!", "A" * 40])
 def test_what_is_no_key_is_refused_by_its_number(key: str) -> None:
-    with pytest.raises(WrongInput, match=r"^Key 2 of TRNBOT_SECRETS_KEY is no key; 'trnbot secrets key' prints a fresh one\.$"):
+    with pytest.raises(
+        WrongInput,
+        match=r"^Key 2 of TRNBOT_SECRETS_KEY is no key; 'trnbot secrets key' prints a fresh one\.$",
+    ):
         Cipher([OLD, key])
 
 
@@ -125,7 +137,9 @@ def test_oauth_without_a_key_is_refused_in_one_sentence() -> None:
 
 
 @pytest.fixture
-def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Any:
     """Return a function that types a line over a database of its own, with some keys."""
     url = f"sqlite:///{tmp_path}/state/trnbot.db"
     monkeypatch.setenv("TRNBOT_DATABASE_URL", url)
@@ -162,33 +176,47 @@ def test_the_terminal_rotates_and_says_how_many_and_what_is_left_to_do(terminal:
         "Left to do: take the other 1 key off the list, and start every process again.\n",
     )
     assert {document["token"] for _, document in vault(opened, NEW).newest(SHELF, 9)} == {TOKEN}
-    assert terminal("secrets rotate", NEW) == (0, "0 secrets sealed with the first key; 3 were before.\n")
+    assert terminal("secrets rotate", NEW) == (
+        0,
+        "0 secrets sealed with the first key; 3 were before.\n",
+    )
     opened.close()
 
 
-def test_the_terminal_refuses_to_rotate_with_a_wrong_key_or_none_and_forgets_only_when_told(terminal: Any) -> None:
+def test_the_terminal_refuses_to_rotate_with_a_wrong_key_or_none_and_forgets_only_when_told(
+    terminal: Any,
+) -> None:
     opened = stored(terminal, "T1")
     vault(opened, NEW).put(SHELF, "T2", DOCUMENT)
     code, said = terminal("secrets rotate", NEW)
     assert code == 1
     assert "Traceback" not in said
-    assert "No key of TRNBOT_SECRETS_KEY opens slack.installations T1, which stays as it is." in said
+    assert (
+        "No key of TRNBOT_SECRETS_KEY opens slack.installations T1, which stays as it is." in said
+    )
     assert vault(opened, OLD).get(SHELF, "T1") == DOCUMENT
     assert terminal("secrets rotate")[1].startswith("trnbot: There is no key to seal with")
     assert terminal("secrets rotat", OLD)[1] == (
         "trnbot: 'secrets' takes one word more, such as 'trnbot secrets key'; did you mean 'rotate'?\n"
     )
-    assert terminal("secrets forget", NEW) == (0, "slack.installations T1 is dropped\n1 secret dropped, 1 secret kept.\n")
+    assert terminal("secrets forget", NEW) == (
+        0,
+        "slack.installations T1 is dropped\n1 secret dropped, 1 secret kept.\n",
+    )
     assert [key for key, _ in opened.newest(SHELF, 9)] == ["T2"]
     opened.close()
 
 
 def kms(*answers: tuple[str, dict[str, Any], dict[str, Any]]) -> Any:
     """Return the real client of KMS, which says so when it is asked for something else."""
-    client = boto3.client("kms", region_name="us-west-2", aws_access_key_id="x", aws_secret_access_key="y")
+    client = boto3.client(
+        "kms", region_name="us-west-2", aws_access_key_id="x", aws_secret_access_key="y"
+    )
     stubber = Stubber(client)
     for operation, answer, asked in answers:
-        stubber.add_response(operation, answer, asked | {"EncryptionContext": {"purpose": "trnbot stored secrets"}})
+        stubber.add_response(
+            operation, answer, asked | {"EncryptionContext": {"purpose": "trnbot stored secrets"}}
+        )
     stubber.activate()
     return client
 
@@ -209,11 +237,16 @@ def test_a_key_may_be_wrapped_by_kms(store: SqlStore) -> None:
 
 
 def test_what_kms_refuses_is_one_sentence() -> None:
-    client = boto3.client("kms", region_name="us-west-2", aws_access_key_id="x", aws_secret_access_key="y")
+    client = boto3.client(
+        "kms", region_name="us-west-2", aws_access_key_id="x", aws_secret_access_key="y"
+    )
     stubber = Stubber(client)
     stubber.add_client_error("decrypt", "AccessDeniedException", "no")
     stubber.activate()
-    with pytest.raises(Unavailable, match=r"^AWS KMS refused kms:Decrypt with 'AccessDeniedException'; see 'Secrets at rest'"):
+    with pytest.raises(
+        Unavailable,
+        match=r"^AWS KMS refused kms:Decrypt with 'AccessDeniedException'; see 'Secrets at rest'",
+    ):
         DataKeys(client=client).unwrap(base64.b64encode(b"wrapped").decode())
     with pytest.raises(WrongInput, match="begins with kms: is not base64"):
         cipher_of(read_settings({"TRNBOT_SECRETS_KEY": "kms:not base64"}))

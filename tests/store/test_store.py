@@ -20,8 +20,12 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 def alert(name, *, opened=NOW - HOUR, closed=None, **labels):
     labels = Labels(**(labels or {"cluster": "llama"}))
-    anomaly = Anomaly("idle", Cause.IDLE, labels, labels, ("i-1",), Window(opened, NOW + DAY), 0.9, 0.0, "%")
-    waste = Waste(Decimal("21.50"), Decimal("0.1"), Decimal(100), Decimal(90), Decimal(110), "price list")
+    anomaly = Anomaly(
+        "idle", Cause.IDLE, labels, labels, ("i-1",), Window(opened, NOW + DAY), 0.9, 0.0, "%"
+    )
+    waste = Waste(
+        Decimal("21.50"), Decimal("0.1"), Decimal(100), Decimal(90), Decimal(110), "price list"
+    )
     return Alert(name, anomaly, opened, NOW, closed, waste=waste)
 
 
@@ -30,11 +34,21 @@ def decision(name, doing=DecisionKind.ACKNOWLEDGE, *, minute=0, about="a"):
 
 
 def said(name, channel="slack:C1", *, at=NOW, over=False):
-    return NotificationLogEntry(name, channel, Reason.FIRST, at, ("a",), 1, Decimal("21.50"), "digest", "m1", over)
+    return NotificationLogEntry(
+        name, channel, Reason.FIRST, at, ("a",), 1, Decimal("21.50"), "digest", "m1", over
+    )
 
 
 def silence(name, *, ends=NOW + DAY, ended_at=None):
-    return Silence(name, Labels(cluster="x"), NOW - HOUR, ends, "slack:U1", ceiling_usd=Decimal("5.00"), ended_at=ended_at)
+    return Silence(
+        name,
+        Labels(cluster="x"),
+        NOW - HOUR,
+        ends,
+        "slack:U1",
+        ceiling_usd=Decimal("5.00"),
+        ended_at=ended_at,
+    )
 
 
 def test_an_empty_store_remembers_nothing(store):
@@ -49,20 +63,28 @@ def test_what_was_saved_is_loaded(store):
 
 def test_an_existing_id_is_replaced(store):
     store.save(StateUpdate([alert("a")], [said("n"), said("n", "slack:C2")], [silence("s")]))
-    store.save(StateUpdate([replace(alert("a"), muted_by="silence:s")], [replace(said("n"), message="m2")]))
+    store.save(
+        StateUpdate([replace(alert("a"), muted_by="silence:s")], [replace(said("n"), message="m2")])
+    )
     memory = store.load(NOW)
     assert [x.muted_by for x in memory.alerts] == ["silence:s"]
-    assert {(x.channel, x.message) for x in memory.notification_log} == {("slack:C1", "m2"), ("slack:C2", "m1")}
+    assert {(x.channel, x.message) for x in memory.notification_log} == {
+        ("slack:C1", "m2"),
+        ("slack:C2", "m1"),
+    }
 
 
-@pytest.mark.parametrize(("closed", "kept"), [(None, True), (NOW - 14 * DAY, True), (NOW - 15 * DAY, False)])
+@pytest.mark.parametrize(
+    ("closed", "kept"), [(None, True), (NOW - 14 * DAY, True), (NOW - 15 * DAY, False)]
+)
 def test_closed_alerts_stay_for_fifteen_days(store, closed, kept):
     store.save(StateUpdate([alert("a", opened=NOW - 30 * DAY, closed=closed)]))
     assert bool(store.load(NOW).alerts) is kept
 
 
 @pytest.mark.parametrize(
-    ("at", "over", "kept"), [(NOW - 9 * DAY, False, True), (NOW - HOUR, True, True), (NOW - DAY, True, False)]
+    ("at", "over", "kept"),
+    [(NOW - 9 * DAY, False, True), (NOW - HOUR, True, True), (NOW - DAY, True, False)],
 )
 def test_what_was_said_of_an_end_stays_for_a_day(store, at, over, kept):
     store.save(StateUpdate(notification_log=[said("n", at=at, over=over)]))
@@ -70,7 +92,15 @@ def test_what_was_said_of_an_end_stays_for_a_day(store, at, over, kept):
 
 
 def test_silences_that_ended_are_not_loaded(store):
-    store.save(StateUpdate(silences=[silence("now"), silence("past", ends=NOW), silence("lifted", ended_at=NOW - HOUR)]))
+    store.save(
+        StateUpdate(
+            silences=[
+                silence("now"),
+                silence("past", ends=NOW),
+                silence("lifted", ended_at=NOW - HOUR),
+            ]
+        )
+    )
     assert [x.id for x in store.load(NOW).silences] == ["now"]
 
 
@@ -98,7 +128,12 @@ def test_a_tick_never_overwrites_a_decision(store):
     ],
 )
 def test_the_first_acknowledgement_that_stands_counts(store, doings, by):
-    store.save(StateUpdate([alert("a")], decisions=[decision(str(i), doing, minute=i) for i, doing in enumerate(doings)]))
+    store.save(
+        StateUpdate(
+            [alert("a")],
+            decisions=[decision(str(i), doing, minute=i) for i, doing in enumerate(doings)],
+        )
+    )
     found = store.load(NOW).alerts[0].acknowledged
     assert (found and found.id) == by
 
@@ -109,14 +144,34 @@ def test_an_acknowledgement_the_watch_carries_is_not_stored(store):
 
 
 def test_what_time_has_ended_is_remembered_for_a_day(store):
-    ends = {"future": NOW + HOUR, "now": NOW, "today": NOW - 23 * HOUR, "yesterday": NOW - DAY, "long ago": NOW - 2 * DAY}
-    store.save(StateUpdate(silences=[Silence(name, Labels(), NOW - 9 * DAY, end, "slack:U1") for name, end in ends.items()]))
+    ends = {
+        "future": NOW + HOUR,
+        "now": NOW,
+        "today": NOW - 23 * HOUR,
+        "yesterday": NOW - DAY,
+        "long ago": NOW - 2 * DAY,
+    }
+    store.save(
+        StateUpdate(
+            silences=[
+                Silence(name, Labels(), NOW - 9 * DAY, end, "slack:U1")
+                for name, end in ends.items()
+            ]
+        )
+    )
     found = store.load(NOW)
-    assert ([one.id for one in found.silences], {one.id for one in found.slept}) == (["future"], {"now", "today"})
+    assert ([one.id for one in found.silences], {one.id for one in found.slept}) == (
+        ["future"],
+        {"now", "today"},
+    )
 
 
 def test_decisions_are_only_ever_added(store):
-    store.save(StateUpdate(decisions=[decision("2", minute=2), decision("1"), decision("other", about="b")]))
+    store.save(
+        StateUpdate(
+            decisions=[decision("2", minute=2), decision("1"), decision("other", about="b")]
+        )
+    )
     store.save(StateUpdate(decisions=[replace(decision("1"), note="rewritten")]))
     assert store.decisions("a") == [decision("1"), decision("2", minute=2)]
 
@@ -141,7 +196,9 @@ def test_history_holds_what_was_open_within_the_window(store, opened, closed, fo
 
 def test_history_selects_by_any_label_newest_first(store):
     here = [alert("1", opened=NOW - DAY, cluster="x", job="j"), alert("2", cluster="x", job="j")]
-    store.save(StateUpdate([*here, alert("3", cluster="y", job="j"), alert("4", cluster="x", job="k")]))
+    store.save(
+        StateUpdate([*here, alert("3", cluster="y", job="j"), alert("4", cluster="x", job="k")])
+    )
     found = store.history(Window(NOW - 2 * DAY, NOW), Labels(cluster="x", job="j"))
     assert list(found) == here[::-1]
 
@@ -155,7 +212,11 @@ class Breaking(list):
 
 
 @pytest.mark.parametrize(
-    "broken", [StateUpdate([alert("a")], Breaking([said("n")])), StateUpdate([alert("a")], decisions=Breaking([decision("d")]))]
+    "broken",
+    [
+        StateUpdate([alert("a")], Breaking([said("n")])),
+        StateUpdate([alert("a")], decisions=Breaking([decision("d")])),
+    ],
 )
 def test_a_save_that_fails_midway_leaves_nothing(store, broken):
     with pytest.raises(RuntimeError, match="midway"):
@@ -165,7 +226,12 @@ def test_a_save_that_fails_midway_leaves_nothing(store, broken):
 
 
 def test_a_thousand_open_alerts_are_loaded(store):
-    store.save(StateUpdate([alert(str(i), cluster=f"c{i}") for i in range(1000)], decisions=[decision("d", about="999")]))
+    store.save(
+        StateUpdate(
+            [alert(str(i), cluster=f"c{i}") for i in range(1000)],
+            decisions=[decision("d", about="999")],
+        )
+    )
     found = store.load(NOW).alerts
     assert len(found) == 1000
     assert [x.id for x in found if x.acknowledged] == ["999"]
@@ -199,10 +265,18 @@ def test_whom_an_alert_is_assigned_to_is_the_newest_decision_about_it(store):
     for minute, (kind, whom) in enumerate(
         [(DecisionKind.ASSIGN, "bob"), (DecisionKind.ACKNOWLEDGE, ""), (DecisionKind.ASSIGN, "eve")]
     ):
-        given = replace(decision(f"d{minute}", kind, minute=minute), assignee=whom and f"slack:{whom}", assignee_name=whom)
+        given = replace(
+            decision(f"d{minute}", kind, minute=minute),
+            assignee=whom and f"slack:{whom}",
+            assignee_name=whom,
+        )
         store.save(StateUpdate(decisions=[given]))
     (told,) = store.load(NOW).alerts
-    assert (told.assigned.assignee, told.assigned.whom, told.acknowledged.id) == ("slack:eve", "eve", "d1")
+    assert (told.assigned.assignee, told.assigned.whom, told.acknowledged.id) == (
+        "slack:eve",
+        "eve",
+        "d1",
+    )
     store.save(StateUpdate([told], decisions=[decision("d9", DecisionKind.UNASSIGN, minute=9)]))
     (told,) = store.load(NOW).alerts
     assert (told.assigned, told.assignment.id) == (None, "d9")

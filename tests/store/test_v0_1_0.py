@@ -83,7 +83,13 @@ LAST = NOON + timedelta(hours=1)
 LATER = LAST + FIVE
 DECIDED = NOON + timedelta(minutes=2)
 LLAMA = Labels(cluster="llama")
-STARVED, ERRORS, IDLE, UNUSED, HUNG = "a97bff1d34", "a4c3975885", "a25b090134", "a5951babfa", "a11fa81e79"
+STARVED, ERRORS, IDLE, UNUSED, HUNG = (
+    "a97bff1d34",
+    "a4c3975885",
+    "a25b090134",
+    "a5951babfa",
+    "a11fa81e79",
+)
 WEB = {
     STARVED: "m20261120120000-2265b1f5", ERRORS: "m20261120120000-d8f16adf", IDLE: "m20261120120000-c386bbc4",
     UNUSED: "m20261120120000-414c343c", HUNG: "m20261120130000-a6cecc1b",
@@ -94,7 +100,9 @@ SLACK = {
 """What was written down; Slack holds a message of the hung job all the same."""
 UNWRITTEN = {"n5af9e0b7b9e": "1795179600.000004"}
 CHANNELS = ("web:alerts", "slack:C02FIN")
-CHART = Chart(ChartKind.LINE, "Utilization", "%", (Series("i-1", (90.0, 20.0)),), (NOON, NOON + FIVE))
+CHART = Chart(
+    ChartKind.LINE, "Utilization", "%", (Series("i-1", (90.0, 20.0)),), (NOON, NOON + FIVE)
+)
 EVERY_BLOCK = Card(
     "Everything a message can hold",
     Tone.GOOD,
@@ -164,23 +172,53 @@ class Bill:
     def tally(self, window: Window, by: Sequence[str], where: object = ()) -> Tally:
         days = (window.end - window.start).days if by else 0
         money = Money(Decimal(100), net=Decimal(100), amortised=Decimal(100))
-        rows = tuple(Spend({"day": f"{window.start + timedelta(days=n):%Y-%m-%d}"}, money) for n in range(days))
+        rows = tuple(
+            Spend({"day": f"{window.start + timedelta(days=n):%Y-%m-%d}"}, money)
+            for n in range(days)
+        )
         return Tally(window, tuple(by), rows, Money(), "USD", NOON.replace(hour=0), ("CUR 2.0",))
 
 
 def found_at(now: datetime, *, starved: bool = True) -> list[Anomaly]:
     """Return what the detector of 0.1.0 found in its last tick, as of `now`."""
-    idle = anomaly(Cause.IDLE, n=2, cluster="lab", at=now, value=0.0, why="Idle for 30 minutes.", wasted_shares=(1.0, 1.0))
-    unused = anomaly(
-        Cause.ALLOCATED_UNUSED, n=1, cluster="serving", at=now, value=0.0, why="Nothing executes.", wasted_shares=(1.0,)
+    idle = anomaly(
+        Cause.IDLE,
+        n=2,
+        cluster="lab",
+        at=now,
+        value=0.0,
+        why="Idle for 30 minutes.",
+        wasted_shares=(1.0, 1.0),
     )
-    hung = anomaly(Cause.HUNG, n=2, cluster="frontier", at=now, value=0.0, why="Memory is held.", wasted_shares=(1.0, 1.0))
+    unused = anomaly(
+        Cause.ALLOCATED_UNUSED,
+        n=1,
+        cluster="serving",
+        at=now,
+        value=0.0,
+        why="Nothing executes.",
+        wasted_shares=(1.0,),
+    )
+    hung = anomaly(
+        Cause.HUNG,
+        n=2,
+        cluster="frontier",
+        at=now,
+        value=0.0,
+        why="Memory is held.",
+        wasted_shares=(1.0, 1.0),
+    )
     return [*([anomaly(at=now)] if starved else []), idle, unused, hung]
 
 
 def ports_of(store: SqlStore, **surfaces: Any) -> Ports:
     made = app(Script(), None, store).ports  # type: ignore[arg-type] - the surfaces are given below
-    return with_parts(made, surfaces=surfaces, channels=CHANNELS, routes=Routes(digest=("web:alerts",), digest_at="fri 09:00"))
+    return with_parts(
+        made,
+        surfaces=surfaces,
+        channels=CHANNELS,
+        routes=Routes(digest=("web:alerts",), digest_at="fri 09:00"),
+    )
 
 
 def bot_of(store: SqlStore, slack: Slack, now: datetime, *, starved: bool = True) -> App:
@@ -188,13 +226,21 @@ def bot_of(store: SqlStore, slack: Slack, now: datetime, *, starved: bool = True
     web = WebSurface(WebConfig(), console, store)
     detect = lambda *_: Detection(tuple(found_at(now, starved=starved)))  # noqa: E731
     return App(
-        with_parts(ports_of(store, web=web, slack=slack), detect=detect), CHANNELS, Access(("slack:U1",)), stopwatch=lambda: 0.0
+        with_parts(ports_of(store, web=web, slack=slack), detect=detect),
+        CHANNELS,
+        Access(("slack:U1",)),
+        stopwatch=lambda: 0.0,
     )
 
 
 def messages_of(store: SqlStore, channel: str, now: datetime = LATER) -> dict[str, str]:
     """Return which message each alert has in a channel."""
-    return {alert: one.message for one in store.load(now).notification_log if one.channel == channel for alert in one.alerts}
+    return {
+        alert: one.message
+        for one in store.load(now).notification_log
+        if one.channel == channel
+        for alert in one.alerts
+    }
 
 
 def test_the_database_is_as_0_1_0_wrote_it() -> None:
@@ -226,7 +272,10 @@ def test_its_alerts_are_all_there(store: SqlStore) -> None:
     assert (starved.waste.per_hour, starved.waste.so_far) == (Decimal("60.00"), Decimal(70))
     assert starved.peak is not None
     assert starved.acknowledged is not None
-    assert (starved.acknowledged.who, starved.acknowledged.note) == ("dana", "looking at the loader")
+    assert (starved.acknowledged.who, starved.acknowledged.note) == (
+        "dana",
+        "looking at the loader",
+    )
     ended = store.history(Window(NOON, LAST), Labels(cluster="vision"))
     assert [(alert.id, alert.firing) for alert in ended] == [(ERRORS, False)]
 
@@ -248,15 +297,28 @@ def test_what_people_decided_is_all_there(store: SqlStore) -> None:
 
 def test_what_channels_were_told_is_all_there(store: SqlStore) -> None:
     said = store.load(LAST).notification_log
-    assert {channel: messages_of(store, channel, LAST) for channel in CHANNELS} == {"web:alerts": WEB, "slack:C02FIN": SLACK}
+    assert {channel: messages_of(store, channel, LAST) for channel in CHANNELS} == {
+        "web:alerts": WEB,
+        "slack:C02FIN": SLACK,
+    }
     assert {one.reason for one in said} == {Reason.FIRST, Reason.DECIDED, Reason.OVER}
     (first,) = [one for one in said if one.alerts == (STARVED,) and one.channel == "slack:C02FIN"]
-    assert (first.id, first.things, first.usd_per_hour, first.over) == ("ndb5a1a24c5c", 4, Decimal("60.00"), False)
+    assert (first.id, first.things, first.usd_per_hour, first.over) == (
+        "ndb5a1a24c5c",
+        4,
+        Decimal("60.00"),
+        False,
+    )
 
 
 def test_the_policy_stands_with_its_history(store: SqlStore) -> None:
     (version,) = store.versions(9)
-    assert (version.number, version.by, version.doing, version.preview) == (1, "slack:U1", VersionKind.SET, "pd8736d9e")
+    assert (version.number, version.by, version.doing, version.preview) == (
+        1,
+        "slack:U1",
+        VersionKind.SET,
+        "pd8736d9e",
+    )
     assert version.edits == (Edit(LLAMA, "starved.below", "75%", "60%"),)
     assert version.overrides == ((LLAMA, "starved.below", "60%"),)
     assert version.shown["alerts"] == [3, 3]
@@ -272,7 +334,9 @@ def test_the_policy_stands_with_its_history(store: SqlStore) -> None:
 
 
 async def _subscriptions(store: SqlStore) -> None:
-    assert subscriptions(store, "web:lab") == (Route(("web:lab",), LLAMA, severity="critical", by="slack:U1"),)
+    assert subscriptions(store, "web:lab") == (
+        Route(("web:lab",), LLAMA, severity="critical", by="slack:U1"),
+    )
 
 
 async def _digest_subscriptions(store: SqlStore) -> None:
@@ -293,7 +357,9 @@ async def _baselines(store: SqlStore) -> None:
     usd = (Decimal("910.50"), Decimal("905.25"), Decimal("899.00"))
     kept = Sample("before-port", usd, (5.1, 5.0, 4.9), 1.2e9, Decimal("751.20"), losses)
     assert side(ports_of(store), (), "before-port") == kept
-    assert (await bot_of(store, Slack(), LATER).answer(ask("baselines"))).data == {"baselines": ["before-port"]}
+    assert (await bot_of(store, Slack(), LATER).answer(ask("baselines"))).data == {
+        "baselines": ["before-port"]
+    }
 
 
 async def _migrations(store: SqlStore) -> None:
@@ -312,7 +378,9 @@ async def _previews(store: SqlStore) -> None:
     draft = kept_draft(ports_of(store), "p0e298f73")
     assert (draft.over, draft.doing, draft.by) == (1, VersionKind.SET, "slack:U1")
     assert draft.edits == (Edit(Labels(cluster="lab"), "idle.below", "5%", "15%"),)
-    card = await bot_of(store, Slack(), LATER).answer(ask("config apply p0e298f73", user="slack:U1"))
+    card = await bot_of(store, Slack(), LATER).answer(
+        ask("config apply p0e298f73", user="slack:U1")
+    )
     assert card.title == "Applied as version 2"
     assert [version.number for version in store.versions(9)] == [2, 1]
 
@@ -323,7 +391,10 @@ async def _estimates(store: SqlStore) -> None:
     assert estimate is not None
     assert (estimate.at, estimate.remembered) == (NOON, True)
     assert round(estimate.forecast, 2) == Decimal("3031.93")
-    assert (round(estimate.low, 2), round(estimate.high, 2)) == (Decimal("3026.33"), Decimal("3037.53"))
+    assert (round(estimate.low, 2), round(estimate.high, 2)) == (
+        Decimal("3026.33"),
+        Decimal("3037.53"),
+    )
 
 
 async def _troubles(store: SqlStore) -> None:
@@ -381,7 +452,9 @@ async def _slack_states(store: SqlStore) -> None:
 
 async def _slack_installations(store: SqlStore) -> None:
     at = LAST - timedelta(minutes=3)
-    kept = Installation("T1", "Example Inc.", "xoxb-invented", "B1", "U1", at, ("chat:write", "commands"))
+    kept = Installation(
+        "T1", "Example Inc.", "xoxb-invented", "B1", "U1", at, ("chat:write", "commands")
+    )
     assert await Installations(store).of("T1") == kept
 
 
@@ -453,17 +526,27 @@ async def test_the_watch_goes_on_with_the_same_alerts_and_messages(store: SqlSto
     bot = bot_of(store, slack, LATER)
     look = await bot.tick(LATER)
     assert look is not None
-    assert {alert.id for alert in look.outcome.alerts if alert.firing} == {STARVED, IDLE, UNUSED, HUNG}
+    assert {alert.id for alert in look.outcome.alerts if alert.firing} == {
+        STARVED,
+        IDLE,
+        UNUSED,
+        HUNG,
+    }
     assert slack.posted == []
     assert messages_of(store, "web:alerts") == WEB
     assert messages_of(store, "slack:C02FIN") == SLACK | {HUNG: UNWRITTEN["n5af9e0b7b9e"]}
-    assert len(store.newest("web.messages", 99)) == len(WEB) + 2  # the digest, and a message with every block
+    assert (
+        len(store.newest("web.messages", 99)) == len(WEB) + 2
+    )  # the digest, and a message with every block
     memory = store.load(LATER)
     alerts = {alert.id: alert for alert in memory.alerts}
     assert memory.ticked_at == LATER
     assert (alerts[STARVED].opened, alerts[STARVED].seen) == (NOON, LATER)
     assert alerts[STARVED].acknowledged is not None
-    assert (alerts[IDLE].muted_by, alerts[UNUSED].muted_by) == ("silence:me961bd8d9", "silence:s30c5d3940")
+    assert (alerts[IDLE].muted_by, alerts[UNUSED].muted_by) == (
+        "silence:me961bd8d9",
+        "silence:s30c5d3940",
+    )
     assert alerts[STARVED].waste is not None
     assert alerts[STARVED].waste.so_far == Decimal(75)
 
@@ -478,7 +561,10 @@ async def test_an_alert_of_before_ends_in_its_own_message(store: SqlStore) -> No
     shown = await Messages(store, lambda: LATER).get(WEB[STARVED])
     assert shown is not None
     assert shown.card.tone is Tone.OVER
-    assert shown.card.title == "OVER after 1 h 15 min · cost $75.00 · acknowledged by dana after 2 min · starved, llama"
+    assert (
+        shown.card.title
+        == "OVER after 1 h 15 min · cost $75.00 · acknowledged by dana after 2 min · starved, llama"
+    )
     (closed,) = [alert for alert in store.load(now).alerts if alert.id == STARVED]
     assert not closed.firing
 
@@ -496,5 +582,8 @@ async def test_people_decide_about_an_alert_of_before(store: SqlStore) -> None:
 
 
 def test_what_is_old_is_pruned_from_it(store: SqlStore) -> None:
-    assert store.prune({"slack.seen": timedelta(0), "teams.messages": timedelta(0)}, timedelta(days=1)) == 2
+    assert (
+        store.prune({"slack.seen": timedelta(0), "teams.messages": timedelta(0)}, timedelta(days=1))
+        == 2
+    )
     assert store.get("teams.conversations", "a:dana") is not None

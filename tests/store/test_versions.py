@@ -24,7 +24,9 @@ def version(number: int, **more: object) -> Version:
         "preview": "p1",
         "shown": {"alerts": [2, 1], "usd": "1.50"},
     }
-    return Version(number, NOON, **{**made, **more}, edits=(edit,), overrides=((LLAMA, "idle.below", "15%"),))
+    return Version(
+        number, NOON, **{**made, **more}, edits=(edit,), overrides=((LLAMA, "idle.below", "15%"),)
+    )
 
 
 def test_versions_come_back_as_they_were_written(store):
@@ -43,7 +45,10 @@ def test_a_number_is_taken_once(store):
 
 
 def test_attempts_come_back_newest_first(store):
-    tried = [Attempt(NOON + timedelta(minutes=i), "chat:U1", "dana", f"config set x {i}", "no" * i) for i in range(3)]
+    tried = [
+        Attempt(NOON + timedelta(minutes=i), "chat:U1", "dana", f"config set x {i}", "no" * i)
+        for i in range(3)
+    ]
     for attempt in tried:
         store.note(attempt)
     assert list(store.attempts(2)) == [tried[2], tried[1]]

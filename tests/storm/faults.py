@@ -54,7 +54,9 @@ class Door:
     unanswered: list[Any] = field(default_factory=list)
     """What was done without the client getting to know."""
 
-    async def through(self, request: web.Request, key: str, done: Done, what: Any = None) -> web.StreamResponse:
+    async def through(
+        self, request: web.Request, key: str, done: Done, what: Any = None
+    ) -> web.StreamResponse:
         """Answer a request as the script says; `key` is what a 429 closes ("" = none), `what` is noted when it was done unheard."""
         now_s = asyncio.get_running_loop().time()
         told_s, until_s = self.closed_s.get(key, (0.0, 0.0))
@@ -62,7 +64,11 @@ class Door:
             self.hasty.append(f"{key} at {now_s:.1f} s, closed until {until_s:.1f} s")
         way = self.faults.way(now_s)
         if way.startswith("429") and key:
-            patience_s = self.faults.dice.randint(45, 120) if "long" in way else self.faults.dice.randint(1, 20)
+            patience_s = (
+                self.faults.dice.randint(45, 120)
+                if "long" in way
+                else self.faults.dice.randint(1, 20)
+            )
             self.closed_s[key] = (now_s, now_s + patience_s)
             return self.limited(patience_s)
         if way == "through":
@@ -80,7 +86,9 @@ async def _fail(request: web.Request, way: str) -> web.StreamResponse:
         case "500":
             return web.json_response({"ok": False, "error": "internal_error"}, status=500)
         case "page":
-            return web.Response(text="<html>Bad gateway</html>", content_type="text/html", status=502)
+            return web.Response(
+                text="<html>Bad gateway</html>", content_type="text/html", status=502
+            )
         case "text":
             return web.Response(text="upstream connect error", status=503)
         case "hang":

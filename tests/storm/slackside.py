@@ -17,7 +17,11 @@ SPEAKING = ("chat.postMessage", "chat.update")
 
 
 def limited(patience_s: float) -> web.StreamResponse:
-    return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers={"Retry-After": f"{patience_s:.0f}"})
+    return web.json_response(
+        {"ok": False, "error": "ratelimited"},
+        status=429,
+        headers={"Retry-After": f"{patience_s:.0f}"},
+    )
 
 
 class SlackSide:
@@ -36,7 +40,10 @@ class SlackSide:
         self.url = ""
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.route("*", "/api/{method}", self._call), web.post("/upload/{file}", self._upload)]
+        return [
+            web.route("*", "/api/{method}", self._call),
+            web.post("/upload/{file}", self._upload),
+        ]
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         method, body = request.match_info["method"], await _body(request)
@@ -45,7 +52,9 @@ class SlackSide:
         if error := self.broken.get("") or self.broken.get(channel):
             return web.json_response({"ok": False, "error": error})
         key = f"{method} {channel}".strip()
-        return await self.door.through(request, key, lambda: web.json_response(self._do(method, channel, body)), body)
+        return await self.door.through(
+            request, key, lambda: web.json_response(self._do(method, channel, body)), body
+        )
 
     async def _upload(self, request: web.Request) -> web.StreamResponse:
         await request.read()
@@ -63,7 +72,11 @@ class SlackSide:
                 return self._replies(channel, body)
             case "files.getUploadURLExternal":
                 number = next(self._numbers)
-                return {"ok": True, "upload_url": f"{self.url}/upload/F{number}", "file_id": f"F{number}"}
+                return {
+                    "ok": True,
+                    "upload_url": f"{self.url}/upload/F{number}",
+                    "file_id": f"F{number}",
+                }
             case "files.completeUploadExternal":
                 return {"ok": True, "files": json.loads(body["files"])}
             case "conversations.open":
@@ -71,7 +84,10 @@ class SlackSide:
             case "users.info":
                 return {"ok": True, "user": {"id": body["user"], "name": "dana", "team_id": "T1"}}
             case "conversations.info":
-                return {"ok": True, "channel": {"id": channel, "is_channel": True, "is_member": True}}
+                return {
+                    "ok": True,
+                    "channel": {"id": channel, "is_channel": True, "is_member": True},
+                }
         return {"ok": True, "user_id": "U0BOT", "team_id": "T1"}
 
     def _post(self, channel: str, body: Json) -> str:
@@ -91,7 +107,10 @@ class SlackSide:
 
     def _history(self, channel: str, body: Json) -> Json:
         """Give the newest first, no replies, metadata only where it is asked for."""
-        every = sorted((m for m in self.messages[channel].values() if "thread_ts" not in m), key=lambda m: str(m["ts"]))[::-1]
+        every = sorted(
+            (m for m in self.messages[channel].values() if "thread_ts" not in m),
+            key=lambda m: str(m["ts"]),
+        )[::-1]
         begin, limit = int(body.get("cursor") or 0), int(body["limit"])
         page = every[begin : begin + limit]
         if str(body.get("include_all_metadata")).lower() not in ("1", "true"):
@@ -105,7 +124,11 @@ class SlackSide:
         if ts not in self.messages[channel]:
             return {"ok": False, "error": "thread_not_found"}
         every = [m for m in self.messages[channel].values() if ts in (m["ts"], m.get("thread_ts"))]
-        return {"ok": True, "messages": sorted(every, key=lambda m: str(m["ts"])), "response_metadata": {"next_cursor": ""}}
+        return {
+            "ok": True,
+            "messages": sorted(every, key=lambda m: str(m["ts"])),
+            "response_metadata": {"next_cursor": ""},
+        }
 
     def heads(self, channel: str) -> list[Json]:
         """Return the messages outside threads."""

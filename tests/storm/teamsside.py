@@ -14,7 +14,9 @@ Json = dict[str, Any]
 
 
 def limited(patience_s: float) -> web.StreamResponse:
-    return web.json_response({"error": {"code": "Throttled"}}, status=429, headers={"Retry-After": f"{patience_s:.0f}"})
+    return web.json_response(
+        {"error": {"code": "Throttled"}}, status=429, headers={"Retry-After": f"{patience_s:.0f}"}
+    )
 
 
 class TeamsSide:
@@ -43,7 +45,9 @@ class TeamsSide:
         ]
 
     async def _open(self, request: web.Request) -> web.StreamResponse:
-        return web.json_response({"id": f"a:{(await request.json())['members'][0]['id']}"}, status=201)
+        return web.json_response(
+            {"id": f"a:{(await request.json())['members'][0]['id']}"}, status=201
+        )
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         body, message = await request.json(), request.match_info.get("message", "")
@@ -53,9 +57,15 @@ class TeamsSide:
         self._last = call
         if request.match_info["conversation"].startswith(self.left or "?"):
             return web.json_response({"error": {"code": "BotNotInConversationRoster"}}, status=403)
-        done = (lambda: self._replace(message, body)) if request.method == "PUT" else (lambda: self._add(message, body))
+        done = (
+            (lambda: self._replace(message, body))
+            if request.method == "PUT"
+            else (lambda: self._add(message, body))
+        )
         noted = ("post", body) if request.method == "POST" and not message else ("other", body)
-        return await self.door.through(request, request.match_info["conversation"].partition(";")[0], done, noted)
+        return await self.door.through(
+            request, request.match_info["conversation"].partition(";")[0], done, noted
+        )
 
     def _add(self, thread: str, body: Json) -> web.StreamResponse:
         made = f"m{next(self._numbers)}"
@@ -68,6 +78,8 @@ class TeamsSide:
 
     def _replace(self, message: str, body: Json) -> web.StreamResponse:
         if message not in self.messages:
-            return web.json_response({"error": {"code": "ActivityNotFoundInConversation"}}, status=404)
+            return web.json_response(
+                {"error": {"code": "ActivityNotFoundInConversation"}}, status=404
+            )
         self.messages[message] = body
         return web.json_response({"id": message})

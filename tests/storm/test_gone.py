@@ -44,9 +44,15 @@ def told(there: World, about: str = "Nothing reaches") -> list[str]:
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [("channel_not_found", "knows no channel"), ("is_archived", "is archived"), ("not_in_channel", "type /invite")],
+    [
+        ("channel_not_found", "knows no channel"),
+        ("is_archived", "is archived"),
+        ("not_in_channel", "type /invite"),
+    ],
 )
-def test_a_channel_that_is_gone_is_told_once_and_so_is_its_return(tmp_path: Path, code: str, words: str) -> None:
+def test_a_channel_that_is_gone_is_told_once_and_so_is_its_return(
+    tmp_path: Path, code: str, words: str
+) -> None:
     async def play(there: World) -> None:
         there.slack.broken[LEAD] = code
         await ticks(there, 0, 45)

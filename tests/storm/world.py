@@ -66,7 +66,11 @@ def plans(seed: int) -> dict[str, Plan]:
         start = dice.randint(-4, 9)
         end = start + dice.choice((2, 4, 7, 15))
         found[name] = Plan(
-            start, end, dice.choice((40, 90, 300, 700)) + dice.randint(0, 30), dice.randint(0, 12), dice.random() < 0.2
+            start,
+            end,
+            dice.choice((40, 90, 300, 700)) + dice.randint(0, 30),
+            dice.randint(0, 12),
+            dice.random() < 0.2,
         )
     return found
 
@@ -79,20 +83,35 @@ class Incidents:
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         minute = (reading.now - NOON) / MINUTE
-        return Detection(tuple(self.one(n, p, minute, reading.now) for n, p in self.plans.items() if p.start <= minute < p.end))
+        return Detection(
+            tuple(
+                self.one(n, p, minute, reading.now)
+                for n, p in self.plans.items()
+                if p.start <= minute < p.end
+            )
+        )
 
     def one(self, name: str, plan: Plan, minute: float, now: datetime) -> Any:
         severity = Severity.CRITICAL if plan.critical else Severity.WARNING
         window = Window(NOON + (plan.start - 10) * MINUTE, now)
         usd = Decimal(plan.usd_at(minute))
-        return anomaly(Cause.HUNG, cluster=name, usd_per_hour=usd, wasted_shares=(), severity=severity, window=window)
+        return anomaly(
+            Cause.HUNG,
+            cluster=name,
+            usd_per_hour=usd,
+            wasted_shares=(),
+            severity=severity,
+            window=window,
+        )
 
 
 class Charted(Fleet):
     """Reads a frame too, so that every message has a chart to upload."""
 
     def read(self, now: datetime) -> Reading:
-        things = tuple(Labels(cluster=name, instance=one) for name in NAMES for one in nodes(4, name))
+        things = tuple(
+            Labels(cluster=name, instance=one) for name in NAMES for one in nodes(4, name)
+        )
         values = np.full((len(things), 72, 1), 0.2, dtype=np.float32)
         frame = Frame("node", things, now - 72 * 5 * MINUTE, 5 * MINUTE, (METRIC,), values)
         return replace(super().read(now), frames={"node": frame})
@@ -134,7 +153,12 @@ async def world(
     policy = default_policy()
     base = replace(policy, values={**policy.values, "alert.resolve_after": 2 * MINUTE})
     ports = app(Incidents(found), surfaces["slack"], store, fleet=Charted()).ports  # type: ignore[arg-type]
-    bot = App(with_parts(ports, base=base, surfaces=surfaces), CHANNELS, Access(admins), stopwatch=lambda: 0.0)
+    bot = App(
+        with_parts(ports, base=base, surfaces=surfaces),
+        CHANNELS,
+        Access(admins),
+        stopwatch=lambda: 0.0,
+    )
     try:
         yield World(bot, slack, teams, found, database)
     finally:
@@ -156,7 +180,9 @@ def _surfaces(url: str, store: Any) -> dict[str, Any]:
         raise AssertionError("nobody asks")
 
     ports = ChatPorts(nobody, lambda: NOON, lambda _: b"\x89PNG", store, store)
-    slack = SlackSurface(SlackConfig(bot_token="xoxb-1", signing_secret="s", api_url=f"{url}/api/"), ports)
+    slack = SlackSurface(
+        SlackConfig(bot_token="xoxb-1", signing_secret="s", api_url=f"{url}/api/"), ports
+    )
     return {"slack": slack, "teams": TeamsSurface(TeamsConfig(development=True), ports, nobody)}
 
 
@@ -164,8 +190,17 @@ async def _introduce(door: str, service_url: str) -> None:
     """Let Teams say that the bot was added to the channel, as it does once, long before anything fails."""
     account = {"id": "28:bot", "name": "trnbot"}
     conversation = {"id": TEAMS, "conversationType": "channel", "tenantId": "T1", "isGroup": True}
-    activity = {"type": "conversationUpdate", "id": "a1", "channelId": "msteams", "serviceUrl": service_url, "recipient": account}
+    activity = {
+        "type": "conversationUpdate",
+        "id": "a1",
+        "channelId": "msteams",
+        "serviceUrl": service_url,
+        "recipient": account,
+    }
     activity |= {"from": {"id": "29:dana", "name": "Dana"}, "conversation": conversation}
-    async with ClientSession() as session, session.post(f"{door}/api/messages", json=activity) as answer:
+    async with (
+        ClientSession() as session,
+        session.post(f"{door}/api/messages", json=activity) as answer,
+    ):
         assert answer.status == 200
     await asyncio.sleep(1)

@@ -25,7 +25,10 @@ assert ANSWERS
 BOT = "28:bot"
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 MEMBER = {"tenantId": "T1", "userRole": "user", "userPrincipalName": "somebody@ours.example"}
-HINTS = [CommandHint("cost", "What Trainium costs.", "cost 7d by team"), CommandHint("fleet", "Every node.", "fleet")]
+HINTS = [
+    CommandHint("cost", "What Trainium costs.", "cost 7d by team"),
+    CommandHint("fleet", "Every node.", "fleet"),
+]
 
 
 @dataclass
@@ -54,7 +57,11 @@ class Connector:
 
     async def open(self, request: web.Request) -> web.Response:
         self.opened.append(await request.json())
-        return self.answers.pop(0) if self.answers else web.json_response({"id": "a:opened"}, status=201)
+        return (
+            self.answers.pop(0)
+            if self.answers
+            else web.json_response({"id": "a:opened"}, status=201)
+        )
 
     async def member(self, request: web.Request) -> web.Response:
         user = request.match_info["user"]
@@ -137,12 +144,17 @@ class Bot:
             ClientSession() as session,
             session.post(self.url, json=activity, headers=said | dict(headers or {})) as response,
         ):
-            return response.status, await response.json(content_type=None) if response.status == 200 else None
+            return response.status, await response.json(
+                content_type=None
+            ) if response.status == 200 else None
 
     async def raw(self, body: bytes, content_type: str = "application/json") -> int:
         """Post bytes; return the status."""
         headers = {"Content-Type": content_type}
-        async with ClientSession() as session, session.post(self.url, data=body, headers=headers) as response:
+        async with (
+            ClientSession() as session,
+            session.post(self.url, data=body, headers=headers) as response,
+        ):
             return response.status
 
     async def settled(self) -> None:
@@ -158,8 +170,13 @@ class Bot:
 
     async def press(self, data: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """Let a person press a button."""
-        value = {"action": {"type": "Action.Execute", "verb": "line", "data": data}, "trigger": "manual"}
-        invoke = self.activity(type="invoke", name="adaptiveCard/action", value=value, replyToId="m1", **more)
+        value = {
+            "action": {"type": "Action.Execute", "verb": "line", "data": data},
+            "trigger": "manual",
+        }
+        invoke = self.activity(
+            type="invoke", name="adaptiveCard/action", value=value, replyToId="m1", **more
+        )
         status, body = await self.send(invoke)
         assert status == 200
         return dict(body)
@@ -212,7 +229,9 @@ async def new_bot(connector: Connector, serve: Serve, sdk: TeamsSdk) -> AsyncIte
 
         hints, draw = settings.pop("hints", HINTS), settings.pop("draw", lambda _: b"\x89PNG")
         ports = ChatPorts(answer, lambda: NOW, draw, shelf, shelf, hints, effect_of)
-        surface = TeamsSurface(TeamsConfig(**({"development": True, "sdk": sdk} | settings)), ports, tell)
+        surface = TeamsSurface(
+            TeamsConfig(**({"development": True, "sdk": sdk} | settings)), ports, tell
+        )
         url = await serve(surface.routes())
         bots.append(Bot(surface, f"{url}/api/messages", connector.url, asked, told, shelf, heard))
         return bots[-1]
@@ -237,4 +256,6 @@ async def login(serve: Any) -> Login:
 
 @pytest.fixture
 async def signed(new_bot: Any, login: Login) -> Any:
-    return await new_bot(app_id=APP, app_password=SECRET, tenant_id="T1", development=False, cloud=cloud(login))
+    return await new_bot(
+        app_id=APP, app_password=SECRET, tenant_id="T1", development=False, cloud=cloud(login)
+    )

@@ -32,7 +32,11 @@ class Login:
 
     async def configuration(self, request: web.Request) -> web.Response:
         self.asked.append("configuration")
-        return web.Response(status=500) if self.down else web.json_response({"jwks_uri": f"{self.url}/keys"})
+        return (
+            web.Response(status=500)
+            if self.down
+            else web.json_response({"jwks_uri": f"{self.url}/keys"})
+        )
 
     async def keys(self, request: web.Request) -> web.Response:
         key = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key()))
@@ -40,19 +44,37 @@ class Login:
 
     async def token(self, request: web.Request) -> web.Response:
         form = await request.post()
-        self.asked.append(f"token {form['client_id']} {form['client_secret']} {request.match_info['tenant']}")
+        self.asked.append(
+            f"token {form['client_id']} {form['client_secret']} {request.match_info['tenant']}"
+        )
         if self.refuses:
-            return web.json_response({"error": "invalid_client", "error_description": f"bad {SECRET}"}, status=401)
+            return web.json_response(
+                {"error": "invalid_client", "error_description": f"bad {SECRET}"}, status=401
+            )
         return web.json_response({"access_token": "bearer-of-the-bot", "expires_in": 3600})
 
 
 def cloud(login: Login) -> Cloud:
     keys = f"{login.url}/configuration"
-    return replace(PUBLIC, channel_keys=keys, emulator_keys=keys, login=login.url, services=("http://127.0.0.1",))
+    return replace(
+        PUBLIC,
+        channel_keys=keys,
+        emulator_keys=keys,
+        login=login.url,
+        services=("http://127.0.0.1",),
+    )
 
 
-def token(bot: Any, *, key: Any = KEY, algorithm: str = "RS256", kid: str = "k1", **claims: Any) -> str:
+def token(
+    bot: Any, *, key: Any = KEY, algorithm: str = "RS256", kid: str = "k1", **claims: Any
+) -> str:
     """Return a token as the Bot Connector writes it, unless told otherwise."""
     now = int(time.time())
-    usual = {"iss": ISSUER, "aud": APP, "nbf": now - 60, "exp": now + 600, "serviceurl": bot.service_url}
+    usual = {
+        "iss": ISSUER,
+        "aud": APP,
+        "nbf": now - 60,
+        "exp": now + 600,
+        "serviceurl": bot.service_url,
+    }
     return jwt.encode(usual | claims, key, algorithm=algorithm, headers={"kid": kid})

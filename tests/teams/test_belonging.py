@@ -17,8 +17,18 @@ DANA = "29:dana"
 THERE = "19:c@thread.tacv2"
 CHANNEL = {"id": THERE, "conversationType": "channel", "tenantId": "T1", "isGroup": True}
 SHARED = {"tenant": {"id": "T1"}, "channel": {"id": THERE, "type": "shared"}}
-CHAT = {"id": "19:chat@thread.v2", "conversationType": "groupChat", "tenantId": "T1", "isGroup": True}
-PERSON = {"id": DANA, "tenantId": "T1", "userRole": "user", "userPrincipalName": "dana@ours.example"}
+CHAT = {
+    "id": "19:chat@thread.v2",
+    "conversationType": "groupChat",
+    "tenantId": "T1",
+    "isGroup": True,
+}
+PERSON = {
+    "id": DANA,
+    "tenantId": "T1",
+    "userRole": "user",
+    "userPrincipalName": "dana@ours.example",
+}
 THEIRS = PERSON | {"tenantId": "T2", "userPrincipalName": "dana@theirs.example"}
 SERVED = "does not serve your organization"
 
@@ -31,12 +41,21 @@ SENDERS: dict[str, tuple[dict[str, Any], Any]] = {
         THEIRS,
     ),
     "guest": ({"conversation": CHANNEL}, PERSON | {"userRole": "guest"}),
-    "guest by address": ({"conversation": CHANNEL}, PERSON | {"userPrincipalName": "dana_theirs.example#EXT#@ours.example"}),
+    "guest by address": (
+        {"conversation": CHANNEL},
+        PERSON | {"userPrincipalName": "dana_theirs.example#EXT#@ours.example"},
+    ),
     "in a shared channel": ({"conversation": CHANNEL, "channelData": SHARED}, THEIRS),
     "in a federated chat": ({"conversation": CHAT}, THEIRS),
-    "of the wrong tenant": ({"conversation": CHANNEL, "channelData": {"tenant": {"id": "T2"}}}, THEIRS),
+    "of the wrong tenant": (
+        {"conversation": CHANNEL, "channelData": {"tenant": {"id": "T2"}}},
+        THEIRS,
+    ),
     "whose account is elsewhere": (
-        {"conversation": CHANNEL, "from": {"id": DANA, "name": "Dana", "aadObjectId": "0", "tenantId": "T2"}},
+        {
+            "conversation": CHANNEL,
+            "from": {"id": DANA, "name": "Dana", "aadObjectId": "0", "tenantId": "T2"},
+        },
         PERSON,
     ),
     "anonymous": (
@@ -47,7 +66,10 @@ SENDERS: dict[str, tuple[dict[str, Any], Any]] = {
         {"conversation": {"id": "a:x", "conversationType": "personal"}, "channelData": {}},
         {"id": DANA, "userRole": "user"},
     ),
-    "of no tenant in the roster": ({"conversation": CHANNEL}, {"id": DANA, "userRole": "user", "userPrincipalName": "d@x"}),
+    "of no tenant in the roster": (
+        {"conversation": CHANNEL},
+        {"id": DANA, "userRole": "user", "userPrincipalName": "d@x"},
+    ),
     "of an unknown role": ({"conversation": CHANNEL}, PERSON | {"userRole": "bystander"}),
     "whom the roster does not know": ({"conversation": CHANNEL}, 404),
     "whom the roster does not tell": ({"conversation": CHANNEL}, 500),
@@ -56,14 +78,22 @@ SENDERS: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 def invoked(name: str, data: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "invoke", "name": name, "value": {"action": {"type": "Action.Execute", "data": data}}, "replyToId": "m1"}
+    return {
+        "type": "invoke",
+        "name": name,
+        "value": {"action": {"type": "Action.Execute", "data": data}},
+        "replyToId": "m1",
+    }
 
 
 def events(line: str) -> dict[str, dict[str, Any]]:
     """Return every kind of event that Teams sends, each with the line where it can carry one."""
     return {
         "message": {"text": line},
-        "mention": {"text": f"<at>trnbot</at> {line}", "entities": [{"type": "mention", "mentioned": {"id": "28:bot"}}]},
+        "mention": {
+            "text": f"<at>trnbot</at> {line}",
+            "entities": [{"type": "mention", "mentioned": {"id": "28:bot"}}],
+        },
         "slash command": {"text": line, "recipient": {"id": "28:bot", "isTargeted": True}},
         "message with value": {"text": "", "value": {"line": line}},
         "press": invoked("adaptiveCard/action", {"line": line}),
@@ -72,13 +102,29 @@ def events(line: str) -> dict[str, dict[str, Any]]:
         "task/submit": invoked("task/submit", {"line": line}),
         "composeExtension/query": invoked("composeExtension/query", {"line": line}),
         "message/submitAction": invoked("message/submitAction", {"line": line}),
-        "messageReaction": {"type": "messageReaction", "reactionsAdded": [{"type": "like"}], "text": line},
+        "messageReaction": {
+            "type": "messageReaction",
+            "reactionsAdded": [{"type": "like"}],
+            "text": line,
+        },
         "messageUpdate": {"type": "messageUpdate", "text": line},
         "messageDelete": {"type": "messageDelete", "text": line},
-        "bot added": {"type": "conversationUpdate", "membersAdded": [{"id": "28:bot"}], "text": line},
-        "member added": {"type": "conversationUpdate", "membersAdded": [{"id": DANA}], "text": line},
+        "bot added": {
+            "type": "conversationUpdate",
+            "membersAdded": [{"id": "28:bot"}],
+            "text": line,
+        },
+        "member added": {
+            "type": "conversationUpdate",
+            "membersAdded": [{"id": DANA}],
+            "text": line,
+        },
         "installationUpdate add": {"type": "installationUpdate", "action": "add", "text": line},
-        "installationUpdate remove": {"type": "installationUpdate", "action": "remove", "text": line},
+        "installationUpdate remove": {
+            "type": "installationUpdate",
+            "action": "remove",
+            "text": line,
+        },
         "typing": {"type": "typing", "text": line},
         "event": {"type": "event", "name": "application/vnd.microsoft.meetingStart", "text": line},
         "unknown": {"type": "frobnicate", "text": line},
@@ -98,19 +144,36 @@ async def door(new_bot: Any, login: Any, behind: Guarded) -> Any:
     return made
 
 
-async def test_a_member_is_served_by_every_event_that_carries_a_line(door: Any, behind: Guarded, connector: Any) -> None:
+async def test_a_member_is_served_by_every_event_that_carries_a_line(
+    door: Any, behind: Guarded, connector: Any
+) -> None:
     for name, event in events("alerts").items():
         connector.calls.clear()
         status, body = await door.send(door.activity(**event, conversation=CHANNEL), token(door))
         await door.settled()
-        carries = name in ("message", "mention", "slash command", "message with value", "press", "press of an alert")
+        carries = name in (
+            "message",
+            "mention",
+            "slash command",
+            "message with value",
+            "press",
+            "press of an alert",
+        )
         assert (behind.alert in str(body) + str(connector.said())) is carries, name
-        assert status == (501 if event.get("name") and "adaptiveCard" not in event["name"] and "invoke" in event["type"] else 200)
+        assert status == (
+            501
+            if event.get("name")
+            and "adaptiveCard" not in event["name"]
+            and "invoke" in event["type"]
+            else 200
+        )
 
 
 @pytest.mark.parametrize("kind", events(""))
 @pytest.mark.parametrize("who", SENDERS)
-async def test_nobody_is_served_who_does_not_belong(door: Any, behind: Guarded, connector: Any, who: str, kind: str) -> None:
+async def test_nobody_is_served_who_does_not_belong(
+    door: Any, behind: Guarded, connector: Any, who: str, kind: str
+) -> None:
     where, connector.roster[DANA] = SENDERS[who]
     before, bodies = behind.decided(), ""
     for line in ("alerts", f"ack {behind.alert}", f"share why {behind.alert}"):
@@ -130,25 +193,39 @@ async def test_nobody_is_served_who_does_not_belong(door: Any, behind: Guarded, 
         assert not behind.door.newest("teams.conversations", 9)
 
 
-@pytest.mark.parametrize(("who", "says"), [("in a shared channel", SERVED), ("whom the roster does not tell", "try again")])
-async def test_strangers_get_one_sentence_and_once_an_hour(door: Any, connector: Any, who: str, says: str) -> None:
+@pytest.mark.parametrize(
+    ("who", "says"),
+    [("in a shared channel", SERVED), ("whom the roster does not tell", "try again")],
+)
+async def test_strangers_get_one_sentence_and_once_an_hour(
+    door: Any, connector: Any, who: str, says: str
+) -> None:
     where, connector.roster[DANA] = SENDERS[who]
     for n in range(3):
         await door.send(door.activity(text="cost", id=f"m{n}") | where, token(door))
         await door.settled()
-        press = door.activity(**invoked("adaptiveCard/action", {"line": "cost"}), id=f"p{n}") | where
+        press = (
+            door.activity(**invoked("adaptiveCard/action", {"line": "cost"}), id=f"p{n}") | where
+        )
         _, body = await door.send(press, token(door))
-        assert (body["type"], says in body["value"]) == ("application/vnd.microsoft.activity.message", True)
+        assert (body["type"], says in body["value"]) == (
+            "application/vnd.microsoft.activity.message",
+            True,
+        )
     (card,) = connector.cards()
     assert says in str(card)
     assert "messageid=m0" in connector.calls[0][1], "in the thread"
 
 
-async def test_a_strangers_tenant_in_a_shared_channel_is_told_to_an_admin(door: Any, connector: Any) -> None:
+async def test_a_strangers_tenant_in_a_shared_channel_is_told_to_an_admin(
+    door: Any, connector: Any
+) -> None:
     where, connector.roster[DANA] = SENDERS["in a shared channel"]
     await door.send(door.activity(text="cost") | where, token(door))
     await door.settled()
-    assert door.told == ["Teams tenant T2 wrote to the bot and was refused; TRNBOT_TEAMS_TENANTS lists who is served."]
+    assert door.told == [
+        "Teams tenant T2 wrote to the bot and was refused; TRNBOT_TEAMS_TENANTS lists who is served."
+    ]
 
 
 async def hear(bot: Any, line: str, **more: Any) -> None:
@@ -176,7 +253,9 @@ class Watch:
         return self.now
 
 
-async def test_the_roster_is_asked_once_an_hour_and_its_outage_locks_out_nobody_known(signed: Any, connector: Any) -> None:
+async def test_the_roster_is_asked_once_an_hour_and_its_outage_locks_out_nobody_known(
+    signed: Any, connector: Any
+) -> None:
     watch = Watch()
     signed.surface._listener._belongings._people._monotonic = watch
     for _ in range(3):
@@ -193,7 +272,9 @@ async def test_the_roster_is_asked_once_an_hour_and_its_outage_locks_out_nobody_
     assert len(signed.asked) == 4
 
 
-async def test_who_was_not_told_is_served_when_the_roster_answers_again(signed: Any, connector: Any) -> None:
+async def test_who_was_not_told_is_served_when_the_roster_answers_again(
+    signed: Any, connector: Any
+) -> None:
     connector.roster[DANA] = 503
     await hear(signed, "cost")
     del connector.roster[DANA]
@@ -208,7 +289,9 @@ async def test_what_is_remembered_of_people_is_bounded(signed: Any) -> None:
     assert len(people._kept) == 5000
 
 
-async def test_a_roster_that_hangs_does_not_hold_up_a_press(signed: Any, connector: Any, login: Any, serve: Any) -> None:
+async def test_a_roster_that_hangs_does_not_hold_up_a_press(
+    signed: Any, connector: Any, login: Any, serve: Any
+) -> None:
     async def hang(request: web.Request) -> web.Response:
         await asyncio.sleep(30)
         return web.Response()
@@ -219,7 +302,9 @@ async def test_a_roster_that_hangs_does_not_hold_up_a_press(signed: Any, connect
     assert "try again" in body["value"]
 
 
-async def test_without_an_app_id_this_machine_alone_is_let_in_and_asks_no_roster(bot: Any, connector: Any) -> None:
+async def test_without_an_app_id_this_machine_alone_is_let_in_and_asks_no_roster(
+    bot: Any, connector: Any
+) -> None:
     await bot.hear("cost")
     assert connector.rosters_asked == []
     assert bot.asked[0].belonging.standing is Standing.MEMBER
@@ -234,9 +319,17 @@ async def test_without_an_app_id_this_machine_alone_is_let_in_and_asks_no_roster
         (404, ""),
     ],
 )
-async def test_somebody_of_another_organization_has_no_name_here(signed: Any, connector: Any, listed: Any, name: str) -> None:
+async def test_somebody_of_another_organization_has_no_name_here(
+    signed: Any, connector: Any, listed: Any, name: str
+) -> None:
     await signed.send(signed.activity(text="cost"), token(signed))
     await signed.settled()
-    connector.roster["29:sam"] = {"tenantId": "T1", "userRole": "user", "userPrincipalName": "sam@ours.example"}
-    connector.roster["29:sam"] = listed if isinstance(listed, int) else connector.roster["29:sam"] | listed
+    connector.roster["29:sam"] = {
+        "tenantId": "T1",
+        "userRole": "user",
+        "userPrincipalName": "sam@ours.example",
+    }
+    connector.roster["29:sam"] = (
+        listed if isinstance(listed, int) else connector.roster["29:sam"] | listed
+    )
     assert await signed.surface.name("29:sam") == name

@@ -30,8 +30,15 @@ def said(door: Any, line: str) -> dict[str, Any]:
 
 
 def pressed(door: Any, line: str) -> dict[str, Any]:
-    value = {"action": {"type": "Action.Execute", "verb": "line", "data": {"line": line}}, "trigger": "manual"}
-    return dict(door.activity(type="invoke", name="adaptiveCard/action", value=value, replyToId="m1", id=f"p {line}"))
+    value = {
+        "action": {"type": "Action.Execute", "verb": "line", "data": {"line": line}},
+        "trigger": "manual",
+    }
+    return dict(
+        door.activity(
+            type="invoke", name="adaptiveCard/action", value=value, replyToId="m1", id=f"p {line}"
+        )
+    )
 
 
 FORGERIES = BAD | {
@@ -47,7 +54,10 @@ async def test_nothing_is_done_for_an_activity_that_microsoft_did_not_sign(
     door: Any, behind: Guarded, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
-    before, activities = behind.state(), [make(door, line) for line in behind.lines() for make in (said, pressed)]
+    before, activities = (
+        behind.state(),
+        [make(door, line) for line in behind.lines() for make in (said, pressed)],
+    )
     statuses = [(await door.send(activity, FORGERIES[name](door)))[0] for activity in activities]
     await door.settled()
     assert statuses == [401] * len(activities)
@@ -56,7 +66,9 @@ async def test_nothing_is_done_for_an_activity_that_microsoft_did_not_sign(
 
 
 @pytest.mark.parametrize("make", [said, pressed])
-async def test_what_was_signed_once_is_done_once_however_often_it_comes(door: Any, behind: Guarded, make: Any) -> None:
+async def test_what_was_signed_once_is_done_once_however_often_it_comes(
+    door: Any, behind: Guarded, make: Any
+) -> None:
     for line in behind.lines()[:3]:
         activity, passed, after = make(door, line), token(door), ""
         for _ in range(20):

@@ -11,8 +11,17 @@ from bot.cards.card import Button, Buttons, Card, Facts, ShareButton, Tone, text
 from bot.model.request import Request
 
 DANA = "teams:29:dana"
-CHANNEL = {"id": "19:c@thread.tacv2;messageid=100", "conversationType": "channel", "tenantId": "T1", "isGroup": True}
-MENTION = {"type": "mention", "mentioned": {"id": "28:bot", "name": "trnbot"}, "text": "<at>trnbot</at>"}
+CHANNEL = {
+    "id": "19:c@thread.tacv2;messageid=100",
+    "conversationType": "channel",
+    "tenantId": "T1",
+    "isGroup": True,
+}
+MENTION = {
+    "type": "mention",
+    "mentioned": {"id": "28:bot", "name": "trnbot"},
+    "text": "<at>trnbot</at>",
+}
 
 
 def texts(card: dict[str, Any]) -> str:
@@ -29,7 +38,12 @@ async def test_a_personal_line_is_answered_with_a_card(bot: Any, connector: Any)
     assert status == 200
     assert "you asked: cost 7d by team" in texts(connector.cards()[0])
     asked = bot.asked[0]
-    assert (asked.user.id, asked.user.name, asked.surface, asked.channel) == (DANA, "Dana", "teams", "teams:a:personal")
+    assert (asked.user.id, asked.user.name, asked.surface, asked.channel) == (
+        DANA,
+        "Dana",
+        "teams",
+        "teams:a:personal",
+    )
 
 
 async def test_half_a_character_in_a_message_keeps_no_answer_back(bot: Any, connector: Any) -> None:
@@ -38,7 +52,9 @@ async def test_half_a_character_in_a_message_keeps_no_answer_back(bot: Any, conn
     assert "you asked: cost" in texts(connector.cards()[0])
 
 
-async def test_typing_is_shown_while_the_answer_is_made_but_not_in_channels(bot: Any, connector: Any) -> None:
+async def test_typing_is_shown_while_the_answer_is_made_but_not_in_channels(
+    bot: Any, connector: Any
+) -> None:
     await bot.hear("cost", conversation=CHANNEL)
     await bot.hear("cost")
     assert [body["type"] for _, _, body in connector.calls].count("typing") == 1
@@ -57,32 +73,56 @@ async def test_typing_is_shown_while_the_answer_is_made_but_not_in_channels(bot:
         ("", "help"),
     ],
 )
-async def test_the_mention_of_the_bot_is_no_part_of_the_line(bot: Any, said: str, line: str) -> None:
+async def test_the_mention_of_the_bot_is_no_part_of_the_line(
+    bot: Any, said: str, line: str
+) -> None:
     await bot.hear(said, conversation=CHANNEL, entities=[MENTION])
     assert bot.asked[0].line == line
 
 
 @pytest.mark.parametrize(
     ("person", "line"),
-    [("29:sam", "assign a1 teams:29:sam please"), ("no id at all", "assign a1 Sam please"), ("", "assign a1 Sam please")],
+    [
+        ("29:sam", "assign a1 teams:29:sam please"),
+        ("no id at all", "assign a1 Sam please"),
+        ("", "assign a1 Sam please"),
+    ],
 )
-async def test_somebody_who_is_mentioned_is_their_address_where_teams_names_it(bot: Any, person: str, line: str) -> None:
+async def test_somebody_who_is_mentioned_is_their_address_where_teams_names_it(
+    bot: Any, person: str, line: str
+) -> None:
     sam = {"type": "mention", "mentioned": {"id": person, "name": "Sam"}, "text": "<at>Sam</at>"}
-    await bot.hear("<at>trnbot</at> assign a1 <at>Sam</at> please", conversation=CHANNEL, entities=[MENTION, sam])
+    await bot.hear(
+        "<at>trnbot</at> assign a1 <at>Sam</at> please",
+        conversation=CHANNEL,
+        entities=[MENTION, sam],
+    )
     assert bot.asked[0].line == line
 
 
 PICKED = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
-@pytest.mark.parametrize(("picked", "whom"), [(PICKED, f"teams:{PICKED}"), ("me", "me"), ("teams:29:sam", "teams:29:sam")])
-async def test_whom_one_picks_from_the_people_of_the_conversation_is_their_address(bot: Any, picked: str, whom: str) -> None:
-    data = {"line": "assign a1", "form": 0, "fields": ["person"], "people": {"person": ["me", "teams:29:sam"]}}
+@pytest.mark.parametrize(
+    ("picked", "whom"),
+    [(PICKED, f"teams:{PICKED}"), ("me", "me"), ("teams:29:sam", "teams:29:sam")],
+)
+async def test_whom_one_picks_from_the_people_of_the_conversation_is_their_address(
+    bot: Any, picked: str, whom: str
+) -> None:
+    data = {
+        "line": "assign a1",
+        "form": 0,
+        "fields": ["person"],
+        "people": {"person": ["me", "teams:29:sam"]},
+    }
     await bot.press(data | {"f0.person": picked})
     assert bot.asked[0].line == f"assign a1 person={whom}"
 
 
-@pytest.mark.parametrize(("listed", "name"), [({"name": "Sam"}, "Sam"), ({}, PICKED), (404, PICKED)])
+@pytest.mark.parametrize(
+    ("listed", "name"), [({"name": "Sam"}, "Sam"), ({}, PICKED), (404, PICKED)]
+)
 async def test_a_person_has_the_name_by_which_the_conversation_lists_them(
     bot: Any, connector: Any, listed: Any, name: str
 ) -> None:
@@ -91,9 +131,14 @@ async def test_a_person_has_the_name_by_which_the_conversation_lists_them(
     assert await bot.surface.name(PICKED) == name
 
 
-async def test_a_channel_is_answered_in_the_thread_and_without_a_share_button(bot: Any, connector: Any) -> None:
+async def test_a_channel_is_answered_in_the_thread_and_without_a_share_button(
+    bot: Any, connector: Any
+) -> None:
     async def shareable(request: Request) -> Card:
-        return Card("Cost", blocks=(Buttons((ShareButton("Share", "share cost"), Button("More", "cost 30d"))),))
+        return Card(
+            "Cost",
+            blocks=(Buttons((ShareButton("Share", "share cost"), Button("More", "cost 30d"))),),
+        )
 
     bot.answer = shareable
     await bot.hear("<at>trnbot</at> cost", conversation=CHANNEL, entities=[MENTION])
@@ -113,7 +158,16 @@ async def test_a_pressed_button_types_its_line_and_its_card_is_replaced(bot: Any
 
 async def test_a_form_submits_one_line_with_its_fields_quoted(bot: Any) -> None:
     data = {"line": "silence add", "form": 0, "fields": ["cluster", "for", "why", "all", "none"]}
-    await bot.press(data | {"f0.cluster": "llama 70b", "f0.for": 2, "f0.why": 'say "x"', "f0.all": "on", "f1.none": "x"})
+    await bot.press(
+        data
+        | {
+            "f0.cluster": "llama 70b",
+            "f0.for": 2,
+            "f0.why": 'say "x"',
+            "f0.all": "on",
+            "f1.none": "x",
+        }
+    )
     assert bot.asked[0].line == 'silence add cluster="llama 70b" for=2 why="say \\"x\\"" all=on'
 
 
@@ -122,18 +176,27 @@ async def test_an_older_client_submits_the_form_as_a_message(bot: Any) -> None:
     assert bot.asked[0].line == "cost by=team"
 
 
-@pytest.mark.parametrize("value", [{}, {"action": None}, {"action": {"data": {"line": 7}}}, "x", None, {"action": {"data": []}}])
+@pytest.mark.parametrize(
+    "value",
+    [{}, {"action": None}, {"action": {"data": {"line": 7}}}, "x", None, {"action": {"data": []}}],
+)
 async def test_a_press_that_is_none_of_ours_says_so(bot: Any, value: Any) -> None:
-    status, body = await bot.send(bot.activity(type="invoke", name="adaptiveCard/action", value=value))
+    status, body = await bot.send(
+        bot.activity(type="invoke", name="adaptiveCard/action", value=value)
+    )
     assert (status, body["type"]) == (200, "application/vnd.microsoft.activity.message")
     assert bot.asked == []
 
 
 async def test_another_kind_of_invoke_is_declined(bot: Any) -> None:
-    assert (await bot.send(bot.activity(type="invoke", name="composeExtension/query", value={})))[0] == 501
+    assert (await bot.send(bot.activity(type="invoke", name="composeExtension/query", value={})))[
+        0
+    ] == 501
 
 
-async def test_an_alert_keeps_its_card_and_the_long_answer_goes_to_the_thread(bot: Any, connector: Any) -> None:
+async def test_an_alert_keeps_its_card_and_the_long_answer_goes_to_the_thread(
+    bot: Any, connector: Any
+) -> None:
     async def why(request: Request) -> Card:
         return Card("Why", Tone.INFO, (text("starved"), Facts((("loader", "0.86"),))))
 
@@ -145,14 +208,18 @@ async def test_an_alert_keeps_its_card_and_the_long_answer_goes_to_the_thread(bo
     assert "loader" in str(connector.cards()[0])
 
 
-async def test_a_short_answer_to_an_alert_is_only_told_to_who_pressed(bot: Any, connector: Any) -> None:
+async def test_a_short_answer_to_an_alert_is_only_told_to_who_pressed(
+    bot: Any, connector: Any
+) -> None:
     body = await bot.press({"line": "ack 7", "stands": True})
     await bot.settled()
     assert "you asked: ack 7" in body["value"]
     assert connector.said() == []
 
 
-async def test_a_line_that_takes_long_is_said_to_be_worked_on_and_the_answer_takes_that_place(bot: Any, connector: Any) -> None:
+async def test_a_line_that_takes_long_is_said_to_be_worked_on_and_the_answer_takes_that_place(
+    bot: Any, connector: Any
+) -> None:
     async def slow(request: Request) -> Card:
         await asyncio.sleep(2.3)
         return Card("Done at last")
@@ -189,8 +256,14 @@ async def test_a_repeated_message_is_answered_once(bot: Any, connector: Any) -> 
     assert len(bot.asked) == len(connector.said()) == 1
 
 
-async def test_installing_greets_once_and_says_how_alerts_come_here(bot: Any, connector: Any) -> None:
-    added = {"type": "conversationUpdate", "membersAdded": [{"id": "28:bot"}], "conversation": CHANNEL}
+async def test_installing_greets_once_and_says_how_alerts_come_here(
+    bot: Any, connector: Any
+) -> None:
+    added = {
+        "type": "conversationUpdate",
+        "membersAdded": [{"id": "28:bot"}],
+        "conversation": CHANNEL,
+    }
     await bot.hear("", **added)
     await bot.hear("", **added)
     await bot.hear("", type="installationUpdate", action="add", conversation=CHANNEL)
@@ -214,7 +287,9 @@ async def test_removal_forgets_the_conversation(bot: Any) -> None:
 
 
 async def test_another_person_joining_is_no_reason_to_speak(bot: Any, connector: Any) -> None:
-    await bot.hear("", type="conversationUpdate", membersAdded=[{"id": "29:sam"}], conversation=CHANNEL)
+    await bot.hear(
+        "", type="conversationUpdate", membersAdded=[{"id": "29:sam"}], conversation=CHANNEL
+    )
     await bot.hear("", type="messageReaction", reactionsAdded=[{"type": "like"}])
     assert connector.calls == bot.asked == []
 
@@ -222,30 +297,47 @@ async def test_another_person_joining_is_no_reason_to_speak(bot: Any, connector:
 async def shareable(request: Request) -> Card:
     """Answer as the bot does: privately with a button to share, publicly to that button."""
     shared = request.line.startswith("share ")
-    return Card("Cost", blocks=() if shared else (Buttons((Button("Share", f"share {request.line}"),)),), public=shared)
+    return Card(
+        "Cost",
+        blocks=() if shared else (Buttons((Button("Share", f"share {request.line}"),)),),
+        public=shared,
+    )
 
 
 async def test_a_slash_command_is_answered_to_one_person_alone(bot: Any, connector: Any) -> None:
     bot.answer = shareable
     await bot.hear("cost", conversation=CHANNEL, recipient={"id": "28:bot", "isTargeted": True})
     path, query, body = next(
-        (p, connector.queries[i], b) for i, (_, p, b) in enumerate(connector.calls) if b["type"] == "message"
+        (p, connector.queries[i], b)
+        for i, (_, p, b) in enumerate(connector.calls)
+        if b["type"] == "message"
     )
     assert "messageid=100" in path
     assert query == "isTargetedActivity=true"
-    assert body["recipient"] == {"id": "29:dana", "name": "Dana", "aadObjectId": "0", "isTargeted": True}
+    assert body["recipient"] == {
+        "id": "29:dana",
+        "name": "Dana",
+        "aadObjectId": "0",
+        "isTargeted": True,
+    }
     assert "share cost" in str(connector.cards()[0])
 
 
-async def test_sharing_in_a_channel_shows_the_answer_to_all_in_the_thread(bot: Any, connector: Any) -> None:
+async def test_sharing_in_a_channel_shows_the_answer_to_all_in_the_thread(
+    bot: Any, connector: Any
+) -> None:
     bot.answer = shareable
-    body = await bot.press({"line": "share cost"}, conversation=CHANNEL, recipient={"id": "28:bot", "isTargeted": True})
+    body = await bot.press(
+        {"line": "share cost"}, conversation=CHANNEL, recipient={"id": "28:bot", "isTargeted": True}
+    )
     assert body["value"] == "Shared."
     assert "messageid=100" in connector.calls[-1][1]
     assert connector.queries[-1] == ""
 
 
-async def test_sharing_from_a_personal_chat_goes_to_the_one_channel(bot: Any, connector: Any) -> None:
+async def test_sharing_from_a_personal_chat_goes_to_the_one_channel(
+    bot: Any, connector: Any
+) -> None:
     bot.answer = shareable
     assert "Mention the bot" in (await bot.press({"line": "share cost"}))["value"]
     await bot.hear("hello", conversation=CHANNEL)

@@ -12,7 +12,15 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from adapters.teams.manifest import COMMANDS_MOST, NO_APP, TeamsApp, as_text, build_package, icons, manifest
+from adapters.teams.manifest import (
+    COMMANDS_MOST,
+    NO_APP,
+    TeamsApp,
+    as_text,
+    build_package,
+    icons,
+    manifest,
+)
 from bot.ports import CommandHint
 from bot.wiring.surfaces import command_hints
 
@@ -31,29 +39,45 @@ def pixels(png: bytes) -> tuple[int, int, bytes]:
 
 
 def test_the_committed_template_is_what_the_code_writes() -> None:
-    assert (FOLDER / "manifest.json").read_text(encoding="utf-8") == as_text(manifest(TeamsApp(hints=command_hints())))
+    assert (FOLDER / "manifest.json").read_text(encoding="utf-8") == as_text(
+        manifest(TeamsApp(hints=command_hints()))
+    )
     assert {name: (FOLDER / name).read_bytes() for name in icons()} == icons()
     assert manifest(TeamsApp())["id"] == NO_APP
 
 
 def test_the_package_holds_the_app_id_the_commands_and_both_icons(tmp_path: Path) -> None:
-    with zipfile.ZipFile(build_package(tmp_path / "trnbot.zip", TeamsApp(APP, HINTS, "bot.example.com"))) as package:
+    with zipfile.ZipFile(
+        build_package(tmp_path / "trnbot.zip", TeamsApp(APP, HINTS, "bot.example.com"))
+    ) as package:
         assert package.namelist() == ["manifest.json", "color.png", "outline.png"]
         made = json.loads(package.read("manifest.json"))
     listed = made["bots"][0]["commandLists"][0]["commands"]
-    assert (made["id"], made["bots"][0]["botId"], made["validDomains"]) == (APP, APP, ["bot.example.com"])
+    assert (made["id"], made["bots"][0]["botId"], made["validDomains"]) == (
+        APP,
+        APP,
+        ["bot.example.com"],
+    )
     assert len(listed) == COMMANDS_MOST
     assert max(len(command["description"]) for command in listed) <= 4000
 
 
 def test_the_commands_listed_are_those_a_newcomer_tries_first() -> None:
-    titles = [command["title"] for command in manifest(TeamsApp(hints=command_hints()))["bots"][0]["commandLists"][0]["commands"]]
+    titles = [
+        command["title"]
+        for command in manifest(TeamsApp(hints=command_hints()))["bots"][0]["commandLists"][0][
+            "commands"
+        ]
+    ]
     assert titles[:4] == ["alerts", "cost", "fleet", "idle"]
     assert len(titles) == COMMANDS_MOST
 
 
 def test_the_same_package_is_written_twice(tmp_path: Path) -> None:
-    one, two = (build_package(tmp_path / name, TeamsApp(APP, HINTS)).read_bytes() for name in ("a.zip", "b.zip"))
+    one, two = (
+        build_package(tmp_path / name, TeamsApp(APP, HINTS)).read_bytes()
+        for name in ("a.zip", "b.zip")
+    )
     assert one == two
 
 
@@ -61,7 +85,10 @@ def test_the_icons_have_the_sizes_teams_asks_for_and_the_outline_is_white_on_not
     assert pixels(icons()["color.png"])[:2] == (192, 192)
     width, height, outline = pixels(icons()["outline.png"])
     assert (width, height) == (32, 32)
-    assert {outline[i : i + 4] for i in range(0, len(outline), 4)} == {b"\xff\xff\xff\xff", b"\x00\x00\x00\x00"}
+    assert {outline[i : i + 4] for i in range(0, len(outline), 4)} == {
+        b"\xff\xff\xff\xff",
+        b"\x00\x00\x00\x00",
+    }
 
 
 def test_the_manifest_fits_the_published_schema() -> None:
@@ -76,5 +103,7 @@ def test_the_manifest_fits_the_published_schema() -> None:
 
 def _installed() -> str:
     """Return the path of the schema where the end-to-end tests installed it, "" otherwise."""
-    package = Path("var/e2e/teams/node_modules/@microsoft/app-manifest/build/json-schemas/teams/v1.29/MicrosoftTeams.schema.json")
+    package = Path(
+        "var/e2e/teams/node_modules/@microsoft/app-manifest/build/json-schemas/teams/v1.29/MicrosoftTeams.schema.json"
+    )
     return str(package) if package.exists() else ""

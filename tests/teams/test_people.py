@@ -27,7 +27,10 @@ class Graph:
         if "page" in request.query:
             return web.json_response({"value": [{"userId": DANA, "roles": ["owner"]}]})
         value = [{"userId": KIM.lower(), "roles": []}, {"userId": "x", "roles": ["guest"]}]
-        return web.json_response({"value": value, "@odata.nextLink": f"{self.url}{request.path}?page=2"}, status=self.status)
+        return web.json_response(
+            {"value": value, "@odata.nextLink": f"{self.url}{request.path}?page=2"},
+            status=self.status,
+        )
 
 
 @pytest.fixture
@@ -40,7 +43,9 @@ async def graph(serve: Any) -> Graph:
 @pytest.fixture
 async def signed(new_bot: Any, login: Any, graph: Graph) -> Any:
     where = replace(cloud(login), graph=graph.url)
-    bot = await new_bot(app_id=APP, app_password=SECRET, tenant_id="T1", development=False, cloud=where)
+    bot = await new_bot(
+        app_id=APP, app_password=SECRET, tenant_id="T1", development=False, cloud=where
+    )
     for user, entra in (("29:dana", DANA), ("29:kim", KIM)):
         said = bot.activity(text="cost", id=user, **{"from": {"id": user, "aadObjectId": entra}})
         assert (await bot.send(said, token(bot)))[0] == 200
@@ -50,13 +55,21 @@ async def signed(new_bot: Any, login: Any, graph: Graph) -> Any:
 
 async def test_an_owner_of_the_team_is_one_and_a_member_is_none(signed: Any, graph: Graph) -> None:
     people = ("29:dana", "29:kim", "29:nobody")
-    assert [await signed.surface.belongs(user, f"owners:{TEAM}") for user in people] == [True, False, False]
+    assert [await signed.surface.belongs(user, f"owners:{TEAM}") for user in people] == [
+        True,
+        False,
+        False,
+    ]
     assert graph.asked == [f"{TEAM} Bearer bearer-of-the-bot"] * 2, "two pages, asked once"
 
 
-async def test_a_next_page_elsewhere_is_not_asked_with_the_bots_token(signed: Any, graph: Graph, serve: Any) -> None:
+async def test_a_next_page_elsewhere_is_not_asked_with_the_bots_token(
+    signed: Any, graph: Graph, serve: Any
+) -> None:
     elsewhere = Graph()
-    graph.url = elsewhere.url = await serve([web.get("/v1.0/teams/{team}/members", elsewhere.members)])
+    graph.url = elsewhere.url = await serve(
+        [web.get("/v1.0/teams/{team}/members", elsewhere.members)]
+    )
     assert not await signed.surface.belongs("29:dana", f"owners:{TEAM}")
     assert (len(graph.asked), elsewhere.asked) == (1, [])
 
@@ -67,7 +80,9 @@ async def test_what_names_no_team_asks_nobody(signed: Any, graph: Graph, group: 
     assert graph.asked == []
 
 
-async def test_a_graph_that_refuses_says_which_permission_is_missing(signed: Any, graph: Graph) -> None:
+async def test_a_graph_that_refuses_says_which_permission_is_missing(
+    signed: Any, graph: Graph
+) -> None:
     graph.status = 403
     with pytest.raises(Unavailable, match=r"TeamMember.Read.Group") as caught:
         await signed.surface.belongs("29:dana", f"owners:{TEAM}")

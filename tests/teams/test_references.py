@@ -40,7 +40,9 @@ def shelf(tmp_path: Path, connector: Any) -> Any:
     opened.close()
 
 
-async def test_a_channel_that_0_1_0_was_in_is_posted_to_edited_and_replied_in(new_bot: Any, connector: Any, shelf: Any) -> None:
+async def test_a_channel_that_0_1_0_was_in_is_posted_to_edited_and_replied_in(
+    new_bot: Any, connector: Any, shelf: Any
+) -> None:
     surface = (await new_bot(shelf=shelf)).surface
     assert await surface.find(ID, "n1") == "1700000000042"
     await surface.edit(ID, "1700000000042", ALERT, "n1")
@@ -56,18 +58,29 @@ async def test_a_channel_that_0_1_0_was_in_is_posted_to_edited_and_replied_in(ne
         assert body["conversation"]["conversationType"] == "channel"
 
 
-async def test_a_person_whom_0_1_0_knew_is_reached_in_their_chat(new_bot: Any, connector: Any, shelf: Any) -> None:
+async def test_a_person_whom_0_1_0_knew_is_reached_in_their_chat(
+    new_bot: Any, connector: Any, shelf: Any
+) -> None:
     await (await new_bot(shelf=shelf)).surface.post("29:1dana", ALERT, "k")
     assert [path for _, path, _ in connector.calls] == ["/v3/conversations/a:dana/activities"]
     assert connector.opened == []
 
 
-async def test_a_stored_tenant_leads_to_a_new_chat_under_either_spelling(new_bot: Any, connector: Any) -> None:
+async def test_a_stored_tenant_leads_to_a_new_chat_under_either_spelling(
+    new_bot: Any, connector: Any
+) -> None:
     for spelling in ("tenantID", "tenantId"):
         bot = await new_bot()
         place = {"id": ID, "conversationType": "channel", spelling: "T1"}
-        document = {"bot": BOT, "conversation": place, "channelId": "msteams", "serviceUrl": connector.url}
-        bot.shelf.put("teams.conversations", ID, {"reference": document, "kind": "channel", "greeted": True})
+        document = {
+            "bot": BOT,
+            "conversation": place,
+            "channelId": "msteams",
+            "serviceUrl": connector.url,
+        }
+        bot.shelf.put(
+            "teams.conversations", ID, {"reference": document, "kind": "channel", "greeted": True}
+        )
         await bot.surface.post("29:kim", ALERT, "k")
     assert [opened["tenantId"] for opened in connector.opened] == ["T1", "T1"]
 
@@ -75,17 +88,31 @@ async def test_a_stored_tenant_leads_to_a_new_chat_under_either_spelling(new_bot
 async def test_what_one_sdk_stored_the_other_reads(new_bot: Any, connector: Any) -> None:
     """Whoever changes the setting keeps the conversations, back and forth."""
     first = await new_bot(sdk=TeamsSdk.BOTBUILDER)
-    await first.hear("hello", conversation={"id": ID, "conversationType": "channel", "tenantId": "T1"})
+    await first.hear(
+        "hello", conversation={"id": ID, "conversationType": "channel", "tenantId": "T1"}
+    )
     stored = first.shelf.get("teams.conversations", ID)
     second = await new_bot(sdk=TeamsSdk.AGENTS, shelf=first.shelf)
-    await second.hear("hello", conversation={"id": ID, "conversationType": "channel", "tenantId": "T1"}, id="another")
+    await second.hear(
+        "hello",
+        conversation={"id": ID, "conversationType": "channel", "tenantId": "T1"},
+        id="another",
+    )
     assert second.shelf.get("teams.conversations", ID) == stored
     await second.surface.post(ID, ALERT, "k")
-    await (await new_bot(sdk=TeamsSdk.BOTBUILDER, shelf=first.shelf)).surface.edit(ID, "m1", ALERT, "k")
+    await (await new_bot(sdk=TeamsSdk.BOTBUILDER, shelf=first.shelf)).surface.edit(
+        ID, "m1", ALERT, "k"
+    )
 
 
 words = st.one_of(st.none(), st.text(min_size=1, max_size=8))
-accounts = st.builds(lambda *a: ChannelAccount(id=a[0], name=a[1], aad_object_id=a[2], role=a[3]), words, words, words, words)
+accounts = st.builds(
+    lambda *a: ChannelAccount(id=a[0], name=a[1], aad_object_id=a[2], role=a[3]),
+    words,
+    words,
+    words,
+    words,
+)
 places = st.builds(
     lambda *a: ConversationAccount(id=a[0], name=a[1], conversation_type=a[2], tenant_id=a[3], is_group=a[4]),
     st.text(min_size=1, max_size=8), words, words, words, st.one_of(st.none(), st.booleans()),
@@ -94,8 +121,12 @@ places = st.builds(
 
 @given(st.builds(lambda *a: ConversationReference(user=a[0], bot=a[1], conversation=a[2], channel_id=a[3], locale=a[4], service_url=a[5]),
                  accounts, accounts, places, words, words, words))  # fmt: skip
-def test_botbuilder_s_own_documents_are_read_and_written_back_unchanged(reference: ConversationReference) -> None:
+def test_botbuilder_s_own_documents_are_read_and_written_back_unchanged(
+    reference: ConversationReference,
+) -> None:
     document = json.loads(json.dumps(reference.serialize()))
     known = {name: part for name, part in document.items() if part != {}}
     assert Reference.of(document).document() == known
-    assert ConversationReference().deserialize(Reference.of(document).document()).serialize() == known
+    assert (
+        ConversationReference().deserialize(Reference.of(document).document()).serialize() == known
+    )

@@ -74,7 +74,15 @@ def body(*blocks: Block, **more: Any) -> dict[str, Any]:
 def line_chart(n: int = 300) -> Chart:
     times = tuple(AT + timedelta(minutes=5 * i) for i in range(n))
     values = tuple(None if i % 7 == 0 else 80.0 + i % 9 for i in range(n))
-    return Chart(ChartKind.LINE, "Utilization", "%", (Series("llama", values),), times, band=(85, 95), summary="Fell to 20 %.")
+    return Chart(
+        ChartKind.LINE,
+        "Utilization",
+        "%",
+        (Series("llama", values),),
+        times,
+        band=(85, 95),
+        summary="Fell to 20 %.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,9 +101,17 @@ def test_the_first_line_has_the_colour_of_the_tone(tone: str, style: str) -> Non
 
 
 def test_a_paragraph_is_runs_that_no_markdown_reaches() -> None:
-    block = body(text("Wasting ", Strong("$1,083"), " on ", Code("i-0"), " ", Link("why", "https://h/x"), style=Style.QUIET))[
-        "body"
-    ][1]
+    block = body(
+        text(
+            "Wasting ",
+            Strong("$1,083"),
+            " on ",
+            Code("i-0"),
+            " ",
+            Link("why", "https://h/x"),
+            style=Style.QUIET,
+        )
+    )["body"][1]
     assert block["type"] == "RichTextBlock"
     assert [run.get("weight") or run.get("fontType") for run in block["inlines"]] == [
         None,
@@ -114,12 +130,18 @@ def test_a_link_that_is_no_web_address_is_words() -> None:
 
 
 def test_an_instant_shows_in_the_readers_zone() -> None:
-    assert "{{DATE(2026-11-20T09:00:00Z, SHORT)}} {{TIME(2026-11-20T09:00:00Z)}}" in shown(body(text("since ", When(AT))))
+    assert "{{DATE(2026-11-20T09:00:00Z, SHORT)}} {{TIME(2026-11-20T09:00:00Z)}}" in shown(
+        body(text("since ", When(AT)))
+    )
 
 
 def test_a_person_of_teams_is_pinged_by_an_entity_with_matching_text() -> None:
     card = body(text("ask ", Mention("teams:29:1x", "Dana <at>")))
-    entity = {"type": "mention", "text": "<at>Dana at</at>", "mentioned": {"id": "29:1x", "name": "Dana at"}}
+    entity = {
+        "type": "mention",
+        "text": "<at>Dana at</at>",
+        "mentioned": {"id": "29:1x", "name": "Dana at"},
+    }
     assert card["msteams"]["entities"] == [entity]
     assert card["body"][1]["text"] == "ask <at>Dana at</at>"
 
@@ -131,7 +153,13 @@ def test_a_person_of_another_platform_is_only_named() -> None:
 
 
 def test_people_whom_no_text_names_are_pinged_under_the_first_line() -> None:
-    card = render(Card("T", blocks=(text("x"),), mentions=(Mention("teams:29:1", "Dana"), Mention("teams:29:2", "Dana"))))
+    card = render(
+        Card(
+            "T",
+            blocks=(text("x"),),
+            mentions=(Mention("teams:29:1", "Dana"), Mention("teams:29:2", "Dana")),
+        )
+    )
     assert [e["mentioned"]["id"] for e in card["msteams"]["entities"]] == ["29:1", "29:2"]
     assert all(e["text"] in card["body"][1]["text"] for e in card["msteams"]["entities"])
     assert len({e["text"] for e in card["msteams"]["entities"]}) == 2
@@ -142,7 +170,13 @@ def evil_blocks() -> list[Block]:
     field = Field("n", EVIL, FieldKind.SWITCH, hint=EVIL)
     return [
         text(EVIL, Strong(EVIL), Code(EVIL)),
-        text(Mention("teams:29:1", EVIL), EVIL, Strong(EVIL), Code(EVIL), Link(EVIL, "https://h/a)b(c")),
+        text(
+            Mention("teams:29:1", EVIL),
+            EVIL,
+            Strong(EVIL),
+            Code(EVIL),
+            Link(EVIL, "https://h/a)b(c"),
+        ),
         Facts(((EVIL, EVIL),)),
         Table((column,), ((EVIL,),), (EVIL,), EVIL, EVIL),
         Chart(ChartKind.BAR, EVIL, EVIL, (Series(EVIL, (1.0,)),), categories=(EVIL,), summary=EVIL),
@@ -153,7 +187,13 @@ def evil_blocks() -> list[Block]:
 def read_as_markdown(card: dict[str, Any]) -> list[str]:
     """Return the strings that Teams reads as markdown."""
     found = [str(e["text"]) for e in elements(card) if e.get("type") == "TextBlock"]
-    found += [str(f[k]) for e in elements(card) if e.get("type") == "FactSet" for f in e["facts"] for k in ("title", "value")]
+    found += [
+        str(f[k])
+        for e in elements(card)
+        if e.get("type") == "FactSet"
+        for f in e["facts"]
+        for k in ("title", "value")
+    ]
     return found + [str(e["title"]) for e in elements(card) if e.get("type") == "Input.Toggle"]
 
 
@@ -170,7 +210,9 @@ def test_text_from_data_never_pings_or_computes(block: Block) -> None:
 @pytest.mark.parametrize("block", evil_blocks(), ids=lambda block: type(block).__name__)
 def test_text_from_data_is_never_formatted(block: Block) -> None:
     for said in read_as_markdown(render(Card(EVIL, blocks=(block,)))):
-        ours = re.sub(r"<at>.*?</at>|(?<!\\)\*\*|(?<!\\)\[|(?<!\\)\]\(https://h/a%29b%28c\)", "", said)
+        ours = re.sub(
+            r"<at>.*?</at>|(?<!\\)\*\*|(?<!\\)\[|(?<!\\)\]\(https://h/a%29b%28c\)", "", said
+        )
         assert not re.search(r"(?<!\\)[\[\]*`<>#|]", ours)
         assert not re.search(r"(?m)^\s*(-|\d+\.)", ours)
 
@@ -181,7 +223,13 @@ def test_markdown_is_escaped_where_it_would_be_read() -> None:
 
 
 def test_a_table_aligns_numbers_right_and_sets_its_total_apart() -> None:
-    table = Table((Column("team"), Column("USD", Align.RIGHT)), (("a", "1"), ("b", "2")), ("total", "3"), "Cost", "and 4 more")
+    table = Table(
+        (Column("team"), Column("USD", Align.RIGHT)),
+        (("a", "1"), ("b", "2")),
+        ("total", "3"),
+        "Cost",
+        "and 4 more",
+    )
     card = body(table)
     drawn = card["body"][2]
     assert kinds(card) == ["Container", "RichTextBlock", "Table", "RichTextBlock"]
@@ -201,7 +249,13 @@ def test_a_curve_is_a_native_chart_without_the_points_that_were_never_read() -> 
     assert [series["legend"] for series in chart["data"]] == ["llama", "usual from 85", "to 95 %"]
     assert (chart["yMin"], chart["yMax"]) == (0, 100.0), "four round parts"
     assert 2 < len(chart["data"][0]["values"]) <= 60
-    gap = Chart(ChartKind.LINE, "t", "%", (Series("s", (1.0, None, 3.0)),), (AT, AT + timedelta(1), AT + timedelta(2)))
+    gap = Chart(
+        ChartKind.LINE,
+        "t",
+        "%",
+        (Series("s", (1.0, None, 3.0)),),
+        (AT, AT + timedelta(1), AT + timedelta(2)),
+    )
     drawn = body(gap)["body"][2]
     assert drawn["data"][0]["values"] == [{"x": -48.0, "y": 1.0}, {"x": 0.0, "y": 3.0}]
     assert drawn["xAxisTitle"] == "hours before 22 Nov 09:00 UTC"
@@ -209,29 +263,53 @@ def test_a_curve_is_a_native_chart_without_the_points_that_were_never_read() -> 
 
 def test_one_series_of_bars_is_plain_and_several_are_stacked() -> None:
     one = Chart(ChartKind.BAR, "t", "$", (Series("s", (1.0, 2.0)),), categories=("a", "b"))
-    two = Chart(ChartKind.BAR, "t", "$", (Series("s", (1.0,)), Series("u", (2.0,))), categories=("a",))
+    two = Chart(
+        ChartKind.BAR, "t", "$", (Series("s", (1.0,)), Series("u", (2.0,))), categories=("a",)
+    )
     assert body(one)["body"][2]["data"] == [{"x": "a", "y": 1.0}, {"x": "b", "y": 2.0}]
     assert body(two)["body"][2]["type"] == "Chart.VerticalBar.Grouped"
     assert body(two)["body"][2]["stacked"] is True
 
 
 def test_stacked_bars_are_a_picture_where_it_fits_since_their_axis_cannot_be_round() -> None:
-    two = Chart(ChartKind.BAR, "t", "$", (Series("s", (1.0,), Tone.WARNING), Series("u", (2.0,))), categories=("a",))
+    two = Chart(
+        ChartKind.BAR,
+        "t",
+        "$",
+        (Series("s", (1.0,), Tone.WARNING), Series("u", (2.0,))),
+        categories=("a",),
+    )
     assert kinds(body(two, draw=lambda _: b"p")) == ["Container", "Image", "RichTextBlock"]
     native = body(two, draw=lambda _: b"p" * 90_000)["body"][2]
     assert [series["color"] for series in native["data"]] == ["warning", "categoricalMarigold"]
 
 
 @pytest.mark.parametrize(
-    ("high", "unit", "top"), [(93.0, "%", 100.0), (3.0, "", 4.0), (17.0, "", 20.0), (911.0, "$/h", 1000.0), (0.3, "GB/s", 0.4)]
+    ("high", "unit", "top"),
+    [
+        (93.0, "%", 100.0),
+        (3.0, "", 4.0),
+        (17.0, "", 20.0),
+        (911.0, "$/h", 1000.0),
+        (0.3, "GB/s", 0.4),
+    ],
 )
-def test_the_value_axis_ends_where_its_quarters_are_round(high: float, unit: str, top: float) -> None:
+def test_the_value_axis_ends_where_its_quarters_are_round(
+    high: float, unit: str, top: float
+) -> None:
     bars = Chart(ChartKind.BAR, "t", unit, (Series("s", (high,)),), categories=("a",))
     assert body(bars)["body"][2]["yMax"] == top
 
 
 def test_a_chart_without_a_reading_is_its_sentence() -> None:
-    empty = Chart(ChartKind.LINE, "t", "%", (Series("s", (None, float("nan"))),), (AT, AT), summary="Nothing was read.")
+    empty = Chart(
+        ChartKind.LINE,
+        "t",
+        "%",
+        (Series("s", (None, float("nan"))),),
+        (AT, AT),
+        summary="Nothing was read.",
+    )
     assert kinds(body(empty)) == ["Container", "RichTextBlock"]
 
 
@@ -244,7 +322,12 @@ def test_hosts_without_charts_get_a_picture_where_it_fits_and_words_where_not() 
 
 
 def test_buttons_execute_their_line_six_a_row() -> None:
-    buttons = Buttons(tuple(Button(f"b{i}", f"line {i}", ButtonStyle.DANGER if i else ButtonStyle.PRIMARY) for i in range(8)))
+    buttons = Buttons(
+        tuple(
+            Button(f"b{i}", f"line {i}", ButtonStyle.DANGER if i else ButtonStyle.PRIMARY)
+            for i in range(8)
+        )
+    )
     rows = body(buttons, stands=True)["body"][1:]
     assert [len(row["actions"]) for row in rows] == [6, 2]
     first = {
@@ -276,17 +359,32 @@ def test_a_form_draws_every_kind_of_field() -> None:
     ]
     assert [e.get("value") for e in drawn[:5]] == ["v", 1.5, "15%", "x", "on"]
     assert [e.get("label") for e in drawn[:5]] == ["A", "B", "C", "D", None]
-    assert drawn[5]["actions"][0]["data"] == {"line": "tune", "form": 0, "fields": ["a", "b", "c", "d", "e"]}
+    assert drawn[5]["actions"][0]["data"] == {
+        "line": "tune",
+        "form": 0,
+        "fields": ["a", "b", "c", "d", "e"],
+    }
 
 
 def test_the_worst_alert_of_500_nodes_fits_and_says_what_it_left_out() -> None:
-    table = Table(tuple(Column(f"column {i}") for i in range(8)), tuple((f"i-{n:017x}" * 6,) * 8 for n in range(500)))
+    table = Table(
+        tuple(Column(f"column {i}") for i in range(8)),
+        tuple((f"i-{n:017x}" * 6,) * 8 for n in range(500)),
+    )
     fact = Facts(tuple((f"node {n}", "x" * 300) for n in range(500)))
-    card = Card("FIRING", Tone.CRITICAL, (text("wasting"), Buttons((Button("Ack", "ack 1"),)), table, fact, line_chart()))
+    card = Card(
+        "FIRING",
+        Tone.CRITICAL,
+        (text("wasting"), Buttons((Button("Ack", "ack 1"),)), table, fact, line_chart()),
+    )
     drawn = render(card, lambda _: b"p" * 30_000, budget=ALERT_BYTES)
     assert weigh(drawn) <= ALERT_BYTES
-    assert {"FIRING" in shown(drawn), "wasting" in shown(drawn), "ActionSet" in kinds(drawn)} == {True}
-    assert "Left out, the message would be too long: 1 table, 1 list of facts, 1 chart." in shown(drawn)
+    assert {"FIRING" in shown(drawn), "wasting" in shown(drawn), "ActionSet" in kinds(drawn)} == {
+        True
+    }
+    assert "Left out, the message would be too long: 1 table, 1 list of facts, 1 chart." in shown(
+        drawn
+    )
 
 
 def test_a_first_paragraph_without_end_is_shortened_not_dropped() -> None:
@@ -297,13 +395,19 @@ def test_a_first_paragraph_without_end_is_shortened_not_dropped() -> None:
 
 
 WORDS = st.one_of(st.text(max_size=40), st.just(EVIL), st.text(alphabet='😀"\\\n<', max_size=3000))
-USERS = st.sampled_from(["teams:29:1", "teams:29:2", "teams:29:3", "slack:U1", "teams:" + "9" * 900])
-CARDS = any_card(WORDS, users=USERS, urls=st.sampled_from(["https://h/x", "javascript:x", ""]), most=5)
+USERS = st.sampled_from(
+    ["teams:29:1", "teams:29:2", "teams:29:3", "slack:U1", "teams:" + "9" * 900]
+)
+CARDS = any_card(
+    WORDS, users=USERS, urls=st.sampled_from(["https://h/x", "javascript:x", ""]), most=5
+)
 
 
 @given(CARDS, st.sampled_from([ALERT_BYTES, ANSWER_BYTES]), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_any_card_fits_keeps_its_title_and_pings_only_whom_it_names(card: Card, budget: int, stands: bool) -> None:
+def test_any_card_fits_keeps_its_title_and_pings_only_whom_it_names(
+    card: Card, budget: int, stands: bool
+) -> None:
     drawn = render(card, lambda _: b"p" * 20_000, budget=budget, stands=stands)
     assert weigh(drawn) <= budget
     assert json.loads(json.dumps(drawn, allow_nan=False)) == drawn
@@ -317,9 +421,23 @@ def test_any_card_fits_keeps_its_title_and_pings_only_whom_it_names(card: Card, 
 
 def test_no_number_and_no_id_is_broken_between_two_signs() -> None:
     rows = (
-        ("starved · llama, 64 x trn1.32xlarge, us-west-2", "snoozed up to $5,000: moving the data", "$1,083.40", "sc06835827"),
+        (
+            "starved · llama, 64 x trn1.32xlarge, us-west-2",
+            "snoozed up to $5,000: moving the data",
+            "$1,083.40",
+            "sc06835827",
+        ),
     )
-    drawn = render(Card("t", blocks=(Table((Column("muted"), Column("how"), Column("net", Align.RIGHT), Column("id")), rows),)))
+    drawn = render(
+        Card(
+            "t",
+            blocks=(
+                Table(
+                    (Column("muted"), Column("how"), Column("net", Align.RIGHT), Column("id")), rows
+                ),
+            ),
+        )
+    )
     (table,) = (element for element in drawn["body"] if element["type"] == "Table")
     widths = [column["width"] for column in table["columns"]]
     longest = ("trn1.32xlarge,", "snoozed", "$1,083.40", "sc06835827")
@@ -329,7 +447,15 @@ def test_no_number_and_no_id_is_broken_between_two_signs() -> None:
 
 def test_of_more_bars_than_there_is_room_for_times_keep_the_newest_and_ranks_the_first() -> None:
     names = tuple(f"Oct {i}" for i in range(1, 32))
-    ranked = Chart(ChartKind.BAR, "t", "$", (Series("s", tuple(float(i) for i in range(31))),), categories=names)
-    first, newest = (body(chart)["body"][2]["data"] for chart in (ranked, replace(ranked, timed=True)))
+    ranked = Chart(
+        ChartKind.BAR,
+        "t",
+        "$",
+        (Series("s", tuple(float(i) for i in range(31))),),
+        categories=names,
+    )
+    first, newest = (
+        body(chart)["body"][2]["data"] for chart in (ranked, replace(ranked, timed=True))
+    )
     assert (first[0]["x"], first[-1]["x"]) == ("Oct 1", "Oct 30")
     assert (newest[0]["x"], newest[-1]["x"]) == ("Oct 2", "Oct 31")

@@ -14,7 +14,15 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.teams.activity import Account, Activity, Delivery, InvokeAnswer, Message, Place, Reference
+from adapters.teams.activity import (
+    Account,
+    Activity,
+    Delivery,
+    InvokeAnswer,
+    Message,
+    Place,
+    Reference,
+)
 from adapters.teams.client import Anonymous, ConnectorClient
 from adapters.teams.config import TeamsConfig, TeamsSdk
 from adapters.teams.parser import parse_activity
@@ -25,13 +33,20 @@ from bot.model.request import Request
 from bot.settings.readers import TEAMS_SDKS
 
 ROOT = Path(__file__).parents[2]
-CHANNEL = {"id": "19:c@thread.tacv2;messageid=100", "conversationType": "channel", "tenantId": "T1", "isGroup": True}
+CHANNEL = {
+    "id": "19:c@thread.tacv2;messageid=100",
+    "conversationType": "channel",
+    "tenantId": "T1",
+    "isGroup": True,
+}
 SECRET = "S3CRET-7"
 
 
 def reference(service_url: str) -> Reference:
     bot, dana = Account("28:bot", "trnbot"), Account("29:dana", "Dana", "0-1", "user")
-    return Reference(Place("19:c@thread.tacv2", "channel", "T1"), service_url, bot, dana, "msteams", "en-US")
+    return Reference(
+        Place("19:c@thread.tacv2", "channel", "T1"), service_url, bot, dana, "msteams", "en-US"
+    )
 
 
 def deliveries(there: Reference) -> list[Delivery]:
@@ -60,10 +75,14 @@ async def sent(connector: Any, name: TeamsSdk) -> list[Any]:
     return [(*call, query) for call, query in zip(connector.calls, connector.queries, strict=True)]
 
 
-async def test_the_service_gets_a_message_exactly_as_it_was_written(connector: Any, sdk: TeamsSdk) -> None:
+async def test_the_service_gets_a_message_exactly_as_it_was_written(
+    connector: Any, sdk: TeamsSdk
+) -> None:
     expected = deliveries(reference(connector.url))
     calls = await sent(connector, sdk)
-    assert [body | {"id": None} for _, _, body, _ in calls] == [each.document() | {"id": None} for each in expected]
+    assert [body | {"id": None} for _, _, body, _ in calls] == [
+        each.document() | {"id": None} for each in expected
+    ]
     place = "/v3/conversations/19:c@thread.tacv2"
     assert [(method, path, query) for method, path, _, query in calls] == [
         ("POST", f"{place}/activities", ""),
@@ -81,14 +100,18 @@ async def test_both_sdks_send_the_same(connector: Any) -> None:
     assert one == await sent(connector, TeamsSdk.AGENTS)
 
 
-async def test_a_sign_of_typing_whose_answer_names_no_id_keeps_no_answer_back(bot: Any, connector: Any) -> None:
+async def test_a_sign_of_typing_whose_answer_names_no_id_keeps_no_answer_back(
+    bot: Any, connector: Any
+) -> None:
     """The Playground's answers to it are empty."""
     connector.answers.append(web.json_response({}, status=201))
     await bot.hear("cost")
     assert [body["type"] for _, _, body in connector.calls] == ["typing", "message"]
 
 
-async def test_a_failure_in_a_turn_is_told_to_nobody(bot: Any, connector: Any, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_failure_in_a_turn_is_told_to_nobody(
+    bot: Any, connector: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The Agents SDK would print it, and post its text to the conversation."""
 
     async def fail(_: Request) -> Card:
@@ -103,14 +126,22 @@ async def test_a_failure_in_a_turn_is_told_to_nobody(bot: Any, connector: Any, c
 
 
 @pytest.mark.parametrize("delivery", ["expectReplies", "ephemeral", "stream", 7])
-async def test_the_body_s_own_wishes_for_its_delivery_reach_no_sdk(bot: Any, connector: Any, delivery: Any) -> None:
+async def test_the_body_s_own_wishes_for_its_delivery_reach_no_sdk(
+    bot: Any, connector: Any, delivery: Any
+) -> None:
     status, body = await bot.hear("cost", deliveryMode=delivery)
     assert (status, body, len(connector.cards())) == (200, None, 1)
 
 
-async def test_a_press_is_answered_with_the_body_that_was_made(sdk: TeamsSdk, connector: Any) -> None:
-    pressed = Activity("invoke", Place("a:1"), Account("29:dana"), Account("28:bot"), service_url=connector.url)
-    made = InvokeAnswer(200, {"statusCode": 200, "type": "x", "value": {"a": None, "b": [{"c": 1.5}]}})
+async def test_a_press_is_answered_with_the_body_that_was_made(
+    sdk: TeamsSdk, connector: Any
+) -> None:
+    pressed = Activity(
+        "invoke", Place("a:1"), Account("29:dana"), Account("28:bot"), service_url=connector.url
+    )
+    made = InvokeAnswer(
+        200, {"statusCode": 200, "type": "x", "value": {"a": None, "b": [{"c": 1.5}]}}
+    )
 
     async def handle(activity: Activity) -> InvokeAnswer:
         assert activity is pressed
@@ -121,12 +152,20 @@ async def test_a_press_is_answered_with_the_body_that_was_made(sdk: TeamsSdk, co
 
 
 FIELDS = ("type", "id", "name", "channelId", "serviceUrl", "locale", "text", "action", "replyToId")
-texts = st.one_of(st.text(max_size=4), st.sampled_from([" ", ":", "msteams:x", "invoke", "message", "expectReplies"]))
-accounts = st.dictionaries(st.sampled_from(["id", "name", "aadObjectId", "role", "properties", "tenantId"]), texts)
-places = st.dictionaries(st.sampled_from(["id", "conversationType", "tenantId", "name", "role"]), texts)
+texts = st.one_of(
+    st.text(max_size=4),
+    st.sampled_from([" ", ":", "msteams:x", "invoke", "message", "expectReplies"]),
+)
+accounts = st.dictionaries(
+    st.sampled_from(["id", "name", "aadObjectId", "role", "properties", "tenantId"]), texts
+)
+places = st.dictionaries(
+    st.sampled_from(["id", "conversationType", "tenantId", "name", "role"]), texts
+)
 bodies = st.fixed_dictionaries(
     {"from": accounts, "recipient": accounts, "conversation": places},
-    optional=dict.fromkeys(FIELDS, texts) | {"deliveryMode": texts, "callerId": texts, "entities": st.lists(accounts)},
+    optional=dict.fromkeys(FIELDS, texts)
+    | {"deliveryMode": texts, "callerId": texts, "entities": st.lists(accounts)},
 )
 
 
@@ -147,7 +186,9 @@ def test_what_our_parser_takes_no_sdk_refuses(body: dict[str, Any]) -> None:
 
     async def both() -> None:
         for name in TeamsSdk:
-            await open_sdk(name, ConnectorClient(Anonymous(), lambda _: True), "").take(activity, handle)
+            await open_sdk(name, ConnectorClient(Anonymous(), lambda _: True), "").take(
+                activity, handle
+            )
 
     asyncio.run(both())
     assert handled == [activity, activity]
@@ -160,7 +201,10 @@ def test_the_setting_names_the_sdks_there_are() -> None:
 
 def test_without_its_extra_the_bot_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "microsoft_agents.hosting.aiohttp", None)
-    with pytest.raises(WrongInput, match=r"^TRNBOT_TEAMS_SDK=agents needs an extra .* pip install 'trnbot\[agents\]'"):
+    with pytest.raises(
+        WrongInput,
+        match=r"^TRNBOT_TEAMS_SDK=agents needs an extra .* pip install 'trnbot\[agents\]'",
+    ):
         TeamsConfig(development=True, sdk=TeamsSdk.AGENTS)
     assert TeamsConfig(development=True).sdk is TeamsSdk.BOTBUILDER
 
@@ -179,9 +223,14 @@ print(sorted({"botbuilder", "botframework", "msrest", "microsoft_agents", "pydan
 
 @pytest.mark.parametrize(
     ("name", "imported"),
-    [("botbuilder", ["botbuilder", "botframework", "msrest"]), ("agents", ["microsoft_agents", "pydantic"])],
+    [
+        ("botbuilder", ["botbuilder", "botframework", "msrest"]),
+        ("agents", ["microsoft_agents", "pydantic"]),
+    ],
 )
 def test_only_the_sdk_that_serves_is_imported(name: str, imported: list[str]) -> None:
     command = [sys.executable, "-c", PROGRAM, name]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
+    said = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+    )
     assert said.stdout == f"{imported}\n", said.stderr[-500:]

@@ -9,7 +9,17 @@ import pytest
 from bot.cards.card import Card, Facts, Tone, text
 from bot.errors import Unavailable
 from bot.model.request import Request
-from tests.teams.test_belonging import CHANNEL, CHAT, PERSON, SHARED, THEIRS, THERE, hear, press, signed
+from tests.teams.test_belonging import (
+    CHANNEL,
+    CHAT,
+    PERSON,
+    SHARED,
+    THEIRS,
+    THERE,
+    hear,
+    press,
+    signed,
+)
 
 assert signed
 
@@ -18,7 +28,9 @@ def places(connector: Any) -> list[str]:
     return [path.split("/")[3] for _, path, body in connector.calls if body["type"] == "message"]
 
 
-async def test_in_a_shared_channel_a_member_is_answered_in_their_own_chat(signed: Any, connector: Any) -> None:
+async def test_in_a_shared_channel_a_member_is_answered_in_their_own_chat(
+    signed: Any, connector: Any
+) -> None:
     await hear(signed, "hello")
     connector.calls.clear()
     await hear(signed, "cost", conversation=CHANNEL, channelData=SHARED)
@@ -31,12 +43,16 @@ async def test_in_a_shared_channel_a_member_is_answered_in_their_own_chat(signed
     assert "in your chat with the bot" in str(pointer)
 
 
-async def test_the_chat_of_a_member_who_never_wrote_there_is_opened(signed: Any, connector: Any) -> None:
+async def test_the_chat_of_a_member_who_never_wrote_there_is_opened(
+    signed: Any, connector: Any
+) -> None:
     await hear(signed, "cost", conversation=CHANNEL, channelData=SHARED)
     assert places(connector)[0] == "a:opened"
 
 
-async def test_where_no_chat_can_be_had_nothing_is_read_and_a_sentence_says_so(signed: Any, connector: Any) -> None:
+async def test_where_no_chat_can_be_had_nothing_is_read_and_a_sentence_says_so(
+    signed: Any, connector: Any
+) -> None:
     async def forbidden(*_: Any) -> str:
         raise Unavailable("Teams refused the bot (HTTP 403).")
 
@@ -47,15 +63,30 @@ async def test_where_no_chat_can_be_had_nothing_is_read_and_a_sentence_says_so(s
     assert "ask the bot in a personal chat" in str(card)
 
 
-async def test_a_slash_command_in_a_shared_channel_is_answered_there_to_one_person(signed: Any, connector: Any) -> None:
-    await hear(signed, "cost", conversation=CHANNEL, channelData=SHARED, recipient={"id": "28:bot", "isTargeted": True})
+async def test_a_slash_command_in_a_shared_channel_is_answered_there_to_one_person(
+    signed: Any, connector: Any
+) -> None:
+    await hear(
+        signed,
+        "cost",
+        conversation=CHANNEL,
+        channelData=SHARED,
+        recipient={"id": "28:bot", "isTargeted": True},
+    )
     assert {place.partition(";")[0] for place in places(connector)} == {THERE}
     assert connector.queries[-1] == "isTargetedActivity=true"
 
 
-async def test_a_press_in_a_shared_channel_is_answered_to_who_pressed_alone(signed: Any, connector: Any) -> None:
+async def test_a_press_in_a_shared_channel_is_answered_to_who_pressed_alone(
+    signed: Any, connector: Any
+) -> None:
     async def long(request: Request) -> Card:
-        return Card("Why", Tone.INFO, (text("starved"), Facts((("loader", "0.86"),))), public=request.line.startswith("share "))
+        return Card(
+            "Why",
+            Tone.INFO,
+            (text("starved"), Facts((("loader", "0.86"),))),
+            public=request.line.startswith("share "),
+        )
 
     signed.answer = long
     there = {"conversation": CHANNEL, "channelData": SHARED}
@@ -66,7 +97,9 @@ async def test_a_press_in_a_shared_channel_is_answered_to_who_pressed_alone(sign
     assert places(connector) == ["a:opened"], "the long answer goes to the member's own chat"
 
 
-async def test_nothing_is_shared_from_a_chat_into_a_channel_that_others_read(signed: Any, connector: Any) -> None:
+async def test_nothing_is_shared_from_a_chat_into_a_channel_that_others_read(
+    signed: Any, connector: Any
+) -> None:
     async def public(request: Request) -> Card:
         return Card("Cost", public=True)
 
@@ -77,7 +110,9 @@ async def test_nothing_is_shared_from_a_chat_into_a_channel_that_others_read(sig
     assert connector.said() == []
 
 
-async def test_a_channel_stays_shared_where_a_later_event_does_not_say(signed: Any, connector: Any) -> None:
+async def test_a_channel_stays_shared_where_a_later_event_does_not_say(
+    signed: Any, connector: Any
+) -> None:
     await hear(signed, "hello", conversation=CHANNEL, channelData=SHARED)
     await hear(signed, "cost", conversation=CHANNEL)
     assert [request.belonging.shared for request in signed.asked] == [True, True]
@@ -102,7 +137,9 @@ async def test_a_channel_where_a_stranger_wrote_is_shared(signed: Any, connector
     ],
     ids=["members", "a guest", "another organization", "anonymous", "not told"],
 )
-async def test_a_group_chat_is_as_open_as_its_roster(signed: Any, connector: Any, others: dict[str, Any], shared: bool) -> None:
+async def test_a_group_chat_is_as_open_as_its_roster(
+    signed: Any, connector: Any, others: dict[str, Any], shared: bool
+) -> None:
     connector.roster |= others
     await hear(signed, "cost", conversation=CHAT)
     await hear(signed, "cost", conversation=CHAT)

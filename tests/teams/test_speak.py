@@ -12,7 +12,12 @@ from adapters.teams.pace import Pace
 from bot.cards.card import Card, Tone, text
 from bot.errors import Limited, Unavailable
 
-CHANNEL = {"id": "19:c@thread.tacv2;messageid=100", "conversationType": "channel", "tenantId": "T1", "isGroup": True}
+CHANNEL = {
+    "id": "19:c@thread.tacv2;messageid=100",
+    "conversationType": "channel",
+    "tenantId": "T1",
+    "isGroup": True,
+}
 ID = "19:c@thread.tacv2"
 ALERT = Card("FIRING 25 min", Tone.CRITICAL, (text("wasting $1,083 an hour"),))
 
@@ -42,7 +47,9 @@ async def met(bot: Any, connector: Any) -> Any:
     return bot
 
 
-async def test_post_begins_a_thread_of_the_channel_and_find_knows_it(met: Any, connector: Any) -> None:
+async def test_post_begins_a_thread_of_the_channel_and_find_knows_it(
+    met: Any, connector: Any
+) -> None:
     made = await met.surface.post(ID, ALERT, "incident 7")
     method, path, body = connector.calls[0]
     assert (method, path, made) == ("POST", f"/v3/conversations/{ID}/activities", "m1")
@@ -61,7 +68,9 @@ async def test_edit_replaces_the_message(met: Any, connector: Any) -> None:
 
 
 async def test_edit_of_a_deleted_message_posts_a_fresh_one(met: Any, connector: Any) -> None:
-    connector.answers.append(web.json_response({"error": {"code": "ActivityNotFoundInConversation"}}, status=404))
+    connector.answers.append(
+        web.json_response({"error": {"code": "ActivityNotFoundInConversation"}}, status=404)
+    )
     made = await met.surface.edit(ID, "gone", ALERT, "k")
     assert [method for method, _, _ in connector.calls] == ["PUT", "POST"]
     assert await met.surface.find(ID, "k") == made == "m2"
@@ -90,7 +99,10 @@ async def test_another_process_speaks_by_the_shelf(met: Any, new_bot: Any, conne
 
 @pytest.mark.parametrize("status", [412, 429, 502, 504])
 async def test_teams_asking_for_patience_gets_it(met: Any, connector: Any, status: int) -> None:
-    connector.answers += [web.Response(status=status), web.Response(status=status, headers={"Retry-After": "3"})]
+    connector.answers += [
+        web.Response(status=status),
+        web.Response(status=status, headers={"Retry-After": "3"}),
+    ]
     assert await met.surface.post(ID, ALERT, "k") == "m3"
     assert met.watch.waits == [1.0, 3.0]
 
@@ -101,7 +113,9 @@ async def test_what_teams_limits_hold_up_is_counted(met: Any, connector: Any) ->
     assert (round(met.surface.delays.seconds, 1), met.surface.delays.waiting) == (3.0, 0)
 
 
-async def test_a_conversation_that_teams_closes_for_minutes_is_left_alone_until_then(met: Any, connector: Any) -> None:
+async def test_a_conversation_that_teams_closes_for_minutes_is_left_alone_until_then(
+    met: Any, connector: Any
+) -> None:
     connector.answers.append(web.Response(status=429, headers={"Retry-After": "120"}))
     for _ in range(3):
         with pytest.raises(Unavailable, match="it will be retried in 120 s"):
@@ -120,10 +134,21 @@ async def test_patience_ends(met: Any, connector: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "says"), [(403, "still installed"), (401, "password"), (413, "too long"), (400, "BadSyntax"), (302, "302")]
+    ("status", "says"),
+    [
+        (403, "still installed"),
+        (401, "password"),
+        (413, "too long"),
+        (400, "BadSyntax"),
+        (302, "302"),
+    ],
 )
-async def test_a_refusal_says_what_it_means(met: Any, connector: Any, status: int, says: str) -> None:
-    connector.answers.append(web.json_response({"error": {"code": "BadSyntax", "message": "x"}}, status=status))
+async def test_a_refusal_says_what_it_means(
+    met: Any, connector: Any, status: int, says: str
+) -> None:
+    connector.answers.append(
+        web.json_response({"error": {"code": "BadSyntax", "message": "x"}}, status=status)
+    )
     with pytest.raises(Unavailable, match=says):
         await met.surface.post(ID, ALERT, "k")
     assert len(connector.calls) == 1
@@ -170,24 +195,34 @@ async def test_a_route_to_a_person_goes_to_the_chat_they_began(bot: Any, connect
     connector.calls.clear()
     made = await bot.surface.post("29:dana", ALERT, "k")
     await bot.surface.edit("29:dana", made, ALERT, "k")
-    assert {path.partition("/activities")[0] for _, path, _ in connector.calls} == {"/v3/conversations/a:personal"}
+    assert {path.partition("/activities")[0] for _, path, _ in connector.calls} == {
+        "/v3/conversations/a:personal"
+    }
     assert await bot.surface.find("29:dana", "k") == made
 
 
-async def test_a_route_to_a_person_opens_their_chat_once_for_every_process(met: Any, new_bot: Any, connector: Any) -> None:
+async def test_a_route_to_a_person_opens_their_chat_once_for_every_process(
+    met: Any, new_bot: Any, connector: Any
+) -> None:
     made = await met.surface.post("29:kim", ALERT, "k")
     other = await new_bot(shelf=met.shelf)
     await other.surface.edit("29:kim", made, ALERT, "k")
     assert len(connector.opened) == 1
     opened = connector.opened[0]
-    assert (opened["bot"]["id"], opened["members"], opened["tenantId"]) == ("28:bot", [{"id": "29:kim"}], "T1")
+    assert (opened["bot"]["id"], opened["members"], opened["tenantId"]) == (
+        "28:bot",
+        [{"id": "29:kim"}],
+        "T1",
+    )
     assert [(method, path) for method, path, _ in connector.calls] == [
         ("POST", "/v3/conversations/a:opened/activities"),
         ("PUT", f"/v3/conversations/a:opened/activities/{made}"),
     ]
 
 
-async def test_a_chat_that_teams_opens_without_naming_it_is_not_kept(met: Any, connector: Any) -> None:
+async def test_a_chat_that_teams_opens_without_naming_it_is_not_kept(
+    met: Any, connector: Any
+) -> None:
     connector.answers.append(web.json_response({}))
     with pytest.raises(Unavailable, match="did not name the chat"):
         await met.surface.post("29:kim", ALERT, "k")

@@ -31,9 +31,14 @@ def unreadable(tmp_path):
 def test_what_nothing_can_be_read_of_is_still_looked_at(told):
     code, out, _ = told("about", "--json")
     assert code == 0
-    assert [said.split(" ")[0] for said in json.loads(out)["data"]["problems"]] == ["The", "a.parquet"]
+    assert [said.split(" ")[0] for said in json.loads(out)["data"]["problems"]] == [
+        "The",
+        "a.parquet",
+    ]
     code, out, _ = told("doctor", "--json")
-    wrong = {one["name"]: one["found"] for one in json.loads(out)["data"]["checks"] if not one["ok"]}
+    wrong = {
+        one["name"]: one["found"] for one in json.loads(out)["data"]["checks"] if not one["ok"]
+    }
     assert code == 0
     assert "no metric could be read" in wrong["metrics"]
     assert "a.parquet could not be read" in wrong["billing"]
@@ -60,8 +65,14 @@ def test_doctor_does_not_call_metrics_whole_that_are_not(told, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["simulate"], "trnbot: 'simulate': the following arguments are required: folder; for example"),
-        (["simulate", "x", "--seed", "many"], "trnbot: 'simulate': argument --seed: invalid int value: 'many'; for example"),
+        (
+            ["simulate"],
+            "trnbot: 'simulate': the following arguments are required: folder; for example",
+        ),
+        (
+            ["simulate", "x", "--seed", "many"],
+            "trnbot: 'simulate': argument --seed: invalid int value: 'many'; for example",
+        ),
     ],
 )
 def test_simulate_refuses_in_one_sentence(capsys, words, said):

@@ -32,14 +32,23 @@ def ask(ports):
     def run(at, line):
         now = datetime.fromisoformat(at).replace(tzinfo=UTC)
         call = understand(line, now)
-        return asyncio.run(call.command.handler(ports, Request(line, User("web:me"), now, "web", MEMBER), **call.arguments)).data
+        return asyncio.run(
+            call.command.handler(
+                ports, Request(line, User("web:me"), now, "web", MEMBER), **call.arguments
+            )
+        ).data
 
     return run
 
 
 def test_status_says_of_a_compile_what_it_has_cost(ask):
     (one,) = ask("2026-11-17T20:30", "status llama")["compiles"]
-    assert (one["ending"], len(one["nodes"]), one["end"], one["grace_seconds"]) == ("going on", 8, None, 3600)
+    assert (one["ending"], len(one["nodes"]), one["end"], one["grace_seconds"]) == (
+        "going on",
+        8,
+        None,
+        3600,
+    )
     assert 0 < one["spared_usd"] < one["usd"]
     assert one["again"] is False
 
@@ -59,5 +68,7 @@ def test_a_compile_that_was_cut_off_is_wasted_dollars_in_status_and_in_the_bill(
 
 
 def test_a_question_that_metrics_cannot_answer_has_no_compile_line(ask):
-    assert "compiling" not in ask("2026-11-18T13:00", "cost 2026-11-17..2026-11-18 service=AmazonS3")
+    assert "compiling" not in ask(
+        "2026-11-18T13:00", "cost 2026-11-17..2026-11-18 service=AmazonS3"
+    )
     assert "compiling" not in ask("2026-11-18T13:00", "cost 2026-10-17..2026-10-18")

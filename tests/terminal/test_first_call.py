@@ -18,9 +18,21 @@ ROOT = Path(__file__).parents[2]
 
 def trnbot(*arguments: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run one call on a machine without settings, without credentials and without a home."""
-    bare = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *sys.path[1:]])), "HOME": "/nonexistent"}
+    bare = {
+        "PATH": os.defpath,
+        "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *sys.path[1:]])),
+        "HOME": "/nonexistent",
+    }
     call = [sys.executable, "-m", "bot", *arguments]
-    return subprocess.run(call, cwd=folder, env=bare | environ, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        call,
+        cwd=folder,
+        env=bare | environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize("typed", ["--version", "version"])
@@ -39,14 +51,19 @@ def test_doctor_and_about_answer_on_a_bare_machine(line, tmp_path):
 
 
 @pytest.mark.parametrize("line", ["doctor", "about"])
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nobody may write, not even root")
+@pytest.mark.skipif(
+    not Path("/proc/self").exists(),
+    reason="needs a folder in which nobody may write, not even root",
+)
 def test_doctor_and_about_answer_where_nothing_may_be_written(line):
     done = trnbot(line, folder=Path("/proc"))
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_doctor_says_what_is_missing_where_aws_is_not_reachable(tmp_path):
-    done = trnbot("doctor", "--source", "aws", "--json", folder=tmp_path, AWS_EC2_METADATA_DISABLED="true")
+    done = trnbot(
+        "doctor", "--source", "aws", "--json", folder=tmp_path, AWS_EC2_METADATA_DISABLED="true"
+    )
     assert done.returncode == 0
     assert not all(check["ok"] for check in json.loads(done.stdout)["data"]["checks"])
 
@@ -74,10 +91,26 @@ def test_a_mistyped_flag_gets_a_hint_of_the_nearest_flag(typed, meant, tmp_path)
 
 MISTAKES = {
     "no TOML": ('port = 80\n[policy.idle\nfor = "3m"\n', 2, "is not TOML"),
-    "an unknown threshold": ('# c\n[policy.idel]\nfor = "3m"\n', 3, "'idel.for' is not a setting; did you mean 'idle.for'?"),
-    "a wrong threshold": ('[policy]\nidle.for = "3 parsecs"\n', 2, "'3 parsecs' is not a length of time"),
-    "an unknown setting": ('# c\n\nsorce = "aws"\n', 3, "'sorce' is not a setting; did you mean 'source'?"),
-    "a wrong setting": ('[metrics]\nlag = "soon"\n', 2, "metrics.lag: 'soon' is not a length of time"),
+    "an unknown threshold": (
+        '# c\n[policy.idel]\nfor = "3m"\n',
+        3,
+        "'idel.for' is not a setting; did you mean 'idle.for'?",
+    ),
+    "a wrong threshold": (
+        '[policy]\nidle.for = "3 parsecs"\n',
+        2,
+        "'3 parsecs' is not a length of time",
+    ),
+    "an unknown setting": (
+        '# c\n\nsorce = "aws"\n',
+        3,
+        "'sorce' is not a setting; did you mean 'source'?",
+    ),
+    "a wrong setting": (
+        '[metrics]\nlag = "soon"\n',
+        2,
+        "metrics.lag: 'soon' is not a length of time",
+    ),
     "an override": (
         '[[policy.override]]\ncluster = "a"\n"idle.below" = "1%"\n[[policy.override]]\n"idle.belw" = 1\n',
         4,
@@ -97,7 +130,9 @@ def test_a_mistake_in_the_settings_file_names_file_and_line(text, line, words, t
 
 
 @pytest.mark.parametrize(
-    ("text", "line"), [("[idle]\nfor = \n", 2), ('[idle]\nbelow = "5%"\nfor = "soon"\n', 3)], ids=["no TOML", "a wrong threshold"]
+    ("text", "line"),
+    [("[idle]\nfor = \n", 2), ('[idle]\nbelow = "5%"\nfor = "soon"\n', 3)],
+    ids=["no TOML", "a wrong threshold"],
 )
 def test_a_mistake_in_a_policy_names_file_and_line(text, line, tmp_path):
     (tmp_path / "night.toml").write_text(text)
@@ -118,7 +153,12 @@ def test_every_command_and_verb_is_completed():
     assert "--port" in table["serve"]
 
 
-LINES = {"trnbot al": "alerts", "trnbot config ap": "apply", "trnbot serve --po": "--port", "trnbot cost --js": "--json"}
+LINES = {
+    "trnbot al": "alerts",
+    "trnbot config ap": "apply",
+    "trnbot serve --po": "--port",
+    "trnbot cost --js": "--json",
+}
 
 
 @pytest.mark.parametrize(("typed", "offered"), LINES.items())
@@ -135,7 +175,11 @@ def test_fish_completes_from_the_registry(typed, offered, tmp_path):
     fish = shutil.which("fish") or pytest.skip("needs fish")
     (tmp_path / "c.fish").write_text(trnbot("completion", "fish", folder=tmp_path).stdout)
     done = subprocess.run(
-        [fish, "-c", f"source c.fish; complete -C '{typed}'"], cwd=tmp_path, capture_output=True, text=True, check=True
+        [fish, "-c", f"source c.fish; complete -C '{typed}'"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert offered in done.stdout.split()
 

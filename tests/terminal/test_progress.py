@@ -78,8 +78,18 @@ def test_a_pipe_s_stdout_has_the_json_alone_and_stderr_nothing(tmp_path):
 
 def test_a_terminal_sees_the_bar_on_stderr_while_stdout_is_clean(tmp_path):
     ours, theirs = pty.openpty()
-    call = [sys.executable, "-m", "bot", "alerts", "--source", f"recording:{recording('story')}", "--json"]
-    with subprocess.Popen(call, cwd=tmp_path, env=ENVIRON, stdout=subprocess.PIPE, stderr=theirs) as running:
+    call = [
+        sys.executable,
+        "-m",
+        "bot",
+        "alerts",
+        "--source",
+        f"recording:{recording('story')}",
+        "--json",
+    ]
+    with subprocess.Popen(
+        call, cwd=tmp_path, env=ENVIRON, stdout=subprocess.PIPE, stderr=theirs
+    ) as running:
         os.close(theirs)
         drawn = b"".join(read_to_the_end(ours))
         assert running.stdout
@@ -98,15 +108,32 @@ def read_to_the_end(terminal):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_healthz_says_starting_and_not_ok_while_the_source_still_opens_and_the_log_says_so(tmp_path: Path):
+def test_healthz_says_starting_and_not_ok_while_the_source_still_opens_and_the_log_says_so(
+    tmp_path: Path,
+):
     port, log = free_port(), tmp_path / "log"
     environ = ENVIRON | {"TRNBOT_PORT": str(port)}
-    call = [sys.executable, "-m", "bot", "demo", "--no-browser", "--source", "simulator:7/reference"]
+    call = [
+        sys.executable,
+        "-m",
+        "bot",
+        "demo",
+        "--no-browser",
+        "--source",
+        "simulator:7/reference",
+    ]
     said, pages = list[dict[str, object]](), list[str]()
-    with log.open("wb") as out, subprocess.Popen(call, cwd=tmp_path, env=environ, stdout=out, stderr=out) as running:
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(call, cwd=tmp_path, env=environ, stdout=out, stderr=out) as running,
+    ):
         while running.poll() is None and (not said or said[-1].get("starting")):
             said += [one] if (one := answered(port, "/healthz", json.loads)) else []
-            pages += [page] if said and said[-1].get("starting") and (page := answered(port, "/", str)) else []
+            pages += (
+                [page]
+                if said and said[-1].get("starting") and (page := answered(port, "/", str))
+                else []
+            )
         running.terminate()
     assert said[0]["starting"] is True
     assert said[0]["ok"] is False

@@ -6,7 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.terminal.render import columns, render
-from bot.cards.card import Align, Card, Chart, ChartKind, Code, Column, Facts, Link, Series, Strong, Table, Tone, text
+from bot.cards.card import (
+    Align,
+    Card,
+    Chart,
+    ChartKind,
+    Code,
+    Column,
+    Facts,
+    Link,
+    Series,
+    Strong,
+    Table,
+    Tone,
+    text,
+)
 from tests.e2e import samples
 
 ALERT = """\
@@ -50,11 +64,21 @@ Total     $214,250.51
 3 teams under $10 folded away
 """
 
-CARDS = [samples.alert_card(), samples.idle_card(), samples.over_card(), samples.cost_card(), samples.form_card()]
+CARDS = [
+    samples.alert_card(),
+    samples.idle_card(),
+    samples.over_card(),
+    samples.cost_card(),
+    samples.form_card(),
+]
 
 
 def cost(*rows, total=(), rest=""):
-    return Card("Cost", Tone.INFO, (Table((Column("Team"), Column("Amortised", Align.RIGHT)), rows, total, "", rest),))
+    return Card(
+        "Cost",
+        Tone.INFO,
+        (Table((Column("Team"), Column("Amortised", Align.RIGHT)), rows, total, "", rest),),
+    )
 
 
 def test_alert_reads_as_in_a_chat():
@@ -85,9 +109,19 @@ def test_numbers_are_never_cut():
 @given(st.text(), st.booleans())
 def test_data_never_controls_the_terminal(words, colour):
     card = Card(
-        words, Tone.INFO, (text(words, Strong(words), Code(words)), Facts(((words, words),)), *cost((words, words)).blocks)
+        words,
+        Tone.INFO,
+        (
+            text(words, Strong(words), Code(words)),
+            Facts(((words, words),)),
+            *cost((words, words)).blocks,
+        ),
     )
-    bare = re.sub(r"\x1b\[[0-9;]+m", "", render(card, 60, colour)) if colour else render(card, 60, colour)
+    bare = (
+        re.sub(r"\x1b\[[0-9;]+m", "", render(card, 60, colour))
+        if colour
+        else render(card, 60, colour)
+    )
     assert not [c for c in bare if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs")]
 
 
@@ -103,7 +137,9 @@ def test_colour_follows_the_tone_and_is_off_on_request(tone):
 
 
 def test_links_show_their_address():
-    assert "runbook <https://x.example>" in render(Card("t", blocks=(text(Link("runbook", "https://x.example")),)), 60, False)
+    assert "runbook <https://x.example>" in render(
+        Card("t", blocks=(text(Link("runbook", "https://x.example")),)), 60, False
+    )
 
 
 def test_a_form_tells_what_to_type():
@@ -116,7 +152,14 @@ def test_of_more_bars_than_fit_times_keep_the_newest_and_ranks_the_first():
     names = tuple(f"Oct {i}" for i in range(1, 31))
     series = (Series("s", tuple(float(i) for i in range(30))),)
     ranked, timed = (
-        render(Card("t", Tone.INFO, (Chart(ChartKind.BAR, "t", "$", series, categories=names, timed=timed),)), 80)
+        render(
+            Card(
+                "t",
+                Tone.INFO,
+                (Chart(ChartKind.BAR, "t", "$", series, categories=names, timed=timed),),
+            ),
+            80,
+        )
         for timed in (False, True)
     )
     assert "Oct 1 " in ranked

@@ -44,7 +44,9 @@ class Ticks(list):
             raise self.failing[len(self) - 1]
 
 
-@pytest.mark.parametrize(("minute", "below", "above"), [(0, 0, 0), (1, 0, 5), (4.99, 0, 5), (5, 5, 5)])
+@pytest.mark.parametrize(
+    ("minute", "below", "above"), [(0, 0, 0), (1, 0, 5), (4.99, 0, 5), (5, 5, 5)]
+)
 def test_the_grid_stands_on_multiples_of_the_interval(minute, below, above):
     at = NINE + timedelta(minutes=minute)
     assert [grid_floor(at, FIVE), grid_ceiling(at, FIVE)] == minutes(below, above)
@@ -83,7 +85,9 @@ async def test_what_lies_further_back_than_an_hour_is_counted_as_missed_and_said
     hand.now = NINE + timedelta(minutes=121)
     await timer.fire()
     assert ticks == minutes(*range(60, 121, 5))
-    assert missed == [(11, "11 ticks from 2026-11-20 09:05 to 09:55 UTC did not run: they lie too far back.")]
+    assert missed == [
+        (11, "11 ticks from 2026-11-20 09:05 to 09:55 UTC did not run: they lie too far back.")
+    ]
 
 
 async def test_a_failed_tick_of_the_live_watch_is_run_again_and_then_those_behind_it():
@@ -206,7 +210,9 @@ async def test_a_failing_tick_is_counted_and_told_once_until_one_succeeds(caplog
 
 def replay(*, end=20.0, speed=60.0):
     hand = Hand()
-    clock = ReplayClock(Window(NINE, NINE + timedelta(minutes=end)), speed, FIVE, real_seconds=hand.real)
+    clock = ReplayClock(
+        Window(NINE, NINE + timedelta(minutes=end)), speed, FIVE, real_seconds=hand.real
+    )
     return hand, clock
 
 

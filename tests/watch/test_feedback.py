@@ -23,7 +23,9 @@ def judged(found=None, **more):
 
 
 def pattern(about=None):
-    return Silence("m1", Labels(), NOON, NOON + 30 * DAY, "chat:U1", pattern=pattern_of(about or judged()))
+    return Silence(
+        "m1", Labels(), NOON, NOON + 30 * DAY, "chat:U1", pattern=pattern_of(about or judged())
+    )
 
 
 def muted(later, at=NOON + DAY, silence=None):
@@ -51,7 +53,9 @@ def test_what_is_dearer_by_half_is_still_the_same():
     assert muted(replace(judged(), waste=waste("150"))) == "silence:m1"
 
 
-@pytest.mark.parametrize(("at", "by"), [(NOON, "silence:m1"), (NOON + 29 * DAY, "silence:m1"), (NOON + 30 * DAY, "")])
+@pytest.mark.parametrize(
+    ("at", "by"), [(NOON, "silence:m1"), (NOON + 29 * DAY, "silence:m1"), (NOON + 30 * DAY, "")]
+)
 def test_a_judgement_expires(at, by):
     assert muted(judged(), at) == by
 
@@ -62,7 +66,10 @@ def test_a_dropped_judgement_mutes_nothing():
 
 def test_storage_that_stays_unused_longer_is_no_worse():
     unused = anomaly(Cause.ORPHANED_STORAGE, unit="seconds", value=3 * 86400.0, kind="volume")
-    assert muted(judged(replace(unused, value=9 * 86400.0)), silence=pattern(judged(unused))) == "silence:m1"
+    assert (
+        muted(judged(replace(unused, value=9 * 86400.0)), silence=pattern(judged(unused)))
+        == "silence:m1"
+    )
 
 
 def test_a_preview_holds_a_judgement_from_its_beginning_and_a_snooze_from_its_own():
@@ -73,17 +80,30 @@ def test_a_preview_holds_a_judgement_from_its_beginning_and_a_snooze_from_its_ow
 
 
 def decided(doing, about, n=0):
-    made = Decision(f"d{about.id}{n}", about.id, doing, "chat:U1", "dana", NOON + timedelta(minutes=n))
+    made = Decision(
+        f"d{about.id}{n}", about.id, doing, "chat:U1", "dana", NOON + timedelta(minutes=n)
+    )
     return about, made
 
 
 def test_rules_are_scored_by_the_last_judgement_of_each_opening():
-    idle = [judged(anomaly(Cause.IDLE, cluster=c), id=f"a{i}") for i, c in enumerate(("lab", "lab", "lab", "lab"))]
+    idle = [
+        judged(anomaly(Cause.IDLE, cluster=c), id=f"a{i}")
+        for i, c in enumerate(("lab", "lab", "lab", "lab"))
+    ]
     wrong = [decided(DecisionKind.NOT_AN_ANOMALY, one) for one in idle]
     found = scores(
-        [*wrong, decided(DecisionKind.USEFUL, idle[0], 1), decided(DecisionKind.USEFUL, judged(id="b"))], default_policy().values
+        [
+            *wrong,
+            decided(DecisionKind.USEFUL, idle[0], 1),
+            decided(DecisionKind.USEFUL, judged(id="b")),
+        ],
+        default_policy().values,
     )
-    assert [(one.rule, one.useful, one.wrong, one.precision) for one in found] == [("idle", 1, 3, 0.25), ("starved", 1, 0, 1.0)]
+    assert [(one.rule, one.useful, one.wrong, one.precision) for one in found] == [
+        ("idle", 1, 3, 0.25),
+        ("starved", 1, 0, 1.0),
+    ]
     assert [one.suggestion for one in found] == ["config set idle.for 1h cluster=lab", ""]
 
 
@@ -98,20 +118,35 @@ def test_rules_are_scored_by_the_last_judgement_of_each_opening():
     ],
 )
 def test_a_rule_that_is_mostly_wrong_gets_a_line_to_try(cause, line):
-    wrong = [decided(DecisionKind.NOT_AN_ANOMALY, judged(anomaly(cause, cluster=f"c{i}"), id=f"a{i}")) for i in range(3)]
+    wrong = [
+        decided(DecisionKind.NOT_AN_ANOMALY, judged(anomaly(cause, cluster=f"c{i}"), id=f"a{i}"))
+        for i in range(3)
+    ]
     assert scores(wrong, default_policy().values)[0].suggestion == line
 
 
 def test_a_rule_as_often_right_as_wrong_gets_no_line():
-    about = [decided(DecisionKind.USEFUL if i % 2 else DecisionKind.NOT_AN_ANOMALY, judged(id=f"a{i}")) for i in range(4)]
+    about = [
+        decided(DecisionKind.USEFUL if i % 2 else DecisionKind.NOT_AN_ANOMALY, judged(id=f"a{i}"))
+        for i in range(4)
+    ]
     assert scores(about, default_policy().values)[0].suggestion == ""
 
 
 def test_a_line_to_try_is_one_that_can_be_set():
     highest = SETTINGS["idle.for"].high
-    values = {**default_policy().values, "idle.for": timedelta(seconds=highest * 0.75), "spend_jump.above": 0.75}
+    values = {
+        **default_policy().values,
+        "idle.for": timedelta(seconds=highest * 0.75),
+        "spend_jump.above": 0.75,
+    }
     for cause, key in ((Cause.IDLE, "idle.for"), (Cause.SPEND_JUMP, "spend_jump.above")):
-        wrong = [decided(DecisionKind.NOT_AN_ANOMALY, judged(anomaly(cause, cluster=f"c{i}"), id=f"a{i}")) for i in range(3)]
+        wrong = [
+            decided(
+                DecisionKind.NOT_AN_ANOMALY, judged(anomaly(cause, cluster=f"c{i}"), id=f"a{i}")
+            )
+            for i in range(3)
+        ]
         (score,) = scores(wrong, values)
         words = score.suggestion.split(" ")
         assert words[:3] == ["config", "set", key]

@@ -72,7 +72,14 @@ def test_at_night_only_what_is_critical_speaks(severity: Severity, hour: int, ma
 def test_zones_are_known_where_the_system_has_none() -> None:
     line = "from bot.model.hours import read_weekly; print(read_weekly('mon 09:00 Europe/Berlin'))"
     environ = {**os.environ, "PYTHONTZPATH": ""}
-    done = subprocess.run([sys.executable, "-c", line], env=environ, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", line],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
     assert done.stdout == "mon 09:00 Europe/Berlin\n", done.stderr
 
 

@@ -46,19 +46,28 @@ def test_silences(sentence: str, made: Silence, marked: str) -> None:
 
 
 def test_a_sick_whole_mutes_its_parts_and_not_the_other_way() -> None:
-    fault, slow = alert(anomaly(Cause.HARDWARE_FAULT), name="a1"), alert(anomaly(Cause.STARVED), name="a2")
+    fault, slow = (
+        alert(anomaly(Cause.HARDWARE_FAULT), name="a1"),
+        alert(anomaly(Cause.STARVED), name="a2"),
+    )
     marked = {a.cause: a.muted_by for a in mute([fault, slow], [], POLICY, NOON)}
     assert marked == {Cause.HARDWARE_FAULT: "", Cause.STARVED: f"inhibit:{fault.key}"}
 
 
 def test_other_nodes_of_the_cluster_are_not_explained_away() -> None:
-    fault, slow = alert(anomaly(Cause.HARDWARE_FAULT, n=1)), alert(anomaly(Cause.STARVED, n=4), name="a2")
+    fault, slow = (
+        alert(anomaly(Cause.HARDWARE_FAULT, n=1)),
+        alert(anomaly(Cause.STARVED, n=4), name="a2"),
+    )
     assert [a.muted_by for a in mute([fault, slow], [], POLICY, NOON)] == ["", ""]
 
 
 @pytest.mark.parametrize(("sick", "marked"), [(2, "inhibit:hardware_fault/cluster=llama"), (1, "")])
 def test_half_of_the_nodes_are_enough_to_explain_the_others(sick: int, marked: str) -> None:
-    fault, slow = alert(anomaly(Cause.HARDWARE_FAULT, n=sick)), alert(anomaly(Cause.STARVED, n=4), name="a2")
+    fault, slow = (
+        alert(anomaly(Cause.HARDWARE_FAULT, n=sick)),
+        alert(anomaly(Cause.STARVED, n=4), name="a2"),
+    )
     assert mute([fault, slow], [], POLICY, NOON)[1].muted_by == marked
 
 
@@ -82,7 +91,9 @@ def test_an_end_is_never_muted() -> None:
     assert found.muted_by == ""
 
 
-@pytest.mark.parametrize(("minutes", "marked"), [(5, "inhibit:hardware_fault/cluster=llama"), (20, "")])
+@pytest.mark.parametrize(
+    ("minutes", "marked"), [(5, "inhibit:hardware_fault/cluster=llama"), (20, "")]
+)
 def test_what_just_ended_still_explains_its_effects(minutes: int, marked: str) -> None:
     fault = alert(anomaly(Cause.HARDWARE_FAULT), id="a2", closed=NOON - timedelta(minutes=minutes))
     (starved,) = mute([alert()], (), POLICY, NOON, [fault])
@@ -92,7 +103,13 @@ def test_what_just_ended_still_explains_its_effects(minutes: int, marked: str) -
 def bought(cause: Cause = Cause.SPEND_JUMP, usd: str = "43", **labels: str) -> object:
     """Return an alert of the bill: more hours of a type are bought."""
     where = {"instance_type": "trn1.32xlarge", "region": "us-west-2", "account": "1"} | labels
-    found = anomaly(cause, kind="spend", things=("USW2-BoxUsage:trn1.32xlarge",), wasted_shares=(), labels=Labels(**where))
+    found = anomaly(
+        cause,
+        kind="spend",
+        things=("USW2-BoxUsage:trn1.32xlarge",),
+        wasted_shares=(),
+        labels=Labels(**where),
+    )
     return alert(found, name="spend", waste=waste(usd))
 
 
@@ -101,16 +118,26 @@ def bought(cause: Cause = Cause.SPEND_JUMP, usd: str = "43", **labels: str) -> o
     [
         (bought(), alert(anomaly(Cause.IDLE), waste=waste("43")), True),
         (bought(cluster="llama"), alert(anomaly(Cause.ALLOCATED_UNUSED), waste=waste("43")), True),
-        (bought(), alert(anomaly(Cause.IDLE), waste=waste("43"), closed=NOON), True),  # its nodes are gone, the bill is late
+        (
+            bought(),
+            alert(anomaly(Cause.IDLE), waste=waste("43"), closed=NOON),
+            True,
+        ),  # its nodes are gone, the bill is late
         (bought(), alert(anomaly(Cause.IDLE), waste=waste("21.50")), True),  # half of it
         (bought(), alert(anomaly(Cause.IDLE), waste=waste("20")), False),  # less than half of it
         (bought(cluster="vision"), alert(anomaly(Cause.IDLE), waste=waste("43")), False),
         (bought(instance_type="p5.48xlarge"), alert(anomaly(Cause.IDLE), waste=waste("43")), False),
         (bought(), alert(anomaly(Cause.STARVED), waste=waste("43")), False),
-        (bought(), alert(anomaly(Cause.IDLE), waste=waste("43"), closed=NOON - timedelta(days=2)), False),
+        (
+            bought(),
+            alert(anomaly(Cause.IDLE), waste=waste("43"), closed=NOON - timedelta(days=2)),
+            False,
+        ),
     ],
 )
-def test_nodes_that_do_nothing_explain_what_was_bought_for_them(spend: object, nodes: object, marked: bool) -> None:
+def test_nodes_that_do_nothing_explain_what_was_bought_for_them(
+    spend: object, nodes: object, marked: bool
+) -> None:
     found = {a.cause: a.muted_by for a in mute([spend, nodes], [], POLICY, NOON)}  # type: ignore[list-item]
     assert found[spend.cause] == ("inhibit:" + nodes.key if marked else "")  # type: ignore[attr-defined]
 
@@ -118,7 +145,11 @@ def test_nodes_that_do_nothing_explain_what_was_bought_for_them(spend: object, n
 def volume(name: str, usd: str = "0.44", cluster: str = "llama") -> object:
     scope = Labels(resource=name)
     found = anomaly(
-        Cause.ORPHANED_STORAGE, things=(name,), kind="volume", scope=scope, labels=Labels(cluster=cluster, resource=name)
+        Cause.ORPHANED_STORAGE,
+        things=(name,),
+        kind="volume",
+        scope=scope,
+        labels=Labels(cluster=cluster, resource=name),
     )
     return alert(found, name=name, waste=waste(usd))
 
@@ -137,7 +168,9 @@ def test_small_volumes_that_are_gone_count_no_more() -> None:
     assert [a.muted_by for a in found] == ["policy:alert.least_usd_per_hour"] * 2 + [""]
 
 
-@pytest.mark.parametrize(("so_far", "marked"), [("40", ""), ("0.99", "policy:alert.least_usd_per_hour")])
+@pytest.mark.parametrize(
+    ("so_far", "marked"), [("40", ""), ("0.99", "policy:alert.least_usd_per_hour")]
+)
 def test_what_is_lost_already_counts_whole_against_the_least(so_far: str, marked: str) -> None:
     killed = anomaly(Cause.KILLED_COMPILE, wasted_shares=(0.0,) * 4, lost_hours=(0.5,) * 4)
     (found,) = mute([alert(killed, waste=waste("0", so_far))], [], POLICY, NOON)
@@ -155,15 +188,37 @@ def wide(cause: Cause = Cause.NETWORK_BOUND, **more: object) -> object:
         ("agents lost on a few of its nodes", wide(), anomaly(Cause.NO_DATA, n=4), True),
         ("a device of one of its nodes", wide(), anomaly(Cause.HARDWARE_FAULT, n=1), True),
         ("its run's checkpoint", wide(), anomaly(Cause.CHECKPOINT_AT_RISK, n=16), True),
-        ("nodes that stopped in a job that hangs", wide(Cause.HUNG), anomaly(Cause.NO_DATA, n=4), True),
+        (
+            "nodes that stopped in a job that hangs",
+            wide(Cause.HUNG),
+            anomaly(Cause.NO_DATA, n=4),
+            True,
+        ),
         ("most of its nodes are more than a symptom", wide(), anomaly(Cause.HUNG, n=9), False),
         ("other nodes", wide(), anomaly(Cause.EXECUTION_ERRORS, n=4, cluster="vision"), False),
-        ("what began an hour before it", wide(), anomaly(Cause.NO_DATA, n=4, at=NOON - timedelta(hours=1)), False),
-        ("a few slow nodes are not wide", alert(anomaly(n=16), name="wide"), anomaly(Cause.HARDWARE_FAULT, n=1), False),
-        ("what nobody is told of tells nothing", wide(waste=waste("0.10")), anomaly(Cause.HARDWARE_FAULT, n=1), False),
+        (
+            "what began an hour before it",
+            wide(),
+            anomaly(Cause.NO_DATA, n=4, at=NOON - timedelta(hours=1)),
+            False,
+        ),
+        (
+            "a few slow nodes are not wide",
+            alert(anomaly(n=16), name="wide"),
+            anomaly(Cause.HARDWARE_FAULT, n=1),
+            False,
+        ),
+        (
+            "what nobody is told of tells nothing",
+            wide(waste=waste("0.10")),
+            anomaly(Cause.HARDWARE_FAULT, n=1),
+            False,
+        ),
     ],
 )
-def test_a_wide_incident_mutes_its_symptoms(sentence: str, whole: object, part: object, marked: bool) -> None:
+def test_a_wide_incident_mutes_its_symptoms(
+    sentence: str, whole: object, part: object, marked: bool
+) -> None:
     opened = part.window.end - timedelta(minutes=5)  # type: ignore[attr-defined]
     symptom = alert(part, opened=opened)  # type: ignore[arg-type]
     found = {a.id: a.muted_by for a in mute([whole, symptom], [], POLICY, NOON)}  # type: ignore[list-item]
@@ -173,13 +228,19 @@ def test_a_wide_incident_mutes_its_symptoms(sentence: str, whole: object, part: 
 def test_of_two_that_may_explain_each_other_the_wider_one_speaks() -> None:
     """A hang that few nodes are left of, and the silence of those: the hang had all of them."""
     few = anomaly(Cause.HUNG, n=4, wide=True)
-    hung = alert(few, name="wide", peak=Peak(replace(few, things=nodes(16)), Decimal(1), Decimal(1)))
-    found = {a.id: a.muted_by for a in mute([hung, alert(anomaly(Cause.NO_DATA))], [], POLICY, NOON)}
+    hung = alert(
+        few, name="wide", peak=Peak(replace(few, things=nodes(16)), Decimal(1), Decimal(1))
+    )
+    found = {
+        a.id: a.muted_by for a in mute([hung, alert(anomaly(Cause.NO_DATA))], [], POLICY, NOON)
+    }
     assert found == {"wide": "", "a1": f"inhibit:{hung.key}"}
 
 
 @pytest.mark.parametrize(("minutes", "marked"), [(40, True), (50, False)])
-def test_events_that_are_counted_over_a_span_stay_explained_for_it(minutes: int, marked: bool) -> None:
+def test_events_that_are_counted_over_a_span_stay_explained_for_it(
+    minutes: int, marked: bool
+) -> None:
     over = wide(closed=NOON - timedelta(minutes=minutes), seen=NOON)
     symptom = alert(anomaly(Cause.EXECUTION_ERRORS, n=4))
     assert bool(mute([symptom], [], POLICY, NOON, [over])[0].muted_by) is marked  # type: ignore[list-item]

@@ -20,7 +20,9 @@ POLICY = default_policy()
 LATER = NOON + timedelta(hours=5)
 ACK = Decision("d1", "a1", DecisionKind.ACKNOWLEDGE, "web:local", "dana", NOON)
 FIRST = alert(waste=waste())
-CUT_OFF = alert(anomaly(Cause.KILLED_COMPILE, rule="long_compile", lost_hours=(1.0,) * 4), waste=waste("0"))
+CUT_OFF = alert(
+    anomaly(Cause.KILLED_COMPILE, rule="long_compile", lost_hours=(1.0,) * 4), waste=waste("0")
+)
 MUTED = replace(FIRST, muted_by="silence:s1")
 CRITICAL = alert(anomaly(severity=Severity.CRITICAL), waste=waste())
 
@@ -38,25 +40,52 @@ def told(*alerts: Alert) -> Notification:
         ("many fewer are", FIRST, replace(FIRST, anomaly=anomaly(n=2)), Reason.FEWER),
         ("a long compile that was cut off is told so", FIRST, CUT_OFF, Reason.FEWER),
         ("and once", CUT_OFF, CUT_OFF, None),
-        ("that no price is known for now is no news", FIRST, replace(FIRST, waste=waste("0")), None),
+        (
+            "that no price is known for now is no news",
+            FIRST,
+            replace(FIRST, waste=waste("0")),
+            None,
+        ),
         ("twice the dollars are worse", FIRST, replace(FIRST, waste=waste("200")), Reason.WORSE),
-        ("what has cost twice as much as told is worse", FIRST, replace(FIRST, waste=waste("100", "160")), Reason.WORSE),
+        (
+            "what has cost twice as much as told is worse",
+            FIRST,
+            replace(FIRST, waste=waste("100", "160")),
+            Reason.WORSE,
+        ),
         (
             "twice very little is no news, and shown after an hour",
             FIRST,
             replace(FIRST, waste=waste("100", "120")),
             Reason.UPDATED,
         ),
-        ("the dollars of a muted one are shown too", MUTED, replace(MUTED, waste=waste("100", "120")), Reason.UPDATED),
+        (
+            "the dollars of a muted one are shown too",
+            MUTED,
+            replace(MUTED, waste=waste("100", "120")),
+            Reason.UPDATED,
+        ),
         ("the end is told", FIRST, replace(FIRST, closed=LATER), Reason.OVER),
-        ("the end is told though it was muted", FIRST, replace(FIRST, closed=LATER, muted_by="silence:s1"), Reason.OVER),
+        (
+            "the end is told though it was muted",
+            FIRST,
+            replace(FIRST, closed=LATER, muted_by="silence:s1"),
+            Reason.OVER,
+        ),
         ("an acknowledgement is shown", FIRST, replace(FIRST, acknowledged=ACK), Reason.DECIDED),
         ("a silence is shown", FIRST, replace(FIRST, muted_by="silence:s1"), Reason.DECIDED),
-        ("what became muted by another speaks no more", FIRST, replace(FIRST, muted_by="inhibit:x", anomaly=anomaly(n=9)), None),
+        (
+            "what became muted by another speaks no more",
+            FIRST,
+            replace(FIRST, muted_by="inhibit:x", anomaly=anomaly(n=9)),
+            None,
+        ),
         ("an unacknowledged critical alert is told again", CRITICAL, CRITICAL, Reason.REMINDER),
     ],
 )
-def test_why_a_channel_hears(sentence: str, before: Alert, now: Alert, reason: Reason | None) -> None:
+def test_why_a_channel_hears(
+    sentence: str, before: Alert, now: Alert, reason: Reason | None
+) -> None:
     said = log_entry_of(told(before), "m1")
     found = notification_of(Incident("n1", "web:alerts", (now,), said), POLICY, LATER)
     assert (found.reason if found else None) is reason, sentence
@@ -65,14 +94,20 @@ def test_why_a_channel_hears(sentence: str, before: Alert, now: Alert, reason: R
 def test_of_two_alerts_the_end_of_one_means_fewer_nodes() -> None:
     other = alert(anomaly(Cause.ODD), name="a2", waste=waste())
     said = log_entry_of(told(FIRST, other), "m1")
-    found = notification_of(Incident("n1", "web:alerts", (FIRST, replace(other, closed=LATER)), said), POLICY, LATER)
+    found = notification_of(
+        Incident("n1", "web:alerts", (FIRST, replace(other, closed=LATER)), said), POLICY, LATER
+    )
     assert said.things == 8
     assert found is not None
     assert found.reason is Reason.FEWER
 
 
-@pytest.mark.parametrize(("ago", "reason"), [(timedelta(hours=23, minutes=59), Reason.OVER), (timedelta(days=1), None)])
-def test_the_end_of_what_may_never_have_been_told_is_told_for_a_day(ago: timedelta, reason: Reason | None) -> None:
+@pytest.mark.parametrize(
+    ("ago", "reason"), [(timedelta(hours=23, minutes=59), Reason.OVER), (timedelta(days=1), None)]
+)
+def test_the_end_of_what_may_never_have_been_told_is_told_for_a_day(
+    ago: timedelta, reason: Reason | None
+) -> None:
     over, unsent = replace(FIRST, closed=NOON), log_entry_of(told(FIRST), "")
     found = notification_of(Incident("n1", "web:alerts", (over,), unsent), POLICY, NOON + ago)
     assert (found.reason if found else None) is reason
@@ -81,8 +116,18 @@ def test_the_end_of_what_may_never_have_been_told_is_told_for_a_day(ago: timedel
 def test_an_alert_that_joins_a_message_is_reminded_of_from_its_own_opening() -> None:
     said = log_entry_of(told(CRITICAL), "m1")
     joined = replace(CRITICAL, id="a2", opened=NOON + timedelta(hours=1))
-    again = replace(said, alerts=("a1", "a2"), things=8, usd_per_hour=said.usd_per_hour * 2, usd_so_far=said.usd_so_far * 2)
-    found = notification_of(Incident("n1", "web:alerts", (replace(CRITICAL, acknowledged=ACK), joined), again), POLICY, LATER)
+    again = replace(
+        said,
+        alerts=("a1", "a2"),
+        things=8,
+        usd_per_hour=said.usd_per_hour * 2,
+        usd_so_far=said.usd_so_far * 2,
+    )
+    found = notification_of(
+        Incident("n1", "web:alerts", (replace(CRITICAL, acknowledged=ACK), joined), again),
+        POLICY,
+        LATER,
+    )
     assert found is not None
     quiet = replace(again, digest=log_entry_of(found, "m1").digest)
     soon = NOON + timedelta(hours=1) + FIVE
@@ -134,11 +179,15 @@ def test_a_reminder_comes_at_its_hours_however_often_the_message_was_edited() ->
         heard.append(found.reason)
         said = log_entry_of(found, "m1")
     every = int(after / timedelta(hours=1))
-    assert [i + 1 for i, reason in enumerate(heard) if reason is Reason.REMINDER] == list(range(every, 13, every))
+    assert [i + 1 for i, reason in enumerate(heard) if reason is Reason.REMINDER] == list(
+        range(every, 13, every)
+    )
 
 
 def explained(name: str = "a2", by: str = "starved/cluster=llama", **more: object) -> Alert:
-    return alert(anomaly(Cause.NO_DATA, n=2), name=name, waste=waste(), muted_by=f"inhibit:{by}", **more)  # type: ignore[arg-type]
+    return alert(
+        anomaly(Cause.NO_DATA, n=2), name=name, waste=waste(), muted_by=f"inhibit:{by}", **more
+    )  # type: ignore[arg-type]
 
 
 def test_what_an_alert_explains_joins_its_message_though_it_came_by_way_of_another() -> None:
@@ -178,7 +227,9 @@ def test_what_outlasts_its_cause_is_told_again_in_the_same_message() -> None:
     assert (incident.id, found and found.reason) == ("n1", Reason.MORE)
 
 
-def test_the_dollars_of_a_message_are_never_older_than_an_hour_and_no_edit_comes_sooner_for_them() -> None:
+def test_the_dollars_of_a_message_are_never_older_than_an_hour_and_no_edit_comes_sooner_for_them() -> (
+    None
+):
     said, edits = log_entry_of(told(FIRST), "m1"), []
     for n in range(1, 73):  # every five minutes, a dollar more each time
         at, dearer = NOON + n * FIVE, replace(FIRST, waste=waste("100", str(60 + n)))
@@ -192,7 +243,9 @@ def test_what_grows_slowly_is_told_though_each_hour_it_grew_but_a_little() -> No
     said, heard = log_entry_of(told(FIRST), "m1"), []
     for hours in range(1, 6):
         dearer = replace(FIRST, waste=waste(str(100 + 15 * hours), str(60 + hours)))
-        found = notification_of(Incident("n1", "web:alerts", (dearer,), said), POLICY, NOON + timedelta(hours=hours))
+        found = notification_of(
+            Incident("n1", "web:alerts", (dearer,), said), POLICY, NOON + timedelta(hours=hours)
+        )
         assert found
         heard.append(found.reason)
         said = replace(decided_entry(found, said), pending=False)

@@ -17,7 +17,9 @@ from tests.builders import FIVE, NOON, alert, anomaly, price
 
 def noticed(hours=0.5, things=("i-0", "i-1", "i-2"), **more):
     found = anomaly(Cause.INTERRUPTION_NOTICE, **more)
-    return replace(found, things=("i-0",), wasted_shares=(), usd_per_hour=None, at_risk=AtRisk(things, hours))
+    return replace(
+        found, things=("i-0",), wasted_shares=(), usd_per_hour=None, at_risk=AtRisk(things, hours)
+    )
 
 
 def test_dollars_at_risk_are_no_waste():
@@ -27,8 +29,15 @@ def test_dollars_at_risk_are_no_waste():
 
 def test_dollars_at_risk_follow_the_newest_sight_and_stay_once_it_is_gone():
     first = value(alert(noticed()), None, lambda _: price("20.00"), NOON)
-    later = value(replace(first, anomaly=noticed(0.1), seen=NOON + FIVE), first, lambda _: price("20.00"), NOON + FIVE)
-    gone = value(replace(later, closed=NOON + 4 * FIVE), later, lambda _: price("20.00"), NOON + 4 * FIVE)
+    later = value(
+        replace(first, anomaly=noticed(0.1), seen=NOON + FIVE),
+        first,
+        lambda _: price("20.00"),
+        NOON + FIVE,
+    )
+    gone = value(
+        replace(later, closed=NOON + 4 * FIVE), later, lambda _: price("20.00"), NOON + 4 * FIVE
+    )
     assert (later.at_risk_usd, gone.at_risk_usd) == (Decimal("6.00"), Decimal("6.00"))
 
 
@@ -37,7 +46,12 @@ def test_without_a_price_no_dollars_are_said():
 
 
 def test_it_is_told_however_small():
-    (muted,) = mute([value(alert(noticed(0.001)), None, lambda _: price("1.00"), NOON)], (), default_policy(), NOON)
+    (muted,) = mute(
+        [value(alert(noticed(0.001)), None, lambda _: price("1.00"), NOON)],
+        (),
+        default_policy(),
+        NOON,
+    )
     assert muted.muted_by == ""
 
 
@@ -50,6 +64,11 @@ def test_alerts_of_before_are_read_and_written_as_before():
 
 
 def test_an_interruption_is_no_detail_of_what_is_planned():
-    planned = replace(noticed(), scope=Labels(cluster="llama", resource="AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED_1"))
-    alerts = [alert(planned, name="a1"), alert(noticed(), name="a2", opened=NOON + timedelta(hours=1))]
+    planned = replace(
+        noticed(), scope=Labels(cluster="llama", resource="AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED_1")
+    )
+    alerts = [
+        alert(planned, name="a1"),
+        alert(noticed(), name="a2", opened=NOON + timedelta(hours=1)),
+    ]
     assert len(group(alerts, (), "chat:ops")) == 2

@@ -62,13 +62,38 @@ def seen(at: Any = NOON, n: int = 4, **parts: Any) -> Reading:
 @pytest.mark.parametrize(
     ("sentence", "parts", "owner", "by"),
     [
-        ("an owner tag wins", {"owner": "tag", "labelled_owner": "label", "node_group": "trn2"}, "tag", OwnerBy.TAG),
-        ("a label of Kubernetes is asked next", {"labelled_owner": "label", "node_group": "trn2"}, "label", OwnerBy.LABEL),
-        ("the file is asked last: cluster and node group", {"node_group": "trn2"}, "dana", OwnerBy.FILE),
+        (
+            "an owner tag wins",
+            {"owner": "tag", "labelled_owner": "label", "node_group": "trn2"},
+            "tag",
+            OwnerBy.TAG,
+        ),
+        (
+            "a label of Kubernetes is asked next",
+            {"labelled_owner": "label", "node_group": "trn2"},
+            "label",
+            OwnerBy.LABEL,
+        ),
+        (
+            "the file is asked last: cluster and node group",
+            {"node_group": "trn2"},
+            "dana",
+            OwnerBy.FILE,
+        ),
         ("every pattern must fit", {"node_group": "cpu"}, "", OwnerBy.TAG),
         ("a tag is a pattern too", {"tags": {"cost-center": "4711"}}, "Lee", OwnerBy.FILE),
-        ("and so is a label", {"node_labels": {"example.com/squad": "speech"}}, "kim", OwnerBy.FILE),
-        ("the first rule that fits counts", {"node_group": "trn", "tags": {"cost-center": "47"}}, "dana", OwnerBy.FILE),
+        (
+            "and so is a label",
+            {"node_labels": {"example.com/squad": "speech"}},
+            "kim",
+            OwnerBy.FILE,
+        ),
+        (
+            "the first rule that fits counts",
+            {"node_group": "trn", "tags": {"cost-center": "47"}},
+            "dana",
+            OwnerBy.FILE,
+        ),
         ("what nobody has, nobody owns", {}, "", OwnerBy.TAG),
     ],
 )
@@ -86,15 +111,26 @@ def test_most_of_the_things_decide() -> None:
     found = seen(tags={"cost-center": "47"})
     first = next(iter(found.inventory.instances))
     other = {first: replace(found.inventory.instances[first], tags={}, node_group="trn")}
-    mixed = replace(found, inventory=replace(found.inventory, instances=found.inventory.instances | other))
+    mixed = replace(
+        found, inventory=replace(found.inventory, instances=found.inventory.instances | other)
+    )
     assert with_owner(alert(), mixed, MAPPING).owner == "Lee"
 
 
 def test_an_orphaned_volume_is_its_tagged_owners_else_the_mappings() -> None:
     found = alert(anomaly(Cause.ORPHANED_STORAGE, things=("vol-1",), kind="volume"))
-    volume = Volume(Labels(resource="vol-1"), 500, "gp3", "available", NOON - timedelta(days=9), tags={"cost-center": "47"})
+    volume = Volume(
+        Labels(resource="vol-1"),
+        500,
+        "gp3",
+        "available",
+        NOON - timedelta(days=9),
+        tags={"cost-center": "47"},
+    )
     stored = [replace(volume, owner=owner) for owner in ("dana", "")]
-    readings = [replace(seen(), inventory=replace(seen().inventory, volumes=(one,))) for one in stored]
+    readings = [
+        replace(seen(), inventory=replace(seen().inventory, volumes=(one,))) for one in stored
+    ]
     assert [with_owner(found, one, MAPPING).owner for one in readings] == ["dana", "Lee"]
 
 
@@ -104,12 +140,16 @@ def test_a_changed_mapping_changes_the_owner_that_it_named_and_no_other() -> Non
     assert with_owner(by_file, seen(), other).owner == "sam"
     assert with_owner(by_file, seen(), OwnerMap()) == alert()
     assert with_owner(replace(alert(), owner="dana"), seen(), other).owner == "dana"
-    assert with_owner(by_file, seen(NOON + FIVE), other) == by_file, "what is not seen now keeps its owner"
+    assert with_owner(by_file, seen(NOON + FIVE), other) == by_file, (
+        "what is not seen now keeps its owner"
+    )
 
 
 def test_a_tick_owns_what_it_opens() -> None:
     rules = Rules(default_policy(), ("web:alerts",), Routes(mapping=MAPPING))
-    outcome = step(State(), seen(node_group="trn2"), Detection((anomaly(),)), lambda *_: None, rules)
+    outcome = step(
+        State(), seen(node_group="trn2"), Detection((anomaly(),)), lambda *_: None, rules
+    )
     assert [(one.owner, one.owner_by) for one in outcome.alerts] == [("dana", OwnerBy.FILE)]
 
 
@@ -147,13 +187,20 @@ def test_the_owners_of_the_settings_come_before_those_of_the_file() -> None:
     ],
 )
 def test_finops_hears_of_idle_and_orphaned_things_by_default(cause: Cause, heard: bool) -> None:
-    routes = Routes(read_routes("cluster=llama -> slack:C1"), finops=("slack:CFIN",), owners={"dana": ("slack:U1",)})
+    routes = Routes(
+        read_routes("cluster=llama -> slack:C1"),
+        finops=("slack:CFIN",),
+        owners={"dana": ("slack:U1",)},
+    )
     assert ("slack:CFIN" in route(alert(anomaly(cause), owner="dana"), routes)) is heard
 
 
 def test_the_causes_that_finops_hears_may_be_chosen() -> None:
     routes = Routes(finops=("slack:CFIN",), finops_causes=(Cause.HUNG,))
-    assert [route(alert(anomaly(cause)), routes) for cause in (Cause.IDLE, Cause.HUNG)] == [(), ("slack:CFIN",)]
+    assert [route(alert(anomaly(cause)), routes) for cause in (Cause.IDLE, Cause.HUNG)] == [
+        (),
+        ("slack:CFIN",),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +212,9 @@ def test_the_causes_that_finops_hears_may_be_chosen() -> None:
         ("slack:C0", "teams:C0", ("slack:C0", "teams:C0")),
     ],
 )
-def test_one_channel_gets_one_message_however_its_address_is_written(default: str, finops: str, heard: tuple[str, ...]) -> None:
+def test_one_channel_gets_one_message_however_its_address_is_written(
+    default: str, finops: str, heard: tuple[str, ...]
+) -> None:
     assert route(alert(anomaly(Cause.IDLE)), Routes(default=(default,), finops=(finops,))) == heard
 
 
@@ -174,7 +223,10 @@ def test_one_channel_gets_one_message_however_its_address_is_written(default: st
     [
         (replace(alert(), owner="dana", owner_by=OwnerBy.FILE), "owner by the mapping file"),
         (replace(alert(), owner="dana", owner_by=OwnerBy.LABEL), "owner by a Kubernetes label"),
-        (replace(alert(), owner="lee", owner_by=OwnerBy.FILE), " · owner lee by the mapping file · rule"),
+        (
+            replace(alert(), owner="lee", owner_by=OwnerBy.FILE),
+            " · owner lee by the mapping file · rule",
+        ),
         (
             replace(alert(), owner="kim", owner_by=OwnerBy.FILE),
             "owner kim by the mapping file, not in the settings: sent to the default channel",
@@ -183,6 +235,9 @@ def test_one_channel_gets_one_message_however_its_address_is_written(default: st
 )
 def test_the_card_says_how_the_owner_was_found(owned: Alert, words: str) -> None:
     routes = Routes(mapping=MAPPING)
-    reach = Reach(lambda name: routes.owner(name, "slack:C1"), lambda name: name.lower() in routes.mapping.channels)
+    reach = Reach(
+        lambda name: routes.owner(name, "slack:C1"),
+        lambda name: name.lower() in routes.mapping.channels,
+    )
     card = notice_card(Notification("n1", "slack:C1", Reason.FIRST, NOON, (owned,)), reach=reach)
     assert words in repr(card.blocks)

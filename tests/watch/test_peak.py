@@ -18,7 +18,9 @@ def sights(*seen: tuple[Anomaly, str]) -> Alert:
     for found, per_hour in seen:
         things = max(kept.things_at_peak, len(found.things))
         money = waste(per_hour) if per_hour else None
-        kept = at_peak(replace(kept, anomaly=found, seen=now, things_at_peak=things, waste=money), now)
+        kept = at_peak(
+            replace(kept, anomaly=found, seen=now, things_at_peak=things, waste=money), now
+        )
         now += FIVE
     return at_peak(replace(kept, closed=now + 3 * FIVE), now + 3 * FIVE)
 
@@ -27,16 +29,28 @@ def test_one_node_that_recovers_last_is_not_what_is_remembered() -> None:
     whole, last = anomaly(n=64), anomaly(n=1, at=NOON + FIVE, why="utilization 31 %")
     ended = sights((whole, "1067"), (last, "4"))
     assert (len(ended.anomaly.things), ended.anomaly.why) == (64, whole.why)
-    assert (ended.waste and ended.waste.per_hour, ended.anomaly.window) == (Decimal(1067), last.window)
+    assert (ended.waste and ended.waste.per_hour, ended.anomaly.window) == (
+        Decimal(1067),
+        last.window,
+    )
 
 
 def test_a_surer_verdict_at_the_same_height_counts() -> None:
-    ended = sights((anomaly(n=64), "1067"), (anomaly(Cause.NETWORK_BOUND, n=60), "1000"), (anomaly(n=64), "600"))
-    assert (ended.cause, ended.waste and ended.waste.per_hour) == (Cause.NETWORK_BOUND, Decimal(1000))
+    ended = sights(
+        (anomaly(n=64), "1067"),
+        (anomaly(Cause.NETWORK_BOUND, n=60), "1000"),
+        (anomaly(n=64), "600"),
+    )
+    assert (ended.cause, ended.waste and ended.waste.per_hour) == (
+        Cause.NETWORK_BOUND,
+        Decimal(1000),
+    )
 
 
 def test_a_verdict_that_is_seen_better_counts_although_the_onset_was_dearer() -> None:
-    ended = sights((anomaly(n=6), "100"), (anomaly(Cause.STRAGGLER, n=5), "68"), (anomaly(n=5), "20"))
+    ended = sights(
+        (anomaly(n=6), "100"), (anomaly(Cause.STRAGGLER, n=5), "68"), (anomaly(n=5), "20")
+    )
     assert ended.cause is Cause.STRAGGLER
 
 
@@ -51,7 +65,10 @@ def test_what_has_no_price_goes_by_its_things() -> None:
 
 
 def test_while_it_fires_it_tells_of_now() -> None:
-    now = at_peak(replace(alert(anomaly(n=1)), peak=sights((anomaly(n=64), "9")).peak, things_at_peak=64), NOON)
+    now = at_peak(
+        replace(alert(anomaly(n=1)), peak=sights((anomaly(n=64), "9")).peak, things_at_peak=64),
+        NOON,
+    )
     assert (len(now.anomaly.things), len(now.peak.anomaly.things) if now.peak else 0) == (1, 64)
 
 

@@ -43,7 +43,9 @@ ROUTES = Routes(
     ],
 )  # fmt: skip
 def test_where_an_alert_goes(sentence: str, found, owner: str, heard: tuple[str, ...]) -> None:
-    assert route(alert(found, owner=owner), ROUTES) == tuple(f"slack:{name}" for name in heard), sentence
+    assert route(alert(found, owner=owner), ROUTES) == tuple(f"slack:{name}" for name in heard), (
+        sentence
+    )
 
 
 def test_a_subscription_takes_nothing_from_the_default() -> None:
@@ -52,25 +54,44 @@ def test_a_subscription_takes_nothing_from_the_default() -> None:
     assert route(alert(owner="dana"), routes) == ("slack:C0", "teams:19:x@thread.v2")
 
 
-@pytest.mark.parametrize(("minutes", "acknowledged", "told"), [(29, False, False), (30, False, True), (31, True, False)])
-def test_a_critical_alert_that_nobody_acknowledges_goes_up(minutes: int, acknowledged: bool, told: bool) -> None:
-    ack = Decision("d1", "a1", DecisionKind.ACKNOWLEDGE, "web:local", "dana", NOON) if acknowledged else None
+@pytest.mark.parametrize(
+    ("minutes", "acknowledged", "told"), [(29, False, False), (30, False, True), (31, True, False)]
+)
+def test_a_critical_alert_that_nobody_acknowledges_goes_up(
+    minutes: int, acknowledged: bool, told: bool
+) -> None:
+    ack = (
+        Decision("d1", "a1", DecisionKind.ACKNOWLEDGE, "web:local", "dana", NOON)
+        if acknowledged
+        else None
+    )
     found = alert(anomaly(severity=Severity.CRITICAL), acknowledged=ack)
-    assert ("slack:CBOSS" in audience(found, ROUTES, POLICY, NOON + timedelta(minutes=minutes))) is told
+    assert (
+        "slack:CBOSS" in audience(found, ROUTES, POLICY, NOON + timedelta(minutes=minutes))
+    ) is told
 
 
 def test_each_channel_hears_only_what_is_routed_there() -> None:
     alerts = [alert(owner="dana"), alert(anomaly(cluster="bert"), name="a2", owner="dana")]
     notices = notify(State(), alerts, Rules(POLICY, ("web:alerts",), ROUTES), NOON)
     heard = {(notice.channel, found.id) for notice in notices for found in notice.alerts}
-    assert heard == {("web:alerts", "a1"), ("web:alerts", "a2"), ("slack:C1", "a1"), ("slack:C2", "a1"), ("slack:C0", "a2")}
+    assert heard == {
+        ("web:alerts", "a1"),
+        ("web:alerts", "a2"),
+        ("slack:C1", "a1"),
+        ("slack:C2", "a1"),
+        ("slack:C0", "a2"),
+    }
 
 
 def test_the_end_is_told_where_the_beginning_was_though_the_route_is_gone() -> None:
     firing = alert(owner="dana", waste=waste())
     said = log_entry_of(Notification("n1", "slack:COLD", Reason.FIRST, NOON, (firing,)), "m1")
     (over,) = notify(
-        State(notification_log=(said,)), [replace(firing, closed=NOON + FIVE)], Rules(POLICY, (), Routes()), NOON + FIVE
+        State(notification_log=(said,)),
+        [replace(firing, closed=NOON + FIVE)],
+        Rules(POLICY, (), Routes()),
+        NOON + FIVE,
     )
     assert (over.channel, over.reason) == ("slack:COLD", Reason.OVER)
 
@@ -78,7 +99,10 @@ def test_the_end_is_told_where_the_beginning_was_though_the_route_is_gone() -> N
 def test_an_intent_whose_route_is_gone_is_not_said_after_all() -> None:
     firing = alert(owner="dana", waste=waste())
     said = log_entry_of(Notification("n1", "slack:COLD", Reason.FIRST, NOON, (firing,)), "")
-    assert notify(State(notification_log=(said,)), [firing], Rules(POLICY, (), Routes()), NOON + FIVE) == ()
+    assert (
+        notify(State(notification_log=(said,)), [firing], Rules(POLICY, (), Routes()), NOON + FIVE)
+        == ()
+    )
 
 
 def test_the_owner_is_reached_on_the_platform_that_speaks() -> None:
@@ -106,12 +130,19 @@ def test_a_wrong_route_is_told_by_the_nearest_right_word(text: str, words: str) 
 
 
 def test_owners_are_read_without_regard_to_case() -> None:
-    assert read_owners("Dana = slack:U1, teams:29:x; kim=slack:U2") == {"dana": ("slack:U1", "teams:29:x"), "kim": ("slack:U2",)}
+    assert read_owners("Dana = slack:U1, teams:29:x; kim=slack:U2") == {
+        "dana": ("slack:U1", "teams:29:x"),
+        "kim": ("slack:U2",),
+    }
 
 
 NAMES = Routes(
     default=("slack:C0",),
-    owners={"dana": ("slack:U1", "slack:T2/U2"), "namespace:nlp": ("slack:U3",), "lee@corp": ("slack:U4",)},
+    owners={
+        "dana": ("slack:U1", "slack:T2/U2"),
+        "namespace:nlp": ("slack:U3",),
+        "lee@corp": ("slack:U4",),
+    },
 )
 
 
@@ -135,7 +166,9 @@ def test_the_owner_is_who_the_tag_names_then_who_has_the_namespace_then_who_laun
 
 
 def test_the_owner_is_mentioned_in_the_workspace_that_speaks() -> None:
-    assert [NAMES.owner("dana", near) for near in ("slack:C1", "slack:T2/C1", "slack:T3/C1", "")] == [
+    assert [
+        NAMES.owner("dana", near) for near in ("slack:C1", "slack:T2/C1", "slack:T3/C1", "")
+    ] == [
         "slack:U1",
         "slack:T2/U2",
         "slack:U1",

@@ -26,13 +26,25 @@ LATER = NOON + 2 * FIVE + timedelta(hours=3)
         ("it ended and every node is gone", ENDED, frozenset(), [""]),
         ("it ended by itself", ENDED, RUNNING, []),
         ("one node of it still runs", ENDED, frozenset(nodes(1)), []),
-        ("nobody was told of it", replace(ENDED, muted_by="policy:alert.least_usd_per_hour"), frozenset(), []),
-        ("it was acknowledged after its end", replace(ACTED, acknowledged=replace(ACK, at=LATER)), RUNNING, []),
+        (
+            "nobody was told of it",
+            replace(ENDED, muted_by="policy:alert.least_usd_per_hour"),
+            frozenset(),
+            [],
+        ),
+        (
+            "it was acknowledged after its end",
+            replace(ACTED, acknowledged=replace(ACK, at=LATER)),
+            RUNNING,
+            [],
+        ),
         ("it goes on", replace(ACTED, closed=None), frozenset(), []),
         ("it cost nothing", replace(ACTED, waste=None), RUNNING, []),
     ],
 )
-def test_what_counts_as_saved(sentence: str, found: Alert, running: frozenset[str], by: list[str]) -> None:
+def test_what_counts_as_saved(
+    sentence: str, found: Alert, running: frozenset[str], by: list[str]
+) -> None:
     assert [one.by for one in savings([found], running, LATER)] == by, sentence
 
 

@@ -53,7 +53,10 @@ def test_a_line_that_comes_before_anything_was_read_is_told_so():
     holder = Thread(target=kept.asking.acquire)
     holder.start()
     holder.join()
-    with pytest.raises(Unavailable, match=r"AWS is being read for the first time since the start; ask again in a minute\."):
+    with pytest.raises(
+        Unavailable,
+        match=r"AWS is being read for the first time since the start; ask again in a minute\.",
+    ):
         kept.read(NOON, Reading)
 
 
@@ -94,11 +97,16 @@ def opened(tmp_path_factory):
 
 async def answers_in_the_middle(opened, lines, store) -> list[Card]:
     source, settings = opened
-    ports, slow = source.ports(memory_stores(), settings.policy), SlowSource(source.metrics(), Event(), Event())
+    ports, slow = (
+        source.ports(memory_stores(), settings.policy),
+        SlowSource(source.metrics(), Event(), Event()),
+    )
     app = App(with_parts(ports, store=store, source=slow), (), Access(), lambda: 0.0)
     tick = asyncio.create_task(app.tick(source.end()))
     await asyncio.to_thread(slow.began.wait, SOON_S)
-    asking = (app.answer(Request(line, User("u", ""), source.end(), "terminal", MEMBER)) for line in lines)
+    asking = (
+        app.answer(Request(line, User("u", ""), source.end(), "terminal", MEMBER)) for line in lines
+    )
     cards = await asyncio.wait_for(asyncio.gather(*asking), SOON_S)
     assert not tick.done()
     slow.go_on.set()
@@ -108,7 +116,9 @@ async def answers_in_the_middle(opened, lines, store) -> list[Card]:
 
 
 def test_questions_are_answered_in_the_middle_of_a_tick(opened):
-    cards = asyncio.run(answers_in_the_middle(opened, ["fleet", "idle", "alerts", "cost 7d"], MemoryStore()))
+    cards = asyncio.run(
+        answers_in_the_middle(opened, ["fleet", "idle", "alerts", "cost 7d"], MemoryStore())
+    )
     assert [card.data.get("error") for card in cards] == [None] * 4
 
 

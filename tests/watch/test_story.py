@@ -32,7 +32,9 @@ def seen() -> list[Seen]:
     """Return what is seen tick by tick; Dana acknowledges as she would, and the preview answers at once."""
     settings = read_settings({"TRNBOT_SOURCE": f"recording:{recording('story')}"})
     store = MemoryStore()
-    ports = OpenedSource(settings.source, settings).ports(Stores(store, store, store, store), settings.policy)
+    ports = OpenedSource(settings.source, settings).ports(
+        Stores(store, store, store, store), settings.policy
+    )
     extent, watch, found = ports.world.source.extent(), Watch(ports, CONSOLE), list[Seen]()
     assert extent
     for now in grid(extent.start, extent.end, ports.site.interval):
@@ -45,7 +47,9 @@ def seen() -> list[Seen]:
         line = after.next_line()
         if line and line.by is DANA:
             assert after.starved
-            decision = Decision("d1", after.starved.id, DecisionKind.ACKNOWLEDGE, line.by.id, line.by.name, now)
+            decision = Decision(
+                "d1", after.starved.id, DecisionKind.ACKNOWLEDGE, line.by.id, line.by.name, now
+            )
             store.save(StateUpdate(decisions=[decision]))
         found.append(replace(after, preview="Preview") if line and line.by is MEI else after)
     return found
@@ -111,11 +115,14 @@ def test_simulated_people_type_lines_that_a_person_could_type(seen):
 
 def test_every_chapter_stands_in_the_tour(seen):
     tour = TOUR.read_text(encoding="utf-8")
-    assert [chapter.title for chapter in NOTHING_SEEN.chapters() if f"**{chapter.title}**" not in tour] == []
+    assert [
+        chapter.title for chapter in NOTHING_SEEN.chapters() if f"**{chapter.title}**" not in tour
+    ] == []
 
 
 @pytest.mark.parametrize(
-    ("source", "told"), [(SOURCE, True), ("simulator:9/story", True), ("simulator:7", False), ("aws", False)]
+    ("source", "told"),
+    [(SOURCE, True), ("simulator:9/story", True), ("simulator:7", False), ("aws", False)],
 )
 def test_only_the_story_is_told_as_one(source, told):
     assert tells(source) is told

@@ -18,4 +18,6 @@ def test_the_worst_two_of_each_cause_that_cores_can_explain():
 
 
 def test_a_node_of_two_alerts_is_named_once():
-    assert sorted(drill_targets([of(Cause.STARVED, "i-1", "i-2"), of(Cause.ODD, "i-2", "i-9")])) == ["i-1", "i-2", "i-9"]
+    assert sorted(
+        drill_targets([of(Cause.STARVED, "i-1", "i-2"), of(Cause.ODD, "i-2", "i-9")])
+    ) == ["i-1", "i-2", "i-9"]

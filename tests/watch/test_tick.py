@@ -21,7 +21,9 @@ MINUTE = timedelta(minutes=1)
 def test_a_fault_that_just_ended_mutes_what_a_tick_finds_of_it() -> None:
     fault = alert(anomaly(Cause.HARDWARE_FAULT), closed=NOON - FIVE)
     outcome = step(State((fault,)), reading(), Detection((anomaly(),)), lambda *_: price(), RULES)
-    assert [(a.cause, a.muted_by) for a in outcome.alerts] == [(Cause.STARVED, f"inhibit:{fault.key}")]
+    assert [(a.cause, a.muted_by) for a in outcome.alerts] == [
+        (Cause.STARVED, f"inhibit:{fault.key}")
+    ]
     assert outcome.notifications == ()
 
 
@@ -29,9 +31,15 @@ def test_a_message_that_was_sent_waits_for_its_end_however_late() -> None:
     """What could not be edited for a day still shows that it fires: its end is news, unlike that of a message never sent."""
     over = alert(closed=NOON)
     sent, unsent = (
-        log_entry_of(Notification(name, "web:alerts", Reason.FIRST, NOON, (over,)), name[1:]) for name in ("nm1", "n")
+        log_entry_of(Notification(name, "web:alerts", Reason.FIRST, NOON, (over,)), name[1:])
+        for name in ("nm1", "n")
     )
-    tick = TickResult(State((over,), (sent, unsent)), reading(NOON + timedelta(days=2)), Detection(), Outcome((), ()))
+    tick = TickResult(
+        State((over,), (sent, unsent)),
+        reading(NOON + timedelta(days=2)),
+        Detection(),
+        Outcome((), ()),
+    )
     assert [(one.id, one.over) for one in tick.changes().notification_log] == [("n", True)]
 
 

@@ -26,9 +26,14 @@ def test_a_new_anomaly_opens_an_alert() -> None:
 
 def test_a_new_alert_claims_its_namespace_and_whoever_launched_its_nodes_but_no_machine() -> None:
     seen = reading()
-    dana, node_group = Launcher("dana", LauncherKind.PERSON), Launcher("EKS node group a", LauncherKind.MACHINE)
+    dana, node_group = (
+        Launcher("dana", LauncherKind.PERSON),
+        Launcher("EKS node group a", LauncherKind.MACHINE),
+    )
     by = dict(zip(nodes(4), (node_group, node_group, dana, None), strict=True))
-    known = {name: replace(one, launched_by=by[name]) for name, one in seen.inventory.instances.items()}
+    known = {
+        name: replace(one, launched_by=by[name]) for name, one in seen.inventory.instances.items()
+    }
     launched = replace(seen, inventory=replace(seen.inventory, instances=known))
     found = anomaly(labels=anomaly().labels.merge(Labels(namespace="nlp")))
     (opened,) = track([], Detection((found,)), launched, QUIET)
@@ -52,20 +57,49 @@ def test_a_seen_anomaly_keeps_its_alert_and_its_earliest_onset() -> None:
     [
         ("unseen for a moment is no end", 10, (), {}, False),
         ("unseen for long enough is the end", 15, (), {}, True),
-        ("not seeing, because the source failed, is no recovery", 60, (Gap("CloudWatch did not answer"),), {}, False),
-        ("nor is it where its own region failed", 60, (Gap("Throttled", region="us-west-2"),), {}, False),
-        ("another region's failure does not matter", 60, (Gap("Throttled", region="eu-west-1"),), {}, True),
-        ("not seeing, because a node fell silent, is no recovery", 60, (), {nodes(1)[0]: NodeState.NO_DATA}, False),
+        (
+            "not seeing, because the source failed, is no recovery",
+            60,
+            (Gap("CloudWatch did not answer"),),
+            {},
+            False,
+        ),
+        (
+            "nor is it where its own region failed",
+            60,
+            (Gap("Throttled", region="us-west-2"),),
+            {},
+            False,
+        ),
+        (
+            "another region's failure does not matter",
+            60,
+            (Gap("Throttled", region="eu-west-1"),),
+            {},
+            True,
+        ),
+        (
+            "not seeing, because a node fell silent, is no recovery",
+            60,
+            (),
+            {nodes(1)[0]: NodeState.NO_DATA},
+            False,
+        ),
         ("another node's silence does not matter", 60, (), {"i-other": NodeState.NO_DATA}, True),
     ],
 )
-def test_when_an_alert_ends(sentence: str, after: int, gaps: tuple[Gap, ...], states: dict[str, NodeState], ends: bool) -> None:
+def test_when_an_alert_ends(
+    sentence: str, after: int, gaps: tuple[Gap, ...], states: dict[str, NodeState], ends: bool
+) -> None:
     now = NOON + timedelta(minutes=after)
     (found,) = track([alert()], Detection(states=states), reading(now, gaps=gaps), QUIET)
     assert (found.closed == now) is ends, sentence
 
 
-BILLED = replace(reading(NOON + timedelta(hours=1)), frames={"spend": Frame("spend", (), NOON, FIVE, (), np.zeros((0, 0, 0)))})
+BILLED = replace(
+    reading(NOON + timedelta(hours=1)),
+    frames={"spend": Frame("spend", (), NOON, FIVE, (), np.zeros((0, 0, 0)))},
+)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +110,9 @@ BILLED = replace(reading(NOON + timedelta(hours=1)), frames={"spend": Frame("spe
         ("nodes need no bill", "node", replace(BILLED, frames={}), True),
     ],
 )
-def test_the_end_of_what_the_bill_showed_is_seen_in_the_bill(sentence: str, kind: str, seen: Reading, ends: bool) -> None:
+def test_the_end_of_what_the_bill_showed_is_seen_in_the_bill(
+    sentence: str, kind: str, seen: Reading, ends: bool
+) -> None:
     (found,) = track([alert(anomaly(Cause.SPEND_JUMP, kind=kind))], EMPTY, seen, QUIET)
     assert (found.closed is not None) is ends, sentence
 
@@ -95,7 +131,9 @@ def test_two_rules_on_one_cluster_are_two_alerts() -> None:
 
 
 @pytest.mark.parametrize(("minutes", "opened"), [(29, NOON), (30, NOON + timedelta(minutes=30))])
-def test_what_fires_again_soon_after_its_end_is_the_same_alert(minutes: int, opened: datetime) -> None:
+def test_what_fires_again_soon_after_its_end_is_the_same_alert(
+    minutes: int, opened: datetime
+) -> None:
     now = NOON + timedelta(minutes=minutes)
     ended = recent([alert(closed=NOON)], now, timedelta(minutes=30))
     (found,) = track([], Detection((anomaly(at=now),)), reading(now), QUIET, ended)
@@ -110,7 +148,9 @@ def test_what_fires_again_soon_after_its_end_is_the_same_alert(minutes: int, ope
         (Cause.STARVED, "starved", False),
     ],
 )
-def test_a_cold_cache_that_is_seen_at_the_next_nights_start_is_the_same_incident(cause: Cause, rule: str, again: bool) -> None:
+def test_a_cold_cache_that_is_seen_at_the_next_nights_start_is_the_same_incident(
+    cause: Cause, rule: str, again: bool
+) -> None:
     now = NOON + timedelta(days=1)
     before = alert(closed=NOON)
     before = replace(before, anomaly=replace(before.anomaly, cause=cause, rule=rule))
@@ -118,10 +158,14 @@ def test_a_cold_cache_that_is_seen_at_the_next_nights_start_is_the_same_incident
 
 
 @pytest.mark.parametrize(("hours", "opened"), [(5, NOON), (24, NOON + timedelta(hours=24))])
-def test_what_the_bill_tells_anew_within_a_day_is_the_same_alert(hours: int, opened: datetime) -> None:
+def test_what_the_bill_tells_anew_within_a_day_is_the_same_alert(
+    hours: int, opened: datetime
+) -> None:
     now, bill = NOON + timedelta(hours=hours), Reading(NOON + timedelta(hours=hours))
     jump = anomaly(Cause.SPEND_JUMP, kind="spend", at=now)
-    ended = recent([alert(replace(jump, window=anomaly().window), closed=NOON)], now, timedelta(minutes=30))
+    ended = recent(
+        [alert(replace(jump, window=anomaly().window), closed=NOON)], now, timedelta(minutes=30)
+    )
     (found,) = track([], Detection((jump,)), bill, QUIET, ended)
     assert (found.closed, found.opened) == (None, opened)
 
@@ -133,8 +177,12 @@ def test_of_two_that_ended_the_newest_goes_on() -> None:
 
 
 @pytest.mark.parametrize(("silent", "over"), [(1, True), (2, False)])
-def test_a_few_nodes_that_fell_silent_do_not_keep_open_what_the_others_show_to_be_over(silent: int, over: bool) -> None:
+def test_a_few_nodes_that_fell_silent_do_not_keep_open_what_the_others_show_to_be_over(
+    silent: int, over: bool
+) -> None:
     seen = alert(opened=NOON - timedelta(hours=2))
-    states = {name: NodeState.NO_DATA if i < silent else NodeState.BUSY for i, name in enumerate(nodes(4))}
+    states = {
+        name: NodeState.NO_DATA if i < silent else NodeState.BUSY for i, name in enumerate(nodes(4))
+    }
     (found,) = track([seen], Detection((), states), reading(), timedelta(minutes=15))
     assert (found.closed is not None) is over

@@ -18,9 +18,17 @@ POLICY = applied(default_policy(), [(Labels(), "alert.critical_usd_per_hour", "5
 
 @pytest.mark.parametrize(
     ("per_hour", "before", "critical"),
-    [("499.99", False, False), ("500", False, True), ("260", True, True), ("249", True, False), ("0", False, False)],
+    [
+        ("499.99", False, False),
+        ("500", False, True),
+        ("260", True, True),
+        ("249", True, False),
+        ("0", False, False),
+    ],
 )
-def test_the_limit_is_passed_upwards_and_left_at_its_half(per_hour: str, before: bool, critical: bool) -> None:
+def test_the_limit_is_passed_upwards_and_left_at_its_half(
+    per_hour: str, before: bool, critical: bool
+) -> None:
     found = escalated(alert(waste=waste(per_hour), costly=before), POLICY)
     assert (found.severity is Severity.CRITICAL, found.costly) == (critical, critical)
 

@@ -29,9 +29,15 @@ def test_waste_is_price_times_share_over_things_since_the_onset() -> None:
 
 @pytest.mark.parametrize(
     ("basis", "low", "high"),
-    [(Basis.BILLED, "57.00", "63.00"), (Basis.LISTED, "54.00", "66.00"), (Basis.FALLBACK, "45.00", "75.00")],
+    [
+        (Basis.BILLED, "57.00", "63.00"),
+        (Basis.LISTED, "54.00", "66.00"),
+        (Basis.FALLBACK, "45.00", "75.00"),
+    ],
 )
-def test_the_range_lies_as_far_above_as_below_by_how_unsure_the_price_is(basis: Basis, low: str, high: str) -> None:
+def test_the_range_lies_as_far_above_as_below_by_how_unsure_the_price_is(
+    basis: Basis, low: str, high: str
+) -> None:
     found = alert(anomaly(usual=None))
     waste = value(found, None, lambda *_: price("20.00", basis=basis), NOON).waste
     hours_left = Decimal(10 * 24 + 12)
@@ -45,12 +51,18 @@ def test_the_range_is_as_wide_as_the_usual_is() -> None:
     waste = value(alert(), None, lambda *_: price("20.00", basis=Basis.BILLED), NOON).waste
     lost = Decimal(60) * Decimal(10 * 24 + 12)
     assert waste is not None
-    assert waste.month_end_low == pytest.approx(10 + lost * Decimal("0.95") * 13 * 9 / (17 * 7), abs=Decimal("0.02"))
-    assert waste.month_end_high == pytest.approx(10 + lost * Decimal("1.05") * 15 * 9 / (19 * 7), abs=Decimal("0.02"))
+    assert waste.month_end_low == pytest.approx(
+        10 + lost * Decimal("0.95") * 13 * 9 / (17 * 7), abs=Decimal("0.02")
+    )
+    assert waste.month_end_high == pytest.approx(
+        10 + lost * Decimal("1.05") * 15 * 9 / (19 * 7), abs=Decimal("0.02")
+    )
 
 
 def test_dollars_of_the_bill_have_no_range() -> None:
-    waste = value(alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12))), None, lambda *_: None, NOON).waste
+    waste = value(
+        alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12))), None, lambda *_: None, NOON
+    ).waste
     assert waste is not None
     assert waste.month_end_low == waste.month_end == waste.month_end_high
 
@@ -61,14 +73,24 @@ def test_the_hours_kept_by_price_make_the_dollars() -> None:
     known = value(alert(), None, lambda thing: price(usd.get(thing, "7.7777")), NOON)
     for tick in range(1, 9):
         at = NOON + tick * timedelta(hours=3)
-        shares = tuple(round(0.1 * (tick % 4) + share / 3, 6) for share in known.anomaly.wasted_shares)
-        seen = replace(known, seen=at, anomaly=replace(known.anomaly, wasted_shares=shares, shares_since=shares[::-1]))
+        shares = tuple(
+            round(0.1 * (tick % 4) + share / 3, 6) for share in known.anomaly.wasted_shares
+        )
+        seen = replace(
+            known,
+            seen=at,
+            anomaly=replace(known.anomaly, wasted_shares=shares, shares_since=shares[::-1]),
+        )
         usd = {thing: str(Decimal(each) + tick // 4) for thing, each in usd.items()}
         known = value(seen, known, lambda thing, usd=usd: price(usd.get(thing, "7.7777")), at)
     assert known.waste
     assert len(known.waste.hours) > 2
-    assert sum(x.hours * x.usd_per_hour for x in known.waste.hours) == pytest.approx(known.waste.so_far, abs=Decimal("0.0001"))
-    assert sum(x.share * x.usd_per_hour for x in known.waste.hours) == pytest.approx(known.waste.per_hour, abs=Decimal("0.005"))
+    assert sum(x.hours * x.usd_per_hour for x in known.waste.hours) == pytest.approx(
+        known.waste.so_far, abs=Decimal("0.0001")
+    )
+    assert sum(x.share * x.usd_per_hour for x in known.waste.hours) == pytest.approx(
+        known.waste.per_hour, abs=Decimal("0.005")
+    )
 
 
 def test_of_dollars_whose_hours_were_not_kept_none_are_kept_later() -> None:
@@ -107,18 +129,29 @@ def test_so_far_adds_what_was_lost_since_and_an_hour_costs_what_is_lost_now() ->
 def test_an_alert_not_seen_this_tick_costs_nothing_more() -> None:
     first = value(alert(), None, lambda *_: price(), NOON)
     quiet = value(first, first, lambda *_: price(), NOON + timedelta(minutes=10))
-    over = value(replace(first, closed=NOON + timedelta(minutes=15)), first, lambda *_: price(), NOON + timedelta(minutes=15))
+    over = value(
+        replace(first, closed=NOON + timedelta(minutes=15)),
+        first,
+        lambda *_: price(),
+        NOON + timedelta(minutes=15),
+    )
     assert quiet.waste == first.waste
     assert over.waste is not None
     assert over.waste.month_end == over.waste.so_far.quantize(Decimal("0.01"))
 
 
-def test_dollars_since_the_last_hour_that_the_bill_showed_are_taken_back_when_a_late_bill_ends_an_alert() -> None:
+def test_dollars_since_the_last_hour_that_the_bill_showed_are_taken_back_when_a_late_bill_ends_an_alert() -> (
+    None
+):
     billed = BilledExcess(NOON + timedelta(hours=20), Decimal(240), Decimal(11), Decimal(13))
     told = alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12), billed=billed))
     day = NOON + timedelta(hours=24)
-    later = value(replace(told, seen=day), value(told, None, lambda *_: None, NOON), lambda *_: None, day)
-    over = value(replace(later, closed=day), later, lambda *_: None, day + timedelta(minutes=15)).waste
+    later = value(
+        replace(told, seen=day), value(told, None, lambda *_: None, NOON), lambda *_: None, day
+    )
+    over = value(
+        replace(later, closed=day), later, lambda *_: None, day + timedelta(minutes=15)
+    ).waste
     assert later.waste is not None
     assert over is not None
     assert (later.waste.so_far, over.so_far) == (Decimal(240 + 12 * 4), Decimal(240))
@@ -145,7 +178,9 @@ def test_the_least_sure_price_names_the_basis() -> None:
 
 def test_dollars_hold_from_a_hundred_to_ten_million() -> None:
     for usd in ("100", "10000.01", "9999999.99"):
-        waste = value(alert(anomaly(n=1, wasted_shares=(1.0,))), None, lambda *_, usd=usd: price(usd), NOON).waste
+        waste = value(
+            alert(anomaly(n=1, wasted_shares=(1.0,))), None, lambda *_, usd=usd: price(usd), NOON
+        ).waste
         assert waste is not None
         assert waste.per_hour == Decimal(usd).quantize(Decimal("0.01"))
 
@@ -153,7 +188,13 @@ def test_dollars_hold_from_a_hundred_to_ten_million() -> None:
 def test_what_lies_between_an_end_and_the_next_onset_is_not_counted() -> None:
     first = value(alert(), None, lambda *_: price("20.00"), NOON)
     ended, hour = replace(first, closed=NOON + timedelta(minutes=15)), NOON + timedelta(hours=1)
-    again = value(replace(first, seen=hour), ended, lambda *_: price("20.00"), hour, hour - timedelta(minutes=30))
+    again = value(
+        replace(first, seen=hour),
+        ended,
+        lambda *_: price("20.00"),
+        hour,
+        hour - timedelta(minutes=30),
+    )
     assert again.waste is not None
     assert again.waste.so_far == Decimal("40.000000")
 
@@ -165,16 +206,27 @@ def test_what_was_lost_before_it_was_told_counts_at_once_and_never_grows() -> No
     later = value(replace(first, seen=hour), first, lambda *_: price("20.00"), hour)
     assert first.waste is not None
     assert later.waste is not None
-    assert (first.waste.per_hour, first.waste.so_far, first.waste.month_end) == (0, Decimal(40), Decimal(40))
+    assert (first.waste.per_hour, first.waste.so_far, first.waste.month_end) == (
+        0,
+        Decimal(40),
+        Decimal(40),
+    )
     assert later.waste.so_far == Decimal(40)
 
 
 @pytest.mark.parametrize("cause", [Cause.LONG_COMPILE, Cause.COLD_CACHE])
 def test_a_compile_has_no_month_end_as_it_passes_by_itself(cause: Cause) -> None:
     """Drawn out from noon of the 20th, $60 an hour for 252 hours came to $15,130 by month end."""
-    waste = value(alert(replace(anomaly(), cause=cause)), None, lambda *_: price("20.00"), NOON).waste
+    waste = value(
+        alert(replace(anomaly(), cause=cause)), None, lambda *_: price("20.00"), NOON
+    ).waste
     assert waste is not None
-    assert (waste.per_hour, waste.month_end_low, waste.month_end, waste.month_end_high) == (60, 10, 10, 10)
+    assert (waste.per_hour, waste.month_end_low, waste.month_end, waste.month_end_high) == (
+        60,
+        10,
+        10,
+        10,
+    )
     assert "month end" not in plain(money_line(waste).spans)
 
 
@@ -196,7 +248,12 @@ def test_things_without_a_price_are_counted_and_named() -> None:
 
 def test_a_card_says_through_when_the_bill_shows_it_and_that_later_hours_are_an_estimate() -> None:
     billed = BilledExcess(NOON, Decimal(240), Decimal(11), Decimal(13))
-    told = value(alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12), billed=billed)), None, lambda *_: None, NOON)
+    told = value(
+        alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12), billed=billed)),
+        None,
+        lambda *_: None,
+        NOON,
+    )
     assert price_words(told) == "Billed through 2026-11-20 12:00 UTC, later hours are an estimate"
     over = replace(told, anomaly=replace(told.anomaly, billed=replace(billed, until=NOON)))
     assert price_words(over) == "Billed through 2026-11-20 12:00 UTC"

@@ -10,22 +10,38 @@ import adapters.web
 from adapters.charts.png import PALETTE, SHADES, TONES
 
 SHEET = (Path(adapters.web.__file__).parent / "static" / "console.css").read_text()
-COLOURS = {name: (light, dark) for name, light, dark in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", SHEET)}
+COLOURS = {
+    name: (light, dark)
+    for name, light, dark in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", SHEET)
+}
 TEXTS = [
-    *((ink, ground) for ink in ("ink", "soft", "grey") for ground in ("page", "rail", "card", "tint")),
-    *((tone, ground) for tone in ("critical", "warning", "info", "good") for ground in ("page", "card", f"{tone}-wash")),
+    *(
+        (ink, ground)
+        for ink in ("ink", "soft", "grey")
+        for ground in ("page", "rail", "card", "tint")
+    ),
+    *(
+        (tone, ground)
+        for tone in ("critical", "warning", "info", "good")
+        for ground in ("page", "card", f"{tone}-wash")
+    ),
     ("brand", "brand-wash"),
     ("on-brand", "brand"),
     ("soft", "over-wash"),
     ("usual-ink", "card"),
 ]
-SHAPES = [(name, "card") for name in (*(f"s{i}" for i in range(8)), "t-critical", "t-warning", "t-error", "t-over")]
+SHAPES = [
+    (name, "card")
+    for name in (*(f"s{i}" for i in range(8)), "t-critical", "t-warning", "t-error", "t-over")
+]
 
 
 def luminance(colour):
     """Return the relative luminance of `#rrggbb`, 0 to 1, as WCAG defines it."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -53,4 +69,6 @@ def test_a_heat_map_is_told_by_lightness_alone():
 
 
 def test_pictures_stand_out_on_their_card():
-    assert [colour for colour in (*PALETTE, *TONES.values()) if contrast(colour, "#ffffff") < 3] == []
+    assert [
+        colour for colour in (*PALETTE, *TONES.values()) if contrast(colour, "#ffffff") < 3
+    ] == []

@@ -6,7 +6,11 @@ from dataclasses import replace
 from adapters.web.demonstration import _LEAVE_S
 from bot.model.story import Chapter, Story
 
-HEARD = Story("Simulated: all.", (Chapter("One <b>", "It <i>happened</i>.", "/alert/a1"), Chapter("Two")), begun=True)
+HEARD = Story(
+    "Simulated: all.",
+    (Chapter("One <b>", "It <i>happened</i>.", "/alert/a1"), Chapter("Two")),
+    begun=True,
+)
 OWN = {"Sec-Fetch-Site": "same-origin", "X-Trnbot": "console"}
 
 
@@ -40,7 +44,9 @@ async def test_a_chapter_has_its_words_when_it_was_seen_and_every_text_is_escape
 
 
 async def test_before_it_plays_the_strip_says_that_it_catches_up(open_console):
-    _, client = await open_console(story=Teller(replace(HEARD, begun=False, chapters=(Chapter("One"),))))
+    _, client = await open_console(
+        story=Teller(replace(HEARD, begun=False, chapters=(Chapter("One"),)))
+    )
     assert "Catching up" in await (await client.get("/demo")).text()
 
 
@@ -57,4 +63,6 @@ async def test_it_begins_again_at_the_console_s_own_press_alone(open_console):
 async def test_it_has_no_button_where_a_database_is_kept(open_console):
     _, client = await open_console(story=Teller(replace(HEARD, repeats=False)))
     assert "Start again" not in await (await client.get("/")).text()
-    assert "Start again" in await (await (await open_console(story=Teller(HEARD)))[1].get("/")).text()
+    assert (
+        "Start again" in await (await (await open_console(story=Teller(HEARD)))[1].get("/")).text()
+    )

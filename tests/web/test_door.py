@@ -13,7 +13,12 @@ from tests.e2e.console_server import MemoryShelf
 
 SECRET = "correct horse battery staple"
 PAGE = {"Sec-Fetch-Site": "same-origin"}
-LINK = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html"}
+LINK = {
+    "Sec-Fetch-Site": "cross-site",
+    "Sec-Fetch-Mode": "navigate",
+    "Sec-Fetch-Dest": "document",
+    "Accept": "text/html",
+}
 PAGES = ("/", "/alerts", "/cost", "/fleet", "/ask?line=cost", "/alert/a1", "/events", "/metrics")
 
 
@@ -31,16 +36,28 @@ async def locked(open_console):
 
 
 async def sign_in(client, secret=SECRET, **headers):
-    form = (await (await client.get("/login")).text()).split('name="token" value="')[1].split('"')[0]
-    return await client.post("/login", data={"secret": secret, "token": form}, headers=PAGE | headers, allow_redirects=False)
+    form = (
+        (await (await client.get("/login")).text()).split('name="token" value="')[1].split('"')[0]
+    )
+    return await client.post(
+        "/login",
+        data={"secret": secret, "token": form},
+        headers=PAGE | headers,
+        allow_redirects=False,
+    )
 
 
 def cookie_of(answer):
     return {"Cookie": answer.headers["Set-Cookie"].partition(";")[0]}
 
 
-@pytest.mark.parametrize(("to", "there"), [("/ask?line=cost%207d", "/ask?line=cost%207d"), ("//evil.example", "/"), ("", "/")])
-async def test_who_signs_in_comes_to_the_page_that_a_link_named_and_to_no_other_site(locked, to, there):
+@pytest.mark.parametrize(
+    ("to", "there"),
+    [("/ask?line=cost%207d", "/ask?line=cost%207d"), ("//evil.example", "/"), ("", "/")],
+)
+async def test_who_signs_in_comes_to_the_page_that_a_link_named_and_to_no_other_site(
+    locked, to, there
+):
     page = await (await locked.get("/login", params={"to": to})).text()
     assert f'name="to" value="{there}"' in page
     form = page.split('name="token" value="')[1].split('"')[0]
@@ -95,14 +112,26 @@ async def test_a_cookie_ends_and_its_end_cannot_be_moved(locked):
     (cookie,) = [one.value for one in locked.session.cookie_jar if one.key == "trnbot_console"]
     session, until, sign = cookie.split(".")
     locked.session.cookie_jar.clear()
-    for moved in (f"{session}.{int(until) + 1}.{sign}", f"s1.{until}.{sign}", f"{session}{until}..{sign}", f"{session}.{until}"):
-        assert (await locked.get("/metrics", headers={"Cookie": f"trnbot_console={moved}"})).status == 401
-    assert (await locked.get("/metrics", headers={"Cookie": f"trnbot_console={cookie}"})).status == 200
+    for moved in (
+        f"{session}.{int(until) + 1}.{sign}",
+        f"s1.{until}.{sign}",
+        f"{session}{until}..{sign}",
+        f"{session}.{until}",
+    ):
+        assert (
+            await locked.get("/metrics", headers={"Cookie": f"trnbot_console={moved}"})
+        ).status == 401
+    assert (
+        await locked.get("/metrics", headers={"Cookie": f"trnbot_console={cookie}"})
+    ).status == 200
 
 
 async def test_a_cookie_lasts_a_week_and_no_second_longer():
     now = [1_000.0]
-    auth, answer = ConsoleAuth(SECRET, MemoryShelf(), secure=True, seconds=lambda: now[0]), web.Response()
+    auth, answer = (
+        ConsoleAuth(SECRET, MemoryShelf(), secure=True, seconds=lambda: now[0]),
+        web.Response(),
+    )
     auth.begin(answer)
     ((name, cookie),) = answer.cookies.items()
     shown = make_mocked_request("GET", "/", headers={"Cookie": f"{name}={cookie.value}"})
@@ -138,18 +167,29 @@ async def test_two_processes_with_one_token_take_each_others_pages(open_console)
     _, one = await open_console(secret=SECRET)
     _, other = await open_console(secret=SECRET)
     form = (await (await one.get("/login")).text()).split('name="token" value="')[1].split('"')[0]
-    answer = await other.post("/login", data={"secret": SECRET, "token": form}, headers=PAGE, allow_redirects=False)
+    answer = await other.post(
+        "/login", data={"secret": SECRET, "token": form}, headers=PAGE, allow_redirects=False
+    )
     assert answer.status == 303
     assert (await one.get("/metrics", headers=cookie_of(answer))).status == 200
 
 
-async def test_behind_https_the_cookie_travels_by_https_alone_and_the_proxys_name_is_known(open_console):
+async def test_behind_https_the_cookie_travels_by_https_alone_and_the_proxys_name_is_known(
+    open_console,
+):
     _, client = await open_console(secret=SECRET, public_url="https://trn.corp.example")
     answer = await client.get("/login", headers={"Host": "trn.corp.example"})
     form = (await answer.text()).split('name="token" value="')[1].split('"')[0]
-    entered = await client.post("/login", data={"secret": SECRET, "token": form}, headers=PAGE, allow_redirects=False)
+    entered = await client.post(
+        "/login", data={"secret": SECRET, "token": form}, headers=PAGE, allow_redirects=False
+    )
     cookie = entered.headers["Set-Cookie"]
-    assert (answer.status, "Secure" in cookie, "Path=/" in cookie, "Domain" in cookie) == (200, True, True, False)
+    assert (answer.status, "Secure" in cookie, "Path=/" in cookie, "Domain" in cookie) == (
+        200,
+        True,
+        True,
+        False,
+    )
     assert cookie.startswith("__Host-trnbot_console=")
 
 
@@ -157,7 +197,9 @@ async def leave(client, cookie):
     page = await (await client.get("/", headers=cookie)).text()
     assert "Sign out" in page
     form = page.split('action="/logout"')[1].split('name="token" value="')[1].split('"')[0]
-    return await client.post("/logout", data={"token": form}, headers=PAGE | cookie, allow_redirects=False)
+    return await client.post(
+        "/logout", data={"token": form}, headers=PAGE | cookie, allow_redirects=False
+    )
 
 
 async def test_there_is_a_logout_and_it_ends_a_cookie_that_was_stolen_before(open_console):
@@ -167,7 +209,11 @@ async def test_there_is_a_logout_and_it_ends_a_cookie_that_was_stolen_before(ope
     for client in (one, other):
         client.session.cookie_jar.clear()
     left = await leave(one, mine)
-    assert (left.status, left.headers["Location"], 'trnbot_console=""' in left.headers["Set-Cookie"]) == (303, "/login", True)
+    assert (
+        left.status,
+        left.headers["Location"],
+        'trnbot_console=""' in left.headers["Set-Cookie"],
+    ) == (303, "/login", True)
     for client in (one, other):  # another process of the same database, too
         assert (await client.get("/metrics", headers=mine)).status == 401
         assert (await client.get("/metrics", headers=elsewhere)).status == 200
@@ -186,7 +232,9 @@ async def test_logging_out_ends_the_stream_of_events_that_a_thief_listens_to(ope
 
 async def test_another_site_cannot_sign_somebody_out(locked):
     mine = cookie_of(await sign_in(locked))
-    assert (await locked.post("/logout", headers=mine | {"Origin": "https://evil.example"})).status == 403
+    assert (
+        await locked.post("/logout", headers=mine | {"Origin": "https://evil.example"})
+    ).status == 403
     assert (await locked.post("/logout", headers=mine | PAGE)).status == 403
     assert (await locked.get("/logout", headers=mine)).status == 405
     assert (await locked.get("/metrics", headers=mine)).status == 200
@@ -199,7 +247,9 @@ async def test_sessions_that_ended_are_kept_until_their_cookies_end():
         answer = web.Response()
         auth.begin(answer)
         ((name, cookie),) = answer.cookies.items()
-        request = make_mocked_request("POST", "/logout", headers={"Cookie": f"{name}={cookie.value}"})
+        request = make_mocked_request(
+            "POST", "/logout", headers={"Cookie": f"{name}={cookie.value}"}
+        )
         await auth.end(request, web.Response())
         assert (len(shelf.rows), await auth.admits(request)) == (count, False)
         now[0] += 6 * 86_400
@@ -212,9 +262,16 @@ async def test_a_console_without_a_token_shows_no_way_out(open_console):
 
 async def test_guessing_at_once_is_bounded_for_each_address(locked):
     answers = await asyncio.gather(*(sign_in(locked, f"guess {i} of many") for i in range(60)))
-    assert [sorted(answer.status for answer in answers).count(status) for status in (403, 429)] == [10, 50]
+    assert [sorted(answer.status for answer in answers).count(status) for status in (403, 429)] == [
+        10,
+        50,
+    ]
     late = await sign_in(locked)
-    assert (late.status, "Set-Cookie" in late.headers, "wait a minute" in await late.text()) == (429, False, True)
+    assert (late.status, "Set-Cookie" in late.headers, "wait a minute" in await late.text()) == (
+        429,
+        False,
+        True,
+    )
     bearer = await locked.get("/metrics", headers={"Authorization": f"Bearer {SECRET}"})
     assert (bearer.status, bearer.headers["Retry-After"]) == (429, "60")
 

@@ -7,7 +7,11 @@ from bot.answers.line import effect_of
 from bot.cards.card import Card, Column, Table, Tone
 from tests.web.test_door import SECRET
 
-COST = Card("t", blocks=(Table((Column("team"),), (("a",),)),), data={"rows": [{"key": {"team": "=a"}, "net_usd": 5}]})
+COST = Card(
+    "t",
+    blocks=(Table((Column("team"),), (("a",),)),),
+    data={"rows": [{"key": {"team": "=a"}, "net_usd": 5}]},
+)
 
 
 async def answer(request):
@@ -16,7 +20,9 @@ async def answer(request):
 
 async def test_a_page_with_a_table_offers_it_as_a_file(open_console):
     _, client = await open_console(answer=answer, csv=csv_text, effect=effect_of)
-    assert 'href="/download?line=cost%207d"' in await (await client.get("/cost?line=cost%207d")).text()
+    assert (
+        'href="/download?line=cost%207d"' in await (await client.get("/cost?line=cost%207d")).text()
+    )
     given = await client.get("/download?line=cost%207d")
     assert given.headers["Content-Disposition"] == 'attachment; filename="trnbot-cost-7d.csv"'
     assert (await given.read()).decode() == "\ufeffteam,net_usd\r\n'=a,5\r\n"
@@ -31,12 +37,18 @@ async def test_a_page_with_a_table_offers_it_as_a_file(open_console):
         ("about", {}, "/settings?line=about"),
         (
             "cost",
-            {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+            {
+                "Sec-Fetch-Site": "cross-site",
+                "Sec-Fetch-Mode": "navigate",
+                "Sec-Fetch-Dest": "document",
+            },
             "/cost?line=cost",
         ),
     ],
 )
-async def test_what_does_more_than_read_or_comes_by_a_link_is_shown_first(open_console, line, headers, to):
+async def test_what_does_more_than_read_or_comes_by_a_link_is_shown_first(
+    open_console, line, headers, to
+):
     asked = []
 
     async def noting(request):
@@ -44,7 +56,9 @@ async def test_what_does_more_than_read_or_comes_by_a_link_is_shown_first(open_c
         return await answer(request)
 
     _, client = await open_console(answer=noting, csv=csv_text, effect=effect_of)
-    given = await client.get("/download", params={"line": line}, headers=headers, allow_redirects=False)
+    given = await client.get(
+        "/download", params={"line": line}, headers=headers, allow_redirects=False
+    )
     assert (given.status, given.headers["Location"]) == (303, to)
     assert asked in ([], ["about"])
 

@@ -62,9 +62,18 @@ def everywhere(words):
                 LINE.times,
                 summary=words,
             ),
-            Chart(ChartKind.BAR, words, unit, (Series(words, (1.0,)), Series(words, (2.0,))), categories=(words,), summary=words),
+            Chart(
+                ChartKind.BAR,
+                words,
+                unit,
+                (Series(words, (1.0,)), Series(words, (2.0,))),
+                categories=(words,),
+                summary=words,
+            ),
             Buttons((Button(words, words),)),
-            Form(words, words, (field, choice, Field(words, words, FieldKind.SWITCH, words)), words),
+            Form(
+                words, words, (field, choice, Field(words, words, FieldKind.SWITCH, words)), words
+            ),
         ),
     )
 
@@ -77,7 +86,9 @@ class Shape(HTMLParser):
         self.tags, self.addresses = [], []
 
     def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, tuple(sorted(name for name, _ in attrs if name not in ("checked", "selected")))))
+        self.tags.append(
+            (tag, tuple(sorted(name for name, _ in attrs if name not in ("checked", "selected"))))
+        )
         self.addresses += [value for name, value in attrs if name in ("href", "src", "action")]
 
 
@@ -101,17 +112,32 @@ def test_text_never_becomes_markup(words):
 
 @pytest.mark.parametrize(
     "url",
-    ["javascript:alert(1)", "JAVASCRIPT:x", "data:text/html,x", "//evil.example", "vbscript:x", " https://x", "https://x y"],
+    [
+        "javascript:alert(1)",
+        "JAVASCRIPT:x",
+        "data:text/html,x",
+        "//evil.example",
+        "vbscript:x",
+        " https://x",
+        "https://x y",
+    ],
 )
 def test_only_web_addresses_link(url):
     assert "<a " not in PAGES.card(Card("t", blocks=(text(Link("here", url)),)))
 
 
 @pytest.mark.parametrize(
-    "url", ["https://console.aws.amazon.com/ec2?region=us-west-2#x", "http://localhost:8080/alert/a1", "/alert/a1"]
+    "url",
+    [
+        "https://console.aws.amazon.com/ec2?region=us-west-2#x",
+        "http://localhost:8080/alert/a1",
+        "/alert/a1",
+    ],
 )
 def test_addresses_the_bot_makes_link(url):
-    assert f'<a href="{url}" rel="noreferrer noopener">here</a>' in PAGES.card(Card("t", blocks=(text(Link("here", url)),)))
+    assert f'<a href="{url}" rel="noreferrer noopener">here</a>' in PAGES.card(
+        Card("t", blocks=(text(Link("here", url)),))
+    )
 
 
 def test_the_key_to_the_forms_stands_in_every_form():

@@ -9,7 +9,9 @@ from bot.cards.card import Card, Column, Strong, Table, text
 from tests.e2e import samples
 from tests.e2e.console_server import MemoryShelf
 
-HEAVY = Table((Column("node"), Column("dollars")), tuple((f"i-{n:017x}", f"${n:,}.00") for n in range(250)))
+HEAVY = Table(
+    (Column("node"), Column("dollars")), tuple((f"i-{n:017x}", f"${n:,}.00") for n in range(250))
+)
 PAGE = 300_000
 """Characters, with all that it loads."""
 
@@ -17,7 +19,9 @@ PAGE = 300_000
 def shown(page):
     """Return the titles of the messages of a page, and where its links lead to earlier and to the newest ones."""
     turns = dict(re.findall(r'<p class="turn"><a href="([^"]*)">(\w+) messages', page))
-    return re.findall(r"<h2>(Message \d+)</h2>", page), {words: href for href, words in turns.items()}
+    return re.findall(r"<h2>(Message \d+)</h2>", page), {
+        words: href for href, words in turns.items()
+    }
 
 
 async def test_a_channel_of_heavy_messages_is_read_in_pages_that_are_light(open_console):
@@ -27,7 +31,10 @@ async def test_a_channel_of_heavy_messages_is_read_in_pages_that_are_light(open_
     read, href = [], "/"
     for _ in range(30):
         page = await (await client.get(href)).text()
-        loads = [await (await client.get(path)).read() for path in set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page))]
+        loads = [
+            await (await client.get(path)).read()
+            for path in set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page))
+        ]
         assert len(page) + sum(map(len, loads)) < PAGE
         titles, turns = shown(page)
         assert 1 < len(titles) < 30
@@ -83,14 +90,18 @@ class Counted:
 async def test_a_message_is_drawn_once_until_it_or_its_dollars_change():
     messages, pages = Messages(MemoryShelf(), lambda: samples.NOW), Counted()
     waste = {"per_hour": Decimal(100), "so_far": Decimal(200)}
-    firing = Card("FIRING", blocks=(text(Strong("$100 an hour")),), data={"id": "a1", "waste_usd": waste})
+    firing = Card(
+        "FIRING", blocks=(text(Strong("$100 an hour")),), data={"id": "a1", "waste_usd": waste}
+    )
     first = (await messages.post("alerts", firing, "k1")).id
     second = (await messages.post("alerts", Card("Shared"), "k2")).id
     drawer = SlotDrawer(pages)
 
     async def drawn(wastes):
         pages.drawn.clear()
-        return [drawer.draw(message, wastes) for message in (await messages.back_from("alerts"))[1]], sorted(pages.drawn)
+        return [
+            drawer.draw(message, wastes) for message in (await messages.back_from("alerts"))[1]
+        ], sorted(pages.drawn)
 
     assert (await drawn({"a1": waste}))[1] == sorted([first, second])
     assert (await drawn({"a1": dict(waste)}))[1] == []

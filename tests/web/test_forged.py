@@ -22,13 +22,19 @@ async def behind():
 @pytest.fixture
 async def door(open_console, behind):
     """Yield a client of an unlocked console on loopback."""
-    return (await open_console(answer=behind.answer, clock=later, shelf=behind.door, hints=command_hints()))[1]
+    return (
+        await open_console(
+            answer=behind.answer, clock=later, shelf=behind.door, hints=command_hints()
+        )
+    )[1]
 
 
 @pytest.fixture
 async def locked(open_console, behind):
     """Yield a client of a console that asks for its token."""
-    return (await open_console(answer=behind.answer, clock=later, shelf=behind.door, secret=SECRET))[1]
+    return (
+        await open_console(answer=behind.answer, clock=later, shelf=behind.door, secret=SECRET)
+    )[1]
 
 
 FORGERIES = {
@@ -57,8 +63,12 @@ async def test_nothing_is_done_for_a_post_of_another_page(door, behind, name):
     before, query = behind.state(), {"token": "x", "X-Trnbot": "console"} if "query" in name else {}
     for line in behind.lines():
         for path in ("/ask", "/form"):
-            answer = await door.post(path, data={"line": line} | fields, headers=headers, params=query)
-            assert answer.status in ({421} if "anew" in name else {415} if "text" in name else {403}), await answer.text()
+            answer = await door.post(
+                path, data={"line": line} | fields, headers=headers, params=query
+            )
+            assert answer.status in (
+                {421} if "anew" in name else {415} if "text" in name else {403}
+            ), await answer.text()
     assert (behind.asked, behind.state()) == ([], before)
 
 
@@ -69,9 +79,20 @@ def quoted(line):
 async def test_a_link_from_anywhere_changes_nothing(door, behind):
     before = behind.state()
     page = {"Accept": "text/html", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-    for site in ({}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "none"}, {"Referer": EVIL}):
-        for line in (*behind.lines(), *(f"share {line}" for line in behind.lines()), *map(quoted, behind.lines())):
-            assert (await door.get("/ask", params={"line": line}, headers=page | site)).status == 200
+    for site in (
+        {},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "none"},
+        {"Referer": EVIL},
+    ):
+        for line in (
+            *behind.lines(),
+            *(f"share {line}" for line in behind.lines()),
+            *map(quoted, behind.lines()),
+        ):
+            assert (
+                await door.get("/ask", params={"line": line}, headers=page | site)
+            ).status == 200
     assert (behind.asked, behind.state()) == ([], before)
 
 
@@ -100,7 +121,10 @@ async def test_who_does_not_show_the_token_reads_and_changes_nothing(locked, beh
     caplog.set_level("DEBUG")
     before = behind.state()
     for line in behind.lines():
-        said = [await locked.post(path, data={"line": line}, headers=STRANGERS[name] | OWN) for path in ("/ask", "/form")]
+        said = [
+            await locked.post(path, data={"line": line}, headers=STRANGERS[name] | OWN)
+            for path in ("/ask", "/form")
+        ]
         said.append(await locked.get("/ask", params={"line": line}, headers=STRANGERS[name]))
         assert {answer.status for answer in said} <= {401, 429}  # 429: guessed too often
     assert (behind.asked, behind.state()) == ([], before)
@@ -111,7 +135,11 @@ async def test_who_guesses_at_the_sign_in_gets_no_pass(locked, behind):
     before, page = behind.state(), await (await locked.get("/login")).text()
     form = page.split('name="token" value="')[1].split('"')[0]
     for i in range(200):
-        wrong = {"secret": SECRET, "token": f"{form[:-1]}{i}"} if i else {"secret": f"{SECRET}.", "token": form}
+        wrong = (
+            {"secret": SECRET, "token": f"{form[:-1]}{i}"}
+            if i
+            else {"secret": f"{SECRET}.", "token": form}
+        )
         answer = await locked.post("/login", data=wrong, headers=PAGE, allow_redirects=False)
         assert (answer.status, "Set-Cookie" in answer.headers) == (403, False)
     assert (behind.asked, behind.state()) == ([], before)

@@ -15,8 +15,15 @@ EVIL = "https://evil.example"
 
 async def test_another_sites_post_is_refused(open_console):
     _, client = await open_console()
-    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": EVIL}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "null"}):
-        said = await client.post("/ask", data={"line": "ack a1"}, headers={**headers, "X-Trnbot": "console"})
+    for headers in (
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": EVIL},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "null"},
+    ):
+        said = await client.post(
+            "/ask", data={"line": "ack a1"}, headers={**headers, "X-Trnbot": "console"}
+        )
         assert said.status == 403, headers
 
 
@@ -25,8 +32,12 @@ async def test_a_post_needs_the_header_or_the_token(open_console, path):
     _, client = await open_console()
     own = {"Sec-Fetch-Site": "same-origin"}
     assert (await client.post(path, data={"line": "ack a1"}, headers=own)).status == 403
-    assert (await client.post(path, data={"line": "ack a1", "token": "wrongé"}, headers=own)).status == 403
-    assert (await client.post(path, data={"line": "why a1"}, headers=own | {"X-Trnbot": "console"})).status == 200
+    assert (
+        await client.post(path, data={"line": "ack a1", "token": "wrongé"}, headers=own)
+    ).status == 403
+    assert (
+        await client.post(path, data={"line": "why a1"}, headers=own | {"X-Trnbot": "console"})
+    ).status == 200
 
 
 @pytest.mark.parametrize(
@@ -71,7 +82,9 @@ async def test_pages_load_nothing_from_elsewhere_and_hold_no_inline_script(open_
 
 
 NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-OWN, ADDRESS, LINK = ({"Sec-Fetch-Site": site} | NAVIGATION for site in ("same-origin", "none", "cross-site"))
+OWN, ADDRESS, LINK = (
+    {"Sec-Fetch-Site": site} | NAVIGATION for site in ("same-origin", "none", "cross-site")
+)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +107,9 @@ OWN, ADDRESS, LINK = ({"Sec-Fetch-Site": site} | NAVIGATION for site in ("same-o
         ("why a1", {"Referer": f"{EVIL}/", "Accept": "text/html,*/*"}, False),
     ],
 )
-async def test_an_address_runs_what_only_reads_and_a_link_from_elsewhere_nothing(open_console, line, headers, runs):
+async def test_an_address_runs_what_only_reads_and_a_link_from_elsewhere_nothing(
+    open_console, line, headers, runs
+):
     requests = []
 
     async def answer(request):
@@ -122,7 +137,18 @@ async def test_a_line_that_waits_says_how_far_it_reaches(open_console, line, wor
     assert words in await (await client.get("/ask", params={"line": line}, headers=LINK)).text()
 
 
-PAGES = ("/", "/alerts", "/cost", "/alert/a1", "/ask?line=cost", "/ask", "/now", "/events", "/metrics", "/healthz")
+PAGES = (
+    "/",
+    "/alerts",
+    "/cost",
+    "/alert/a1",
+    "/ask?line=cost",
+    "/ask",
+    "/now",
+    "/events",
+    "/metrics",
+    "/healthz",
+)
 PAGES = (*PAGES, "/static/console.js", "/login")
 PARTS = {
     "an image": {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
@@ -130,7 +156,11 @@ PARTS = {
     "a call": {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"},
     "a frame": {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
     "an object": {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "object"},
-    "a prefetch": {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "empty", "Sec-Purpose": "prefetch"},
+    "a prefetch": {
+        "Sec-Fetch-Mode": "no-cors",
+        "Sec-Fetch-Dest": "empty",
+        "Sec-Purpose": "prefetch",
+    },
     "a part that says nothing more": {},
 }
 
@@ -153,13 +183,17 @@ async def test_no_page_is_a_part_of_another_site(open_console, path, part, site)
         {"Referer": "http://[", "Accept": "*/*"},
     ],
 )
-async def test_browsers_without_fetch_metadata_are_judged_by_origin_and_referer(open_console, headers):
+async def test_browsers_without_fetch_metadata_are_judged_by_origin_and_referer(
+    open_console, headers
+):
     _, client = await open_console()
     for path in PAGES:
         assert (await client.get(path, headers=headers)).status == 403, path
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES if path not in ("/events", "/ask?line=cost")])
+@pytest.mark.parametrize(
+    "path", [path for path in PAGES if path not in ("/events", "/ask?line=cost")]
+)
 async def test_a_link_from_elsewhere_opens_every_page(open_console, path):
     _, client = await open_console()
     assert (await client.get(path, headers=LINK)).status == 200
@@ -181,7 +215,11 @@ async def test_a_program_reads_and_presses_nothing(open_console):
 
 POLICY_LINES = ('config "undo"', 'config "apply" p1', 'silences "drop" m0', 'checklist "done" 1')
 HOTLINKS = {
-    "by Fetch Metadata": {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    "by Fetch Metadata": {
+        "Sec-Fetch-Site": "cross-site",
+        "Sec-Fetch-Mode": "no-cors",
+        "Sec-Fetch-Dest": "image",
+    },
     "by its referrer": {"Referer": f"{EVIL}/", "Accept": "image/avif,image/webp,*/*"},
     "by nothing": {},
 }
@@ -189,7 +227,9 @@ HOTLINKS = {
 
 @pytest.mark.parametrize("line", POLICY_LINES)
 @pytest.mark.parametrize("told", HOTLINKS)
-async def test_an_img_src_of_another_site_changes_nothing_however_its_line_is_quoted(open_console, told, line):
+async def test_an_img_src_of_another_site_changes_nothing_however_its_line_is_quoted(
+    open_console, told, line
+):
     asked = []
 
     async def answer(request):
@@ -201,7 +241,13 @@ async def test_an_img_src_of_another_site_changes_nothing_however_its_line_is_qu
     assert (response.status, asked) == (403 if HOTLINKS[told] else 200, [])
 
 
-ERRORS = [("GET", "/nothing", 404), ("DELETE", "/", 405), ("GET", "/broken", 500), ("POST", "/ask", 403), ("GET", "/x%00", 404)]
+ERRORS = [
+    ("GET", "/nothing", 404),
+    ("DELETE", "/", 405),
+    ("GET", "/broken", 500),
+    ("POST", "/ask", 403),
+    ("GET", "/x%00", 404),
+]
 
 
 class Broken:
@@ -218,7 +264,9 @@ class Broken:
 
 
 @pytest.mark.parametrize(("method", "path", "status"), ERRORS)
-async def test_404s_and_every_other_error_carry_the_security_headers_and_name_no_server(method, path, status):
+async def test_404s_and_every_other_error_carry_the_security_headers_and_name_no_server(
+    method, path, status
+):
     async with TestClient(TestServer(application([surface(), Broken()]))) as client:
         response = await client.request(method, path)
         assert response.status == status
@@ -236,16 +284,30 @@ async def test_a_form_longer_than_any_line_is_refused_with_the_same_headers(open
 
 
 @pytest.mark.parametrize(
-    "sent", [b"", b"--x\r\nabcde", b'--x\r\nContent-Disposition: form-data; name="line"\r\n\r\nack a1\r\n--x--\r\n']
+    "sent",
+    [
+        b"",
+        b"--x\r\nabcde",
+        b'--x\r\nContent-Disposition: form-data; name="line"\r\n\r\nack a1\r\n--x--\r\n',
+    ],
 )
 async def test_a_form_is_sent_in_one_way_and_another_is_refused_unread(open_console, sent):
     _, client = await open_console()
-    headers = {"Sec-Fetch-Site": "same-origin", "X-Trnbot": "console", "Content-Type": "multipart/form-data; boundary=x"}
+    headers = {
+        "Sec-Fetch-Site": "same-origin",
+        "X-Trnbot": "console",
+        "Content-Type": "multipart/form-data; boundary=x",
+    }
     assert (await client.post("/ask", data=sent, headers=headers)).status == 415
 
 
 @pytest.mark.parametrize(
-    "sent", [b"G@T / HTTP/9\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n", b"GET /" + b"x" * 9_000 + b" HTTP/1.1\r\n\r\n"]
+    "sent",
+    [
+        b"G@T / HTTP/9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nbad header\r\n\r\n",
+        b"GET /" + b"x" * 9_000 + b" HTTP/1.1\r\n\r\n",
+    ],
 )
 async def test_what_is_no_http_is_told_no_version(open_console, sent):
     _, client = await open_console()

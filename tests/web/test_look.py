@@ -28,7 +28,10 @@ COLUMNS = (Column("node"), Column("used", Align.RIGHT))
         ("alert a15a22ca8d", "/alert/a15a22ca8d"),
         ("alert llama/64 nodes", "/ask?line=alert%20llama%2F64%20nodes"),
         ("fleet llama", "/fleet?line=fleet%20llama"),
-        ('cost 7d by team service="Amazon EC2"', "/cost?line=cost%207d%20by%20team%20service%3D%22Amazon%20EC2%22"),
+        (
+            'cost 7d by team service="Amazon EC2"',
+            "/cost?line=cost%207d%20by%20team%20service%3D%22Amazon%20EC2%22",
+        ),
         ("why a1", "/ask?line=why%20a1"),
     ],
 )
@@ -39,13 +42,19 @@ def test_a_line_opens_the_page_of_its_kind(line, opens):
 def test_a_row_opens_its_line_without_script():
     table = Table(COLUMNS, (("llama", "20 %"), ("(no cluster)", "5 %")), lines=("fleet llama", ""))
     shown = str(PAGES.card(Card("x", blocks=(table,))))
-    assert re.findall(r'<a href="([^"]*)">([^<]*)</a>', shown) == [("/fleet?line=fleet%20llama", "llama")]
+    assert re.findall(r'<a href="([^"]*)">([^<]*)</a>', shown) == [
+        ("/fleet?line=fleet%20llama", "llama")
+    ]
     assert shown.count('class="opens"') == 1
 
 
 def test_a_chat_folds_rows_and_a_page_shows_them_all():
     rows = tuple((f"i-{i}", f"{i} %") for i in range(40))
-    table = folded(Table(COLUMNS, rows, lines=tuple(f"node {name}" for name, _ in rows)), 15, "and 25 more nodes")
+    table = folded(
+        Table(COLUMNS, rows, lines=tuple(f"node {name}" for name, _ in rows)),
+        15,
+        "and 25 more nodes",
+    )
     assert (len(table.rows), table.rest) == (15, "and 25 more nodes")
     shown = str(PAGES.card(Card("x", blocks=(table,))))
     assert shown.count("<tr") == 41
@@ -60,7 +69,9 @@ def test_a_table_that_is_no_longer_than_its_room_is_whole():
 def test_colours_are_named_in_full_and_open_what_they_stand_for():
     chart = samples.bar_chart()
     first, *others = chart.series
-    long = replace(first, name="a team whose name is long indeed", line="cost 7d by service team=research")
+    long = replace(
+        first, name="a team whose name is long indeed", line="cost 7d by service team=research"
+    )
     named = str(legend(replace(chart, series=(long, *others))))
     assert "a team whose name is long indeed" in named
     assert unescape(re.findall(r'href="([^"]*)"', named)[0]) == address(long.line)
@@ -107,21 +118,32 @@ async def test_pages_load_fast_and_light(open_console):
     """Everything that a page loads, uncompressed, is a third of what a page may weigh before its own words."""
     _, client = await open_console()
     page = await (await client.get("/cost")).text()
-    weights = {path: len(await (await client.get(path)).read()) for path in re.findall(r'(?:src|href)="(/static/[^"]+)"', page)}
+    weights = {
+        path: len(await (await client.get(path)).read())
+        for path in re.findall(r'(?:src|href)="(/static/[^"]+)"', page)
+    }
     assert sum(weights.values()) + len(page) < 100_000, weights
 
 
 async def test_what_never_changes_at_its_address_is_asked_for_once(open_console):
     _, client = await open_console()
     page = await (await client.get("/")).text()
-    paths = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page)) | set(re.findall(r'data-hints="([^"]+)"', page))
+    paths = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page)) | set(
+        re.findall(r'data-hints="([^"]+)"', page)
+    )
     assert len(paths) > 5
     for path in paths:
         assert "immutable" in (await client.get(path)).headers["Cache-Control"]
-        older = re.sub(r"/[0-9a-f]{12}\b", "/" + "0" * 12, path)  # a page of another version, which asks this one
+        older = re.sub(
+            r"/[0-9a-f]{12}\b", "/" + "0" * 12, path
+        )  # a page of another version, which asks this one
         assert (await client.get(older)).headers["Cache-Control"] == "no-cache"
-    assert (await (await client.get(*re.findall(r'data-hints="([^"]+)"', page))).json())[0]["name"] == "cost"
-    for script in (path for path in paths if path.endswith(".js")):  # a script that is found late is waited for
+    assert (await (await client.get(*re.findall(r'data-hints="([^"]+)"', page))).json())[0][
+        "name"
+    ] == "cost"
+    for script in (
+        path for path in paths if path.endswith(".js")
+    ):  # a script that is found late is waited for
         code = await (await client.get(script)).text()
         names = re.findall(r'^import .* from "./([^"]+)"', code, re.MULTILINE)
         assert code.count("import ") == len(names), script
@@ -129,17 +151,36 @@ async def test_what_never_changes_at_its_address_is_asked_for_once(open_console)
 
 
 def cost_answer(**data):
-    window = {"start": datetime(2026, 11, 13, 12, tzinfo=UTC), "end": datetime(2026, 11, 20, 12, tzinfo=UTC)}
-    return Card("$1", data={"window": window, "by": ["team"], "filters": [], "groupings": ["service", "team"], **data})
+    window = {
+        "start": datetime(2026, 11, 13, 12, tzinfo=UTC),
+        "end": datetime(2026, 11, 20, 12, tzinfo=UTC),
+    }
+    return Card(
+        "$1",
+        data={
+            "window": window,
+            "by": ["team"],
+            "filters": [],
+            "groupings": ["service", "team"],
+            **data,
+        },
+    )
 
 
 def test_the_controls_of_cost_keep_what_was_asked():
-    controls = cost_controls(cost_answer(filters=["service=AmazonEC2"]), "cost 7d by team service=AmazonEC2")
+    controls = cost_controls(
+        cost_answer(filters=["service=AmazonEC2"]), "cost 7d by team service=AmazonEC2"
+    )
     assert [one.words for one in controls.windows if one.chosen] == ["7 days"]
     assert controls.groupings[0].line == "cost 7d by service service=AmazonEC2"
     assert [one.words for one in controls.groupings if one.chosen] == ["team"]
-    assert [(one.words, one.line) for one in controls.filters] == [("service=AmazonEC2", "cost 7d by team")]
-    assert between("2026-11-01", "2026-11-07", controls.rest) == "cost 2026-11-01..2026-11-07 by team service=AmazonEC2"
+    assert [(one.words, one.line) for one in controls.filters] == [
+        ("service=AmazonEC2", "cost 7d by team")
+    ]
+    assert (
+        between("2026-11-01", "2026-11-07", controls.rest)
+        == "cost 2026-11-01..2026-11-07 by team service=AmazonEC2"
+    )
 
 
 def test_a_window_of_ones_own_is_kept_through_groupings_and_filters():
@@ -155,14 +196,21 @@ def test_a_refusal_has_no_controls():
 async def test_the_days_of_a_form_become_a_line(open_console):
     _, client = await open_console()
     sent = await client.get(
-        "/cost", params={"first": "2026-11-01", "last": "2026-11-07", "rest": " by team"}, allow_redirects=False
+        "/cost",
+        params={"first": "2026-11-01", "last": "2026-11-07", "rest": " by team"},
+        allow_redirects=False,
     )
     assert sent.headers["Location"] == "/cost?line=cost%202026-11-01..2026-11-07%20by%20team"
 
 
 def test_a_button_that_the_page_offers_already_is_left_out():
-    card = Card("x", blocks=(Buttons((Button("By team", "cost 7d by team"), Button("Share", "share cost"))),))
-    assert [button.text for button in undoubled(card, ["cost 7d by team"]).blocks[0].buttons] == ["Share"]
+    card = Card(
+        "x",
+        blocks=(Buttons((Button("By team", "cost 7d by team"), Button("Share", "share cost"))),),
+    )
+    assert [button.text for button in undoubled(card, ["cost 7d by team"]).blocks[0].buttons] == [
+        "Share"
+    ]
     assert undoubled(card, ["cost 7d by team", "share cost"]).blocks == ()
 
 
@@ -195,17 +243,25 @@ async def test_an_alert_tells_its_story_and_what_this_console_said(open_console)
                 ("said", "Sent to web:alerts", "trnbot"),
                 ("decided", "Acknowledged", "dana"),
             ]
-            events = [{"at": at, "kind": kind, "words": words, "by": by} for kind, words, by in said]
+            events = [
+                {"at": at, "kind": kind, "words": words, "by": by} for kind, words, by in said
+            ]
             return Card("Timeline", data={"id": "a1", "events": events})
         return samples.alert_card()
 
     console, client = await open_console(answer=answer)
     waste = {"per_hour": Decimal(1), "so_far": Decimal(2)}
-    posted = await console.post("alerts", Card("FIRING", data={"id": "a1", "waste_usd": waste}), "k")
+    posted = await console.post(
+        "alerts", Card("FIRING", data={"id": "a1", "waste_usd": waste}), "k"
+    )
     await console.reply("alerts", posted, Card("Worse: $669 an hour now"), "r")
     page = await (await client.get("/alert/a1")).text()
     story = page[page.index('class="story"') :]
-    assert [words for words in ("Began on 64", "Sent to this console", "Worse: $669", "Acknowledged") if words not in story] == []
+    assert [
+        words
+        for words in ("Began on 64", "Sent to this console", "Worse: $669", "Acknowledged")
+        if words not in story
+    ] == []
     assert "Sent to web:alerts" not in story
     assert f'href="/?until={posted}#{posted}"' in story
 
@@ -220,15 +276,26 @@ async def test_settings_are_a_page_of_the_rail(open_console):
 
 async def test_ask_offers_what_works_as_it_stands_and_begins_the_rest(open_console):
     hints = (
-        CommandHint("alerts", "What is wasted now.", "alerts", changes=False, topic="Wrong", place=0),
-        CommandHint("why", "Why.", "why a1b2c3d4e", changes=False, topic="Wrong", place=0, needed=True),
+        CommandHint(
+            "alerts", "What is wasted now.", "alerts", changes=False, topic="Wrong", place=0
+        ),
+        CommandHint(
+            "why", "Why.", "why a1b2c3d4e", changes=False, topic="Wrong", place=0, needed=True
+        ),
         CommandHint("ack", "Look into it.", "ack a1", topic="Wrong", place=0),
-        CommandHint("cost", "What it costs.", "cost 7d by team", changes=False, topic="Costs", place=1),
+        CommandHint(
+            "cost", "What it costs.", "cost 7d by team", changes=False, topic="Costs", place=1
+        ),
     )
     _, client = await open_console(hints=hints)
     page = await (await client.get("/ask")).text()
     listed = re.findall(r'<li><a href="([^"]*)"><code>', page)
-    assert listed == ["/alerts?line=alerts", "/ask?draft=why", "/ask?draft=ack", "/cost?line=cost%207d%20by%20team"]
+    assert listed == [
+        "/alerts?line=alerts",
+        "/ask?draft=why",
+        "/ask?draft=ack",
+        "/cost?line=cost%207d%20by%20team",
+    ]
     assert page.index("<h2>Wrong</h2>") < page.index("<h2>Costs</h2>")
     begun = await (await client.get("/ask", params={"draft": 'ack "><b>'})).text()
     assert 'value="ack &#34;&gt;&lt;b&gt; "' in begun

@@ -14,23 +14,44 @@ WORDS = tuple(Column(name) for name in ("cause", "where", "for", "$/h", "so far"
 def alert(name, dollars="698.00", **changed):
     waste = {"per_hour": Decimal(dollars), "so_far": Decimal("1118.20"), "month_end": Decimal(9)}
     onset = samples.NOW - timedelta(hours=2)
-    found = {"id": name, "closed_at": None, "muted_by": "", "onset": onset, "waste_usd": waste, "suggestions": ["Prefetch."]}
+    found = {
+        "id": name,
+        "closed_at": None,
+        "muted_by": "",
+        "onset": onset,
+        "waste_usd": waste,
+        "suggestions": ["Prefetch."],
+    }
     return found | changed
 
 
 def alerts(*found):
-    rows = tuple(("starved", f"{one['id']}, 64 x <b>trn1</b>", "2 h", "$698", "$1,118", "open") for one in found)
-    return Card("t", blocks=(Table(WORDS, rows),), data={"alerts": list(found), "usd_per_hour": Decimal("698.00")})
+    rows = tuple(
+        ("starved", f"{one['id']}, 64 x <b>trn1</b>", "2 h", "$698", "$1,118", "open")
+        for one in found
+    )
+    return Card(
+        "t",
+        blocks=(Table(WORDS, rows),),
+        data={"alerts": list(found), "usd_per_hour": Decimal("698.00")},
+    )
 
 
 SAVED = Card("t", data={"usd_per_hour": Decimal("88.10"), "usd_so_far": Decimal("1234.00")})
 
 
 def test_open_alerts_are_named_and_the_others_counted():
-    made = [alert(f"a{i}") for i in range(5)] + [alert("m", muted_by="silence:s1"), alert("o", closed_at=samples.NOW)]
+    made = [alert(f"a{i}") for i in range(5)] + [
+        alert("m", muted_by="silence:s1"),
+        alert("o", closed_at=samples.NOW),
+    ]
     now = standing(alerts(*made), SAVED)
     assert [row.id for row in now.rows] == ["a0", "a1", "a2"]
-    assert (now.more, now.rows[0].todo, now.saved_usd_per_hour) == (2, "Prefetch.", Decimal("88.10"))
+    assert (now.more, now.rows[0].todo, now.saved_usd_per_hour) == (
+        2,
+        "Prefetch.",
+        Decimal("88.10"),
+    )
 
 
 def test_an_alert_without_a_price_has_no_dollars():
@@ -61,7 +82,15 @@ async def test_the_strip_is_shown_escaped_and_read_again(open_console):
 
 def told(name, dollars):
     """Return the message of an alert as it was sent: its lead, and the alert's own figures."""
-    lead = Text(("Wasting ", Strong(f"${dollars} an hour"), " · $451 so far · about ", Strong("$9.00 by month end")), Style.LEAD)
+    lead = Text(
+        (
+            "Wasting ",
+            Strong(f"${dollars} an hour"),
+            " · $451 so far · about ",
+            Strong("$9.00 by month end"),
+        ),
+        Style.LEAD,
+    )
     waste = {"per_hour": Decimal(dollars), "so_far": Decimal("451.00"), "month_end": Decimal(9)}
     return Card("FIRING 2 h · starved", blocks=(lead,), data={"id": name, "waste_usd": waste})
 
@@ -91,7 +120,9 @@ async def test_the_header_of_the_list_of_alerts_adds_up_its_rows(open_console):
     async def answer(_):
         return listed
 
-    _, client = await open_console(answer=answer, health=lambda: {"ok": True, "open_alerts": 1, "usd_per_hour": Decimal(113)})
+    _, client = await open_console(
+        answer=answer, health=lambda: {"ok": True, "open_alerts": 1, "usd_per_hour": Decimal(113)}
+    )
     header = (await (await client.get("/alerts")).text()).partition("</header>")[0]
     assert "$298" in header
     assert "$113" not in header
@@ -106,10 +137,15 @@ async def test_a_message_of_an_alert_that_is_over_keeps_what_it_said(open_consol
     assert "$708" in await (await client.get("/")).text()
 
 
-MONEY = Card("t", blocks=(Text((Strong("Spend"), ": $5 <b>now</b>.")), Text((Strong("Forecast"), ": about $7."))))
+MONEY = Card(
+    "t",
+    blocks=(Text((Strong("Spend"), ": $5 <b>now</b>.")), Text((Strong("Forecast"), ": about $7."))),
+)
 
 
-async def test_the_first_page_begins_with_the_money_of_the_summary_and_does_not_wait_for_it(open_console):
+async def test_the_first_page_begins_with_the_money_of_the_summary_and_does_not_wait_for_it(
+    open_console,
+):
     asked = []
 
     async def answer(request):

@@ -18,7 +18,9 @@ async def test_channel_shows_what_was_posted_in_order(open_console):
     console, client = await open_console()
     await filled(console)
     page = await body(await client.get("/"))
-    places = [page.index(words) for words in ("hung, whisper-l", "eval-sweep, 4 x", "llama-70b, 64 x")]
+    places = [
+        page.index(words) for words in ("hung, whisper-l", "eval-sweep, 4 x", "llama-70b, 64 x")
+    ]
     assert places == sorted(places)
     assert "Wasting <strong>$1,083 an hour</strong>" in page
     assert 'class="chart line one"' in page
@@ -37,7 +39,11 @@ async def test_a_message_of_another_version_hides_no_other(open_console):
     shelf = MemoryShelf()
     console, client = await open_console(shelf=shelf)
     await filled(console)
-    shelf.put("web.messages", "m-old", {"id": "m-old", "channel": "alerts", "key": "k", "card": {"title": 3}})
+    shelf.put(
+        "web.messages",
+        "m-old",
+        {"id": "m-old", "channel": "alerts", "key": "k", "card": {"title": 3}},
+    )
     assert (await body(await client.get("/"))).count('class="slot"') == 3
     assert await console.edit("alerts", "m-old", samples.over_card(), "k") != "m-old"
 
@@ -103,7 +109,9 @@ async def test_alert_id_is_one_word_of_the_line(open_console):
     assert lines == ['alert "a1 \\"x=y"', 'timeline "a1 \\"x=y"']
 
 
-@pytest.mark.parametrize("line", ["/trn cost 7d by team", "trn cost 7d by team", "  cost 7d by team "])
+@pytest.mark.parametrize(
+    "line", ["/trn cost 7d by team", "trn cost 7d by team", "  cost 7d by team "]
+)
 async def test_a_line_is_asked_with_or_without_trn(open_console, line):
     _, client = await open_console()
     said = await client.post("/ask", data={"line": line}, headers=SCRIPT)
@@ -120,7 +128,12 @@ async def test_the_request_says_who_where_and_under_what(open_console):
     console, client = await open_console(answer=answer)
     posted = await console.post("alerts", samples.over_card(), "k")
     await client.post("/ask", data={"line": "why a1", "where": posted}, headers=SCRIPT)
-    assert (seen[0].user.id, seen[0].surface, seen[0].channel, seen[0].thread) == ("web:local", "web", "web:alerts", posted)
+    assert (seen[0].user.id, seen[0].surface, seen[0].channel, seen[0].thread) == (
+        "web:local",
+        "web",
+        "web:alerts",
+        posted,
+    )
     assert seen[0].at == samples.NOW
 
 
@@ -166,7 +179,9 @@ async def test_a_form_submits_the_line_it_stands_for(open_console):
         ("f.ceiling", ""),
     ]
     said = await client.post("/form", data=fields, headers=SCRIPT)
-    assert "snooze a1 for=2h reason=&#34;it is \\&#34;known\\&#34;&#34; others=on" in await body(said)
+    assert "snooze a1 for=2h reason=&#34;it is \\&#34;known\\&#34;&#34; others=on" in await body(
+        said
+    )
 
 
 async def test_forms_work_without_javascript(open_console):
@@ -176,7 +191,9 @@ async def test_forms_work_without_javascript(open_console):
     own = {"Origin": str(client.make_url("")).rstrip("/")}
     said = await client.post("/ask", data={"line": "why a1", "token": token}, headers=own)
     assert "Why a1 speaks" in await body(said)
-    back = await client.post("/ask", data={"line": "ack a1", "token": token}, headers=own, allow_redirects=False)
+    back = await client.post(
+        "/ask", data={"line": "ack a1", "token": token}, headers=own, allow_redirects=False
+    )
     assert (back.status, back.headers["Location"]) == (303, "/")
 
 
@@ -193,16 +210,24 @@ async def test_healthz_says_well_and_unwell(open_console):
     assert (said.status, (await said.json())["usd_per_hour"]) == (200, "1225")
     assert (await said.json())["now"] == "2026-11-20T14:25:00Z"
     _, ill = await open_console(
-        health=lambda: {"ok": False, "problem": "no tick for 20 min", "ticked_at": samples.NOW - timedelta(hours=1)}
+        health=lambda: {
+            "ok": False,
+            "problem": "no tick for 20 min",
+            "ticked_at": samples.NOW - timedelta(hours=1),
+        }
     )
     said = await ill.get("/healthz")
     assert (said.status, (await said.json())["problem"]) == (503, "no tick for 20 min")
     assert "no tick for 20 min" in await body(await ill.get("/"))
 
 
-@pytest.mark.parametrize("left_out", [(), ("now",), ("usd_per_hour", "open_alerts"), tuple(health())])
+@pytest.mark.parametrize(
+    "left_out", [(), ("now",), ("usd_per_hour", "open_alerts"), tuple(health())]
+)
 async def test_status_strip_bears_what_is_not_known(open_console, left_out):
-    _, client = await open_console(health=lambda: {name: value for name, value in health().items() if name not in left_out})
+    _, client = await open_console(
+        health=lambda: {name: value for name, value in health().items() if name not in left_out}
+    )
     page = await body(await client.get("/"))
     assert ("wasting now" in page) == ("usd_per_hour" not in left_out)
 
@@ -222,14 +247,17 @@ async def test_metrics_are_prometheus_text(open_console):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("console.css", "text/css"), ("console.js", "text/javascript"), ("icon.svg", "image/svg+xml")]
+    ("name", "kind"),
+    [("console.css", "text/css"), ("console.js", "text/javascript"), ("icon.svg", "image/svg+xml")],
 )
 async def test_static_files_have_their_type(open_console, name, kind):
     _, client = await open_console()
     assert (await client.get(f"/static/{name}")).headers["Content-Type"].startswith(kind)
 
 
-@pytest.mark.parametrize("name", ["nothing.css", "..%2Fsurface.py", "%2Fetc%2Fpasswd", "surface.py", "."])
+@pytest.mark.parametrize(
+    "name", ["nothing.css", "..%2Fsurface.py", "%2Fetc%2Fpasswd", "surface.py", "."]
+)
 async def test_nothing_else_is_static(open_console, name):
     _, client = await open_console()
     assert (await client.get(f"/static/{name}")).status == 404
@@ -237,18 +265,25 @@ async def test_nothing_else_is_static(open_console, name):
 
 async def test_rows_of_buttons_that_follow_each_other_are_one(open_console):
     console, client = await open_console()
-    await console.post("alerts", Card("x", blocks=(Buttons((Button("A", "a"),)), Buttons((Button("B", "b"),)))), "k")
+    await console.post(
+        "alerts",
+        Card("x", blocks=(Buttons((Button("A", "a"),)), Buttons((Button("B", "b"),)))),
+        "k",
+    )
     assert (await body(await client.get("/"))).count('class="buttons"') == 1
 
 
 async def test_quiet_cards_without_blocks_and_long_ones_draw(open_console):
     console, client = await open_console()
-    await console.post("alerts", Card("x" * 3000, blocks=tuple(text("y" * 500) for _ in range(60))), "k")
+    await console.post(
+        "alerts", Card("x" * 3000, blocks=tuple(text("y" * 500) for _ in range(60))), "k"
+    )
     assert "y" * 500 in await body(await client.get("/"))
 
 
 @pytest.mark.parametrize(
-    ("argument", "field"), [("ceiling", "ceiling"), ("idle.below", "idle.below"), ("a\r\nX-Y: 1", "aX-Y1"), ("", "")]
+    ("argument", "field"),
+    [("ceiling", "ceiling"), ("idle.below", "idle.below"), ("a\r\nX-Y: 1", "aX-Y1"), ("", "")],
 )
 async def test_an_answer_names_the_field_that_is_wrong(open_console, argument, field):
     async def refuse(request):
@@ -261,6 +296,12 @@ async def test_an_answer_names_the_field_that_is_wrong(open_console, argument, f
 
 async def test_an_answer_whose_numbers_are_lists_is_shared_as_any_other(open_console):
     console, client = await open_console()
-    card = Card("Preview: 6 alerts instead of 5", Tone.INFO, (text("As asked."),), {"waste_usd": ["1.00", "2.00"]}, public=True)
+    card = Card(
+        "Preview: 6 alerts instead of 5",
+        Tone.INFO,
+        (text("As asked."),),
+        {"waste_usd": ["1.00", "2.00"]},
+        public=True,
+    )
     await console.post("alerts", card, "")
     assert "Preview: 6 alerts instead of 5" in await (await client.get("/")).text()

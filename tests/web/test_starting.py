@@ -11,7 +11,11 @@ async def test_the_port_says_starting_and_not_ok_and_keeps_nobody():
     async with TestClient(TestServer(application([pages]))) as client:
         health = await client.get("/healthz")
         assert health.status == 503
-        assert await health.json() == {"ok": False, "starting": True, "problem": "Opening <a>, for 3 s so far."}
+        assert await health.json() == {
+            "ok": False,
+            "starting": True,
+            "problem": "Opening <a>, for 3 s so far.",
+        }
         page = await client.get("/alert/a1")
         assert (page.status, page.headers["Connection"]) == (503, "close")
         text = await page.text()

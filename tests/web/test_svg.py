@@ -29,7 +29,13 @@ def found(chart, tag, kind):
         replace(LINE, times=LINE.times[:1], series=(Series("a", (1.0,)),)),
         replace(LINE, times=(), series=()),
         replace(BARS, categories=()),
-        Chart(ChartKind.BAR, "c", "$", (Series("a", (-5.0, float("nan"), 3.0)),), categories=("x", "y", "z")),
+        Chart(
+            ChartKind.BAR,
+            "c",
+            "$",
+            (Series("a", (-5.0, float("nan"), 3.0)),),
+            categories=("x", "y", "z"),
+        ),
     ],
 )
 def test_every_chart_is_well_formed_and_named(chart):
@@ -46,7 +52,9 @@ def test_a_gap_breaks_the_line():
 
 
 def test_a_reading_alone_between_gaps_is_a_dot():
-    chart = replace(LINE, times=LINE.times[:3], series=(Series("a", (None, 4.0, None)),), shaded=None)
+    chart = replace(
+        LINE, times=LINE.times[:3], series=(Series("a", (None, 4.0, None)),), shaded=None
+    )
     assert found(chart, "path", "s0")[0].get("d").endswith("h0")
 
 
@@ -59,9 +67,15 @@ def test_the_incident_says_since_when_and_what_is_now():
 
 
 def test_each_time_and_each_bar_tells_its_values():
-    assert [e.find("title").text for e in found(LINE, "rect", "hit")][-1] == "20 Nov 14:25 UTC · 20 %"
+    assert [e.find("title").text for e in found(LINE, "rect", "hit")][
+        -1
+    ] == "20 Nov 14:25 UTC · 20 %"
     assert [e.find("title").text for e in found(LINE, "rect", "hit")][30].endswith("no reading")
-    assert found(BARS, "rect", "hit")[0].find("title").text.startswith("13 Nov · research $21,400; speech $8,200")
+    assert (
+        found(BARS, "rect", "hit")[0]
+        .find("title")
+        .text.startswith("13 Nov · research $21,400; speech $8,200")
+    )
 
 
 def test_stacks_stand_on_each_other():
@@ -72,14 +86,24 @@ def test_stacks_stand_on_each_other():
 
 
 def test_labels_of_many_lines_do_not_touch():
-    chart = Chart(ChartKind.LINE, "t", "%", tuple(Series(f"n{i}", (50.0, 50.0)) for i in range(6)), times=LINE.times[:2])
-    places = sorted(float(e.get("y")[:-1]) for e in read(chart).iter("text") if "now" in e.get("class", ""))
+    chart = Chart(
+        ChartKind.LINE,
+        "t",
+        "%",
+        tuple(Series(f"n{i}", (50.0, 50.0)) for i in range(6)),
+        times=LINE.times[:2],
+    )
+    places = sorted(
+        float(e.get("y")[:-1]) for e in read(chart).iter("text") if "now" in e.get("class", "")
+    )
     assert min(b - a for a, b in itertools.pairwise(places)) > 5
 
 
 def test_long_charts_stay_light():
     times = tuple(samples.NOW + samples.STEP * i for i in range(600))
-    hits = found(replace(LINE, times=times, series=(Series("a", (1.0,) * 600),), shaded=None), "rect", "hit")
+    hits = found(
+        replace(LINE, times=times, series=(Series("a", (1.0,) * 600),), shaded=None), "rect", "hit"
+    )
     assert len(hits) <= 120
     assert hits[-1].find("title").text.startswith(f"{times[-1]:%d %b %H:%M}")
 
@@ -103,5 +127,14 @@ def test_a_heat_map_has_a_cell_an_hour_that_says_what_it_is():
 
 
 def test_colours_follow_the_meaning_where_there_is_one():
-    bars = Chart(ChartKind.BAR, "c", "$", (Series("busy", (5.0,), Tone.INFO), Series("idle", (3.0,))), categories=("x",))
-    assert [e.get("class") for e in read(bars).iter("rect") if "bar" in e.get("class")][:2] == ["bar t-info", "bar s1"]
+    bars = Chart(
+        ChartKind.BAR,
+        "c",
+        "$",
+        (Series("busy", (5.0,), Tone.INFO), Series("idle", (3.0,))),
+        categories=("x",),
+    )
+    assert [e.get("class") for e in read(bars).iter("rect") if "bar" in e.get("class")][:2] == [
+        "bar t-info",
+        "bar s1",
+    ]

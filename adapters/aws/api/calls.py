@@ -1,4 +1,7 @@
-"""Make every AWS call: clients, bounded retries, counting, pricing, and a check that each answer is whole."""
+"""Make every AWS call.
+
+Clients, bounded retries, counting, pricing, and a check that each answer is whole.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,16 @@ from botocore.credentials import Credentials
 from botocore.parsers import ResponseParserError
 from botocore.session import get_session
 
-from adapters.aws.api.failures import FAILURES, CallState, CallStates, TimedOut, code_of, sentence, state_of, with_timeout
+from adapters.aws.api.failures import (
+    FAILURES,
+    CallState,
+    CallStates,
+    TimedOut,
+    code_of,
+    sentence,
+    state_of,
+    with_timeout,
+)
 from adapters.aws.api.operations import DETAIL_RANK, Operation, operations, price_of, stops_at
 from adapters.aws.api.promql import OTEL, OTEL_STORE, SERVICES, PrometheusServer, PromqlClient
 from adapters.aws.api.responses import instant_of
@@ -31,10 +43,17 @@ from bot.ports import Clock
 
 _HOMES = {
     "aws": {"pricing": "us-east-1", "ce": "us-east-1", "savingsplans": "us-east-1"},
-    "aws-cn": {"pricing": "cn-northwest-1", "ce": "cn-northwest-1", "savingsplans": "cn-northwest-1"},
+    "aws-cn": {
+        "pricing": "cn-northwest-1",
+        "ce": "cn-northwest-1",
+        "savingsplans": "cn-northwest-1",
+    },
     "aws-us-gov": {"ce": "us-gov-west-1"},
 }
-"""Where each partition answers for all of its regions (endpoints of botocore 1.44.5, 2026-11); STS answers in every region."""
+"""Where each partition answers for all of its regions (endpoints of botocore 1.44.5, 2026-11).
+
+STS answers in every region.
+"""
 ATTEMPTS = 6
 CALL_TIMEOUT_SECONDS = 45.0
 """How long one call may take, retries and all."""
@@ -59,7 +78,10 @@ class Place:
     account: str = ""
 
     def gap(self, sentence: str) -> Gap:
-        """Return a gap of this place; an account not asked for yet is the one its role's ARN names, "" where none does."""
+        """Return a gap of this place.
+
+        An account not asked for yet is the one its role's ARN names, "" where none does.
+        """
         return Gap(sentence, self.account or (self.role.split(":") + [""] * 5)[4], self.region)
 
     def __str__(self) -> str:
@@ -68,17 +90,26 @@ class Place:
 
 
 def home_of(service: str, region: str) -> str:
-    """Return the region where a service answers for another: its own, but for those that answer once for a partition."""
+    """Return the region where a service answers for another.
+
+    Its own, but for those that answer once for a partition.
+    """
     return _HOMES.get(partition_of(region), {}).get(service, region)
 
 
 def is_sold_in(service: str, region: str) -> bool:
-    """Return whether the partition of a region has a service that answers once for a partition; others are everywhere."""
+    """Return whether the partition of a region has a service that answers once for a partition.
+
+    Others are everywhere.
+    """
     return service not in _HOMES["aws"] or service in _HOMES.get(partition_of(region), {})
 
 
 class NoData(Unavailable):
-    """Report that AWS answered well that it has no data: no Savings Plan, too little history for a forecast."""
+    """Report that AWS answered well that it has no data.
+
+    No Savings Plan, too little history for a forecast.
+    """
 
 
 class MalformedAnswer(Exception):
@@ -89,12 +120,21 @@ _PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "eusc-": "aws-eusc"}
 
 
 def partition_of(region: str) -> str:
-    """Return the partition of a region, by its name: credentials, ARNs and endpoints of one mean nothing in another."""
-    return next((partition for begin, partition in _PARTITIONS.items() if region.startswith(begin)), "aws")
+    """Return the partition of a region, by its name.
+
+    Credentials, ARNs and endpoints of one mean nothing in another.
+    """
+    return next(
+        (partition for begin, partition in _PARTITIONS.items() if region.startswith(begin)), "aws"
+    )
 
 
 class Calls:
-    """Call AWS. Every call goes through `call` or `pages`, so that it is counted, priced, checked and reported alike."""
+    """Call AWS.
+
+    Every call goes through `call` or `pages`, so that it is counted, priced, checked and reported
+    alike.
+    """
 
     def __init__(
         self,
@@ -119,18 +159,28 @@ class Calls:
         self._lock = Lock()
 
     def call(
-        self, place: Place, service: str, operation: str, *, units: int = 1, optional: int | None = None, **given: Any
+        self,
+        place: Place,
+        service: str,
+        operation: str,
+        *,
+        units: int = 1,
+        optional: int | None = None,
+        **given: Any,
     ) -> Mapping[str, Any]:
         """Return one answer; raise `Unavailable` with one sentence where there is none.
 
-        `optional` says how soon the budget stops this one, where that is not as declared of the operation.
+        `optional` says how soon the budget stops this one, where that is not as declared of the
+        operation.
         """
         declared = operations()[service, operation]
         self._allow(declared, place, declared.optional if optional is None else optional)
         where = str(place)
         wait = min(CALL_TIMEOUT_SECONDS, self.until - self.stopwatch())
         if wait <= 0:
-            raise Unavailable(f"{declared.title} in {where} was not asked: the time of this tick was used up before.")
+            raise Unavailable(
+                f"{declared.title} in {where} was not asked: the time of this tick was used up before."
+            )
         try:
             answer = with_timeout(lambda: self._whole(declared, place, given, units), wait)
         except TimedOut:
@@ -149,20 +199,39 @@ class Calls:
             return answer
         problem = sentence(declared, where, state, code)
         self.states.set(declared, where, state, problem)
-        self.meter.count(CallCounts(failed=Counter({declared.name: 1}), throttled=int(state is CallState.THROTTLED)))
+        self.meter.count(
+            CallCounts(
+                failed=Counter({declared.name: 1}), throttled=int(state is CallState.THROTTLED)
+            )
+        )
         raise Unavailable(problem)
 
     def pages(
-        self, place: Place, service: str, operation: str, *, units: int = 1, optional: int | None = None, **given: Any
+        self,
+        place: Place,
+        service: str,
+        operation: str,
+        *,
+        units: int = 1,
+        optional: int | None = None,
+        **given: Any,
     ) -> Iterator[Mapping[str, Any]]:
-        """Yield every page, of the declared size; raise `Unavailable` where one fails: who takes all has all or nothing."""
+        """Yield every page, of the declared size; raise `Unavailable` where one fails.
+
+        Who takes all has all or nothing.
+        """
         page_size = operations()[service, operation].page
         given = {**dict([page_size] if page_size else []), **given}
         token: dict[str, str] = {}
         while True:
-            page = self.call(place, service, operation, units=units, optional=optional, **given, **token)
+            page = self.call(
+                place, service, operation, units=units, optional=optional, **given, **token
+            )
             yield page
-            following = next(({name: str(page[called])} for called, name in TOKENS.items() if page.get(called)), {})
+            following = next(
+                ({name: str(page[called])} for called, name in TOKENS.items() if page.get(called)),
+                {},
+            )
             if not following or following == token:
                 return
             token = following
@@ -176,8 +245,13 @@ class Calls:
         """Return the day's calls and their costs in Prometheus's text format."""
         return exposition(self.meter.bill())
 
-    def _whole(self, declared: Operation, place: Place, given: Mapping[str, Any], units: int) -> Mapping[str, Any]:
-        """Ask again where an answer is not whole: botocore takes a broken body of JSON for an empty one, of XML for an error."""
+    def _whole(
+        self, declared: Operation, place: Place, given: Mapping[str, Any], units: int
+    ) -> Mapping[str, Any]:
+        """Ask again where an answer is not whole.
+
+        Botocore takes a broken body of JSON for an empty one, of XML for an error.
+        """
         client = self._client(declared.service, place)
         for _ in range(_GARBLED_ATTEMPTS):
             try:
@@ -192,13 +266,19 @@ class Calls:
     def charge(self, service: str, operation: str, units: int) -> None:
         """Count units of a call whose size is known only after it: bytes that a query scanned."""
         name = operations()[service, operation].name
-        self.meter.count(CallCounts(units=Counter({name: units}), usd=price_of(service, operation, units)))
+        self.meter.count(
+            CallCounts(units=Counter({name: units}), usd=price_of(service, operation, units))
+        )
 
     def _count(self, declared: Operation, units: int, answer: Mapping[str, Any]) -> None:
         retries = int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0))
         usd = price_of(declared.service, declared.operation, units)
         name = declared.name
-        self.meter.count(CallCounts(calls=Counter({name: 1}), units=Counter({name: units}), retries=retries, usd=usd))
+        self.meter.count(
+            CallCounts(
+                calls=Counter({name: 1}), units=Counter({name: units}), retries=retries, usd=usd
+            )
+        )
 
     def _allow(self, declared: Operation, place: Place, rank: int) -> None:
         if not self.meter.allows(declared, rank):
@@ -213,7 +293,9 @@ class Calls:
         key = (service, region, place.role)
         with self._lock:
             client, expires = self._clients.get(key, (None, None))
-            if client is not None and (expires is None or expires > self.clock() + timedelta(minutes=5)):
+            if client is not None and (
+                expires is None or expires > self.clock() + timedelta(minutes=5)
+            ):
                 return client
         keys, expires = self._assumed(place) if place.role else ({}, None)
         with self._lock:
@@ -228,14 +310,20 @@ class Calls:
             return session.client(service, region_name=region, config=self._config, **keys)
         url = self.server.url
         if service == OTEL:
-            url = session.client("cloudwatch", region_name=region, config=self._config, **keys).meta.endpoint_url
+            url = session.client(
+                "cloudwatch", region_name=region, config=self._config, **keys
+            ).meta.endpoint_url
         credentials = Credentials(*keys.values()) if keys else session.get_credentials()
-        return PromqlClient(url.rstrip("/"), self.server.signer(region, credentials), self._attempts)
+        return PromqlClient(
+            url.rstrip("/"), self.server.signer(region, credentials), self._attempts
+        )
 
     def _assumed(self, place: Place) -> tuple[dict[str, str], datetime | None]:
         own = Place(place.region)
         shown: dict[str, Any] = {"ExternalId": self._external_id} if self._external_id else {}
-        answer = self.call(own, "sts", "assume_role", RoleArn=place.role, RoleSessionName="trnbot", **shown)
+        answer = self.call(
+            own, "sts", "assume_role", RoleArn=place.role, RoleSessionName="trnbot", **shown
+        )
         given = answer["Credentials"]
         keys = {
             "aws_access_key_id": given["AccessKeyId"],
@@ -253,8 +341,10 @@ class Calls:
 
 def _config(attempts: int) -> Config:
     return Config(
-        # Standard, not adaptive: with a fifth of calls throttled adaptive's own rate limit made a tick four times as long
-        # (10.8 s against 2.8 s); what is still missing after these attempts is read at the next tick.
+        # Standard, not adaptive: with a fifth of calls throttled adaptive's own rate limit made a
+        # tick four times as long
+        # (10.8 s against 2.8 s); what is still missing after these attempts is read at the next
+        # tick.
         retries={"mode": "standard", "total_max_attempts": attempts},
         connect_timeout=5,
         read_timeout=30,
@@ -274,5 +364,8 @@ def _session() -> Any:
 
 @cache
 def _loader() -> Any:
-    """Return the one reader of botocore's service models: each takes a good part of a second to parse."""
+    """Return the one reader of botocore's service models.
+
+    Each takes a good part of a second to parse.
+    """
     return get_session().get_component("data_loader")

@@ -43,7 +43,13 @@ class CallState(StrEnum):
 
 _STATES = {
     CallState.WELL: ("DataUnavailable",),
-    CallState.DENIED: ("AccessDenied", "KMS.", "UnauthorizedOperation", "OptInRequired", "SubscriptionRequired"),
+    CallState.DENIED: (
+        "AccessDenied",
+        "KMS.",
+        "UnauthorizedOperation",
+        "OptInRequired",
+        "SubscriptionRequired",
+    ),
     CallState.EXPIRED: (
         "ExpiredToken",
         "RequestExpired",
@@ -53,7 +59,13 @@ _STATES = {
         "SignatureDoesNotMatch",
         "InvalidAccessKeyId",
     ),
-    CallState.THROTTLED: ("Throttl", "RequestLimitExceeded", "TooManyRequests", "SlowDown", "PriorRequestNotComplete"),
+    CallState.THROTTLED: (
+        "Throttl",
+        "RequestLimitExceeded",
+        "TooManyRequests",
+        "SlowDown",
+        "PriorRequestNotComplete",
+    ),
 }
 _PASSING = {CallState.THROTTLED, CallState.BROKEN, CallState.SLOW}
 _SETTLED = timedelta(minutes=1)
@@ -66,9 +78,15 @@ _UNPROVEN = (
     RefreshWithMFAUnsupportedError,
     SSOError,
 )
-"""What botocore raises where no credentials can be had, without a word of AWS: a login that ended, a provider that fails."""
+"""What botocore raises where no credentials can be had, without a word of AWS.
+
+A login that ended, a provider that fails.
+"""
 FAILURES = (BotoCoreError, ClientError, OSError)
-"""What a call may raise. Their texts may carry addresses, ids and tokens, so only codes and class names are passed on."""
+"""What a call may raise.
+
+Their texts may carry addresses, ids and tokens, so only codes and class names are passed on.
+"""
 
 
 def state_of(error: Exception) -> CallState:
@@ -76,7 +94,9 @@ def state_of(error: Exception) -> CallState:
     if isinstance(error, _UNPROVEN):
         return CallState.EXPIRED
     code = code_of(error)
-    return next((state for state, codes in _STATES.items() if code.startswith(codes)), CallState.BROKEN)
+    return next(
+        (state for state, codes in _STATES.items() if code.startswith(codes)), CallState.BROKEN
+    )
 
 
 def code_of(error: Exception) -> str:
@@ -89,7 +109,11 @@ def code_of(error: Exception) -> str:
 def sentence(declared: Operation, where: str, state: CallState, code: str) -> str:
     """Return a sentence that names the failed call, its place, and the remedy."""
     again = "within the hour" if declared.optional else "at the next tick"
-    sealed = ", and kms:Decrypt of the key where the bucket is sealed with SSE-KMS" if declared.action == "s3:GetObject" else ""
+    sealed = (
+        ", and kms:Decrypt of the key where the bucket is sealed with SSE-KMS"
+        if declared.action == "s3:GetObject"
+        else ""
+    )
     remedy = {
         CallState.DENIED: f"allow {' and '.join(declared.allowed) or 'the bot there'} (deploy/iam-policy.json){sealed}",
         CallState.EXPIRED: "renew the credentials",
@@ -100,10 +124,13 @@ def sentence(declared: Operation, where: str, state: CallState, code: str) -> st
 
 @dataclass
 class CallStates:
-    """Remember how each part (place and operation) stands; a change is logged, its repetition is not.
+    """Remember how each part (place and operation) stands.
 
-    Throttled, broken and slow are one trouble that passes by itself: going from one to the other is no news. A part has
-    recovered when it answers and has not failed for a minute: of several calls of a tick some may fail.
+    A change is logged, its repetition is not.
+
+    Throttled, broken and slow are one trouble that passes by itself: going from one to the other is
+    no news. A part has recovered when it answers and has not failed for a minute: of several calls
+    of a tick some may fail.
     """
 
     clock: Clock
@@ -116,7 +143,10 @@ class CallStates:
         key, now = (declared.name, where), self.clock()
         with self._lock:
             before = self._now.get(key, (CallState.WELL, ""))[0]
-            if state is CallState.WELL and now - self._failed.get(key, datetime.min.replace(tzinfo=UTC)) < _SETTLED:
+            if (
+                state is CallState.WELL
+                and now - self._failed.get(key, datetime.min.replace(tzinfo=UTC)) < _SETTLED
+            ):
                 return
             self._now[key] = (state, problem)
             if state is not CallState.WELL:
@@ -131,7 +161,11 @@ class CallStates:
     def troubles(self) -> tuple[str, ...]:
         """Return the sentence of every part that does not stand well."""
         with self._lock:
-            return tuple(problem for _, (state, problem) in sorted(self._now.items()) if state is not CallState.WELL)
+            return tuple(
+                problem
+                for _, (state, problem) in sorted(self._now.items())
+                if state is not CallState.WELL
+            )
 
 
 Returned = TypeVar("Returned")
@@ -155,7 +189,8 @@ def with_timeout(ask: Callable[[], Returned], seconds: float) -> Returned:
         else:
             outcomes.put(lambda: answer)
 
-    # Not a pool: the interpreter waits for a pool's threads before it ends, and a dead connection would hold it up.
+    # Not a pool: the interpreter waits for a pool's threads before it ends, and a dead connection
+    # would hold it up.
     Thread(target=run, name="aws", daemon=True).start()
     try:
         answer = outcomes.get(timeout=max(0.0, seconds))

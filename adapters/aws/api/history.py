@@ -1,4 +1,7 @@
-"""Hold the answers of every describe call over time, as JSON; a journal on disk outlives the process."""
+"""Hold the answers of every describe call over time, as JSON.
+
+A journal on disk outlives the process.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,22 @@ from typing import Any, TypeVar
 import orjson
 
 from adapters.aws.api.calls import Place
-from adapters.aws.api.responses import MALFORMED, STAMP, Pages, ResponseInfo, argument_and_account, read_stamp
+from adapters.aws.api.responses import (
+    MALFORMED,
+    STAMP,
+    Pages,
+    ResponseInfo,
+    argument_and_account,
+    read_stamp,
+)
 from adapters.aws.problems import Problems, why
 
 Translated = TypeVar("Translated")
 KEPT = timedelta(days=16)
-"""How long an answer is kept: one day more than CloudWatch keeps minutes. The newest of each call stays."""
+"""How long an answer is kept: one day more than CloudWatch keeps minutes.
+
+The newest of each call stays.
+"""
 _EVERY, _HOURLY = timedelta(hours=6), timedelta(days=2)
 """Each changed answer is kept for six hours, the last of each hour for two days, the last of six hours beyond."""
 
@@ -53,7 +66,10 @@ class ResponseHistory:
 
     problems: Problems
     journal: Path | None = None
-    """A folder where answers that differ from the one before are kept: `api/` in the form of a recording."""
+    """A folder where answers that differ from the one before are kept.
+
+    `api/` in the form of a recording.
+    """
     _responses: dict[ApiCall, list[_Response]] = field(default_factory=dict)
     _answered: dict[ApiCall, datetime] = field(default_factory=dict)
     _recalled: set[tuple[str, str, Place]] = field(default_factory=set)
@@ -71,12 +87,18 @@ class ResponseHistory:
         self._thin(call, at)
 
     def newest(self, call: ApiCall) -> tuple[datetime, bytes] | None:
-        """Return when this process last had an answer, and the answer as a JSON list of pages; None before the first."""
+        """Return when this process last had an answer, and the answer as a JSON list of pages.
+
+        None before the first.
+        """
         at = self._answered.get(call)
         return (at, self._responses[call][-1].text()) if at else None
 
     def last(self, call: ApiCall) -> list[dict[str, Any]]:
-        """Return the pages of the newest answer known, from now or from the journal; none where that cannot be read."""
+        """Return the pages of the newest answer known, from now or from the journal.
+
+        None where that cannot be read.
+        """
         if not self.knows(call):
             return []
         try:
@@ -100,25 +122,45 @@ class ResponseHistory:
         if self.journal is None or key in self._recalled:
             return
         self._recalled.add(key)
-        for path in sorted((self.journal / "api" / service / operation / place.region).glob("*.json")):
+        for path in sorted(
+            (self.journal / "api" / service / operation / place.region).glob("*.json")
+        ):
             time, _, about = path.name.removesuffix(".json").partition(".")
             argument, account = argument_and_account(about)
             if account == place.account:
                 at = read_stamp(time)
-                self._responses.setdefault(ApiCall(service, operation, place, argument), []).append(_Response(at, path=path))
+                self._responses.setdefault(ApiCall(service, operation, place, argument), []).append(
+                    _Response(at, path=path)
+                )
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
     ) -> list[list[tuple[datetime, Translated]]]:
-        """Return the translated answers of each call, oldest first; one that cannot be read is reported and left out."""
-        wanted = [call for call in self._responses if (call.service, call.operation) == (service, operation)]
+        """Return the translated answers of each call, oldest first.
+
+        One that cannot be read is reported and left out.
+        """
+        wanted = [
+            call
+            for call in self._responses
+            if (call.service, call.operation) == (service, operation)
+        ]
         histories = [self._history(call, translate) for call in sorted(wanted, key=str)]
         return [history for history in histories if history]
 
-    def answered(self, service: str, operation: str) -> Mapping[tuple[str, str], Sequence[datetime]]:
+    def answered(
+        self, service: str, operation: str
+    ) -> Mapping[tuple[str, str], Sequence[datetime]]:
         """Return when each account and region gave the answers that are kept, oldest first."""
-        calls = [(call, kept) for call, kept in self._responses.items() if (call.service, call.operation) == (service, operation)]
-        return {(call.place.account, call.place.region): [entry.at for entry in kept] for call, kept in calls}
+        calls = [
+            (call, kept)
+            for call, kept in self._responses.items()
+            if (call.service, call.operation) == (service, operation)
+        ]
+        return {
+            (call.place.account, call.place.region): [entry.at for entry in kept]
+            for call, kept in calls
+        }
 
     def _history(
         self, call: ApiCall, translate: Callable[[Pages, ResponseInfo], Translated]
@@ -135,17 +177,28 @@ class ResponseHistory:
         return history
 
     def _translate(
-        self, call: ApiCall, entry: _Response, translate: Callable[[Pages, ResponseInfo], Translated]
+        self,
+        call: ApiCall,
+        entry: _Response,
+        translate: Callable[[Pages, ResponseInfo], Translated],
     ) -> Translated | None:
         place = call.place
         answer = ResponseInfo(
-            call.service, call.operation, place.region, call.argument, place.account, entry.at, Path(call.operation)
+            call.service,
+            call.operation,
+            place.region,
+            call.argument,
+            place.account,
+            entry.at,
+            Path(call.operation),
         )
         try:
             return translate(orjson.loads(entry.text()), answer)
         except (OSError, *MALFORMED) as error:
             problem = f"{error} is missing" if isinstance(error, KeyError) else why(error)
-            self.problems.add(f"{call.operation} in {place}", f"not an answer that can be read ({problem}).")
+            self.problems.add(
+                f"{call.operation} in {place}", f"not an answer that can be read ({problem})."
+            )
             return None
 
     def _written(self, call: ApiCall, at: datetime, raw: bytes) -> Path | None:
@@ -166,7 +219,10 @@ class ResponseHistory:
 
 
 def thinned(times: Sequence[datetime], now: datetime) -> frozenset[datetime]:
-    """Return which of some times (oldest first) are kept: all new ones, the last of each older stretch, the newest anyway."""
+    """Return which of some times (oldest first) are kept.
+
+    All new ones, the last of each older stretch, the newest anyway.
+    """
     stretches: dict[object, datetime] = {}
     for at in times:
         age = now - at
@@ -177,14 +233,22 @@ def thinned(times: Sequence[datetime], now: datetime) -> frozenset[datetime]:
 
 
 def _shared(before: Any, later: Any) -> Any:
-    """Return the later answer with the objects of the one before where they are equal: most of a fleet stays as it was."""
+    """Return the later answer with the objects of the one before where they are equal.
+
+    Most of a fleet stays as it was.
+    """
     if not isinstance(later, dict) or not isinstance(before, dict):
         return later
-    return {name: before[name] if before.get(name) == value else value for name, value in later.items()}
+    return {
+        name: before[name] if before.get(name) == value else value for name, value in later.items()
+    }
 
 
 def file_of(call: ApiCall, at: datetime) -> Path:
-    """Return the file of an answer in a recording: argument and account tell apart calls of one time."""
+    """Return the file of an answer in a recording.
+
+    Argument and account tell apart calls of one time.
+    """
     about = ".".join(word for word in (call.argument, call.place.account) if word)
     name = f"{at:{STAMP}}.{about}.json" if about else f"{at:{STAMP}}.json"
     return Path("api") / call.service / call.operation / call.place.region / name
@@ -195,7 +259,9 @@ _TRANSPORT = ("ResponseMetadata", "NextToken", "nextToken", "NextPageToken")
 
 def json_of(pages: Sequence[Mapping[str, Any]]) -> bytes:
     """Return pages as JSON with ISO 8601 times, without the transport's metadata."""
-    bare = [{name: value for name, value in page.items() if name not in _TRANSPORT} for page in pages]
+    bare = [
+        {name: value for name, value in page.items() if name not in _TRANSPORT} for page in pages
+    ]
     return orjson.dumps(bare, default=_plain)
 
 

@@ -1,4 +1,7 @@
-"""Know the service's own limits of a call, and keep calls below those a second; the facts are rows of `limits.csv`."""
+"""Know the service's own limits of a call, and keep calls below those a second.
+
+The facts are rows of `limits.csv`.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,29 @@ from adapters.aws.api.operations import rows_of
 
 _RECENT_SECONDS = 3 * 3600
 _OURS = 0.75
-"""Share of a quota that the bot takes: dashboards and exporters of the same account and region have the rest."""
+"""Share of a quota that the bot takes.
+
+Dashboards and exporters of the same account and region have the rest.
+"""
 
 
 @cache
 def limit_of(service: str, operation: str, limit: str) -> int:
     """Return one limit of an operation."""
     rows = rows_of("limits.csv")
-    return next(int(x["most"]) for x in rows if (x["service"], x["operation"], x["limit"]) == (service, operation, limit))
+    return next(
+        int(x["most"])
+        for x in rows
+        if (x["service"], x["operation"], x["limit"]) == (service, operation, limit)
+    )
 
 
 @dataclass
 class DatapointPace:
-    """Spread the points asked of GetMetricData over time; CloudWatch counts all that a range could hold."""
+    """Spread the points asked of GetMetricData over time.
+
+    CloudWatch counts all that a range could hold.
+    """
 
     stopwatch: Callable[[], float]
     pause: Callable[[float], None]
@@ -34,7 +47,10 @@ class DatapointPace:
     _lock: Lock = field(default_factory=Lock)
 
     def wait(self, place: Place, points: int, age: float, deadline: float) -> bool:
-        """Wait until so many points may be asked for, the oldest of that age; return False where that is after the deadline."""
+        """Wait until so many points may be asked for, the oldest of that age.
+
+        Return False where that is after the deadline.
+        """
         tier = "recent" if age <= _RECENT_SECONDS else "older"
         rate = limit_of("cloudwatch", "get_metric_data", f"{tier}_datapoints_per_second") * _OURS
         at = (place.account, place.region)

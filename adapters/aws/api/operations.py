@@ -1,4 +1,7 @@
-"""Declare every AWS operation that a live account may be asked, its reason and its price; the facts are rows of data files."""
+"""Declare every AWS operation that a live account may be asked, its reason and its price.
+
+The facts are rows of data files.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,24 @@ from functools import cache
 from importlib.resources import files
 
 DETAIL_RANK = 5
-"""Rank of looking at the parts of one node: the first to stop, as each series costs as much as any other."""
+"""Rank of looking at the parts of one node.
+
+The first to stop, as each series costs as much as any other.
+"""
 
 
 NO_ACTION = "NONE"
-"""Stands for the resource of an operation that IAM has no action for: what it needs stands in `grants.csv`."""
+"""Stands for the resource of an operation that IAM has no action for.
+
+What it needs stands in `grants.csv`.
+"""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """Declare one operation: `member` must be in every answer; the higher `optional`, the sooner the budget stops it.
+    """Declare one operation: `member` must be in every answer.
+
+    The higher `optional`, the sooner the budget stops it.
 
     0 never stops: without metrics and inventory there is no watch.
     """
@@ -46,8 +57,15 @@ class Operation:
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """Return the actions that IAM must allow for it; some operations have no action of their own."""
-        return (self.action,) if self.resource != NO_ACTION else tuple(x.action for x in grants() if x.under == self.action)
+        """Return the actions that IAM must allow for it.
+
+        Some operations have no action of their own.
+        """
+        return (
+            (self.action,)
+            if self.resource != NO_ACTION
+            else tuple(x.action for x in grants() if x.under == self.action)
+        )
 
 
 @cache
@@ -55,7 +73,10 @@ def operations() -> Mapping[tuple[str, str], Operation]:
     """Return every declared operation by (service, operation) as boto3 spells them."""
     return {
         (row["service"], row["operation"]): Operation(
-            **{name: row[name] for name in ("service", "operation", "action", "resource", "member", "why")},
+            **{
+                name: row[name]
+                for name in ("service", "operation", "action", "resource", "member", "why")
+            },
             optional=int(row["optional"]),
             page=_page(row["page"]),
         )
@@ -70,7 +91,10 @@ def _page(text: str) -> tuple[str, int] | None:
 
 @dataclass(frozen=True)
 class Grant:
-    """State an action of AWS itself in the caller's name under an operation (`under`): allowed, but never called here."""
+    """State an action of AWS itself in the caller's name under an operation (`under`).
+
+    Allowed, but never called here.
+    """
 
     action: str
     resource: str
@@ -81,7 +105,10 @@ class Grant:
 @cache
 def grants() -> tuple[Grant, ...]:
     """Return the actions that must be allowed beside the operations that are called."""
-    return tuple(Grant(row["action"], row["resource"], row["under"], row["why"]) for row in rows_of("grants.csv"))
+    return tuple(
+        Grant(row["action"], row["resource"], row["under"], row["why"])
+        for row in rows_of("grants.csv")
+    )
 
 
 @dataclass(frozen=True)
@@ -96,9 +123,14 @@ class CallPrice:
 
 @cache
 def call_prices() -> Mapping[tuple[str, str], CallPrice]:
-    """Return the price of each call that costs anything; `*` stands for every operation of a service."""
+    """Return the price of each call that costs anything.
+
+    `*` stands for every operation of a service.
+    """
     return {
-        (row["service"], row["operation"]): CallPrice(row["unit"], Decimal(row["usd"]), row["source"], row["asof"])
+        (row["service"], row["operation"]): CallPrice(
+            row["unit"], Decimal(row["usd"]), row["source"], row["asof"]
+        )
         for row in rows_of("prices.csv")
     }
 
@@ -121,4 +153,6 @@ def price_of(service: str, operation: str, units: int) -> Decimal:
 
 def rows_of(name: str) -> list[dict[str, str]]:
     """Return the rows of a data file that stands beside the calls."""
-    return list(csv.DictReader(files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines()))
+    return list(
+        csv.DictReader(files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines())
+    )

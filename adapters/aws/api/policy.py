@@ -1,4 +1,7 @@
-"""Write the least IAM policy from the operations that the adapter declares: `python -m adapters.aws.api.policy`."""
+"""Write the least IAM policy from the operations that the adapter declares.
+
+`python -m adapters.aws.api.policy`.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,22 @@ _RESOURCES: dict[str, str | list[str]] = {
     "KEYS": "arn:aws:kms:YOUR-REGION:YOUR-ACCOUNT:key/YOUR-BUCKETS-KEY",
     "QUEUES": "arn:aws:sqs:YOUR-REGION:YOUR-ACCOUNT:YOUR-EVENT-QUEUE",
     "WORKSPACE": "arn:aws:aps:YOUR-REGION:YOUR-ACCOUNT:workspace/YOUR-PROMETHEUS-WORKSPACE",
-    "ROLES": ["arn:aws:iam::YOUR-FIRST-ACCOUNT:role/trnbot-reader", "arn:aws:iam::YOUR-SECOND-ACCOUNT:role/trnbot-reader"],
+    "ROLES": [
+        "arn:aws:iam::YOUR-FIRST-ACCOUNT:role/trnbot-reader",
+        "arn:aws:iam::YOUR-SECOND-ACCOUNT:role/trnbot-reader",
+    ],
 }
-"""What the reader of the policy has to fill in; all other actions have no resource to narrow them to."""
+"""What the reader of the policy has to fill in.
+
+All other actions have no resource to narrow them to.
+"""
 
 
 def policy(partition: str = "aws") -> dict[str, Any]:
-    """Return the policy document: one statement for each service and resource, its ARNs of a partition."""
+    """Return the policy document.
+
+    One statement for each service and resource, its ARNs of a partition.
+    """
     actions_of: dict[tuple[str, str], set[str]] = defaultdict(set)
     for declared in operations().values():
         if declared.resource != NO_ACTION:
@@ -33,7 +45,9 @@ def policy(partition: str = "aws") -> dict[str, Any]:
         actions_of[grant.action.partition(":")[0], grant.resource].add(grant.action)
     statements = [
         {
-            "Sid": "Trnbot" + service.title() + ("" if resource == "*" else resource.title().replace("_", "")),
+            "Sid": "Trnbot"
+            + service.title()
+            + ("" if resource == "*" else resource.title().replace("_", "")),
             "Effect": "Allow",
             "Action": sorted(actions),
             "Resource": _of_partition(_RESOURCES.get(resource, resource), partition),
@@ -50,7 +64,10 @@ def _of_partition(resource: str | list[str], partition: str) -> str | list[str]:
 
 
 def policy_text(partition: str = "aws") -> str:
-    """Return the policy as the file in `deploy/` holds it; `aws-us-gov` and `aws-cn` are other partitions."""
+    """Return the policy as the file in `deploy/` holds it.
+
+    `aws-us-gov` and `aws-cn` are other partitions.
+    """
     return json.dumps(policy(partition), indent=2) + "\n"
 
 

@@ -1,4 +1,7 @@
-"""Ask Prometheus's query API: CloudWatch's OTel store and Amazon Managed Prometheus signed, any other server without."""
+"""Ask Prometheus's query API.
+
+CloudWatch's OTel store and Amazon Managed Prometheus signed, any other server without.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ from botocore.utils import get_environ_proxies
 
 _MANAGED = re.compile(r"https://(?:[\w-]+\.)*aps-workspaces(?:-fips)?\.([a-z0-9-]+)\.")
 OTEL, MANAGED, PLAIN = "promql", "aps", "prometheus"
-"""The services that are asked by PromQL: CloudWatch's OTel store, Amazon Managed Prometheus, any other server."""
+"""The services that are asked by PromQL.
+
+CloudWatch's OTel store, Amazon Managed Prometheus, any other server.
+"""
 SERVICES = (OTEL, MANAGED, PLAIN)
 _PASSING = (429, 500, 502, 503, 504)
 _CODES = {401: "AuthFailure", 403: "AccessDenied", 429: "Throttling"}
@@ -28,7 +34,10 @@ _CODES = {401: "AuthFailure", 403: "AccessDenied", 429: "Throttling"}
 
 @dataclass(frozen=True)
 class PrometheusServer:
-    """Name the server that is asked by PromQL: CloudWatch's OTel store of each region where no address is given."""
+    """Name the server that is asked by PromQL.
+
+    CloudWatch's OTel store of each region where no address is given.
+    """
 
     url: str = ""
     token: str = field(default="", repr=False)
@@ -53,7 +62,10 @@ class PrometheusServer:
         )
 
     def signer(self, region: str, credentials: Any) -> Callable[[AWSRequest], None]:
-        """Return what proves to the server who asks: a signature for AWS's own, a token for another."""
+        """Return what proves to the server who asks.
+
+        A signature for AWS's own, a token for another.
+        """
         if self.service == PLAIN:
             return self._show_token
         if credentials is None:
@@ -83,7 +95,10 @@ class PromqlClient:
         """Open a pool of connections."""
         verify = os.environ.get("AWS_CA_BUNDLE") or True
         self._session = URLLib3Session(
-            verify=verify, proxies=get_environ_proxies(self.url), timeout=(5, 30), max_pool_connections=16
+            verify=verify,
+            proxies=get_environ_proxies(self.url),
+            timeout=(5, 30),
+            max_pool_connections=16,
         )
 
     def query_range(self, **given: Any) -> Mapping[str, Any]:
@@ -96,9 +111,13 @@ class PromqlClient:
 
     def label_values(self, *, label: str, **given: Any) -> Mapping[str, Any]:
         """Return the values of a label among the series that some selectors match."""
-        return self._ask("label_values", "GET", f"/api/v1/label/{quote(label, safe='')}/values", given)
+        return self._ask(
+            "label_values", "GET", f"/api/v1/label/{quote(label, safe='')}/values", given
+        )
 
-    def _ask(self, operation: str, method: str, path: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _ask(
+        self, operation: str, method: str, path: str, given: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         for attempt in range(self.attempts):
             try:
                 status, headers, body = self._send(method, path, given)
@@ -111,7 +130,9 @@ class PromqlClient:
             self.pause(random.uniform(0, min(20.0, 2.0**attempt)))  # noqa: S311 - not for secrets
         raise AssertionError("asked no time at all")
 
-    def _send(self, method: str, path: str, given: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+    def _send(
+        self, method: str, path: str, given: Mapping[str, Any]
+    ) -> tuple[int, Mapping[str, str], bytes]:
         form = urlencode([(name, x) for name, value in given.items() for x in _each(value)])
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
         if method == "POST":
@@ -127,8 +148,13 @@ def _each(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-def _read(operation: str, status: int, headers: Mapping[str, str], body: bytes, retries: int) -> Mapping[str, Any]:
-    """Return an answer; raise `ClientError` for a refusal. A body that is no JSON is an answer without members."""
+def _read(
+    operation: str, status: int, headers: Mapping[str, str], body: bytes, retries: int
+) -> Mapping[str, Any]:
+    """Return an answer; raise `ClientError` for a refusal.
+
+    A body that is no JSON is an answer without members.
+    """
     try:
         read = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -1,4 +1,7 @@
-"""Find recorded API responses: `api/SERVICE/OPERATION/REGION/TIME[.ARGUMENT].json[.gz]`, the newest at or before a time."""
+"""Find recorded API responses.
+
+`api/SERVICE/OPERATION/REGION/TIME[.ARGUMENT].json[.gz]`, the newest at or before a time.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +60,13 @@ class Responses(Protocol):
         """Return the translated responses of each region and argument, oldest first."""
         ...
 
-    def answered(self, service: str, operation: str) -> Mapping[tuple[str, str], Sequence[datetime]]:
-        """Return when each account and region gave the responses that could be read, oldest first; "" = any account."""
+    def answered(
+        self, service: str, operation: str
+    ) -> Mapping[tuple[str, str], Sequence[datetime]]:
+        """Return when each account and region gave the responses that could be read, oldest first.
+
+        "" = any account.
+        """
         ...
 
 
@@ -68,36 +76,52 @@ class RecordedResponses:
 
     folder: Path
     problems: Problems
-    _index: dict[tuple[str, str], dict[tuple[str, str], list[ResponseInfo]]] = field(default_factory=dict)
+    _index: dict[tuple[str, str], dict[tuple[str, str], list[ResponseInfo]]] = field(
+        default_factory=dict
+    )
     _broken: set[Path] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Look at the names, not into the files."""
-        index: dict[tuple[str, str], dict[tuple[str, str], list[ResponseInfo]]] = defaultdict(lambda: defaultdict(list))
+        index: dict[tuple[str, str], dict[tuple[str, str], list[ResponseInfo]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
         for path in sorted(self.folder.glob("*/*/*/*.json*")):
             named = _NAME.fullmatch(path.name)
             if not named:
-                self.problems.add(self._name(path), "its name is not TIME.json or TIME.ARGUMENT.json; skipped.")
+                self.problems.add(
+                    self._name(path), "its name is not TIME.json or TIME.ARGUMENT.json; skipped."
+                )
                 continue
             service, operation, region = path.parts[-4:-1]
             at = read_stamp(named[1])
-            answer = ResponseInfo(service, operation, region, *argument_and_account(named[2] or ""), at, path)
+            answer = ResponseInfo(
+                service, operation, region, *argument_and_account(named[2] or ""), at, path
+            )
             index[service, operation][region, named[2] or ""].append(answer)
         self._index = {call: dict(places) for call, places in index.items()}
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
     ) -> list[list[tuple[datetime, Translated]]]:
-        """Return the translated responses of each region and argument, oldest first; report the broken ones."""
+        """Return the translated responses of each region and argument, oldest first.
+
+        Report the broken ones.
+        """
         places = self._index.get((service, operation), {})
         histories = [
-            [self._one(answer, translate) for answer in sorted(many, key=lambda x: x.at)] for _, many in sorted(places.items())
+            [self._one(answer, translate) for answer in sorted(many, key=lambda x: x.at)]
+            for _, many in sorted(places.items())
         ]
         return [kept for history in histories if (kept := [entry for entry in history if entry])]
 
-    def answered(self, service: str, operation: str) -> Mapping[tuple[str, str], Sequence[datetime]]:
+    def answered(
+        self, service: str, operation: str
+    ) -> Mapping[tuple[str, str], Sequence[datetime]]:
         """Return when each account and region gave the responses that were read, and not found broken, oldest first."""
-        every = [answer for many in self._index.get((service, operation), {}).values() for answer in many]
+        every = [
+            answer for many in self._index.get((service, operation), {}).values() for answer in many
+        ]
         times: dict[tuple[str, str], list[datetime]] = defaultdict(list)
         for answer in sorted(every, key=lambda x: x.at):
             if answer.path not in self._broken:
@@ -110,10 +134,15 @@ class RecordedResponses:
         try:
             return answer.at, translate(_pages(answer.path), answer)
         except _UNREADABLE as error:
-            self.problems.add(self._name(answer.path), f"not JSON that can be read ({why(error)}); skipped.")
+            self.problems.add(
+                self._name(answer.path), f"not JSON that can be read ({why(error)}); skipped."
+            )
         except MALFORMED as error:
             problem = f"{error} is missing" if isinstance(error, KeyError) else why(error)
-            self.problems.add(self._name(answer.path), f"not a response of {answer.operation} ({problem}); skipped.")
+            self.problems.add(
+                self._name(answer.path),
+                f"not a response of {answer.operation} ({problem}); skipped.",
+            )
         self._broken.add(answer.path)
         return None
 
@@ -122,7 +151,10 @@ class RecordedResponses:
 
 
 def argument_and_account(name: str) -> tuple[str, str]:
-    """Return argument and account of a file's name without its time and `.json`: `llama.111122223333`."""
+    """Return argument and account of a file's name without its time and `.json`.
+
+    `llama.111122223333`.
+    """
     parts = _ACCOUNT.fullmatch(name)
     return (parts[1] or "", parts[2]) if parts else (name, "")
 
@@ -133,7 +165,10 @@ def newest_at(history: Sequence[tuple[datetime, Translated]], now: datetime) -> 
 
 
 def members(pages: Pages, key: str) -> list[Mapping[str, Any]]:
-    """Return the list under `key` of all pages; raise `KeyError` where it is missing: a garbled answer is not an empty one."""
+    """Return the list under `key` of all pages; raise `KeyError` where it is missing.
+
+    A garbled answer is not an empty one.
+    """
     return [member for page in pages for member in page[key]]
 
 
@@ -165,13 +200,18 @@ def required(text: str | None, name: str) -> datetime:
 
 
 def instant_of(value: Any) -> datetime:
-    """Read a time of any protocol (epoch seconds or ISO 8601) as aware UTC; botocore's own gives JSON times in the local zone."""
+    """Read a time of any protocol (epoch seconds or ISO 8601) as aware UTC.
+
+    Botocore's own gives JSON times in the local zone.
+    """
     if isinstance(value, int | float):
         return datetime.fromtimestamp(value, UTC)
     text = str(value).strip()
     if text.replace(".", "", 1).isdecimal():
         return datetime.fromtimestamp(float(text), UTC)
-    return _aware(parsedate_to_datetime(text) if text[:1].isalpha() else datetime.fromisoformat(text))
+    return _aware(
+        parsedate_to_datetime(text) if text[:1].isalpha() else datetime.fromisoformat(text)
+    )
 
 
 def _aware(at: datetime) -> datetime:

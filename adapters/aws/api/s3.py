@@ -1,4 +1,7 @@
-"""Read addresses in S3, and list the objects of a bucket that grows by key: on from the last one, with a look back."""
+"""Read addresses in S3, and list the objects of a bucket that grows by key.
+
+On from the last one, with a look back.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from bot.errors import WrongInput
 
 
 def bucket_and_prefix(address: str, what: str) -> tuple[str, str]:
-    """Return the two parts of `s3://BUCKET/PREFIX`; raise `WrongInput` naming `what` it should lead to."""
+    """Return the two parts of `s3://BUCKET/PREFIX`.
+
+    Raise `WrongInput` naming `what` it should lead to.
+    """
     parts = re.fullmatch(r"s3://([a-z0-9.-]{3,63})(?:/(.*))?", address)
     if not parts:
         raise WrongInput(f"'{address}' is no address of {what}; write s3://BUCKET/PREFIX.")
@@ -39,7 +45,10 @@ class S3Object:
 
 @dataclass
 class S3Lister:
-    """List the objects under `s3://BUCKET/PREFIX` that were not done yet; raise `WrongInput` for another address."""
+    """List the objects under `s3://BUCKET/PREFIX` that were not done yet.
+
+    Raise `WrongInput` for another address.
+    """
 
     calls: Calls
     address: str
@@ -55,7 +64,10 @@ class S3Lister:
         self.bucket, self._prefix = bucket_and_prefix(self.address, "a metric stream")
 
     def fresh(self, now: datetime) -> list[S3Object]:
-        """Return the objects that are not done, the newest first; raise `Unavailable` where a page fails."""
+        """Return the objects that are not done, the newest first.
+
+        Raise `Unavailable` where a page fails.
+        """
         if self._since is None:
             since = now - self.begin
             self._after = self._first_key(since)
@@ -80,7 +92,10 @@ class S3Lister:
 
     def _listed(self) -> list[S3Object]:
         return [
-            S3Object(str(x["Key"]), x["LastModified"]) for page in self._pages() for x in page.get("Contents", ()) if x["Size"]
+            S3Object(str(x["Key"]), x["LastModified"])
+            for page in self._pages()
+            for x in page.get("Contents", ())
+            if x["Size"]
         ]
 
     def _pages(self) -> list[Mapping[str, Any]]:
@@ -90,10 +105,16 @@ class S3Lister:
         return list(self.calls.pages(self.place, "s3", "list_objects_v2", optional=0, **given))
 
     def _first_key(self, since: datetime) -> str:
-        """Return the key of the hour to begin at, "" where keys do not tell it: then every key is listed once."""
+        """Return the key of the hour to begin at, "" where keys do not tell it.
+
+        Then every key is listed once.
+        """
         given: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix, "Delimiter": "/"}
         page = self.calls.call(self.place, "s3", "list_objects_v2", optional=0, **given)
-        folders = [str(x["Prefix"]).removeprefix(self._prefix).lstrip("/") for x in page.get("CommonPrefixes", ())]
+        folders = [
+            str(x["Prefix"]).removeprefix(self._prefix).lstrip("/")
+            for x in page.get("CommonPrefixes", ())
+        ]
         for pattern, layout in _LAYOUTS:
             if folders and all(pattern.fullmatch(name) for name in folders):
                 return f"{self._prefix}{since.strftime(layout)}"

@@ -1,4 +1,7 @@
-"""Count the bot's own calls and their costs by UTC day; a file carries them over restarts and adds up several processes."""
+"""Count the bot's own calls and their costs by UTC day.
+
+A file carries them over restarts and adds up several processes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,14 @@ from typing import Any
 
 import orjson
 
-from adapters.aws.api.operations import DETAIL_RANK, Operation, call_price, operations, price_of, stops_at
+from adapters.aws.api.operations import (
+    DETAIL_RANK,
+    Operation,
+    call_price,
+    operations,
+    price_of,
+    stops_at,
+)
 from bot.model.self_cost import CallUse, SelfCost
 from bot.ports import Clock
 
@@ -49,22 +59,38 @@ class CallCounts:
     def document(self) -> dict[str, Any]:
         """Return the counts as JSON can hold them."""
         counted = {name: dict(getattr(self, name)) for name in _COUNTED}
-        return {**counted, "retries": self.retries, "throttled": self.throttled, "usd": str(self.usd)}
+        return {
+            **counted,
+            "retries": self.retries,
+            "throttled": self.throttled,
+            "usd": str(self.usd),
+        }
 
     @staticmethod
     def of(document: Mapping[str, Any]) -> CallCounts:
-        """Read a document that `document` wrote; raise `ValueError` or `TypeError` for anything else."""
-        counted = {name: Counter({str(k): int(n) for k, n in dict(document.get(name, {})).items()}) for name in _COUNTED}
+        """Read a document that `document` wrote.
+
+        Raise `ValueError` or `TypeError` for anything else.
+        """
+        counted = {
+            name: Counter({str(k): int(n) for k, n in dict(document.get(name, {})).items()})
+            for name in _COUNTED
+        }
         usd = Decimal(str(document.get("usd", "0")))
         return CallCounts(
-            **counted, retries=int(document.get("retries", 0)), throttled=int(document.get("throttled", 0)), usd=usd
+            **counted,
+            retries=int(document.get("retries", 0)),
+            throttled=int(document.get("throttled", 0)),
+            usd=usd,
         )
 
 
 class UsageMeter:
     """Keep the counts of the last days."""
 
-    def __init__(self, clock: Clock, budget: Decimal | None = None, file: Path | None = None) -> None:
+    def __init__(
+        self, clock: Clock, budget: Decimal | None = None, file: Path | None = None
+    ) -> None:
         self.budget, self.days = budget, dict[str, CallCounts]()
         self._clock, self._file = clock, file
         self._unsaved: dict[str, CallCounts] = {}
@@ -80,7 +106,9 @@ class UsageMeter:
 
     def leaves(self, rank: int) -> bool:
         """Return whether the day's budget leaves room for operations of a rank; 0 never stops."""
-        return self.budget is None or not rank or self.today().usd * 100 < self.budget * stops_at(rank)
+        return (
+            self.budget is None or not rank or self.today().usd * 100 < self.budget * stops_at(rank)
+        )
 
     def allows(self, declared: Operation, rank: int) -> bool:
         """Return whether the budget leaves room for one operation, and count it as stopped where it does not."""
@@ -99,10 +127,16 @@ class UsageMeter:
                 del self.days[day]
 
     def save(self) -> None:
-        """Note that a tick's calls are made; add the new counts to the file, where there is one, and take in other processes'."""
+        """Note that a tick's calls are made.
+
+        Add the new counts to the file, where there is one, and take in other processes'.
+        """
         now = self._clock()
         if self._spent:
-            self._ticks = [*((at, usd) for at, usd in self._ticks if now - at <= _DAY), (now, self._spent)]
+            self._ticks = [
+                *((at, usd) for at, usd in self._ticks if now - at <= _DAY),
+                (now, self._spent),
+            ]
         if self._file is None:
             return
         with self._lock:
@@ -119,15 +153,22 @@ class UsageMeter:
             self.days, self._unsaved = days, {}
 
     def month_usd(self) -> Decimal:
-        """Return USD a month (730 hours) at the pace of steady ticks: what a start asks once is no pace.
+        """Return USD a month (730 hours) at the pace of steady ticks.
 
-        It is that of the last whole day on record, else that of this process since its first tick, else of today so far.
+        What a start asks once is no pace.
+
+        It is that of the last whole day on record, else that of this process since its first tick,
+        else of today so far.
         """
         today = self._clock().replace(hour=0, minute=0, second=0, microsecond=0)
         days = [f"{today - n * _DAY:%Y-%m-%d}" for n in (1, 2)]
-        if all(day in self.days for day in days):  # it ran as yesterday began, so yesterday is whole
+        if all(
+            day in self.days for day in days
+        ):  # it ran as yesterday began, so yesterday is whole
             return self.days[days[0]].usd * 730 / 24
-        return (self._steady() or self.today().usd / max(Decimal(1), _hours(self._clock() - today))) * 730
+        return (
+            self._steady() or self.today().usd / max(Decimal(1), _hours(self._clock() - today))
+        ) * 730
 
     def _steady(self) -> Decimal | None:
         """Return USD an hour between the first and the newest tick of this process, None before half an hour of them."""
@@ -147,7 +188,9 @@ class UsageMeter:
             budget_usd=self.budget,
             retries=used.retries,
             throttled=used.throttled,
-            days=tuple((date.fromisoformat(day), usage.usd) for day, usage in sorted(self.days.items())),
+            days=tuple(
+                (date.fromisoformat(day), usage.usd) for day, usage in sorted(self.days.items())
+            ),
             stops=_stops(),
         )
 
@@ -162,24 +205,45 @@ def _hours(length: timedelta) -> Decimal:
 def _use(name: str, used: CallCounts) -> CallUse:
     declared = next((x for x in operations().values() if x.name == name), None)
     price = call_price(declared.service, declared.operation) if declared else None
-    usd = price_of(declared.service, declared.operation, used.units[name]) if declared else Decimal(0)
-    counts = {"calls": used.calls[name], "units": used.units[name], "failed": used.failed[name], "stopped": used.stopped[name]}
+    usd = (
+        price_of(declared.service, declared.operation, used.units[name]) if declared else Decimal(0)
+    )
+    counts = {
+        "calls": used.calls[name],
+        "units": used.units[name],
+        "failed": used.failed[name],
+        "stopped": used.stopped[name],
+    }
     priced = (
-        {"unit": price.unit, "price_usd": price.usd, "source": price.source, "asof": price.asof} if price else {"unit": "request"}
+        {"unit": price.unit, "price_usd": price.usd, "source": price.source, "asof": price.asof}
+        if price
+        else {"unit": "request"}
     )
     return CallUse(operation=name, usd=usd, **counts, **priced)  # type: ignore[arg-type]
 
 
 def _stops() -> tuple[tuple[int, tuple[str, ...]], ...]:
     ranks = sorted({x.optional for x in operations().values() if x.optional}, reverse=True)
-    named = [(rank, tuple(sorted(x.name for x in operations().values() if x.optional == rank))) for rank in ranks]
-    return tuple((stops_at(rank), names) for rank, names in [(DETAIL_RANK, ("a closer look at one node",)), *named])
+    named = [
+        (rank, tuple(sorted(x.name for x in operations().values() if x.optional == rank)))
+        for rank in ranks
+    ]
+    return tuple(
+        (stops_at(rank), names)
+        for rank, names in [(DETAIL_RANK, ("a closer look at one node",)), *named]
+    )
 
 
 def _read(file: Path) -> dict[str, CallCounts]:
-    """Return the days of a file; none where it is missing or broken: counts are an estimate, not worth a crash."""
+    """Return the days of a file; none where it is missing or broken.
+
+    Counts are an estimate, not worth a crash.
+    """
     try:
-        return {str(day): CallCounts.of(document) for day, document in orjson.loads(file.read_bytes()).items()}
+        return {
+            str(day): CallCounts.of(document)
+            for day, document in orjson.loads(file.read_bytes()).items()
+        }
     except (OSError, ValueError, TypeError, AttributeError, ArithmeticError):
         return {}
 
@@ -188,14 +252,25 @@ def exposition(bill: SelfCost) -> str:
     """Return the bot's own bill in Prometheus's text format."""
     totals = [
         ("trnbot_aws_usd_month", "USD a month at this pace.", f"{bill.month_usd:.4f}"),
-        ("trnbot_aws_budget_usd_day", "Budget of a day, 0 where none is set.", f"{bill.budget_usd or 0}"),
+        (
+            "trnbot_aws_budget_usd_day",
+            "Budget of a day, 0 where none is set.",
+            f"{bill.budget_usd or 0}",
+        ),
         ("trnbot_aws_retries_today", "Attempts that AWS made the bot repeat.", f"{bill.retries}"),
         ("trnbot_aws_throttled_today", "Calls given up for throttling.", f"{bill.throttled}"),
     ]
-    lines = [f"# HELP {name} {meaning}\n# TYPE {name} gauge\n{name} {value}" for name, meaning, value in totals]
+    lines = [
+        f"# HELP {name} {meaning}\n# TYPE {name} gauge\n{name} {value}"
+        for name, meaning, value in totals
+    ]
     columns: list[tuple[str, str, Callable[[CallUse], object]]] = [
         ("trnbot_aws_calls_today", "AWS calls of this UTC day.", lambda use: use.calls),
-        ("trnbot_aws_units_today", "What is billed of them: requests, or metrics requested.", lambda use: use.units),
+        (
+            "trnbot_aws_units_today",
+            "What is billed of them: requests, or metrics requested.",
+            lambda use: use.units,
+        ),
         ("trnbot_aws_usd_today", "USD they cost.", lambda use: use.usd),
         ("trnbot_aws_failed_today", "AWS calls without an answer.", lambda use: use.failed),
         ("trnbot_aws_stopped_today", "AWS calls that the budget stopped.", lambda use: use.stopped),

@@ -36,9 +36,14 @@ class ExplorerAnswers:
     lock: RLock = field(default_factory=RLock)
 
     def ask(self, operation: str, **given: Any) -> list[Mapping[str, Any]]:
-        """Return every page of one answer; raise `CapReached` when the day's calls are used, `Unavailable` otherwise."""
+        """Return every page of one answer.
+
+        Raise `CapReached` when the day's calls are used, `Unavailable` otherwise.
+        """
         if self.left() <= 0:
-            raise CapReached(f"Today's {self.most_calls} calls to Cost Explorer are used (TRNBOT_AWS_EXPLORER_CALLS).")
+            raise CapReached(
+                f"Today's {self.most_calls} calls to Cost Explorer are used (TRNBOT_AWS_EXPLORER_CALLS)."
+            )
         try:
             return list(self.calls.pages(self.place, "ce", operation, **given))
         finally:
@@ -47,10 +52,21 @@ class ExplorerAnswers:
     def left(self) -> int:
         """Return how many calls of today are left."""
         used = self.calls.meter.today().units
-        return self.most_calls - sum(units for name, units in used.items() if name.startswith("ce:"))
+        return self.most_calls - sum(
+            units for name, units in used.items() if name.startswith("ce:")
+        )
 
-    def put(self, operation: str, at: datetime, answers: Mapping[str, Sequence[Mapping[str, Any]]], first: str = "") -> None:
-        """Write a set of answers of one time, each by its subject; the one called `first` last: without it none counts."""
+    def put(
+        self,
+        operation: str,
+        at: datetime,
+        answers: Mapping[str, Sequence[Mapping[str, Any]]],
+        first: str = "",
+    ) -> None:
+        """Write a set of answers of one time, each by its subject; the one called `first` last.
+
+        Without it none counts.
+        """
         folder = self.of(operation)
         folder.mkdir(parents=True, exist_ok=True)
         for about in sorted(answers, key=lambda name: name == first):
@@ -70,8 +86,13 @@ class ExplorerAnswers:
         return self.folder / "api" / "ce" / operation / "us-east-1"
 
     def copy_to(self, folder: Path, until: datetime | None = None) -> int:
-        """Copy every kept answer into a recording; return how many. An answer given after `until`, its end, counts from then."""
-        files = [path for path in (self.folder / "api").rglob("*.json") if _NAME.fullmatch(path.name)]
+        """Copy every kept answer into a recording; return how many.
+
+        An answer given after `until`, its end, counts from then.
+        """
+        files = [
+            path for path in (self.folder / "api").rglob("*.json") if _NAME.fullmatch(path.name)
+        ]
         for path in files:
             at, dot, rest = path.name.partition(".")
             named = min(at, f"{until:{STAMP}}") if until else at
@@ -82,11 +103,17 @@ class ExplorerAnswers:
 
     def _forget(self, folder: Path, first: str) -> None:
         """Drop sets that are older than the last ones of the same kind."""
-        times = sorted({match[1] for match in self._named(folder) if (match[2] or "") == first})[:-_KEPT_SETS]
+        times = sorted({match[1] for match in self._named(folder) if (match[2] or "") == first})[
+            :-_KEPT_SETS
+        ]
         for match in self._named(folder):
             tagged = (match[2] or "").startswith("tag=")
-            if match[1] in times and ((match[2] or "") == first if first.startswith("tag=") else not tagged):
+            if match[1] in times and (
+                (match[2] or "") == first if first.startswith("tag=") else not tagged
+            ):
                 (folder / match[0]).unlink(missing_ok=True)
 
     def _named(self, folder: Path) -> list[re.Match[str]]:
-        return [match for path in sorted(folder.glob("*.json")) if (match := _NAME.fullmatch(path.name))]
+        return [
+            match for path in sorted(folder.glob("*.json")) if (match := _NAME.fullmatch(path.name))
+        ]

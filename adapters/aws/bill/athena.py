@@ -1,4 +1,7 @@
-"""Keep a copy of a billing export by way of Athena: each month rolled up by day where it lies, a file a month."""
+"""Keep a copy of a billing export by way of Athena.
+
+Each month rolled up by day where it lies, a file a month.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +52,15 @@ class AthenaCopy:
         if not re.fullmatch(r"\w[\w-]*\.\w[\w-]*", self.table):
             raise WrongInput(f"'{self.table}' names no Athena table; write DATABASE.TABLE.")
         if self.output and not self.output.startswith("s3://"):
-            raise WrongInput(f"'{self.output}' is no place for Athena's results; write s3://BUCKET/PREFIX.")
+            raise WrongInput(
+                f"'{self.output}' is no place for Athena's results; write s3://BUCKET/PREFIX."
+            )
 
     def keep_fresh(self) -> None:
-        """Refresh the months that are due; a failure leaves the copy as it was and is tried again after half an hour."""
+        """Refresh the months that are due.
+
+        A failure leaves the copy as it was and is tried again after half an hour.
+        """
         with self._lock:
             now = self.calls.clock()
             if self._failed and now - self._failed < _AGAIN:
@@ -68,7 +76,10 @@ class AthenaCopy:
         return (self._problem,) if self._problem else ()
 
     def refresh(self, now: datetime) -> int:
-        """Roll up every month that is due; return how many. Raise `Unavailable` at the first that cannot be had."""
+        """Roll up every month that is due; return how many.
+
+        Raise `Unavailable` at the first that cannot be had.
+        """
         due = [month for month in _months(now) if self._due(month, now)]
         if not due:
             return 0
@@ -83,14 +94,28 @@ class AthenaCopy:
             return True
         age = now - datetime.fromtimestamp(float(path.with_suffix(".asked").read_text() or 0), UTC)
         last = _months(now)[1]
-        kept = _OLD if month < last else _NEWEST if month > last else _CLOSING if now.day <= _CLOSED_BY_DAY else _OLD
+        kept = (
+            _OLD
+            if month < last
+            else _NEWEST
+            if month > last
+            else _CLOSING
+            if now.day <= _CLOSED_BY_DAY
+            else _OLD
+        )
         return age >= kept
 
     def _described(self) -> tuple[list[tuple[str, str]], list[str]]:
         """Return the table's columns with their types, and the names of its partition keys."""
         database, _, name = self.table.partition(".")
-        given: dict[str, Any] = {"CatalogName": "AwsDataCatalog", "DatabaseName": database, "TableName": name}
-        table = self.calls.call(self.place, "athena", "get_table_metadata", **given)["TableMetadata"]
+        given: dict[str, Any] = {
+            "CatalogName": "AwsDataCatalog",
+            "DatabaseName": database,
+            "TableName": name,
+        }
+        table = self.calls.call(self.place, "athena", "get_table_metadata", **given)[
+            "TableMetadata"
+        ]
         columns = [(str(x["Name"]), str(x.get("Type", "string"))) for x in table.get("Columns", ())]
         return columns, [str(x["Name"]) for x in table.get("PartitionKeys", ())]
 
@@ -99,16 +124,27 @@ class AthenaCopy:
         given: dict[str, Any] = {"QueryString": query, "WorkGroup": self.workgroup}
         if self.output:
             given["ResultConfiguration"] = {"OutputLocation": self.output}
-        named = str(self.calls.call(self.place, "athena", "start_query_execution", **given)["QueryExecutionId"])
+        named = str(
+            self.calls.call(self.place, "athena", "start_query_execution", **given)[
+                "QueryExecutionId"
+            ]
+        )
         self._await(named)
-        for page in self.calls.pages(self.place, "athena", "get_query_results", QueryExecutionId=named):
+        for page in self.calls.pages(
+            self.place, "athena", "get_query_results", QueryExecutionId=named
+        ):
             for row in page["ResultSet"]["Rows"]:
                 yield [str(cell.get("VarCharValue", "")) for cell in row["Data"]]
 
     def _await(self, named: str) -> None:
-        """Wait until the query has succeeded, and price the bytes it scanned; raise `Unavailable` if it fails or drags on."""
+        """Wait until the query has succeeded, and price the bytes it scanned.
+
+        Raise `Unavailable` if it fails or drags on.
+        """
         for wait in _WAITS:
-            execution = self.calls.call(self.place, "athena", "get_query_execution", units=0, QueryExecutionId=named)
+            execution = self.calls.call(
+                self.place, "athena", "get_query_execution", units=0, QueryExecutionId=named
+            )
             status = execution["QueryExecution"].get("Status", {})
             state = status.get("State", "")
             if state in ("SUCCEEDED", "FAILED", "CANCELLED"):
@@ -121,15 +157,22 @@ class AthenaCopy:
                     f"Athena's query over {self.table} is {state.lower()} ({why.rstrip('.')}); it is tried again later."
                 )
             self.sleep(wait)
-        raise Unavailable(f"Athena's query over {self.table} takes longer than three minutes; it is tried again later.")
+        raise Unavailable(
+            f"Athena's query over {self.table} takes longer than three minutes; it is tried again later."
+        )
 
     def _price(self, execution: Mapping[str, Any]) -> None:
         scanned = int(execution.get("Statistics", {}).get("DataScannedInBytes", 0))
         if scanned:
-            self.calls.charge("athena", "get_query_execution", max(_LEAST_SCANNED_MB, -(-scanned // _MB)))
+            self.calls.charge(
+                "athena", "get_query_execution", max(_LEAST_SCANNED_MB, -(-scanned // _MB))
+            )
 
     def _write(self, month: date, rows: Iterator[list[str]]) -> None:
-        """Put a whole month in place of the one before; a month without a row stays empty but is known."""
+        """Put a whole month in place of the one before.
+
+        A month without a row stays empty but is known.
+        """
         path = self._path(month)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")

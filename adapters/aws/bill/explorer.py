@@ -30,14 +30,20 @@ AnswersByPart = dict[str, AnswerPages]
 
 @dataclass
 class Explorer:
-    """Keep Cost Explorer's view of the bill: asked again after eight hours, never past the day's calls."""
+    """Keep Cost Explorer's view of the bill.
+
+    Asked again after eight hours, never past the day's calls.
+    """
 
     answers: ExplorerAnswers
     _failures: dict[str, tuple[datetime, str]] = field(default_factory=dict)
     _asked: dict[tuple[str, datetime], int] = field(default_factory=dict)
 
     def keep_fresh(self, view: str = "") -> str:
-        """Bring one view up to date where that is due; return its age and its cost, or why there is none."""
+        """Bring one view up to date where that is due.
+
+        Return its age and its cost, or why there is none.
+        """
         with self.answers.lock:
             first, now = view or _TOP, self.answers.calls.clock()
             newest = self.answers.newest(_OPERATION, first)
@@ -54,7 +60,10 @@ class Explorer:
         except Unavailable as error:
             self._failures[first] = (now, str(error))
         except MALFORMED as error:
-            self._failures[first] = (now, f"Cost Explorer gave an answer that cannot be read ({type(error).__name__}).")
+            self._failures[first] = (
+                now,
+                f"Cost Explorer gave an answer that cannot be read ({type(error).__name__}).",
+            )
         else:
             self._failures.pop(first, None)
             self.answers.put(_OPERATION, now, answers, first)
@@ -72,7 +81,9 @@ class Explorer:
             keys = [_dimension("REGION"), _dimension("RECORD_TYPE")]
             answers[_about(account)] = self._ask(now, keys, LINKED_ACCOUNT=account)
         parts = {
-            (account, *keys): usd for (account,) in accounts for keys, usd in _sums(answers.get(_about(account), []), 2).items()
+            (account, *keys): usd
+            for (account,) in accounts
+            for keys, usd in _sums(answers.get(_about(account), []), 2).items()
         }
         for account, region, kind in _dearest(parts)[: max(0, allowed - len(answers))]:
             keys = [_dimension("SERVICE"), _dimension("USAGE_TYPE")]
@@ -86,7 +97,12 @@ class Explorer:
         return answers
 
     def _ask(self, now: datetime, keys: Sequence[Mapping[str, str]], **only: str) -> AnswerPages:
-        given: dict[str, Any] = {"TimePeriod": _period(now), "Granularity": "DAILY", "Metrics": _METRICS, "GroupBy": list(keys)}
+        given: dict[str, Any] = {
+            "TimePeriod": _period(now),
+            "Granularity": "DAILY",
+            "Metrics": _METRICS,
+            "GroupBy": list(keys),
+        }
         wanted = [{"Dimensions": {"Key": key, "Values": [value]}} for key, value in only.items()]
         if wanted:
             given["Filter"] = wanted[0] if len(wanted) == 1 else {"And": wanted}
@@ -112,13 +128,22 @@ class Explorer:
         if (first, at) not in self._asked:
             files = self.answers.of(_OPERATION).glob(f"{at:{STAMP}}.*.json")
             named = [(path, path.name.partition(".")[2].removesuffix(".json")) for path in files]
-            mine = [path for path, name in named if (name == first if first.startswith(_TAG) else not name.startswith(_TAG))]
-            self._asked = {(first, at): sum(len(orjson.loads(path.read_bytes())) for path in mine)} | self._asked
+            mine = [
+                path
+                for path, name in named
+                if (name == first if first.startswith(_TAG) else not name.startswith(_TAG))
+            ]
+            self._asked = {
+                (first, at): sum(len(orjson.loads(path.read_bytes())) for path in mine)
+            } | self._asked
         return self._asked[first, at]
 
 
 def _period(now: datetime) -> dict[str, str]:
-    """Return the whole days from the first of the month before the last, today left out: it has only begun."""
+    """Return the whole days from the first of the month before the last, today left out.
+
+    It has only begun.
+    """
     month = now.replace(day=1)
     for _ in range(2):
         month = (month - timedelta(days=1)).replace(day=1)
@@ -179,7 +204,11 @@ class OutlookPoller:
             for operation, given in _outlook_requests(now).items():
                 newest = self.answers.newest(operation)
                 fresh = newest is not None and now - newest < _OUTLOOK_EVERY
-                if fresh or now - self._tried.get(operation, datetime.min.replace(tzinfo=now.tzinfo)) < _OUTLOOK_AGAIN:
+                if (
+                    fresh
+                    or now - self._tried.get(operation, datetime.min.replace(tzinfo=now.tzinfo))
+                    < _OUTLOOK_AGAIN
+                ):
                     continue
                 self._tried[operation] = now
                 self._ask(operation, given, now)
@@ -203,7 +232,12 @@ def _outlook_requests(now: datetime) -> dict[str, dict[str, Any]]:
     past = {"TimePeriod": {"Start": str(first), "End": str(today)}, "Granularity": "DAILY"}
     rest = {"TimePeriod": {"Start": str(today), "End": str(month)}, "Granularity": "MONTHLY"}
     return {
-        "get_cost_forecast": {**rest, "Metric": "AMORTIZED_COST", "PredictionIntervalLevel": 80, "Filter": _NOT_USAGE},
+        "get_cost_forecast": {
+            **rest,
+            "Metric": "AMORTIZED_COST",
+            "PredictionIntervalLevel": 80,
+            "Filter": _NOT_USAGE,
+        },
         "get_savings_plans_utilization": past,
         "get_savings_plans_coverage": past,
         "get_reservation_utilization": past,

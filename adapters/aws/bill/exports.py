@@ -1,4 +1,7 @@
-"""Keep a copy of a billing export: files in S3 whose ETag is new, a whole refresh at once or none of it."""
+"""Keep a copy of a billing export.
+
+Files in S3 whose ETag is new, a whole refresh at once or none of it.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,18 @@ _BESIDE = (".json", ".yml", ".yaml", ".sql", ".md", ".txt", "_SUCCESS", "/")
 """What AWS puts beside the files of an export: manifests and table definitions; a folder's own key."""
 _INDEX = ".etags.json"
 _ASSEMBLY = re.compile(r"(?P<month>.*/\d{8}-\d{8})/(?P<assembly>[0-9a-f-]{20,})/")
-"""A legacy CUR that keeps versions: REPORT/20261101-20261201/ASSEMBLY/file; only the newest assembly of a month counts."""
+"""A legacy CUR that keeps versions: REPORT/20261101-20261201/ASSEMBLY/file.
+
+Only the newest assembly of a month counts.
+"""
 
 
 @dataclass
 class ExportCache:
-    """Mirror `s3://BUCKET/PREFIX` into `folder`, which the billing adapter reads; raise `WrongInput` for another address."""
+    """Mirror `s3://BUCKET/PREFIX` into `folder`, which the billing adapter reads.
+
+    Raise `WrongInput` for another address.
+    """
 
     calls: Calls
     address: str
@@ -51,10 +60,15 @@ class ExportCache:
             return ()
         many = f"{len(self._foreign):,} files" if len(self._foreign) > 1 else "A file"
         such = f"such as {self._foreign[0]}" if len(self._foreign) > 1 else self._foreign[0]
-        return (f"{many} under {self.address} cannot be read, {such}: have the export delivered as parquet or csv.",)
+        return (
+            f"{many} under {self.address} cannot be read, {such}: have the export delivered as parquet or csv.",
+        )
 
     def keep_fresh(self) -> None:
-        """Refresh once an hour; a failure is logged once, tried again after ten minutes, and leaves the copy as it was."""
+        """Refresh once an hour.
+
+        A failure is logged once, tried again after ten minutes, and leaves the copy as it was.
+        """
         now = self.calls.clock()
         if self._next is not None and now < self._next:
             return
@@ -67,14 +81,20 @@ class ExportCache:
             self.calls.meter.save()
 
     def refresh(self) -> int:
-        """Fetch the files that are new or rewritten and drop those that are gone; return how many changed.
+        """Fetch the files that are new or rewritten and drop those that are gone.
 
-        AWS rewrites a month in several files: all are fetched before the first is put in place. Raise `Unavailable` where
-        one cannot be had; the copy then stays as it was.
+        Return how many changed.
+
+        AWS rewrites a month in several files: all are fetched before the first is put in place.
+        Raise `Unavailable` where one cannot be had; the copy then stays as it was.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         listed, copied = self._listed(), self._known()
-        wanted = {key: etag for key, etag in listed.items() if copied.get(key) != etag or not self._path(key).is_file()}
+        wanted = {
+            key: etag
+            for key, etag in listed.items()
+            if copied.get(key) != etag or not self._path(key).is_file()
+        }
         gone = [key for key in copied if key not in listed]
         fetched = {key: self._fetch(key, number) for number, key in enumerate(wanted)}
         for key, part in fetched.items():
@@ -89,12 +109,24 @@ class ExportCache:
     def _listed(self) -> dict[str, str]:
         """Return the ETag of every file of the export that counts, by key."""
         members: dict[str, Mapping[str, Any]] = {}
-        given: dict[str, Any] = {"Bucket": self._bucket, "Prefix": f"{self._prefix}/" if self._prefix else ""}
+        given: dict[str, Any] = {
+            "Bucket": self._bucket,
+            "Prefix": f"{self._prefix}/" if self._prefix else "",
+        }
         for page in self.calls.pages(self.place, "s3", "list_objects_v2", **given):
-            members |= {str(x["Key"]): x for x in page.get("Contents", ()) if not str(x["Key"]).endswith(_BESIDE)}
-        before, self._foreign = self._foreign, sorted(key for key in members if not key.endswith(_ENDINGS))
+            members |= {
+                str(x["Key"]): x
+                for x in page.get("Contents", ())
+                if not str(x["Key"]).endswith(_BESIDE)
+            }
+        before, self._foreign = (
+            self._foreign,
+            sorted(key for key in members if not key.endswith(_ENDINGS)),
+        )
         if self._foreign != before:
-            log.warning(" ".join(self.problems()) or f"All files under {self.address} can be read again.")
+            log.warning(
+                " ".join(self.problems()) or f"All files under {self.address} can be read again."
+            )
         members = {key: member for key, member in members.items() if key.endswith(_ENDINGS)}
         newest: dict[str, tuple[Any, str]] = {}
         for key, member in members.items():
@@ -119,14 +151,18 @@ class ExportCache:
                 os.fsync(file.fileno())
         except (BotoCoreError, OSError) as error:
             part.unlink(missing_ok=True)
-            raise Unavailable(f"The billing export broke off while it was read from S3 ({code_of(error)}).") from error
+            raise Unavailable(
+                f"The billing export broke off while it was read from S3 ({code_of(error)})."
+            ) from error
         return part
 
     def _path(self, key: str) -> Path:
         """Return the path that a key is kept at; a key cannot lead out of the folder."""
         below = PurePosixPath(key.removeprefix(self._prefix).lstrip("/"))
         if ".." in below.parts:
-            raise WrongInput(f"The billing export has a file with '..' in its name, under {self.address}; move it away.")
+            raise WrongInput(
+                f"The billing export has a file with '..' in its name, under {self.address}; move it away."
+            )
         return self.folder / below
 
     def _known(self) -> dict[str, str]:

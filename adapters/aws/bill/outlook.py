@@ -1,4 +1,7 @@
-"""Read AWS's own outlook on the bill from its answers, recorded or live: forecast, commitments, anomalies."""
+"""Read AWS's own outlook on the bill from its answers, recorded or live.
+
+Forecast, commitments, anomalies.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ _STALE = timedelta(days=3)
 
 
 class RecordedOutlook:
-    """Implement `bot.ports.Outlook` over a folder with `api/ce`; `refresh` brings it up to date before it is read.
+    """Implement `bot.ports.Outlook` over a folder with `api/ce`.
+
+    `refresh` brings it up to date before it is read.
 
     `due` tells whether to look at the folder again.
     """
@@ -48,23 +53,35 @@ class RecordedOutlook:
         """Return how Savings Plans and reservations were used, day by day."""
         plans = self._newest("get_savings_plans_utilization", utilization, now) or ()
         covered = self._newest("get_savings_plans_coverage", coverage, now) or {}
-        savings_plans = [Commitment(x.plan, x.day, x.committed, x.unused, covered.get(x.day)) for x in plans]
-        return (*savings_plans, *(self._newest("get_reservation_utilization", reservations, now) or ()))
+        savings_plans = [
+            Commitment(x.plan, x.day, x.committed, x.unused, covered.get(x.day)) for x in plans
+        ]
+        return (
+            *savings_plans,
+            *(self._newest("get_reservation_utilization", reservations, now) or ()),
+        )
 
     def findings(self, now: datetime) -> Sequence[Finding]:
         """Return the anomalies that AWS Cost Anomaly Detection had found."""
-        return self._newest("get_anomalies", lambda pages, _: anomalies(pages, self._services), now) or ()
+        return (
+            self._newest("get_anomalies", lambda pages, _: anomalies(pages, self._services), now)
+            or ()
+        )
 
     def problems(self) -> Sequence[str]:
         """Return a sentence for each answer that is missing or cannot be read."""
         return (*self._troubles, *self._problems.sentences())
 
-    def _newest(self, operation: str, translate: Callable[[Pages, ResponseInfo], Translated], now: datetime) -> Translated | None:
+    def _newest(
+        self, operation: str, translate: Callable[[Pages, ResponseInfo], Translated], now: datetime
+    ) -> Translated | None:
         responses = self._indexed(now)
         if operation not in self._translated:
             self._translated[operation] = responses.histories("ce", operation, translate)
         histories: list[list[tuple[datetime, Translated]]] = self._translated[operation]
-        fresh = [entry for history in histories for entry in history if now - _STALE < entry[0] <= now]
+        fresh = [
+            entry for history in histories for entry in history if now - _STALE < entry[0] <= now
+        ]
         return max(fresh, key=lambda entry: entry[0])[1] if fresh else None
 
     def _indexed(self, now: datetime) -> RecordedResponses:
@@ -75,14 +92,23 @@ class RecordedOutlook:
         names = sorted(path.name for path in self._folder.glob("api/ce/*/*/*.json"))
         if self._responses is None or names != self._names:
             self._problems, self._translated = Problems(), {}
-            self._responses, self._names = RecordedResponses(self._folder / "api", self._problems), names
+            self._responses, self._names = (
+                RecordedResponses(self._folder / "api", self._problems),
+                names,
+            )
         return self._responses
 
 
 def forecast(pages: Pages, answer: ResponseInfo) -> Forecast:
-    """Translate GetCostForecast: the spans of one answer follow each other, so their means add up, and their bounds at worst."""
+    """Translate GetCostForecast.
+
+    The spans of one answer follow each other, so their means add up, and their bounds at worst.
+    """
     spans = members(pages, "ForecastResultsByTime")
-    start, end = (min(x["TimePeriod"]["Start"] for x in spans), max(x["TimePeriod"]["End"] for x in spans))
+    start, end = (
+        min(x["TimePeriod"]["Start"] for x in spans),
+        max(x["TimePeriod"]["End"] for x in spans),
+    )
     mean, low, high = (
         sum((Decimal(x[name]) for x in spans), Decimal(0))
         for name in ("MeanValue", "PredictionIntervalLowerBound", "PredictionIntervalUpperBound")
@@ -106,14 +132,23 @@ def utilization(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
 def coverage(pages: Pages, _: ResponseInfo) -> dict[date, Decimal]:
     """Translate GetSavingsPlansCoverage: the covered share of each day's usage."""
     days = members(pages, "SavingsPlansCoverages")
-    return {_day(x): Decimal(str(x["Coverage"]["CoveragePercentage"])) / 100 for x in days if x.get("Coverage")}
+    return {
+        _day(x): Decimal(str(x["Coverage"]["CoveragePercentage"])) / 100
+        for x in days
+        if x.get("Coverage")
+    }
 
 
 def reservations(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
     """Translate GetReservationUtilization by day; days without a reservation are left out."""
     days = [(_day(x), x["Total"]) for x in members(pages, "UtilizationsByTime")]
     made = [
-        Commitment(CommitmentPlan.RESERVATIONS, day, _usd(total, "TotalAmortizedFee"), _usd(total, "RICostForUnusedHours"))
+        Commitment(
+            CommitmentPlan.RESERVATIONS,
+            day,
+            _usd(total, "TotalAmortizedFee"),
+            _usd(total, "RICostForUnusedHours"),
+        )
         for day, total in days
     ]
     return tuple(one for one in made if one.committed)
@@ -127,8 +162,13 @@ def anomalies(pages: Pages, services: Mapping[str, str]) -> tuple[Finding, ...]:
 def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
     first = date.fromisoformat(str(x["AnomalyStartDate"])[:10])
     last = date.fromisoformat(str(x.get("AnomalyEndDate") or x["AnomalyStartDate"])[:10])
-    causes = sorted(x.get("RootCauses", ()), key=lambda cause: -float(cause.get("Impact", {}).get("Contribution", 0)))
-    named = tuple(_labels(cause, services) for cause in causes) or (_labels({"Service": x.get("DimensionValue", "")}, services),)
+    causes = sorted(
+        x.get("RootCauses", ()),
+        key=lambda cause: -float(cause.get("Impact", {}).get("Contribution", 0)),
+    )
+    named = tuple(_labels(cause, services) for cause in causes) or (
+        _labels({"Service": x.get("DimensionValue", "")}, services),
+    )
     impact = x["Impact"]
     total = impact.get("TotalImpact", impact["MaxImpact"])
     amounts = (total, impact.get("TotalActualSpend", 0), impact.get("TotalExpectedSpend", 0))

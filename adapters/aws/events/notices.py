@@ -1,4 +1,7 @@
-"""Translate messages of SQS that hold EventBridge's events into notices; which event means what are rows of `notices.csv`."""
+"""Translate messages of SQS that hold EventBridge's events into notices.
+
+Which event means what are rows of `notices.csv`.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ _KEPT_DETAIL = (
 
 @dataclass(frozen=True)
 class NoticeRow:
-    """State what one kind of event means: whose it is, what it names, and when what it tells of happens."""
+    """State what one kind of event means.
+
+    Whose it is, what it names, and when what it tells of happens.
+    """
 
     source: str
     detail_type: str
@@ -84,26 +90,41 @@ def event_in(message: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the event of EventBridge in a message, None where it holds something else."""
     try:
         event = orjson.loads(message["Body"])
-        whole = isinstance(event["detail"], dict) and isinstance(event["source"], str) and bool(detail_type(event))
+        whole = (
+            isinstance(event["detail"], dict)
+            and isinstance(event["source"], str)
+            and bool(detail_type(event))
+        )
         return event if whole and bool(event["time"]) else None
     except MALFORMED:
         return None
 
 
 def trimmed_message(message: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message with no more of its event than is read: AWS Health's texts are long and name what they like."""
+    """Return a message with no more of its event than is read.
+
+    AWS Health's texts are long and name what they like.
+    """
     detail = {name: event["detail"][name] for name in _KEPT_DETAIL if name in event["detail"]}
     entities = event["detail"].get("affectedEntities")
     if isinstance(entities, list):
         detail["affectedEntities"] = [
-            {name: x[name] for name in ("entityValue", "status") if name in x} for x in entities if isinstance(x, dict)
+            {name: x[name] for name in ("entityValue", "status") if name in x}
+            for x in entities
+            if isinstance(x, dict)
         ]
-    kept = {name: event[name] for name in _KEPT if name in event} | {"detail-type": detail_type(event), "detail": detail}
+    kept = {name: event[name] for name in _KEPT if name in event} | {
+        "detail-type": detail_type(event),
+        "detail": detail,
+    }
     return {"MessageId": str(message.get("MessageId", "")), "Body": orjson.dumps(kept).decode()}
 
 
 def notices(pages: Pages, answer: ResponseInfo) -> tuple[Notice, ...]:
-    """Translate answers of ReceiveMessage, one without `Messages` is an empty queue; events of no known kind are left out."""
+    """Translate answers of ReceiveMessage, one without `Messages` is an empty queue.
+
+    Events of no known kind are left out.
+    """
     events = (event_in(message) for page in pages for message in page.get("Messages") or ())
     return tuple(found for event in events if event and (found := notice_of(event, answer.region)))
 
@@ -118,9 +139,15 @@ def notice_of(event: Mapping[str, Any], region: str) -> Notice | None:
         region=str(detail.get("eventRegion") or event.get("region") or region),
         account=str(detail.get("affectedAccount") or event.get("account") or ""),
     )
-    reservation = str(detail.get("capacity-reservation-id", "")) if row.about == "reservation" else ""
+    reservation = (
+        str(detail.get("capacity-reservation-id", "")) if row.about == "reservation" else ""
+    )
     return Notice(
-        id=str(event.get("id") or event.get("customer_event_id") or f"{detail_type(event)} {reservation} {event['time']}"),
+        id=str(
+            event.get("id")
+            or event.get("customer_event_id")
+            or f"{detail_type(event)} {reservation} {event['time']}"
+        ),
         kind=row.kind,
         at=at,
         labels=labels,
@@ -137,7 +164,9 @@ def _instances(row: NoticeRow, detail: Mapping[str, Any]) -> Iterator[str]:
     if row.about == "instance":
         yield from filter(None, [str(detail.get("instance-id", ""))])
     elif row.about == "entities":
-        named = (x for x in detail.get("affectedEntities") or () if x.get("status") not in _RESOLVED)
+        named = (
+            x for x in detail.get("affectedEntities") or () if x.get("status") not in _RESOLVED
+        )
         ids = (str(x.get("entityValue", "")).rpartition("/")[2] for x in named)
         yield from dict.fromkeys(id for id in ids if id.startswith("i-"))
 
@@ -146,7 +175,9 @@ def _due(row: NoticeRow, event: Mapping[str, Any], at: datetime) -> datetime | N
     told = at if row.due == "time" else event["detail"].get(row.due)
     if not told:
         return None
-    return (told if isinstance(told, datetime) else instant_of(told)) + timedelta(minutes=row.minutes)
+    return (told if isinstance(told, datetime) else instant_of(told)) + timedelta(
+        minutes=row.minutes
+    )
 
 
 class Notices:
@@ -172,9 +203,16 @@ class Notices:
         named: dict[str, set[str]] = {}
         for notice in said:
             named.setdefault(notice.subject or notice.id, set()).update(notice.instances)
-        return tuple(replace(notice, instances=tuple(sorted(named[key]))) for key, notice in newest.items() if not notice.over)
+        return tuple(
+            replace(notice, instances=tuple(sorted(named[key])))
+            for key, notice in newest.items()
+            if not notice.over
+        )
 
 
 def pages_of(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return messages as answers of ReceiveMessage, which hold ten at most."""
-    return [{"Messages": list(messages[first : first + 10])} for first in range(0, max(1, len(messages)), 10)]
+    return [
+        {"Messages": list(messages[first : first + 10])}
+        for first in range(0, max(1, len(messages)), 10)
+    ]

@@ -1,4 +1,7 @@
-"""Receive EventBridge's events from SQS queues; a message is deleted only once the tick that used it was saved."""
+"""Receive EventBridge's events from SQS queues.
+
+A message is deleted only once the tick that used it was saved.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,32 @@ import orjson
 from adapters.aws.api.calls import Calls, Place
 from adapters.aws.api.history import KEPT, ApiCall, ResponseHistory
 from adapters.aws.api.responses import MALFORMED
-from adapters.aws.events.notices import OPERATION, SERVICE, event_in, notice_of, pages_of, trimmed_message
+from adapters.aws.events.notices import (
+    OPERATION,
+    SERVICE,
+    event_in,
+    notice_of,
+    pages_of,
+    trimmed_message,
+)
 from bot.errors import Unavailable, WrongInput
 from bot.model.notice import Notice
 
-_URL = re.compile(r"https://sqs\.([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com(?:\.cn)?/(\d{12})/[\w-]{1,80}(?:\.fifo)?")
+_URL = re.compile(
+    r"https://sqs\.([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com(?:\.cn)?/(\d{12})/[\w-]{1,80}(?:\.fifo)?"
+)
 _MOST, _BATCHES = 10, 20
 """Messages an answer, and answers a tick: 200 notices."""
 _HIDDEN = timedelta(minutes=10)
-"""How long a message that was received is kept from being received again: longer than a tick until it is saved."""
+"""How long a message that was received is kept from being received again.
+
+Longer than a tick until it is saved.
+"""
 _WAIT_SECONDS = 1
-"""Above 0 every server of the queue is asked: without it an answer may be empty though messages wait (SQS, long polling)."""
+"""Above 0 every server of the queue is asked.
+
+Without it an answer may be empty though messages wait (SQS, long polling).
+"""
 
 
 @dataclass(frozen=True)
@@ -84,10 +102,17 @@ class EventPoller:
         self.missing = tuple(missing)
 
     def settle(self, now: datetime) -> None:
-        """Delete what a reading of `now` had; what could not be deleted is received again, and is known by then."""
+        """Delete what a reading of `now` had.
+
+        What could not be deleted is received again, and is known by then.
+        """
         failed = []
         for queue in self.queues:
-            mine = [(key, handle) for key, (at, handle) in self._received.items() if key[0] == queue and at <= now]
+            mine = [
+                (key, handle)
+                for key, (at, handle) in self._received.items()
+                if key[0] == queue and at <= now
+            ]
             for first in range(0, len(mine), _MOST):
                 try:
                     self._delete(queue, mine[first : first + _MOST])
@@ -96,25 +121,42 @@ class EventPoller:
                     break
         self.missing = (*self.missing, *failed)
 
-    def _delete(self, queue: EventQueue, batch: Sequence[tuple[tuple[EventQueue, str], str]]) -> None:
+    def _delete(
+        self, queue: EventQueue, batch: Sequence[tuple[tuple[EventQueue, str], str]]
+    ) -> None:
         entries = [{"Id": str(n), "ReceiptHandle": handle} for n, (_, handle) in enumerate(batch)]
-        answer = self.calls.call(queue.place, SERVICE, "delete_message_batch", QueueUrl=queue.url, Entries=entries)
+        answer = self.calls.call(
+            queue.place, SERVICE, "delete_message_batch", QueueUrl=queue.url, Entries=entries
+        )
         for done in answer["Successful"]:
             del self._received[batch[int(done["Id"])][0]]
 
     def examined(self) -> Iterator[tuple[str, bool, str]]:
-        """Yield for each queue whether it answers, and how many messages wait in it; none is received."""
+        """Yield for each queue whether it answers, and how many messages wait in it.
+
+        None is received.
+        """
         for queue in self.queues:
             name = f"event queue {queue.name} in {queue.place.region}"
             wanted = ["ApproximateNumberOfMessages"]
             try:
-                answer = self.calls.call(queue.place, SERVICE, "get_queue_attributes", QueueUrl=queue.url, AttributeNames=wanted)
+                answer = self.calls.call(
+                    queue.place,
+                    SERVICE,
+                    "get_queue_attributes",
+                    QueueUrl=queue.url,
+                    AttributeNames=wanted,
+                )
             except Unavailable as error:
                 yield name, False, str(error)
             else:
                 said = self._recalled(queue)
                 waiting = answer["Attributes"].get(wanted[0], "?")
-                yield name, True, f"{waiting} messages wait; {len(said)} notices within the last {KEPT.days} days"
+                yield (
+                    name,
+                    True,
+                    f"{waiting} messages wait; {len(said)} notices within the last {KEPT.days} days",
+                )
 
     def _waiting(self, queue: EventQueue) -> Iterator[Mapping[str, Any]]:
         given: dict[str, Any] = {
@@ -124,13 +166,18 @@ class EventPoller:
             "WaitTimeSeconds": _WAIT_SECONDS,
         }
         for _ in range(_BATCHES):
-            messages = self.calls.call(queue.place, SERVICE, OPERATION, **given).get("Messages") or ()
+            messages = (
+                self.calls.call(queue.place, SERVICE, OPERATION, **given).get("Messages") or ()
+            )
             yield from messages
             if not messages:
                 return
 
     def _take(self, queue: EventQueue, message: Mapping[str, Any], now: datetime) -> bool:
-        """Take in one message, and return whether it holds an event; what holds none is nobody's to delete here."""
+        """Take in one message, and return whether it holds an event.
+
+        What holds none is nobody's to delete here.
+        """
         event = event_in(message)
         if event is None:
             return False

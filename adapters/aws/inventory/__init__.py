@@ -1,1 +1,4 @@
-"""Translate and poll the inventory of an account: instances, storage, clusters, quotas and launchers."""
+"""Translate and poll the inventory of an account.
+
+Instances, storage, clusters, quotas and launchers.
+"""

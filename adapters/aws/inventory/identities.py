@@ -18,7 +18,10 @@ _ALIASES = "redacted.invalid"
 
 
 def trimmed_events(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return LookupEvents' events without what nobody reads: access key ids, addresses, user agents, ids of requests."""
+    """Return LookupEvents' events without what nobody reads.
+
+    Access key ids, addresses, user agents, ids of requests.
+    """
     return [_trimmed(event) for event in events]
 
 
@@ -28,7 +31,11 @@ def _trimmed(event: Mapping[str, Any]) -> dict[str, Any]:
     issuer = ((who.get("sessionContext") or {}).get("sessionIssuer") or {}).get("userName")
     identity = {name: who[name] for name in ("type", "arn", "userName", "invokedBy") if name in who}
     identity |= {"sessionContext": {"sessionIssuer": {"userName": issuer}}} if issuer else {}
-    kept = {name: record[name] for name in ("errorCode",) if name in record} | {"userIdentity": identity} | refused_part(record)
+    kept = (
+        {name: record[name] for name in ("errorCode",) if name in record}
+        | {"userIdentity": identity}
+        | refused_part(record)
+    )
     resources = [{"ResourceName": name} for name in created_resources(event)]
     summary = {name: event[name] for name in _EVENT if name in event}
     return summary | {"Resources": resources, "CloudTrailEvent": orjson.dumps(kept).decode()}
@@ -42,14 +49,23 @@ def _record(event: Mapping[str, Any]) -> Mapping[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def with_trimmed_events(raw: bytes, alias: Callable[[dict[str, Any]], dict[str, Any]] = lambda event: event) -> bytes:
+def with_trimmed_events(
+    raw: bytes, alias: Callable[[dict[str, Any]], dict[str, Any]] = lambda event: event
+) -> bytes:
     """Return LookupEvents' pages with their events trimmed; pages that cannot be read hold none."""
     try:
         pages = orjson.loads(raw)
     except orjson.JSONDecodeError:
         pages = []
-    listed = [page for page in (pages if isinstance(pages, list) else [pages]) if isinstance(page, dict)]
-    return orjson.dumps([{"Events": [alias(event) for event in trimmed_events(page.get("Events", ()))]} for page in listed])
+    listed = [
+        page for page in (pages if isinstance(pages, list) else [pages]) if isinstance(page, dict)
+    ]
+    return orjson.dumps(
+        [
+            {"Events": [alias(event) for event in trimmed_events(page.get("Events", ()))]}
+            for page in listed
+        ]
+    )
 
 
 class Aliases:
@@ -67,15 +83,23 @@ class Aliases:
         return with_trimmed_events(raw, self._aliased)
 
     def in_text(self, raw: bytes) -> bytes:
-        """Return any other response with an alias for each email address in it: tags of owners hold some."""
+        """Return any other response with an alias for each email address in it.
+
+        Tags of owners hold some.
+        """
         return _EMAIL.sub(lambda found: self.of(found[0].decode()).encode(), raw)
 
     def of(self, person: str) -> str:
-        """Return the alias of a person; one with an email address stays one who has such an address."""
+        """Return the alias of a person.
+
+        One with an email address stays one who has such an address.
+        """
         if not person or person.endswith(f"@{_ALIASES}"):
             return person
         number = f"person-{len(self._of) + 1}"
-        return self._of.setdefault(person.lower(), f"{number}@{_ALIASES}" if "@" in person else number)
+        return self._of.setdefault(
+            person.lower(), f"{number}@{_ALIASES}" if "@" in person else number
+        )
 
     def _aliased(self, event: dict[str, Any]) -> dict[str, Any]:
         record = dict(_record(event))
@@ -86,4 +110,8 @@ class Aliases:
         named = {"arn": f"{head}/{self.of(session)}"} if person else {"arn": head}
         named |= {"userName": self.of(str(who["userName"]))} if who.get("userName") else {}
         record["userIdentity"] = {**who, **named}
-        return {**event, "Username": self.of(str(event.get("Username", ""))), "CloudTrailEvent": orjson.dumps(record).decode()}
+        return {
+            **event,
+            "Username": self.of(str(event.get("Username", ""))),
+            "CloudTrailEvent": orjson.dumps(record).decode(),
+        }

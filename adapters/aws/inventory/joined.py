@@ -1,4 +1,7 @@
-"""Join the inventory with the metrics: complete the labels of things, and add the nodes that only metrics show."""
+"""Join the inventory with the metrics.
+
+Complete the labels of things, and add the nodes that only metrics show.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,21 @@ from bot.model.labels import Labels
 
 
 def labelled(of: MetricGrid, inventory: Inventory) -> tuple[Labels, ...]:
-    """Return all labels of each thing of a grid: those of its dimensions, and those of the inventory."""
+    """Return all labels of each thing of a grid.
+
+    Those of its dimensions, and those of the inventory.
+    """
     if of.kind in ("node", "core", "device"):
         instances = inventory.instances
-        return tuple(x.merge(instance.labels) if (instance := instances.get(x.instance)) else x for x in of.details)
+        return tuple(
+            x.merge(instance.labels) if (instance := instances.get(x.instance)) else x
+            for x in of.details
+        )
     if of.kind in ("volume", "file_system"):
-        described = {x.resource: x for x in (*_storage_labels(inventory.volumes), *_storage_labels(inventory.file_systems))}
+        described = {
+            x.resource: x
+            for x in (*_storage_labels(inventory.volumes), *_storage_labels(inventory.file_systems))
+        }
         return tuple(x.merge(described.get(x.resource, x)) for x in of.details)
     return of.details
 
@@ -33,9 +45,16 @@ def _storage_labels(storage: Sequence[Volume] | Sequence[FileSystem]) -> list[La
 
 def core_counts(snapshots: Snapshots, feeding: Sequence[SeriesBatch]) -> dict[str, int]:
     """Return how many cores each instance shows, where its type is known."""
-    named = {labels.instance: labels.instance_type for source in feeding for labels in source.labels if labels.instance_type}
+    named = {
+        labels.instance: labels.instance_type
+        for source in feeding
+        for labels in source.labels
+        if labels.instance_type
+    }
     return {
-        id: snapshots.types[name].cores for id, name in {**named, **snapshots.instance_types()}.items() if name in snapshots.types
+        id: snapshots.types[name].cores
+        for id, name in {**named, **snapshots.instance_types()}.items()
+        if name in snapshots.types
     }
 
 
@@ -53,19 +72,28 @@ LastSeen = Callable[[int, int], Ints]
 class JoinedInventory:
     """Join the snapshots with the nodes that metrics show."""
 
-    def __init__(self, snapshots: Snapshots, nodes: MetricGrid | None, seen: LastSeen | None) -> None:
+    def __init__(
+        self, snapshots: Snapshots, nodes: MetricGrid | None, seen: LastSeen | None
+    ) -> None:
         self._snapshots, self._nodes, self._last_seen = snapshots, nodes, seen
         self._recent = Recent[Inventory]()
         self._undescribed = Recent[list[int]]()
 
     def at(self, now: datetime, end: int) -> Inventory:
-        """Return the inventory at `now`, with the metrics visible by bin `end`; the same object while nothing changes."""
+        """Return the inventory at `now`, with the metrics visible by bin `end`.
+
+        The same object while nothing changes.
+        """
         described = self._snapshots.at(now)
         n_nodes = self._nodes.visible(end) if self._nodes else 0
-        undescribed = self._undescribed.get((described.key, n_nodes), lambda: self._left_out(described.inventory, n_nodes))
+        undescribed = self._undescribed.get(
+            (described.key, n_nodes), lambda: self._left_out(described.inventory, n_nodes)
+        )
         running = self._running(undescribed, now, end, n_nodes)
         key = (described.key, n_nodes, running.tobytes())
-        return self._recent.get(key, lambda: self._joined(described.inventory, n_nodes, running, end))
+        return self._recent.get(
+            key, lambda: self._joined(described.inventory, n_nodes, running, end)
+        )
 
     def _left_out(self, described: Inventory, n_nodes: int) -> list[int]:
         """Return which of the first `n_nodes` no answer names."""
@@ -75,15 +103,20 @@ class JoinedInventory:
     def _running(self, undescribed: Sequence[int], now: datetime, end: int, n_nodes: int) -> Mask:
         """Return which of the first `n_nodes` run as far as their readings tell, (n_nodes,).
 
-        A node reported within the last day. One that no answer names ended before its place was described without it.
+        A node reported within the last day. One that no answer names ended before its place was
+        described without it.
         """
         if self._nodes is None or self._last_seen is None or not n_nodes:
             return np.zeros(0, dtype=np.bool_)
         last = self._last_seen(end, n_nodes)
         running = (end - last) * self._nodes.step <= _SILENT.total_seconds()
         for i in undescribed:
-            asked = self._snapshots.described_at(self._nodes.details[i], now) if running[i] else None
-            running[i] &= asked is None or int(last[i]) * self._nodes.step > (asked - _LATE).timestamp()
+            asked = (
+                self._snapshots.described_at(self._nodes.details[i], now) if running[i] else None
+            )
+            running[i] &= (
+                asked is None or int(last[i]) * self._nodes.step > (asked - _LATE).timestamp()
+            )
         return np.asarray(running)
 
     def _joined(self, described: Inventory, n_nodes: int, running: Mask, end: int) -> Inventory:
@@ -115,10 +148,15 @@ _NODE = ("cluster", "instance", "region", "account", "instance_type")
 
 
 def last_seen(nodes: MetricGrid) -> LastSeen:
-    """Return a function of `end` and `n`: the newest bin by `end` with any reading of each of the first `n` nodes, absolute."""
+    """Return a function of `end` and `n`.
+
+    The newest bin by `end` with any reading of each of the first `n` nodes, absolute.
+    """
     reported = np.isfinite(nodes.values[0])
     for metric in range(1, len(nodes.metrics)):
         reported |= np.isfinite(nodes.values[metric])
     rows = np.where(reported, np.arange(reported.shape[0])[:, None], -1)
     newest_row = np.maximum.accumulate(rows, axis=0).astype(np.int64)
-    return lambda end, n: np.asarray(newest_row[min(end - nodes.base, len(newest_row) - 1), :n] + nodes.base)
+    return lambda end, n: np.asarray(
+        newest_row[min(end - nodes.base, len(newest_row) - 1), :n] + nodes.base
+    )

@@ -22,7 +22,10 @@ _EKS_OWNED = "kubernetes.io/cluster/"
 
 @dataclass(frozen=True)
 class TagNames:
-    """Name the tags that hold cluster, team, project, owner and job; the first that is there counts."""
+    """Name the tags that hold cluster, team, project, owner and job.
+
+    The first that is there counts.
+    """
 
     cluster: tuple[str, ...] = ("eks:cluster-name", "aws:eks:cluster-name", "cluster")
     team: tuple[str, ...] = ("team",)
@@ -32,11 +35,15 @@ class TagNames:
 
     def labels(self, tags: Mapping[str, str]) -> Labels:
         """Return cluster, team and job from the tags."""
-        return Labels(cluster=self._cluster(tags), team=first(tags, self.team), job=first(tags, self.job))
+        return Labels(
+            cluster=self._cluster(tags), team=first(tags, self.team), job=first(tags, self.job)
+        )
 
     def _cluster(self, tags: Mapping[str, str]) -> str:
         named = first(tags, self.cluster)
-        owned = sorted(name.removeprefix(_EKS_OWNED) for name in tags if name.startswith(_EKS_OWNED))
+        owned = sorted(
+            name.removeprefix(_EKS_OWNED) for name in tags if name.startswith(_EKS_OWNED)
+        )
         return named or (owned[0] if owned else "")
 
 
@@ -70,7 +77,10 @@ _LONGEST = 80
 
 
 def launchers(pages: Pages, answer: ResponseInfo) -> dict[str, Launcher]:
-    """Translate LookupEvents: the launcher of each resource that a creating event names, the oldest event first."""
+    """Translate LookupEvents.
+
+    The launcher of each resource that a creating event names, the oldest event first.
+    """
     del answer
     by_resource: dict[str, Launcher] = {}
     for event in sorted(members(pages, "Events"), key=lambda event: str(event["EventTime"])):
@@ -96,7 +106,11 @@ def _launcher(event: Mapping[str, Any]) -> Launcher | None:
     if record.get("errorCode"):
         return None
     name, kind = _principal(record.get("userIdentity") or {}, str(event.get("Username", "")))
-    return Launcher(_text(name), kind, str(event["EventName"]), instant(str(event["EventTime"]))) if name else None
+    return (
+        Launcher(_text(name), kind, str(event["EventName"]), instant(str(event["EventTime"])))
+        if name
+        else None
+    )
 
 
 def _principal(who: Mapping[str, Any], username: str) -> tuple[str, LauncherKind]:

@@ -49,7 +49,11 @@ class Missing:
 
 DESCRIPTIONS = (
     Description(
-        "ec2", "describe_instances", _OFTEN, {"Filters": [{"Name": "instance-type", "Values": list(TYPES)}]}, needed=True
+        "ec2",
+        "describe_instances",
+        _OFTEN,
+        {"Filters": [{"Name": "instance-type", "Values": list(TYPES)}]},
+        needed=True,
     ),
     Description("ec2", "describe_capacity_reservations", _OFTEN),
     Description("ec2", "describe_volumes", _HOURLY),
@@ -94,12 +98,19 @@ class ResourcePoller:
     def instances(self, place: Place) -> frozenset[str]:
         """Return the ids of accelerated instances last described at a place."""
         pages = self._pages(place, "describe_instances")
-        return frozenset(i["InstanceId"] for page in pages for r in page["Reservations"] for i in r["Instances"])
+        return frozenset(
+            i["InstanceId"] for page in pages for r in page["Reservations"] for i in r["Instances"]
+        )
 
     def types(self, place: Place) -> frozenset[str]:
         """Return the types of the instances last described at a place."""
         pages = self._pages(place, "describe_instances")
-        return frozenset(i["InstanceType"] for page in pages for r in page["Reservations"] for i in r["Instances"])
+        return frozenset(
+            i["InstanceType"]
+            for page in pages
+            for r in page["Reservations"]
+            for i in r["Instances"]
+        )
 
     def in_eks(self, place: Place) -> bool:
         """Return whether an accelerated instance of a place carries a tag of a Kubernetes cluster."""
@@ -110,8 +121,14 @@ class ResourcePoller:
     def volumes(self, place: Place) -> frozenset[str]:
         """Return the ids of volumes attached to accelerated instances of a place."""
         mine = self.instances(place)
-        every = [volume for page in self._pages(place, "describe_volumes") for volume in page["Volumes"]]
-        return frozenset(x["VolumeId"] for x in every if any(a.get("InstanceId") in mine for a in x.get("Attachments", ())))
+        every = [
+            volume for page in self._pages(place, "describe_volumes") for volume in page["Volumes"]
+        ]
+        return frozenset(
+            x["VolumeId"]
+            for x in every
+            if any(a.get("InstanceId") in mine for a in x.get("Attachments", ()))
+        )
 
     def _pages(self, place: Place, operation: str) -> list[Mapping[str, Any]]:
         newest = self.responses.newest(ApiCall("ec2", operation, place))
@@ -129,7 +146,10 @@ class ClusterPoller:
     responses: ResponseHistory
 
     def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[str]:
-        """Poll the clusters of places that are due; yield a sentence for each answer that is missing."""
+        """Poll the clusters of places that are due.
+
+        Yield a sentence for each answer that is missing.
+        """
         for place in places:
             listed = self.responses.newest(ApiCall("eks", "list_clusters", place))
             if listed and now - listed[0] < _CLUSTERS_EVERY:
@@ -145,20 +165,40 @@ class ClusterPoller:
     def _describe(self, place: Place, name: str, now: datetime) -> Iterator[str]:
         try:
             self._ask(place, "describe_cluster", name, now, name=name)
-            for group in self._names(place, "list_nodegroups", "nodegroups", now, name, clusterName=name):
+            for group in self._names(
+                place, "list_nodegroups", "nodegroups", now, name, clusterName=name
+            ):
                 about = f"{name}.{group}"
-                self._ask(place, "describe_nodegroup", about, now, clusterName=name, nodegroupName=group)
+                self._ask(
+                    place, "describe_nodegroup", about, now, clusterName=name, nodegroupName=group
+                )
         except Unavailable as error:
             yield str(error)
 
     def _ask(self, place: Place, operation: str, about: str, now: datetime, **given: Any) -> None:
-        self.responses.put(ApiCall("eks", operation, place, about), now, [self.calls.call(place, "eks", operation, **given)])
+        self.responses.put(
+            ApiCall("eks", operation, place, about),
+            now,
+            [self.calls.call(place, "eks", operation, **given)],
+        )
 
-    def _names(self, place: Place, operation: str, member: str, now: datetime, about: str = "", **given: Any) -> list[str]:
+    def _names(
+        self,
+        place: Place,
+        operation: str,
+        member: str,
+        now: datetime,
+        about: str = "",
+        **given: Any,
+    ) -> list[str]:
         call = ApiCall("eks", operation, place, about)
         self.responses.put(call, now, list(self.calls.pages(place, "eks", operation, **given)))
         newest = self.responses.newest(call)
-        return [str(name) for page in orjson.loads(newest[1] if newest else b"[]") for name in page[member]]
+        return [
+            str(name)
+            for page in orjson.loads(newest[1] if newest else b"[]")
+            for name in page[member]
+        ]
 
 
 _REMEMBERED = timedelta(days=89)
@@ -166,7 +206,10 @@ _REMEMBERED = timedelta(days=89)
 _AROUND = timedelta(minutes=20)
 """The launch is looked for so long before and after the time that EC2 tells."""
 _DELAY = timedelta(minutes=30)
-"""An event may be delivered so late: until then, no answer is not an answer (CloudTrail: about 5 minutes on average)."""
+"""An event may be delivered so late: until then, no answer is not an answer (CloudTrail.
+
+About 5 minutes on average).
+"""
 MOST_LOOKUPS = 20
 """Lookups a tick: about ten seconds."""
 
@@ -193,8 +236,13 @@ class LaunchPoller:
     _found: set[str] = field(default_factory=set)
     _tried: dict[str, datetime] = field(default_factory=dict)
 
-    def refresh(self, places: Sequence[Place], inventory: Inventory, now: datetime, deadline: float) -> Iterator[str]:
-        """Ask CloudTrail for some unknown launchers, the newest launches first; yield a sentence for each place that fails."""
+    def refresh(
+        self, places: Sequence[Place], inventory: Inventory, now: datetime, deadline: float
+    ) -> Iterator[str]:
+        """Ask CloudTrail for some unknown launchers, the newest launches first.
+
+        Yield a sentence for each place that fails.
+        """
         room = MOST_LOOKUPS
         for place in places:
             self.responses.recall(SERVICE, OPERATION, place)
@@ -221,10 +269,15 @@ class LaunchPoller:
         ]
 
     def _look_up(self, place: Place, launch: Launch, now: datetime) -> None:
-        """Ask about one resource; one launch's event names all that came with it, so those are not asked for."""
+        """Ask about one resource.
+
+        One launch's event names all that came with it, so those are not asked for.
+        """
         began = self.stopwatch()
         given: dict[str, Any] = {
-            "LookupAttributes": [{"AttributeKey": "ResourceName", "AttributeValue": launch.resource}],
+            "LookupAttributes": [
+                {"AttributeKey": "ResourceName", "AttributeValue": launch.resource}
+            ],
             "StartTime": launch.at - _AROUND,
             "EndTime": launch.at + _AROUND,
         }
@@ -246,7 +299,10 @@ def _lookup_call(place: Place, launch: Launch) -> ApiCall:
 
 
 def _launches(inventory: Inventory) -> Iterator[Launch]:
-    """Yield the launches without a known launcher: nodes, unattached volumes, file systems, reservations."""
+    """Yield the launches without a known launcher.
+
+    Nodes, unattached volumes, file systems, reservations.
+    """
     for x in inventory.instances.values():
         if x.running and x.launched_by is None and x.labels.account:
             yield Launch(x.id, x.launched_at, x.labels)

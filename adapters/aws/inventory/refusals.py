@@ -1,4 +1,7 @@
-"""Read from CloudTrail's events which launches were refused for want of capacity; keep of an event no more than that needs."""
+"""Read from CloudTrail's events which launches were refused for want of capacity.
+
+Keep of an event no more than that needs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from bot.model.labels import Labels
 from bot.model.notice import Refusal
 
 REFUSED_CALLS = ("RunInstances", "CreateFleet")
-"""Calls that launch instances (CloudTrail's event names): a fleet's answer names each refusal, though the call succeeds."""
+"""Calls that launch instances (CloudTrail's event names).
+
+A fleet's answer names each refusal, though the call succeeds.
+"""
 _SHORT = "InsufficientInstanceCapacity"
 """With `Server.` or `Client.` before it, or alone (EC2 API Reference, error codes, 2026-11)."""
 _MESSAGE = re.compile(
@@ -23,15 +29,25 @@ _TYPE, _ZONE = "instanceType", "availabilityZone"
 
 
 def refused_part(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a CloudTrail record that says what was refused, in CloudTrail's own form; {} where nothing was."""
+    """Return the part of a CloudTrail record that says what was refused, in CloudTrail's own form.
+
+    {} where nothing was.
+    """
     if _is_refusal(record.get("errorCode")):
         named = _MESSAGE.search(str(record.get("errorMessage", "")))
         asked = record.get("requestParameters")
-        kind, zone = _first(asked, _TYPE) or (named[1] if named else ""), _first(asked, _ZONE) or (named[2] if named else "")
+        kind, zone = (
+            _first(asked, _TYPE) or (named[1] if named else ""),
+            _first(asked, _ZONE) or (named[2] if named else ""),
+        )
         market = {"instanceMarketOptions": {"marketType": "spot"}} if _is_spot(record) else {}
         return {"requestParameters": {_TYPE: kind, _ZONE: zone} | market}
     errors = [_fleet_error(item) for item in _refused_items(record.get("responseElements"))]
-    return {"responseElements": {"CreateFleetResponse": {"errorSet": {"item": errors}}}} if errors else {}
+    return (
+        {"responseElements": {"CreateFleetResponse": {"errorSet": {"item": errors}}}}
+        if errors
+        else {}
+    )
 
 
 def refusals_in(event: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Refusal]:
@@ -43,7 +59,12 @@ def refusals_in(event: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Refu
     asked = part.get("requestParameters")
     items = [asked] if asked else list(_refused_items(part.get("responseElements")))
     for number, item in enumerate(items):
-        place = Labels(region=answer.region, account=answer.account, zone=_first(item, _ZONE), instance_type=_first(item, _TYPE))
+        place = Labels(
+            region=answer.region,
+            account=answer.account,
+            zone=_first(item, _ZONE),
+            instance_type=_first(item, _TYPE),
+        )
         name = str(event.get("EventId") or f"{event['EventName']} {event['EventTime']}")
         at = required(str(event["EventTime"]), "EventTime")
         yield Refusal(f"{name}/{number}", at, place, _is_spot(item), str(event["EventName"]))
@@ -67,8 +88,14 @@ def _is_spot(value: Mapping[str, Any]) -> bool:
 
 
 def _fleet_error(item: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {_TYPE: _first(item, _TYPE), _ZONE: _first(item, _ZONE), "lifecycle": _first(item, "lifecycle")}
-    return {"errorCode": str(item["errorCode"])} | {name: value for name, value in kept.items() if value}
+    kept = {
+        _TYPE: _first(item, _TYPE),
+        _ZONE: _first(item, _ZONE),
+        "lifecycle": _first(item, "lifecycle"),
+    }
+    return {"errorCode": str(item["errorCode"])} | {
+        name: value for name, value in kept.items() if value
+    }
 
 
 def _refused_items(value: Any) -> Iterator[Mapping[str, Any]]:

@@ -35,8 +35,14 @@ def volumes(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Volume,
 
 def file_systems(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[FileSystem, ...]:
     """Translate DescribeFileSystems; only Lustre, and none that is being deleted."""
-    lustre = (x for x in members(pages, "FileSystems") if x.get("FileSystemType", "LUSTRE") == "LUSTRE")
-    return tuple(_file_system(member, answer, tags) for member in lustre if member.get("Lifecycle") != "DELETING")
+    lustre = (
+        x for x in members(pages, "FileSystems") if x.get("FileSystemType", "LUSTRE") == "LUSTRE"
+    )
+    return tuple(
+        _file_system(member, answer, tags)
+        for member in lustre
+        if member.get("Lifecycle") != "DELETING"
+    )
 
 
 _PREPAID = ("payment-pending", "scheduled", "expired")
@@ -44,16 +50,23 @@ _PREPAID = ("payment-pending", "scheduled", "expired")
 
 
 def reservations(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Reservation, ...]:
-    """Translate DescribeCapacityReservations: what holds capacity now, and Capacity Blocks, which are prepaid, at any time."""
+    """Translate DescribeCapacityReservations.
+
+    What holds capacity now, and Capacity Blocks, which are prepaid, at any time.
+    """
     held = [_reservation(member, answer, tags) for member in members(pages, "CapacityReservations")]
-    return tuple(x for x in held if x.active or (x.market is Market.CAPACITY_BLOCK and x.state in _PREPAID))
+    return tuple(
+        x for x in held if x.active or (x.market is Market.CAPACITY_BLOCK and x.state in _PREPAID)
+    )
 
 
 _NODE_GROUPS = ("eks:nodegroup-name", "karpenter.sh/nodepool")
 """Tags that EKS and Karpenter put on the nodes they launch (their user guides, 2026-11)."""
 
 
-def _instance(member: Mapping[str, Any], account: str, answer: ResponseInfo, tags: TagNames) -> Instance:
+def _instance(
+    member: Mapping[str, Any], account: str, answer: ResponseInfo, tags: TagNames
+) -> Instance:
     own = tags_of(member)
     state = str((member.get("State") or {}).get("Name", "running"))
     labels = replace(
@@ -74,20 +87,27 @@ def _instance(member: Mapping[str, Any], account: str, answer: ResponseInfo, tag
         project=first(own, tags.project),
         tags=own,
         launched_by=tagged_launcher(own),
-        security_groups=tuple(str(x["GroupId"]) for x in member.get("SecurityGroups") or () if x.get("GroupId")),
+        security_groups=tuple(
+            str(x["GroupId"]) for x in member.get("SecurityGroups") or () if x.get("GroupId")
+        ),
         node_group=first(own, _NODE_GROUPS),
     )
 
 
 def _ended(member: Mapping[str, Any], answer: ResponseInfo) -> datetime:
-    """Return the time an instance was terminated: EC2 gives it within a sentence; else the time it was first seen so."""
+    """Return the time an instance was terminated: EC2 gives it within a sentence.
+
+    Else the time it was first seen so.
+    """
     stated = _TRANSITION.search(str(member.get("StateTransitionReason", "")))
     return datetime.fromisoformat(stated[1]).replace(tzinfo=UTC) if stated else answer.at
 
 
 def _volume(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> Volume:
     own = tags_of(member)
-    attached = next((str(x["InstanceId"]) for x in member.get("Attachments") or () if x.get("InstanceId")), "")
+    attached = next(
+        (str(x["InstanceId"]) for x in member.get("Attachments") or () if x.get("InstanceId")), ""
+    )
     labels = replace(
         tags.labels(own),
         instance=attached,
@@ -167,11 +187,17 @@ def described_cluster(pages: Pages, answer: ResponseInfo) -> Cluster:
     member: Mapping[str, Any] = page["cluster"]
     account = str(member.get("arn", "")).split(":")[4:5]
     return Cluster(
-        labels=Labels(cluster=str(member["name"]), region=answer.region, account=account[0] if account else answer.account),
+        labels=Labels(
+            cluster=str(member["name"]),
+            region=answer.region,
+            account=account[0] if account else answer.account,
+        ),
         version=str(member.get("version", "")),
         status=str(member.get("status", "")),
         created_at=instant(member.get("createdAt")),
-        security_group=str((member.get("resourcesVpcConfig") or {}).get("clusterSecurityGroupId", "")),
+        security_group=str(
+            (member.get("resourcesVpcConfig") or {}).get("clusterSecurityGroupId", "")
+        ),
     )
 
 
@@ -185,19 +211,28 @@ def node_group(pages: Pages, answer: ResponseInfo) -> tuple[str, str, NodeGroup]
         version=str(member.get("version", "")),
         instance_types=tuple(member.get("instanceTypes") or ()),
         desired=int((member.get("scalingConfig") or {}).get("desiredSize") or 0),
-        groups=tuple(str(x["name"]) for x in (member.get("resources") or {}).get("autoScalingGroups") or ()),
+        groups=tuple(
+            str(x["name"]) for x in (member.get("resources") or {}).get("autoScalingGroups") or ()
+        ),
         labels={str(name): str(value) for name, value in (member.get("labels") or {}).items()},
     )
     return str(member["clusterName"]), answer.region, group
 
 
-def with_node_groups(clusters: Iterable[Cluster], groups: Iterable[tuple[str, str, NodeGroup]]) -> tuple[Cluster, ...]:
+def with_node_groups(
+    clusters: Iterable[Cluster], groups: Iterable[tuple[str, str, NodeGroup]]
+) -> tuple[Cluster, ...]:
     """Give each cluster its node groups."""
     every = sorted(groups, key=lambda entry: entry[2].name)
     mine = {
-        x.labels: tuple(group for name, region, group in every if (name, region) == (x.name, x.labels.region)) for x in clusters
+        x.labels: tuple(
+            group for name, region, group in every if (name, region) == (x.name, x.labels.region)
+        )
+        for x in clusters
     }
-    return tuple(replace(x, node_groups=mine[x.labels]) for x in sorted(clusters, key=lambda x: x.labels))
+    return tuple(
+        replace(x, node_groups=mine[x.labels]) for x in sorted(clusters, key=lambda x: x.labels)
+    )
 
 
 @dataclass(frozen=True)
@@ -214,13 +249,19 @@ class Membership:
         """Return the groups of some clusters."""
         every = tuple(clusters)
         groups = {name: x.name for x in every for group in x.node_groups for name in group.groups}
-        node_groups = {name: group for x in every for group in x.node_groups for name in group.groups}
-        return Membership(groups, {x.security_group: x.name for x in every if x.security_group}, node_groups)
+        node_groups = {
+            name: group for x in every for group in x.node_groups for name in group.groups
+        }
+        return Membership(
+            groups, {x.security_group: x.name for x in every if x.security_group}, node_groups
+        )
 
     def cluster(self, tags: Mapping[str, str], security_groups: Iterable[str]) -> str:
         """Return the cluster of a node, "" where no group tells."""
         by_group = self.by_group.get(tags.get(GROUP_TAG, ""), "")
-        return by_group or next((self.by_security_group[x] for x in security_groups if x in self.by_security_group), "")
+        return by_group or next(
+            (self.by_security_group[x] for x in security_groups if x in self.by_security_group), ""
+        )
 
     def completed(self, instance: Instance, tags: TagNames) -> Instance:
         """Give a node its node group, and owner, team and project by the group's labels where its tags name none."""
@@ -253,14 +294,20 @@ def _quota(member: Mapping[str, Any], answer: ResponseInfo) -> Quota | None:
     name = str(member.get("QuotaName", ""))
     running, spot = _RUNNING.fullmatch(name), _SPOT.fullmatch(name)
     named = running or spot
-    families = tuple(w for w in re.findall(r"[a-z]+\d*", named[1].lower()) if w in _ACCELERATED) if named else ()
+    families = (
+        tuple(w for w in re.findall(r"[a-z]+\d*", named[1].lower()) if w in _ACCELERATED)
+        if named
+        else ()
+    )
     if not families:
         return None
     account = str(member.get("QuotaArn", "")).split(":")[4:5]
     return Quota(
         name=name,
         code=str(member.get("QuotaCode", "")),
-        labels=Labels(region=answer.region, account=account[0] if account and account[0] else answer.account),
+        labels=Labels(
+            region=answer.region, account=account[0] if account and account[0] else answer.account
+        ),
         families=families,
         market=Market.ON_DEMAND if running else Market.SPOT,
         vcpus=float(member["Value"]),

@@ -15,7 +15,17 @@ from adapters.aws.inventory.resources import Membership
 from adapters.aws.inventory.trail import OPERATION, SERVICE, refusals_of, trail
 from adapters.aws.recent import Recent
 from bot.model.eks import Cluster
-from bot.model.fleet import FileSystem, Instance, InstanceType, Inventory, Launcher, Market, Quota, Reservation, Volume
+from bot.model.fleet import (
+    FileSystem,
+    Instance,
+    InstanceType,
+    Inventory,
+    Launcher,
+    Market,
+    Quota,
+    Reservation,
+    Volume,
+)
 from bot.model.labels import Labels
 from bot.model.notice import Refusal
 
@@ -24,29 +34,53 @@ Thing = TypeVar("Thing", Volume, FileSystem, Reservation)
 
 
 class AccountInventory:
-    """Hold clusters, quotas and launchers by the time they were answered; a launch is a fact, whenever it was asked for."""
+    """Hold clusters, quotas and launchers by the time they were answered.
+
+    A launch is a fact, whenever it was asked for.
+    """
 
     def __init__(self, responses: Responses, tags: TagNames) -> None:
         self._tags = tags
         self._names = responses.histories("eks", "list_clusters", resources.cluster_names)
         self._clusters = responses.histories("eks", "describe_cluster", resources.described_cluster)
         self._groups = responses.histories("eks", "describe_nodegroup", resources.node_group)
-        self._quotas = responses.histories("service-quotas", "list_service_quotas", resources.quotas)
+        self._quotas = responses.histories(
+            "service-quotas", "list_service_quotas", resources.quotas
+        )
         self._launchers: dict[str, Launcher] = {}
-        trails = [told for history in responses.histories(SERVICE, OPERATION, trail) for _, told in history]
+        trails = [
+            told
+            for history in responses.histories(SERVICE, OPERATION, trail)
+            for _, told in history
+        ]
         for told in trails:
-            self._launchers.update({resource: by for resource, by in told.launchers.items() if resource not in self._launchers})
+            self._launchers.update(
+                {
+                    resource: by
+                    for resource, by in told.launchers.items()
+                    if resource not in self._launchers
+                }
+            )
         self._refusals = refusals_of(trails)
 
     def key(self, now: datetime) -> tuple[int, ...]:
         """Return a key that is the same for the same content."""
-        every: tuple[Sequence[Sequence[tuple[datetime, object]]], ...] = (self._names, self._clusters, self._groups, self._quotas)
+        every: tuple[Sequence[Sequence[tuple[datetime, object]]], ...] = (
+            self._names,
+            self._clusters,
+            self._groups,
+            self._quotas,
+        )
         return tuple(newest_at(history, now) for histories in every for history in histories)
 
     def clusters(self, now: datetime) -> tuple[Cluster, ...]:
         """Return the EKS clusters that the newest list names, each with its node groups."""
         listed = {name for names in _newest_each(self._names, now) for name in names}
-        described = [x for x in _newest_each(self._clusters, now) if x.created_at is None or x.created_at <= now]
+        described = [
+            x
+            for x in _newest_each(self._clusters, now)
+            if x.created_at is None or x.created_at <= now
+        ]
         kept = [x for x in described if not self._names or (x.labels.region, x.name) in listed]
         return resources.with_node_groups(kept, _newest_each(self._groups, now))
 
@@ -57,16 +91,24 @@ class AccountInventory:
 
     def refusals(self, now: datetime, history: timedelta) -> tuple[Refusal, ...] | None:
         """Return the launches that were refused within `history` before `now`, None where nobody asked."""
-        return None if self._refusals is None else tuple(x for x in self._refusals if now - history < x.at <= now)
+        return (
+            None
+            if self._refusals is None
+            else tuple(x for x in self._refusals if now - history < x.at <= now)
+        )
 
     def instance(self, instance: Instance, members: resources.Membership) -> Instance:
         """Complete an instance by its node group, its cluster and its launcher, where its tags do not name them."""
         instance = members.completed(instance, self._tags)
         by = instance.launched_by or self._launchers.get(instance.id)
-        cluster = instance.labels.cluster or members.cluster(instance.tags, instance.security_groups)
+        cluster = instance.labels.cluster or members.cluster(
+            instance.tags, instance.security_groups
+        )
         if by is instance.launched_by and cluster == instance.labels.cluster:
             return instance
-        return replace(instance, launched_by=by, labels=instance.labels.merge(Labels(cluster=cluster)))
+        return replace(
+            instance, launched_by=by, labels=instance.labels.merge(Labels(cluster=cluster))
+        )
 
     def stored(self, thing: Thing) -> Thing:
         """Complete a volume, a file system or a reservation by its launcher."""
@@ -74,7 +116,9 @@ class AccountInventory:
         return replace(thing, launched_by=by) if by else thing
 
 
-def _newest_each(histories: Sequence[Sequence[tuple[datetime, Translated]]], now: datetime) -> list[Translated]:
+def _newest_each(
+    histories: Sequence[Sequence[tuple[datetime, Translated]]], now: datetime
+) -> list[Translated]:
     return [history[newest_at(history, now)][1] for history in histories]
 
 
@@ -92,26 +136,49 @@ class Described:
 def capacity_blocks(responses: Responses, tags: TagNames) -> tuple[Reservation, ...]:
     """Return every Capacity Block that was ever described, as last described."""
     histories = responses.histories(
-        "ec2", "describe_capacity_reservations", lambda pages, answer: resources.reservations(pages, answer, tags)
+        "ec2",
+        "describe_capacity_reservations",
+        lambda pages, answer: resources.reservations(pages, answer, tags),
     )
-    answers = sorted((answer for history in histories for answer in history), key=lambda answer: answer[0])
+    answers = sorted(
+        (answer for history in histories for answer in history), key=lambda answer: answer[0]
+    )
     last = {one.labels.resource: one for _, described in answers for one in described}
     return tuple(one for one in last.values() if one.market is Market.CAPACITY_BLOCK)
 
 
 class Snapshots:
-    """Return the inventory as described by a time; before the first snapshot, the things in it that had begun by then."""
+    """Return the inventory as described by a time.
 
-    def __init__(self, responses: Responses, tags: TagNames, types: Mapping[str, InstanceType], history: timedelta) -> None:
+    Before the first snapshot, the things in it that had begun by then.
+    """
+
+    def __init__(
+        self,
+        responses: Responses,
+        tags: TagNames,
+        types: Mapping[str, InstanceType],
+        history: timedelta,
+    ) -> None:
         def histories(
-            service: str, operation: str, translate: Callable[[Pages, ResponseInfo, TagNames], Translated]
+            service: str,
+            operation: str,
+            translate: Callable[[Pages, ResponseInfo, TagNames], Translated],
         ) -> _Histories[Translated]:
-            return responses.histories(service, operation, lambda pages, answer: translate(pages, answer, tags))
+            return responses.histories(
+                service, operation, lambda pages, answer: translate(pages, answer, tags)
+            )
 
-        self._instances = [folded(x) for x in histories("ec2", "describe_instances", resources.instances)]
-        self._volumes = [with_detachments(x) for x in histories("ec2", "describe_volumes", resources.volumes)]
+        self._instances = [
+            folded(x) for x in histories("ec2", "describe_instances", resources.instances)
+        ]
+        self._volumes = [
+            with_detachments(x) for x in histories("ec2", "describe_volumes", resources.volumes)
+        ]
         self._file_systems = histories("fsx", "describe_file_systems", resources.file_systems)
-        self._reservations = histories("ec2", "describe_capacity_reservations", resources.reservations)
+        self._reservations = histories(
+            "ec2", "describe_capacity_reservations", resources.reservations
+        )
         self.types, self._history = types, history
         self._account = AccountInventory(responses, tags)
         self._answered = responses.answered("ec2", "describe_instances")
@@ -126,7 +193,11 @@ class Snapshots:
             *self._file_systems,
             *self._reservations,
         )
-        key = (bisect_right(self._births, now), *(newest_at(history, now) for history in every), *self._account.key(now))
+        key = (
+            bisect_right(self._births, now),
+            *(newest_at(history, now) for history in every),
+            *self._account.key(now),
+        )
         return self._recent.get(key, lambda: Described(key, self._inventory(now)))
 
     def refusals(self, now: datetime) -> tuple[Refusal, ...] | None:
@@ -135,8 +206,12 @@ class Snapshots:
 
     def described_at(self, labels: Labels, now: datetime) -> datetime | None:
         """Return when the place of a thing last answered which instances it has, None where it never did by `now`."""
-        of_place = [self._answered.get((account, labels.region), ()) for account in {labels.account, ""}]
-        asked = [times[bisect_right(times, now) - 1] for times in of_place if bisect_right(times, now)]
+        of_place = [
+            self._answered.get((account, labels.region), ()) for account in {labels.account, ""}
+        ]
+        asked = [
+            times[bisect_right(times, now) - 1] for times in of_place if bisect_right(times, now)
+        ]
         return max(asked, default=None)
 
     def instance_types(self) -> dict[str, str]:
@@ -148,16 +223,30 @@ class Snapshots:
         begun = [(history[newest_at(history, now)]) for history in self._instances]
         clusters = self._account.clusters(now)
         members, complete = Membership.of(clusters), self._account.stored
-        counted = {id: x for _, instances in begun for id, x in instances.items() if self._counts(x, now)}
+        counted = {
+            id: x for _, instances in begun for id, x in instances.items() if self._counts(x, now)
+        }
         described = {id: self._account.instance(x, members) for id, x in sorted(counted.items())}
         times = [at for at, _ in begun if at <= now]
-        systems = (x for x in _newest(self._file_systems, now) if x.created_at is None or x.created_at <= now)
+        systems = (
+            x
+            for x in _newest(self._file_systems, now)
+            if x.created_at is None or x.created_at <= now
+        )
         return Inventory(
             asof=max(times) if times else None,
             instances=described,
-            volumes=tuple(_attached(complete(x), described) for x in _newest(self._volumes, now) if x.created_at <= now),
+            volumes=tuple(
+                _attached(complete(x), described)
+                for x in _newest(self._volumes, now)
+                if x.created_at <= now
+            ),
             file_systems=tuple(complete(x) for x in systems),
-            reservations=tuple(complete(x) for x in _newest(self._reservations, now) if x.active and x.starts_at <= now),
+            reservations=tuple(
+                complete(x)
+                for x in _newest(self._reservations, now)
+                if x.active and x.starts_at <= now
+            ),
             types=self.types,
             eks=clusters,
             quotas=self._account.quotas(now),
@@ -170,7 +259,9 @@ class Snapshots:
     def _born(self) -> list[datetime]:
         born = [x.launched_at for history in self._instances for x in history[0][1].values()]
         born += [x.created_at for history in self._volumes for x in history[0][1]]
-        born += [x.created_at for history in self._file_systems for x in history[0][1] if x.created_at]
+        born += [
+            x.created_at for history in self._file_systems for x in history[0][1] if x.created_at
+        ]
         return born + [x.starts_at for history in self._reservations for x in history[0][1]]
 
 
@@ -179,31 +270,43 @@ def _attached(volume: Volume, instances: Mapping[str, Instance]) -> Volume:
     instance = instances.get(volume.attached_to)
     if instance is None:
         return volume
-    return replace(volume, labels=instance.labels.only(("cluster", "team", "job", "account")).merge(volume.labels))
+    return replace(
+        volume,
+        labels=instance.labels.only(("cluster", "team", "job", "account")).merge(volume.labels),
+    )
 
 
 def _newest(histories: _Histories[tuple[Translated, ...]], now: datetime) -> list[Translated]:
     return [x for history in histories for x in history[newest_at(history, now)][1]]
 
 
-def folded(history: list[tuple[datetime, dict[str, Instance]]]) -> list[tuple[datetime, dict[str, Instance]]]:
-    """Return a history in which every instance goes on: one that is no longer named has ended by then."""
+def folded(
+    history: list[tuple[datetime, dict[str, Instance]]],
+) -> list[tuple[datetime, dict[str, Instance]]]:
+    """Return a history in which every instance goes on.
+
+    One that is no longer named has ended by then.
+    """
     folded: list[tuple[datetime, dict[str, Instance]]] = []
     instances: dict[str, Instance] = {}
     for at, named in history:
         gone = {
-            id: x if x.ended_at else replace(x, state="terminated", ended_at=at) for id, x in instances.items() if id not in named
+            id: x if x.ended_at else replace(x, state="terminated", ended_at=at)
+            for id, x in instances.items()
+            if id not in named
         }
         instances = {**gone, **named}
         folded.append((at, instances))
     return folded
 
 
-def with_detachments(history: list[tuple[datetime, tuple[Volume, ...]]]) -> list[tuple[datetime, tuple[Volume, ...]]]:
+def with_detachments(
+    history: list[tuple[datetime, tuple[Volume, ...]]],
+) -> list[tuple[datetime, tuple[Volume, ...]]]:
     """Return a history in which every volume that is attached to nothing says since which answer it is.
 
-    One that is older than the answer before the first that names it may have been attached just before; a younger one never
-    was. An answer that leaves a volume out forgets nothing of it.
+    One that is older than the answer before the first that names it may have been attached just
+    before; a younger one never was. An answer that leaves a volume out forgets nothing of it.
     """
     told: list[tuple[datetime, tuple[Volume, ...]]] = []
     before: dict[str, Volume] = {}
@@ -216,7 +319,10 @@ def with_detachments(history: list[tuple[datetime, tuple[Volume, ...]]]) -> list
 
 
 def _detached(volume: Volume, before: Volume | None, at: datetime, last: datetime | None) -> Volume:
-    """Return the volume with when it was first described as attached to nothing; `last` is the answer before this one."""
+    """Return the volume with when it was first described as attached to nothing.
+
+    `last` is the answer before this one.
+    """
     if volume.attached_to:
         return volume
     if before is None:

@@ -1,4 +1,7 @@
-"""Read CloudTrail's answers once for both questions: who launched what, and which launches were refused."""
+"""Read CloudTrail's answers once for both questions.
+
+Who launched what, and which launches were refused.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ def trail(pages: Pages, answer: ResponseInfo) -> Trail:
 
 
 def refusals_of(every: Iterable[Trail]) -> tuple[Refusal, ...] | None:
-    """Return the refusals that answers name, each once, the oldest first; None where nobody ever asked."""
+    """Return the refusals that answers name, each once, the oldest first.
+
+    None where nobody ever asked.
+    """
     told = [one.refusals for one in every if one.refusals is not None]
     by_id = {refusal.id: refusal for refusals in told for refusal in refusals}
     return tuple(sorted(by_id.values(), key=lambda x: (x.at, x.id))) if told else None

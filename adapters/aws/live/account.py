@@ -1,4 +1,7 @@
-"""Poll all of an account that is no metric: inventory, clusters, quotas, CloudTrail, prices; a failure costs its part only."""
+"""Poll all of an account that is no metric: inventory, clusters, quotas, CloudTrail, prices.
+
+A failure costs its part only.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +28,27 @@ class AccountPoller:
         """Where the last tick could not tell what runs."""
         self.left_out: tuple[str, ...] = ()
         """What the last tick could not have and can do without."""
-        self._responses, self._types, self._stopwatch = responses, config.reading.types, config.timing.stopwatch
+        self._responses, self._types, self._stopwatch = (
+            responses,
+            config.reading.types,
+            config.timing.stopwatch,
+        )
         self._clusters = ClusterPoller(calls, responses)
-        self._launches = LaunchPoller(calls, responses, config.timing.stopwatch, config.timing.pause)
-        self._refusals = RefusalPoller(calls, responses, config.timing.stopwatch, config.timing.pause)
+        self._launches = LaunchPoller(
+            calls, responses, config.timing.stopwatch, config.timing.pause
+        )
+        self._refusals = RefusalPoller(
+            calls, responses, config.timing.stopwatch, config.timing.pause
+        )
         self._price_poller = PricePoller(calls, responses, config.extra.advisor)
         self.prices: QuotedPrices | None = None
         """The prices last answered, None before any were."""
 
     def describe(self, places: Sequence[Place], now: datetime) -> Iterator[Gap]:
-        """Poll the resources; yield a gap for each answer without which nobody can tell whether a node is gone."""
+        """Poll the resources.
+
+        Yield a gap for each answer without which nobody can tell whether a node is gone.
+        """
         left_out, blind = [], set()
         for missing in self.resources.refresh(places, now):
             if missing.needed:
@@ -44,8 +58,17 @@ class AccountPoller:
                 left_out.append(str(missing.gap))
         self.left_out, self.blind = tuple(left_out), frozenset(blind)
 
-    def surround(self, places: Sequence[Place], now: datetime, deadline: float, snapshots: Callable[[], Snapshots]) -> Snapshots:
-        """Poll clusters, launchers, refusals and prices until `deadline` by the stopwatch; return all that is known then."""
+    def surround(
+        self,
+        places: Sequence[Place],
+        now: datetime,
+        deadline: float,
+        snapshots: Callable[[], Snapshots],
+    ) -> Snapshots:
+        """Poll clusters, launchers, refusals and prices until `deadline` by the stopwatch.
+
+        Return all that is known then.
+        """
         left_out = [*self._clusters.refresh(places, now)]
         known_before, answers = snapshots(), self._launches.answers + self._refusals.answers
         left_out += self._launches.refresh(places, known_before.at(now).inventory, now, deadline)
@@ -53,7 +76,11 @@ class AccountPoller:
         if self._price_poller.due(now) and self._stopwatch() < deadline:
             left_out += self.price(places, now)
         self.left_out = (*self.left_out, *left_out)
-        return snapshots() if self._launches.answers + self._refusals.answers > answers else known_before
+        return (
+            snapshots()
+            if self._launches.answers + self._refusals.answers > answers
+            else known_before
+        )
 
     def price(self, places: Sequence[Place], now: datetime) -> list[str]:
         """Poll prices; return a sentence for each one that is missing."""

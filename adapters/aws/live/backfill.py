@@ -1,4 +1,7 @@
-"""Read history in the background, thing by thing: a tick takes in all that has come by then, and never waits."""
+"""Read history in the background, thing by thing.
+
+A tick takes in all that has come by then, and never waits.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,37 @@ from threading import Lock, Thread
 
 from adapters.aws.api.calls import WORKERS, Place
 from adapters.aws.live.grid_ring import PastGrids
-from adapters.aws.live.requests import MetricRequest, RequestScope, SeriesBook, SeriesValues, plan_requests, statistics_of
+from adapters.aws.live.requests import (
+    MetricRequest,
+    RequestScope,
+    SeriesBook,
+    SeriesValues,
+    plan_requests,
+    statistics_of,
+)
 from adapters.aws.metrics.points import Points, reporter
 from bot.errors import Unavailable
 
 BACKFILL_PERIOD = 300
-"""History older than the newest hours is read at five minutes: a fifth of the points to carry and parse."""
+"""History older than the newest hours is read at five minutes.
+
+A fifth of the points to carry and parse.
+"""
 _AT_ONCE = 138
-"""Queries that are read and put on the grid together, so that memory stays small: 6 calls of 15 days, 0.6 million points."""
+"""Queries that are read and put on the grid together, so that memory stays small.
+
+6 calls of 15 days, 0.6 million points.
+"""
 Fetch = Callable[[MetricRequest, float], list[SeriesValues]]
 Bin = Callable[[list[Points]], PastGrids]
 
 
 @dataclass(frozen=True)
 class HistoryBlock:
-    """Name series that are read together: whole things, so that none is put on the grid by half; times are seconds, half-open."""
+    """Name series that are read together: whole things, so that none is put on the grid by half.
+
+    Times are seconds, half-open.
+    """
 
     place: Place
     start: int
@@ -48,7 +67,9 @@ class Backfill:
     _asked: int = 0
     """Series queued since there was nothing to read."""
 
-    def queue(self, place: Place, numbers: Iterable[int], start: int, end: int, *, first: bool = False) -> None:
+    def queue(
+        self, place: Place, numbers: Iterable[int], start: int, end: int, *, first: bool = False
+    ) -> None:
         """Want the history of some series; `first` before all that is wanted already."""
         begin = start // BACKFILL_PERIOD * BACKFILL_PERIOD
         if begin >= end:
@@ -63,7 +84,9 @@ class Backfill:
     def start(self, deadline: float, binned: Bin) -> None:
         """Read on in the background until `deadline` by the stopwatch."""
         if self._wanted and not (self._thread and self._thread.is_alive()):
-            self._thread = Thread(target=self._read_on, args=(deadline, binned), name="history", daemon=True)
+            self._thread = Thread(
+                target=self._read_on, args=(deadline, binned), name="history", daemon=True
+            )
             self._thread.start()
 
     def join(self) -> None:
@@ -83,12 +106,17 @@ class Backfill:
             return (*(block for block, _ in self._read), *self._under_way, *self._wanted)
 
     def unread(self) -> tuple[str, ...]:
-        """Return a sentence on how much history is still to be read; not a gap: all that is newer is whole."""
+        """Return a sentence on how much history is still to be read; not a gap.
+
+        All that is newer is whole.
+        """
         left = sum(len(block.numbers) for block in self.pending())
         if not left:
             return ()
         done = max(0, self._asked - left)
-        return (f"The history of {done:,} of {self._asked:,} series is read; alerts that need none are told meanwhile.",)
+        return (
+            f"The history of {done:,} of {self._asked:,} series is read; alerts that need none are told meanwhile.",
+        )
 
     def _together(self, numbers: Iterable[int]) -> Iterator[tuple[int, ...]]:
         """Yield the series of some things at a time."""
@@ -116,12 +144,17 @@ class Backfill:
                 grids = None
                 try:
                     grids = binned(self._points(block, pool, deadline))
-                except (Unavailable, RuntimeError):  # the pool takes no more work once the interpreter ends
+                except (
+                    Unavailable,
+                    RuntimeError,
+                ):  # the pool takes no more work once the interpreter ends
                     return
                 finally:
                     self._ended(block, grids)
 
-    def _points(self, block: HistoryBlock, pool: ThreadPoolExecutor, deadline: float) -> list[Points]:
+    def _points(
+        self, block: HistoryBlock, pool: ThreadPoolExecutor, deadline: float
+    ) -> list[Points]:
         scope = RequestScope(block.end, block.start, period=BACKFILL_PERIOD)
         requests = plan_requests(self.book, block.numbers, block.place, scope)
         answers = list(pool.map(lambda request: self.fetch(request, deadline), requests))

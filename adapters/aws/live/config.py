@@ -23,22 +23,35 @@ OWN = "self"
 
 @dataclass(frozen=True)
 class AccountAccess:
-    """Name the accounts that are read: those behind `roles` (ARNs to assume; `self` = no role), each in `regions`."""
+    """Name the accounts that are read: those behind `roles` (ARNs to assume.
+
+    `self` = no role), each in `regions`.
+    """
 
     regions: Sequence[str] = ()
     roles: Sequence[str] = ()
     external_id: str = ""
-    """Shown to every role that is assumed, so that nobody else can have the bot assume it; "" where no role asks."""
+    """Shown to every role that is assumed, so that nobody else can have the bot assume it.
+
+    "" where no role asks.
+    """
 
     def places(self) -> tuple[Place, ...]:
-        """Return each role in each region, the process's own region where none is named; raise `WrongInput` for none at all."""
+        """Return each role in each region, the process's own region where none is named.
+
+        Raise `WrongInput` for none at all.
+        """
         default = boto3.Session().region_name
         regions = tuple(self.regions) or ((default,) if default else ())
         if not regions:
             raise WrongInput(
                 "No AWS region is set; set TRNBOT_AWS_REGIONS (a comma list such as us-west-2, us-east-1) or AWS_REGION."
             )
-        return tuple(Place(region, "" if role == OWN else role) for role in (self.roles or (OWN,)) for region in regions)
+        return tuple(
+            Place(region, "" if role == OWN else role)
+            for role in (self.roles or (OWN,))
+            for region in regions
+        )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Find the series worth reading: ListMetrics by metric name, exact dimension sets, nodes with an accelerator only."""
+"""Find the series worth reading.
+
+ListMetrics by metric name, exact dimension sets, nodes with an accelerator only.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,17 @@ _Wanted = Callable[[tuple[Target, ...]], bool]
 
 def metric_names(catalogue: Catalogue) -> list[tuple[str, str]]:
     """Return the (namespace, metric name) pairs that mean something here, sorted."""
-    own = {pair for pair in catalogue.metrics if catalogue.own and pair[0] == catalogue.own.namespace}
-    return sorted({(n, m) for (n, m, _), targets in catalogue.shapes.items() if n not in _ELSEWHERE and _whole(targets)} | own)
+    own = {
+        pair for pair in catalogue.metrics if catalogue.own and pair[0] == catalogue.own.namespace
+    }
+    return sorted(
+        {
+            (n, m)
+            for (n, m, _), targets in catalogue.shapes.items()
+            if n not in _ELSEWHERE and _whole(targets)
+        }
+        | own
+    )
 
 
 SeriesByName = dict[tuple[str, str], set[MetricSeries]]
@@ -53,7 +65,10 @@ class PlaceFleet:
     def joined(fleets: Iterable[PlaceFleet]) -> PlaceFleet:
         """Return the fleets of several places as one."""
         every = list(fleets)
-        return PlaceFleet(frozenset().union(*(x.instances for x in every)), frozenset().union(*(x.volumes for x in every)))
+        return PlaceFleet(
+            frozenset().union(*(x.instances for x in every)),
+            frozenset().union(*(x.volumes for x in every)),
+        )
 
 
 @dataclass(frozen=True)
@@ -70,32 +85,59 @@ class SeriesLister:
     ) -> set[MetricSeries]:
         """Return the series of a place that are worth reading.
 
-        Raise `Unavailable` where a page fails: half a list would read as a smaller fleet. `recent` leaves out what was silent
-        for three hours, else two weeks count. `partial` keeps what was listed before a failure: only the rest is asked again.
+        Raise `Unavailable` where a page fails: half a list would read as a smaller fleet. `recent`
+        leaves out what was silent for three hours, else two weeks count. `partial` keeps what was
+        listed before a failure: only the rest is asked again.
         """
         names = metric_names(self.catalogue)
         if self.surface is MetricsSurface.PROMQL:
             names = [pair for pair in names if pair[0] != CLASSIC]
-        series = worth_reading(self.listed(place, names, recent=recent, partial=partial), fleet, self.catalogue)
+        series = worth_reading(
+            self.listed(place, names, recent=recent, partial=partial), fleet, self.catalogue
+        )
         if self.surface is MetricsSurface.CLOUDWATCH:
             return series
-        told = frozenset[str]() if self.surface is MetricsSurface.PROMQL else self._told(place, series, recent=recent)
+        told = (
+            frozenset[str]()
+            if self.surface is MetricsSurface.PROMQL
+            else self._told(place, series, recent=recent)
+        )
         return series | self._queried(place, fleet, told, recent=recent)
 
-    def _told(self, place: Place, series: Iterable[MetricSeries], *, recent: bool) -> frozenset[str]:
-        """Return the instances that the classic namespace tells of now: one that moved is listed for hours, or weeks, after."""
-        listed = series if recent else self.listed(place, [(CLASSIC, "node_neuroncore_utilization")], recent=True)
-        since = self.calls.clock().timestamp() - _MOVED_SECONDS
-        return heard(x for x in listed if (newest := self.promql.book.newest(x)) is None or newest >= since)
+    def _told(
+        self, place: Place, series: Iterable[MetricSeries], *, recent: bool
+    ) -> frozenset[str]:
+        """Return the instances that the classic namespace tells of now.
 
-    def _queried(self, place: Place, fleet: PlaceFleet, told: frozenset[str], *, recent: bool) -> set[MetricSeries]:
-        """Return the series that are read by PromQL: of the nodes that CloudWatch's classic namespace does not hear."""
+        One that moved is listed for hours, or weeks, after.
+        """
+        listed = (
+            series
+            if recent
+            else self.listed(place, [(CLASSIC, "node_neuroncore_utilization")], recent=True)
+        )
+        since = self.calls.clock().timestamp() - _MOVED_SECONDS
+        return heard(
+            x for x in listed if (newest := self.promql.book.newest(x)) is None or newest >= since
+        )
+
+    def _queried(
+        self, place: Place, fleet: PlaceFleet, told: frozenset[str], *, recent: bool
+    ) -> set[MetricSeries]:
+        """Return the series that are read by PromQL.
+
+        Of the nodes that CloudWatch's classic namespace does not hear.
+        """
         if fleet.instances and fleet.instances <= told:
             return set()
         try:
             reporting = self.promql.instances(place, recent=recent) - told
             # One server may tell of several places, and of machines that are none of this account.
-            mine = reporting & fleet.instances if self.calls.server.url and fleet.instances else reporting
+            mine = (
+                reporting & fleet.instances
+                if self.calls.server.url and fleet.instances
+                else reporting
+            )
             return self.promql.discover(place, mine)
         except Unavailable:
             if self.surface is MetricsSurface.AUTO and not self.calls.server.url:
@@ -110,16 +152,26 @@ class SeriesLister:
             return frozenset(), str(error)
 
     def listed(
-        self, place: Place, wanted: Iterable[tuple[str, str]], *, recent: bool, partial: SeriesByName | None = None
+        self,
+        place: Place,
+        wanted: Iterable[tuple[str, str]],
+        *,
+        recent: bool,
+        partial: SeriesByName | None = None,
     ) -> set[MetricSeries]:
-        """Return every series of some metric names that means something here; raise `Unavailable` where a page fails."""
+        """Return every series of some metric names that means something here.
+
+        Raise `Unavailable` where a page fails.
+        """
         partial = {} if partial is None else partial
         active: dict[str, Any] = {"RecentlyActive": "PT3H"} if recent else {}
 
         def of(name: tuple[str, str]) -> None:
             given = {"Namespace": name[0], "MetricName": name[1], **active}
             pages = self.calls.pages(place, "cloudwatch", "list_metrics", **given)
-            partial[name] = {x for page in pages for x in _series(page["Metrics"], place, self.catalogue, bool)}
+            partial[name] = {
+                x for page in pages for x in _series(page["Metrics"], place, self.catalogue, bool)
+            }
 
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="discovery") as pool:
             waiting = [pool.submit(of, name) for name in wanted if name not in partial]
@@ -128,7 +180,9 @@ class SeriesLister:
         return set().union(*partial.values())
 
     def details(self, place: Place, instance: str) -> set[MetricSeries]:
-        """Return the series of each core and device of one node; raise `Unavailable` where a page fails.
+        """Return the series of each core and device of one node.
+
+        Raise `Unavailable` where a page fails.
 
         They are optional: where the day's budget is spent they are not asked for.
         """
@@ -138,7 +192,9 @@ class SeriesLister:
         for namespace, metric, dimension in sorted(_detail_metrics(self.catalogue)):
             of = [{"Name": dimension, "Value": instance}]
             given: dict[str, Any] = {"Namespace": namespace, "MetricName": metric, "Dimensions": of}
-            for page in self.calls.pages(place, "cloudwatch", "list_metrics", optional=DETAIL_RANK, **given):
+            for page in self.calls.pages(
+                place, "cloudwatch", "list_metrics", optional=DETAIL_RANK, **given
+            ):
                 series.update(_series(page["Metrics"], place, self.catalogue, _near))
         return series
 
@@ -151,16 +207,38 @@ def _detail_metrics(catalogue: Catalogue) -> set[tuple[str, str, str]]:
         if n not in _ELSEWHERE and "InstanceId" in d and _near(to)
     }
     if own := catalogue.own:
-        near |= {(own.namespace, meaning.name, own.instance) for meaning in own.meanings if meaning.metric in CORE_METRICS}
+        near |= {
+            (own.namespace, meaning.name, own.instance)
+            for meaning in own.meanings
+            if meaning.metric in CORE_METRICS
+        }
     return near
 
 
-def worth_reading(listed: Iterable[MetricSeries], fleet: PlaceFleet, catalogue: Catalogue) -> set[MetricSeries]:
-    """Leave out series that only cost: of hosts without an accelerator, of volumes not on one, of parts whose whole reports."""
-    meant = [(x, targets) for x in listed if (targets := catalogue.targets(x.namespace, x.metric, x.names))]
+def worth_reading(
+    listed: Iterable[MetricSeries], fleet: PlaceFleet, catalogue: Catalogue
+) -> set[MetricSeries]:
+    """Leave out series that only cost.
+
+    Of hosts without an accelerator, of volumes not on one, of parts whose whole reports.
+    """
+    meant = [
+        (x, targets)
+        for x in listed
+        if (targets := catalogue.targets(x.namespace, x.metric, x.names))
+    ]
     every = [(series, labels_of(series, targets[0]), targets) for series, targets in meant]
-    instances = {*fleet.instances, *(labels.instance for x, labels, _ in every if labels.instance and _accelerated(x, catalogue))}
-    whole = {(x.namespace, x.metric, labels.instance) for x, labels, targets in every if _whole(targets)}
+    instances = {
+        *fleet.instances,
+        *(
+            labels.instance
+            for x, labels, _ in every
+            if labels.instance and _accelerated(x, catalogue)
+        ),
+    }
+    whole = {
+        (x.namespace, x.metric, labels.instance) for x, labels, targets in every if _whole(targets)
+    }
 
     def wanted(series: MetricSeries, labels: Labels, targets: tuple[Target, ...]) -> bool:
         volume = labels.resource if targets[0].kind == "volume" else ""
@@ -168,15 +246,25 @@ def worth_reading(listed: Iterable[MetricSeries], fleet: PlaceFleet, catalogue: 
             own = bool(catalogue.own) and bool(targets[0].reads)
             if not own or (series.namespace, series.metric, labels.instance) in whole:
                 return False
-        return (not labels.instance or labels.instance in instances) and (not volume or volume in fleet.volumes)
+        return (not labels.instance or labels.instance in instances) and (
+            not volume or volume in fleet.volumes
+        )
 
     return {one[0] for one in every if wanted(*one)}
 
 
-def details_of(listed: Iterable[MetricSeries], instances: Collection[str], catalogue: Catalogue) -> set[MetricSeries]:
+def details_of(
+    listed: Iterable[MetricSeries], instances: Collection[str], catalogue: Catalogue
+) -> set[MetricSeries]:
     """Keep the series of cores and devices of some nodes."""
-    meant = [(x, targets) for x in listed if _near(targets := catalogue.targets(x.namespace, x.metric, x.names))]
-    return {series for series, targets in meant if labels_of(series, targets[-1]).instance in instances}
+    meant = [
+        (x, targets)
+        for x in listed
+        if _near(targets := catalogue.targets(x.namespace, x.metric, x.names))
+    ]
+    return {
+        series for series, targets in meant if labels_of(series, targets[-1]).instance in instances
+    }
 
 
 def heard(series: Iterable[MetricSeries]) -> frozenset[str]:
@@ -192,19 +280,30 @@ def unheard(fleet: PlaceFleet, series: Iterable[MetricSeries], catalogue: Catalo
 
 def _accelerated(series: MetricSeries, catalogue: Catalogue) -> bool:
     own = catalogue.own
-    return series.metric.startswith(_ACCELERATED) or (own is not None and series.namespace == own.namespace)
+    return series.metric.startswith(_ACCELERATED) or (
+        own is not None and series.namespace == own.namespace
+    )
 
 
-def _series(members: Iterable[Mapping[str, Any]], place: Place, catalogue: Catalogue, wanted: _Wanted) -> Iterable[MetricSeries]:
+def _series(
+    members: Iterable[Mapping[str, Any]], place: Place, catalogue: Catalogue, wanted: _Wanted
+) -> Iterable[MetricSeries]:
     for member in members:
-        pairs = tuple(sorted((str(x["Name"]), str(x["Value"])) for x in member.get("Dimensions", ())))
+        pairs = tuple(
+            sorted((str(x["Name"]), str(x["Value"])) for x in member.get("Dimensions", ()))
+        )
         names = tuple(name for name, _ in pairs)
         if wanted(catalogue.targets(member["Namespace"], member["MetricName"], names)):
-            yield MetricSeries(member["Namespace"], member["MetricName"], names, pairs, place.region, place.account)
+            yield MetricSeries(
+                member["Namespace"], member["MetricName"], names, pairs, place.region, place.account
+            )
 
 
 def _whole(targets: Iterable[Target]) -> bool:
-    """Return whether a series is of a whole thing; those of its parts (cores, interfaces) are read on request only."""
+    """Return whether a series is of a whole thing.
+
+    Those of its parts (cores, interfaces) are read on request only.
+    """
     return any(not target.part and target.kind not in _CLOSE for target in targets)
 
 

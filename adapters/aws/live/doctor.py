@@ -1,4 +1,7 @@
-"""Check every call that a tick makes, in every place, and the sources of metrics: `doctor` of a live account."""
+"""Check every call that a tick makes, in every place, and the sources of metrics.
+
+`doctor` of a live account.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,9 @@ def examine(live: Examined) -> Sequence[Check]:
     now = live.calls.clock()
     failed = list(live.describe(now))
     checks = [check for place in live.places() for check in _place(live, place, now)]
-    findings = [(f"metric stream {name}", ok, finding) for name, ok, finding in live.streams.examined(now)]
+    findings = [
+        (f"metric stream {name}", ok, finding) for name, ok, finding in live.streams.examined(now)
+    ]
     findings += [*live.logs.examined(live.places(), now), *live.events.examined()]
     checks += [Check(name, ok, finding, "" if ok else _REMEDY) for name, ok, finding in findings]
     bill = live.calls.meter.bill()
@@ -94,20 +99,41 @@ class Surface:
 
 
 def surfaces(live: Examined, place: Place) -> list[Surface]:
-    """Return what each surface tells of a place, and which is read; raise `Unavailable` where the classic one is not told."""
+    """Return what each surface tells of a place, and which is read.
+
+    Raise `Unavailable` where the classic one is not told.
+    """
     choice, server = live.lister.surface, live.calls.server
     names = [(CLASSIC, "node_neuroncore_utilization")]
     classic = heard(live.lister.listed(place, names, recent=True))
     queried, trouble = live.lister.reporting(place)
-    by_promql = "not read (TRNBOT_METRICS_SURFACE=cloudwatch)" if choice is MetricsSurface.CLOUDWATCH else "read"
+    by_promql = (
+        "not read (TRNBOT_METRICS_SURFACE=cloudwatch)"
+        if choice is MetricsSurface.CLOUDWATCH
+        else "read"
+    )
     if choice is MetricsSurface.AUTO and queried and queried <= classic:
         by_promql = "not read, as the former tells of them"
-    elsewhere = "not asked, as TRNBOT_METRICS_URL names a server" if server.url else "TRNBOT_METRICS_URL names none"
-    by_get = "not read (TRNBOT_METRICS_SURFACE=promql)" if choice is MetricsSurface.PROMQL else "read"
+    elsewhere = (
+        "not asked, as TRNBOT_METRICS_URL names a server"
+        if server.url
+        else "TRNBOT_METRICS_URL names none"
+    )
+    by_get = (
+        "not read (TRNBOT_METRICS_SURFACE=promql)" if choice is MetricsSurface.PROMQL else "read"
+    )
     return [
         Surface("Container Insights (GetMetricData)", len(classic), by_get if classic else ""),
-        Surface(f"{server} (PromQL)", None if trouble else len(queried), trouble or (by_promql if queried else "")),
-        Surface("CloudWatch's OTel store (PromQL)" if server.url else "a Prometheus server", None, elsewhere),
+        Surface(
+            f"{server} (PromQL)",
+            None if trouble else len(queried),
+            trouble or (by_promql if queried else ""),
+        ),
+        Surface(
+            "CloudWatch's OTel store (PromQL)" if server.url else "a Prometheus server",
+            None,
+            elsewhere,
+        ),
     ]
 
 
@@ -132,30 +158,48 @@ def _place(live: Examined, place: Place, now: datetime) -> Iterator[Check]:
 
 
 def _own(live: Examined, place: Place, own: OwnNames, now: datetime) -> Check:
-    """Check the metrics of the own namespace: which report, of how many instances, and whether values fit their units."""
+    """Check the metrics of the own namespace.
+
+    Which report, of how many instances, and whether values fit their units.
+    """
     name, catalogue = f"namespace {own.namespace} in {place}", live.metrics.book.catalogue
     mine = [(own.namespace, meaning.name) for meaning in own.meanings]
     listed = live.lister.listed(place, mine, recent=True)
     series = worth_reading(listed, live.fleet(place), catalogue)
     if not series:
         remedy = f"Check TRNBOT_MONITOR_METRICS and that series carry the dimension {own.instance} (TRNBOT_MONITOR_INSTANCE)."
-        return Check(name, False, "none of its metrics reports under the names that are set", remedy)
-    instances = {labels_of(x, catalogue.targets(x.namespace, x.metric, x.names)[0]).instance for x in series}
+        return Check(
+            name, False, "none of its metrics reports under the names that are set", remedy
+        )
+    instances = {
+        labels_of(x, catalogue.targets(x.namespace, x.metric, x.names)[0]).instance for x in series
+    }
     book = SeriesBook(catalogue=catalogue)
     end = int(now.timestamp()) // 60 * 60
-    sample = book.enter(sorted(series, key=lambda x: (x.metric, x))[:: max(1, len(series) // _SAMPLE)], end - 3600)
-    requests = plan_requests(book, sample, place, RequestScope(end, period=300, statistics=("Maximum",)))
+    sample = book.enter(
+        sorted(series, key=lambda x: (x.metric, x))[:: max(1, len(series) // _SAMPLE)], end - 3600
+    )
+    requests = plan_requests(
+        book, sample, place, RequestScope(end, period=300, statistics=("Maximum",))
+    )
     answers = [x for request in requests for x in fetch(live.calls, book, request)]
     names = ", ".join(sorted({x.metric for x in series}))
     doubts = list(_doubts(own, book, answers))
     remedy = "Correct the unit in TRNBOT_MONITOR_METRICS." if doubts else ""
-    return Check(name, not doubts, "; ".join([f"{names} of {len(instances)} instances", *doubts]), remedy)
+    return Check(
+        name, not doubts, "; ".join([f"{names} of {len(instances)} instances", *doubts]), remedy
+    )
 
 
 def _doubts(own: OwnNames, book: SeriesBook, answers: Sequence[SeriesValues]) -> Iterator[str]:
     """Yield a sentence for each ratio whose values do not fit its unit."""
     for meaning in own.meanings:
-        values = [v for x in answers if book.series[x.number].metric == meaning.name for v in x.points().peak.tolist()]
+        values = [
+            v
+            for x in answers
+            if book.series[x.number].metric == meaning.name
+            for v in x.points().peak.tolist()
+        ]
         if values and meaning.metric.endswith("_ratio") and (doubt := _doubt(meaning, max(values))):
             yield doubt
 

@@ -36,7 +36,10 @@ DETAILS = ("core", "device")
 
 @dataclass(frozen=True)
 class Remembered:
-    """Hold each series' first points, all points of training runs, and when each series spoke last: (number, second)."""
+    """Hold each series' first points, all points of training runs, and when each series spoke last.
+
+    (number, second).
+    """
 
     heads: Points
     of_runs: Points
@@ -77,18 +80,26 @@ class FrameBuffer:
         """Return one sentence for each metric that had values beyond belief."""
         return tuple(self._refused.values())
 
-    def absorb(self, read: NewPoints, end: int, cores: Cores, past: Iterable[PastGrids] = ()) -> None:
+    def absorb(
+        self, read: NewPoints, end: int, cores: Cores, past: Iterable[PastGrids] = ()
+    ) -> None:
         """Take in new points, and older ones of history; `end` is the bin of now.
 
-        What is not settled is built anew too, so that a part that was not read for hours comes in as if it had been.
+        What is not settled is built anew too, so that a part that was not read for hours comes in
+        as if it had been.
         """
         with self.lock:
             self._absorb(read, end, cores, list(past))
 
     def _absorb(self, read: NewPoints, end: int, cores: Cores, past: Sequence[PastGrids]) -> None:
-        horizon = min(end - max(2, _ANEW_SECONDS // self.grid.step), read.settled // self.grid.step - 1)
-        # Never back behind the last one: points from before are no longer at hand, and what a new series says of then fills.
-        horizon = self.horizon = max(horizon, end - _UNSETTLED_SECONDS // self.grid.step, self.horizon)
+        horizon = min(
+            end - max(2, _ANEW_SECONDS // self.grid.step), read.settled // self.grid.step - 1
+        )
+        # Never back behind the last one: points from before are no longer at hand, and what a new
+        # series says of then fills.
+        horizon = self.horizon = max(
+            horizon, end - _UNSETTLED_SECONDS // self.grid.step, self.horizon
+        )
         since = horizon * self.grid.step - MARGIN_SECONDS
         new = self._believed(read.points)
         self._remember(new, Points.joined([x.kept for x in past]), since)
@@ -99,7 +110,9 @@ class FrameBuffer:
         newest_of = {}
         for kind, series in feeding.items():
             newest = newest_of[kind] = build_grid(kind, series, self.grid, horizon, self._cores)
-            ring = self._rings.setdefault(kind, GridRing(max(1, self.history // self.grid.step), end))
+            ring = self._rings.setdefault(
+                kind, GridRing(max(1, self.history // self.grid.step), end)
+            )
             ring.renew(newest, horizon, end)
         begin = min(int(x.first[0]) for x in newest_of.values())
         self.grids = {kind: self._rings[kind].cut(axes, begin) for kind, axes in newest_of.items()}
@@ -114,9 +127,12 @@ class FrameBuffer:
         self._see(end)
 
     def past(self, parts: list[Points]) -> PastGrids:
-        """Return points of five minutes as grids, as `absorb` takes them; any thread may, between two readings too.
+        """Return points of five minutes as grids, as `absorb` takes them.
 
-        All series that one thing reports are to come together: some of its values are counted by others.
+        Any thread may, between two readings too.
+
+        All series that one thing reports are to come together: some of its values are counted by
+        others.
         """
         told = spread(self._believed(parts), self.series, self._heads)
         past = told.take(np.lexsort((told.seconds, told.series)))
@@ -129,15 +145,25 @@ class FrameBuffer:
         spoke = np.array([*self._spoke.items()], dtype=np.int64).reshape(-1, 2)
         return Remembered(self._heads, self._of_runs, spoke)
 
-    def resume(self, known: Remembered, settled: int, grids: Iterable[Mapping[str, GridPart]]) -> None:
+    def resume(
+        self, known: Remembered, settled: int, grids: Iterable[Mapping[str, GridPart]]
+    ) -> None:
         """Go on from where an earlier process settled: bins before `settled` are those of `grids`."""
-        self._heads, self._of_runs, self._spoke = known.heads, known.of_runs, dict(known.spoke.tolist())
+        self._heads, self._of_runs, self._spoke = (
+            known.heads,
+            known.of_runs,
+            dict(known.spoke.tolist()),
+        )
         self.horizon, self._recalled = settled, grids
 
     def part(self, start: int, end: int) -> dict[str, StoredPart]:
         """Return a copy of some bins by kind, of the things that report within."""
         with self.lock:
-            parts = {kind: ring.part(start, end) for kind, ring in self._rings.items() if kind not in DETAILS}
+            parts = {
+                kind: ring.part(start, end)
+                for kind, ring in self._rings.items()
+                if kind not in DETAILS
+            }
         return {kind: part for kind, part in parts.items() if part.things}
 
     def _recall(self) -> None:
@@ -161,13 +187,20 @@ class FrameBuffer:
         first = int(past.seconds.min()) // self.grid.step
         mine = heads.take(np.isin(of[heads.series], np.unique(of[past.series])))
         feeding = self._feeding(Points.joined([mine, past]))
-        return {kind: build_grid(kind, series, self.grid, first, self._cores) for kind, series in feeding.items()}
+        return {
+            kind: build_grid(kind, series, self.grid, first, self._cores)
+            for kind, series in feeding.items()
+        }
 
     def _reporter_of(self) -> Ints:
         """Return a number for each series: the same for all that one thing reports."""
         own = self.catalogue.instance
         for series in self.series[len(self._reporters) :]:
-            self._reporters.append(self._reporter_numbers.setdefault(reporter(series, own), len(self._reporter_numbers)))
+            self._reporters.append(
+                self._reporter_numbers.setdefault(
+                    reporter(series, own), len(self._reporter_numbers)
+                )
+            )
         return np.array(self._reporters, dtype=np.int64)
 
     def _fill(self, grids: Mapping[str, GridPart]) -> None:
@@ -175,26 +208,39 @@ class FrameBuffer:
         for kind, grid in grids.items():
             if kind in self._rings:
                 self._rings[kind].fill(grid, self.horizon)
-                self.filled.update(range(grid.base, min(self.horizon, grid.base + grid.values.shape[1])))
+                self.filled.update(
+                    range(grid.base, min(self.horizon, grid.base + grid.values.shape[1]))
+                )
 
     def _remember(self, new: Points, past: Points, since: int) -> None:
         every = Points.joined([self._heads, past, new])
         self._heads = _first(every, _HEAD)
         run_points = Points.joined([self._of_runs, past, new])
-        self._of_runs = run_points.take(self._is_of_runs(run_points) & (run_points.seconds >= since - self.history))
+        self._of_runs = run_points.take(
+            self._is_of_runs(run_points) & (run_points.seconds >= since - self.history)
+        )
         tail = Points.joined([self._tail, new])
         self._tail = tail.take(tail.seconds >= since)
         self._forget(new, past, since)
 
     def _is_of_runs(self, points: Points) -> npt.NDArray[np.bool_]:
         """Return a mask of the points that training runs report."""
-        return np.isin(points.series, [number for number, series in enumerate(self.series) if series.namespace == "Trn/Training"])
+        return np.isin(
+            points.series,
+            [
+                number
+                for number, series in enumerate(self.series)
+                if series.namespace == "Trn/Training"
+            ],
+        )
 
     def _forget(self, new: Points, past: Points, since: int) -> None:
         """Drop the first points of series that have been silent for longer than history reaches."""
         for points in (past, new):
             numbers, first = np.unique(points.series[::-1], return_index=True)
-            self._spoke.update(zip(numbers.tolist(), points.seconds[::-1][first].tolist(), strict=True))
+            self._spoke.update(
+                zip(numbers.tolist(), points.seconds[::-1][first].tolist(), strict=True)
+            )
         silent = [number for number, at in self._spoke.items() if at < since - self.history]
         if silent:
             self._heads = self._heads.take(np.isin(self._heads.series, silent, invert=True))
@@ -203,17 +249,33 @@ class FrameBuffer:
 
     def _feeding(self, points: Points) -> dict[str, list[SeriesBatch]]:
         numbers = np.unique(points.series)
-        dense = Points(np.searchsorted(numbers, points.series), points.seconds, points.count, points.total, points.peak)
-        gatherer = Gatherer({self.series[n]: i for i, n in enumerate(numbers.tolist())}, [dense], catalogue=self.catalogue)
+        dense = Points(
+            np.searchsorted(numbers, points.series),
+            points.seconds,
+            points.count,
+            points.total,
+            points.peak,
+        )
+        gatherer = Gatherer(
+            {self.series[n]: i for i, n in enumerate(numbers.tolist())},
+            [dense],
+            catalogue=self.catalogue,
+        )
         ordered = batches(gatherer)
-        return {kind: series for kind in KINDS if (series := series_batches(ordered, kind, self.catalogue))}
+        return {
+            kind: series
+            for kind in KINDS
+            if (series := series_batches(ordered, kind, self.catalogue))
+        }
 
     def _see(self, end: int) -> None:
         """Note when each node last reported."""
         nodes = self.grids.get("node")
         if nodes is None:
             return
-        rows = np.asarray(np.isfinite(nodes.values[:, : end - nodes.base + 1]).any(axis=0), dtype=np.bool_)
+        rows = np.asarray(
+            np.isfinite(nodes.values[:, : end - nodes.base + 1]).any(axis=0), dtype=np.bool_
+        )
         newest = rows.shape[0] - 1 - np.argmax(rows[::-1], axis=0)
         self.last_seen = np.where(rows.any(axis=0), newest, -1) + nodes.base
 
@@ -241,14 +303,21 @@ def spread(past: Points, series: Sequence[MetricSeries], *recent: Points) -> Poi
     """
     if not len(past.series):
         return past
-    minutely = {(series[n].namespace, series[n].metric) for points in recent for n in _minutely(points)}
+    minutely = {
+        (series[n].namespace, series[n].metric) for points in recent for n in _minutely(points)
+    }
     names = [(one.namespace, one.metric) in minutely for one in series]
     cut = np.array(names, dtype=np.bool_)[past.series]
     whole, coarse = past.take(~cut), past.take(cut)
     each = np.repeat(np.arange(len(coarse.series)), 5)
     later = np.tile(np.arange(5) * 60, len(coarse.series))
     fine = coarse.take(each)
-    return Points.joined([whole, Points(fine.series, fine.seconds + later, fine.count / 5, fine.total / 5, fine.peak)])
+    return Points.joined(
+        [
+            whole,
+            Points(fine.series, fine.seconds + later, fine.count / 5, fine.total / 5, fine.peak),
+        ]
+    )
 
 
 def _minutely(points: Points) -> set[int]:

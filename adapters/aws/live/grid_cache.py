@@ -40,7 +40,10 @@ class GridCache:
     metrics: MetricPoller
     problems: Problems
     root: Path | None
-    """A folder with one for each set of accounts and regions, step and meaning of metrics; None keeps nothing."""
+    """A folder with one for each set of accounts and regions, step and meaning of metrics.
+
+    None keeps nothing.
+    """
     _recalled: bool = False
     _hours: set[int] = field(default_factory=set)
     _writer: Thread | None = None
@@ -81,7 +84,11 @@ class GridCache:
         hours = sorted(hour for hour in {*range(begin, until), *changed} if first <= hour < until)
         self.buffer.filled = set()
         index = self._index(until, now)
-        self._writer = Thread(target=self._write, args=(self.root / self._scope(places), hours, until, index), name="grid cache")
+        self._writer = Thread(
+            target=self._write,
+            args=(self.root / self._scope(places), hours, until, index),
+            name="grid cache",
+        )
         self._writer.start()
 
     def join(self) -> None:
@@ -93,20 +100,35 @@ class GridCache:
         return self._writer is not None and self._writer.is_alive()
 
     def _scope(self, places: Sequence[Place]) -> str:
-        """Return the folder's name: other places, another step and other meanings of metrics have others."""
+        """Return the folder's name.
+
+        Other places, another step and other meanings of metrics have others.
+        """
         catalogue, grid = self.metrics.book.catalogue, self.buffer.grid
-        meanings = sorted((*shape[:2], sorted(shape[2]), repr(targets)) for shape, targets in catalogue.shapes.items())
+        meanings = sorted(
+            (*shape[:2], sorted(shape[2]), repr(targets))
+            for shape, targets in catalogue.shapes.items()
+        )
         where = sorted((place.account, place.region) for place in places)
         told = repr((_FORMAT, grid.step, grid.lag, where, meanings, catalogue.own))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def _index(self, until: int, now: int) -> Arrays:
-        """Return all that the next process needs beside the hours: series that still matter, under numbers of their own."""
+        """Return all that the next process needs beside the hours.
+
+        Series that still matter, under numbers of their own.
+        """
         known, book, kept = self.metrics.known(), self.metrics.book, self.buffer.remembered()
         wanted = self.metrics.backfill.pending()
         mine, matters = (np.zeros(len(book.series), dtype=np.bool_) for _ in range(2))
         mine[[n for numbers in known.values() for n in numbers]] = True
-        matters[[*kept.heads.series.tolist(), *book.active, *(n for block in wanted for n in block.numbers)]] = True
+        matters[
+            [
+                *kept.heads.series.tolist(),
+                *book.active,
+                *(n for block in wanted for n in block.numbers),
+            ]
+        ] = True
         mine &= matters
         place = np.cumsum(mine) - 1
 
@@ -118,17 +140,29 @@ class GridCache:
             "saved": now,
             "until": until,
             "series": [
-                (x.namespace, x.metric, x.dimensions, x.region, x.account) for x, my in zip(book.series, mine, strict=True) if my
+                (x.namespace, x.metric, x.dimensions, x.region, x.account)
+                for x, my in zip(book.series, mine, strict=True)
+                if my
             ],
-            "known": {f"{at.region} {at.account}": numbered(numbers) for at, numbers in known.items()},
+            "known": {
+                f"{at.region} {at.account}": numbered(numbers) for at, numbers in known.items()
+            },
             "active": numbered(sorted(book.active)),
-            "wanted": [(f"{x.place.region} {x.place.account}", x.start, x.end, numbered(x.numbers)) for x in wanted],
+            "wanted": [
+                (f"{x.place.region} {x.place.account}", x.start, x.end, numbered(x.numbers))
+                for x in wanted
+            ],
         }
         heads, runs = (points.take(mine[points.series]) for points in (kept.heads, kept.of_runs))
         heads, runs = (replace(points, series=place[points.series]) for points in (heads, runs))
         spoke = kept.spoke[mine[kept.spoke[:, 0]]]
         spoke = np.stack([place[spoke[:, 0]], spoke[:, 1]], axis=1)
-        return {"said": _bytes(said), "spoke": spoke, **_columns("heads", heads), **_columns("runs", runs)}
+        return {
+            "said": _bytes(said),
+            "spoke": spoke,
+            **_columns("heads", heads),
+            **_columns("runs", runs),
+        }
 
     def _write(self, folder: Path, hours: Sequence[int], until: int, index: Arrays) -> None:
         try:
@@ -145,13 +179,19 @@ class GridCache:
             self._drop_strangers(folder)
         except OSError as error:
             self.buffer.filled |= {hour * self._bins for hour in hours}
-            self.problems.add(str(folder), f"what was read cannot be kept for the next start ({why(error)}).")
+            self.problems.add(
+                str(folder), f"what was read cannot be kept for the next start ({why(error)})."
+            )
 
     def _write_hour(self, folder: Path, hour: int) -> None:
         arrays: dict[str, npt.NDArray[Any]] = {}
         about: dict[str, Any] = {"format": _FORMAT, "kinds": {}}
         for kind, part in self.buffer.part(hour * self._bins, (hour + 1) * self._bins).items():
-            about["kinds"][kind] = {"base": part.base, "metrics": part.metrics, "things": [dict(x) for x in part.things]}
+            about["kinds"][kind] = {
+                "base": part.base,
+                "metrics": part.metrics,
+                "things": [dict(x) for x in part.things],
+            }
             arrays[kind] = part.values
         _store(self._file(folder, hour), {"said": _bytes(about), **arrays})
 
@@ -162,16 +202,22 @@ class GridCache:
             if folder.is_dir() and newest - folder.stat().st_mtime > self.buffer.history:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _resume(self, folder: Path, places: Sequence[Place], arrays: Arrays, said: Mapping[str, Any]) -> None:
+    def _resume(
+        self, folder: Path, places: Sequence[Place], arrays: Arrays, said: Mapping[str, Any]
+    ) -> None:
         if said["format"] != _FORMAT:
             raise ValueError(f"format {said['format']}, not {_FORMAT}")
         series = [
-            MetricSeries(n, m, tuple(k for k, _ in d), tuple((k, v) for k, v in d), r, a) for n, m, d, r, a in said["series"]
+            MetricSeries(n, m, tuple(k for k, _ in d), tuple((k, v) for k, v in d), r, a)
+            for n, m, d, r, a in said["series"]
         ]
         kept = Remembered(_points("heads", arrays), _points("runs", arrays), arrays["spoke"])
         at = {f"{place.region} {place.account}": place for place in places}
         known = {at[name]: numbers for name, numbers in said["known"].items()}
-        wanted = [HistoryBlock(at[name], start, end, tuple(numbers)) for name, start, end, numbers in said["wanted"]]
+        wanted = [
+            HistoryBlock(at[name], start, end, tuple(numbers))
+            for name, start, end, numbers in said["wanted"]
+        ]
         since = int(said["until"]) * self._seconds - MARGIN_SECONDS
         # All is read that may be broken; from here on nothing fails by half.
         self._hours = set(said["hours"])
@@ -183,7 +229,10 @@ class GridCache:
         self.buffer.resume(kept, int(said["until"]) * self._bins, self._stored(folder))
 
     def _stored(self, folder: Path) -> Iterator[Mapping[str, StoredPart]]:
-        """Yield the grids of each hour; one that cannot be read is set aside, and wanted as history once more."""
+        """Yield the grids of each hour.
+
+        One that cannot be read is set aside, and wanted as history once more.
+        """
         names: dict[bytes, tuple[Labels, ...]] = {}
         lost = []
         for hour in sorted(self._hours):

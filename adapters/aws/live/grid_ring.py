@@ -61,7 +61,10 @@ class PastGrids:
 
 
 class GridRing:
-    """Hold values of shape (metrics, bins, things) with room to grow; readers keep views, so arrays are never moved in place."""
+    """Hold values of shape (metrics, bins, things) with room to grow.
+
+    Readers keep views, so arrays are never moved in place.
+    """
 
     def __init__(self, most: int, end: int) -> None:
         self._most = most
@@ -71,7 +74,10 @@ class GridRing:
         self._values: Cube = np.full((0, most + _SPARE_BINS, 0), np.nan, dtype=np.float32)
 
     def renew(self, newest: MetricGrid, horizon: int, end: int) -> None:
-        """Take the axes of a grid, and its bins from `horizon` on in place of those here; earlier ones fill holes only."""
+        """Take the axes of a grid, and its bins from `horizon` on in place of those here.
+
+        Earlier ones fill holes only.
+        """
         self._fit(newest, end)
         self._values[:, max(0, horizon - self.base) :] = np.nan
         self._write(newest, horizon, fill=False)
@@ -83,14 +89,22 @@ class GridRing:
     def cut(self, axes: MetricGrid, since: int) -> MetricGrid:
         """Return the bins from `since` on as a grid with the axes of the newest one."""
         base = max(self.base, since)
-        return replace(axes, base=base, values=self._values[: len(self.metrics), base - self.base :, : len(self.things)])
+        return replace(
+            axes,
+            base=base,
+            values=self._values[: len(self.metrics), base - self.base :, : len(self.things)],
+        )
 
     def part(self, start: int, end: int) -> StoredPart:
         """Return a copy of the bins from `start` until before `end`, of the things that report within."""
         start = max(start, self.base)
-        rows = self._values[: len(self.metrics), start - self.base : max(start, end) - self.base, : len(self.things)]
+        rows = self._values[
+            : len(self.metrics), start - self.base : max(start, end) - self.base, : len(self.things)
+        ]
         told = np.flatnonzero(np.isfinite(rows).any(axis=(0, 1)))
-        return StoredPart(start, tuple(self.things[i] for i in told), self.metrics, rows[:, :, told])
+        return StoredPart(
+            start, tuple(self.things[i] for i in told), self.metrics, rows[:, :, told]
+        )
 
     def _write(self, grid: GridPart, edge: int, *, fill: bool) -> None:
         low, high = (grid.base, edge) if fill else (edge, grid.base + grid.values.shape[1])
@@ -99,21 +113,29 @@ class GridRing:
         if high <= low:
             return
         at = {thing: i for i, thing in enumerate(self.things)}
-        known = [i for i, thing in enumerate(grid.things) if thing in at]  # what was silent for all of history has left
+        known = [
+            i for i, thing in enumerate(grid.things) if thing in at
+        ]  # what was silent for all of history has left
         columns = np.array([at[grid.things[i]] for i in known], dtype=np.intp)
         for i, metric in enumerate(grid.metrics):
             if metric not in self.metrics:
                 continue
             rows = self._values[self.metrics.index(metric), low - self.base : high - self.base]
             new = grid.values[i, low - grid.base : high - grid.base][:, known]
-            rows[:, columns] = np.where(np.isnan(rows[:, columns]), new, rows[:, columns]) if fill else new
+            rows[:, columns] = (
+                np.where(np.isnan(rows[:, columns]), new, rows[:, columns]) if fill else new
+            )
 
     def _fit(self, axes: MetricGrid, end: int) -> None:
         self._move(end)
         _, n_bins, room = self._values.shape
         grown = axes.things[: len(self.things)] == self.things and len(axes.things) <= room
         if not grown or axes.metrics != self.metrics:
-            values = np.full((len(axes.metrics), n_bins, len(axes.things) + _SPARE_THINGS), np.nan, dtype=np.float32)
+            values = np.full(
+                (len(axes.metrics), n_bins, len(axes.things) + _SPARE_THINGS),
+                np.nan,
+                dtype=np.float32,
+            )
             here = {thing: i for i, thing in enumerate(axes.things)}
             old = [i for i, thing in enumerate(self.things) if thing in here]
             new = [here[self.things[i]] for i in old]

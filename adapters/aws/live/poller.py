@@ -1,4 +1,7 @@
-"""Poll metrics on from their watermarks, and queue their history; cores and devices of suspicious nodes only."""
+"""Poll metrics on from their watermarks, and queue their history.
+
+Cores and devices of suspicious nodes only.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,10 @@ class MetricPoller:
     _places: dict[Place, list[int]] = field(default_factory=lambda: defaultdict(list))
     _pinned: dict[int, int] = field(default_factory=dict)
     _resumed: dict[Place, int] = field(default_factory=dict)
-    """From when on the series of a place, as an earlier process left them, are to be read; until they are listed."""
+    """From when on the series of a place, as an earlier process left them, are to be read.
+
+    Until they are listed.
+    """
 
     def __post_init__(self) -> None:
         """Begin with the quotas unused."""
@@ -97,7 +103,10 @@ class MetricPoller:
             self.backfill.queue(place, streamed, recent if first else resumed, until, first=True)
 
     def resume(self, place: Place, known: Sequence[int], active: Iterable[int], since: int) -> None:
-        """Go on from where an earlier process left the series of a place: all before `since` is known."""
+        """Go on from where an earlier process left the series of a place.
+
+        All before `since` is known.
+        """
         self._places[place] += known
         self.book.active.update(active)
         self._resumed[place] = since
@@ -108,7 +117,10 @@ class MetricPoller:
 
     def known(self) -> Mapping[Place, Sequence[int]]:
         """Return the series of each place but those that are looked at for a while only."""
-        return {place: [n for n in mine if n not in self._pinned] for place, mine in self._places.items()}
+        return {
+            place: [n for n in mine if n not in self._pinned]
+            for place, mine in self._places.items()
+        }
 
     def refill(self, start: int, end: int) -> None:
         """Want the history of all that is read, from start to end, once more."""
@@ -116,7 +128,10 @@ class MetricPoller:
             self.backfill.queue(place, sorted(self.book.active & set(mine)), start, end, first=True)
 
     def pin(self, place: Place, listed: Iterable[MetricSeries], now: int, until: int) -> int:
-        """Read some series from now until then whatever discovery finds; return how many were not read just before."""
+        """Read some series from now until then whatever discovery finds.
+
+        Return how many were not read just before.
+        """
         entered = list(listed)
         self.book.enter(entered, now)
         numbers = {self.book.number(series) for series in entered}
@@ -129,14 +144,25 @@ class MetricPoller:
         return len(new)
 
     def read(self, end: int, deadline: float) -> NewPoints:
-        """Read up to `end` (seconds), until `deadline` by the stopwatch; the next tick makes the calls that are left."""
+        """Read up to `end` (seconds), until `deadline` by the stopwatch.
+
+        The next tick makes the calls that are left.
+        """
         marks = [self.book.marks[n] for mine in self._places.values() for n in self._due(mine, end)]
         read = NewPoints(settled=min((max(mark.asked, mark.since) for mark in marks), default=end))
         recent = (end - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
         due = {place: self._due(mine, end) for place, mine in self._places.items()}
-        newest = [request for place, mine in due.items() for request in self._asked(place, mine, end, recent)]
-        missing = self._make(newest, deadline, lambda request, answers: self._take(request, answers, read))
-        read.unread = frozenset(n for mine in due.values() for n in mine if self.book.marks[n].asked < end)
+        newest = [
+            request
+            for place, mine in due.items()
+            for request in self._asked(place, mine, end, recent)
+        ]
+        missing = self._make(
+            newest, deadline, lambda request, answers: self._take(request, answers, read)
+        )
+        read.unread = frozenset(
+            n for mine in due.values() for n in mine if self.book.marks[n].asked < end
+        )
         if missing:
             read.gaps += _gaps("The newest metrics", missing)
         return read
@@ -146,10 +172,16 @@ class MetricPoller:
         marks, pinned = self.book.marks, self._pinned
         spoke = end - _SILENT_SECONDS
         close = {n for n, until in pinned.items() if until > end and not self.calls.spent}
-        due = [n for n in numbers if n in self.book.active or n in close or (n not in pinned and marks[n].newest > spoke)]
+        due = [
+            n
+            for n in numbers
+            if n in self.book.active or n in close or (n not in pinned and marks[n].newest > spoke)
+        ]
         return [n for n in due if not self.elsewhere(self.book.series[n])]
 
-    def _take(self, request: MetricRequest, answers: Sequence[SeriesValues], read: NewPoints) -> None:
+    def _take(
+        self, request: MetricRequest, answers: Sequence[SeriesValues], read: NewPoints
+    ) -> None:
         skipped: dict[int, list[int]] = defaultdict(list)
         for values in answers:
             mark = self.book.marks[values.number]
@@ -162,10 +194,21 @@ class MetricPoller:
         self._queue(request.place, skipped, request.start)
         if len(answers) < len(request.numbers):
             lacking = len(request.numbers) - len(answers)
-            read.gaps.append(request.place.gap(f"{lacking} metrics in {request.place} were not in CloudWatch's answer."))
+            read.gaps.append(
+                request.place.gap(
+                    f"{lacking} metrics in {request.place} were not in CloudWatch's answer."
+                )
+            )
 
-    def _asked(self, place: Place, numbers: Sequence[int], end: int, since: int) -> Iterator[MetricRequest]:
-        return plan_requests(self.book, numbers, place, RequestScope(end, since=since, most_queries=self.most_queries))
+    def _asked(
+        self, place: Place, numbers: Sequence[int], end: int, since: int
+    ) -> Iterator[MetricRequest]:
+        return plan_requests(
+            self.book,
+            numbers,
+            place,
+            RequestScope(end, since=since, most_queries=self.most_queries),
+        )
 
     def _queue(self, place: Place, skipped: Mapping[int, Sequence[int]], end: int) -> None:
         """Queue the time before the newest hours that an outage left unread as history, the first of all."""
@@ -173,9 +216,15 @@ class MetricPoller:
             self.backfill.queue(place, numbers, max(since, end - self.history), end, first=True)
 
     def _make(
-        self, wanted: Sequence[MetricRequest], deadline: float, take: Callable[[MetricRequest, Sequence[SeriesValues]], None]
+        self,
+        wanted: Sequence[MetricRequest],
+        deadline: float,
+        take: Callable[[MetricRequest, Sequence[SeriesValues]], None],
     ) -> list[MetricRequest]:
-        """Make the calls in parallel and take the answers that come in time; return the rest of the calls."""
+        """Make the calls in parallel and take the answers that come in time.
+
+        Return the rest of the calls.
+        """
         if not wanted:
             return []
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cloudwatch")
@@ -183,7 +232,8 @@ class MetricPoller:
             pool.submit(self._paced, request, deadline): request for request in wanted
         }
         done, late = wait(waiting, timeout=max(0.0, deadline - self.stopwatch()))
-        # A call that is under way may end after its tick: nobody takes its answer, and the next tick asks again.
+        # A call that is under way may end after its tick: nobody takes its answer, and the next
+        # tick asks again.
         pool.shutdown(wait=False, cancel_futures=True)
         failed = [waiting[future] for future in waiting if future in late]
         for future, request in waiting.items():
@@ -195,7 +245,10 @@ class MetricPoller:
         return failed
 
     def _paced(self, request: MetricRequest, deadline: float) -> list[SeriesValues]:
-        """Make a call when CloudWatch's quota of points has room for it; raise `Unavailable` where that is not in time."""
+        """Make a call when CloudWatch's quota of points has room for it.
+
+        Raise `Unavailable` where that is not in time.
+        """
         age = self.calls.clock().timestamp() - request.start
         if not self.pace.wait(request.place, request.points, age, deadline):
             raise Unavailable("The time of this tick was used up before.")
@@ -220,7 +273,10 @@ _Interval = list[int]
 
 @dataclass
 class DetailPoller:
-    """Read cores and devices of suspicious nodes, few at a time, within the budget; `journal` remembers which for recordings."""
+    """Read cores and devices of suspicious nodes, few at a time, within the budget.
+
+    `journal` remembers which for recordings.
+    """
 
     lister: SeriesLister
     metrics: MetricPoller
@@ -229,7 +285,9 @@ class DetailPoller:
     _series: dict[str, set[MetricSeries]] = field(default_factory=dict)
 
     def watch(self, wanted: Sequence[tuple[Place, str]], now: datetime) -> int:
-        """Read cores and devices of the first `MOST` instances from now on; return how many series that adds.
+        """Read cores and devices of the first `MOST` instances from now on.
+
+        Return how many series that adds.
 
         Raise `Unavailable` where they cannot be listed. Each series costs as much as any other.
         """
@@ -243,7 +301,9 @@ class DetailPoller:
                 break
             if instance not in self._series:
                 self._series[instance] = self.lister.details(place, instance)
-            added += self.metrics.pin(place, self._series[instance], at, at + int(HELD.total_seconds()))
+            added += self.metrics.pin(
+                place, self._series[instance], at, at + int(HELD.total_seconds())
+            )
             self._note(instance, at)
         return added
 

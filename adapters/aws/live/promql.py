@@ -14,7 +14,13 @@ from adapters.aws.api.calls import Calls, Place
 from adapters.aws.api.limits import limit_of
 from adapters.aws.api.operations import call_price
 from adapters.aws.api.promql import OTEL
-from adapters.aws.live.requests import MOST_SERIES, MetricRequest, SeriesBook, SeriesValues, fetch_metric_data
+from adapters.aws.live.requests import (
+    MOST_SERIES,
+    MetricRequest,
+    SeriesBook,
+    SeriesValues,
+    fetch_metric_data,
+)
 from adapters.aws.metrics.catalogue import Catalogue
 from adapters.aws.metrics.points import Ints, MetricSeries
 from adapters.aws.metrics.promql import (
@@ -56,7 +62,10 @@ class PromqlLister:
     catalogue: Catalogue
     book: SeriesBook
     _dimensions: dict[tuple[Place, str, _Key], dict[str, str]] = field(default_factory=dict)
-    """As they were first seen: a label that comes later would make another series of the same thing."""
+    """As they were first seen.
+
+    A label that comes later would make another series of the same thing.
+    """
     _counted_at: dict[Place, float] = field(default_factory=dict)
 
     @property
@@ -69,12 +78,21 @@ class PromqlLister:
         end = self.calls.clock().timestamp()
         start = end - (_RECENT_SECONDS if recent else MOST_SECONDS)
         label = self.naming.labels["InstanceId"][0]
-        asked: dict[str, Any] = {"match[]": sorted(set(_selectors(self.naming.probe))), "start": int(start), "end": int(end)}
-        answer = self.calls.call(place, self.calls.server.service, "label_values", label=label, **asked)
+        asked: dict[str, Any] = {
+            "match[]": sorted(set(_selectors(self.naming.probe))),
+            "start": int(start),
+            "end": int(end),
+        }
+        answer = self.calls.call(
+            place, self.calls.server.service, "label_values", label=label, **asked
+        )
         return frozenset(str(value) for value in answer["data"] if value)
 
     def discover(self, place: Place, instances: Collection[str]) -> set[MetricSeries]:
-        """Return the series of some instances, and of the pods that hold their cores; raise `Unavailable`."""
+        """Return the series of some instances, and of the pods that hold their cores.
+
+        Raise `Unavailable`.
+        """
         if not instances:
             return set()
         if call_price(self.calls.server.service, "query_range"):
@@ -91,7 +109,9 @@ class PromqlLister:
 
     def details(self, place: Place, instance: str) -> set[MetricSeries]:
         """Return the series of each core and device of one node; raise `Unavailable`."""
-        found = [(kind, x) for kind in ("core", "device") for x in self._things(place, kind, [instance])]
+        found = [
+            (kind, x) for kind in ("core", "device") for x in self._things(place, kind, [instance])
+        ]
         return {one for kind, dimensions in found for one in self._series(place, kind, dimensions)}
 
     def _things(self, place: Place, kind: str, instances: Collection[str]) -> list[dict[str, str]]:
@@ -109,10 +129,20 @@ class PromqlLister:
         if kind == "node":  # one that was there earlier and says nothing now has a past to read
             gone = {(instance,) for instance in instances} - set(found)
             none = dict.fromkeys(wanted, "")
-            found |= {key: self._dimensions.setdefault((place, kind, key), none | {"InstanceId": key[0]}) for key in gone}
+            found |= {
+                key: self._dimensions.setdefault((place, kind, key), none | {"InstanceId": key[0]})
+                for key in gone
+            }
         return list(found.values())
 
-    def _query(self, expression: Expression, names: Iterable[str], of: str, values: Sequence[str], kind: str) -> Query:
+    def _query(
+        self,
+        expression: Expression,
+        names: Iterable[str],
+        of: str,
+        values: Sequence[str],
+        kind: str,
+    ) -> Query:
         by = [label for name in names for label in self.naming.labels.get(name, ())]
         where = one_of(self.naming.labels[of][0], values)
         if kind == "pod":
@@ -121,25 +151,47 @@ class PromqlLister:
 
     def _shapes(self, kind: str) -> set[frozenset[str]]:
         shapes = self.catalogue.shapes.items()
-        return {names for (space, _, names), to in shapes if space == NAMESPACE and to[0].kind == kind}
+        return {
+            names for (space, _, names), to in shapes if space == NAMESPACE and to[0].kind == kind
+        }
 
-    def _series(self, place: Place, kind: str, dimensions: Mapping[str, str]) -> Iterator[MetricSeries]:
+    def _series(
+        self, place: Place, kind: str, dimensions: Mapping[str, str]
+    ) -> Iterator[MetricSeries]:
         """Yield the series that are read of a thing."""
         for (space, metric, names), targets in self.catalogue.shapes.items():
-            if space == NAMESPACE and targets[0].kind == kind and (kind, metric) in self.naming.expressions:
+            if (
+                space == NAMESPACE
+                and targets[0].kind == kind
+                and (kind, metric) in self.naming.expressions
+            ):
                 pairs = tuple(sorted((name, dimensions[name]) for name in names))
-                yield MetricSeries(NAMESPACE, metric, tuple(x for x, _ in pairs), pairs, place.region, place.account)
+                yield MetricSeries(
+                    NAMESPACE,
+                    metric,
+                    tuple(x for x, _ in pairs),
+                    pairs,
+                    place.region,
+                    place.account,
+                )
 
     def _count(self, place: Place, instances: Collection[str]) -> None:
-        """Count the series behind each selector and how often they are scraped: what a query costs follows from it."""
+        """Count the series behind each selector and how often they are scraped.
+
+        What a query costs follows from it.
+        """
         now = self.calls.clock().timestamp()
         if now - self._counted_at.get(place, 0.0) < _COUNTED_EVERY.total_seconds():
             return
         probe = _selectors(self.naming.probe)[0]
         often = _number(self.calls, place, f"max(count_over_time({probe}[300s]))")
-        selectors = {x for expression in self.naming.expressions.values() for x in _selectors(expression)}
+        selectors = {
+            x for expression in self.naming.expressions.values() for x in _selectors(expression)
+        }
         series = {x: _number(self.calls, place, f"count({x})") for x in sorted(selectors)}
-        self.book.samples[place] = SampleCounts(series, 300 / often if often else 60.0, len(instances))
+        self.book.samples[place] = SampleCounts(
+            series, 300 / often if often else 60.0, len(instances)
+        )
         self._counted_at[place] = now
 
 
@@ -149,13 +201,21 @@ def _selectors(expression: Expression) -> list[str]:
 
 def _instant(calls: Calls, place: Place, query: Query) -> list[Mapping[str, str]]:
     """Return the labels of each thing that a query finds now."""
-    answer = calls.call(place, calls.server.service, "query", query=query.text(), time=int(calls.clock().timestamp()))
+    answer = calls.call(
+        place,
+        calls.server.service,
+        "query",
+        query=query.text(),
+        time=int(calls.clock().timestamp()),
+    )
     return [x["metric"] for x in _whole(answer["data"]["result"], place)]
 
 
 def _number(calls: Calls, place: Place, text: str) -> float:
     """Return the one value of a query, 0 where there is none."""
-    answer = calls.call(place, calls.server.service, "query", query=text, time=int(calls.clock().timestamp()))
+    answer = calls.call(
+        place, calls.server.service, "query", query=text, time=int(calls.clock().timestamp())
+    )
     return next((float(x["value"][1]) for x in answer["data"]["result"]), 0.0)
 
 
@@ -167,12 +227,17 @@ def _chunks(values: Sequence[str], most: int) -> Iterator[Sequence[str]]:
 def _whole(found: list[Any], place: Place) -> list[Any]:
     """Return what was found; raise `Unavailable` where it is as much as CloudWatch gives at most."""
     if len(found) >= _GIVEN:
-        raise Unavailable(f"{place} answered PromQL with {len(found)} series, as many as it gives: some may be missing.")
+        raise Unavailable(
+            f"{place} answered PromQL with {len(found)} series, as many as it gives: some may be missing."
+        )
     return found
 
 
 def fetch(calls: Calls, book: SeriesBook, request: MetricRequest) -> list[SeriesValues]:
-    """Make a request, all of it; raise `Unavailable` where a part fails. A series that is not in the answer is left out."""
+    """Make a request, all of it; raise `Unavailable` where a part fails.
+
+    A series that is not in the answer is left out.
+    """
     if book.series[request.numbers[0]].namespace != NAMESPACE:
         return fetch_metric_data(calls, book, request)
     return _PromqlReader(calls, book, request).read()
@@ -197,7 +262,9 @@ class _PromqlReader:
         by = [label for name in KEYS[kind] for label in names.labels[name]]
         where = one_of(names.labels[asked][0], values)
         columns = {
-            statistic: self._column(Query(expression, aggregate, by, where, self.request.period), names, kind)
+            statistic: self._column(
+                Query(expression, aggregate, by, where, self.request.period), names, kind
+            )
             for statistic, aggregate in aggregates(targets).items()
         }
         return [self._values(number, KEYS[kind], columns) for number in self.request.numbers]
@@ -213,7 +280,10 @@ class _PromqlReader:
         return column
 
     def _results(self, query: Query) -> Iterator[Mapping[str, Any]]:
-        """Yield the series of a query's answers, a day at a time; raise `Unavailable` where some were held back."""
+        """Yield the series of a query's answers, a day at a time.
+
+        Raise `Unavailable` where some were held back.
+        """
         place, period, service = self.request.place, query.period, self.calls.server.service
         for start in range(self.request.start, self.request.end, MOST_SECONDS):
             end = min(start + MOST_SECONDS, self.request.end)
@@ -221,7 +291,9 @@ class _PromqlReader:
             if not steps:
                 continue
             times = {"start": start + period, "end": start + steps * period, "step": period}
-            answer = self.calls.call(place, service, "query_range", units=0, query=query.text(), **times)
+            answer = self.calls.call(
+                place, service, "query_range", units=0, query=query.text(), **times
+            )
             found = _whole(answer["data"]["result"], place)
             self._charge(query, sum(len(x["values"]) for x in found), steps)
             yield from found
@@ -235,7 +307,9 @@ class _PromqlReader:
             samples = round(query.samples(counted.series, counted.spacing) * steps * there)
             self.calls.charge(self.calls.server.service, "query_range", samples)
 
-    def _values(self, number: int, key_of: Sequence[str], columns: Mapping[str, _Values]) -> SeriesValues:
+    def _values(
+        self, number: int, key_of: Sequence[str], columns: Mapping[str, _Values]
+    ) -> SeriesValues:
         """Return the values of one series at the times that every statistic has."""
         dimensions = dict(self.book.series[number].dimensions)
         key = tuple(dimensions[name] for name in key_of)
@@ -243,6 +317,7 @@ class _PromqlReader:
         shared = set.intersection(*(set(values) for values in read.values()))
         times: Ints = np.array(sorted(shared), dtype=np.int64)
         sets: dict[str, Doubles] = {
-            statistic: np.array([values[at] for at in times.tolist()], dtype=np.float64) for statistic, values in read.items()
+            statistic: np.array([values[at] for at in times.tolist()], dtype=np.float64)
+            for statistic, values in read.items()
         }
         return SeriesValues(number, times, sets, whole=True)

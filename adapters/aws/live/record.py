@@ -65,13 +65,15 @@ def record(
 
     Aliases stand for people unless `keep_identities`.
 
-    The format is that of AWS's own metric streams and boto3 responses. Raise `WrongInput` for a folder in use or an empty
-    time, `Unavailable` where nothing could be read.
+    The format is that of AWS's own metric streams and boto3 responses. Raise `WrongInput` for a
+    folder in use or an empty time, `Unavailable` where nothing could be read.
     """
     if folder.exists() and any(folder.iterdir()):
         raise WrongInput(f"{folder} is not empty; name a new folder for the recording.")
     if start >= end:
-        raise WrongInput(f"There is nothing between {start:%Y-%m-%d %H:%M} and {end:%Y-%m-%d %H:%M} UTC to record.")
+        raise WrongInput(
+            f"There is nothing between {start:%Y-%m-%d %H:%M} and {end:%Y-%m-%d %H:%M} UTC to record."
+        )
     missing = list(live.describe(end))
     if not live.places():
         raise Unavailable(" ".join(missing) or "No AWS account answers.")
@@ -82,14 +84,19 @@ def record(
         points += recorder.write_metrics(place)
     recorder.write_logs()
     if not points:
-        raise Unavailable(" ".join(["CloudWatch has no metric that means something here in that time.", *missing]))
+        raise Unavailable(
+            " ".join(["CloudWatch has no metric that means something here in that time.", *missing])
+        )
     people = None if recorder.aliases is None else len(recorder.aliases)
     return Recorded(points, answers, f"{live.calls.meter.today().usd:.2f}", tuple(missing), people)
 
 
 @dataclass
 class _Recorder:
-    """Write a time of a live account into a folder; `missing` gathers a sentence for each missing answer."""
+    """Write a time of a live account into a folder.
+
+    `missing` gathers a sentence for each missing answer.
+    """
 
     live: Live
     folder: Path
@@ -99,11 +106,20 @@ class _Recorder:
     aliases: Aliases | None
 
     def write_answers(self) -> int:
-        """Write the newest answers, and those that a watch kept while it ran: they tell which nodes have ended since."""
+        """Write the newest answers, and those that a watch kept while it ran.
+
+        They tell which nodes have ended since.
+        """
         responses = self.live.responses
         kept = responses.journal.glob("api/*/*/*/*.json") if responses.journal else ()
-        files = {path.relative_to(responses.journal): path.read_bytes() for path in kept} if responses.journal else {}
-        newest = {call: response for call in responses.calls() if (response := responses.newest(call))}
+        files = (
+            {path.relative_to(responses.journal): path.read_bytes() for path in kept}
+            if responses.journal
+            else {}
+        )
+        newest = {
+            call: response for call in responses.calls() if (response := responses.newest(call))
+        }
         files |= {file_of(call, at): raw + b"\n" for call, (at, raw) in newest.items()}
         for name, raw in files.items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +127,10 @@ class _Recorder:
         return len(files)
 
     def _redacted(self, name: Path, raw: bytes) -> bytes:
-        """Return an answer without what must not leave the account; one that cannot be read would not be read later either."""
+        """Return an answer without what must not leave the account.
+
+        One that cannot be read would not be read later either.
+        """
         events = name.parts[1:3] == ("cloudtrail", "lookup_events")
         if self.aliases is None:
             return with_trimmed_events(raw) if events else raw
@@ -128,21 +147,30 @@ class _Recorder:
         written = 0
         for begin, stop in self._parts():
             first, last = int(begin.timestamp()), int(stop.timestamp())
-            requests = list(plan_requests(book, numbers, place, RequestScope(last, first, statistics=ALL)))
+            requests = list(
+                plan_requests(book, numbers, place, RequestScope(last, first, statistics=ALL))
+            )
             for at, until, details in watched:
                 scope = RequestScope(min(until, last), max(at, first), statistics=ALL)
                 requests += plan_requests(book, details, place, scope)
             answers = [values for request in requests for values in self._fetched(request)]
-            lines = [line for values in answers for line in _lines(values, book.series[values.number])]
+            lines = [
+                line for values in answers for line in _lines(values, book.series[values.number])
+            ]
             if lines:
                 (path / f"{begin:%Y%m%dT%H%MZ}.jsonl").write_bytes(b"".join(lines))
             written += len(lines)
         return written
 
     def write_logs(self) -> None:
-        """Write the compile lines of logs, some hours at a time; no more of a log is asked for, and none of its text is kept."""
+        """Write the compile lines of logs, some hours at a time.
+
+        No more of a log is asked for, and none of its text is kept.
+        """
         for number, group in enumerate(self.live.logs.groups):
-            for place in (x for x in self.live.places() if x.region == (group.region or self.live.home)):
+            for place in (
+                x for x in self.live.places() if x.region == (group.region or self.live.home)
+            ):
                 lines: list[bytes] = []
                 for begin, stop in self._parts():
                     try:
@@ -197,7 +225,14 @@ def _lines(values: SeriesValues, series: MetricSeries) -> Iterator[bytes]:
         "dimensions": dict(series.dimensions),
     }
     for at, count, total, peak, least in zip(
-        points.seconds.tolist(), points.count.tolist(), points.total.tolist(), points.peak.tolist(), low.tolist(), strict=True
+        points.seconds.tolist(),
+        points.count.tolist(),
+        points.total.tolist(),
+        points.peak.tolist(),
+        low.tolist(),
+        strict=True,
     ):
         value = {"count": count, "sum": total, "max": peak, "min": least}
-        yield orjson.dumps({**shared, "timestamp": at * 1000, "value": value, "unit": "None"}) + b"\n"
+        yield (
+            orjson.dumps({**shared, "timestamp": at * 1000, "value": value, "unit": "None"}) + b"\n"
+        )

@@ -23,14 +23,20 @@ _EVERY = timedelta(minutes=29)
 _BACK = timedelta(days=1)
 """How far the first look reaches back."""
 _LATE = timedelta(minutes=20)
-"""So late an event may be delivered (CloudTrail User Guide: about 5 minutes on average): it is looked for once more."""
+"""So late an event may be delivered (CloudTrail User Guide: about 5 minutes on average).
+
+It is looked for once more.
+"""
 _PAGES = 10
 """Pages of one call's events a look, 50 events each."""
 
 
 @dataclass
 class RefusalPoller:
-    """Look twice an hour for launches that were refused; all that are known are one answer, so the newest says them all."""
+    """Look twice an hour for launches that were refused.
+
+    All that are known are one answer, so the newest says them all.
+    """
 
     calls: Calls
     responses: ResponseHistory
@@ -43,7 +49,10 @@ class RefusalPoller:
     """Until when the events of a call were read whole."""
 
     def refresh(self, places: Sequence[Place], now: datetime, deadline: float) -> Iterator[str]:
-        """Look at the places that are due; yield a sentence for each that fails, or has more events than are read."""
+        """Look at the places that are due.
+
+        Yield a sentence for each that fails, or has more events than are read.
+        """
         for place in places:
             if self.stopwatch() >= deadline:
                 return
@@ -54,8 +63,14 @@ class RefusalPoller:
 
     def _look(self, place: Place, now: datetime) -> Iterator[str]:
         call = ApiCall(SERVICE, OPERATION, place, REFUSALS)
-        info = ResponseInfo(SERVICE, OPERATION, place.region, REFUSALS, place.account, now, Path(OPERATION))
-        known = {_name(event): event for page in self.responses.last(call) for event in page.get("Events", ())}
+        info = ResponseInfo(
+            SERVICE, OPERATION, place.region, REFUSALS, place.account, now, Path(OPERATION)
+        )
+        known = {
+            _name(event): event
+            for page in self.responses.last(call)
+            for event in page.get("Events", ())
+        }
         for name in REFUSED_CALLS:
             try:
                 events, whole = self._events(place, name, now)
@@ -67,11 +82,21 @@ class RefusalPoller:
             self._read[place, name] = now
             if not whole:
                 yield f"AWS cloudtrail:LookupEvents in {place}: only the newest {_PAGES * 50} events of {name} were read."
-        kept = [event for event in known.values() if required(event["EventTime"], "EventTime") > now - KEPT]
+        kept = [
+            event
+            for event in known.values()
+            if required(event["EventTime"], "EventTime") > now - KEPT
+        ]
         self.answers += 1
-        self.responses.put(call, now, [{"Events": sorted(kept, key=lambda event: (event["EventTime"], _name(event)))}])
+        self.responses.put(
+            call,
+            now,
+            [{"Events": sorted(kept, key=lambda event: (event["EventTime"], _name(event)))}],
+        )
 
-    def _events(self, place: Place, name: str, now: datetime) -> tuple[list[Mapping[str, Any]], bool]:
+    def _events(
+        self, place: Place, name: str, now: datetime
+    ) -> tuple[list[Mapping[str, Any]], bool]:
         since = self._read.get((place, name), now - _BACK + _LATE) - _LATE
         given: dict[str, Any] = {
             "LookupAttributes": [{"AttributeKey": "EventName", "AttributeValue": name}],

@@ -1,4 +1,7 @@
-"""Plan and make GetMetricData calls: watermarks of every series, no more queries or points a call than one page holds."""
+"""Plan and make GetMetricData calls.
+
+Watermarks of every series, no more queries or points a call than one page holds.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ LATE_SECONDS = 900
 """How late a point may come and still be picked up by itself."""
 _MINUTE = 60
 _RIPE_SECONDS = 540
-"""Age of a hole at the last answer from which the next request asks for it: that one ends about `LATE_SECONDS` after it."""
+"""Age of a hole at the last answer from which the next request asks for it.
+
+That one ends about `LATE_SECONDS` after it.
+"""
 
 
 @dataclass
@@ -40,7 +46,10 @@ class Watermark:
 
     @property
     def start(self) -> int:
-        """Return the begin of the next request: before all that is unanswered or may come late, and at a hole once more."""
+        """Return the begin of the next request.
+
+        Before all that is unanswered or may come late, and at a hole once more.
+        """
         seen = self.newest + _MINUTE if self.newest else self.since
         start = max(seen, self.asked - LATE_SECONDS)
         return min(start, self.hole) if self._due() else start
@@ -54,7 +63,10 @@ class Watermark:
         self.newest = max([self.newest, *times[-1:].tolist()])
 
     def _due(self) -> bool:
-        """Return whether the hole is old enough: it is asked for once, and may come late until then."""
+        """Return whether the hole is old enough.
+
+        It is asked for once, and may come late until then.
+        """
         return bool(self.hole) and self.asked - self.hole >= _RIPE_SECONDS
 
 
@@ -101,9 +113,14 @@ class SeriesBook:
         return self.catalogue.targets(series.namespace, series.metric, series.names)
 
     def newest(self, series: MetricSeries) -> int | None:
-        """Return the second of the newest point that was read of a series, 0 for none; None where it was not asked for yet."""
+        """Return the second of the newest point that was read of a series, 0 for none.
+
+        None where it was not asked for yet.
+        """
         number = self._numbers.get(series)
-        return self.marks[number].newest if number is not None and self.marks[number].asked else None
+        return (
+            self.marks[number].newest if number is not None and self.marks[number].asked else None
+        )
 
     def number(self, series: MetricSeries) -> int:
         """Return the number of a series that was entered."""
@@ -113,7 +130,10 @@ class SeriesBook:
 MOST_QUERIES = limit_of("cloudwatch", "get_metric_data", "queries")
 MOST_POINTS = limit_of("cloudwatch", "get_metric_data", "datapoints")
 MOST_SERIES = limit_of("promql", "query_range", "series") * 4 // 5
-"""Things asked for by PromQL at a time: an answer with as many series as there can be would not tell that it is whole."""
+"""Things asked for by PromQL at a time.
+
+An answer with as many series as there can be would not tell that it is whole.
+"""
 ALL = ("SampleCount", "Sum", "Maximum", "Minimum")
 _NEEDED = {
     Statistic.LEVEL: ("SampleCount", "Sum"),
@@ -127,7 +147,10 @@ _NEEDED = {
 
 @dataclass(frozen=True)
 class MetricRequest:
-    """Hold one call: numbers of series, their statistics, and the time it covers, seconds, half-open."""
+    """Hold one call.
+
+    Numbers of series, their statistics, and the time it covers, seconds, half-open.
+    """
 
     place: Place
     start: int
@@ -152,7 +175,10 @@ class SeriesValues:
     whole: bool
 
     def points(self) -> Points:
-        """Return the points as statistic sets; a statistic that nobody needs is inferred from the others."""
+        """Return the points as statistic sets.
+
+        A statistic that nobody needs is inferred from the others.
+        """
         none = np.full(len(self.times), np.nan)
         peak = self.sets.get("Maximum", none)
         total = self.sets.get("Sum", peak)
@@ -183,11 +209,13 @@ class RequestScope:
     most_queries: int = MOST_QUERIES
 
 
-def plan_requests(book: SeriesBook, numbers: Sequence[int], place: Place, scope: RequestScope) -> Iterator[MetricRequest]:
+def plan_requests(
+    book: SeriesBook, numbers: Sequence[int], place: Place, scope: RequestScope
+) -> Iterator[MetricRequest]:
     """Yield the calls that read some series of a place.
 
-    All statistics of a series stand in one call: then it is billed as one metric. What a call may answer fits into one page:
-    each page is billed anew.
+    All statistics of a series stand in one call: then it is billed as one metric. What a call may
+    answer fits into one page: each page is billed anew.
     """
     by_start: dict[int, list[int]] = defaultdict(list)
     for number in numbers:
@@ -196,9 +224,13 @@ def plan_requests(book: SeriesBook, numbers: Sequence[int], place: Place, scope:
             by_start[start].append(number)
     for start, together in sorted(by_start.items(), reverse=True):
         queried = {n for n in together if book.series[n].namespace == PROMQL}
-        yield from _queries(book, sorted(queried), MetricRequest(place, start, scope.end, scope.period, (), ()))
+        yield from _queries(
+            book, sorted(queried), MetricRequest(place, start, scope.end, scope.period, (), ())
+        )
         polled = [n for n in together if n not in queried]
-        wanted = [(n, scope.statistics or statistics_of(book.targets(book.series[n]))) for n in polled]
+        wanted = [
+            (n, scope.statistics or statistics_of(book.targets(book.series[n]))) for n in polled
+        ]
         fitting = MOST_POINTS // _points(start, scope.end, scope.period)
         for chunk in _chunks(wanted, min(scope.most_queries, fitting)):
             series, statistics = tuple(n for n, _ in chunk), tuple(s for _, s in chunk)
@@ -210,7 +242,9 @@ def _points(start: int, end: int, period: int) -> int:
     return -(-end // period) - start // period
 
 
-def _queries(book: SeriesBook, numbers: Sequence[int], like: MetricRequest) -> Iterator[MetricRequest]:
+def _queries(
+    book: SeriesBook, numbers: Sequence[int], like: MetricRequest
+) -> Iterator[MetricRequest]:
     """Yield requests by PromQL: one metric of one kind of thing each, of some hundred things."""
     alike: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
     for number in numbers:
@@ -220,7 +254,9 @@ def _queries(book: SeriesBook, numbers: Sequence[int], like: MetricRequest) -> I
             yield replace(like, numbers=tuple(together[first : first + MOST_SERIES]))
 
 
-def _chunks(wanted: Sequence[tuple[int, tuple[str, ...]]], most: int) -> Iterator[list[tuple[int, tuple[str, ...]]]]:
+def _chunks(
+    wanted: Sequence[tuple[int, tuple[str, ...]]], most: int
+) -> Iterator[list[tuple[int, tuple[str, ...]]]]:
     """Yield series with their statistics in order, at most so many queries at a time."""
     chunk: list[tuple[int, tuple[str, ...]]] = []
     queries = 0
@@ -235,7 +271,10 @@ def _chunks(wanted: Sequence[tuple[int, tuple[str, ...]]], most: int) -> Iterato
 
 
 def fetch_metric_data(calls: Calls, book: SeriesBook, request: MetricRequest) -> list[SeriesValues]:
-    """Make the call, all pages; raise `Unavailable` where one fails. A series that is not in the answer is left out."""
+    """Make the call, all pages; raise `Unavailable` where one fails.
+
+    A series that is not in the answer is left out.
+    """
     queries = [
         _query(f"m{number}_{statistic.lower()}", book.series[number], statistic, request.period)
         for number, wanted in zip(request.numbers, request.statistics, strict=True)
@@ -268,7 +307,11 @@ def fetch_metric_data(calls: Calls, book: SeriesBook, request: MetricRequest) ->
 def _query(id: str, series: MetricSeries, statistic: str, period: int) -> dict[str, Any]:
     dimensions = [{"Name": name, "Value": value} for name, value in series.dimensions]
     metric = {"Namespace": series.namespace, "MetricName": series.metric, "Dimensions": dimensions}
-    return {"Id": id, "MetricStat": {"Metric": metric, "Period": period, "Stat": statistic}, "ReturnData": True}
+    return {
+        "Id": id,
+        "MetricStat": {"Metric": metric, "Period": period, "Stat": statistic},
+        "ReturnData": True,
+    }
 
 
 def _series_values(
@@ -279,19 +322,27 @@ def _series_values(
     status: Mapping[str, str],
 ) -> SeriesValues | None:
     ids = {statistic: f"m{number}_{statistic.lower()}" for statistic in wanted}
-    if any(status.get(id) not in ("Complete", "PartialData") or len(times[id]) != len(values[id]) for id in ids.values()):
+    if any(
+        status.get(id) not in ("Complete", "PartialData") or len(times[id]) != len(values[id])
+        for id in ids.values()
+    ):
         return None
     read = {s: _column(times[id], values[id]) for s, id in ids.items()}
     shared = next(iter(read.values()))[0]
     whole = all(status[id] == "Complete" for id in ids.values())
     for at, _ in read.values():
         if not np.array_equal(at, shared):
-            # One statistic of the newest point can be out a moment before the other: it is read next time.
+            # One statistic of the newest point can be out a moment before the other: it is read
+            # next time.
             shared, whole = np.intersect1d(shared, at), False
-    return SeriesValues(number, shared, {s: value[np.isin(at, shared)] for s, (at, value) in read.items()}, whole)
+    return SeriesValues(
+        number, shared, {s: value[np.isin(at, shared)] for s, (at, value) in read.items()}, whole
+    )
 
 
 def _column(times: Sequence[datetime], values: Sequence[float]) -> tuple[Ints, Doubles]:
     """Return seconds in order, each once, and the values."""
-    at, first = np.unique(np.array([int(t.timestamp()) for t in times], dtype=np.int64), return_index=True)
+    at, first = np.unique(
+        np.array([int(t.timestamp()) for t in times], dtype=np.int64), return_index=True
+    )
     return at, np.array(values, dtype=np.float64)[first]

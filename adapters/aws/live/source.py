@@ -20,7 +20,14 @@ from adapters.aws.inventory.joined import JoinedInventory, core_counts, labelled
 from adapters.aws.inventory.snapshots import Snapshots, capacity_blocks
 from adapters.aws.live.account import AccountPoller
 from adapters.aws.live.config import LiveConfig
-from adapters.aws.live.discovery import PlaceFleet, SeriesByName, SeriesLister, details_of, unheard, worth_reading
+from adapters.aws.live.discovery import (
+    PlaceFleet,
+    SeriesByName,
+    SeriesLister,
+    details_of,
+    unheard,
+    worth_reading,
+)
 from adapters.aws.live.doctor import examine
 from adapters.aws.live.frame_buffer import FrameBuffer
 from adapters.aws.live.grid_cache import GridCache
@@ -43,8 +50,18 @@ from bot.ports import Check
 
 _DISCOVERY = timedelta(minutes=59)
 _SOONER = timedelta(minutes=9)
-_SHARES = {"events": 0.1, "describe": 0.2, "discover": 0.35, "stream": 0.5, "poll": 0.7, "logs": 0.8}
-"""By which share of an interval each part of a tick's reading has ended: one that is slow leaves the next its time."""
+_SHARES = {
+    "events": 0.1,
+    "describe": 0.2,
+    "discover": 0.35,
+    "stream": 0.5,
+    "poll": 0.7,
+    "logs": 0.8,
+}
+"""By which share of an interval each part of a tick's reading has ended.
+
+One that is slow leaves the next its time.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,11 +76,19 @@ class _LiveReading:
 
 
 class Live:
-    """Read a live account: `bot.ports.Source`, `Prices` and `Inbox`. Any thread may read; one at a time asks AWS."""
+    """Read a live account: `bot.ports.Source`, `Prices` and `Inbox`. Any thread may read.
+
+    One at a time asks AWS.
+    """
 
     def __init__(self, config: LiveConfig) -> None:
         reading, timing, catalogue = config.reading, config.timing, config.reading.catalogue()
-        self._reading, self._timing, self._grid, self._catalogue = reading, timing, reading.grid, catalogue
+        self._reading, self._timing, self._grid, self._catalogue = (
+            reading,
+            timing,
+            reading.grid,
+            catalogue,
+        )
         self._unknown, self._places = list(config.access.places()), list[Place]()
         calls = self.calls = Calls(
             timing.clock,
@@ -74,26 +99,43 @@ class Live:
             external_id=config.access.external_id,
             server=config.metrics.server,
         )
-        listers = [S3Lister(calls, address, Place(self.home), FIRST) for address in config.extra.streams]
+        listers = [
+            S3Lister(calls, address, Place(self.home), FIRST) for address in config.extra.streams
+        ]
         self.logs = LogPoller(calls, tuple(map(read_log_group, config.extra.logs)), self.home)
         self._problems, self._last, self._unlogged = Problems(), LastReading(), tuple[str, ...]()
         self.responses = ResponseHistory(self._problems, config.journal)
-        self.events = EventPoller(calls, self.responses, tuple(map(read_event_queue, config.extra.events)))
+        self.events = EventPoller(
+            calls, self.responses, tuple(map(read_event_queue, config.extra.events))
+        )
         self._account = AccountPoller(calls, self.responses, config)
         self._resources = self._account.resources
-        book, first, history = SeriesBook(catalogue=catalogue), int(FIRST.total_seconds()), reading.history_seconds
-        self.lister = SeriesLister(calls, catalogue, PromqlLister(calls, catalogue, book), config.metrics.surface)
+        book, first, history = (
+            SeriesBook(catalogue=catalogue),
+            int(FIRST.total_seconds()),
+            reading.history_seconds,
+        )
+        self.lister = SeriesLister(
+            calls, catalogue, PromqlLister(calls, catalogue, book), config.metrics.surface
+        )
         self.streams = Streams(calls, listers, book, self._problems, timing.stopwatch)
-        self.metrics = MetricPoller(calls, history, timing.stopwatch, book, self.streams.brings, first, timing.pause)
+        self.metrics = MetricPoller(
+            calls, history, timing.stopwatch, book, self.streams.brings, first, timing.pause
+        )
         self._buffer = FrameBuffer(self._grid, history, self.metrics.book.series, catalogue)
-        self.cache = GridCache(self._buffer, self.metrics, self._problems, config.journal and config.journal / "grids")
+        self.cache = GridCache(
+            self._buffer, self.metrics, self._problems, config.journal and config.journal / "grids"
+        )
         self.details = DetailPoller(self.lister, self.metrics, config.journal)
         self._listed_at: dict[Place, datetime] = {}
         self._partial: dict[Place, SeriesByName] = defaultdict(dict)
         self._tick_result: _LiveReading | None = None
 
     def read(self, now: datetime) -> Reading:
-        """Return the reading at the last step's end at or before `now`, asking AWS once a step; a line may get an older one."""
+        """Return the reading at the last step's end at or before `now`, asking AWS once a step.
+
+        A line may get an older one.
+        """
         return self._last.read(now, self._read)
 
     def _read(self, now: datetime) -> Reading:
@@ -103,7 +145,10 @@ class Live:
         seen = self._tick_result
         inventory = seen.inventories.at(now, end)
         grids = {kind: grid for kind, grid in self._buffer.grids.items() if grid.visible(end)}
-        frames = {kind: grid.frame(end, self._reading.most_steps, labelled(grid, inventory)) for kind, grid in grids.items()}
+        frames = {
+            kind: grid.frame(end, self._reading.most_steps, labelled(grid, inventory))
+            for kind, grid in grids.items()
+        }
         return Reading(
             now,
             frames,
@@ -113,7 +158,9 @@ class Live:
             unread=seen.unread,
             marks=self.logs.book.at(now, self._reading.history),
             refusals=seen.snapshots.refusals(now),
-            notices=Notices(self.responses).at(now, self._reading.history) if self.events.queues else (),
+            notices=Notices(self.responses).at(now, self._reading.history)
+            if self.events.queues
+            else (),
             learning=" ".join(self.metrics.backfill.unread()),
         )
 
@@ -123,11 +170,26 @@ class Live:
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each part that does not answer now, and for answers that could not be understood."""
-        troubles = dict.fromkeys((*self.calls.states.troubles(), *self._account.left_out, *self._unlogged, *self.events.missing))
-        return (*troubles, *self.metrics.backfill.unread(), *self._buffer.refused(), *self._problems.sentences())
+        troubles = dict.fromkeys(
+            (
+                *self.calls.states.troubles(),
+                *self._account.left_out,
+                *self._unlogged,
+                *self.events.missing,
+            )
+        )
+        return (
+            *troubles,
+            *self.metrics.backfill.unread(),
+            *self._buffer.refused(),
+            *self._problems.sentences(),
+        )
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
-        """Return the listed, spot and Capacity Block prices last answered; all regions where `region` is ""."""
+        """Return the listed, spot and Capacity Block prices last answered.
+
+        All regions where `region` is "".
+        """
         return self._quoted(now).quotes(instance_type, region, now)
 
     def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
@@ -166,7 +228,10 @@ class Live:
         return examine(self)
 
     def describe(self, now: datetime) -> Iterator[str]:
-        """Poll inventory and prices as they are now; yield a sentence for each answer that is missing."""
+        """Poll inventory and prices as they are now.
+
+        Yield a sentence for each answer that is missing.
+        """
         with self._last.asking:
             yield from map(str, (*self._identify(), *self._account.describe(self._places, now)))
             self._account.surround(self._places, now, math.inf, self._snapshots)
@@ -176,18 +241,31 @@ class Live:
     def drill(self, instances: Sequence[str], now: datetime) -> None:
         """Read cores and devices of some nodes from now on, the worst first, where calls and budget allow."""
         with self._last.asking, suppress(Unavailable):
-            of = {instance: place for place in self._places for instance in self._resources.instances(place)}
-            # Points of the last minutes are not out yet: from there on, so that the first step is whole.
-            self.details.watch([(of[x], x) for x in instances if x in of], now - timedelta(seconds=self._grid.lag))
+            of = {
+                instance: place
+                for place in self._places
+                for instance in self._resources.instances(place)
+            }
+            # Points of the last minutes are not out yet: from there on, so that the first step is
+            # whole.
+            self.details.watch(
+                [(of[x], x) for x in instances if x in of], now - timedelta(seconds=self._grid.lag)
+            )
 
     def receive(self, now: datetime) -> None:
-        """Receive the notices that wait in queues; only a watch does, as what one process received is hidden from others."""
+        """Receive the notices that wait in queues.
+
+        Only a watch does, as what one process received is hidden from others.
+        """
         if self.events.queues:
             with self._last.asking:
                 self._within(_SHARES["events"], lambda: self.events.receive(now))
 
     def settle(self, now: datetime) -> None:
-        """Delete the messages whose notices the reading of `now` had; keep settled bins; read on in history beside the ticks."""
+        """Delete the messages whose notices the reading of `now` had; keep settled bins.
+
+        Read on in history beside the ticks.
+        """
         with self._last.asking:
             if self.events.queues:
                 self._within(_SHARES["events"], lambda: self.events.settle(now))
@@ -225,12 +303,25 @@ class Live:
             self._unlogged = tuple(self._read_logs(now)) if self.logs.groups else ()
         finally:
             self.calls.until = math.inf
-        self._buffer.absorb(read, end, lambda feeding: core_counts(snapshots, feeding), self.metrics.backfill.taken())
+        self._buffer.absorb(
+            read,
+            end,
+            lambda feeding: core_counts(snapshots, feeding),
+            self.metrics.backfill.taken(),
+        )
         self.calls.meter.save()
         seen = self._buffer.last_seen
         nodes = self._buffer.grids.get("node")
-        inventories = JoinedInventory(snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen)
-        return _LiveReading(end, inventories, tuple(dict.fromkeys([*gaps, *unlisted, *read.gaps])), self._unread(read), snapshots)
+        inventories = JoinedInventory(
+            snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen
+        )
+        return _LiveReading(
+            end,
+            inventories,
+            tuple(dict.fromkeys([*gaps, *unlisted, *read.gaps])),
+            self._unread(read),
+            snapshots,
+        )
 
     def _by(self, share: float) -> float:
         """Return when, by the stopwatch, so much of an interval is over."""
@@ -248,7 +339,9 @@ class Live:
     def _unread(self, read: NewPoints) -> frozenset[str]:
         """Return the instances of which nobody can tell now whether they report, or whether they run."""
         undescribed = {x for place in self._account.blind for x in self._resources.instances(place)}
-        named = (instance_of(self.metrics.book.series[n], self._catalogue.instance) for n in read.unread)
+        named = (
+            instance_of(self.metrics.book.series[n], self._catalogue.instance) for n in read.unread
+        )
         return frozenset(undescribed).union(named) - {""}
 
     def _read_logs(self, now: datetime) -> list[str]:
@@ -256,16 +349,27 @@ class Live:
         return self.logs.read(self._places, now, node_names(self.metrics.book.series))
 
     def _snapshots(self) -> Snapshots:
-        return Snapshots(self.responses, self._reading.tags, self._reading.types, self._reading.history)
+        return Snapshots(
+            self.responses, self._reading.tags, self._reading.types, self._reading.history
+        )
 
     def _wanted(self, listed: Iterable[MetricSeries]) -> set[MetricSeries]:
         """Keep the series of a stream that would be polled, and the cores and devices of suspicious nodes."""
-        here = [x for x in listed if x.region in {place.region for place in (*self._unknown, *self._places)}]
+        here = [
+            x
+            for x in listed
+            if x.region in {place.region for place in (*self._unknown, *self._places)}
+        ]
         whole, closer = PlaceFleet.joined(map(self.fleet, self._places)), self.details.instances()
-        return worth_reading(here, whole, self._catalogue) | details_of(here, closer, self._catalogue)
+        return worth_reading(here, whole, self._catalogue) | details_of(
+            here, closer, self._catalogue
+        )
 
     def _identify(self) -> Iterator[Gap]:
-        """Ask whose account each place is; yield a gap for each that does not answer, which is left out meanwhile."""
+        """Ask whose account each place is.
+
+        Yield a gap for each that does not answer, which is left out meanwhile.
+        """
         for place in list(self._unknown):
             try:
                 account = str(self.calls.call(place, "sts", "get_caller_identity")["Account"])
@@ -279,12 +383,18 @@ class Live:
         """List the series of each place once an hour, and sooner where a node has none yet."""
         for place in self._places:
             before = self._listed_at.get(place)
-            wait = _SOONER if before and unheard(self.fleet(place), self.metrics.book.series, self._catalogue) else _DISCOVERY
+            wait = (
+                _SOONER
+                if before and unheard(self.fleet(place), self.metrics.book.series, self._catalogue)
+                else _DISCOVERY
+            )
             if before and now - before < wait:
                 continue
             recent = before is not None or self.metrics.resumed(place, int(now.timestamp()))
             try:
-                series = self.lister.discover(place, self.fleet(place), recent=recent, partial=self._partial[place])
+                series = self.lister.discover(
+                    place, self.fleet(place), recent=recent, partial=self._partial[place]
+                )
             except Unavailable as error:
                 yield place.gap(str(error))
             else:
@@ -293,7 +403,9 @@ class Live:
                 del self._partial[place]
 
     def _quoted(self, now: datetime) -> QuotedPrices:
-        known = self._account.prices  # what was polled once needs no turn: the tick that asks AWS may take minutes
+        known = (
+            self._account.prices
+        )  # what was polled once needs no turn: the tick that asks AWS may take minutes
         if known is not None:
             return known
         with self._last.asking:

@@ -52,13 +52,22 @@ class Streams:
     _settled: int = 0
 
     def brings(self, series: MetricSeries) -> bool:
-        """Return whether a stream brings the metric of a series; any metric, until the streams were first listed."""
+        """Return whether a stream brings the metric of a series.
+
+        Any metric, until the streams were first listed.
+        """
         if not self.listers:
             return False
-        return not self._listed or (series.namespace, series.metric, series.region, series.account) in self._brings
+        return (
+            not self._listed
+            or (series.namespace, series.metric, series.region, series.account) in self._brings
+        )
 
     def read(self, now: datetime, deadline: float, wanted: StreamFilter) -> NewPoints:
-        """Return the points of new objects, the newest first, as far as the time reaches; the next tick reads the rest."""
+        """Return the points of new objects, the newest first, as far as the time reaches.
+
+        The next tick reads the rest.
+        """
         read = NewPoints(settled=self._settled or int((now - FIRST).timestamp()))
         left = 0
         for lister in self.listers:
@@ -70,9 +79,15 @@ class Streams:
             left += self._read(lister, fresh, deadline, wanted, read)
         self._listed = self._listed or not read.gaps
         if read.gaps or left:
-            read.unread = frozenset(n for n, series in enumerate(self.book.series) if self.brings(series))
+            read.unread = frozenset(
+                n for n, series in enumerate(self.book.series) if self.brings(series)
+            )
         if left:
-            read.gaps.append(Gap(f"{left} objects of the metric stream could not be read; the next tick reads them."))
+            read.gaps.append(
+                Gap(
+                    f"{left} objects of the metric stream could not be read; the next tick reads them."
+                )
+            )
         elif not read.gaps:
             self._settled = int(now.timestamp()) - _LATE_SECONDS
         return read
@@ -89,24 +104,49 @@ class Streams:
         if not objects:
             return False, "no object within the last hour"
         minutes = (now - objects[0].at).total_seconds() / 60
-        return True, f"{len(objects)} objects within the last hour, the newest {max(0, minutes):.0f} min old"
+        return (
+            True,
+            f"{len(objects)} objects within the last hour, the newest {max(0, minutes):.0f} min old",
+        )
 
-    def _read(self, lister: S3Lister, fresh: Sequence[S3Object], deadline: float, wanted: StreamFilter, read: NewPoints) -> int:
+    def _read(
+        self,
+        lister: S3Lister,
+        fresh: Sequence[S3Object],
+        deadline: float,
+        wanted: StreamFilter,
+        read: NewPoints,
+    ) -> int:
         """Fetch and read objects in parallel; return how many are left for the next tick."""
         if not fresh:
             return 0
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="stream")
-        waiting: dict[Future[tuple[Gatherer, Problems]], S3Object] = {pool.submit(self._parsed, lister, x): x for x in fresh}
+        waiting: dict[Future[tuple[Gatherer, Problems]], S3Object] = {
+            pool.submit(self._parsed, lister, x): x for x in fresh
+        }
         done, _ = wait(waiting, timeout=max(0.0, deadline - self.stopwatch()))
-        # An object that is under way may end after its tick: nobody takes it, and the next tick reads it again.
+        # An object that is under way may end after its tick: nobody takes it, and the next tick
+        # reads it again.
         pool.shutdown(wait=False, cancel_futures=True)
-        taken = sum(self._take(lister, waiting[future], future, wanted, read) for future in waiting if future in done)
+        taken = sum(
+            self._take(lister, waiting[future], future, wanted, read)
+            for future in waiting
+            if future in done
+        )
         return len(fresh) - taken
 
     def _take(
-        self, lister: S3Lister, one: S3Object, future: Future[tuple[Gatherer, Problems]], wanted: StreamFilter, read: NewPoints
+        self,
+        lister: S3Lister,
+        one: S3Object,
+        future: Future[tuple[Gatherer, Problems]],
+        wanted: StreamFilter,
+        read: NewPoints,
     ) -> bool:
-        """Keep an object's points, and return whether it is done. A broken one gives its sound part, and is tried again."""
+        """Keep an object's points, and return whether it is done.
+
+        A broken one gives its sound part, and is tried again.
+        """
         try:
             gatherer, problems = future.result()
         except Unavailable:
@@ -135,7 +175,10 @@ class Streams:
         return Points(mine[mine >= 0], kept.seconds, kept.count, kept.total, kept.peak)
 
     def _parsed(self, lister: S3Lister, one: S3Object) -> tuple[Gatherer, Problems]:
-        """Fetch an object and read it, whatever its form; raise `Unavailable` where it breaks off on the way."""
+        """Fetch an object and read it, whatever its form.
+
+        Raise `Unavailable` where it breaks off on the way.
+        """
         gatherer, problems = Gatherer(catalogue=self.book.catalogue), Problems()
         with tempfile.TemporaryDirectory(prefix="trnbot-") as folder:
             path = Path(folder) / "object"
@@ -148,10 +191,14 @@ class Streams:
         return gatherer, problems
 
     def _fetch(self, lister: S3Lister, key: str, path: Path) -> None:
-        answer = self.calls.call(lister.place, "s3", "get_object", optional=0, Bucket=lister.bucket, Key=key)
+        answer = self.calls.call(
+            lister.place, "s3", "get_object", optional=0, Bucket=lister.bucket, Key=key
+        )
         try:
             with path.open("wb") as file:
                 for block in answer["Body"].iter_chunks(1 << 20):
                     file.write(block)
         except (BotoCoreError, OSError) as error:
-            raise Unavailable(f"An object of the metric stream broke off while it was read ({code_of(error)}).") from error
+            raise Unavailable(
+                f"An object of the metric stream broke off while it was read ({code_of(error)})."
+            ) from error

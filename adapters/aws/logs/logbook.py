@@ -37,18 +37,26 @@ def filter_pattern() -> str:
     return " ".join(f'?"{words}"' for words in compile_lines())
 
 
-def marks_of(events: Iterable[Mapping[str, Any]], nodes: Mapping[str, str]) -> Iterator[CompileMark]:
+def marks_of(
+    events: Iterable[Mapping[str, Any]], nodes: Mapping[str, str]
+) -> Iterator[CompileMark]:
     """Yield the compile marks of FilterLogEvents' events whose stream names an instance or a node of `nodes`.
 
     Raise `KeyError`, `TypeError` or `ValueError` for what is no event.
     """
     for event in events:
-        message, stream, at = str(event["message"]), str(event["logStreamName"]), int(event["timestamp"]) / 1000
+        message, stream, at = (
+            str(event["message"]),
+            str(event["logStreamName"]),
+            int(event["timestamp"]) / 1000,
+        )
         kind = kind_of(message)
         instance = instance_of(stream, nodes) if kind else ""
         if kind and instance:
             module = _MODULE.search(message)
-            yield CompileMark(datetime.fromtimestamp(at, UTC), instance, kind, module[0] if module else "", stream)
+            yield CompileMark(
+                datetime.fromtimestamp(at, UTC), instance, kind, module[0] if module else "", stream
+            )
 
 
 def kind_of(message: str) -> Mark | None:
@@ -62,13 +70,18 @@ def trimmed(event: Mapping[str, Any]) -> dict[str, Any]:
     words_of_line = [words for words in compile_lines() if words in message][:1]
     module = _MODULE.search(message)
     kept = " ".join([*words_of_line, *([module[0]] if module else [])])
-    return {name: event[name] for name in ("logStreamName", "timestamp", "ingestionTime", "eventId") if name in event} | {
-        "message": kept
-    }
+    return {
+        name: event[name]
+        for name in ("logStreamName", "timestamp", "ingestionTime", "eventId")
+        if name in event
+    } | {"message": kept}
 
 
 def instance_of(stream: str, nodes: Mapping[str, str]) -> str:
-    """Return the instance that a log stream is of: named by its id, or by the name of its Kubernetes node; else ""."""
+    """Return the instance that a log stream is of.
+
+    Named by its id, or by the name of its Kubernetes node; else "".
+    """
     named = _INSTANCE.search(stream)
     if named:
         return named[0]
@@ -78,7 +91,10 @@ def instance_of(stream: str, nodes: Mapping[str, str]) -> str:
 
 LogEvent = Mapping[str, Any]
 WAITING = 1000
-"""Lines of nodes not known yet that are kept: a group may hold those of clusters that nobody watches."""
+"""Lines of nodes not known yet that are kept.
+
+A group may hold those of clusters that nobody watches.
+"""
 _ENDINGS = (".jsonl", ".jsonl.gz")
 
 
@@ -92,7 +108,9 @@ class Logbook:
         self._marks: list[CompileMark] = []
 
     def add(self, events: Iterable[LogEvent], nodes: Mapping[str, str]) -> int:
-        """Take events in, and return how many marks they make of known instances; raise as `marks_of` does.
+        """Take events in, and return how many marks they make of known instances.
+
+        Raise as `marks_of` does.
 
         A new node may log before any metric names it: its lines wait until then.
         """
@@ -127,7 +145,10 @@ class Logbook:
 
 
 def read_logs(folder: Path, nodes: Mapping[str, str], problems: Problems) -> Logbook:
-    """Read `logs/**/*.jsonl[.gz]` of a recording: events of FilterLogEvents, one a line; name the broken lines and skip them."""
+    """Read `logs/**/*.jsonl[.gz]` of a recording: events of FilterLogEvents, one a line.
+
+    Name the broken lines and skip them.
+    """
     book = Logbook()
     for path in sorted((folder / "logs").rglob("*")):
         if path.name.endswith(_ENDINGS) and path.is_file():
@@ -137,12 +158,18 @@ def read_logs(folder: Path, nodes: Mapping[str, str], problems: Problems) -> Log
 
 def node_names(series: Iterable[MetricSeries]) -> dict[str, str]:
     """Return the instance of each Kubernetes node that a metric names with it."""
-    pairs = (dict(one.dimensions) for one in series if "NodeName" in one.names and "InstanceId" in one.names)
+    pairs = (
+        dict(one.dimensions)
+        for one in series
+        if "NodeName" in one.names and "InstanceId" in one.names
+    )
     return {pair["NodeName"]: pair["InstanceId"] for pair in pairs}
 
 
 def _visible(event: LogEvent) -> datetime:
-    return datetime.fromtimestamp(max(int(event.get("ingestionTime", 0)), int(event["timestamp"])) / 1000, UTC)
+    return datetime.fromtimestamp(
+        max(int(event.get("ingestionTime", 0)), int(event["timestamp"])) / 1000, UTC
+    )
 
 
 def _events(path: Path, name: str, problems: Problems) -> Iterable[LogEvent]:
@@ -156,5 +183,12 @@ def _events(path: Path, name: str, problems: Problems) -> Iterable[LogEvent]:
                 yield event
             except orjson.JSONDecodeError as error:
                 problems.add(name, f"not JSON ({why(error)}); skipped.", number)
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:
+            except (
+                KeyError,
+                TypeError,
+                ValueError,
+                AttributeError,
+                OverflowError,
+                OSError,
+            ) as error:
                 problems.add(name, f"not a log event ({why(error)}); skipped.", number)

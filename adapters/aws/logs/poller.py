@@ -1,4 +1,7 @@
-"""Ask CloudWatch Logs for the lines of Neuron's compiler: off unless log groups are named, and never needed for a tick."""
+"""Ask CloudWatch Logs for the lines of Neuron's compiler.
+
+Off unless log groups are named, and never needed for a tick.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ FIRST = timedelta(hours=3)
 _AGAIN = timedelta(minutes=5)
 """Events may come in so late, and are asked for again; one that was seen is known by its id."""
 PAGES = 30
-"""Pages of one group and tick: CloudWatch Logs allows 5 to 25 requests a second, and a page may be empty."""
+"""Pages of one group and tick.
+
+CloudWatch Logs allows 5 to 25 requests a second, and a page may be empty.
+"""
 _LONGEST_NAME = 512
 
 
@@ -35,7 +41,12 @@ class LogGroup:
 def read_log_group(text: str) -> LogGroup:
     """Read `GROUP` or `REGION:GROUP`; raise `WrongInput` for a text that cannot be a group's name."""
     region, _, name = text.rpartition(":")
-    if not name or len(name) > _LONGEST_NAME or not all(x.isalnum() or x in "_-/.#" for x in name) or "/" in region:
+    if (
+        not name
+        or len(name) > _LONGEST_NAME
+        or not all(x.isalnum() or x in "_-/.#" for x in name)
+        or "/" in region
+    ):
         raise WrongInput(
             f"'{text}' is no log group; write GROUP or REGION:GROUP, such as us-west-2:/aws/containerinsights/llama/application."
         )
@@ -44,7 +55,10 @@ def read_log_group(text: str) -> LogGroup:
 
 @dataclass
 class LogPoller:
-    """Read on in every group, in each account that has its region; failures are reported by the calls' own states."""
+    """Read on in every group, in each account that has its region.
+
+    Failures are reported by the calls' own states.
+    """
 
     calls: Calls
     groups: Sequence[LogGroup]
@@ -53,7 +67,10 @@ class LogPoller:
     _until: dict[tuple[Place, LogGroup], datetime] = field(default_factory=dict)
 
     def read(self, places: Sequence[Place], now: datetime, nodes: Mapping[str, str]) -> list[str]:
-        """Take in the lines logged since the last poll; return a sentence for each group that could not be read whole."""
+        """Take in the lines logged since the last poll.
+
+        Return a sentence for each group that could not be read whole.
+        """
         missing = []
         for place, group in self._wanted(places):
             since = self._until.get((place, group), now - FIRST) - _AGAIN
@@ -86,15 +103,22 @@ class LogPoller:
                     f"no region of that name is read: {', '.join(sorted({x.region for x in places}))}",
                 )
 
-    def events(self, place: Place, group: LogGroup, start: datetime, end: datetime, pages: int = PAGES) -> Iterator[LogEvent]:
-        """Yield the events that hold a compiler's line; raise `Unavailable` where a page fails or there are too many."""
+    def events(
+        self, place: Place, group: LogGroup, start: datetime, end: datetime, pages: int = PAGES
+    ) -> Iterator[LogEvent]:
+        """Yield the events that hold a compiler's line.
+
+        Raise `Unavailable` where a page fails or there are too many.
+        """
         given: dict[str, Any] = {
             "logGroupName": group.name,
             "startTime": int(start.timestamp() * 1000),
             "endTime": int(end.timestamp() * 1000),
             "filterPattern": filter_pattern(),
         }
-        for number, page in enumerate(self.calls.pages(place, "logs", "filter_log_events", **given), 1):
+        for number, page in enumerate(
+            self.calls.pages(place, "logs", "filter_log_events", **given), 1
+        ):
             yield from page["events"]
             if number >= pages and page.get("nextToken"):
                 raise Unavailable(
@@ -103,4 +127,9 @@ class LogPoller:
                 )
 
     def _wanted(self, places: Sequence[Place]) -> list[tuple[Place, LogGroup]]:
-        return [(place, group) for group in self.groups for place in places if place.region == (group.region or self.home)]
+        return [
+            (place, group)
+            for group in self.groups
+            for place in places
+            if place.region == (group.region or self.home)
+        ]

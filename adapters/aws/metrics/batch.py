@@ -1,4 +1,7 @@
-"""Order points by series and time, each point once, one batch for each shape of series; work on batches in parallel."""
+"""Order points by series and time, each point once, one batch for each shape of series.
+
+Work on batches in parallel.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,9 @@ _STRETCH = 16
 
 @dataclass(frozen=True)
 class PointBatch:
-    """Hold the points of `keys`, sorted by series and time; `points.series` counts from 0 within the batch.
+    """Hold the points of `keys`, sorted by series and time.
+
+    `points.series` counts from 0 within the batch.
 
     Series i has the points `starts[i]` to `starts[i + 1]`.
     """
@@ -59,26 +64,41 @@ class PointBatch:
         mine = self.points.take(place[self.points.series] >= 0)
         numbers = place[mine.series]
         points = Points(numbers, mine.seconds, mine.count, mine.total, mine.peak)
-        return PointBatch(tuple(self.keys[i] for i in series), _starts(numbers, len(series)), points)
+        return PointBatch(
+            tuple(self.keys[i] for i in series), _starts(numbers, len(series)), points
+        )
 
     def earlier(self, seconds: Ints) -> PointBatch:
-        """Return the same with each series' times moved back: a report is written at the end of its period."""
+        """Return the same with each series' times moved back.
+
+        A report is written at the end of its period.
+        """
         moved = replace(self.points, seconds=self.points.seconds - seconds[self.points.series])
         return replace(self, points=moved)
 
     def copy(self) -> PointBatch:
         """Return the same with arrays of its own."""
-        return PointBatch(self.keys, self.starts, self.points.take(np.arange(len(self.points.series))))
+        return PointBatch(
+            self.keys, self.starts, self.points.take(np.arange(len(self.points.series)))
+        )
 
 
 def batches(gatherer: Gatherer) -> list[PointBatch]:
-    """Return a batch for each shape, taking the points out of the gatherer; of two records of one point the later read wins."""
+    """Return a batch for each shape, taking the points out of the gatherer.
+
+    Of two records of one point the later read wins.
+    """
     parts, gatherer.parts = gatherer.parts, []
     spoken = np.zeros(len(gatherer.numbers), dtype=np.bool_)
     for part in parts:
         spoken[part.series] = True
     ordered = sorted(series for series, number in gatherer.numbers.items() if spoken[number])
-    shapes = [tuple(alike) for _, alike in groupby(ordered, key=lambda series: (series.namespace, series.metric, series.names))]
+    shapes = [
+        tuple(alike)
+        for _, alike in groupby(
+            ordered, key=lambda series: (series.namespace, series.metric, series.names)
+        )
+    ]
     place, shape_of = np.empty(len(spoken), dtype=np.int64), np.empty(len(spoken), dtype=np.int16)
     for shape, keys in enumerate(shapes):
         for i, series in enumerate(keys):
@@ -94,8 +114,13 @@ def batches(gatherer: Gatherer) -> list[PointBatch]:
     return parallel_map(batch, range(len(shapes)))
 
 
-def _apart(parts: Sequence[Points], shape_of: npt.NDArray[np.int16], n_shapes: int) -> list[list[Points]]:
-    """Return the points by shape, in the order they were read: a shape at a time fits the cache, all points would not."""
+def _apart(
+    parts: Sequence[Points], shape_of: npt.NDArray[np.int16], n_shapes: int
+) -> list[list[Points]]:
+    """Return the points by shape, in the order they were read.
+
+    A shape at a time fits the cache, all points would not.
+    """
     by_shape: list[list[Points]] = [[] for _ in range(n_shapes)]
     for part in _at_once(parts):
         shapes = shape_of[part.series]
@@ -110,7 +135,10 @@ def _apart(parts: Sequence[Points], shape_of: npt.NDArray[np.int16], n_shapes: i
 
 
 def _at_once(parts: Sequence[Points]) -> Iterator[Points]:
-    """Join parts of a few hundred points, as lines give them, to some that are worth a look each; larger ones stay alone."""
+    """Join parts of a few hundred points, as lines give them, to some that are worth a look each.
+
+    Larger ones stay alone.
+    """
     few: list[Points] = []
     points = 0
     for part in parts:
@@ -130,7 +158,10 @@ def _at_once(parts: Sequence[Points]) -> Iterator[Points]:
 
 
 def merged(batch: PointBatch, owners: Sequence[MetricSeries]) -> PointBatch:
-    """Add the parts of each owner up: one statistic set for each owner and time. `owners` is parallel to `batch.keys`."""
+    """Add the parts of each owner up: one statistic set for each owner and time.
+
+    `owners` is parallel to `batch.keys`.
+    """
     keys = sorted(set(owners))
     place = {key: i for i, key in enumerate(keys)}
     owner = np.array([place[key] for key in owners], dtype=np.int64)[batch.points.series]
@@ -148,26 +179,40 @@ def merged(batch: PointBatch, owners: Sequence[MetricSeries]) -> PointBatch:
 
 
 def _in_order(parts: Sequence[Points], place: Ints) -> Points:
-    """Return the points by the place of their series and by time, each once; of two of one time the later stays."""
+    """Return the points by the place of their series and by time, each once.
+
+    Of two of one time the later stays.
+    """
     local = _sorted([replace(part, series=place[part.series]) for part in parts])
     unsaid = np.isnan(local.peak)
     if unsaid.any():
-        return replace(local, peak=np.where(unsaid, local.total / np.maximum(local.count, 1), local.peak))
+        return replace(
+            local, peak=np.where(unsaid, local.total / np.maximum(local.count, 1), local.peak)
+        )
     return local
 
 
 def _sorted(parts: Sequence[Points]) -> Points:
-    """Return the points by series and time, of two of one time the later: mostly whole stretches only change their places."""
+    """Return the points by series and time, of two of one time the later.
+
+    Mostly whole stretches only change their places.
+    """
     keys = [part.series * LAST_SECOND + part.seconds for part in parts]
     starts = [
         np.flatnonzero(_differs(part.series) | np.append(True, key[1:] <= key[:-1]))
         for part, key in zip(parts, keys, strict=True)
     ]
     lows = np.concatenate([key[start] for key, start in zip(keys, starts, strict=True)])
-    highs = np.concatenate([key[np.append(start[1:], len(key)) - 1] for key, start in zip(keys, starts, strict=True)])
+    highs = np.concatenate(
+        [key[np.append(start[1:], len(key)) - 1] for key, start in zip(keys, starts, strict=True)]
+    )
     turn = lows.argsort(kind="stable")
     if len(turn) * _STRETCH <= sum(map(len, keys)) and (highs[turn[:-1]] < lows[turn[1:]]).all():
-        stretches = [stretch for part, start in zip(parts, starts, strict=True) for stretch in part.split(start)]
+        stretches = [
+            stretch
+            for part, start in zip(parts, starts, strict=True)
+            for stretch in part.split(start)
+        ]
         return Points.joined([stretches[i] for i in turn.tolist()])
     key = np.concatenate(keys)
     order = np.argsort(key, kind="stable")

@@ -1,6 +1,9 @@
-"""Leave out points that are no reading: values beyond what a metric can be, and the value that an agent writes for none.
+"""Leave out points that are no reading.
 
-The facts are rows of `values.csv`, by the bot's own metric and in its unit; they hold for one sample of a statistic set.
+Values beyond what a metric can be, and the value that an agent writes for none.
+
+The facts are rows of `values.csv`, by the bot's own metric and in its unit; they hold for one
+sample of a statistic set.
 """
 
 from __future__ import annotations
@@ -26,7 +29,10 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class ValueRange:
-    """Hold what one sample of a metric may be, in its unit; `unread` is written where nothing was read, nan = no value is."""
+    """Hold what one sample of a metric may be, in its unit.
+
+    `unread` is written where nothing was read, nan = no value is.
+    """
 
     lowest: float
     highest: float
@@ -41,7 +47,9 @@ def value_ranges() -> Mapping[str, ValueRange]:
     """Return the range of each metric that has one."""
     rows = files(__package__).joinpath("values.csv").read_text(encoding="utf-8").splitlines()
     return {
-        row["metric"]: ValueRange(float(row["lowest"]), float(row["highest"]), float(row["unread"] or "nan"))
+        row["metric"]: ValueRange(
+            float(row["lowest"]), float(row["highest"]), float(row["unread"] or "nan")
+        )
         for row in csv.DictReader(rows)
     }
 
@@ -98,14 +106,23 @@ def believe(gatherer: Gatherer, problems: Problems) -> None:
     """Leave out of what was gathered all that is no reading, and name each metric that had values beyond belief."""
     series = list(gatherer.numbers)
     bounds = _Bounds.of(series, gatherer.catalogue)
-    judged = parallel_map(lambda part: _judged(part, bounds), gatherer.parts)  # a part at a time: all would fit no cache
+    judged = parallel_map(
+        lambda part: _judged(part, bounds), gatherer.parts
+    )  # a part at a time: all would fit no cache
     gatherer.parts[:] = [kept for kept, _ in judged if len(kept.series)]
-    for one in _refused(Points.joined([beyond for _, beyond in judged]), series, gatherer.catalogue):
+    for one in _refused(
+        Points.joined([beyond for _, beyond in judged]), series, gatherer.catalogue
+    ):
         problems.add("metrics", str(one))
 
 
-def believed(points: Points, series: Sequence[MetricSeries], catalogue: Catalogue) -> tuple[Points, tuple[Refused, ...]]:
-    """Return the points that are readings, and those metrics whose values were refused; `series` are numbered by the points."""
+def believed(
+    points: Points, series: Sequence[MetricSeries], catalogue: Catalogue
+) -> tuple[Points, tuple[Refused, ...]]:
+    """Return the points that are readings, and those metrics whose values were refused.
+
+    `series` are numbered by the points.
+    """
     kept, beyond = _judged(points, _Bounds.of(series, catalogue))
     return kept, _refused(beyond, series, catalogue)
 
@@ -125,15 +142,22 @@ def _judged(points: Points, bounds: _Bounds) -> tuple[Points, Points]:
     return (kept.take(~left_out) if left_out.any() else kept), points.take(beyond)
 
 
-def _bounds_of(shape: tuple[str, str, tuple[str, ...]], catalogue: Catalogue) -> tuple[float, float, float]:
-    """Return the bounds of a shape; what it becomes is one quantity, whatever the number of its targets."""
+def _bounds_of(
+    shape: tuple[str, str, tuple[str, ...]], catalogue: Catalogue
+) -> tuple[float, float, float]:
+    """Return the bounds of a shape.
+
+    What it becomes is one quantity, whatever the number of its targets.
+    """
     targets = catalogue.targets(*shape)
     one = value_ranges().get(targets[0].metric, _ANY) if targets else _ANY
     scale = targets[0].scale if targets else 1.0
     return one.lowest / scale, one.highest / scale, one.unread / scale
 
 
-def _refused(points: Points, series: Sequence[MetricSeries], catalogue: Catalogue) -> tuple[Refused, ...]:
+def _refused(
+    points: Points, series: Sequence[MetricSeries], catalogue: Catalogue
+) -> tuple[Refused, ...]:
     """Return one for each metric whose points are beyond belief, by its first point."""
     values = points.total / np.maximum(points.count, 1)
     first: dict[str, tuple[MetricSeries, float]] = {}
@@ -146,7 +170,9 @@ def _refused(points: Points, series: Sequence[MetricSeries], catalogue: Catalogu
     return tuple(_refused_metric(name, times[name], *first[name], catalogue) for name in first)
 
 
-def _refused_metric(name: str, times: int, one: MetricSeries, value: float, catalogue: Catalogue) -> Refused:
+def _refused_metric(
+    name: str, times: int, one: MetricSeries, value: float, catalogue: Catalogue
+) -> Refused:
     dimensions = dict(one.dimensions)
     thing = dimensions.get("InstanceId") or next(iter(dimensions.values()), "")
     lowest, highest, _ = _bounds_of((one.namespace, one.metric, one.names), catalogue)

@@ -54,7 +54,9 @@ class _LineReader:
             except orjson.JSONDecodeError as error:
                 self.problems.add(self.name, f"not JSON ({why(error)}); skipped.", number)
             except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-                self.problems.add(self.name, f"not a metric record ({_missing(error)}); skipped.", number)
+                self.problems.add(
+                    self.name, f"not a metric record ({_missing(error)}); skipped.", number
+                )
             else:
                 sound_records.append(record)
         self.gatherer.add(_points(sound_records, self.gatherer, self.memo))
@@ -69,17 +71,25 @@ def _points(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo)
     seconds = np.array([record["timestamp"] for record in parsed], dtype=np.float64) / 1000
     count = np.array([value["count"] for value in values], dtype=np.float64)
     total = np.array([value["sum"] for value in values], dtype=np.float64)
-    peak = np.array([value["max"] if "max" in value else value["sum"] for value in values], dtype=np.float64)
+    peak = np.array(
+        [value["max"] if "max" in value else value["sum"] for value in values], dtype=np.float64
+    )
     if not sound(seconds, count, total).all():
         raise ValueError("timestamp, count or sum is no number that can be")
     return Points(_numbers(parsed, gatherer, memo), seconds.astype(np.int64), count, total, peak)
 
 
-def _numbers(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _numbers(
+    parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo
+) -> np.ndarray[Any, np.dtype[np.int64]]:
     numbers = np.empty(len(parsed), dtype=np.int64)
     ignored: Counter[tuple[str, str]] = Counter()
     for i, record in enumerate(parsed):
-        namespace, metric, dimensions = record["namespace"], record["metric_name"], record["dimensions"]
+        namespace, metric, dimensions = (
+            record["namespace"],
+            record["metric_name"],
+            record["dimensions"],
+        )
         where = record.get("region") or "", record.get("account_id") or ""
         key = (namespace, metric, *where, *dimensions, *dimensions.values())
         number = memo.get(key)

@@ -13,7 +13,14 @@ from adapters.aws.metrics.batch import PointBatch, merged, parallel_map
 from adapters.aws.metrics.catalogue import Catalogue, Target
 from adapters.aws.metrics.neuron_monitor import NAMESPACE
 from adapters.aws.metrics.points import Ints, identity, labels_of, whole_series
-from adapters.aws.metrics.time_grid import TimeGrid, binned, evened, periods, scrape_rates, things_a_scrape
+from adapters.aws.metrics.time_grid import (
+    TimeGrid,
+    binned,
+    evened,
+    periods,
+    scrape_rates,
+    things_a_scrape,
+)
 from bot.model.frame import Doubles, Frame
 from bot.model.labels import Labels
 
@@ -36,8 +43,9 @@ class SeriesBatch:
 class MetricGrid:
     """Hold `values` of shape (n_metrics, n_bins, n_things), things and metrics in the order they first became visible.
 
-    So what was visible at a time is a slice, and a recording cut short reads as the whole one did then. `details` are
-    the labels in the dimensions of each thing; `seen` is when it first reported, seconds; `first` the bin where that showed.
+    So what was visible at a time is a slice, and a recording cut short reads as the whole one did
+    then. `details` are the labels in the dimensions of each thing; `seen` is when it first
+    reported, seconds; `first` the bin where that showed.
     """
 
     kind: str
@@ -56,21 +64,31 @@ class MetricGrid:
         return int(self.first.searchsorted(end, side="right"))
 
     def frame(self, end: int, most: int, things: Sequence[Labels]) -> Frame:
-        """Return the last `most` bins up to `end`, a view; `things` are all labels of this grid's things, in order."""
-        n_things, n_metrics = self.visible(end), int(self.metric_first.searchsorted(end, side="right"))
+        """Return the last `most` bins up to `end`, a view.
+
+        `things` are all labels of this grid's things, in order.
+        """
+        n_things, n_metrics = (
+            self.visible(end),
+            int(self.metric_first.searchsorted(end, side="right")),
+        )
         stop = end - self.base + 1
         n = max(0, min(most, stop))
         values = self._until(stop)[:n_metrics, stop - n : stop, :n_things].transpose(2, 1, 0)
         start = datetime.fromtimestamp((end - n) * self.step, UTC)
         shown = tuple(things[:n_things])
-        return Frame(self.kind, shown, start, timedelta(seconds=self.step), self.metrics[:n_metrics], values)
+        return Frame(
+            self.kind, shown, start, timedelta(seconds=self.step), self.metrics[:n_metrics], values
+        )
 
     def _until(self, stop: int) -> npt.NDArray[np.float32]:
         """Return the values, with empty bins behind where the recording ends before `stop`."""
         missing = stop - self.values.shape[1]
         if missing <= 0:
             return self.values
-        empty = np.full((self.values.shape[0], missing, self.values.shape[2]), np.nan, dtype=np.float32)
+        empty = np.full(
+            (self.values.shape[0], missing, self.values.shape[2]), np.nan, dtype=np.float32
+        )
         return np.concatenate([self.values, empty], axis=1)
 
     def column(self, metric: str) -> npt.NDArray[np.float32] | None:
@@ -78,30 +96,59 @@ class MetricGrid:
         return self.values[self.metrics.index(metric)] if metric in self.metrics else None
 
 
-def series_batches(all_batches: Sequence[PointBatch], kind: str, catalogue: Catalogue) -> list[SeriesBatch]:
-    """Return the batches that feed a kind; parts are added up to wholes where the whole thing does not report itself."""
-    feeding = [(target, batch) for batch in all_batches for target in batch.targets(catalogue) if target.kind == kind]
-    whole = [_series_batch(target, evened(batch) if target.even else batch) for target, batch in feeding if not target.part]
+def series_batches(
+    all_batches: Sequence[PointBatch], kind: str, catalogue: Catalogue
+) -> list[SeriesBatch]:
+    """Return the batches that feed a kind.
+
+    Parts are added up to wholes where the whole thing does not report itself.
+    """
+    feeding = [
+        (target, batch)
+        for batch in all_batches
+        for target in batch.targets(catalogue)
+        if target.kind == kind
+    ]
+    whole = [
+        _series_batch(target, evened(batch) if target.even else batch)
+        for target, batch in feeding
+        if not target.part
+    ]
     reported = {(x.target.metric, x.target.rank, thing) for x in whole for thing in x.things}
     for target, batch in feeding:
         if target.part:
-            silent = [i for i, thing in enumerate(_things(target, batch)) if (target.metric, target.rank, thing) not in reported]
+            silent = [
+                i
+                for i, thing in enumerate(_things(target, batch))
+                if (target.metric, target.rank, thing) not in reported
+            ]
             if silent:
                 parts = batch.pick(silent)
                 parts = evened(parts) if target.even else parts
-                whole.append(_series_batch(target, merged(parts, [whole_series(key, target) for key in parts.keys])))
+                whole.append(
+                    _series_batch(
+                        target, merged(parts, [whole_series(key, target) for key in parts.keys])
+                    )
+                )
     return whole
 
 
-def build_grid(kind: str, feeding: Sequence[SeriesBatch], grid: TimeGrid, base: int, cores: Mapping[str, int]) -> MetricGrid:
-    """Build a kind's grid from bin `base` on; `cores` by instance id tell scrapes from the counts of per-core metrics."""
+def build_grid(
+    kind: str, feeding: Sequence[SeriesBatch], grid: TimeGrid, base: int, cores: Mapping[str, int]
+) -> MetricGrid:
+    """Build a kind's grid from bin `base` on.
+
+    `cores` by instance id tell scrapes from the counts of per-core metrics.
+    """
     spans = [grid.span(source.batch, source.period) for source in feeding]
     order, details, seen = _in_order(feeding, spans)
     metrics = _metrics(feeding, spans)
     n_bins = max(0, max(int(last.max()) for _, last in spans) - base + 1)
     values = np.full((len(metrics), n_bins, len(order)), np.nan, dtype=np.float32)
     row = {metric: i for i, metric in enumerate(metrics)}
-    writer = _Writer(grid, base, {thing: i for i, thing in enumerate(order)}, _scrape_rates(feeding, cores))
+    writer = _Writer(
+        grid, base, {thing: i for i, thing in enumerate(order)}, _scrape_rates(feeding, cores)
+    )
 
     def fill(metric: str) -> None:
         for source in sorted(feeding, key=lambda source: -source.target.rank):
@@ -111,7 +158,16 @@ def build_grid(kind: str, feeding: Sequence[SeriesBatch], grid: TimeGrid, base: 
     parallel_map(fill, metrics)
     first = np.array(list(order.values()), dtype=np.int64)
     return MetricGrid(
-        kind, grid.step, base, tuple(order), details, seen, first, tuple(metrics), np.array(list(metrics.values())), values
+        kind,
+        grid.step,
+        base,
+        tuple(order),
+        details,
+        seen,
+        first,
+        tuple(metrics),
+        np.array(list(metrics.values())),
+        values,
     )
 
 
@@ -119,11 +175,15 @@ def _series_batch(target: Target, batch: PointBatch) -> SeriesBatch:
     labels = tuple(labels_of(key, target) for key in batch.keys)
     period = periods(batch)
     timed = batch.earlier(period) if batch.keys[0].namespace == NAMESPACE else batch
-    return SeriesBatch(target, timed, period, tuple(identity(target.kind, x) for x in labels), labels)
+    return SeriesBatch(
+        target, timed, period, tuple(identity(target.kind, x) for x in labels), labels
+    )
 
 
 def _things(target: Target, batch: PointBatch) -> list[Labels]:
-    return [identity(target.kind, labels_of(whole_series(key, target), target)) for key in batch.keys]
+    return [
+        identity(target.kind, labels_of(whole_series(key, target), target)) for key in batch.keys
+    ]
 
 
 def _in_order(
@@ -135,12 +195,20 @@ def _in_order(
     seen: dict[Labels, int] = {}
     for source, (starts, _) in zip(feeding, spans, strict=True):
         reported = source.batch.points.seconds[source.batch.starts[:-1]]
-        for thing, labels, at, when in zip(source.things, source.labels, starts.tolist(), reported.tolist(), strict=True):
+        for thing, labels, at, when in zip(
+            source.things, source.labels, starts.tolist(), reported.tolist(), strict=True
+        ):
             first[thing] = min(at, first.get(thing, at))
             seen[thing] = min(when, seen.get(thing, when))
             details[thing] = labels.merge(details[thing]) if thing in details else labels
-    order = {thing: first[thing] for thing in sorted(first, key=lambda thing: (first[thing], thing))}
-    return order, tuple(details[x] for x in order), np.array([seen[x] for x in order], dtype=np.int64)
+    order = {
+        thing: first[thing] for thing in sorted(first, key=lambda thing: (first[thing], thing))
+    }
+    return (
+        order,
+        tuple(details[x] for x in order),
+        np.array([seen[x] for x in order], dtype=np.int64),
+    )
 
 
 def _metrics(feeding: Sequence[SeriesBatch], spans: Sequence[tuple[Ints, Ints]]) -> dict[str, int]:
@@ -148,7 +216,10 @@ def _metrics(feeding: Sequence[SeriesBatch], spans: Sequence[tuple[Ints, Ints]])
     for source, (starts, _) in zip(feeding, spans, strict=True):
         metric, at = source.target.metric, int(starts.min())
         first[metric] = min(at, first.get(metric, at))
-    return {metric: first[metric] for metric in sorted(first, key=lambda metric: (first[metric], metric))}
+    return {
+        metric: first[metric]
+        for metric in sorted(first, key=lambda metric: (first[metric], metric))
+    }
 
 
 def _scrape_rates(feeding: Sequence[SeriesBatch], cores: Mapping[str, int]) -> dict[str, float]:
@@ -156,9 +227,13 @@ def _scrape_rates(feeding: Sequence[SeriesBatch], cores: Mapping[str, int]) -> d
     rates: dict[str, float] = {}
     for source in feeding:
         if source.target.metric == UTILIZATION and source.target.rank == 0:
-            core_counts = np.array([cores.get(thing.instance, 0) for thing in source.things], dtype=np.float64)
+            core_counts = np.array(
+                [cores.get(thing.instance, 0) for thing in source.things], dtype=np.float64
+            )
             by_series = scrape_rates(source.batch, source.period, core_counts)
-            rates.update(zip((thing.instance for thing in source.things), by_series.tolist(), strict=True))
+            rates.update(
+                zip((thing.instance for thing in source.things), by_series.tolist(), strict=True)
+            )
     return rates
 
 
@@ -166,14 +241,23 @@ def _scales(source: SeriesBatch, feeding: Sequence[SeriesBatch]) -> Doubles:
     """Return the factor of each series' values; nan where the metric it is a share of is not known."""
     if not source.target.times:
         return np.full(len(source.things), source.target.scale)
-    usual = {thing: level for x in feeding if x.target.metric == source.target.times for thing, level in _first_levels(x)}
+    usual = {
+        thing: level
+        for x in feeding
+        if x.target.metric == source.target.times
+        for thing, level in _first_levels(x)
+    }
     return np.array([source.target.scale * usual.get(thing, np.nan) for thing in source.things])
 
 
 def _first_levels(source: SeriesBatch) -> Iterator[tuple[Labels, float]]:
     first = source.batch.starts[:-1]
     points = source.batch.points
-    return zip(source.things, (points.total[first] / np.maximum(points.count[first], 1)).tolist(), strict=True)
+    return zip(
+        source.things,
+        (points.total[first] / np.maximum(points.count[first], 1)).tolist(),
+        strict=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -190,10 +274,14 @@ class _Writer:
 
     def write(self, plane: npt.NDArray[np.float32], source: SeriesBatch, scales: Doubles) -> None:
         """Write a batch's readings, and hold each until the next is due, over those that rank lower."""
-        by_series: Doubles = np.array([self.rates.get(thing.instance, 1.0) for thing in source.things])
+        by_series: Doubles = np.array(
+            [self.rates.get(thing.instance, 1.0) for thing in source.things]
+        )
         a_scrape = things_a_scrape(source.batch, source.period, by_series)
         readings = binned(source.batch, source.target.statistic, source.period, a_scrape, self.grid)
-        column = np.array([self.place[thing] for thing in source.things], dtype=np.int64)[readings.series]
+        column = np.array([self.place[thing] for thing in source.things], dtype=np.int64)[
+            readings.series
+        ]
         value = (readings.value * scales[readings.series]).astype(np.float32)
         finite = np.isfinite(value)
         for later in range(int(readings.stands.max(initial=0)) + 1):
@@ -201,4 +289,6 @@ class _Writer:
             if standing.all():
                 plane[readings.bin - self.base + later, column] = value
             else:
-                plane[readings.bin[standing] - self.base + later, column[standing]] = value[standing]
+                plane[readings.bin[standing] - self.base + later, column[standing]] = value[
+                    standing
+                ]

@@ -1,7 +1,8 @@
 """Read neuron-monitor reports, one a line, as points of the pseudo namespace `neuron-monitor`.
 
-Percent, and only cores in use appear: the rest of the node's cores did nothing. No runtime in a report means that the node
-has none; a group with an `error` says nothing; counts are of the report's period (source: neuron-monitor user guide).
+Percent, and only cores in use appear: the rest of the node's cores did nothing. No runtime in a
+report means that the node has none; a group with an `error` says nothing; counts are of the
+report's period (source: neuron-monitor user guide).
 """
 
 from __future__ import annotations
@@ -33,14 +34,19 @@ _Row = tuple[tuple[int, ...], int, Sequence[float]]
 _MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
 
 
-def read_reports(path: Path, name: str, instance: str, gatherer: Gatherer, problems: Problems) -> None:
+def read_reports(
+    path: Path, name: str, instance: str, gatherer: Gatherer, problems: Problems
+) -> None:
     """Gather one instance's reports; name the broken lines and skip them."""
     rows: list[_Row] = []
     complaints: list[str]
 
     @cache
     def series(metric: str, cores: tuple[str, ...], region: str) -> tuple[int, ...]:
-        names = ({"InstanceId": instance, "NeuronCore": core} if core else {"InstanceId": instance} for core in cores)
+        names = (
+            {"InstanceId": instance, "NeuronCore": core} if core else {"InstanceId": instance}
+            for core in cores
+        )
         return tuple(gatherer.number(NAMESPACE, metric, name, region, "") for name in names)
 
     for first, lines in blocks(path, name, problems):
@@ -61,17 +67,32 @@ def read_reports(path: Path, name: str, instance: str, gatherer: Gatherer, probl
 
 def _points(rows: Sequence[_Row]) -> Points:
     lengths = [len(numbers) for numbers, _, _ in rows]
-    series = np.fromiter(chain.from_iterable(numbers for numbers, _, _ in rows), np.int64, sum(lengths))
-    value = np.fromiter(chain.from_iterable(values for _, _, values in rows), np.float64, len(series))
-    return Points(series, np.repeat([seconds for _, seconds, _ in rows], lengths), np.ones(len(series)), value, value)
+    series = np.fromiter(
+        chain.from_iterable(numbers for numbers, _, _ in rows), np.int64, sum(lengths)
+    )
+    value = np.fromiter(
+        chain.from_iterable(values for _, _, values in rows), np.float64, len(series)
+    )
+    return Points(
+        series,
+        np.repeat([seconds for _, seconds, _ in rows], lengths),
+        np.ones(len(series)),
+        value,
+        value,
+    )
 
 
 def _rows(
-    report: Mapping[str, Any], numbers: Callable[[str, tuple[str, ...], str], tuple[int, ...]], complaints: list[str]
+    report: Mapping[str, Any],
+    numbers: Callable[[str, tuple[str, ...], str], tuple[int, ...]],
+    complaints: list[str],
 ) -> list[_Row]:
     seconds = _seconds(report["timestamp"])
     region = (report.get("instance_info") or {}).get("instance_region") or ""
-    return [(numbers(metric, cores, region), seconds, values) for metric, cores, values in _values(report, complaints)]
+    return [
+        (numbers(metric, cores, region), seconds, values)
+        for metric, cores, values in _values(report, complaints)
+    ]
 
 
 def _seconds(stamp: Any) -> int:
@@ -82,7 +103,10 @@ def _seconds(stamp: Any) -> int:
 
 
 def _values(report: Mapping[str, Any], complaints: list[str]) -> _Values:
-    """Yield every value of a report; a group that is not as it should be is named and left out, and the others are read."""
+    """Yield every value of a report.
+
+    A group that is not as it should be is named and left out, and the others are read.
+    """
     runtimes = report["neuron_runtime_data"] or []
     groups = [runtime.get("report") or {} for runtime in runtimes]
     hardware, system = report.get("neuron_hardware_info") or {}, report.get("system_data") or {}
@@ -97,15 +121,22 @@ def _values(report: Mapping[str, Any], complaints: list[str]) -> _Values:
     }
     for group, part in parts.items():
         try:
-            read = [(metric, cores, [float(value) for value in values]) for metric, cores, values in part]
+            read = [
+                (metric, cores, [float(value) for value in values])
+                for metric, cores, values in part
+            ]
         except _MALFORMED as error:
-            complaints.append(f"its {group} is not as neuron-monitor writes it ({why(error)}); left out.")
+            complaints.append(
+                f"its {group} is not as neuron-monitor writes it ({why(error)}); left out."
+            )
         else:
             yield from read
 
 
 def _core_count(hardware: Mapping[str, Any]) -> int:
-    return int(hardware.get("neuron_device_count") or 0) * int(hardware.get("neuroncore_per_device_count") or 0)
+    return int(hardware.get("neuron_device_count") or 0) * int(
+        hardware.get("neuroncore_per_device_count") or 0
+    )
 
 
 def _sound(groups: list[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]] | None:
@@ -118,9 +149,17 @@ def _cores(groups: list[Mapping[str, Any]], hardware: Mapping[str, Any]) -> _Val
     counters = _sound(groups, "neuroncore_counters")
     if counters is None:
         return
-    used = {core: float(seen["neuroncore_utilization"]) for x in counters for core, seen in x["neuroncores_in_use"].items()}
+    used = {
+        core: float(seen["neuroncore_utilization"])
+        for x in counters
+        for core, seen in x["neuroncores_in_use"].items()
+    }
     yield "neuroncore_utilization", tuple(used), list(used.values())
-    yield "neuroncore_utilization", _NODE, [sum(used.values()) / max(_core_count(hardware), len(used), 1)]
+    yield (
+        "neuroncore_utilization",
+        _NODE,
+        [sum(used.values()) / max(_core_count(hardware), len(used), 1)],
+    )
 
 
 def _memory(groups: list[Mapping[str, Any]]) -> _Values:
@@ -144,7 +183,10 @@ def _executions(groups: list[Mapping[str, Any]]) -> _Values:
     executions = _sound(groups, "execution_stats")
     if executions is None:
         return
-    errors = {kind: sum(_errors(x.get("error_summary") or {}, kind) for x in executions) for kind in _TYPES}
+    errors = {
+        kind: sum(_errors(x.get("error_summary") or {}, kind) for x in executions)
+        for kind in _TYPES
+    }
     yield "errors", _NODE, [sum(errors.values())]
     for kind in _TYPES[1:]:
         yield f"errors_{kind}", _NODE, [errors[kind]]
@@ -159,7 +201,10 @@ def _executions(groups: list[Mapping[str, Any]]) -> _Values:
 
 
 def _errors(summary: Mapping[str, Any], kind: str) -> float:
-    """Return a type's count; the guide's text and its example name one of them differently, and not every version has all."""
+    """Return a type's count.
+
+    The guide's text and its example name one of them differently, and not every version has all.
+    """
     return float(summary.get(kind, summary.get("numeric", 0) if kind == "numerical" else 0))
 
 

@@ -86,16 +86,31 @@ class ParquetRows:
 
 
 def rows_alone(
-    db: duckdb.DuckDBPyConnection, source: str, files: Sequence[ParquetFile], tellers: Sequence[ParquetFile], sets: Sets
+    db: duckdb.DuckDBPyConnection,
+    source: str,
+    files: Sequence[ParquetFile],
+    tellers: Sequence[ParquetFile],
+    sets: Sets,
 ) -> ParquetRows:
-    """Read files that are each about one metric; decode the sets of the `tellers` only, and add new ones to `sets`."""
+    """Read files that are each about one metric.
+
+    Decode the sets of the `tellers` only, and add new ones to `sets`.
+    """
     columns = db.execute(f"SELECT {_VALUES} FROM {source}", [_paths(files)]).fetchnumpy()  # noqa: S608  column names, quoted
     stored: dict[bytes, RowRuns[int]] = {}
     if tellers:
-        hashes = db.execute(f"SELECT hash(dimensions) d FROM {source}", [_paths(tellers)]).fetchnumpy()["d"]  # noqa: S608
+        hashes = db.execute(
+            f"SELECT hash(dimensions) d FROM {source}",  # noqa: S608
+            [_paths(tellers)],
+        ).fetchnumpy()["d"]
         cuts = np.cumsum([file.rows for file in tellers])[:-1]
-        stored = {file.sets: _runs(mine) for file, mine in zip(tellers, np.split(hashes, cuts), strict=True)}
-        _decode(db, source, tellers, [one for runs in stored.values() for one in runs.distinct], sets)
+        stored = {
+            file.sets: _runs(mine)
+            for file, mine in zip(tellers, np.split(hashes, cuts), strict=True)
+        }
+        _decode(
+            db, source, tellers, [one for runs in stored.values() for one in runs.distinct], sets
+        )
     return ParquetRows(_values(columns), stored)
 
 
@@ -106,7 +121,10 @@ def rows_mixed(
     metrics: Collection[tuple[str, str]],
     sets: Sets,
 ) -> ParquetRows:
-    """Read the rows of some `metrics` from files that are about any, in their order: it decides between two of one point."""
+    """Read the rows of some `metrics` from files that are about any, in their order.
+
+    It decides between two of one point.
+    """
     named = db.execute(
         f"SELECT hash({_NAMES}) m, {_NAMES}, count(*) FROM {source} GROUP BY ALL",  # noqa: S608
         [_paths(files)],
@@ -116,7 +134,9 @@ def rows_mixed(
     if len(wanted) == len(named):
         columns = db.execute(query, [_paths(files)]).fetchnumpy()
     else:
-        columns = db.execute(f"{query} WHERE m IN (SELECT unnest(?::UBIGINT[]))", [_paths(files), wanted]).fetchnumpy()
+        columns = db.execute(
+            f"{query} WHERE m IN (SELECT unnest(?::UBIGINT[]))", [_paths(files), wanted]
+        ).fetchnumpy()
     runs = _pairs(columns["d"], columns["m"])
     _decode(db, source, files, sorted({one for one, _ in runs.distinct}), sets)
     return ParquetRows(_values(columns), mixed=runs, named=named)
@@ -126,7 +146,13 @@ def _paths(files: Sequence[ParquetFile]) -> list[str]:
     return [str(file.path) for file in files]
 
 
-def _decode(db: duckdb.DuckDBPyConnection, source: str, files: Sequence[ParquetFile], hashes: Sequence[int], sets: Sets) -> None:
+def _decode(
+    db: duckdb.DuckDBPyConnection,
+    source: str,
+    files: Sequence[ParquetFile],
+    hashes: Sequence[int],
+    sets: Sets,
+) -> None:
     """Add the sets that were not met before; another thread may do the same, and comes to the same."""
     new = [one for one in hashes if one not in sets]
     if new:
@@ -134,7 +160,10 @@ def _decode(db: duckdb.DuckDBPyConnection, source: str, files: Sequence[ParquetF
             "SELECT hash(dimensions) d, any_value(dimensions)"  # noqa: S608
             f" FROM {source} WHERE d IN (SELECT unnest(?::UBIGINT[])) GROUP BY d"
         )
-        sets.update((one, dimensions(value)) for one, value in db.execute(query, [_paths(files), new]).fetchall())
+        sets.update(
+            (one, dimensions(value))
+            for one, value in db.execute(query, [_paths(files), new]).fetchall()
+        )
 
 
 def _runs(hashes: Hashes) -> RowRuns[int]:
@@ -149,7 +178,10 @@ def _pairs(sets: Hashes, names: Hashes) -> RowRuns[tuple[int, int]]:
     set_of, set_at = np.unique(sets[starts], return_inverse=True)
     name_of, name_at = np.unique(names[starts], return_inverse=True)
     pairs, at = np.unique(set_at * len(name_of) + name_at, return_inverse=True)
-    distinct = [(int(set_of[pair // len(name_of)]), int(name_of[pair % len(name_of)])) for pair in pairs.tolist()]
+    distinct = [
+        (int(set_of[pair // len(name_of)]), int(name_of[pair % len(name_of)]))
+        for pair in pairs.tolist()
+    ]
     return RowRuns(distinct, at, np.diff(np.append(starts, len(sets))))
 
 
@@ -162,10 +194,14 @@ def _starts(*columns: Hashes) -> npt.NDArray[np.intp]:
 
 
 def _values(columns: Mapping[str, Any]) -> ParquetValues:
-    seconds, count, total, peak = (_filled(columns[name]) for name in ("seconds", "count", "sum", "max"))
+    seconds, count, total, peak = (
+        _filled(columns[name]) for name in ("seconds", "count", "sum", "max")
+    )
     good = sound(seconds, count, total)
     with np.errstate(invalid="ignore"):
-        return ParquetValues(seconds.astype(np.int64, copy=False), count, total, peak, None if good.all() else good)
+        return ParquetValues(
+            seconds.astype(np.int64, copy=False), count, total, peak, None if good.all() else good
+        )
 
 
 def _filled(column: Any) -> Any:
@@ -194,7 +230,8 @@ def read_parquet(files: Sequence[tuple[Path, str]], gatherer: Gatherer, problems
 class _ParquetReader:
     """Read files of one layout; a dimension set is decoded once, after that its hash is known.
 
-    Decoding the sets costs more than all numbers together, and the same nodes come again with every metric.
+    Decoding the sets costs more than all numbers together, and the same nodes come again with every
+    metric.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -211,7 +248,10 @@ class _ParquetReader:
         met: set[bytes] = set()
         groups = list(grouped_for_queries([file for file in files if self._may_mean(file)]))
         with ThreadPoolExecutor(PARALLEL, thread_name_prefix="parquet") as pool:
-            coming = deque((group, pool.submit(self._rows, group, with_new_sets(group, met))) for group in groups)
+            coming = deque(
+                (group, pool.submit(self._rows, group, with_new_sets(group, met)))
+                for group in groups
+            )
             while coming:
                 group, rows = coming.popleft()
                 self._gather(group, rows.result)
@@ -226,7 +266,9 @@ class _ParquetReader:
     def _rows(self, group: Sequence[ParquetFile], tellers: Sequence[ParquetFile]) -> ParquetRows:
         with self.connection.cursor() as db:
             if group[0].names is None:
-                return rows_mixed(db, self.source, group, self.gatherer.catalogue.metrics, self.sets)
+                return rows_mixed(
+                    db, self.source, group, self.gatherer.catalogue.metrics, self.sets
+                )
             return rows_alone(db, self.source, group, tellers, self.sets)
 
     def _gather(self, group: Sequence[ParquetFile], rows: Callable[[], ParquetRows]) -> None:
@@ -257,7 +299,9 @@ class _ParquetReader:
     def _mixed(self, runs: RowRuns[tuple[int, int]], rows: ParquetRows) -> Ints:
         """Return the number of each row's series, of files about any metric."""
         names = {row[0]: row[1:5] for row in rows.named}
-        return runs.spread([self._number(names[name], self.sets[one]) for one, name in runs.distinct])
+        return runs.spread(
+            [self._number(names[name], self.sets[one]) for one, name in runs.distinct]
+        )
 
     def _alone(self, group: Sequence[ParquetFile]) -> list[tuple[Ints, slice]]:
         """Return the numbers of each file's rows, and where those lie, of files about one metric each."""
@@ -265,7 +309,10 @@ class _ParquetReader:
         for file in group:
             runs, names = self._runs_of(file), file.names or ()
             parts.append(
-                (runs.spread([self._number(names, self.sets[one]) for one in runs.distinct]), slice(first, first + file.rows))
+                (
+                    runs.spread([self._number(names, self.sets[one]) for one in runs.distinct]),
+                    slice(first, first + file.rows),
+                )
             )
             first += file.rows
         return parts
@@ -281,6 +328,8 @@ class _ParquetReader:
         if pairs is None:
             return IGNORED
         try:
-            return self.gatherer.number(str(namespace), str(metric), pairs, region or "", account or "")
+            return self.gatherer.number(
+                str(namespace), str(metric), pairs, region or "", account or ""
+            )
         except TypeError:
             return IGNORED

@@ -1,11 +1,13 @@
-"""Look at Parquet files before any row is read: the layout of each, its metric, and the dimension sets it repeats.
+"""Look at Parquet files before any row is read.
 
-`dimensions` may be MAP, STRUCT or JSON text; `value` a STRUCT, a MAP, JSON text, or flattened (`value_sum`, `value.sum` or
-`sum`); `timestamp` milliseconds or a TIMESTAMP.
+The layout of each, its metric, and the dimension sets it repeats.
 
-A footer says how long each column is and where it lies. A column that is stored byte for byte as another one says the same,
-row by row: the files of a stream that is kept by metric repeat the sets of their nodes, which cost more to decode than all
-numbers together.
+`dimensions` may be MAP, STRUCT or JSON text; `value` a STRUCT, a MAP, JSON text, or flattened
+(`value_sum`, `value.sum` or `sum`); `timestamp` milliseconds or a TIMESTAMP.
+
+A footer says how long each column is and where it lies. A column that is stored byte for byte as
+another one says the same, row by row: the files of a stream that is kept by metric repeat the sets
+of their nodes, which cost more to decode than all numbers together.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ from bot.model.limits import PARQUET_ROWS
 
 
 def dimensions(value: Any) -> Mapping[str, str] | None:
-    """Return the (name, value) pairs of a row; a STRUCT has a field for every name, null where the row has none."""
+    """Return the (name, value) pairs of a row.
+
+    A STRUCT has a field for every name, null where the row has none.
+    """
     try:
         pairs = orjson.loads(value) if isinstance(value, str) else value
         return {name: text for name, text in (pairs or {}).items() if text is not None}
@@ -34,19 +39,33 @@ def dimensions(value: Any) -> Mapping[str, str] | None:
 
 
 def picked(columns: Mapping[str, str]) -> str:
-    """Return the SELECT list that brings any layout to one; raise `KeyError` naming the column that is missing."""
+    """Return the SELECT list that brings any layout to one.
+
+    Raise `KeyError` naming the column that is missing.
+    """
     for name in ("namespace", "metric_name", "dimensions", "timestamp"):
         if name not in columns:
             raise KeyError(name)
     optional = [name if name in columns else f"'' AS {name}" for name in ("region", "account_id")]
     values = [_value(columns, name) for name in ("count", "sum", "max")]
     return ", ".join(
-        ["namespace", "metric_name", "dimensions", *optional, f"{_seconds(columns['timestamp'])} AS seconds", *values]
+        [
+            "namespace",
+            "metric_name",
+            "dimensions",
+            *optional,
+            f"{_seconds(columns['timestamp'])} AS seconds",
+            *values,
+        ]
     )
 
 
 def _seconds(kind: str) -> str:
-    return 'epoch("timestamp")' if kind.startswith(("TIMESTAMP", "DATE")) else 'CAST("timestamp" AS BIGINT) // 1000'
+    return (
+        'epoch("timestamp")'
+        if kind.startswith(("TIMESTAMP", "DATE"))
+        else 'CAST("timestamp" AS BIGINT) // 1000'
+    )
 
 
 def _value(columns: Mapping[str, str], name: str) -> str:
@@ -90,7 +109,10 @@ class ParquetFile:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Hold one column of one row group: where it lies, how it is written, and the bounds of its values."""
+    """Hold one column of one row group.
+
+    Where it lies, how it is written, and the bounds of its values.
+    """
 
     column: str
     rows: int
@@ -103,8 +125,13 @@ class _Chunk:
     high: str | None
 
     def is_constant(self) -> bool:
-        """Return whether all values are known to be one; a bound that was cut short is no value, and differs from the other."""
-        return self.nulls == self.values or (self.nulls == 0 and self.low is not None and self.low == self.high)
+        """Return whether all values are known to be one.
+
+        A bound that was cut short is no value, and differs from the other.
+        """
+        return self.nulls == self.values or (
+            self.nulls == 0 and self.low is not None and self.low == self.high
+        )
 
 
 def connect_locked(paths: Sequence[Path]) -> duckdb.DuckDBPyConnection:
@@ -144,15 +171,24 @@ def by_layout(
         if schema:
             by_schema[schema] = columns
         column_chunks = [_chunk(row) for row in chunks.get(str(path), ())]
-        if (rows := sum(chunk.rows for chunk in column_chunks if chunk.column == NAMES[0])) > PARQUET_ROWS:
-            problems.add(name, f"it has {rows:,} rows; at most {PARQUET_ROWS:,} of a file are read; skipped.")
+        if (
+            rows := sum(chunk.rows for chunk in column_chunks if chunk.column == NAMES[0])
+        ) > PARQUET_ROWS:
+            problems.add(
+                name, f"it has {rows:,} rows; at most {PARQUET_ROWS:,} of a file are read; skipped."
+            )
             continue
         layouts[columns].append(_file(path, name, dict(columns), schema, column_chunks))
     return layouts
 
 
-def _asked(connection: duckdb.DuckDBPyConnection, query: str, paths: Sequence[str]) -> Iterator[_Row]:
-    """Yield the rows of every file that can be queried; a broken one costs its neighbours only more queries."""
+def _asked(
+    connection: duckdb.DuckDBPyConnection, query: str, paths: Sequence[str]
+) -> Iterator[_Row]:
+    """Yield the rows of every file that can be queried.
+
+    A broken one costs its neighbours only more queries.
+    """
     try:
         yield from connection.execute(query, [list(paths)]).fetchall()
     except duckdb.Error:
@@ -178,7 +214,13 @@ def _chunk(row: _Row) -> _Chunk:
     return _Chunk(column, rows, codec, dictionary or data, size, values, nulls, low, high)
 
 
-def _file(path: Path, name: str, columns: Mapping[str, str], schema: tuple[_Row, ...], chunks: Sequence[_Chunk]) -> ParquetFile:
+def _file(
+    path: Path,
+    name: str,
+    columns: Mapping[str, str],
+    schema: tuple[_Row, ...],
+    chunks: Sequence[_Chunk],
+) -> ParquetFile:
     names = _one_name(columns, chunks)
     if names is None:
         return ParquetFile(path, name)
@@ -194,7 +236,12 @@ def _one_name(columns: Mapping[str, str], chunks: Sequence[_Chunk]) -> Names | N
         mine = [chunk for chunk in chunks if chunk.column == column]
         if column not in columns:
             shared.append("")
-        elif columns[column] == "VARCHAR" and mine and all(x.is_constant() for x in mine) and len({x.low for x in mine}) == 1:
+        elif (
+            columns[column] == "VARCHAR"
+            and mine
+            and all(x.is_constant() for x in mine)
+            and len({x.low for x in mine}) == 1
+        ):
             shared.append(mine[0].low)
         else:
             return None
@@ -203,7 +250,10 @@ def _one_name(columns: Mapping[str, str], chunks: Sequence[_Chunk]) -> Names | N
 
 def _stored(path: Path, schema: tuple[_Row, ...], chunks: Sequence[_Chunk]) -> bytes:
     """Return a digest of the chunks' bytes and of all that decides how they are decoded."""
-    digest = blake2b(repr((schema, [(x.column, x.rows, x.codec, x.size) for x in chunks])).encode(), digest_size=16)
+    digest = blake2b(
+        repr((schema, [(x.column, x.rows, x.codec, x.size) for x in chunks])).encode(),
+        digest_size=16,
+    )
     try:
         with path.open("rb") as file:
             for chunk in chunks:
@@ -219,7 +269,10 @@ _BYTES_A_QUERY = 4 << 20
 
 
 def grouped_for_queries(files: Sequence[ParquetFile]) -> Iterator[list[ParquetFile]]:
-    """Yield files that are read by one query, in order: each of them about one metric, or each about any."""
+    """Yield files that are read by one query, in order.
+
+    Each of them about one metric, or each about any.
+    """
     some: list[ParquetFile] = []
     size = 0
     for file in files:

@@ -20,7 +20,10 @@ IGNORED = -1
 LAST_SECOND = 1 << 33
 """The year 2242; a later time is not a time."""
 KEPT_DAYS = 455
-"""CloudWatch keeps no point for longer than 455 days (CloudWatch User Guide, Metrics retention): so long may a recording be."""
+"""CloudWatch keeps no point for longer than 455 days (CloudWatch User Guide, Metrics retention).
+
+So long may a recording be.
+"""
 
 
 def sound(seconds: Doubles, count: Doubles, total: Doubles) -> npt.NDArray[np.bool_]:
@@ -44,7 +47,10 @@ class MetricSeries:
 
 @dataclass(frozen=True)
 class Points:
-    """Hold points as columns of one length: `series` numbers, `seconds` since the epoch, statistic sets."""
+    """Hold points as columns of one length.
+
+    `series` numbers, `seconds` since the epoch, statistic sets.
+    """
 
     series: Ints
     seconds: Ints
@@ -64,17 +70,28 @@ class Points:
         return Points(*(np.concatenate([getattr(part, name) for part in many]) for name in columns))
 
     def astray(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the points further from the middle one than CloudWatch keeps any: their clock or unit is wrong."""
+        """Return a mask of the points further from the middle one than CloudWatch keeps any.
+
+        Their clock or unit is wrong.
+        """
         return np.asarray(np.abs(self.seconds - np.median(self.seconds)) > KEPT_DAYS * 86400)
 
     def take(self, index: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> Points:
         """Return the points at `index`."""
-        return Points(self.series[index], self.seconds[index], self.count[index], self.total[index], self.peak[index])
+        return Points(
+            self.series[index],
+            self.seconds[index],
+            self.count[index],
+            self.total[index],
+            self.peak[index],
+        )
 
     def split(self, starts: Ints) -> list[Points]:
         """Return the stretches that begin at `starts`, of which 0 is the first, without copying any."""
         ends = [*starts[1:].tolist(), len(self.series)]
-        return [self.take(slice(start, end)) for start, end in zip(starts.tolist(), ends, strict=True)]
+        return [
+            self.take(slice(start, end)) for start, end in zip(starts.tolist(), ends, strict=True)
+        ]
 
 
 @dataclass
@@ -87,14 +104,18 @@ class Gatherer:
     """Points of metric names that mean nothing here, by `namespace metric`."""
     catalogue: Catalogue = field(default_factory=standard)
 
-    def number(self, namespace: str, metric: str, dimensions: Mapping[str, str], region: str, account: str) -> int:
+    def number(
+        self, namespace: str, metric: str, dimensions: Mapping[str, str], region: str, account: str
+    ) -> int:
         """Return the series' number, or `IGNORED` where it has no target."""
         if not self.catalogue.targets(namespace, metric, dimensions):
             return IGNORED
         if not all(isinstance(value, str) for value in dimensions.values()):
             raise TypeError("a dimension's value is not text")
         pairs = tuple(sorted(dimensions.items()))
-        series = MetricSeries(namespace, metric, tuple(name for name, _ in pairs), pairs, region, account)
+        series = MetricSeries(
+            namespace, metric, tuple(name for name, _ in pairs), pairs, region, account
+        )
         return self.numbers.setdefault(series, len(self.numbers))
 
     def add(self, points: Points) -> None:
@@ -106,14 +127,23 @@ class Gatherer:
 
     def take(self, later: Gatherer) -> None:
         """Add the points that were gathered after this, as if they had been gathered here."""
-        numbers = np.array([self.numbers.setdefault(series, len(self.numbers)) for series in later.numbers], dtype=np.int64)
+        numbers = np.array(
+            [self.numbers.setdefault(series, len(self.numbers)) for series in later.numbers],
+            dtype=np.int64,
+        )
         for part in later.parts:
             self.parts.append(replace(part, series=numbers[part.series]))
         self.ignored.update(later.ignored)
 
     def drop_astray(self) -> int:
-        """Leave out the points of another age than the rest and return how many: they would stretch a replay by years."""
-        first, last = min(int(part.seconds.min()) for part in self.parts), max(int(part.seconds.max()) for part in self.parts)
+        """Leave out the points of another age than the rest and return how many.
+
+        They would stretch a replay by years.
+        """
+        first, last = (
+            min(int(part.seconds.min()) for part in self.parts),
+            max(int(part.seconds.max()) for part in self.parts),
+        )
         if last - first <= KEPT_DAYS * 86400:
             return 0
         every = Points.joined(self.parts)
@@ -122,7 +152,10 @@ class Gatherer:
         return int(astray.sum())
 
     def ignore(self, namespace: str, metric: str, times: int = 1) -> None:
-        """Count points of a metric name that is unknown; a known name at another dimension set is no news."""
+        """Count points of a metric name that is unknown.
+
+        A known name at another dimension set is no news.
+        """
         if (namespace, metric) not in self.catalogue.metrics:
             self.ignored[f"{namespace} {metric}"] += times
 
@@ -170,11 +203,20 @@ _PARTS = frozenset({"NeuronCore", "NeuronDevice", "NetworkInterfaceId", "GpuDevi
 
 
 def whole_series(series: MetricSeries, target: Target) -> MetricSeries:
-    """Return the series that the whole thing would report itself: this one without the dimensions that name the part."""
+    """Return the series that the whole thing would report itself.
+
+    This one without the dimensions that name the part.
+    """
     whole = {name for name, label in target.reads if label in _IDENTITY[target.kind]}
-    pairs = tuple((name, value) for name, value in series.dimensions if (name in whole if whole else name not in _PARTS))
+    pairs = tuple(
+        (name, value)
+        for name, value in series.dimensions
+        if (name in whole if whole else name not in _PARTS)
+    )
     names = tuple(name for name, _ in pairs)
-    return MetricSeries(series.namespace, series.metric, names, pairs, series.region, series.account)
+    return MetricSeries(
+        series.namespace, series.metric, names, pairs, series.region, series.account
+    )
 
 
 def instance_of(series: MetricSeries, own: str = "") -> str:
@@ -184,5 +226,10 @@ def instance_of(series: MetricSeries, own: str = "") -> str:
 
 
 def reporter(series: MetricSeries, own: str = "") -> str:
-    """Return the thing whose series tell of each other: the instance, else what the series names itself."""
-    return instance_of(series, own) or " ".join(f"{name}={value}" for name, value in series.dimensions)
+    """Return the thing whose series tell of each other.
+
+    The instance, else what the series names itself.
+    """
+    return instance_of(series, own) or " ".join(
+        f"{name}={value}" for name, value in series.dimensions
+    )

@@ -1,6 +1,7 @@
 """Write the PromQL that reads the bot's metrics, from the rows of `promql.csv` (expressions) and `labels.csv` (label names).
 
-`metrics.csv` says under the namespace `PromQL` how a value becomes one of a step; so a recording holds the bot's own names.
+`metrics.csv` says under the namespace `PromQL` how a value becomes one of a step; so a recording
+holds the bot's own names.
 """
 
 from __future__ import annotations
@@ -54,7 +55,11 @@ class Naming:
 
     def value(self, metric: Mapping[str, str], dimension: str) -> str:
         """Return a dimension's value among the labels of an answer, "" where none holds it."""
-        names = [name for label in self.labels.get(dimension, ()) for name in (label, f"@datapoint.{label}")]
+        names = [
+            name
+            for label in self.labels.get(dimension, ())
+            for name in (label, f"@datapoint.{label}")
+        ]
         found = next((metric[name] for name in names if metric.get(name)), "")
         return _PREFIXES.get(dimension, "") + found if found else ""
 
@@ -70,7 +75,10 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "device": ("InstanceId", "NeuronDevice"),
     "pod": ("ClusterName", "Namespace", "FullPodName"),
 }
-"""The dimensions by which an answer is matched with its series; the last of a pod, the first of the others is asked for."""
+"""The dimensions by which an answer is matched with its series.
+
+The last of a pod, the first of the others is asked for.
+"""
 _PREFIXES = {"NeuronCore": "core", "NeuronDevice": "device"}
 """Container Insights writes `core3` where exporters write `3`."""
 
@@ -130,7 +138,10 @@ class Query:
 
     def selectors(self) -> list[str]:
         """Return the selectors of the expression, bare."""
-        return [found["name"] + (found["matchers"] or "") for found in _SELECTOR.finditer(self.expression.text)]
+        return [
+            found["name"] + (found["matchers"] or "")
+            for found in _SELECTOR.finditer(self.expression.text)
+        ]
 
     def samples(self, counted: Mapping[str, float], spacing: float) -> float:
         """Return how many samples a step looks at, by the series behind each selector and the seconds between two samples."""
@@ -185,7 +196,10 @@ def _text(value: str) -> str:
 
 @dataclass(frozen=True)
 class SampleCounts:
-    """Know how many samples queries about a place look at: series behind each selector, and seconds between their samples."""
+    """Know how many samples queries about a place look at.
+
+    Series behind each selector, and seconds between their samples.
+    """
 
     series: Mapping[str, float]
     spacing: float
@@ -194,4 +208,6 @@ class SampleCounts:
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines()))
+    return list(
+        csv.DictReader(files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines())
+    )

@@ -27,7 +27,10 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class _Track:
-    """Hold one metric of one run: the end of each value's period, in order, and which of the hihistory's clocks it goes by."""
+    """Hold one metric of one run.
+
+    The end of each value's period, in order, and which of the hihistory's clocks it goes by.
+    """
 
     metric: str
     ended: Ints
@@ -41,7 +44,10 @@ class _RunHistory:
     started: datetime
     tracks: tuple[_Track, ...]
     clocks: tuple[Ints, ...]
-    """When values became visible: metrics of one run are mostly reported together, and looked up once."""
+    """When values became visible.
+
+    Metrics of one run are mostly reported together, and looked up once.
+    """
     falls: Ints
     """Falls of the step counter up to and with each value of its track."""
 
@@ -56,7 +62,13 @@ class _RunHistory:
         steps = next((n for track, n in reported if track.metric == "run_step_count"), 0)
         attempts = 1 + (int(self.falls[steps - 1]) if steps else 0)
         seen_at = datetime.fromtimestamp(seen, UTC)
-        return Run(labels=self.labels, started_at=self.started, seen_at=seen_at, attempts=attempts, **reached)
+        return Run(
+            labels=self.labels,
+            started_at=self.started,
+            seen_at=seen_at,
+            attempts=attempts,
+            **reached,
+        )
 
 
 class TrainingRuns:
@@ -69,15 +81,25 @@ class TrainingRuns:
         details: dict[Labels, Labels] = {}
         for source in feeding:
             for i, thing in enumerate(source.things):
-                points = source.batch.points.take(slice(int(source.batch.starts[i]), int(source.batch.starts[i + 1])))
-                value = points.peak.copy() if source.target.statistic == "last" else points.total / np.maximum(points.count, 1)
+                points = source.batch.points.take(
+                    slice(int(source.batch.starts[i]), int(source.batch.starts[i + 1]))
+                )
+                value = (
+                    points.peak.copy()
+                    if source.target.statistic == "last"
+                    else points.total / np.maximum(points.count, 1)
+                )
                 ended = points.seconds + source.period[i]
                 visible = ended + grid.lag
                 mine = clocks.setdefault(thing, {})
                 mine.setdefault(visible.tobytes(), visible)
                 clock = list(mine).index(visible.tobytes())
-                tracks.setdefault(thing, []).append(_Track(source.target.metric, ended, value, clock))
-                started[thing] = min(int(points.seconds[0]), started.get(thing, int(points.seconds[0])))
+                tracks.setdefault(thing, []).append(
+                    _Track(source.target.metric, ended, value, clock)
+                )
+                started[thing] = min(
+                    int(points.seconds[0]), started.get(thing, int(points.seconds[0]))
+                )
                 details[thing] = source.labels[i].only(("cluster", "job", "region", "account"))
         self._histories = [
             _RunHistory(

@@ -1,7 +1,8 @@
 """Infer the periods of series, and put their statistic sets on the grid of visible time.
 
-Bin k holds what became visible in `((k - 1) * step, k * step]`, seconds since the epoch. A period and the number of things that
-report in one scrape are inferred from a series' first points only, so that a recording cut short reads as the whole one does.
+Bin k holds what became visible in `((k - 1) * step, k * step]`, seconds since the epoch. A period
+and the number of things that report in one scrape are inferred from a series' first points only, so
+that a recording cut short reads as the whole one does.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Binned:
     stands: Ints
 
 
-def binned(batch: PointBatch, statistic: Statistic, period: Ints, things: Doubles, grid: TimeGrid) -> Binned:
+def binned(
+    batch: PointBatch, statistic: Statistic, period: Ints, things: Doubles, grid: TimeGrid
+) -> Binned:
     """Return the values of a batch on the grid; `period` and `things` a scrape are by series."""
     points = batch.points
     visible = grid.visible(points.seconds, period[points.series])
@@ -67,7 +70,9 @@ def binned(batch: PointBatch, statistic: Statistic, period: Ints, things: Double
     return Binned(series, place, value, stands)
 
 
-def _value(batch: PointBatch, statistic: Statistic, period: Ints, things: Doubles, first: Ints) -> Doubles:
+def _value(
+    batch: PointBatch, statistic: Statistic, period: Ints, things: Doubles, first: Ints
+) -> Doubles:
     """Return one value for each bin, of the points from each `first` on."""
     points = batch.points
     if statistic is Statistic.LAST:
@@ -112,8 +117,13 @@ _SCRAPE_SECONDS = 60
 
 
 def periods(batch: PointBatch) -> Ints:
-    """Return the period of each series, seconds: its spacing, else that of its like, else one minute."""
-    spacings = _snapped(np.diff(_first(batch, batch.points.seconds.astype(np.float64), _FIRST + 1), axis=1))
+    """Return the period of each series, seconds.
+
+    Its spacing, else that of its like, else one minute.
+    """
+    spacings = _snapped(
+        np.diff(_first(batch, batch.points.seconds.astype(np.float64), _FIRST + 1), axis=1)
+    )
     n_spacings = np.isfinite(spacings).sum(axis=1)
     own, share = _most_common(spacings, ties=np.fmin)
     steady = share * 2 >= n_spacings
@@ -121,15 +131,25 @@ def periods(batch: PointBatch) -> Ints:
     spoken = n_spacings >= _ENOUGH
     alike = _most_common(own[spoken][None, :], ties=np.fmin)[0][0] if spoken.any() else np.nan
     inferred = np.where(spoken, own, alike if np.isfinite(alike) else _divisor(spacings))
-    return np.where(np.isfinite(inferred), np.clip(inferred, 1, _PERIODS[-1]), _USUAL_PERIOD).astype(np.int64)
+    return np.where(
+        np.isfinite(inferred), np.clip(inferred, 1, _PERIODS[-1]), _USUAL_PERIOD
+    ).astype(np.int64)
 
 
 def evened(batch: PointBatch) -> PointBatch:
-    """Return the same levels with a sample a minute, whatever the samples were: then counts tell the number of parts."""
+    """Return the same levels with a sample a minute, whatever the samples were.
+
+    Then counts tell the number of parts.
+    """
     points = batch.points
     count = (periods(batch) / _SCRAPE_SECONDS)[points.series]
-    level = np.divide(points.total, points.count, out=np.zeros_like(points.total), where=points.count > 0)
-    return replace(batch, points=replace(points, count=np.where(points.count > 0, count, 0), total=level * count))
+    level = np.divide(
+        points.total, points.count, out=np.zeros_like(points.total), where=points.count > 0
+    )
+    return replace(
+        batch,
+        points=replace(points, count=np.where(points.count > 0, count, 0), total=level * count),
+    )
 
 
 def usual_counts(batch: PointBatch) -> Doubles:
@@ -138,13 +158,21 @@ def usual_counts(batch: PointBatch) -> Doubles:
 
 
 def scrape_rates(batch: PointBatch, period: Ints, cores: Doubles) -> Doubles:
-    """Return scrapes a minute of each series of a per-core metric; one where `cores` is unknown (0) or does not fit.
+    """Return scrapes a minute of each series of a per-core metric.
 
-    A node may show twice the cores that are known (logical cores can be split), never more than one scrape a minute.
+    One where `cores` is unknown (0) or does not fit.
+
+    A node may show twice the cores that are known (logical cores can be split), never more than one
+    scrape a minute.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         rates = usual_counts(batch) / cores / (period / _SCRAPE_SECONDS)
-        fits = (cores > 0) & (usual_counts(batch) % np.maximum(cores, 1) == 0) & (rates > 0) & (rates <= 1)
+        fits = (
+            (cores > 0)
+            & (usual_counts(batch) % np.maximum(cores, 1) == 0)
+            & (rates > 0)
+            & (rates <= 1)
+        )
     return np.where(fits, rates, 1.0)
 
 
@@ -179,4 +207,6 @@ def _divisor(spacings: Doubles) -> Doubles:
     """Return the largest usual period that divides all of a row's spacings, nan for an empty row."""
     common = np.gcd.reduce(np.nan_to_num(spacings).astype(np.int64), axis=1)
     fits = (common[:, None] % _PERIODS == 0) & (common[:, None] > 0)
-    return np.where(fits.any(axis=1), _PERIODS[fits.shape[1] - 1 - fits[:, ::-1].argmax(axis=1)], np.nan)
+    return np.where(
+        fits.any(axis=1), _PERIODS[fits.shape[1] - 1 - fits[:, ::-1].argmax(axis=1)], np.nan
+    )

@@ -1,4 +1,7 @@
-"""Poll prices once a day: Price List, spot history, Capacity Blocks, commitments, spot scores and the Spot Advisor."""
+"""Poll prices once a day.
+
+Price List, spot history, Capacity Blocks, commitments, spot scores and the Spot Advisor.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,25 @@ _WORTH = ("ranges", "spot_advisor")
 
 
 def read_advisor(place: str) -> Mapping[str, Any]:
-    """Return the parts of the file that mean something; raise `Unavailable` with one sentence where it cannot be had."""
+    """Return the parts of the file that mean something.
+
+    Raise `Unavailable` with one sentence where it cannot be had.
+    """
     try:
-        document = orjson.loads(_fetched(place) if place.startswith(("https://", "http://")) else Path(place).read_bytes())
+        document = orjson.loads(
+            _fetched(place)
+            if place.startswith(("https://", "http://"))
+            else Path(place).read_bytes()
+        )
         return {name: document[name] for name in _WORTH}
     except OSError as error:
         raise Unavailable(
             f"The Spot Advisor's data cannot be read ({type(error).__name__}); see TRNBOT_AWS_SPOT_ADVISOR."
         ) from None
     except (ValueError, KeyError, TypeError):
-        raise Unavailable("TRNBOT_AWS_SPOT_ADVISOR does not lead to the Spot Advisor's data.") from None
+        raise Unavailable(
+            "TRNBOT_AWS_SPOT_ADVISOR does not lead to the Spot Advisor's data."
+        ) from None
 
 
 def _fetched(address: str) -> bytes:
@@ -78,8 +90,17 @@ class PricePoller:
             return True
         return bool(self._failed) and now - self._tried >= _AGAIN
 
-    def refresh(self, places: Sequence[Place], types: Collection[str], running: Collection[str], now: datetime) -> Iterator[str]:
-        """Ask for all prices of `types` and the offers of `running` ones, or the failed ones; yield a sentence a failure."""
+    def refresh(
+        self,
+        places: Sequence[Place],
+        types: Collection[str],
+        running: Collection[str],
+        now: datetime,
+    ) -> Iterator[str]:
+        """Ask for all prices of `types` and the offers of `running` ones, or the failed ones.
+
+        Yield a sentence a failure.
+        """
         again = self._failed if self._asked and now - self._asked < _DAILY else frozenset()
         self._asked, self._tried = self._asked if again else now, now
         failed: set[ApiCall] = set()
@@ -92,7 +113,11 @@ class PricePoller:
                 return str(error)
 
         wanted_calls = _calls(places, sorted({*types, *running}), sorted(running), now)
-        every = [x for x in wanted_calls if is_sold_in(x[0].service, x[0].place.region) and (not again or x[0] in again)]
+        every = [
+            x
+            for x in wanted_calls
+            if is_sold_in(x[0].service, x[0].place.region) and (not again or x[0] in again)
+        ]
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="prices") as pool:
             for (call, _), answer in zip(every, pool.map(ask, every), strict=True):
                 if isinstance(answer, str):
@@ -100,7 +125,11 @@ class PricePoller:
                     yield answer
                 else:
                     self.responses.put(call, now, answer)
-        advised = ApiCall(ADVISOR_SERVICE, ADVISOR_OPERATION, _everywhere(places[0])) if self.advisor and places else None
+        advised = (
+            ApiCall(ADVISOR_SERVICE, ADVISOR_OPERATION, _everywhere(places[0]))
+            if self.advisor and places
+            else None
+        )
         if advised and (not again or advised in again):
             try:
                 self.responses.put(advised, now, [read_advisor(self.advisor)])
@@ -116,9 +145,15 @@ def _calls(
     """Yield every price call; places of one region and several accounts are asked once."""
     regions = list({place.region: place for place in reversed(places)}.values())
     for name in types if regions else ():
-        filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in _LISTED.items()]
+        filters = [
+            {"Type": "TERM_MATCH", "Field": field, "Value": value}
+            for field, value in _LISTED.items()
+        ]
         filters.append({"Type": "TERM_MATCH", "Field": "instanceType", "Value": name})
-        yield ApiCall("pricing", "get_products", _everywhere(regions[0]), name), {"ServiceCode": "AmazonEC2", "Filters": filters}
+        yield (
+            ApiCall("pricing", "get_products", _everywhere(regions[0]), name),
+            {"ServiceCode": "AmazonEC2", "Filters": filters},
+        )
     for name in running if regions else ():
         yield _plans(regions[0], name, [x.region for x in regions])
     for place in regions:
@@ -127,22 +162,39 @@ def _calls(
             {"Name": "instance-type", "Values": list(types)},
             {"Name": "product-description", "Values": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]},
         ]
-        yield ApiCall("ec2", "describe_spot_price_history", place), {"StartTime": now - _SPOT_DAYS, "Filters": wanted}
+        yield (
+            ApiCall("ec2", "describe_spot_price_history", place),
+            {"StartTime": now - _SPOT_DAYS, "Filters": wanted},
+        )
         if place is regions[0]:
-            yield from (_placement(place, fellows, [x.region for x in regions]) for fellows in _families(types, running))
+            yield from (
+                _placement(place, fellows, [x.region for x in regions])
+                for fellows in _families(types, running)
+            )
         if running:
             yield _reserved(place, running)
         for name in filter(_BLOCKS.match, running):
-            given = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": _ONE_DAY_HOURS}
+            given = {
+                "InstanceType": name,
+                "InstanceCount": 1,
+                "CapacityDurationHours": _ONE_DAY_HOURS,
+            }
             yield ApiCall("ec2", "describe_capacity_block_offerings", place, name), given
 
 
 def _plans(place: Place, name: str, regions: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
     """Return the call for a type's rates under Savings Plans of either kind, of both terms, however they are paid."""
-    wanted = {"instanceType": [name], "region": list(regions), "productDescription": ["Linux/UNIX"], "tenancy": ["shared"]}
+    wanted = {
+        "instanceType": [name],
+        "region": list(regions),
+        "productDescription": ["Linux/UNIX"],
+        "tenancy": ["shared"],
+    }
     filters = [{"name": field, "values": values} for field, values in wanted.items()]
     given = {"products": ["EC2"], "serviceCodes": ["AmazonEC2"], "filters": filters}
-    return ApiCall("savingsplans", "describe_savings_plans_offering_rates", _everywhere(place), name), given
+    return ApiCall(
+        "savingsplans", "describe_savings_plans_offering_rates", _everywhere(place), name
+    ), given
 
 
 def _reserved(place: Place, names: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
@@ -159,13 +211,21 @@ def _reserved(place: Place, names: Sequence[str]) -> tuple[ApiCall, Mapping[str,
 def _storage(service: str, place: Place) -> tuple[ApiCall, Mapping[str, Any]]:
     """Return the call for the prices of a region's storage: EBS volumes are products of EC2."""
     wanted = {"productFamily": "Storage", "regionCode": place.region}
-    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
+    filters = [
+        {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()
+    ]
     about = f"{service}-{place.region}"
-    return ApiCall("pricing", "get_products", _everywhere(place), about), {"ServiceCode": service, "Filters": filters}
+    return ApiCall("pricing", "get_products", _everywhere(place), about), {
+        "ServiceCode": service,
+        "Filters": filters,
+    }
 
 
 def _families(types: Sequence[str], running: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the types of each family that runs, such as trn1; those of too few types have no score worth asking for."""
+    """Yield the types of each family that runs, such as trn1.
+
+    Those of too few types have no score worth asking for.
+    """
     for family in sorted({_family(name) for name in running}):
         fellows = tuple(name for name in types if _family(name) == family)
         if len(fellows) >= FEWEST_TYPES:
@@ -177,8 +237,13 @@ def _family(name: str) -> str:
     return re.sub(r"(\d).*", r"\1", name)
 
 
-def _placement(place: Place, fellows: Sequence[str], regions: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
-    """Return the call for a family's scores: one instance of any type, each zone; EC2 limits how many kinds are asked a day."""
+def _placement(
+    place: Place, fellows: Sequence[str], regions: Sequence[str]
+) -> tuple[ApiCall, Mapping[str, Any]]:
+    """Return the call for a family's scores: one instance of any type, each zone.
+
+    EC2 limits how many kinds are asked a day.
+    """
     wanted = {"InstanceTypes": list(fellows), "RegionNames": list(regions[:_MOST_REGIONS])}
     given = {**wanted, "TargetCapacity": 1, "SingleAvailabilityZone": True}
     return ApiCall("ec2", "get_spot_placement_scores", place, ANY_OF.join(fellows)), given

@@ -20,11 +20,16 @@ _Spot = tuple[datetime, Price]
 
 
 class QuotedPrices:
-    """Return the prices of AWS's own responses by a time; before the first of them, those of the first."""
+    """Return the prices of AWS's own responses by a time.
+
+    Before the first of them, those of the first.
+    """
 
     def __init__(self, responses: Responses) -> None:
         self._listed = responses.histories("pricing", "get_products", listed)
-        self._blocks = responses.histories("ec2", "describe_capacity_block_offerings", capacity_blocks)
+        self._blocks = responses.histories(
+            "ec2", "describe_capacity_block_offerings", capacity_blocks
+        )
         self._spot = responses.histories("ec2", "describe_spot_price_history", spot)
         self.spot_scores = SpotScores(responses)
         self.commitments = CommitmentOffers(responses)
@@ -32,8 +37,14 @@ class QuotedPrices:
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
         """Return every price known at `now`, the listed first; all regions where `region` is ""."""
-        stated = [x for history in (*self._listed, *self._blocks) for x in history[newest_at(history, now)][1]]
-        last = {(price.region, price.zone): price for _, price in self.spot_history(instance_type, now)}
+        stated = [
+            x
+            for history in (*self._listed, *self._blocks)
+            for x in history[newest_at(history, now)][1]
+        ]
+        last = {
+            (price.region, price.zone): price for _, price in self.spot_history(instance_type, now)
+        }
         wanted = [x for x in (*stated, *last.values()) if x.instance_type == instance_type]
         return tuple(x for x in wanted if not region or x.region == region)
 
@@ -50,15 +61,22 @@ class QuotedPrices:
         every: dict[tuple[str, str, datetime], Price] = {}
         for history, last in zip(self._spot, upto, strict=True):
             for _, changes in history[: last + 1]:
-                every.update({(price.instance_type, price.zone, at): price for at, price in changes})
+                every.update(
+                    {(price.instance_type, price.zone, at): price for at, price in changes}
+                )
         by_type: dict[str, list[_Spot]] = {}
-        for (name, _, at), price in sorted(every.items(), key=lambda entry: (entry[0][2], entry[0])):
+        for (name, _, at), price in sorted(
+            every.items(), key=lambda entry: (entry[0][2], entry[0])
+        ):
             by_type.setdefault(name, []).append((at, price))
         return by_type
 
 
 def listed(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:
-    """Translate GetProducts: Linux, shared tenancy, on demand; a price of zero is no price (Capacity Block rows)."""
+    """Translate GetProducts: Linux, shared tenancy, on demand.
+
+    A price of zero is no price (Capacity Block rows).
+    """
     products = [orjson.loads(x) if isinstance(x, str) else x for x in members(pages, "PriceList")]
     return tuple(price for product in products for price in _listed(product, answer))
 
@@ -98,7 +116,9 @@ def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
     return "", "", 1
 
 
-_STORAGE = re.compile(r"(?:[A-Z0-9]+-)?(?:EBS:VolumeUsage\.(?P<volume>\w+)|Storage\.SSD\.(?P<tier>\d+))")
+_STORAGE = re.compile(
+    r"(?:[A-Z0-9]+-)?(?:EBS:VolumeUsage\.(?P<volume>\w+)|Storage\.SSD\.(?P<tier>\d+))"
+)
 """Usage types of storage, as the bill has them too (`USW2-EBS:VolumeUsage.gp3`, `USE1-Storage.SSD.125`)."""
 _HOURS_A_MONTH = 730
 
@@ -111,13 +131,17 @@ def _is_plain_linux(of: Mapping[str, Any]) -> bool:
         "capacitystatus": "Used",
         "marketoption": "OnDemand",
     }
-    return "instanceType" in of and all(of.get(name, value) == value for name, value in wanted.items())
+    return "instanceType" in of and all(
+        of.get(name, value) == value for name, value in wanted.items()
+    )
 
 
 def spot(pages: Pages, answer: ResponseInfo) -> tuple[_Spot, ...]:
     """Translate DescribeSpotPriceHistory, Linux only."""
     history = members(pages, "SpotPriceHistory")
-    return tuple(_spot(x, answer) for x in history if x.get("ProductDescription", _LINUX[0]) in _LINUX)
+    return tuple(
+        _spot(x, answer) for x in history if x.get("ProductDescription", _LINUX[0]) in _LINUX
+    )
 
 
 def _spot(member: Mapping[str, Any], answer: ResponseInfo) -> _Spot:
@@ -136,7 +160,10 @@ def _spot(member: Mapping[str, Any], answer: ResponseInfo) -> _Spot:
 
 
 def capacity_blocks(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:
-    """Translate DescribeCapacityBlockOfferings: the upfront fee over instances and hours, the cheapest of each zone."""
+    """Translate DescribeCapacityBlockOfferings.
+
+    The upfront fee over instances and hours, the cheapest of each zone.
+    """
     offers = [_block(x, answer) for x in members(pages, "CapacityBlockOfferings")]
     best: dict[tuple[str, str], Price] = {}
     for offer in sorted(offers, key=lambda x: x.usd_per_hour):
@@ -166,7 +193,10 @@ def _usd(text: Any) -> Decimal:
 
 
 ADVISOR_SERVICE, ADVISOR_OPERATION = "spot-advisor", "get_data"
-"""Where a recording keeps the advisor's file: it is no API of AWS, but it is answered and dated like one."""
+"""Where a recording keeps the advisor's file.
+
+It is no API of AWS, but it is answered and dated like one.
+"""
 _SYSTEM = "Linux"
 
 
@@ -186,30 +216,53 @@ class SpotScores:
     def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
         """Return a type's scores known at `now`, the best first."""
         newest = [x for history in self._scores for x in history[newest_at(history, now)][1]]
-        scores = [x for x in newest if instance_type in x.instance_types and len(x.instance_types) >= FEWEST_TYPES]
+        scores = [
+            x
+            for x in newest
+            if instance_type in x.instance_types and len(x.instance_types) >= FEWEST_TYPES
+        ]
         return tuple(sorted(scores, key=lambda x: (-x.score, x.region, x.zone_id)))
 
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
         """Return a type's bands known at `now`, by region."""
-        return tuple(x for history in self._bands for x in history[newest_at(history, now)][1].get(instance_type, ()))
+        return tuple(
+            x
+            for history in self._bands
+            for x in history[newest_at(history, now)][1].get(instance_type, ())
+        )
 
 
 def placement_scores(pages: Pages, answer: ResponseInfo) -> tuple[PlacementScore, ...]:
     """Translate GetSpotPlacementScores; the answer does not name the types it was asked for."""
     types = tuple(answer.argument.split(ANY_OF))
     return tuple(
-        PlacementScore(types, str(x["Region"]), str(x.get("AvailabilityZoneId", "")), int(x["Score"]), answer.at)
+        PlacementScore(
+            types,
+            str(x["Region"]),
+            str(x.get("AvailabilityZoneId", "")),
+            int(x["Score"]),
+            answer.at,
+        )
         for x in members(pages, "SpotPlacementScores")
     )
 
 
 def interruptions(pages: Pages, answer: ResponseInfo) -> Mapping[str, tuple[Interruption, ...]]:
-    """Translate the advisor's file: `spot_advisor[region][Linux][type] = {s: savings %, r: index into ranges}`."""
+    """Translate the advisor's file: `spot_advisor[region][Linux][type] = {s: savings %, r.
+
+    Index into ranges}`.
+    """
     (page,) = pages
     bands = {int(x["index"]): str(x["label"]) for x in page["ranges"]}
     by_type: dict[str, list[Interruption]] = {}
     for region, systems in sorted(page["spot_advisor"].items()):
         for name, band_of in systems.get(_SYSTEM, {}).items():
-            band = Interruption(str(name), str(region), bands[int(band_of["r"])], float(band_of["s"]) / 100, answer.at)
+            band = Interruption(
+                str(name),
+                str(region),
+                bands[int(band_of["r"])],
+                float(band_of["s"]) / 100,
+                answer.at,
+            )
             by_type.setdefault(band.instance_type, []).append(band)
     return {name: tuple(bands_of) for name, bands_of in by_type.items()}

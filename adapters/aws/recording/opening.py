@@ -30,19 +30,28 @@ def open_recording(folder: Path, config: ReadingConfig) -> Recording:
     Raise `WrongInput` where the folder is missing and `Unavailable` where it holds no metric.
     """
     if not folder.is_dir():
-        raise WrongInput(f"There is no recording at {folder}; name a folder that has metrics/ in it.")
+        raise WrongInput(
+            f"There is no recording at {folder}; name a folder that has metrics/ in it."
+        )
     problems = Problems()
     gatherer = gather(folder, problems, config.catalogue())
     believe(gatherer, problems)
     if not gatherer.parts:
-        first = next(iter(problems.sentences()), "it needs a metric stream under metrics/, or neuron-monitor/*.jsonl.")
+        first = next(
+            iter(problems.sentences()),
+            "it needs a metric stream under metrics/, or neuron-monitor/*.jsonl.",
+        )
         raise Unavailable(f"The recording {folder} is empty: no metric could be read; {first}")
     if astray := gatherer.drop_astray():
-        problems.add("metrics", f"{astray:,} points lie over {KEPT_DAYS} days from the others; skipped.")
+        problems.add(
+            "metrics", f"{astray:,} points lie over {KEPT_DAYS} days from the others; skipped."
+        )
     responses = RecordedResponses(folder / "api", problems)
     snapshots = Snapshots(responses, config.tags, config.types, config.history)
     logs = read_logs(folder, node_names(gatherer.numbers), problems)
-    contents = RecordingContents(gatherer, snapshots, QuotedPrices(responses), logs, problems, Notices(responses))
+    contents = RecordingContents(
+        gatherer, snapshots, QuotedPrices(responses), logs, problems, Notices(responses)
+    )
     return Recording(contents, config)
 
 
@@ -66,19 +75,32 @@ def _metrics(folder: Path, gatherer: Gatherer, problems: Problems) -> None:
     for path, name, form in metrics:
         if form is MetricForm.LINES:
             read_jsonl(path, name, gatherer, problems)
-    read_parquet([(path, name) for path, name, form in metrics if form is MetricForm.PARQUET], gatherer, problems)
+    read_parquet(
+        [(path, name) for path, name, form in metrics if form is MetricForm.PARQUET],
+        gatherer,
+        problems,
+    )
 
 
 def _reports(folder: Path, catalogue: Catalogue) -> tuple[Gatherer, Problems]:
     gatherer, problems = Gatherer(catalogue=catalogue), Problems()
     for path in sorted((folder / "neuron-monitor").glob("*.jsonl*")):
         if path.name.endswith((".jsonl", ".jsonl.gz")):
-            read_reports(path, str(path.relative_to(folder)), path.name.partition(".jsonl")[0], gatherer, problems)
+            read_reports(
+                path,
+                str(path.relative_to(folder)),
+                path.name.partition(".jsonl")[0],
+                gatherer,
+                problems,
+            )
     return gatherer, problems
 
 
 def _metric_files(folder: Path, problems: Problems) -> Iterator[tuple[Path, str, MetricForm]]:
-    """Yield path, name and form of each file that may hold metrics; marks and hidden files hold none."""
+    """Yield path, name and form of each file that may hold metrics.
+
+    Marks and hidden files hold none.
+    """
     for path in sorted((folder / "metrics").rglob("*")):
         if path.name.startswith((".", "_")) or not path.is_file():
             continue
@@ -86,4 +108,7 @@ def _metric_files(folder: Path, problems: Problems) -> Iterator[tuple[Path, str,
         if form := form_of(path):
             yield path, name, form
         elif path.stat().st_size:
-            problems.add(name, "neither metric-stream JSON nor Parquet (OpenTelemetry's format is not read); skipped.")
+            problems.add(
+                name,
+                "neither metric-stream JSON nor Parquet (OpenTelemetry's format is not read); skipped.",
+            )

@@ -59,13 +59,21 @@ class Recording:
         self._history, self._most, self._logs = config.history, config.most_steps, contents.logs
         self._notices, self._snapshots = contents.notices, snapshots
         ordered = batches(gatherer)
-        feeding = {kind: series for kind in (*_KINDS, _LAZY) if (series := series_batches(ordered, kind, gatherer.catalogue))}
+        feeding = {
+            kind: series
+            for kind in (*_KINDS, _LAZY)
+            if (series := series_batches(ordered, kind, gatherer.catalogue))
+        }
         every = [source for series in feeding.values() for source in series]
         self._extent = _extent(every)
         self._base = _first_bin(every, grid)
         self._cores = core_counts(snapshots, every)
-        self._grids = {kind: self._built(kind, series) for kind, series in feeding.items() if kind != _LAZY}
-        self._waiting = tuple(replace(source, batch=source.batch.copy()) for source in feeding.get(_LAZY, []))
+        self._grids = {
+            kind: self._built(kind, series) for kind, series in feeding.items() if kind != _LAZY
+        }
+        self._waiting = tuple(
+            replace(source, batch=source.batch.copy()) for source in feeding.get(_LAZY, [])
+        )
         self._lazy_from = _first_bin(self._waiting, grid) if self._waiting else sys.maxsize
         self._runs = TrainingRuns(feeding.get("run", []), grid)
         nodes = self._grids.get("node")
@@ -80,7 +88,15 @@ class Recording:
         frames = FrameLookup(self._kinds(end), lambda kind: self._frame(kind, end, inventory))
         marks = self._logs.at(datetime.fromtimestamp(end * self._grid.step, UTC), self._history)
         runs, notices = self._runs.at(end * self._grid.step), self._notices.at(now, self._history)
-        return Reading(now, frames, inventory, runs, marks=marks, notices=notices, refusals=self._snapshots.refusals(now))
+        return Reading(
+            now,
+            frames,
+            inventory,
+            runs,
+            marks=marks,
+            notices=notices,
+            refusals=self._snapshots.refusals(now),
+        )
 
     def extent(self) -> Window:
         """Return the first metric's timestamp to the end of the last one's period."""
@@ -91,7 +107,10 @@ class Recording:
         return self._problems.sentences()
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
-        """Return the listed, spot and Capacity Block prices known at `now`; all regions where `region` is ""."""
+        """Return the listed, spot and Capacity Block prices known at `now`.
+
+        All regions where `region` is "".
+        """
         return self._prices.quotes(instance_type, region, now)
 
     def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
@@ -111,7 +130,9 @@ class Recording:
         return self._prices.commitments.of(instance_type, now)
 
     def _kinds(self, end: int) -> tuple[str, ...]:
-        shown = tuple(kind for kind in (*_KINDS, _LAZY) if (of := self._grids.get(kind)) and of.visible(end))
+        shown = tuple(
+            kind for kind in (*_KINDS, _LAZY) if (of := self._grids.get(kind)) and of.visible(end)
+        )
         return (*shown, _LAZY) if _LAZY not in shown and self._lazy_from <= end else shown
 
     def _frame(self, kind: str, end: int, inventory: Inventory) -> Frame:
@@ -127,7 +148,9 @@ class Recording:
     def _names(self, kind: str, inventory: Inventory) -> tuple[Labels, ...]:
         """Return all labels of each thing of a kind, kept while the inventory stays the same."""
         # The inventory is kept beside its labels, so that no other one has its id meanwhile.
-        return self._named.get((kind, id(inventory)), lambda: (inventory, labelled(self._grids[kind], inventory)))[1]
+        return self._named.get(
+            (kind, id(inventory)), lambda: (inventory, labelled(self._grids[kind], inventory))
+        )[1]
 
 
 def _first_bin(feeding: Sequence[SeriesBatch], grid: TimeGrid) -> int:
@@ -136,7 +159,9 @@ def _first_bin(feeding: Sequence[SeriesBatch], grid: TimeGrid) -> int:
 
 def _extent(feeding: Sequence[SeriesBatch]) -> Window:
     first = min(int(x.batch.points.seconds[x.batch.starts[:-1]].min()) for x in feeding)
-    last = max(int((x.batch.points.seconds[x.batch.starts[1:] - 1] + x.period).max()) for x in feeding)
+    last = max(
+        int((x.batch.points.seconds[x.batch.starts[1:] - 1] + x.period).max()) for x in feeding
+    )
     return Window(datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC))
 
 

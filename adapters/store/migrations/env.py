@@ -2,5 +2,7 @@
 
 from alembic import context
 
-context.configure(connection=context.config.attributes["connection"], transaction_per_migration=False)
+context.configure(
+    connection=context.config.attributes["connection"], transaction_per_migration=False
+)
 context.run_migrations()

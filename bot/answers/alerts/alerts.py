@@ -17,7 +17,21 @@ from bot.answers.names import refuse_misspelt
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert import notice_card
 from bot.cards.alert_words import alert_data, held_words, lasted, muted_words, where, worth
-from bot.cards.card import Align, Button, Buttons, Card, Chart, Column, Field, FieldKind, Form, Table, Tone, quiet, text
+from bot.cards.card import (
+    Align,
+    Button,
+    Buttons,
+    Card,
+    Chart,
+    Column,
+    Field,
+    FieldKind,
+    Form,
+    Table,
+    Tone,
+    quiet,
+    text,
+)
 from bot.cards.charts import alert_chart
 from bot.cards.lines import form_line
 from bot.cards.tables import folded
@@ -43,18 +57,32 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
     speaking = [a for a in ranked if a.speaking]
     silent = [a for a in ranked if a.firing and a.muted_by]
     per_hour, muted = (usd_per_hour_of(some) for some in (speaking, silent))
-    data = {"alerts": [alert_data(a) for a in ranked], "usd_per_hour": per_hour, "muted_usd_per_hour": muted}
+    data = {
+        "alerts": [alert_data(a) for a in ranked],
+        "usd_per_hour": per_hour,
+        "muted_usd_per_hour": muted,
+    }
     scope = f" · {period(window)}" if window else ""
     if not ranked:
         none = "No alert was open in this time." if window else "No alert is open."
         return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text(none),), data)
     more = f" and {usd(muted)} muted" if muted else ""
-    wasting = f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour{more}{scope}"
+    wasting = (
+        f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour{more}{scope}"
+    )
     quiet_ones = "none open" if any(not a.firing for a in ranked) else "all muted"
     title = wasting if speaking else f"{counted(len(ranked), 'alert')}, {quiet_ones}{scope}"
-    names = [(f"{a.cause.facts.words} · {a.anomaly.labels.cluster or a.id}"[:40], a.id) for a in ranked[:4]]
+    names = [
+        (f"{a.cause.facts.words} · {a.anomaly.labels.cluster or a.id}"[:40], a.id)
+        for a in ranked[:4]
+    ]
     buttons = tuple(Button(name, f"alert {name_id}") for name, name_id in names)
-    return Card(title, Tone.WARNING if speaking else Tone.INFO, (_table(ranked, now), Buttons(buttons)), data)
+    return Card(
+        title,
+        Tone.WARNING if speaking else Tone.INFO,
+        (_table(ranked, now), Buttons(buttons)),
+        data,
+    )
 
 
 def _table(ranked: Sequence[Alert], now: datetime) -> Table:
@@ -75,7 +103,14 @@ def _row(alert: Alert, now: datetime) -> tuple[str, ...]:
     length = lasted((alert,), now)
     per_hour = usd(alert.waste.per_hour) if alert.waste and alert.firing else "–"
     so_far = usd(alert.waste.so_far) if alert.waste else "–"
-    return (alert.cause.facts.words, where(alert), duration_text(length), per_hour, so_far, state(alert))
+    return (
+        alert.cause.facts.words,
+        where(alert),
+        duration_text(length),
+        per_hour,
+        so_far,
+        state(alert),
+    )
 
 
 def state(alert: Alert) -> str:
@@ -89,7 +124,12 @@ def state(alert: Alert) -> str:
 
 def decided_card(alert: Alert, what: str) -> Card:
     """Confirm a decision to the person who made it."""
-    return Card(what, Tone.GOOD, (quiet(f"{alert.cause.facts.words} · {where(alert)} · {alert.id}"),), {"alert": alert.id})
+    return Card(
+        what,
+        Tone.GOOD,
+        (quiet(f"{alert.cause.facts.words} · {where(alert)} · {alert.id}"),),
+        {"alert": alert.id},
+    )
 
 
 def undoable(card: Card, line: str) -> Card:
@@ -116,7 +156,12 @@ def snooze_form(alert: Alert) -> Card:
         Field("reason", "Why", hint="shown to everyone, for example: data migration until Tuesday"),
     )
     form = Form("Snooze", f"snooze {alert.id}", fields, "Snooze")
-    return Card(f"Snooze: {alert.cause.facts.words} · {where(alert)}", Tone.INFO, (form,), {"alert": alert.id})
+    return Card(
+        f"Snooze: {alert.cause.facts.words} · {where(alert)}",
+        Tone.INFO,
+        (form,),
+        {"alert": alert.id},
+    )
 
 
 @command(
@@ -135,10 +180,16 @@ async def alerts(
 ) -> Card:
     """List open alerts, or every alert of a window."""
     if window:
-        listed = await asyncio.to_thread(ports.stores.alerts.history, window, Labels(cluster=cluster))
+        listed = await asyncio.to_thread(
+            ports.stores.alerts.history, window, Labels(cluster=cluster)
+        )
     else:
         memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-        listed = [a for a in memory.alerts if a.firing and (not cluster or a.anomaly.labels.cluster == cluster)]
+        listed = [
+            a
+            for a in memory.alerts
+            if a.firing and (not cluster or a.anomaly.labels.cluster == cluster)
+        ]
     if cluster and not listed:
         await asyncio.to_thread(refuse_misspelt, ports, request, cluster)
     return alerts_card(listed, request.at, window)
@@ -157,7 +208,9 @@ async def alert(ports: Ports, request: Request, name: str = WHICH) -> Card:
     target = await find_alert(ports, request, name)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     chart = await _chart(ports, request, target)
-    return notice_card(Notification("", "", Reason.FIRST, request.at, (target,)), chart, memory.silences)
+    return notice_card(
+        Notification("", "", Reason.FIRST, request.at, (target,)), chart, memory.silences
+    )
 
 
 @command(
@@ -179,7 +232,9 @@ async def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
         return standing
     decisions = await asyncio.to_thread(ports.stores.alerts.decisions, target.id)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    return why_card(target, decisions, await _chart(ports, request, target), request.at, memory.silences)
+    return why_card(
+        target, decisions, await _chart(ports, request, target), request.at, memory.silences
+    )
 
 
 @command(
@@ -211,7 +266,9 @@ async def ack(
 )
 async def unack(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Take an acknowledgement back."""
-    return await decide(ports, request, await find_alert(ports, request, name), DecisionKind.UNACKNOWLEDGE)
+    return await decide(
+        ports, request, await find_alert(ports, request, name), DecisionKind.UNACKNOWLEDGE
+    )
 
 
 @command(
@@ -231,10 +288,16 @@ async def snooze(
     request: Request,
     name: str = WHICH,
     length: timedelta | None = arg("", "how long: 1h, 6h, 1d, 1w; opens a form when left out"),
-    until: datetime | None = arg("", "until when instead: 18:00, mon 09:00 Europe/Berlin, 2026-11-23 09:00", keyword=True),
+    until: datetime | None = arg(
+        "", "until when instead: 18:00, mon 09:00 Europe/Berlin, 2026-11-23 09:00", keyword=True
+    ),
     ceiling: Decimal | None = arg("", "notify again when it has cost this many USD", keyword=True),
     reason: str = arg("", "why", keyword=True),
-    sure: bool = arg("no", "longer than 1d, or of a dear alert without a ceiling: do not ask once more", keyword=True),
+    sure: bool = arg(
+        "no",
+        "longer than 1d, or of a dear alert without a ceiling: do not ask once more",
+        keyword=True,
+    ),
 ) -> Card:
     """Silence one opening; without a length, ask for it by a form."""
     if length is None and LENGTH.fullmatch(name):  # in an alert's thread: `snooze 2h`
@@ -245,7 +308,9 @@ async def snooze(
     if length is None:
         return snooze_form(target)
     if not timedelta(0) < length <= timedelta(days=30):
-        raise WrongInput("A snooze lasts between 1m and 30d.", "length" if until is None else "until")
+        raise WrongInput(
+            "A snooze lasts between 1m and 30d.", "length" if until is None else "until"
+        )
     if not sure and needs_asking(target, length, LONG, ceiling):
         limits = {"ceiling": f"{ceiling:f}" if ceiling is not None else "", "reason": reason}
         line = form_line(f"snooze {target.id} {write_duration(length)}", limits)
@@ -256,25 +321,44 @@ async def snooze(
     return undoable(confirmed, f"silences drop {silence.id}")
 
 
-async def decide(ports: Ports, request: Request, target: Alert, doing: DecisionKind, note: str = "", words: str = "") -> Card:
+async def decide(
+    ports: Ports,
+    request: Request,
+    target: Alert,
+    doing: DecisionKind,
+    note: str = "",
+    words: str = "",
+) -> Card:
     """Keep a person's decision about an alert, and confirm it."""
     made = decision_of(request, target, doing, note)
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
     return decided_card(
         target,
         words
-        or {DecisionKind.ACKNOWLEDGE: "Acknowledged by you", DecisionKind.UNACKNOWLEDGE: "Acknowledgement withdrawn"}[doing],
+        or {
+            DecisionKind.ACKNOWLEDGE: "Acknowledged by you",
+            DecisionKind.UNACKNOWLEDGE: "Acknowledgement withdrawn",
+        }[doing],
     )
 
 
-def decision_of(request: Request, target: Alert, doing: DecisionKind, note: str = "", stamp: str = "") -> Decision:
-    """Return the decision of who asks; `stamp` tells apart those that may follow each other within one instant."""
-    stamp = "|".join(filter(None, (target.id, doing, request.user.id, request.at.isoformat(), stamp)))
+def decision_of(
+    request: Request, target: Alert, doing: DecisionKind, note: str = "", stamp: str = ""
+) -> Decision:
+    """Return the decision of who asks.
+
+    `stamp` tells apart those that may follow each other within one instant.
+    """
+    stamp = "|".join(
+        filter(None, (target.id, doing, request.user.id, request.at.isoformat(), stamp))
+    )
     made = "d" + hashlib.sha256(stamp.encode()).hexdigest()[:11]
     return Decision(made, target.id, doing, request.user.id, request.user.name, request.at, note)
 
 
-def _silence(target: Alert, request: Request, length: timedelta, reason: str, ceiling: Decimal | None) -> Silence:
+def _silence(
+    target: Alert, request: Request, length: timedelta, reason: str, ceiling: Decimal | None
+) -> Silence:
     stamp = f"{target.id}|{request.user.id}|{request.at.isoformat()}|{length}"
     return Silence(
         id="s" + hashlib.sha256(stamp.encode()).hexdigest()[:9],
@@ -292,5 +376,9 @@ def _silence(target: Alert, request: Request, length: timedelta, reason: str, ce
 async def _chart(ports: Ports, request: Request, target: Alert) -> Chart | None:
     until = min(request.at, target.closed + timedelta(hours=1)) if target.closed else request.at
     reading = await asyncio.to_thread(ports.world.source.read, until)
-    spend = await asyncio.to_thread(ports.world.billing.deltas, until, 35) if target.anomaly.kind.startswith("spend") else reading
+    spend = (
+        await asyncio.to_thread(ports.world.billing.deltas, until, 35)
+        if target.anomaly.kind.startswith("spend")
+        else reading
+    )
     return alert_chart(target, {**reading.frames, **spend.frames})

@@ -1,4 +1,7 @@
-"""Ask once more before something long or dear is muted: its cost meanwhile, in one card with one button to go on."""
+"""Ask once more before something long or dear is muted.
+
+Its cost meanwhile, in one card with one button to go on.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,33 @@ LONG = timedelta(days=1)
 """A snooze that lasts longer is asked about: nobody who was there when it was set is, when it ends."""
 
 
-def needs_asking(alert: Alert, length: timedelta, longest: timedelta, ceiling: Decimal | None = None) -> bool:
+def needs_asking(
+    alert: Alert, length: timedelta, longest: timedelta, ceiling: Decimal | None = None
+) -> bool:
     """Return whether a mute is longer than is usual, or of an alert that is dear and no ceiling ends it."""
     return length > longest or (alert.costly and ceiling is None)
 
 
 def asking_card(alert: Alert, doing: str, length: timedelta, line: str, now: datetime) -> Card:
-    """Ask whether to go on with `line`; nothing is muted yet. `doing` names it: `Snooze`, `Mute alerts like it`."""
+    """Ask whether to go on with `line`; nothing is muted yet. `doing` names it.
+
+    `Snooze`, `Mute alerts like it`.
+    """
     ends = now + length
     spoken = rounded_duration(length) if length > LONG else write_duration(length)
     blocks = (
         _cost(alert, length, ends),
-        quiet(f"{alert.cause.facts.words} · {where(alert)} · {alert.id}. The answer has a button to undo it."),
+        quiet(
+            f"{alert.cause.facts.words} · {where(alert)} · {alert.id}. The answer has a button to undo it."
+        ),
         Buttons((Button(f"{doing} for {spoken}", f"{line} {SURE}", ButtonStyle.PRIMARY),)),
     )
-    return Card(f"{doing} for {spoken}? Nothing is muted yet", Tone.WARNING, blocks, {"alert": alert.id, "asks": True})
+    return Card(
+        f"{doing} for {spoken}? Nothing is muted yet",
+        Tone.WARNING,
+        blocks,
+        {"alert": alert.id, "asks": True},
+    )
 
 
 def _cost(alert: Alert, length: timedelta, ends: datetime) -> Text:
@@ -41,5 +56,9 @@ def _cost(alert: Alert, length: timedelta, ends: datetime) -> Text:
     if waste is None or not waste.per_hour:
         return text("Until ", When(ends), nobody)
     hours = Decimal(str(length.total_seconds())) / 3600
-    cost = (", about ", Strong(about(waste.per_hour * hours)), " more by ") if waste.goes_on else (", until ",)
+    cost = (
+        (", about ", Strong(about(waste.per_hour * hours)), " more by ")
+        if waste.goes_on
+        else (", until ",)
+    )
     return text("It wastes ", Strong(f"{usd(waste.per_hour)} an hour"), *cost, When(ends), nobody)

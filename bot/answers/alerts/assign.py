@@ -45,19 +45,28 @@ async def find_person(ports: Ports, request: Request, words: str) -> tuple[User,
 
 
 async def _addressed(ports: Ports, address: str, known: Iterable[User]) -> User:
-    """Return the person of an address as their platform names them; raise `WrongInput` where it knows nobody by it."""
+    """Return the person of an address as their platform names them.
+
+    Raise `WrongInput` where it knows nobody by it.
+    """
     platform, _, who = address.partition(":")
     known_as = next((one.name for one in known if one.id == address), "")
     if platform not in ports.site.people:
         if known_as:
             return User(address, known_as)
-        raise WrongInput(f"Nobody can be reached at '{address[:_NAME_MOST]}'; write a name, me, or mention somebody.", "person")
+        raise WrongInput(
+            f"Nobody can be reached at '{address[:_NAME_MOST]}'; write a name, me, or mention somebody.",
+            "person",
+        )
     try:
         name = await ports.site.people[platform].name(who)
     except Unavailable:
         return User(address, known_as)
     if not name:
-        raise WrongInput(f"Nobody here is called '{address[:_NAME_MOST]}'; mention a member of your organization.", "person")
+        raise WrongInput(
+            f"Nobody here is called '{address[:_NAME_MOST]}'; mention a member of your organization.",
+            "person",
+        )
     return User(address, name[:_NAME_MOST])
 
 
@@ -71,7 +80,10 @@ def _known(ports: Ports, request: Request) -> list[User]:
     window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
     alerts = ports.stores.alerts.history(window, Labels())
     decisions = ports.stores.alerts.decisions(*(alert.id for alert in alerts))
-    people = (request.user, *(person for decision in reversed(decisions) for person in _people(decision)))
+    people = (
+        request.user,
+        *(person for decision in reversed(decisions) for person in _people(decision)),
+    )
     return list({one.id: one for one in reversed(people) if one.id}.values())[::-1]
 
 
@@ -80,7 +92,12 @@ def _people(decision: Decision) -> Iterator[User]:
     yield User(decision.assignee, decision.assignee_name)
 
 
-WHO = arg("", "who: me, @somebody and a note, or a name; asks by a form when left out", rest=True, finds=find_person)
+WHO = arg(
+    "",
+    "who: me, @somebody and a note, or a name; asks by a form when left out",
+    rest=True,
+    finds=find_person,
+)
 
 
 @command(
@@ -104,9 +121,15 @@ async def assign(
     whom, note = await find_person(ports, request, words)
     held = target.assigned
     stamp = f"{whom.id}|{whom.name}|{target.assignment.id if target.assignment else ''}"
-    made = replace(decision_of(request, target, DecisionKind.ASSIGN, note, stamp), assignee=whom.id, assignee_name=whom.name)
+    made = replace(
+        decision_of(request, target, DecisionKind.ASSIGN, note, stamp),
+        assignee=whom.id,
+        assignee_name=whom.name,
+    )
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
-    confirmed = decided_card(target, "Assigned to you" if whom.id == request.user.id else f"Assigned to {made.whom}")
+    confirmed = decided_card(
+        target, "Assigned to you" if whom.id == request.user.id else f"Assigned to {made.whom}"
+    )
     if not whom.id:
         unreached = quiet(f"No address of {whom.name} is known, so nobody is mentioned.")
         confirmed = replace(confirmed, blocks=(*confirmed.blocks, unreached))
@@ -139,22 +162,47 @@ def _line_of(held: Decision) -> str:
 
 
 def assign_form(alert: Alert, asker: User, known: Iterable[User]) -> Card:
-    """Ask who is to look into the alert; offer whoever is known where the surface has no list of people."""
-    options = ((ME, f"{asker.name or asker.id} (you)"), *((one.id, one.name or one.id) for one in known if one.id != asker.id))
+    """Ask who is to look into the alert.
+
+    Offer whoever is known where the surface has no list of people.
+    """
+    options = (
+        (ME, f"{asker.name or asker.id} (you)"),
+        *((one.id, one.name or one.id) for one in known if one.id != asker.id),
+    )
     hint = "they are mentioned once, in the thread of its message"
-    person = Field("person", "Who looks into it", FieldKind.PERSON, "", options[:_PEOPLE_MOST], hint, required=True)
+    person = Field(
+        "person",
+        "Who looks into it",
+        FieldKind.PERSON,
+        "",
+        options[:_PEOPLE_MOST],
+        hint,
+        required=True,
+    )
     form = Form("Assign", f"assign {alert.id}", (person,), "Assign")
     held = alert.assigned
     now = (
-        (quiet(f"Assigned to {held.whom} by {held.who}."), Buttons((Button("Take it back", f"unassign {alert.id}"),)))
+        (
+            quiet(f"Assigned to {held.whom} by {held.who}."),
+            Buttons((Button("Take it back", f"unassign {alert.id}"),)),
+        )
         if held
         else ()
     )
-    return Card(f"Assign: {alert.cause.facts.words} · {where(alert)}", Tone.INFO, (*now, form), {"alert": alert.id})
+    return Card(
+        f"Assign: {alert.cause.facts.words} · {where(alert)}",
+        Tone.INFO,
+        (*now, form),
+        {"alert": alert.id},
+    )
 
 
 async def _target(ports: Ports, request: Request, name: str, person: str) -> tuple[Alert, str]:
-    """Return the alert and the words about the person; in an alert's thread, `assign @bob` names no alert."""
+    """Return the alert and the words about the person.
+
+    In an alert's thread, `assign @bob` names no alert.
+    """
     if name == ME or _ADDRESS.fullmatch(name.removeprefix("@")):
         return await find_alert(ports, request, ""), f"{name} {person}".strip()
     return await find_with_words(ports, request, name, person)

@@ -8,7 +8,20 @@ from dataclasses import replace
 
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import pattern_words, where
-from bot.cards.card import Align, Block, Button, Buttons, Card, Code, Column, Strong, Table, Tone, quiet, text
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Code,
+    Column,
+    Strong,
+    Table,
+    Tone,
+    quiet,
+    text,
+)
 from bot.cards.words import clock, period
 from bot.errors import WrongInput, nearest
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
@@ -21,8 +34,20 @@ from bot.ports import Ports, StateUpdate
 from bot.watch.feedback import RuleScore, scores
 from bot.watch.mute import silences_alert
 
-_COLUMNS = (Column("muted"), Column("how"), Column("by"), Column("until"), Column("mutes now", Align.RIGHT), Column("id"))
-_SCORES = (Column("rule"), Column("useful", Align.RIGHT), Column("wrong", Align.RIGHT), Column("right", Align.RIGHT))
+_COLUMNS = (
+    Column("muted"),
+    Column("how"),
+    Column("by"),
+    Column("until"),
+    Column("mutes now", Align.RIGHT),
+    Column("id"),
+)
+_SCORES = (
+    Column("rule"),
+    Column("useful", Align.RIGHT),
+    Column("wrong", Align.RIGHT),
+    Column("right", Align.RIGHT),
+)
 _MOST = 12
 
 Muted = tuple[Silence, Alert | None, Sequence[Alert]]
@@ -34,19 +59,31 @@ def silences_card(rows: Sequence[Muted]) -> Card:
     ranked = sorted(rows, key=lambda row: (-len(row[2]), row[0].ends))
     data = {"silences": [_data(*row) for row in ranked]}
     if not rows:
-        return Card("Nobody has muted anything", Tone.GOOD, (text("No snooze and no pattern is in force."),), data)
+        return Card(
+            "Nobody has muted anything",
+            Tone.GOOD,
+            (text("No snooze and no pattern is in force."),),
+            data,
+        )
     table = Table(_COLUMNS, tuple(_row(*row) for row in ranked[:_MOST]), rest=_rest(len(ranked)))
     buttons = Buttons(tuple(_drop(*row) for row in ranked[:4]))
     held = sum(len(row[2]) for row in rows)
     title = f"{counted(len(rows), 'silence')}, {counted(held, 'firing alert')} muted"
-    how = quiet("A pattern mutes alerts of the same rule and place at its level; worse or more expensive ones are still sent.")
+    how = quiet(
+        "A pattern mutes alerts of the same rule and place at its level; worse or more expensive ones are still sent."
+    )
     return Card(title, Tone.INFO, (table, how, buttons), data)
 
 
 def dropped_card(silence: Silence) -> Card:
     """Confirm that a silence is over."""
     words = quiet(f"{_what(silence, None)}, {_how(silence)}, by {silence.who}")
-    return Card(f"{silence.id} is dropped: its alerts are sent again", Tone.GOOD, (words,), {"silence": silence.id})
+    return Card(
+        f"{silence.id} is dropped: its alerts are sent again",
+        Tone.GOOD,
+        (words,),
+        {"silence": silence.id},
+    )
 
 
 def feedback_card(rules: Sequence[RuleScore], window: Window) -> Card:
@@ -64,19 +101,41 @@ def feedback_card(rules: Sequence[RuleScore], window: Window) -> Card:
             ".",
         )
         return Card(f"Nobody has judged an alert · {period(window)}", Tone.INFO, (none,), data)
-    rows = tuple((score.rule, str(score.useful), str(score.wrong), f"{score.precision:.0%}") for score in rules[:_MOST])
+    rows = tuple(
+        (score.rule, str(score.useful), str(score.wrong), f"{score.precision:.0%}")
+        for score in rules[:_MOST]
+    )
     blocks: list[Block] = [Table(_SCORES, rows, rest=_rest(len(rules)))]
     lines = [score for score in rules if score.suggestion][:4]
-    blocks += [text(f"{score.rule} is mostly wrong; try ", Code(score.suggestion)) for score in lines]
-    blocks += [Buttons(tuple(Button(f"Try: {score.rule}"[:40], score.suggestion) for score in lines))] if lines else []
-    blocks.append(quiet("Judgements change no threshold by themselves; a suggestion is previewed before it is applied."))
-    return Card(f"{useful} useful, {wrong} wrong · {period(window)}", Tone.INFO, tuple(blocks), data)
+    blocks += [
+        text(f"{score.rule} is mostly wrong; try ", Code(score.suggestion)) for score in lines
+    ]
+    blocks += (
+        [Buttons(tuple(Button(f"Try: {score.rule}"[:40], score.suggestion) for score in lines))]
+        if lines
+        else []
+    )
+    blocks.append(
+        quiet(
+            "Judgements change no threshold by themselves; a suggestion is previewed before it is applied."
+        )
+    )
+    return Card(
+        f"{useful} useful, {wrong} wrong · {period(window)}", Tone.INFO, tuple(blocks), data
+    )
 
 
 def _drop(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> Button:
-    """Return the button that ends a silence; of one that mutes alerts now, it counts those that speak again."""
-    speak = f"{counted(len(held), 'firing alert')} will be notified of again: {_what(silence, alert)}."
-    return Button(f"Drop {silence.id}", f"silences drop {silence.id}", confirm=speak if held else "")
+    """Return the button that ends a silence.
+
+    Of one that mutes alerts now, it counts those that speak again.
+    """
+    speak = (
+        f"{counted(len(held), 'firing alert')} will be notified of again: {_what(silence, alert)}."
+    )
+    return Button(
+        f"Drop {silence.id}", f"silences drop {silence.id}", confirm=speak if held else ""
+    )
 
 
 def _rest(n: int) -> str:
@@ -85,7 +144,14 @@ def _rest(n: int) -> str:
 
 def _row(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> tuple[str, ...]:
     by = silence.who
-    return _what(silence, alert), _how(silence), by, f"{clock(silence.ends)} UTC", str(len(held)), silence.id
+    return (
+        _what(silence, alert),
+        _how(silence),
+        by,
+        f"{clock(silence.ends)} UTC",
+        str(len(held)),
+        silence.id,
+    )
 
 
 def _what(silence: Silence, alert: Alert | None) -> str:
@@ -93,11 +159,18 @@ def _what(silence: Silence, alert: Alert | None) -> str:
     if silence.pattern:
         place = " ".join(value for _, value in silence.pattern.scope)
         return " · ".join(part for part in (silence.pattern.rule, place) if part)
-    return f"{alert.cause.facts.words} · {where(alert)}" if alert else silence.alert or str(silence.selector)
+    return (
+        f"{alert.cause.facts.words} · {where(alert)}"
+        if alert
+        else silence.alert or str(silence.selector)
+    )
 
 
 def _how(silence: Silence) -> str:
-    """Say how it is muted: `snoozed up to $5,000: moving the data`, or `not an anomaly at 4 to 6 %`."""
+    """Say how it is muted: `snoozed up to $5,000.
+
+    Moving the data`, or `not an anomaly at 4 to 6 %`.
+    """
     if silence.pattern:
         return f"not an anomaly {pattern_words(silence.pattern)}".strip()
     ceiling = f" up to {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
@@ -149,7 +222,10 @@ async def silences(ports: Ports, request: Request) -> Card:
     """List every snooze and every pattern that was judged not an anomaly."""
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     alerts = {alert.id: alert for alert in memory.alerts}
-    rows = [(silence, alerts.get(silence.alert), _quiet(silence, memory.alerts, request)) for silence in memory.silences]
+    rows = [
+        (silence, alerts.get(silence.alert), _quiet(silence, memory.alerts, request))
+        for silence in memory.silences
+    ]
     return silences_card(rows)
 
 
@@ -161,7 +237,9 @@ async def silences(ports: Ports, request: Request) -> Card:
     examples=("silences drop m1b2c3d4e",),
     changes=True,
 )
-async def silences_drop(ports: Ports, request: Request, name: str = arg(None, "the silence's id")) -> Card:
+async def silences_drop(
+    ports: Ports, request: Request, name: str = arg(None, "the silence's id")
+) -> Card:
     """End one silence."""
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     dropped = next((silence for silence in memory.silences if silence.id == name), None)
@@ -169,7 +247,9 @@ async def silences_drop(ports: Ports, request: Request, name: str = arg(None, "t
         ids = [silence.id for silence in memory.silences]
         hint = nearest(name, ids, most=8, otherwise="'silences' lists what is muted")
         raise WrongInput(f"Nothing is muted by '{name}'{hint}.")
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[replace(dropped, ended_at=request.at)]))
+    await asyncio.to_thread(
+        ports.stores.alerts.save, StateUpdate(silences=[replace(dropped, ended_at=request.at)])
+    )
     return dropped_card(dropped)
 
 
@@ -180,8 +260,15 @@ async def silences_drop(ports: Ports, request: Request, name: str = arg(None, "t
     topic=Topic.ALERTS,
     examples=("feedback 30d",),
 )
-async def feedback(ports: Ports, request: Request, window: Window = arg("90d", "alerts that were open in this window")) -> Card:
-    """Count useful and wrong alerts by rule; suggest a line for rules that are mostly wrong, and change nothing."""
+async def feedback(
+    ports: Ports,
+    request: Request,
+    window: Window = arg("90d", "alerts that were open in this window"),
+) -> Card:
+    """Count useful and wrong alerts by rule.
+
+    Suggest a line for rules that are mostly wrong, and change nothing.
+    """
     judged = await asyncio.to_thread(_judged, ports, window)
     policy = await asyncio.to_thread(lambda: ports.policy)
     return feedback_card(scores(judged, policy.values), window)
@@ -190,9 +277,13 @@ async def feedback(ports: Ports, request: Request, window: Window = arg("90d", "
 def _judged(ports: Ports, window: Window) -> list[tuple[Alert, Decision]]:
     alerts = {alert.id: alert for alert in ports.stores.alerts.history(window, Labels())}
     return [
-        (alerts[decision.alert], decision) for decision in ports.stores.alerts.decisions(*alerts) if decision.doing in _JUDGED
+        (alerts[decision.alert], decision)
+        for decision in ports.stores.alerts.decisions(*alerts)
+        if decision.doing in _JUDGED
     ]
 
 
 def _quiet(silence: Silence, alerts: Sequence[Alert], request: Request) -> list[Alert]:
-    return [alert for alert in alerts if alert.firing and silences_alert(silence, alert, request.at)]
+    return [
+        alert for alert in alerts if alert.firing and silences_alert(silence, alert, request.at)
+    ]

@@ -1,4 +1,7 @@
-"""Find the alert that a line is about: by its id or key, its cluster or node, or the thread in which the line was typed."""
+"""Find the alert that a line is about.
+
+By its id or key, its cluster or node, or the thread in which the line was typed.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,17 @@ LENGTH = re.compile(r"\d{1,5}(min|[mhdw])")
 
 
 async def find_alert(ports: Ports, request: Request, name: str) -> Alert:
-    """Find the alert that `name` means: id or key first, else the newest of a cluster or node; "" means the thread's."""
+    """Find the alert that `name` means: id or key first, else the newest of a cluster or node.
+
+    "" means the thread's.
+    """
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     if not name:
         return _thread_alert(memory, request) or _refuse(memory)
     window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
-    history: Sequence[Alert] = await asyncio.to_thread(ports.stores.alerts.history, window, Labels())
+    history: Sequence[Alert] = await asyncio.to_thread(
+        ports.stores.alerts.history, window, Labels()
+    )
     exact = [a for a in history if name in {a.id, a.key}]
     about = [a for a in history if name == a.anomaly.labels.cluster or name in a.anomaly.things]
     matches = exact or sorted(about, key=lambda a: not a.firing)
@@ -39,8 +47,13 @@ async def find_alert(ports: Ports, request: Request, name: str) -> Alert:
     return next((a for a in memory.alerts if a.id == matches[0].id), matches[0])
 
 
-async def find_with_words(ports: Ports, request: Request, name: str, words: str) -> tuple[Alert, str]:
-    """Return the alert and the words after its name; in an alert's thread, where the first word is no name, all are words."""
+async def find_with_words(
+    ports: Ports, request: Request, name: str, words: str
+) -> tuple[Alert, str]:
+    """Return the alert and the words after its name.
+
+    In an alert's thread, where the first word is no name, all are words.
+    """
     try:
         return await find_alert(ports, request, name), words
     except WrongInput:
@@ -52,8 +65,14 @@ async def find_with_words(ports: Ports, request: Request, name: str, words: str)
 
 def _thread_alert(memory: State, request: Request) -> Alert | None:
     """Return the dearest alert of the message in whose thread the line was typed; None elsewhere."""
-    here = [entry for entry in memory.notification_log if request.thread and entry.message == request.thread]
-    here = [entry for entry in here if request.channel in (entry.channel, "")]  # a chat with one person has no address
+    here = [
+        entry
+        for entry in memory.notification_log
+        if request.thread and entry.message == request.thread
+    ]
+    here = [
+        entry for entry in here if request.channel in (entry.channel, "")
+    ]  # a chat with one person has no address
     ids = {name for entry in here for name in entry.alerts}
     alerts = [alert for alert in memory.alerts if alert.id in ids]
     return max(leading(alerts), key=worth) if alerts else None
@@ -62,7 +81,9 @@ def _thread_alert(memory: State, request: Request) -> Alert | None:
 def _refuse(memory: State) -> Alert:
     ids = [alert.id for alert in memory.alerts if alert.speaking]
     example = f", for example {ids[0]}" if ids else ""
-    raise WrongInput(f"Which alert? Name its id, its cluster or a node{example}; in an alert's thread nothing needs to be named.")
+    raise WrongInput(
+        f"Which alert? Name its id, its cluster or a node{example}; in an alert's thread nothing needs to be named."
+    )
 
 
 WHICH = arg("", _WHICH, finds=find_alert)

@@ -1,4 +1,7 @@
-"""Take people's judgement of an alert: useful, or not an anomaly, which is asked back first and can be taken back."""
+"""Take people's judgement of an alert.
+
+Useful, or not an anomaly, which is asked back first and can be taken back.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +34,31 @@ _LENGTHS = (timedelta(days=1), timedelta(days=7), timedelta(days=30), timedelta(
 def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
     """Ask whether to mute alerts like this one, and for how long; nothing is muted yet."""
     level = f", {words}" if (words := pattern_words(pattern_of(alert))) else ""
-    mutes = text("Mutes alerts of ", Strong(f"{alert.anomaly.rule} · {where(alert)}"), f"{level}, for everyone.")
+    mutes = text(
+        "Mutes alerts of ",
+        Strong(f"{alert.anomaly.rule} · {where(alert)}"),
+        f"{level}, for everyone.",
+    )
     now = quiet(
         f"{counted(alike, 'firing alert')} now. What is worse, or more expensive, is still sent. "
         "The answer has a button to undo it."
     )
-    options = tuple((write_duration(length), rounded_duration(length)) for length in sorted({*_LENGTHS, usual}))
+    options = tuple(
+        (write_duration(length), rounded_duration(length)) for length in sorted({*_LENGTHS, usual})
+    )
     form = Form(
         "Not an anomaly",
         f"not-an-anomaly {alert.id} {SURE}",
-        (Field("length", "Mute them for", FieldKind.CHOICE, write_duration(usual), options, required=True),),
+        (
+            Field(
+                "length",
+                "Mute them for",
+                FieldKind.CHOICE,
+                write_duration(usual),
+                options,
+                required=True,
+            ),
+        ),
         "Mute",
     )
     title = f"Not an anomaly? {alert.cause.facts.words} · {where(alert)}"
@@ -59,10 +77,17 @@ async def not_an_anomaly(
     ports: Ports,
     request: Request,
     name: str = WHICH,
-    length: timedelta | None = arg("", "how long similar alerts stay muted; asks by a form when left out"),
-    sure: bool = arg("no", "longer than `alert.not_an_anomaly_for`, or dear: do not ask once more", keyword=True),
+    length: timedelta | None = arg(
+        "", "how long similar alerts stay muted; asks by a form when left out"
+    ),
+    sure: bool = arg(
+        "no", "longer than `alert.not_an_anomaly_for`, or dear: do not ask once more", keyword=True
+    ),
 ) -> Card:
-    """Record the judgement, and mute alerts of the same rule, place and level that are no dearer; without a length, ask first."""
+    """Record the judgement, and mute alerts of the same rule, place and level that are no dearer.
+
+    Without a length, ask first.
+    """
     if length is None and LENGTH.fullmatch(name):  # in an alert's thread: `not-an-anomaly 30d`
         name, length = "", parse_duration(name)
     alert = await find_alert(ports, request, name)
@@ -81,7 +106,9 @@ async def not_an_anomaly(
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[silence]))
     words = f"Noted as not an anomaly by {silence.who}; similar alerts are muted until {silence.ends:%Y-%m-%d}"
     judged = await decide(ports, request, alert, DecisionKind.NOT_AN_ANOMALY, words=words)
-    listed = replace(judged, blocks=(*judged.blocks, quiet(Code("silences"), " lists what is muted.")))
+    listed = replace(
+        judged, blocks=(*judged.blocks, quiet(Code("silences"), " lists what is muted."))
+    )
     return undoable(listed, f"not-an-anomaly undo {silence.id}")
 
 
@@ -93,16 +120,22 @@ async def not_an_anomaly(
     examples=("not-an-anomaly undo m1b2c3d4e",),
     changes=True,
 )
-async def not_an_anomaly_undo(ports: Ports, request: Request, name: str = arg(None, "the pattern's id")) -> Card:
+async def not_an_anomaly_undo(
+    ports: Ports, request: Request, name: str = arg(None, "the pattern's id")
+) -> Card:
     """End the pattern, and record that the judgement that made it is withdrawn."""
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     standing = [silence for silence in memory.silences if silence.pattern]
     silence = next((one for one in standing if one.id == name), None)
     if silence is None:
-        hint = nearest(name, [one.id for one in standing], most=8, otherwise="'silences' lists them")
+        hint = nearest(
+            name, [one.id for one in standing], most=8, otherwise="'silences' lists them"
+        )
         raise WrongInput(f"No pattern is called '{name}'{hint}.")
     judged = await asyncio.to_thread(_judged, ports, silence)
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[replace(silence, ended_at=request.at)]))
+    await asyncio.to_thread(
+        ports.stores.alerts.save, StateUpdate(silences=[replace(silence, ended_at=request.at)])
+    )
     words = f"The judgement by {silence.who} is taken back; its alerts are sent again"
     if judged is None:
         return Card(words, Tone.GOOD, (), {"silence": silence.id})
@@ -111,16 +144,28 @@ async def not_an_anomaly_undo(ports: Ports, request: Request, name: str = arg(No
 
 
 @command(
-    "useful", "Mark an alert as useful.", needs=Needs.STATE, topic=Topic.ALERTS, examples=("useful a1b2c3d4e",), changes=True
+    "useful",
+    "Mark an alert as useful.",
+    needs=Needs.STATE,
+    topic=Topic.ALERTS,
+    examples=("useful a1b2c3d4e",),
+    changes=True,
 )
 async def useful(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Record the judgement, and drop every pattern that would mute its like."""
     alert = await find_alert(ports, request, name)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    against = [replace(silence, ended_at=request.at) for silence in patterns(memory.silences, alert, request.at)]
+    against = [
+        replace(silence, ended_at=request.at)
+        for silence in patterns(memory.silences, alert, request.at)
+    ]
     await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=against))
     ids = ", ".join(silence.id for silence in against)
-    words = f"Noted as useful; {ids}, which muted similar alerts, is dropped" if against else "Noted as useful"
+    words = (
+        f"Noted as useful; {ids}, which muted similar alerts, is dropped"
+        if against
+        else "Noted as useful"
+    )
     return await decide(ports, request, alert, DecisionKind.USEFUL, words=words)
 
 
@@ -128,7 +173,11 @@ def _judged(ports: Ports, silence: Silence) -> str | None:
     """Return the id of the alert whose judgement made a pattern, None where it is no longer found."""
     found: Sequence[Alert] = ports.stores.alerts.history(_before(silence.starts), Labels())
     decisions = ports.stores.alerts.decisions(*(alert.id for alert in found))
-    made = (one for one in decisions if (one.doing, one.at, one.by) == (DecisionKind.NOT_AN_ANOMALY, silence.starts, silence.by))
+    made = (
+        one
+        for one in decisions
+        if (one.doing, one.at, one.by) == (DecisionKind.NOT_AN_ANOMALY, silence.starts, silence.by)
+    )
     return next((one.alert for one in made), None)
 
 

@@ -51,28 +51,50 @@ class Event:
 
 
 def events(
-    alert: Alert, decisions: Sequence[Decision], silences: Sequence[Silence], said: Sequence[NotificationLogEntry]
+    alert: Alert,
+    decisions: Sequence[Decision],
+    silences: Sequence[Silence],
+    said: Sequence[NotificationLogEntry],
 ) -> list[Event]:
-    """Return the events of an alert that are known, the oldest first; of each channel its newest notification."""
-    every = [*_seen(alert), *map(_decision, decisions), *_muted(alert, silences), *map(_notified, said)]
+    """Return the events of an alert that are known, the oldest first.
+
+    Of each channel its newest notification.
+    """
+    every = [
+        *_seen(alert),
+        *map(_decision, decisions),
+        *_muted(alert, silences),
+        *map(_notified, said),
+    ]
     return sorted(every, key=lambda event: event.at)
 
 
 def timeline_card(alert: Alert, happened: Sequence[Event], now: datetime) -> Card:
     """List the events, the oldest first."""
     columns = (Column("when (UTC)"), Column("kind"), Column("what"), Column("by"))
-    table = Table(columns, tuple((clock(event.at), event.kind, event.words, event.by) for event in happened))
+    table = Table(
+        columns, tuple((clock(event.at), event.kind, event.words, event.by) for event in happened)
+    )
     title = f"Timeline: {headline(alert, now)}"
     buttons = Buttons((Button("Alert", f"alert {alert.id}"), Button("Why", f"why {alert.id}")))
     shown = (table,) if happened else (text("Nothing is known of it."),)
-    return Card(title, Tone.INFO, (*shown, buttons), {"id": alert.id, "events": [asdict(event) for event in happened]})
+    return Card(
+        title,
+        Tone.INFO,
+        (*shown, buttons),
+        {"id": alert.id, "events": [asdict(event) for event in happened]},
+    )
 
 
 def _seen(alert: Alert) -> Iterator[Event]:
     things, kind = alert.anomaly.things, alert.anomaly.kind
     on = f" on {counted(len(things), kind)}" if kind in {"node", "pod"} else ""
     yield Event(alert.anomaly.window.start, "seen", f"Began{on}, as estimated from the readings")
-    yield Event(alert.opened, "seen", f"Held long enough for the rule '{alert.anomaly.rule}': the alert opened")
+    yield Event(
+        alert.opened,
+        "seen",
+        f"Held long enough for the rule '{alert.anomaly.rule}': the alert opened",
+    )
     if alert.closed:
         yield Event(alert.seen, "seen", "Seen for the last time")
         yield Event(alert.closed, "seen", "Over")
@@ -88,7 +110,12 @@ def _muted(alert: Alert, silences: Sequence[Silence]) -> Iterator[Event]:
     for silence in silences:
         if silence.alert == alert.id and not silence.pattern:
             why = f": {silence.reason}" if silence.reason else ""
-            yield Event(silence.starts, "decided", f"Snoozed until {clock(silence.ends)} UTC{why}", silence.who)
+            yield Event(
+                silence.starts,
+                "decided",
+                f"Snoozed until {clock(silence.ends)} UTC{why}",
+                silence.who,
+            )
             if silence.ended_at:
                 yield Event(silence.ended_at, "seen", "The snooze ended")
 
@@ -111,4 +138,6 @@ async def timeline(ports: Ports, request: Request, name: str = WHICH) -> Card:
     decisions = await asyncio.to_thread(ports.stores.alerts.decisions, alert.id)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     said = [entry for entry in memory.notification_log if alert.id in entry.alerts]
-    return timeline_card(alert, events(alert, decisions, (*memory.silences, *memory.slept), said), request.at)
+    return timeline_card(
+        alert, events(alert, decisions, (*memory.silences, *memory.slept), said), request.at
+    )

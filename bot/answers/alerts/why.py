@@ -1,19 +1,49 @@
-"""Explain an alert: symptom, evidence, the other causes it may have, its cost and the price, and the decisions of people."""
+"""Explain an alert.
+
+Symptom, evidence, the other causes it may have, its cost and the price, and the decisions of
+people.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from bot.cards.alert_words import alert_data, counted_in, decided, headline, money_line, price_words, risk_texts
-from bot.cards.card import Block, Button, Buttons, Card, Chart, Facts, Strong, Text, Tone, When, coded, quiet, text
+from bot.cards.alert_words import (
+    alert_data,
+    counted_in,
+    decided,
+    headline,
+    money_line,
+    price_words,
+    risk_texts,
+)
+from bot.cards.card import (
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Chart,
+    Facts,
+    Strong,
+    Text,
+    Tone,
+    When,
+    coded,
+    quiet,
+    text,
+)
 from bot.cards.words import quantity
 from bot.model.alert import Alert, Decision, Silence
 from bot.model.anomaly import Anomaly
 
 
 def why_card(
-    alert: Alert, decisions: Sequence[Decision], chart: Chart | None, now: datetime, silences: Sequence[Silence] = ()
+    alert: Alert,
+    decisions: Sequence[Decision],
+    chart: Chart | None,
+    now: datetime,
+    silences: Sequence[Silence] = (),
 ) -> Card:
     """Draw everything that is known of one alert."""
     anomaly = alert.anomaly
@@ -29,9 +59,22 @@ def why_card(
     blocks += [text("What to do:")] if anomaly.suggestions else []
     blocks += [text("• ", *coded(line)) for line in anomaly.suggestions[:5]]
     blocks += [_decision(d) for d in decisions]
-    blocks += [quiet("Anomaly since ", When(anomaly.window.start), ", alert since ", When(alert.opened), f", key {alert.key}")]
     blocks += [
-        Buttons((Button("Useful", f"useful {alert.id}"), Button("Not an anomaly…", f"not-an-anomaly {alert.id}", opens=True)))
+        quiet(
+            "Anomaly since ",
+            When(anomaly.window.start),
+            ", alert since ",
+            When(alert.opened),
+            f", key {alert.key}",
+        )
+    ]
+    blocks += [
+        Buttons(
+            (
+                Button("Useful", f"useful {alert.id}"),
+                Button("Not an anomaly…", f"not-an-anomaly {alert.id}", opens=True),
+            )
+        )
     ]
     return Card(f"Why: {headline(alert, now)}", Tone.INFO, tuple(blocks), alert_data(alert))
 
@@ -48,7 +91,10 @@ def _muted(alert: Alert) -> Text:
 
 def _verdict(alert: Alert) -> tuple[tuple[str, str], ...]:
     anomaly = alert.anomaly
-    rivals = ", ".join(f"{cause.facts.words} {share:.2f}" for cause, share in anomaly.runners_up) or "none"
+    rivals = (
+        ", ".join(f"{cause.facts.words} {share:.2f}" for cause, share in anomaly.runners_up)
+        or "none"
+    )
     usual = _range(anomaly.usual, anomaly) if anomaly.usual else "not known"
     return (
         ("Diagnosis", f"{alert.cause.facts.words} ({anomaly.confidence:.2f} sure)"),

@@ -24,14 +24,19 @@ from bot.ports import Ports
 from bot.watch.preview import PREVIEWS, draft, kept_draft
 
 _EVER = 100_000
-_QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u2019": "'", "\u2018": "'", "\u00a0": " "})
+_QUOTES = str.maketrans(
+    {"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u2019": "'", "\u2018": "'", "\u00a0": " "}
+)
 
 
 @command(
     "config set",
     "Try other thresholds on the last 14 days; nothing changes before you apply them.",
     needs=Needs.DATABASE | Needs.METRICS | Needs.REPLAY,
-    examples=("config set idle.below 15% for 30m cluster=llama", "config set idle.below=default cluster=llama"),
+    examples=(
+        "config set idle.below 15% for 30m cluster=llama",
+        "config set idle.below=default cluster=llama",
+    ),
     who=Role.ADMIN,
     changes=True,
     audited=True,
@@ -42,7 +47,9 @@ async def config_set(
     request: Request,
     key: str = arg("", "the setting, such as idle.below; more follow as key=value"),
     value: str = arg("", "its value, such as 15%; 'default' removes a change"),
-    for_: str = arg("", "how long before an alert is sent: the rule's own 'for' setting", keyword=True),
+    for_: str = arg(
+        "", "how long before an alert is sent: the rule's own 'for' setting", keyword=True
+    ),
     cluster: str = arg("", "only for this cluster", keyword=True),
     team: str = arg("", "only for this team", keyword=True),
     account: str = arg("", "only for this account", keyword=True),
@@ -62,13 +69,20 @@ async def config_set(
     who=Role.ADMIN,
     hidden=True,
 )
-async def config_change(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
+async def config_change(
+    ports: Ports, request: Request, name: str = arg(None, "the preview's id")
+) -> Card:
     """Fill the form with the values that were tried."""
     preview = await asyncio.to_thread(kept_draft, ports, name)
     policy = applied(ports.site.base, preview.overrides)
     scope = preview.changes[0][0]
     rules = dict.fromkeys(key.partition(".")[0] for _, key, _ in preview.changes)
-    chosen = [setting for rule in rules for setting in settings_of(rule) if setting.scoped or not str(scope)]
+    chosen = [
+        setting
+        for rule in rules
+        for setting in settings_of(rule)
+        if setting.scoped or not str(scope)
+    ]
     values = {key: shown(policy, scope, key) for key in SETTINGS}
     return form_card(" and ".join(rules), chosen, values, scope)
 
@@ -82,7 +96,9 @@ async def config_change(ports: Ports, request: Request, name: str = arg(None, "t
     changes=True,
     audited=True,
 )
-async def config_apply(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
+async def config_apply(
+    ports: Ports, request: Request, name: str = arg(None, "the preview's id")
+) -> Card:
     """Write the version that was previewed, exactly; a second press changes nothing."""
     return await asyncio.to_thread(_apply, ports, request, name)
 
@@ -96,7 +112,9 @@ async def config_apply(ports: Ports, request: Request, name: str = arg(None, "th
     changes=True,
     audited=True,
 )
-async def config_cancel(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
+async def config_cancel(
+    ports: Ports, request: Request, name: str = arg(None, "the preview's id")
+) -> Card:
     """Drop it; nothing changes."""
     await asyncio.to_thread(_cancel, ports, name)
     return cancelled_card(name)
@@ -133,26 +151,36 @@ async def config_undo(
 async def config_import(
     ports: Ports,
     request: Request,
-    toml: str = arg(None, "the TOML text, the name of a policy, or in a terminal a file", rest=True),
+    toml: str = arg(
+        None, "the TOML text, the name of a policy, or in a terminal a file", rest=True
+    ),
 ) -> Card:
     """Read the whole of it or nothing, and preview it."""
     wanted = read_policy(*await asyncio.to_thread(_text, ports, request, toml))
     overrides = replaced(ports.site.base, wanted)
-    preview, seen = await asyncio.to_thread(draft, ports, request, VersionKind.IMPORT, overrides, overrides)
+    preview, seen = await asyncio.to_thread(
+        draft, ports, request, VersionKind.IMPORT, overrides, overrides
+    )
     return preview_card(preview, seen)
 
 
 def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tuple[str, str]]:
     """Return every (key, text) of a line, `for 30m` under the rule's own key; raise `WrongInput`."""
     if wrong := next((pair for pair in more if pair.negated), None):
-        raise WrongInput(f"'{wrong.dimension}!=' compares; to set it write {wrong.dimension}=VALUE.")
+        raise WrongInput(
+            f"'{wrong.dimension}!=' compares; to set it write {wrong.dimension}=VALUE."
+        )
     if key and not value:
         raise WrongInput(f"'{key}' needs a value after it, for example: config set idle.below 15%.")
-    words = ([(key, value)] if key else []) + [(pair.dimension, ",".join(pair.values)) for pair in more]
+    words = ([(key, value)] if key else []) + [
+        (pair.dimension, ",".join(pair.values)) for pair in more
+    ]
     pairs = [(_key(name), text) for name, text in words]
     rules = {name.partition(".")[0] for name, _ in pairs}
     if length and len(rules) != 1:
-        raise WrongInput("'for' belongs to one rule; write it with its key, for example idle.for=30m.")
+        raise WrongInput(
+            "'for' belongs to one rule; write it with its key, for example idle.for=30m."
+        )
     pairs += [(f"{rules.pop()}.for", length)] if length else []
     if not pairs:
         raise WrongInput(
@@ -162,11 +190,16 @@ def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tu
 
 
 def _key(name: str) -> str:
-    """Return the setting that a word means: a rule's name is its switch; raise `WrongInput` for a scope misspelt."""
+    """Return the setting that a word means: a rule's name is its switch.
+
+    Raise `WrongInput` for a scope misspelt.
+    """
     if f"{name}.on" in SETTINGS:
         return f"{name}.on"
     if "." not in name and name not in FAMILIES:
-        hint = nearest(name, (*SCOPES, *SETTINGS), most=0, otherwise="'config show' lists the settings")
+        hint = nearest(
+            name, (*SCOPES, *SETTINGS), most=0, otherwise="'config show' lists the settings"
+        )
         raise WrongInput(f"'{name}' is neither a setting nor a scope{hint}.")
     return name
 
@@ -175,7 +208,11 @@ def _set(ports: Ports, request: Request, changes: Sequence[Override], scope: Lab
     newest = ports.stores.versions.versions(1)
     standing = newest[0].overrides if newest else ()
     policy, back = applied(ports.site.base, standing), {o[:2] for o in standing}
-    effective = [c for c in changes if (c[:2] in back if c[2] == BACK else c[2] != shown(policy, scope, c[1]))]
+    effective = [
+        c
+        for c in changes
+        if (c[:2] in back if c[2] == BACK else c[2] != shown(policy, scope, c[1]))
+    ]
     preview, seen = draft(ports, request, VersionKind.SET, effective, stacked(standing, effective))
     return preview_card(preview, seen, unseen(ports, request, scope))
 
@@ -189,7 +226,15 @@ def _apply(ports: Ports, request: Request, name: str) -> Card:
     who = request.user
     number = preview.over + 1
     version = Version(
-        number, request.at, who.id, who.name, preview.doing, preview.edits, preview.overrides, preview.id, preview.shown
+        number,
+        request.at,
+        who.id,
+        who.name,
+        preview.doing,
+        preview.edits,
+        preview.overrides,
+        preview.id,
+        preview.shown,
     )
     ports.stores.versions.add(version)
     PREVIEWS.drop(ports.stores.documents, name)
@@ -205,11 +250,20 @@ def _still_fits(ports: Ports, preview: Draft, versions: Sequence[Version]) -> No
     """Raise `WrongInput` when the policy is no longer the one that was previewed against."""
     if versions and versions[0].number != preview.over:
         by = versions[0].who
-        raise WrongInput(f"Since that preview {by} made version {versions[0].number}; nothing was applied. Preview it again.")
+        raise WrongInput(
+            f"Since that preview {by} made version {versions[0].number}; nothing was applied. Preview it again."
+        )
     standing = versions[0].overrides if versions else ()
     places = [(edit.scope, edit.key, "") for edit in preview.edits]
-    if edits(applied(ports.site.base, standing), applied(ports.site.base, preview.overrides), places) != preview.edits:
-        raise WrongInput("Since that preview the settings file has changed; nothing was applied. Preview it again.")
+    if (
+        edits(
+            applied(ports.site.base, standing), applied(ports.site.base, preview.overrides), places
+        )
+        != preview.edits
+    ):
+        raise WrongInput(
+            "Since that preview the settings file has changed; nothing was applied. Preview it again."
+        )
 
 
 def _undo(ports: Ports, request: Request, to: int | None) -> Card:
@@ -219,19 +273,28 @@ def _undo(ports: Ports, request: Request, to: int | None) -> Card:
     if target < 0:
         raise WrongInput("There is nothing to undo: only the settings file applies.")
     if target not in versions and target != 0:
-        raise WrongInput(f"There is no version {target} to go back to; 'config history' lists them.")
+        raise WrongInput(
+            f"There is no version {target} to go back to; 'config history' lists them."
+        )
     standing, wanted = (versions[n].overrides if n else () for n in (newest, target))
-    undone = edits(applied(ports.site.base, standing), applied(ports.site.base, wanted), (*standing, *wanted))
+    undone = edits(
+        applied(ports.site.base, standing), applied(ports.site.base, wanted), (*standing, *wanted)
+    )
     if not undone:
         raise WrongInput(f"Nothing would change: the policy is already as in version {target}.")
     who = request.user
-    version = Version(newest + 1, request.at, who.id, who.name, VersionKind.UNDO, undone, wanted, restores=target)
+    version = Version(
+        newest + 1, request.at, who.id, who.name, VersionKind.UNDO, undone, wanted, restores=target
+    )
     ports.stores.versions.add(version)
     return applied_card(version)
 
 
 def _origin(versions: dict[int, Version], number: int) -> int:
-    """Return the version whose content a version has: an undo has that of the version it went back to."""
+    """Return the version whose content a version has.
+
+    An undo has that of the version it went back to.
+    """
     while number in versions:
         restores = versions[number].restores
         if restores is None:
@@ -241,7 +304,10 @@ def _origin(versions: dict[int, Version], number: int) -> int:
 
 
 def _text(ports: Ports, request: Request, words: str) -> tuple[str, str]:
-    """Return the TOML of a request and its file's name: pasted as it stands in the line, or that of a policy which it names."""
+    """Return the TOML of a request and its file's name.
+
+    Pasted as it stands in the line, or that of a policy which it names.
+    """
     raw = read_line(request.line).rest.strip().strip("`").removeprefix("toml").translate(_QUOTES)
     if "=" in raw or "[" in raw:
         return raw, ""

@@ -41,7 +41,12 @@ _EDITS = 12
 
 def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()) -> Card:
     """Show both sides, the alerts that only one of them tells, and the buttons to apply, change or cancel."""
-    blocks: list[Block] = [*edit_lines(draft.edits), *(text(note) for note in notes), _sides(seen), _verdict(seen)]
+    blocks: list[Block] = [
+        *edit_lines(draft.edits),
+        *(text(note) for note in notes),
+        _sides(seen),
+        _verdict(seen),
+    ]
     blocks += [_listed("Alerts that appear", seen.appear)] if seen.appear else []
     blocks += [_listed("Alerts that disappear", seen.disappear)] if seen.disappear else []
     blocks += [_chart(seen)] if seen.before.notified or seen.after.notified else []
@@ -60,13 +65,17 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
 def edit_lines(edits: Sequence[Edit]) -> list[Block]:
     """Write each edit on a line: `idle.below 5% → 15% for cluster=llama`."""
     rest = len(edits) - _EDITS
-    lines = [edit_words(edit) for edit in edits[:_EDITS]] + ([f"and {counted(rest, 'more setting')}"] if rest > 0 else [])
+    lines = [edit_words(edit) for edit in edits[:_EDITS]] + (
+        [f"and {counted(rest, 'more setting')}"] if rest > 0 else []
+    )
     return [Text((Strong(line),), Style.NORMAL) for line in lines]
 
 
 def edit_words(edit: Edit) -> str:
     """Write one edit."""
-    return f"{edit.key} {edit.before} → {edit.after}" + (f" for {edit.scope}" if str(edit.scope) else "")
+    return f"{edit.key} {edit.before} → {edit.after}" + (
+        f" for {edit.scope}" if str(edit.scope) else ""
+    )
 
 
 def edit_data(edit: Edit) -> dict[str, object]:
@@ -88,10 +97,17 @@ def _sides(seen: PolicyComparison) -> Table:
         ("muted", f"{before.muted}", f"{after.muted}"),
     ]
     rows += [
-        (f"messages and edits to {name}", f"{before.notifications.get(name, 0)}", f"{after.notifications.get(name, 0)}")
+        (
+            f"messages and edits to {name}",
+            f"{before.notifications.get(name, 0)}",
+            f"{after.notifications.get(name, 0)}",
+        )
         for name in sorted({*before.notifications, *after.notifications})
     ]
-    rows += [("waste caught", usd(before.usd), usd(after.usd)), ("median delay", _delay(before), _delay(after))]
+    rows += [
+        ("waste caught", usd(before.usd), usd(after.usd)),
+        ("median delay", _delay(before), _delay(after)),
+    ]
     columns = (
         Column(f"last {rounded_duration(seen.window.length)}"),
         Column("current policy", Align.RIGHT),
@@ -109,8 +125,16 @@ def _verdict(seen: PolicyComparison) -> Block:
     missed, gained = spent(seen.disappear), spent(seen.appear)
     if not seen.appear and not seen.disappear:
         return text("No alert appears or disappears", _sooner(seen), ".")
-    parts = [f"{counted(len(seen.appear), 'alert')} more, {usd(gained)} of waste"] if seen.appear else []
-    parts += [f"{counted(len(seen.disappear), 'alert')} fewer, {usd(missed)} of waste not reported"] if seen.disappear else []
+    parts = (
+        [f"{counted(len(seen.appear), 'alert')} more, {usd(gained)} of waste"]
+        if seen.appear
+        else []
+    )
+    parts += (
+        [f"{counted(len(seen.disappear), 'alert')} fewer, {usd(missed)} of waste not reported"]
+        if seen.disappear
+        else []
+    )
     return text("With the change: ", Strong("; ".join(parts)), _sooner(seen), ".")
 
 
@@ -124,13 +148,22 @@ def _sooner(seen: PolicyComparison) -> str:
 def _listed(caption: str, alerts: Sequence[Alert]) -> Table:
     columns = (Column("opened"), Column("cause"), Column("where"), Column("waste", Align.RIGHT))
     rows = tuple(
-        (clock(a.opened), a.cause.facts.words, where(a), usd(a.waste.so_far) if a.waste else "–") for a in alerts[:_MOST]
+        (clock(a.opened), a.cause.facts.words, where(a), usd(a.waste.so_far) if a.waste else "–")
+        for a in alerts[:_MOST]
     )
-    return Table(columns, rows, caption=caption, rest=f"and {len(alerts) - _MOST} more" if len(alerts) > _MOST else "")
+    return Table(
+        columns,
+        rows,
+        caption=caption,
+        rest=f"and {len(alerts) - _MOST} more" if len(alerts) > _MOST else "",
+    )
 
 
 def _chart(seen: PolicyComparison) -> Chart:
-    """Stack the alerts of each day: those told either way, those only with the change, those only without."""
+    """Stack the alerts of each day.
+
+    Those told either way, those only with the change, those only without.
+    """
     first, last = seen.window.start.date(), seen.window.end.date()
     days = [first + timedelta(days=i) for i in range((last - first).days + 1)]
     gone = {alert.id for alert in seen.disappear}
@@ -142,7 +175,15 @@ def _chart(seen: PolicyComparison) -> Chart:
     )
     counts = f"{len(both)} sent either way, {len(seen.appear)} new with the change, {len(seen.disappear)} no longer sent"
     names = tuple(day(seen.window.start + (each - first)) for each in days)
-    return Chart(ChartKind.BAR, "Alerts a day", "", series, categories=names, summary=f"Alerts: {counts}.", timed=True)
+    return Chart(
+        ChartKind.BAR,
+        "Alerts a day",
+        "",
+        series,
+        categories=names,
+        summary=f"Alerts: {counts}.",
+        timed=True,
+    )
 
 
 def _counts(alerts: Iterable[Alert], days: Sequence[date]) -> tuple[float | None, ...]:
@@ -156,7 +197,11 @@ def _how(draft: Draft, seen: PolicyComparison) -> Text:
 
 
 def _buttons(draft: Draft) -> tuple[Button, ...]:
-    change = (Button("Change…", f"config change {draft.id}", opens=True),) if draft.doing is VersionKind.SET else ()
+    change = (
+        (Button("Change…", f"config change {draft.id}", opens=True),)
+        if draft.doing is VersionKind.SET
+        else ()
+    )
     return (
         Button("Apply", f"config apply {draft.id}", ButtonStyle.PRIMARY),
         *change,

@@ -42,25 +42,50 @@ _MOST = 20
 _LABEL = 140
 
 
-def config_card(settings: Sequence[Setting], policy: Policy, rule: str, scope: Labels, newest: Version | None) -> Card:
+def config_card(
+    settings: Sequence[Setting], policy: Policy, rule: str, scope: Labels, newest: Version | None
+) -> Card:
     """List settings with their values; those that differ from the default say so."""
-    columns = (Column("setting"), Column("value", Align.RIGHT), Column("default", Align.RIGHT), Column("meaning"))
-    rows = tuple((s.key, s.show(policy.values[s.key]), s.show(s.default), s.meaning) for s in settings)
+    columns = (
+        Column("setting"),
+        Column("value", Align.RIGHT),
+        Column("default", Align.RIGHT),
+        Column("meaning"),
+    )
+    rows = tuple(
+        (s.key, s.show(policy.values[s.key]), s.show(s.default), s.meaning) for s in settings
+    )
     lines = tuple(_typed("config", _rule(s.key), scope) for s in settings)
-    table = folded(Table(columns, rows, lines=lines), _MOST, f"and {len(settings) - _MOST} more; name a rule: config show idle")
-    keys_by_source = {s.source: [x.key for x in settings if x.source == s.source] for s in settings} if rule else {}
+    table = folded(
+        Table(columns, rows, lines=lines),
+        _MOST,
+        f"and {len(settings) - _MOST} more; name a rule: config show idle",
+    )
+    keys_by_source = (
+        {s.source: [x.key for x in settings if x.source == s.source] for s in settings}
+        if rule
+        else {}
+    )
     sources = "; ".join(f"{source} ({', '.join(keys)})" for source, keys in keys_by_source.items())
     blocks: list[Block] = [table, truth(newest)]
     blocks += [quiet(f"Sources: {sources}")] if sources else []
-    blocks.append(Buttons((Button("Change…", _typed("config", rule and _rule(rule), scope), opens=True), _HISTORY)))
+    blocks.append(
+        Buttons(
+            (Button("Change…", _typed("config", rule and _rule(rule), scope), opens=True), _HISTORY)
+        )
+    )
     data = {"settings": {s.key: s.show(policy.values[s.key]) for s in settings}}
-    return Card(f"Settings{f' of {rule}' if rule else ''}{_for(scope)}", Tone.INFO, tuple(blocks), data)
+    return Card(
+        f"Settings{f' of {rule}' if rule else ''}{_for(scope)}", Tone.INFO, tuple(blocks), data
+    )
 
 
 def truth(newest: Version | None) -> Block:
     """Say where the policy in force comes from."""
     if newest is None or not newest.overrides:
-        return quiet("In force: the [policy] part of the settings file, and defaults for what it does not say.")
+        return quiet(
+            "In force: the [policy] part of the settings file, and defaults for what it does not say."
+        )
     by = newest.who
     return quiet(
         f"In force: version {newest.number} by {by}, ",
@@ -72,27 +97,47 @@ def truth(newest: Version | None) -> Block:
 
 
 def chooser_card(
-    families: Sequence[str], choices: Mapping[str, Sequence[str]], changed: Sequence[tuple[str, ...]], newest: Version | None
+    families: Sequence[str],
+    choices: Mapping[str, Sequence[str]],
+    changed: Sequence[tuple[str, ...]],
+    newest: Version | None,
 ) -> Card:
     """Ask which settings shall change, and for whom; show those that differ from the defaults."""
     rules = tuple((family, family.replace("_", " ")) for family in families)
     fields = [Field("rule", "What", FieldKind.CHOICE, families[0], rules, required=True)]
     fields += [_scope_field(name, choices.get(name, ())) for name in SCOPES]
-    columns = (Column("setting"), Column("where"), Column("value", Align.RIGHT), Column("default", Align.RIGHT))
+    columns = (
+        Column("setting"),
+        Column("where"),
+        Column("value", Align.RIGHT),
+        Column("default", Align.RIGHT),
+    )
     rows = tuple(changed[:_MOST])
-    rest = f"and {len(changed) - _MOST} more; config export lists all" if len(changed) > _MOST else ""
+    rest = (
+        f"and {len(changed) - _MOST} more; config export lists all" if len(changed) > _MOST else ""
+    )
     table = Table(columns, rows, caption="What differs from the defaults", rest=rest)
     shown: Block = table if changed else quiet("Every setting stands at its default.")
-    blocks = (shown, truth(newest), Form("Change settings", "config", tuple(fields), "Show"), Buttons((_HISTORY,)))
+    blocks = (
+        shown,
+        truth(newest),
+        Form("Change settings", "config", tuple(fields), "Show"),
+        Buttons((_HISTORY,)),
+    )
     return Card("Settings", Tone.INFO, blocks, {"changed": [list(row) for row in changed]})
 
 
-def form_card(rule: str, settings: Sequence[Setting], values: Mapping[str, str], scope: Labels, note: str = "") -> Card:
+def form_card(
+    rule: str, settings: Sequence[Setting], values: Mapping[str, str], scope: Labels, note: str = ""
+) -> Card:
     """Ask for the values of one rule at one scope; a field left as it stands changes nothing."""
     title = f"Settings of {rule.replace('_', ' ')}{_for(scope)}"
     fields = tuple(_field(setting, values[setting.key]) for setting in settings)
     form = Form(title, _typed("config set", "", scope), fields, "Preview")
-    words = note or "Nothing changes yet: first comes a preview, the watch itself run over the last 14 days."
+    words = (
+        note
+        or "Nothing changes yet: first comes a preview, the watch itself run over the last 14 days."
+    )
     return Card(title, Tone.INFO, (quiet(words), form), {"settings": dict(values)})
 
 
@@ -105,7 +150,11 @@ def _field(setting: Setting, value: str) -> Field:
     low, high = setting.bounds()
     between = "" if low == "–" else f"{low} to {high}; "
     kinds = {SettingUnit.SWITCH: FieldKind.SWITCH, SettingUnit.WORD: FieldKind.CHOICE}
-    kind = kinds.get(setting.unit, FieldKind.TEXT) if setting.unit is not SettingUnit.WORD or setting.choices else FieldKind.TEXT
+    kind = (
+        kinds.get(setting.unit, FieldKind.TEXT)
+        if setting.unit is not SettingUnit.WORD or setting.choices
+        else FieldKind.TEXT
+    )
     label = setting.meaning[:1].upper() + setting.meaning[1:]
     options = tuple((choice, choice) for choice in setting.choices)
     hint = f"{setting.key}: {between}default {setting.show(setting.default)}"
@@ -116,11 +165,20 @@ def _scope_field(name: str, choices: Sequence[str]) -> Field:
     label = f"Only this {name}"
     if not choices:
         return Field(name, label, hint="everywhere when left empty")
-    return Field(name, label, FieldKind.CHOICE, "", tuple((word, word) for word in choices), "everywhere when left empty")
+    return Field(
+        name,
+        label,
+        FieldKind.CHOICE,
+        "",
+        tuple((word, word) for word in choices),
+        "everywhere when left empty",
+    )
 
 
 def _typed(line: str, rule: str, scope: Labels) -> str:
-    return " ".join([line, *([rule] if rule else []), *(f"{name}={quote(value)}" for name, value in scope)])
+    return " ".join(
+        [line, *([rule] if rule else []), *(f"{name}={quote(value)}" for name, value in scope)]
+    )
 
 
 def _rule(rule: str) -> str:
@@ -160,10 +218,14 @@ async def config(
     policy, newest = await asyncio.to_thread(_in_force, ports)
     if chosen:
         fitting = [s for s in chosen if s.scoped or not str(scope)]
-        card = form_card(rule, fitting or chosen, _values(policy, scope), scope if fitting else Labels())
+        card = form_card(
+            rule, fitting or chosen, _values(policy, scope), scope if fitting else Labels()
+        )
         return await noting_unseen(card, ports, request, scope)
     choices = await asyncio.to_thread(scopes, ports, request)
-    return await noting_unseen(chooser_card(FAMILIES, choices, _changed(policy), newest), ports, request, scope)
+    return await noting_unseen(
+        chooser_card(FAMILIES, choices, _changed(policy), newest), ports, request, scope
+    )
 
 
 @command(
@@ -198,7 +260,9 @@ async def config_show(
 async def config_export(
     ports: Ports,
     request: Request,
-    what: str = arg("all", "every setting, or what differs from the defaults", choices=("all", "changed")),
+    what: str = arg(
+        "all", "every setting, or what differs from the defaults", choices=("all", "changed")
+    ),
 ) -> Card:
     """Print the policy as `backtest policy=FILE` and `config import` read it."""
     policy, _ = await asyncio.to_thread(_in_force, ports)
@@ -212,20 +276,29 @@ async def config_export(
     examples=("config history", "config history 3"),
 )
 async def config_history(
-    ports: Ports, request: Request, number: int | None = arg("", "one version, with the result of its preview")
+    ports: Ports,
+    request: Request,
+    number: int | None = arg("", "one version, with the result of its preview"),
 ) -> Card:
     """List versions, or show one."""
     versions = await asyncio.to_thread(ports.stores.versions.versions, _LISTED)
     if number is None:
-        return history_card(versions, await asyncio.to_thread(ports.stores.versions.attempts, _LISTED))
+        return history_card(
+            versions, await asyncio.to_thread(ports.stores.versions.attempts, _LISTED)
+        )
     chosen = [version for version in versions if version.number == number]
     if not chosen:
-        raise WrongInput(f"There is no version {number}{nearest(str(number), [str(v.number) for v in versions[:5]])}.")
+        raise WrongInput(
+            f"There is no version {number}{nearest(str(number), [str(v.number) for v in versions[:5]])}."
+        )
     return version_card(chosen[0])
 
 
 def settings_of(rule: str) -> list[Setting]:
-    """Return the settings of a rule, or the one setting of that key; raise `WrongInput` with the nearest rule."""
+    """Return the settings of a rule, or the one setting of that key.
+
+    Raise `WrongInput` with the nearest rule.
+    """
     if rule not in FAMILIES and rule not in SETTINGS:
         raise WrongInput(f"'{rule}' has no settings{nearest(rule, FAMILIES, most=len(FAMILIES))}.")
     return [s for key, s in SETTINGS.items() if key == rule or key.startswith(f"{rule}.")]
@@ -242,7 +315,10 @@ def _values(policy: Policy, scope: Labels) -> dict[str, str]:
 
 def _changed(policy: Policy) -> Sequence[tuple[str, ...]]:
     """Return the settings that differ from the defaults: key, scope, value, default."""
-    everywhere = [(s.key, "everywhere", s.show(policy.values[s.key]), s.show(s.default)) for s in SETTINGS.values()]
+    everywhere = [
+        (s.key, "everywhere", s.show(policy.values[s.key]), s.show(s.default))
+        for s in SETTINGS.values()
+    ]
     scoped = [
         (key, str(scope), SETTINGS[key].show(value), SETTINGS[key].show(SETTINGS[key].default))
         for scope, key, value in policy.overrides

@@ -1,4 +1,7 @@
-"""Draw the answer to `cost`: total and change, gross to net apart, who spent it, and how old the figures are."""
+"""Draw the answer to `cost`.
+
+Total and change, gross to net apart, who spent it, and how old the figures are.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ _OWNERS = {"team", "project", "cluster", "namespace", "pod"}
 
 @dataclass(frozen=True)
 class CostAnswer:
-    """Hold the parts of the card; `over_time` is keyed by a time dimension and the first dimension asked for."""
+    """Hold the parts of the card.
+
+    `over_time` is keyed by a time dimension and the first dimension asked for.
+    """
 
     tally: Tally
     filters: tuple[Filter, ...] = ()
@@ -73,7 +79,10 @@ class CostAnswer:
     unused: Decimal = Decimal(0)
     """What of the amortised cost is commitment that no usage took."""
     compared: tuple[Tally, Tally] | None = None
-    """The settled part and as much of the window before, by the same dimensions; None where rows cannot be compared."""
+    """The settled part and as much of the window before, by the same dimensions.
+
+    None where rows cannot be compared.
+    """
     compiling: CompileBill | None = None
     """What compiling cost of it, estimated from metrics; None where they say nothing of it."""
 
@@ -84,7 +93,9 @@ def cost_card(answer: CostAnswer) -> Card:
     title = cost_title(tally, answer.filters)
     aged = [*_age(answer), *unread(answer.problems)]
     if not tally.rows:
-        return Card(title, Tone.INFO, (nothing_text(tally), *aged), cost_data(tally, answer.filters))
+        return Card(
+            title, Tone.INFO, (nothing_text(tally), *aged), cost_data(tally, answer.filters)
+        )
     notes = [
         *_hints(tally),
         *hint_texts(answer.hints, tally),
@@ -119,7 +130,13 @@ def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
         "by": list(tally.by),
         "currency": tally.currency,
         "rows": [
-            {"key": dict(row.key), **money_data(row.money), "estimated": row.estimated, **derived_data(row)} for row in tally.rows
+            {
+                "key": dict(row.key),
+                **money_data(row.money),
+                "estimated": row.estimated,
+                **derived_data(row),
+            }
+            for row in tally.rows
         ],
         "total": money_data(tally.total),
         "billed_through": tally.billed_through,
@@ -137,7 +154,11 @@ def _compiling(answer: CostAnswer) -> dict[str, Any]:
 def _lead(answer: CostAnswer) -> Text:
     change, tally = answer.change, answer.tally
     words = f"Amortised {amount_of(tally.total.amortised, tally)}"
-    words += f"; {_compared(change, tally)}." if change is None or change.ratio is None else f", {_compared(change, tally)}."
+    words += (
+        f"; {_compared(change, tally)}."
+        if change is None or change.ratio is None
+        else f", {_compared(change, tally)}."
+    )
     return text(words + forecast_words(answer.nowcast, answer.expected, tally))
 
 
@@ -163,16 +184,30 @@ def _compared(change: Change | None, tally: Tally) -> str:
     if change.part == tally.window:
         return f"{grown} {period(change.before)}"
     now, then = amount_of(change.now, tally), amount_of(change.then, tally)
-    before = "month" if tally.window == month_of(tally.window.start) else rounded_duration(tally.window.length)
+    before = (
+        "month"
+        if tally.window == month_of(tally.window.start)
+        else rounded_duration(tally.window.length)
+    )
     return f"{grown} the {before} before by settled figures ({now} against {then}, up to {clock(change.part.end)} UTC)"
 
 
 def _parts(answer: CostAnswer) -> Facts:
     tally, total = answer.tally, answer.tally.total
-    pairs = [("Gross", total.gross), ("Discounts", total.discounts), ("Credits", total.credits), ("Tax", total.tax)]
+    pairs = [
+        ("Gross", total.gross),
+        ("Discounts", total.discounts),
+        ("Credits", total.credits),
+        ("Tax", total.tax),
+    ]
     shown = [(name, amount) for name, amount in pairs if amount or name in {"Gross", "Credits"}]
     compiling = [compile_fact(answer.compiling)] if answer.compiling else []
-    return Facts((*((name, amount_of(amount, tally)) for name, amount in [*shown, ("Net", total.net)]), *compiling))
+    return Facts(
+        (
+            *((name, amount_of(amount, tally)) for name, amount in [*shown, ("Net", total.net)]),
+            *compiling,
+        )
+    )
 
 
 def _table(answer: CostAnswer) -> Table:
@@ -187,12 +222,21 @@ def _table(answer: CostAnswer) -> Table:
     )
     mixed = len({row.estimated for row in tally.rows}) > 1
     every = tuple(_row(answer, row, mixed and row.estimated, unused) for row in ranked[:_EVERY])
-    lines = tuple(part_line(tally, answer.filters, row.key) if tally.by else "" for row in ranked[:_EVERY])
+    lines = tuple(
+        part_line(tally, answer.filters, row.key) if tally.by else "" for row in ranked[:_EVERY]
+    )
     shown = every[: len(rows)]
     if rest_count:
         others = (unused_of(ranked[len(rows) :], tally) for _ in unused)
         word = "earlier" if set(tally.by) <= TIMES else "more"
-        shown += ((*_first(f"{rest_count} {word}", len(tally.by)), *_amounts(rest, tally), *("" for _ in changes), *others),)
+        shown += (
+            (
+                *_first(f"{rest_count} {word}", len(tally.by)),
+                *_amounts(rest, tally),
+                *("" for _ in changes),
+                *others,
+            ),
+        )
     note = f"{rest_count} {_folded_words(tally.by)} rows are folded into one." if rest_count else ""
     caption = "~ is an estimate that AWS may still rewrite; share is of amortised" if mixed else ""
     grown = (growth(answer.change.ratio) if answer.change else "" for _ in changes)
@@ -212,7 +256,12 @@ def _row(answer: CostAnswer, row: Spend, estimated: bool, unused: Sequence[str])
     tally = answer.tally
     grown = (growth(row_ratio(*answer.compared, row)),) if answer.compared else ()
     names = (_named(row, name) for name in tally.by)
-    return (*names, *_amounts(row.money, tally, estimated), *grown, *(unused_of([row], tally) for _ in unused))
+    return (
+        *names,
+        *_amounts(row.money, tally, estimated),
+        *grown,
+        *(unused_of([row], tally) for _ in unused),
+    )
 
 
 def _named(row: Spend, dimension: str) -> str:
@@ -224,19 +273,32 @@ def _unused(answer: CostAnswer) -> list[Text]:
     if answer.unused <= 0:
         return []
     amount = amount_of(answer.unused, answer.tally)
-    return [quiet(f"{amount} of the amortised cost is commitment that nothing used (Savings Plans, reserved instances).")]
+    return [
+        quiet(
+            f"{amount} of the amortised cost is commitment that nothing used (Savings Plans, reserved instances)."
+        )
+    ]
 
 
 def _ranked(tally: Tally) -> list[Spend]:
-    """Return the rows dearest first by amortised cost, which the shares are of; rows of time the newest first."""
+    """Return the rows dearest first by amortised cost, which the shares are of.
+
+    Rows of time the newest first.
+    """
     dearest = sorted(tally.rows, key=lambda row: -row.money.amortised)
-    return sorted(dearest, key=lambda row: [row.key[name] for name in tally.by if name in TIMES], reverse=True)
+    return sorted(
+        dearest, key=lambda row: [row.key[name] for name in tally.by if name in TIMES], reverse=True
+    )
 
 
 def _amounts(money: Money, tally: Tally, estimated: bool = False) -> tuple[str, str, str]:
     part = share(money.amortised, tally.total.amortised)
     percent = f"{part * 100:.0f} %" if part is not None else ""
-    return f"{'~' if estimated else ''}{amount_of(money.net, tally)}", amount_of(money.amortised, tally), percent
+    return (
+        f"{'~' if estimated else ''}{amount_of(money.net, tally)}",
+        amount_of(money.amortised, tally),
+        percent,
+    )
 
 
 def _first(word: str, columns: int) -> tuple[str, ...]:
@@ -250,7 +312,11 @@ def _hints(tally: Tally) -> list[Text]:
         lost = untagged(tally, name).amortised
         if lost > 0 and (name in _OWNERS or name.startswith("tag:")):
             tag = name.removeprefix("tag:")
-            hints.append(quiet(f"{amount_of(lost, tally)} (amortised) carries no {tag}: {_remedy(name, tag)}."))
+            hints.append(
+                quiet(
+                    f"{amount_of(lost, tally)} (amortised) carries no {tag}: {_remedy(name, tag)}."
+                )
+            )
     return hints
 
 
@@ -264,10 +330,16 @@ def _age(answer: CostAnswer) -> list[Text]:
     tally = answer.tally
     if tally.billed_through is None:
         return []
-    beyond = " The window reaches beyond it." if tally.window.end > tally.billed_through + timedelta(hours=1) else ""
+    beyond = (
+        " The window reaches beyond it."
+        if tally.window.end > tally.billed_through + timedelta(hours=1)
+        else ""
+    )
     sources = f" Source: {', '.join(tally.sources)}." if tally.sources else ""
     known = (
-        " The files hold later charges; a charge counts once its hour lies back by the bill's usual delay." if tally.seen else ""
+        " The files hold later charges; a charge counts once its hour lies back by the bill's usual delay."
+        if tally.seen
+        else ""
     )
     return [quiet("Billed through ", When(tally.billed_through), f".{known}{beyond}{sources}")]
 
@@ -276,10 +348,18 @@ def use_texts(commitments: Sequence[Commitment]) -> list[Text]:
     """Say how each kind of commitment was used on the newest day that the provider tells of."""
     texts = []
     for plan in CommitmentPlan:
-        days = [commitment for commitment in commitments if commitment.plan is plan and commitment.committed]
+        days = [
+            commitment
+            for commitment in commitments
+            if commitment.plan is plan and commitment.committed
+        ]
         if days:
             last = max(days, key=lambda commitment: commitment.day)
-            covers = f"; they cover {last.coverage:.0%} of what they could" if last.coverage is not None else ""
+            covers = (
+                f"; they cover {last.coverage:.0%} of what they could"
+                if last.coverage is not None
+                else ""
+            )
             words = f"{plan[0].upper()}{plan[1:]}: {last.utilization:.0%} of {usd(last.committed)} used on {last.day}, by AWS"
             texts.append(quiet(f"{words}; {usd(last.unused)} unused{covers}.".replace("%", " %")))
     return texts

@@ -17,7 +17,10 @@ _COLOURS = 5
 
 
 def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list[Chart]:
-    """Return bars of amortised cost over a tally's first dimension, a time, stacked by its second; none without rows."""
+    """Return bars of amortised cost over a tally's first dimension, a time, stacked by its second.
+
+    None without rows.
+    """
     if over_time is None or not over_time.rows:
         return []
     step, *groups = over_time.by
@@ -39,7 +42,14 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
     title = f"Amortised cost by {step}"
     summary = _summary(over_time, times, step)
     unit = "$" if over_time.currency == "USD" else over_time.currency
-    bars = Chart(ChartKind.BAR, title, unit, tuple(series), categories=tuple(short(at) for at in times), summary=summary)
+    bars = Chart(
+        ChartKind.BAR,
+        title,
+        unit,
+        tuple(series),
+        categories=tuple(short(at) for at in times),
+        summary=summary,
+    )
     lines = tuple(part_line(over_time, filters, {step: at}) for at in times)
     partial = tuple(i for i, at in enumerate(times) if not _is_whole(at, over_time))
     return [replace(bars, timed=True, lines=lines, partial=partial)]
@@ -52,10 +62,14 @@ def _largest(tally: Tally, dimension: str) -> list[str]:
     return sorted(sums, key=lambda name: (-sums[name], name))[:_COLOURS]
 
 
-def _values(tally: Tally, times: Sequence[str], keep: Mapping[str, set[str]]) -> tuple[float | None, ...]:
+def _values(
+    tally: Tally, times: Sequence[str], keep: Mapping[str, set[str]]
+) -> tuple[float | None, ...]:
     sums = dict.fromkeys(times, Decimal(0))
     for row in tally.rows:
-        if row.key[tally.by[0]] in sums and all(row.key[name] in values for name, values in keep.items()):
+        if row.key[tally.by[0]] in sums and all(
+            row.key[name] in values for name, values in keep.items()
+        ):
             sums[row.key[tally.by[0]]] += row.money.amortised
     return tuple(round(float(sums[at]), 2) for at in times)
 
@@ -69,7 +83,10 @@ def short(at: str) -> str:
 
 
 def _summary(tally: Tally, times: Sequence[str], step: str) -> str:
-    """Say lowest and highest; a day or month cut by the window's edge is not compared with full ones."""
+    """Say lowest and highest.
+
+    A day or month cut by the window's edge is not compared with full ones.
+    """
     whole = [at for at in times if step == "hour" or _is_whole(at, tally)] or times
     values = [value or 0.0 for value in _values(tally, whole, {})]
     low, high = (amount_of(Decimal(str(value)), tally) for value in (min(values), max(values)))

@@ -33,15 +33,25 @@ from bot.ports import Outlook, Ports
     needs=Needs.BILL,
     may=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     topic=Topic.COSTS,
-    examples=("cost 7d by team", "cost last-month by service", "cost 30d by instance_type team=vision"),
+    examples=(
+        "cost 7d by team",
+        "cost last-month by service",
+        "cost 30d by instance_type team=vision",
+    ),
     rows=("rows",),
 )
 async def cost(
     ports: Ports,
     request: Request,
     window: Window = arg("7d", "which days"),
-    by: tuple[str, ...] = arg("instance_type", "dimensions to group by: several with commas, tags as tag:NAME", keyword=True),
-    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it: dimension!=value"),
+    by: tuple[str, ...] = arg(
+        "instance_type",
+        "dimensions to group by: several with commas, tags as tag:NAME",
+        keyword=True,
+    ),
+    where: tuple[Filter, ...] = arg(
+        "", "only charges with dimension=value, or without it: dimension!=value"
+    ),
 ) -> Card:
     """Sum the bill over the window."""
     if len(set(by)) < len(by):
@@ -49,13 +59,21 @@ async def cost(
     return await asyncio.to_thread(lambda: cost_card(_answer(ports, request, window, by, where)))
 
 
-def _answer(ports: Ports, request: Request, window: Window, by: tuple[str, ...], where: tuple[Filter, ...]) -> CostAnswer:
+def _answer(
+    ports: Ports, request: Request, window: Window, by: tuple[str, ...], where: tuple[Filter, ...]
+) -> CostAnswer:
     """Ask the bill, and metrics only where the answer shows something of them, once; may block."""
     allocation = Allocation(ports, request.at)
     running = partial(_running, ports, allocation)
-    answer = _Asked(allocation, ports.world.billing.problems, ports.world.outlook, running, window, by, where).answer(request)
+    answer = _Asked(
+        allocation, ports.world.billing.problems, ports.world.outlook, running, window, by, where
+    ).answer(request)
     refuse_unknown(allocation, ports.world.billing, answer.tally, where)
-    if not answer.tally.rows or not may_show_compiling(window, where, request.at) or allocation.reading is None:
+    if (
+        not answer.tally.rows
+        or not may_show_compiling(window, where, request.at)
+        or allocation.reading is None
+    ):
         return answer
     return replace(answer, compiling=compiling_within(ports, allocation.reading, window, where))
 
@@ -98,24 +116,40 @@ class _Asked:
         )
 
     def _unused(self) -> Decimal:
-        """Return the commitment that nothing used: the amortised part of fees; 0 where the bill does not tell lines."""
+        """Return the commitment that nothing used: the amortised part of fees.
+
+        0 where the bill does not tell lines.
+        """
         try:
-            return self.billing.tally(self.window, (), [*self.where, Filter("line", ("commitment",))]).total.amortised
+            return self.billing.tally(
+                self.window, (), [*self.where, Filter("line", ("commitment",))]
+            ).total.amortised
         except WrongInput:
             return Decimal(0)
 
     def _hints(self, tally: Tally) -> Sequence[OwnerHint]:
         """Guess whose the untagged cost is where teams are asked for."""
-        return self.billing.hints(self.window, self.where) if "team" in tally.by and untagged(tally, "team").amortised > 0 else ()
+        return (
+            self.billing.hints(self.window, self.where)
+            if "team" in tally.by and untagged(tally, "team").amortised > 0
+            else ()
+        )
 
     def _over_time(self) -> Tally:
         """Return the tally by a fitting time step and the first dimension that is no time."""
         groups = [name for name in self.by if name not in TIMES][:1]
         steps = [name for name in self.by if name in TIMES][:1]
-        return self.billing.tally(self.window, [*(steps or [_step(self.window)]), *groups], self.where)
+        return self.billing.tally(
+            self.window, [*(steps or [_step(self.window)]), *groups], self.where
+        )
 
-    def _change(self, tally: Tally, over_time: Tally, request: Request) -> tuple[Change | None, tuple[Tally, Tally] | None]:
-        """Compare the settled part, and each row, with as much of the window before; None when the bill does not reach back."""
+    def _change(
+        self, tally: Tally, over_time: Tally, request: Request
+    ) -> tuple[Change | None, tuple[Tally, Tally] | None]:
+        """Compare the settled part, and each row, with as much of the window before.
+
+        None when the bill does not reach back.
+        """
         spans = comparable(self.window, _known_until(tally, request))
         if spans is None:
             return None, None
@@ -125,7 +159,10 @@ class _Asked:
         by = () if set(self.by) & TIMES else self.by
         now = until(over_time, spans[0], by) or self.billing.tally(spans[0], by, self.where)
         then = self.billing.tally(spans[1], by, self.where)
-        return Change(*spans, now.total.amortised, then.total.amortised), (now, then) if by else None
+        return Change(*spans, now.total.amortised, then.total.amortised), (
+            now,
+            then,
+        ) if by else None
 
     def _nowcast(self, tally: Tally, request: Request) -> Nowcast | None:
         """Forecast only when this whole month is asked for, from its start."""
@@ -133,17 +170,28 @@ class _Asked:
         whole = self.window.start == month.start and request.at <= self.window.end <= month.end
         if not whole or tally.billed_through is None:
             return None
-        return forecast_month(self.billing, request.at, self.where, {} if self.where else self.running())
+        return forecast_month(
+            self.billing, request.at, self.where, {} if self.where else self.running()
+        )
 
     def _expected(self, tally: Tally, request: Request) -> Expected | None:
-        """Return where the provider itself expects this month to end: the bill before its forecast begins, and the forecast."""
+        """Return where the provider itself expects this month to end.
+
+        The bill before its forecast begins, and the forecast.
+        """
         month = month_of(request.at)
-        if self.where or self.window.start != month.start or not request.at <= self.window.end <= month.end:
+        if (
+            self.where
+            or self.window.start != month.start
+            or not request.at <= self.window.end <= month.end
+        ):
             return None
         forecast = self.outlook.forecast(request.at)
         if forecast is None or tally.billed_through is None:
             return None
-        spent = self.billing.tally(Window(month.start, max(month.start, forecast.window.start)), ()).total.amortised
+        spent = self.billing.tally(
+            Window(month.start, max(month.start, forecast.window.start)), ()
+        ).total.amortised
         return expected(spent, forecast)
 
 

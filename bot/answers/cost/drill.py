@@ -23,7 +23,10 @@ def others(tally: Tally, filters: Sequence[Filter]) -> list[str]:
 
 
 def part_line(tally: Tally, filters: Sequence[Filter], key: Mapping[str, str]) -> str:
-    """Write the line that opens the part of an answer that has these values; "" where none can be typed."""
+    """Write the line that opens the part of an answer that has these values.
+
+    "" where none can be typed.
+    """
     times = [key[name] for name in key if name in TIMES]
     named = {name: value for name, value in key.items() if name not in TIMES}
     free = [name for name in others(tally, filters) if name not in named]
@@ -45,7 +48,14 @@ def span_of(at: str) -> Window:
 def drill_buttons(tally: Tally, filters: Sequence[Filter], ranked: Sequence[Spend]) -> list[Button]:
     """Offer other groupings, and the largest row on its own."""
     window = window_line(tally.window)
-    buttons = [Button(f"By {name.replace('_', ' ')}", cost_line(window, [name], filters)) for name in others(tally, filters)[:3]]
+    buttons = [
+        Button(f"By {name.replace('_', ' ')}", cost_line(window, [name], filters))
+        for name in others(tally, filters)[:3]
+    ]
     first = next((row for row in ranked if tally.by and row.key[tally.by[0]]), None)
     line = part_line(tally, filters, {tally.by[0]: first.key[tally.by[0]]}) if first else ""
-    return [Button(f"Only {first.key[tally.by[0]][:40]}", line), *buttons] if first and line else buttons
+    return (
+        [Button(f"Only {first.key[tally.by[0]][:40]}", line), *buttons]
+        if first and line
+        else buttons
+    )

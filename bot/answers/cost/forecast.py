@@ -17,11 +17,16 @@ from bot.model.spend import Tally
 def forecast_words(nowcast: Nowcast | None, theirs: Expected | None, tally: Tally) -> str:
     """Say where the month ends, how sure that is, and what it rests on; "" where nobody forecasts."""
     ours = month_end_words(nowcast) if nowcast else ""
-    return "".join(f" {words}" for words in (ours[:1].upper() + ours[1:], _theirs(theirs, tally)) if words)
+    return "".join(
+        f" {words}" for words in (ours[:1].upper() + ours[1:], _theirs(theirs, tally)) if words
+    )
 
 
 def month_end_words(nowcast: Nowcast) -> str:
-    """Say where the month ends by our own forecast: about, at least and at most, and what it rests on."""
+    """Say where the month ends by our own forecast.
+
+    About, at least and at most, and what it rests on.
+    """
     low, high = (_about(amount, nowcast.currency) for amount in (nowcast.low, nowcast.high))
     between = f"{low} to {high} in {COVERAGE * 10:.0f} of 10 months, " if low != high else ""
     return f"about {_about(nowcast.forecast, nowcast.currency)} by month end ({between}{basis_words(nowcast)})."
@@ -29,14 +34,26 @@ def month_end_words(nowcast: Nowcast) -> str:
 
 def range_words(nowcast: Nowcast, theirs: Expected | None, tally: Tally) -> str:
     """Say how sure a forecast is whose amounts stand above, what it rests on, and the provider's own."""
-    sure = f"The range holds in {COVERAGE * 10:.0f} of 10 months, " if nowcast.low != nowcast.high else "Known "
+    sure = (
+        f"The range holds in {COVERAGE * 10:.0f} of 10 months, "
+        if nowcast.low != nowcast.high
+        else "Known "
+    )
     return f"{sure}{basis_words(nowcast)}. {_theirs(theirs, tally)}".rstrip()
 
 
 def basis_words(nowcast: Nowcast) -> str:
     """Say what a forecast rests on."""
-    fees = f", {amount_in(nowcast.fees, nowcast.currency)} of fees counted once" if nowcast.fees else ""
-    since = f", and since {short(nowcast.running_since.isoformat())} from the nodes that ran" if nowcast.running_since else ""
+    fees = (
+        f", {amount_in(nowcast.fees, nowcast.currency)} of fees counted once"
+        if nowcast.fees
+        else ""
+    )
+    since = (
+        f", and since {short(nowcast.running_since.isoformat())} from the nodes that ran"
+        if nowcast.running_since
+        else ""
+    )
     days = counted(nowcast.days_used, "settled day")
     return f"from {days}{fees}{since}"
 
@@ -44,7 +61,9 @@ def basis_words(nowcast: Nowcast) -> str:
 def _theirs(expected: Expected | None, tally: Tally) -> str:
     if expected is None:
         return ""
-    low, mean, high = (_about(amount, tally.currency) for amount in (expected.low, expected.mean, expected.high))
+    low, mean, high = (
+        _about(amount, tally.currency) for amount in (expected.low, expected.mean, expected.high)
+    )
     return f"AWS itself expects about {mean} ({low} to {high}, asked {day(expected.asof)})."
 
 
@@ -70,7 +89,14 @@ def forecast_data(nowcast: Nowcast | None, theirs: Expected | None) -> dict[str,
         else {}
     )
     expected = (
-        {"expected": {"amortised_usd": theirs.mean, "low_usd": theirs.low, "high_usd": theirs.high, "asof": theirs.asof}}
+        {
+            "expected": {
+                "amortised_usd": theirs.mean,
+                "low_usd": theirs.low,
+                "high_usd": theirs.high,
+                "asof": theirs.asof,
+            }
+        }
         if theirs
         else {}
     )

@@ -1,4 +1,7 @@
-"""Answer where the month ends: spent so far, the forecast with its range, the provider's own, and the month before."""
+"""Answer where the month ends.
+
+Spent so far, the forecast with its range, the provider's own, and the month before.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,9 @@ class MonthEnd:
     examples=("forecast", "forecast team=vision"),
 )
 async def forecast(
-    ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it")
+    ports: Ports,
+    request: Request,
+    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it"),
 ) -> Card:
     """Forecast the month of the question."""
     return month_end_card(await asyncio.to_thread(month_end_of, ports, request, where))
@@ -58,7 +63,9 @@ def month_end_of(ports: Ports, request: Request, where: tuple[Filter, ...]) -> M
     running = running_of(ports, allocation.reading) if allocation.reading and not where else {}
     nowcast = forecast_month(allocation, request.at, where, running)
     if nowcast is None:
-        raise Unavailable("Too few days of the bill have settled for a forecast; three in a row are enough.")
+        raise Unavailable(
+            "Too few days of the bill have settled for a forecast; three in a row are enough."
+        )
     theirs = ports.world.outlook.forecast(request.at) if not where else None
     spent = Decimal(0)
     if theirs:
@@ -72,7 +79,9 @@ def month_end_card(end: MonthEnd) -> Card:
     """Draw the forecast; the number that was asked for stands in the title."""
     nowcast, currency = end.nowcast, end.nowcast.currency
     filters = "".join(f" · {each}" for each in end.filters)
-    low, middle, high = (_rounded(amount, currency) for amount in (nowcast.low, nowcast.forecast, nowcast.high))
+    low, middle, high = (
+        _rounded(amount, currency) for amount in (nowcast.low, nowcast.forecast, nowcast.high)
+    )
     title = f"About {middle} in {nowcast.month.start:%B} ({low} to {high}){filters}"
     spent = (f"Spent until {clock(nowcast.settled)} UTC", amount_in(nowcast.spent, currency))
     then, before = end.before.total.amortised, end.before.window
@@ -84,7 +93,11 @@ def month_end_card(end: MonthEnd) -> Card:
         Button("Why it changed", f"why cost this-month{typed}"),
         Button("Last month", f"cost last-month by service{typed}"),
     )
-    dated = [quiet("Billed through ", When(end.before.billed_through), ". Amortised.")] if end.before.billed_through else []
+    dated = (
+        [quiet("Billed through ", When(end.before.billed_through), ". Amortised.")]
+        if end.before.billed_through
+        else []
+    )
     data = {
         "month": {"start": nowcast.month.start, "end": nowcast.month.end},
         "currency": currency,

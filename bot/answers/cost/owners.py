@@ -37,9 +37,15 @@ def split_texts(tally: Tally) -> list[Text]:
 
 
 def _cores(every: Sequence[Derived], tally: Tally) -> str:
-    idle, unused = (sum((getattr(split, name) for split in every), Decimal(0)) for name in ("idle", "unused"))
+    idle, unused = (
+        sum((getattr(split, name) for split in every), Decimal(0)) for name in ("idle", "unused")
+    )
     words = f" {amount_of(idle, tally)} is for cores that no pod held." if idle > 0 else ""
-    return words + (f" {amount_of(unused, tally)} is for cores that pods held and did not use." if unused > 0 else "")
+    return words + (
+        f" {amount_of(unused, tally)} is for cores that pods held and did not use."
+        if unused > 0
+        else ""
+    )
 
 
 def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
@@ -48,7 +54,8 @@ def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
     if not owned:
         return []
     owners = "; ".join(
-        f"{amount_of(hinted.amortised, tally)} {hinted.owner} ({hinted.by}: {_things(hinted)})" for hinted in owned[:_MOST]
+        f"{amount_of(hinted.amortised, tally)} {hinted.owner} ({hinted.by}: {_things(hinted)})"
+        for hinted in owned[:_MOST]
     )
     more = f"; and {len(owned) - _MOST} more" if len(owned) > _MOST else ""
     return [quiet(f"Who may own what carries no team, as a hint: {owners}{more}.")]
@@ -77,7 +84,12 @@ def derived_data(row: Spend) -> dict[str, Any]:
     derived = row.derived
     owners = [{"team": team, "by": way} for team, way in derived.owners]
     return {
-        "derived": {"amortised_usd": derived.amortised, "unused_usd": derived.unused, "idle_usd": derived.idle, "owners": owners}
+        "derived": {
+            "amortised_usd": derived.amortised,
+            "unused_usd": derived.unused,
+            "idle_usd": derived.idle,
+            "owners": owners,
+        }
     }
 
 
@@ -89,7 +101,11 @@ def split_data(tally: Tally, hints: Sequence[OwnerHint]) -> dict[str, Any]:
         "end": tally.split.end,
         "estimate": True,
     }
-    owners = [{"owner": x.owner, "by": x.by, "amortised_usd": x.amortised, "things": list(x.things)} for x in hints if x.owner]
+    owners = [
+        {"owner": x.owner, "by": x.by, "amortised_usd": x.amortised, "things": list(x.things)}
+        for x in hints
+        if x.owner
+    ]
     return {**({"split": split} if split else {}), **({"owner_hints": owners} if owners else {})}
 
 
@@ -97,7 +113,10 @@ _TOLD = 2
 
 
 def unread(problems: Sequence[str]) -> list[Block]:
-    """Return the first sentences about the export: a file that broke off must not make a smaller bill without a word."""
+    """Return the first sentences about the export.
+
+    A file that broke off must not make a smaller bill without a word.
+    """
     if not problems:
         return []
     more = len(problems) - _TOLD

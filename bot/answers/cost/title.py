@@ -36,7 +36,9 @@ def _amount_words(tally: Tally) -> str:
     if not tally.rows:
         return "Nothing billed"
     net = f"{amount_of(tally.total.net, tally)} net"
-    return f"{amount_of(tally.total.amortised, tally)} amortised, {net}" if _is_apart(tally) else net
+    return (
+        f"{amount_of(tally.total.amortised, tally)} amortised, {net}" if _is_apart(tally) else net
+    )
 
 
 def _is_apart(tally: Tally) -> bool:
@@ -49,11 +51,16 @@ def nothing_text(tally: Tally) -> Text:
     """Say why a time shows no cost: it is later than the bill, or the bill has no such row."""
     if tally.billed_through is None or tally.window.start < tally.billed_through:
         return text("The bill holds no row for this question.")
-    return text("Nothing of this time is billed yet: the bill reaches ", When(tally.billed_through), ".")
+    return text(
+        "Nothing of this time is billed yet: the bill reaches ", When(tally.billed_through), "."
+    )
 
 
 def meaning_texts(tally: Tally, over_time: Tally | None, filters: Sequence[Filter]) -> list[Text]:
-    """Explain the amounts: amortised and net where they differ, estimated where AWS may still rewrite them."""
+    """Explain the amounts.
+
+    Amortised and net where they differ, estimated where AWS may still rewrite them.
+    """
     since = _estimated_since(over_time) if over_time else ""
     first = _first_billed(tally, over_time) if over_time and not filters else ""
     words = [

@@ -13,7 +13,19 @@ from bot.answers.cost.unknown import refuse_unknown
 from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import where as place
 from bot.cards.alert_words import worth
-from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, When, quiet, text
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Column,
+    Table,
+    Tone,
+    When,
+    quiet,
+    text,
+)
 from bot.cards.lines import window_line
 from bot.cards.money import amount_of
 from bot.cards.words import period
@@ -64,15 +76,26 @@ async def why_cost(
     ports: Ports,
     request: Request,
     window: Window = arg("7d", "which days; they are held against as many before"),
-    where: tuple[Filter, ...] = arg("", "only charges with dimension=value, or without it: dimension!=value"),
+    where: tuple[Filter, ...] = arg(
+        "", "only charges with dimension=value, or without it: dimension!=value"
+    ),
 ) -> Card:
     """Part the change of the window against the one before."""
     change = await asyncio.to_thread(change_of, ports, request.at, window, where)
-    return change_card(change) if change else await asyncio.to_thread(_unbilled, ports, request.at, window)
+    return (
+        change_card(change)
+        if change
+        else await asyncio.to_thread(_unbilled, ports, request.at, window)
+    )
 
 
-def change_of(ports: Ports, at: datetime, window: Window, where: tuple[Filter, ...] = ()) -> CostChange | None:
-    """Return the change of a window against the one before, as far as it is billed; None where nothing of it is. May block."""
+def change_of(
+    ports: Ports, at: datetime, window: Window, where: tuple[Filter, ...] = ()
+) -> CostChange | None:
+    """Return the change of a window against the one before, as far as it is billed.
+
+    None where nothing of it is. May block.
+    """
     billing = Allocation(ports, at)
     if where:
         refuse_unknown(billing, ports.world.billing, billing.tally(window, (), where), where)
@@ -82,16 +105,26 @@ def change_of(ports: Ports, at: datetime, window: Window, where: tuple[Filter, .
     if spans is None:
         return None
     if _begins_late(billing, spans[1]):
-        raise WrongInput(f"The bill does not reach back to all of {period(spans[1])}; ask for a shorter or later window.")
+        raise WrongInput(
+            f"The bill does not reach back to all of {period(spans[1])}; ask for a shorter or later window."
+        )
     now, then = (billing.tally(span, DRIVEN_BY, where) for span in spans)
     fees = {
         line
         for span, tally, other in ((spans[0], now, then), (spans[1], then, now))
         for line in _fees(billing, span, tally, other)
     }
-    labels = {one.dimension: one.values[0] for one in where if one.dimension in ("cluster", "team") and not one.negated}
-    alerts = ports.stores.alerts.history(Window(spans[0].start, min(window.end, at)), Labels.of(labels))
-    return CostChange(window, then, now, drivers_of(then.rows, now.rows, fees), alerts, settled is not None, where)
+    labels = {
+        one.dimension: one.values[0]
+        for one in where
+        if one.dimension in ("cluster", "team") and not one.negated
+    }
+    alerts = ports.stores.alerts.history(
+        Window(spans[0].start, min(window.end, at)), Labels.of(labels)
+    )
+    return CostChange(
+        window, then, now, drivers_of(then.rows, now.rows, fees), alerts, settled is not None, where
+    )
 
 
 def _begins_late(billing: Allocation, span: Window) -> bool:
@@ -100,7 +133,10 @@ def _begins_late(billing: Allocation, span: Window) -> bool:
 
 
 def _billed(window: Window, through: datetime) -> tuple[Window, Window] | None:
-    """Return the whole hours of a window that are billed, and as long a part of the one before; None for none."""
+    """Return the whole hours of a window that are billed, and as long a part of the one before.
+
+    None for none.
+    """
     end = min(window.end, through.replace(minute=0, second=0, microsecond=0))
     if end <= window.start:
         return None
@@ -112,7 +148,9 @@ def _billed(window: Window, through: datetime) -> tuple[Window, Window] | None:
 def _fees(billing: Allocation, span: Window, tally: Tally, other: Tally) -> set[Line]:
     """Return the lines that were charged in one hour of a span alone, and not in the other."""
     known = {(row.key["service"], row.key["usage_type"]) for row in other.rows}
-    alone = {(row.key["service"], row.key["usage_type"]) for row in tally.rows if not row.hours} - known
+    alone = {
+        (row.key["service"], row.key["usage_type"]) for row in tally.rows if not row.hours
+    } - known
     if not alone:
         return set()
     types = Filter("usage_type", tuple(sorted({usage_type for _, usage_type in alone})))
@@ -127,18 +165,31 @@ def _fees(billing: Allocation, span: Window, tally: Tally, other: Tally) -> set[
 
 
 def change_card(change: CostChange) -> Card:
-    """Draw the change: its largest driver in the title, then a few drivers and the rest, which sum to it."""
+    """Draw the change.
+
+    Its largest driver in the title, then a few drivers and the rest, which sum to it.
+    """
     drivers, then, now = change.drivers, change.then, change.now
     amount = change.change
     grown = f" ({percent(abs(amount) / then.total.amortised)})" if then.total.amortised > 0 else ""
     filters = "".join(f" · {each}" for each in change.filters)
-    moved = f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), now)}{grown}" if amount else "Unchanged"
+    moved = (
+        f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), now)}{grown}"
+        if amount
+        else "Unchanged"
+    )
     most = f": {reason(drivers[0])}" if drivers and amount else ""
     title = f"{moved}{most} · {period(now.window)}{filters}"
-    spans = [f"{amount_of(each.total.amortised, now)} from {period(each.window)}" for each in (now, then)]
+    spans = [
+        f"{amount_of(each.total.amortised, now)} from {period(each.window)}" for each in (now, then)
+    ]
     blocks: list[Block] = [text(f"{' against '.join(spans)}, amortised.")]
     if not change.settled:
-        blocks.append(text("AWS may still rewrite these hours: the newest of a bill come in late, so this is an estimate."))
+        blocks.append(
+            text(
+                "AWS may still rewrite these hours: the newest of a bill come in late, so this is an estimate."
+            )
+        )
     blocks += [_table(change)] if drivers else [text("No charge changed.")]
     blocks += _alerts(change.alerts)
     if now.billed_through:
@@ -208,15 +259,26 @@ def _alerts(alerts: Sequence[Alert]) -> list[Block]:
 def _more(change: CostChange) -> list[Button]:
     line = f"cost {window_line(change.now.window)}"
     typed = "".join(f" {each}" for each in change.filters)
-    alerts = [Button("Alerts", f"alerts window={window_line(change.now.window)}")] if change.alerts else []
-    return [Button("By service", f"{line} by service{typed}"), Button("By day", f"{line} by day{typed}"), *alerts]
+    alerts = (
+        [Button("Alerts", f"alerts window={window_line(change.now.window)}")]
+        if change.alerts
+        else []
+    )
+    return [
+        Button("By service", f"{line} by service{typed}"),
+        Button("By day", f"{line} by day{typed}"),
+        *alerts,
+    ]
 
 
 def _data(change: CostChange) -> dict[str, Any]:
     now, then = change.now, change.then
     return {
         "window": {"start": now.window.start, "end": now.window.end},
-        "before": {"window": {"start": then.window.start, "end": then.window.end}, "amortised_usd": then.total.amortised},
+        "before": {
+            "window": {"start": then.window.start, "end": then.window.end},
+            "amortised_usd": then.total.amortised,
+        },
         "currency": now.currency,
         "amortised_usd": now.total.amortised,
         "change_usd": change.change,
@@ -230,17 +292,47 @@ def _data(change: CostChange) -> dict[str, Any]:
 
 def driver_data(one: Driver) -> dict[str, Any]:
     """Return a driver's data, with the filters that keep its rows."""
-    pairs = {"hours": one.hours, "usd_per_hour": one.rates, "covered_ratio": one.covered, "costs_usd": one.costs}
+    pairs = {
+        "hours": one.hours,
+        "usd_per_hour": one.rates,
+        "covered_ratio": one.covered,
+        "costs_usd": one.costs,
+    }
     known = {name: {"then": pair[0], "now": pair[1]} for name, pair in pairs.items() if pair}
-    return {"kind": one.kind.value, "what": one.what, "usd": one.usd, **known, "where": [str(each) for each in one.where]}
+    return {
+        "kind": one.kind.value,
+        "what": one.what,
+        "usd": one.usd,
+        **known,
+        "where": [str(each) for each in one.where],
+    }
 
 
 def _unbilled(ports: Ports, at: datetime, window: Window) -> Card:
     """Say that nothing of a window is billed yet, and name its alerts."""
     through = ports.world.billing.tally(NO_TIME, ()).billed_through
-    alerts = ports.stores.alerts.history(Window(min(window.start, at), min(window.end, at)), Labels())
-    reaches = (quiet("Billed through ", When(through), "."),) if through else (quiet("No bill is read here."),)
-    blocks = (text("AWS's bill comes a day or two late: nobody can say yet what these hours cost."), *_alerts(alerts), *reaches)
-    more = Buttons((Button("Alerts", f"alerts window={window_line(window)}"), Button("Last 7 days", "why cost 7d")))
-    data = {"window": {"start": window.start, "end": window.end}, "drivers": [], "alerts": [one.id for one in alerts]}
+    alerts = ports.stores.alerts.history(
+        Window(min(window.start, at), min(window.end, at)), Labels()
+    )
+    reaches = (
+        (quiet("Billed through ", When(through), "."),)
+        if through
+        else (quiet("No bill is read here."),)
+    )
+    blocks = (
+        text("AWS's bill comes a day or two late: nobody can say yet what these hours cost."),
+        *_alerts(alerts),
+        *reaches,
+    )
+    more = Buttons(
+        (
+            Button("Alerts", f"alerts window={window_line(window)}"),
+            Button("Last 7 days", "why cost 7d"),
+        )
+    )
+    data = {
+        "window": {"start": window.start, "end": window.end},
+        "drivers": [],
+        "alerts": [one.id for one in alerts],
+    }
     return Card(f"{period(window)} is not billed yet", Tone.INFO, (*blocks, more), data)

@@ -64,7 +64,10 @@ _NODE_COLUMNS = (
 
 @dataclass(frozen=True)
 class NodeRow:
-    """Hold one running node: state now, mean utilization of the last hour (None = no reading), price."""
+    """Hold one running node.
+
+    State now, mean utilization of the last hour (None = no reading), price.
+    """
 
     instance: Instance
     state: NodeState
@@ -84,23 +87,44 @@ def fleet_card(
     spread: Sequence[Spread] = (),
     compiles: Sequence[CompileNote] = (),
 ) -> Card:
-    """Summarise by cluster, or list the nodes of one; `spread` are jobs in several zones, `compiles` those that compile."""
+    """Summarise by cluster, or list the nodes of one.
+
+    `spread` are jobs in several zones, `compiles` those that compile.
+    """
     if not rows:
         return no_nodes(reading)
     per_hour = _sum(rows)
     trouble = _trouble(rows)
-    blocks: list[Block] = [*([text(trouble)] if trouble else []), *unread(reading), *compile_blocks(compiles, reading.now)]
+    blocks: list[Block] = [
+        *([text(trouble)] if trouble else []),
+        *unread(reading),
+        *compile_blocks(compiles, reading.now),
+    ]
     mine = {row.instance.id for row in rows}
-    blocks += log_blocks([x for x in reading.marks if x.instance in mine and reading.now - x.at < _FRESH], compiles)
+    blocks += log_blocks(
+        [x for x in reading.marks if x.instance in mine and reading.now - x.at < _FRESH], compiles
+    )
     blocks += spread_texts(spread)
     blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows)]
     blocks += _heat(rows, reading, cluster)
     blocks += [quiet(_eks(eks)) for eks in reading.inventory.eks if eks.name == cluster]
     other = Button("All clusters", "fleet") if cluster else Button("Alerts", "alerts")
-    blocks += [quiet(_basis(rows)), Buttons((Button("Idle nodes", f"idle {cluster}".strip()), other))]
+    blocks += [
+        quiet(_basis(rows)),
+        Buttons((Button("Idle nodes", f"idle {cluster}".strip()), other)),
+    ]
     title = f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour"
-    data = {"nodes": [node_data(row) for row in rows], "usd_per_hour": per_hour, "compiles": compile_data(compiles)}
-    return Card(title, Tone.WARNING if trouble or spread else Tone.INFO, tuple(blocks), data | spread_data(spread))
+    data = {
+        "nodes": [node_data(row) for row in rows],
+        "usd_per_hour": per_hour,
+        "compiles": compile_data(compiles),
+    }
+    return Card(
+        title,
+        Tone.WARNING if trouble or spread else Tone.INFO,
+        tuple(blocks),
+        data | spread_data(spread),
+    )
 
 
 def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: int = 0) -> Card:
@@ -113,30 +137,52 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
         return Card(title, Tone.WARNING, unread(reading), data | {"gaps": gaps(reading)})
     if not rows:
         return Card(
-            f"No node stands idle{where}", Tone.GOOD, (text("Every running node works, compiles, or has just started."),), data
+            f"No node stands idle{where}",
+            Tone.GOOD,
+            (text("Every running node works, compiles, or has just started."),),
+            data,
         )
     title = f"{_nothing(len(rows), 'node')}{where}: {usd(per_hour)} an hour"
-    notes = [f"“{state.value}”: {meaning}." for state, meaning in _STILL.items() if any(row.state is state for row in rows)]
+    notes = [
+        f"“{state.value}”: {meaning}."
+        for state, meaning in _STILL.items()
+        if any(row.state is state for row in rows)
+    ]
     if unsure:
         notes.append(
             f"The host CPU of {unsure:,} is not read, so they may be compiling: look for `neuronx-cc` before you stop them."
         )
     buttons = Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip())))
-    said = (node_table(rows, apart=not cluster), quiet(*coded(" ".join(notes))), quiet(_basis(rows)))
+    said = (
+        node_table(rows, apart=not cluster),
+        quiet(*coded(" ".join(notes))),
+        quiet(_basis(rows)),
+    )
     return Card(title, Tone.WARNING, (*unread(reading), *said, buttons), data)
 
 
 def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
-    """List nodes, dearest first, those alike in one row where they are many; `apart` tells their clusters apart."""
-    ranked = sorted(rows, key=lambda r: (-r.usd_per_hour, r.used if r.used is not None else 2.0, r.instance.id))
-    columns = _NODE_COLUMNS if apart else tuple(column for column in _NODE_COLUMNS if column.name != "cluster")
+    """List nodes, dearest first, those alike in one row where they are many.
+
+    `apart` tells their clusters apart.
+    """
+    ranked = sorted(
+        rows, key=lambda r: (-r.usd_per_hour, r.used if r.used is not None else 2.0, r.instance.id)
+    )
+    columns = (
+        _NODE_COLUMNS
+        if apart
+        else tuple(column for column in _NODE_COLUMNS if column.name != "cluster")
+    )
     lines = tuple(f"fleet {row.instance.id}" for row in ranked)
     every = Table(columns, tuple(_nodes([row], apart) for row in ranked), lines=lines)
     groups = _alike(ranked) if len(ranked) > _FEW else [[row] for row in ranked]
     shown = tuple(_nodes(group, apart) for group in groups[:_MOST])
     left = sum(len(group) for group in groups[_MOST:])
     rest = f"and {counted(left, 'more node')}" if left else ""
-    return replace(folded(every, len(shown), rest), rows=shown) if len(shown) < len(ranked) else every
+    return (
+        replace(folded(every, len(shown), rest), rows=shown) if len(shown) < len(ranked) else every
+    )
 
 
 def _alike(rows: Sequence[NodeRow]) -> list[list[NodeRow]]:
@@ -144,7 +190,9 @@ def _alike(rows: Sequence[NodeRow]) -> list[list[NodeRow]]:
     groups: dict[tuple[object, ...], list[NodeRow]] = {}
     for row in rows:
         labels = row.instance.labels
-        groups.setdefault((labels.cluster, labels.instance_type, row.price and row.usd_per_hour, row.state), []).append(row)
+        groups.setdefault(
+            (labels.cluster, labels.instance_type, row.price and row.usd_per_hour, row.state), []
+        ).append(row)
     return sorted(groups.values(), key=lambda group: -_sum(group))
 
 
@@ -153,18 +201,36 @@ def _nodes(group: Sequence[NodeRow], apart: bool) -> tuple[str, ...]:
     first = group[0]
     labels, used = first.instance.labels, [row.used for row in group if row.used is not None]
     place = (labels.cluster or "–",) if apart else ()
-    name = first.instance.id if len(group) == 1 else f"{counted(len(group), 'node')}, {first.instance.id} …"
-    ends = dict.fromkeys((percent(min(used)), percent(max(used)))) if used else {percent(None): None}
+    name = (
+        first.instance.id
+        if len(group) == 1
+        else f"{counted(len(group), 'node')}, {first.instance.id} …"
+    )
+    ends = (
+        dict.fromkeys((percent(min(used)), percent(max(used)))) if used else {percent(None): None}
+    )
     price = usd(_sum(group)) if first.price else "?"
-    return (name, *place, labels.instance_type, first.state.value, "-".join(ends).replace(" %-", "-"), price)
+    return (
+        name,
+        *place,
+        labels.instance_type,
+        first.state.value,
+        "-".join(ends).replace(" %-", "-"),
+        price,
+    )
 
 
 def _eks(cluster: Cluster) -> str:
     """State the EKS version of a cluster, and the sizes that its node groups want."""
-    groups = [f"{x.name} wants {x.desired:,} x {', '.join(x.instance_types) or 'any type'}" for x in cluster.node_groups]
+    groups = [
+        f"{x.name} wants {x.desired:,} x {', '.join(x.instance_types) or 'any type'}"
+        for x in cluster.node_groups
+    ]
     node_groups = f"; {'; '.join(groups[:3])}" if groups else ""
     more = f"; and {len(groups) - 3} more node groups" if len(groups) > 3 else ""
-    return f"EKS {cluster.version}, {cluster.status.lower() or 'status unknown'}{node_groups}{more}."
+    return (
+        f"EKS {cluster.version}, {cluster.status.lower() or 'status unknown'}{node_groups}{more}."
+    )
 
 
 def _trouble(rows: Sequence[NodeRow]) -> str:
@@ -174,7 +240,9 @@ def _trouble(rows: Sequence[NodeRow]) -> str:
     unseen = [row for row in rows if row.state is NodeState.NO_DATA]
     parts = [
         f"{_nothing(len(still), '')}, at {usd(_sum(still))} an hour" if still else "",
-        f"{len(starved):,} wait{'s' if len(starved) == 1 else ''} for data, at {usd(_sum(starved))} an hour" if starved else "",
+        f"{len(starved):,} wait{'s' if len(starved) == 1 else ''} for data, at {usd(_sum(starved))} an hour"
+        if starved
+        else "",
         f"{len(unseen):,} sent no metrics" if unseen else "",
     ]
     return "; ".join(part for part in parts if part) + "." if any(parts) else ""
@@ -189,7 +257,13 @@ def _sum(rows: Sequence[NodeRow]) -> Decimal:
 
 
 def _clusters(rows: Sequence[NodeRow]) -> Table:
-    columns = (Column("cluster"), Column("nodes"), Column("states"), Column("used", Align.RIGHT), Column("$/h", Align.RIGHT))
+    columns = (
+        Column("cluster"),
+        Column("nodes"),
+        Column("states"),
+        Column("used", Align.RIGHT),
+        Column("$/h", Align.RIGHT),
+    )
     groups = _by_cluster(rows)
     lines = tuple(_opened(name) for name, _ in groups)
     return Table(columns, tuple(_cluster_row(name, mine) for name, mine in groups), lines=lines)
@@ -224,10 +298,17 @@ def _money_chart(rows: Sequence[NodeRow]) -> Chart:
     groups = [(name, mine) for name, mine in _by_cluster(rows) if _sum(mine)][:12]
     states = [state for state in NodeState if any(row.state is state for row in rows)]
     series = tuple(
-        Series(s.value, tuple(float(_sum([row for row in mine if row.state is s])) for _, mine in groups), _TONES.get(s))
+        Series(
+            s.value,
+            tuple(float(_sum([row for row in mine if row.state is s])) for _, mine in groups),
+            _TONES.get(s),
+        )
         for s in states
     )
-    names, lines = tuple(name or "(no cluster)" for name, _ in groups), tuple(_opened(name) for name, _ in groups)
+    names, lines = (
+        tuple(name or "(no cluster)" for name, _ in groups),
+        tuple(_opened(name) for name, _ in groups),
+    )
     sums = [(state, _sum([row for row in rows if row.state is state])) for state in states]
     spent = "; ".join(f"{usd(amount)} {state.value}" for state, amount in sums if amount)
     return Chart(
@@ -242,13 +323,19 @@ def _money_chart(rows: Sequence[NodeRow]) -> Chart:
 
 
 def _heat(rows: Sequence[NodeRow], reading: Reading, cluster: str) -> list[Block]:
-    names = [row.instance.id for row in _least_used(rows)] if cluster else [name for name, _ in _by_cluster(rows)]
+    names = (
+        [row.instance.id for row in _least_used(rows)]
+        if cluster
+        else [name for name, _ in _by_cluster(rows)]
+    )
     chart = fleet_heat(reading.frame("node"), names, "instance" if cluster else "cluster")
     return [chart] if chart else []
 
 
 def _least_used(rows: Sequence[NodeRow]) -> list[NodeRow]:
-    return sorted(rows, key=lambda row: (row.used if row.used is not None else 2.0, row.instance.id))
+    return sorted(
+        rows, key=lambda row: (row.used if row.used is not None else 2.0, row.instance.id)
+    )
 
 
 def _basis(rows: Sequence[NodeRow]) -> str:
@@ -258,7 +345,11 @@ def _basis(rows: Sequence[NodeRow]) -> str:
     missing = sum(row.price is None for row in rows)
     dated = "; ".join(f"{n:,} {way} ({newest[way]:%Y-%m-%d})" for way, n in counts.most_common())
     prices_text = f"Prices: {dated}." if dated else ""
-    return f"{prices_text} {counted(missing, 'node')} without a known price.".strip() if missing else prices_text
+    return (
+        f"{prices_text} {counted(missing, 'node')} without a known price.".strip()
+        if missing
+        else prices_text
+    )
 
 
 def percent(used: float | None) -> str:

@@ -51,14 +51,23 @@ _STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
     aliases=("status",),
 )
 async def fleet(
-    ports: Ports, request: Request, cluster: str = arg("", "only this cluster, or one node with its metrics")
+    ports: Ports,
+    request: Request,
+    cluster: str = arg("", "only this cluster, or one node with its metrics"),
 ) -> Card:
     """Summarise the fleet, list one cluster's nodes, or show one node."""
     rows, reading = await asyncio.to_thread(look_over, ports, request)
     if node := next((row for row in rows if cluster and row.instance.id == cluster), None):
         memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-        about = [alert for alert in memory.alerts if alert.firing and cluster in alert.anomaly.things]
-        return with_age(await asyncio.to_thread(node_card, node, about, reading), reading, request.at, ports.policy)
+        about = [
+            alert for alert in memory.alerts if alert.firing and cluster in alert.anomaly.things
+        ]
+        return with_age(
+            await asyncio.to_thread(node_card, node, about, reading),
+            reading,
+            request.at,
+            ports.policy,
+        )
     mine = _of_cluster(rows, cluster, reading)
     jobs = [job for job in scattered(reading) if cluster in ("", job.cluster)]
     notes = await asyncio.to_thread(_compiles, ports, reading, cluster)
@@ -73,13 +82,19 @@ def _spread(billing: Billing, jobs: Sequence[Scattered], at: datetime) -> list[S
 
 
 def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
-    """Ask for the traffic of the job's cluster, else of all: tags seldom reach this line of the bill."""
+    """Ask for the traffic of the job's cluster, else of all.
+
+    Tags seldom reach this line of the bill.
+    """
     for where in ([Filter("cluster", (job.cluster,))] if job.cluster else [], []):
         try:
             rows = billing.tally(window, ("usage_type",), where).rows
         except TrnbotError:
             continue
-        crossing = sum((row.money.amortised for row in rows if _CROSSES.search(row.key["usage_type"])), Decimal(0))
+        crossing = sum(
+            (row.money.amortised for row in rows if _CROSSES.search(row.key["usage_type"])),
+            Decimal(0),
+        )
         if crossing:
             return Spread(job, crossing, window, bool(where))
     return Spread(job)
@@ -103,19 +118,26 @@ async def idle(ports: Ports, request: Request, cluster: str = arg("", "only this
 
 
 def standing_card(ports: Ports, request: Request, cluster: str) -> Card | None:
-    """Return how a cluster that no alert is about stands now, None where no such cluster runs; may block."""
+    """Return how a cluster that no alert is about stands now, None where no such cluster runs.
+
+    May block.
+    """
     rows, reading = look_over(ports, request)
     mine = [row for row in rows if cluster and row.instance.labels.cluster == cluster]
     if not mine:
         return None
     card = fleet_card(mine, cluster, reading, (), _compiles(ports, reading, cluster))
-    said = text(f"No alert of the last 15 days is about {cluster}: nothing that the bot looks for holds it back. It stands so:")
+    said = text(
+        f"No alert of the last 15 days is about {cluster}: nothing that the bot looks for holds it back. It stands so:"
+    )
     return with_age(replace(card, blocks=(said, *card.blocks)), reading, request.at, ports.policy)
 
 
 def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
     """Return every node with its state, utilization over the last hour and price; may block."""
-    memory = ports.stores.alerts.load(request.at)  # first: where nobody watches it is refused, before metrics are paid for
+    memory = ports.stores.alerts.load(
+        request.at
+    )  # first: where nobody watches it is refused, before metrics are paid for
     reading = Watch(ports, ()).read(request.at)
     states = ports.world.detect(reading, ports.policy, memory.alerts).states
     pricing = Pricing(ports).at(request.at)
@@ -131,9 +153,17 @@ def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
 
 def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]:
     """Return the compiles that go on or were cut off lately, with the grace and the advice that hold there."""
-    compiles = [x for x in ports.world.compiles(reading, ports.policy, reading.now - _LATELY) if cluster in ("", x.scope.cluster)]
+    compiles = [
+        x
+        for x in ports.world.compiles(reading, ports.policy, reading.now - _LATELY)
+        if cluster in ("", x.scope.cluster)
+    ]
     policy, hour_of = ports.policy, hours_of(Pricing(ports).at(reading.now), reading.inventory)
-    before = _used_before(ports, reading) if any(x.ending is Ending.GOING for x in compiles) else frozenset()
+    before = (
+        _used_before(ports, reading)
+        if any(x.ending is Ending.GOING for x in compiles)
+        else frozenset()
+    )
     notes = []
     for batch in batches(compiles, hour_of):
         here, mine = policy.at(batch.compiles[0].scope), {x.instance for x in batch.compiles}
@@ -167,7 +197,11 @@ def _used(frame: Frame | None) -> dict[str, float]:
     measured = ~np.isnan(values)
     counts = measured.sum(axis=1)
     means = np.nansum(values, axis=1) / counts.clip(1)
-    return {thing.instance: float(mean) for thing, mean, n in zip(frame.things, means, counts, strict=True) if n}
+    return {
+        thing.instance: float(mean)
+        for thing, mean, n in zip(frame.things, means, counts, strict=True)
+        if n
+    }
 
 
 def _of_cluster(rows: list[NodeRow], cluster: str, reading: Reading) -> list[NodeRow]:

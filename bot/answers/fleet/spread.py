@@ -31,7 +31,9 @@ def spread_texts(spreads: Sequence[Spread]) -> list[Block]:
     """Return a sentence for each job, and how many more there are."""
     texts: list[Block] = [text(_sentence(spread)) for spread in spreads[:_MOST_JOBS]]
     return texts + (
-        [text(f"{counted(len(spreads) - _MOST_JOBS, 'more job')} in several zones.")] if len(spreads) > _MOST_JOBS else []
+        [text(f"{counted(len(spreads) - _MOST_JOBS, 'more job')} in several zones.")]
+        if len(spreads) > _MOST_JOBS
+        else []
     )
 
 
@@ -53,8 +55,12 @@ def spread_data(spreads: Sequence[Spread]) -> dict[str, Any]:
 def _sentence(spread: Spread) -> str:
     job = spread.job
     sentence = f"{job.job} of {job.cluster or 'no cluster'} stands in {len(job.zones)} zones, {job}: EFA does not cross zones, "
-    sentence += "so its collectives are slower between them. Keep a job in one zone and placement group."
+    sentence += (
+        "so its collectives are slower between them. Keep a job in one zone and placement group."
+    )
     if spread.usd is None or spread.window is None:
         return sentence
     whose = f"of {job.cluster}" if spread.of_cluster else "of everything on the bill"
-    return f"{sentence} Cross-zone traffic {whose} cost {usd(spread.usd)} ({period(spread.window)})."
+    return (
+        f"{sentence} Cross-zone traffic {whose} cost {usd(spread.usd)} ({period(spread.window)})."
+    )

@@ -22,7 +22,9 @@ def with_age(card: Card, reading: Reading, at: datetime, policy: Policy) -> Card
     AWS may be asked for minutes, and nobody waits for it.
     """
     if said := learning(reading, policy):
-        card = replace(card, blocks=(*card.blocks, quiet(said)), data={**card.data, "learning": said})
+        card = replace(
+            card, blocks=(*card.blocks, quiet(said)), data={**card.data, "learning": said}
+        )
     if at - reading.now < _OLD:
         return card
     age = quiet("AWS is being read; this is as of ", When(reading.now), ".")
@@ -32,8 +34,18 @@ def with_age(card: Card, reading: Reading, at: datetime, policy: Policy) -> Card
 def no_nodes(reading: Reading) -> Card:
     """Say that no node runs, or that nobody could be asked: an unread fleet is no empty one."""
     if reading.gaps:
-        return Card("It is not known which nodes run", Tone.WARNING, unread(reading), {"nodes": [], "gaps": gaps(reading)})
-    return Card("No node is running", Tone.INFO, (text("The source lists no running instance at this time."),), {"nodes": []})
+        return Card(
+            "It is not known which nodes run",
+            Tone.WARNING,
+            unread(reading),
+            {"nodes": [], "gaps": gaps(reading)},
+        )
+    return Card(
+        "No node is running",
+        Tone.INFO,
+        (text("The source lists no running instance at this time."),),
+        {"nodes": []},
+    )
 
 
 def unread(reading: Reading) -> tuple[Block, ...]:

@@ -55,16 +55,23 @@ def refused_card(standing: ClusterStanding, to: InstanceType, reasons: Sequence[
         (
             *lines,
             _today(standing),
-            quiet("Ask again once it works; an answer now would promise savings a faster chip cannot give."),
+            quiet(
+                "Ask again once it works; an answer now would promise savings a faster chip cannot give."
+            ),
             buttons,
         ),
         data,
     )
 
 
-def migration_card(migration: Migration, doubts: Sequence[str], port_usd: Decimal | None, age: PriceAge) -> Card:
+def migration_card(
+    migration: Migration, doubts: Sequence[str], port_usd: Decimal | None, age: PriceAge
+) -> Card:
     """Show every way to buy, each at the low, middle and high speed-up, with the sources of the numbers."""
-    blocks: list[Block] = [text(_verdict(migration)), *(text(doubt) for doubt in (*doubts, *migration.cautions))]
+    blocks: list[Block] = [
+        text(_verdict(migration)),
+        *(text(doubt) for doubt in (*doubts, *migration.cautions)),
+    ]
     blocks += [_today(migration.standing), _table(migration, age)]
     if migration.options:
         blocks.append(_chart(migration))
@@ -72,12 +79,30 @@ def migration_card(migration: Migration, doubts: Sequence[str], port_usd: Decima
         blocks.append(_break_even(migration, port_usd))
     blocks += [_recompile(migration)] if migration.recompile and migration.moves() else []
     blocks += [_voices(migration, age.today), *_unused(migration)]
-    blocks += [*(fit_blocks(migration.fit) if migration.fit else ()), text(_before_paying(migration, age))]
-    blocks += [quiet(f"Vendors also say: {x.says} ({cited(x, age.today)}); not in the range above.") for x in migration.savings]
+    blocks += [
+        *(fit_blocks(migration.fit) if migration.fit else ()),
+        text(_before_paying(migration, age)),
+    ]
+    blocks += [
+        quiet(f"Vendors also say: {x.says} ({cited(x, age.today)}); not in the range above.")
+        for x in migration.savings
+    ]
     if migration.conflicts:
         blocks.append(_conflicts(migration.conflicts, age.today))
-    blocks.append(Buttons((Button("What it costs", f"cost 7d cluster={migration.standing.cluster}"), Button("Alerts", "alerts"))))
-    return Card(_title(migration), _tone(migration), tuple(blocks), migration_data(migration, doubts, port_usd))
+    blocks.append(
+        Buttons(
+            (
+                Button("What it costs", f"cost 7d cluster={migration.standing.cluster}"),
+                Button("Alerts", "alerts"),
+            )
+        )
+    )
+    return Card(
+        _title(migration),
+        _tone(migration),
+        tuple(blocks),
+        migration_data(migration, doubts, port_usd),
+    )
 
 
 def _title(migration: Migration) -> str:
@@ -103,7 +128,9 @@ def _verdict(migration: Migration) -> str:
         return "Only the speed can be compared."
     sentences = [
         _alike(migration),
-        "A part of the difference to today is how the hour is bought, not the chip." if _bought_otherwise(migration) else "",
+        "A part of the difference to today is how the hour is bought, not the chip."
+        if _bought_otherwise(migration)
+        else "",
     ]
     if stays and stays[0].middle < min(1.0, moves[0].middle):
         sentences.append(
@@ -129,12 +156,21 @@ def _alike(migration: Migration) -> str:
 
 
 def _bought_otherwise(migration: Migration) -> bool:
-    return bool(migration.standing.price and migration.moves()[0].price.market is not migration.standing.price.market)
+    return bool(
+        migration.standing.price
+        and migration.moves()[0].price.market is not migration.standing.price.market
+    )
 
 
 def _today(standing: ClusterStanding) -> Facts:
-    used = "no reading" if standing.utilization is None else f"{standing.utilization * 100:.0f} % over 24 hours"
-    states = ", ".join(f"{n} {state.value}" for state, n in sorted(standing.states.items(), key=lambda x: -x[1]))
+    used = (
+        "no reading"
+        if standing.utilization is None
+        else f"{standing.utilization * 100:.0f} % over 24 hours"
+    )
+    states = ", ".join(
+        f"{n} {state.value}" for state, n in sorted(standing.states.items(), key=lambda x: -x[1])
+    )
     pairs = [
         ("runs", f"{standing.nodes} x {standing.type.name}, {standing.region}"),
         ("used", used),
@@ -150,8 +186,16 @@ def _today(standing: ClusterStanding) -> Facts:
 def _table(migration: Migration, age: PriceAge) -> Table:
     standing, price = migration.standing, migration.standing.price
     assert price
-    now = ("100 %", f"{standing.nodes}", usd(standing.usd_per_hour), usd(price.usd_per_hour), price.region)
-    rows: list[tuple[str, ...]] = [(f"today, {_bought(price.market)}", *now, f"{price.asof:%Y-%m-%d}, {price.basis}")]
+    now = (
+        "100 %",
+        f"{standing.nodes}",
+        usd(standing.usd_per_hour),
+        usd(price.usd_per_hour),
+        price.region,
+    )
+    rows: list[tuple[str, ...]] = [
+        (f"today, {_bought(price.market)}", *now, f"{price.asof:%Y-%m-%d}, {price.basis}")
+    ]
     rows += [_row(option, age) for option in migration.options]
     caption = f"Stay = {standing.type.name}, move = {migration.to.name}; the same work at today's pace, over the speed-ups below"
     return Table(_COLUMNS, tuple(rows), caption=caption)
@@ -164,7 +208,9 @@ def _row(option: Option, age: PriceAge) -> tuple[str, ...]:
         _name(option),
         _span(option),
         f"{low.nodes}" if same else f"{high.nodes}-{low.nodes}",
-        usd(low.usd_per_hour) if same else f"{usd(high.usd_per_hour)}-{usd(low.usd_per_hour).removeprefix('$')}",
+        usd(low.usd_per_hour)
+        if same
+        else f"{usd(high.usd_per_hour)}-{usd(low.usd_per_hour).removeprefix('$')}",
         usd(option.price.usd_per_hour),
         option.price.region,
         f"{option.price.asof:%Y-%m-%d}, {option.price.basis}{age.of(option.price.asof)}",
@@ -177,7 +223,9 @@ def _name(option: Option) -> str:
 
 def _bought(market: Market) -> str:
     """Say how an hour is bought, as people do."""
-    return market.replace("capacity-block", "capacity block").replace("savings-plan", "savings plan")
+    return market.replace("capacity-block", "capacity block").replace(
+        "savings-plan", "savings plan"
+    )
 
 
 def _span(option: Option) -> str:
@@ -198,26 +246,43 @@ def _chart(migration: Migration) -> Chart:
         scenarios = option.scenarios[:1] if option.stays else tuple(dict.fromkeys(option.scenarios))
         bars += [(_bar(option, x, migration), x.relative_cost) for x in scenarios]
     shares = tuple(round(share * 100, 1) for _, share in bars)
-    summary = f"Cost of the same work, today = 100 %: from {min(shares):.0f} % to {max(shares):.0f} %."
+    summary = (
+        f"Cost of the same work, today = 100 %: from {min(shares):.0f} % to {max(shares):.0f} %."
+    )
     series = (Series("cost of the same work", shares),)
-    return Chart(ChartKind.BAR, "Cost of the same work", "%", series, categories=tuple(name for name, _ in bars), summary=summary)
+    return Chart(
+        ChartKind.BAR,
+        "Cost of the same work",
+        "%",
+        series,
+        categories=tuple(name for name, _ in bars),
+        summary=summary,
+    )
 
 
 def _bar(option: Option, scenario: SpeedScenario, migration: Migration) -> str:
     """Name a bar as shortly as tells it from the others."""
     if option.stays:
         return _name(option)
-    return f"move, {scenario.speedup:.1f}x" + (f", {_bought(option.price.market)}" if len(migration.moves()) > 1 else "")
+    return f"move, {scenario.speedup:.1f}x" + (
+        f", {_bought(option.price.market)}" if len(migration.moves()) > 1 else ""
+    )
 
 
 def _break_even(migration: Migration, port_usd: Decimal) -> Table:
     rows = []
-    named = zip(("slowest voice", "middle", "fastest voice"), migration.moves()[0].scenarios, strict=True)
+    named = zip(
+        ("slowest voice", "middle", "fastest voice"), migration.moves()[0].scenarios, strict=True
+    )
     one = len(migration.speeds.voices) == 1
     for words, scenario in (("the one voice", x[1]) for x in list(named)[:1]) if one else named:
         paid = port_usd + (migration.recompile.usd(scenario) if migration.recompile else 0)
         hours = break_even_hours(paid, migration.standing, scenario.relative_cost)
-        payoff = "never" if hours is None else f"{hours:,.0f} hours ({hours / _DAYS:,.0f} days) of today's work"
+        payoff = (
+            "never"
+            if hours is None
+            else f"{hours:,.0f} hours ({hours / _DAYS:,.0f} days) of today's work"
+        )
         rows.append((f"{scenario.speedup:.1f}x, {words}", payoff))
     caption = f"When {usd(port_usd)} of porting pays{', compiling anew counted' if migration.recompile else ''}"
     return Table((Column("speed-up"), Column("pays after")), tuple(rows), caption=caption)
@@ -227,7 +292,11 @@ def _recompile(migration: Migration) -> Text:
     """State the cost of compiling anew: compiled artifacts do not move."""
     assert migration.recompile
     scenario, again = migration.moves()[0].scenarios[1], migration.recompile
-    rests = "as the longest compile seen here" if again.seen else "an assumption, as long as compiling.grace allows"
+    rests = (
+        "as the longest compile seen here"
+        if again.seen
+        else "an assumption, as long as compiling.grace allows"
+    )
     return quiet(
         f"Compiling anew once: about {usd(again.usd(scenario))} ({scenario.nodes} nodes for {again.hours * 60:.0f} min, {rests});"
         " compiled artifacts do not move to another family, nor to another compiler version."
@@ -236,7 +305,9 @@ def _recompile(migration: Migration) -> Text:
 
 
 def _voices(migration: Migration, today: date) -> Table:
-    rows = tuple((f"{x.factor:.2f}x", x.kind.value, x.says, cited(x, today)) for x in migration.speeds.voices)
+    rows = tuple(
+        (f"{x.factor:.2f}x", x.kind.value, x.says, cited(x, today)) for x in migration.speeds.voices
+    )
     names = f"one {migration.to.name} against one {migration.standing.type.name}"
     own = bool(migration.speeds.unused)
     caption = (
@@ -244,17 +315,28 @@ def _voices(migration: Migration, today: date) -> Table:
         if own
         else f"Work of {names} in BF16, as others state it; yours will differ"
     )
-    return Table((Column("speed-up"), Column("kind"), Column("says"), Column("source")), rows, caption=caption)
+    return Table(
+        (Column("speed-up"), Column("kind"), Column("says"), Column("source")),
+        rows,
+        caption=caption,
+    )
 
 
 def _unused(migration: Migration) -> list[Block]:
-    return [quiet(f"Not used, as the own runs tell: {x.factor:.2f}x, {x.kind}: {x.says}.") for x in migration.speeds.unused]
+    return [
+        quiet(f"Not used, as the own runs tell: {x.factor:.2f}x, {x.kind}: {x.says}.")
+        for x in migration.speeds.unused
+    ]
 
 
 def _conflicts(conflicts: Sequence[Conflict], today: date) -> Table:
     rows = tuple((x.vendor_says, x.aws_says, cited(x, today)) for x in conflicts)
     columns = (Column("vendor texts say"), Column("AWS says"), Column("source"))
-    return Table(columns, rows, caption="Where vendor texts contradict AWS's own documents; AWS's figures are used")
+    return Table(
+        columns,
+        rows,
+        caption="Where vendor texts contradict AWS's own documents; AWS's figures are used",
+    )
 
 
 def _before_paying(migration: Migration, age: PriceAge) -> str:
@@ -264,5 +346,7 @@ def _before_paying(migration: Migration, age: PriceAge) -> str:
         node = f"one {cheapest.instance_type}"
         dated = f"{cheapest.asof}{age.of(cheapest.asof)}"
         price = f": {usd(cheapest.usd_per_hour)} an hour, {_bought(cheapest.market)} in {cheapest.region}, {dated}"
-    compile_first = f"compile on {node} (neuron_parallel_compile{price}), " if migration.to.has_neuron else ""
+    compile_first = (
+        f"compile on {node} (neuron_parallel_compile{price}), " if migration.to.has_neuron else ""
+    )
     return f"Before paying: {compile_first}train a short run on both, and compare the loss curve and the cost of an epoch."

@@ -40,27 +40,48 @@ _SEEN = timedelta(days=14)
     needs=Needs.METRICS | Needs.DETECTOR | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.PLANS,
-    examples=("migrate llama", "migrate llama to trn2.48xlarge", "migrate llama port_usd=40000 precision=bf16 matmul=70"),
+    examples=(
+        "migrate llama",
+        "migrate llama to trn2.48xlarge",
+        "migrate llama port_usd=40000 precision=bf16 matmul=70",
+    ),
 )
 async def migrate(
     ports: Ports,
     request: Request,
     cluster: str = arg(None, "the cluster"),
-    to: str = arg("", "the instance type; those that published sources compare with today's when left out", keyword=True),
-    port_usd: Decimal | None = arg("", "cost of porting the code in USD, to compute when it has paid for itself", keyword=True),
-    precision: str = arg(
-        "", "the precision that it trains in; bf16 when left out", choices=("", "fp32", "bf16", "fp8"), keyword=True
+    to: str = arg(
+        "",
+        "the instance type; those that published sources compare with today's when left out",
+        keyword=True,
     ),
-    matmul: Decimal | None = arg("", "percent of a step's time in matrix multiplications, from neuron-profile", keyword=True),
+    port_usd: Decimal | None = arg(
+        "", "cost of porting the code in USD, to compute when it has paid for itself", keyword=True
+    ),
+    precision: str = arg(
+        "",
+        "the precision that it trains in; bf16 when left out",
+        choices=("", "fp32", "bf16", "fp8"),
+        keyword=True,
+    ),
+    matmul: Decimal | None = arg(
+        "", "percent of a step's time in matrix multiplications, from neuron-profile", keyword=True
+    ),
 ) -> Card:
     """Compare by the cost of the same work, or say why it is too early."""
     if matmul is not None and not 0 <= matmul <= 100:
         raise WrongInput(f"matmul is a share of 0 to 100 percent, such as 70; got {matmul}.")
-    return await asyncio.to_thread(_answer, ports, request, (cluster, to), port_usd, (precision, matmul))
+    return await asyncio.to_thread(
+        _answer, ports, request, (cluster, to), port_usd, (precision, matmul)
+    )
 
 
 def _answer(
-    ports: Ports, request: Request, names: tuple[str, str], port_usd: Decimal | None, told: tuple[str, Decimal | None]
+    ports: Ports,
+    request: Request,
+    names: tuple[str, str],
+    port_usd: Decimal | None,
+    told: tuple[str, Decimal | None],
 ) -> Card:
     cluster, to = names
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
@@ -68,7 +89,13 @@ def _answer(
         raise WrongInput(f"port_usd is an amount of USD, such as 40000; got {port_usd}.")
     standing = _standing(ports, request, cluster)
     target = _target(to, standing, types) if to else default_target(standing.type, types, claims)
-    speeds = speed_range(standing.type, target, types, claims, measured_speeds(ports, request.at, standing.type, target))
+    speeds = speed_range(
+        standing.type,
+        target,
+        types,
+        claims,
+        measured_speeds(ports, request.at, standing.type, target),
+    )
     if reasons := refusals(standing):
         return refused_card(standing, target, reasons)
     policy = ports.policy.at(Labels(cluster=cluster))
@@ -76,23 +103,39 @@ def _answer(
     quotes = [*offers.quotes(target.name), *offers.quotes(standing.type.name)]
     migration = compare(standing, target, speeds, quotes, claims)
     migration = replace(
-        migration, fit=fit_of(standing.type, target, *told), compile_on=_cheapest(offers, target, types, standing)
+        migration,
+        fit=fit_of(standing.type, target, *told),
+        compile_on=_cheapest(offers, target, types, standing),
     )
     if target.family != standing.type.family:
         migration = replace(migration, recompile=_recompile(ports, request, cluster))
     against = doubts(standing, policy.number("advice.least_utilization"))
-    return migration_card(migration, against, port_usd, PriceAge(request.at.date(), policy.number("advice.stale_days")))
+    return migration_card(
+        migration,
+        against,
+        port_usd,
+        PriceAge(request.at.date(), policy.number("advice.stale_days")),
+    )
 
 
 def _recompile(ports: Ports, request: Request, cluster: str) -> Recompile:
-    """Return how long compiling anew takes: as the cluster's longest compile of 14 days, else as its grace allows."""
+    """Return how long compiling anew takes.
+
+    As the cluster's longest compile of 14 days, else as its grace allows.
+    """
     reading = ports.world.source.read(request.at)
-    seen = [x.hours for x in ports.world.compiles(reading, ports.policy, request.at - _SEEN) if x.scope.cluster == cluster]
+    seen = [
+        x.hours
+        for x in ports.world.compiles(reading, ports.policy, request.at - _SEEN)
+        if x.scope.cluster == cluster
+    ]
     grace = ports.policy.at(Labels(cluster=cluster)).duration("compiling.grace")
     return Recompile(max(seen), seen=True) if seen else Recompile(grace / timedelta(hours=1))
 
 
-def _target(name: str, standing: ClusterStanding, types: Mapping[str, InstanceType]) -> InstanceType:
+def _target(
+    name: str, standing: ClusterStanding, types: Mapping[str, InstanceType]
+) -> InstanceType:
     target = known_type(name, types)
     if target.name == standing.type.name:
         raise WrongInput(f"{standing.cluster} already runs {target.name}; name another type.")
@@ -100,7 +143,10 @@ def _target(name: str, standing: ClusterStanding, types: Mapping[str, InstanceTy
 
 
 def _standing(ports: Ports, request: Request, cluster: str) -> ClusterStanding:
-    """Return how the cluster runs now; raise `WrongInput` for one that does not run, or of unknown types."""
+    """Return how the cluster runs now.
+
+    Raise `WrongInput` for one that does not run, or of unknown types.
+    """
     rows, reading = look_over(ports, request)
     mine = [row for row in rows if row.instance.labels.cluster == cluster]
     if not mine:
@@ -109,7 +155,9 @@ def _standing(ports: Ports, request: Request, cluster: str) -> ClusterStanding:
     counts = Counter(row.instance.labels.instance_type for row in mine)
     accelerated = [name for name, _ in counts.most_common() if name in types]
     if not accelerated:
-        raise WrongInput(f"'{cluster}' runs no instance type known here ({', '.join(sorted(counts))}).")
+        raise WrongInput(
+            f"'{cluster}' runs no instance type known here ({', '.join(sorted(counts))})."
+        )
     chosen = [row for row in mine if row.instance.labels.instance_type == accelerated[0]]
     memory = ports.stores.alerts.load(request.at)
     return ClusterStanding(
@@ -120,7 +168,11 @@ def _standing(ports: Ports, request: Request, cluster: str) -> ClusterStanding:
         _price(chosen),
         _utilization(reading, cluster),
         Counter(row.state for row in chosen),
-        tuple(x for x in memory.alerts if x.firing and _label(x.anomaly.scope, x.anomaly.labels) == cluster),
+        tuple(
+            x
+            for x in memory.alerts
+            if x.firing and _label(x.anomaly.scope, x.anomaly.labels) == cluster
+        ),
         tuple(sorted(set(counts) - {accelerated[0]})),
     )
 
@@ -142,8 +194,20 @@ def _utilization(reading: Reading, cluster: str) -> float | None:
     return measured(frame, rows, timedelta(days=1), ANY).mean
 
 
-def _cheapest(offers: Offers, target: InstanceType, types: Mapping[str, InstanceType], standing: ClusterStanding) -> Price | None:
-    """Return the cheapest node with the target's chip: what it compiles, the others load from the cache."""
-    same = (kind.name for kind in types.values() if kind.accelerator == target.accelerator and kind.has_neuron)
+def _cheapest(
+    offers: Offers,
+    target: InstanceType,
+    types: Mapping[str, InstanceType],
+    standing: ClusterStanding,
+) -> Price | None:
+    """Return the cheapest node with the target's chip.
+
+    What it compiles, the others load from the cache.
+    """
+    same = (
+        kind.name
+        for kind in types.values()
+        if kind.accelerator == target.accelerator and kind.has_neuron
+    )
     prices = [price for name in same if (price := offers.plain(name, standing.region))]
     return min(prices, key=lambda price: price.usd_per_hour, default=None)

@@ -1,6 +1,9 @@
-"""Compare a cluster with another instance type at the same work: speed as a range of voices, price by how it is bought.
+"""Compare a cluster with another instance type at the same work.
 
-Cost of the same work = price of the new hour / (speed-up x price of today's hour). A price of an hour alone misleads.
+Speed as a range of voices, price by how it is bought.
+
+Cost of the same work = price of the new hour / (speed-up x price of today's hour). A price of an
+hour alone misleads.
 """
 
 from __future__ import annotations
@@ -25,7 +28,10 @@ Types = Mapping[str, InstanceType]
 
 @dataclass(frozen=True)
 class SpeedRange:
-    """Hold the work of one new node as a multiple of one of today's: the slowest, middle and fastest voice."""
+    """Hold the work of one new node as a multiple of one of today's.
+
+    The slowest, middle and fastest voice.
+    """
 
     low: float
     mid: float
@@ -44,7 +50,10 @@ SAME = SpeedRange(1.0, 1.0, 1.0)
 
 @dataclass(frozen=True)
 class SpeedScenario:
-    """State one speed-up's outcome: whole nodes for today's pace, their USD an hour, cost of the same work (1 = today)."""
+    """State one speed-up's outcome.
+
+    Whole nodes for today's pace, their USD an hour, cost of the same work (1 = today).
+    """
 
     speedup: float
     nodes: int
@@ -92,7 +101,10 @@ class Alike:
 
 @dataclass(frozen=True)
 class Recompile:
-    """State how long every node compiles anew once; `seen` of the cluster's own compiles, else as long as the grace allows."""
+    """State how long every node compiles anew once.
+
+    `seen` of the cluster's own compiles, else as long as the grace allows.
+    """
 
     hours: float
     seen: bool = False
@@ -128,18 +140,28 @@ class Migration:
         return tuple(option for option in self.options if option.stays)
 
     def alike(self) -> Alike | None:
-        """Return the cheapest move against staying, both bought the same way: the effect of the chip alone."""
+        """Return the cheapest move against staying, both bought the same way.
+
+        The effect of the chip alone.
+        """
         assert self.standing.price
         for move in self.moves():
             if move.staying:
                 base = float(move.staying.usd_per_hour / self.standing.price.usd_per_hour)
-                return Alike(move.price.market, move.best / base, move.worst / base, move.price.region)
+                return Alike(
+                    move.price.market, move.best / base, move.worst / base, move.price.region
+                )
         return None
 
 
 def default_target(standing: InstanceType, types: Types, claims: Claims) -> InstanceType:
-    """Return the type of the family that voices compare with, in speed or in cost; raise `WrongInput` where none do."""
-    claimed = [(x.from_family, x.to_family) for x in claims.speedups] + [(x.from_family, x.to_family) for x in claims.savings]
+    """Return the type of the family that voices compare with, in speed or in cost.
+
+    Raise `WrongInput` where none do.
+    """
+    claimed = [(x.from_family, x.to_family) for x in claims.speedups] + [
+        (x.from_family, x.to_family) for x in claims.savings
+    ]
     families = [new for old, new in claimed if old == standing.family]
     if not families:
         compared = ", ".join(sorted({old for old, _ in claimed}))
@@ -151,13 +173,19 @@ def default_target(standing: InstanceType, types: Types, claims: Claims) -> Inst
 
 
 def speed_range(
-    old: InstanceType, new: InstanceType, types: Types, claims: Claims, measured: Sequence[SpeedUp] = ()
+    old: InstanceType,
+    new: InstanceType,
+    types: Types,
+    claims: Claims,
+    measured: Sequence[SpeedUp] = (),
 ) -> SpeedRange:
     """Return the range of speed-ups of a node, by the account's own runs where there are any, else as sources state it.
 
     Its middle is one that somebody states. Raise `WrongInput` when no source compares the two.
     """
-    speedups = [x for x in claims.speedups if (x.from_family, x.to_family) == (old.family, new.family)]
+    speedups = [
+        x for x in claims.speedups if (x.from_family, x.to_family) == (old.family, new.family)
+    ]
     share = _share(new, types) / _share(old, types)
     voices = [replace(x, factor=x.factor * share) for x in speedups]
     if not any(x.kind is ClaimKind.PEAK for x in voices) and old.bf16_tflops and new.bf16_tflops:
@@ -168,33 +196,50 @@ def speed_range(
         )
     chosen = tuple(measured) or tuple(voices)
     factors = [x.factor for x in chosen]
-    return SpeedRange(min(factors), median_low(factors), max(factors), chosen, tuple(voices) if measured else ())
+    return SpeedRange(
+        min(factors), median_low(factors), max(factors), chosen, tuple(voices) if measured else ()
+    )
 
 
 def compare(
-    standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, quotes: Sequence[Price], claims: Claims
+    standing: ClusterStanding,
+    to: InstanceType,
+    speeds: SpeedRange,
+    quotes: Sequence[Price],
+    claims: Claims,
 ) -> Migration:
     """Return the comparison from every price of both types; `standing.price` must be known."""
     assert standing.price
     todays = [x for x in quotes if x.instance_type == standing.type.name]
     moving = _offers([x for x in quotes if x.instance_type == to.name], standing.region)
     others = [
-        x for x in _offers(todays, standing.region) if x.market is not standing.price.market and x.region == standing.region
+        x
+        for x in _offers(todays, standing.region)
+        if x.market is not standing.price.market and x.region == standing.region
     ]
-    options = [replace(_option(standing, x, speeds, False), staying=_alike(standing, todays, x)) for x in moving]
+    options = [
+        replace(_option(standing, x, speeds, False), staying=_alike(standing, todays, x))
+        for x in moving
+    ]
     options += [_option(standing, x, SAME, True) for x in others]
     return Migration(
         standing,
         to,
         speeds,
         tuple(sorted(options, key=lambda option: option.middle)),
-        tuple(x for x in claims.savings if (x.from_family, x.to_family) == (standing.type.family, to.family)),
+        tuple(
+            x
+            for x in claims.savings
+            if (x.from_family, x.to_family) == (standing.type.family, to.family)
+        ),
         tuple(x for x in claims.conflicts if x.about(to.name) or x.about(standing.type.name)),
         tuple(_cautions(standing, to, speeds, moving)),
     )
 
 
-def break_even_hours(port_usd: Decimal, standing: ClusterStanding, relative_cost: float) -> float | None:
+def break_even_hours(
+    port_usd: Decimal, standing: ClusterStanding, relative_cost: float
+) -> float | None:
     """Return the hours of today's work after which a port has paid for itself, None when it never does."""
     saved = float(standing.usd_per_hour) * (1 - relative_cost)
     return float(port_usd) / saved if saved > 0 else None
@@ -219,7 +264,10 @@ def _offers(quotes: Sequence[Price], region: str) -> list[Price]:
 
 
 def _alike(standing: ClusterStanding, quotes: Sequence[Price], move: Price) -> Price | None:
-    """Return today's type bought as the move is, in its region: the two regions' prices would be compared otherwise."""
+    """Return today's type bought as the move is, in its region.
+
+    The two regions' prices would be compared otherwise.
+    """
     if standing.price and (move.market, move.region) == (standing.price.market, standing.region):
         return standing.price
     return listed_price([x for x in quotes if x.region == move.region], move.market, move.region)
@@ -237,10 +285,14 @@ def _scenario(standing: ClusterStanding, price: Price, speedup: float) -> SpeedS
     return SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, relative)
 
 
-def _cautions(standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, moving: Sequence[Price]) -> list[str]:
+def _cautions(
+    standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, moving: Sequence[Price]
+) -> list[str]:
     cautions = []
     if not moving:
-        cautions.append(f"No price of {to.name} is known in any market, so its cost cannot be compared.")
+        cautions.append(
+            f"No price of {to.name} is known in any market, so its cost cannot be compared."
+        )
     elif not any(x.region == standing.region for x in moving):
         where = ", ".join(sorted({x.region for x in moving}))
         cautions.append(
@@ -249,8 +301,12 @@ def _cautions(standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, m
     if len(speeds.voices) == 1 and not speeds.unused:
         cautions.append("Only one source compares the two: measure before you decide.")
     if standing.price and standing.price.market in (Market.SAVINGS_PLAN, Market.RESERVED):
-        cautions.append("Today's hours are committed: what is not used is still paid until the commitment ends.")
+        cautions.append(
+            "Today's hours are committed: what is not used is still paid until the commitment ends."
+        )
     fewest = math.ceil(standing.nodes / speeds.high - 1e-9)
     if fewest * to.accelerator_memory_gib < standing.nodes * standing.type.accelerator_memory_gib:
-        cautions.append(f"{fewest} x {to.name} hold less accelerator memory than today's nodes: check that the model fits.")
+        cautions.append(
+            f"{fewest} x {to.name} hold less accelerator memory than today's nodes: check that the model fits."
+        )
     return cautions

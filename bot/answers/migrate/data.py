@@ -10,7 +10,9 @@ from bot.answers.migrate.comparison import Alike, Migration, Option, SpeedRange
 from bot.answers.migrate.fit import fit_data
 
 
-def migration_data(migration: Migration, doubts: Sequence[str], port_usd: Decimal | None) -> dict[str, Any]:
+def migration_data(
+    migration: Migration, doubts: Sequence[str], port_usd: Decimal | None
+) -> dict[str, Any]:
     """Return where the cluster stands, every option and its scenarios, whose speed-ups they rest on, and the doubts."""
     standing = migration.standing
     return {
@@ -31,19 +33,34 @@ def migration_data(migration: Migration, doubts: Sequence[str], port_usd: Decima
         else None,
         "compile_usd_per_hour": migration.compile_on.usd_per_hour if migration.compile_on else None,
         "fit": fit_data(migration.fit) if migration.fit else None,
-        "conflicts": [{"vendor_says": x.vendor_says, "aws_says": x.aws_says, "source": x.source} for x in migration.conflicts],
+        "conflicts": [
+            {"vendor_says": x.vendor_says, "aws_says": x.aws_says, "source": x.source}
+            for x in migration.conflicts
+        ],
     }
 
 
 def _alike_data(alike: Alike | None) -> dict[str, Any] | None:
     if alike is None:
         return None
-    return {"market": alike.market.value, "region": alike.region, "best": round(alike.best, 4), "worst": round(alike.worst, 4)}
+    return {
+        "market": alike.market.value,
+        "region": alike.region,
+        "best": round(alike.best, 4),
+        "worst": round(alike.worst, 4),
+    }
 
 
 def _speed_data(speeds: SpeedRange) -> dict[str, Any]:
     voices = [
-        {"factor": x.factor, "kind": x.kind.value, "says": x.says, "source": x.source, "asof": x.asof} for x in speeds.voices
+        {
+            "factor": x.factor,
+            "kind": x.kind.value,
+            "says": x.says,
+            "source": x.source,
+            "asof": x.asof,
+        }
+        for x in speeds.voices
     ]
     return {"low": speeds.low, "mid": speeds.mid, "high": speeds.high, "voices": voices}
 
@@ -51,7 +68,12 @@ def _speed_data(speeds: SpeedRange) -> dict[str, Any]:
 def _option_data(option: Option) -> dict[str, Any]:
     price = option.price
     scenarios = [
-        {"speedup": x.speedup, "nodes": x.nodes, "usd_per_hour": x.usd_per_hour, "relative_cost": round(x.relative_cost, 4)}
+        {
+            "speedup": x.speedup,
+            "nodes": x.nodes,
+            "usd_per_hour": x.usd_per_hour,
+            "relative_cost": round(x.relative_cost, 4),
+        }
         for x in option.scenarios
     ]
     named = {
@@ -60,4 +82,9 @@ def _option_data(option: Option) -> dict[str, Any]:
         "region": price.region,
         "basis": price.basis.value,
     }
-    return named | {"node_usd_per_hour": price.usd_per_hour, "asof": price.asof, "stays": option.stays, "scenarios": scenarios}
+    return named | {
+        "node_usd_per_hour": price.usd_per_hour,
+        "asof": price.asof,
+        "stays": option.stays,
+        "scenarios": scenarios,
+    }

@@ -1,4 +1,7 @@
-"""Work out how a node fits a model: by compute, memory bandwidth, precision, and the share of a step in matmuls."""
+"""Work out how a node fits a model.
+
+By compute, memory bandwidth, precision, and the share of a step in matmuls.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ _FP8, _BF16 = "fp8", "bf16"
 
 @dataclass(frozen=True)
 class Fit:
-    """State a node of the new type as a multiple of one of today's, and what is told of the model; None: not known."""
+    """State a node of the new type as a multiple of one of today's, and what is told of the model.
+
+    None: not known.
+    """
 
     to: InstanceType
     compute: float | None
@@ -31,7 +37,10 @@ class Fit:
     """Share of a step's time in matrix multiplications, 0..1."""
 
     def speedup(self, matmul: float) -> float | None:
-        """Return the speed-up at equal efficiency: a step's matmuls by peak compute, the rest by memory bandwidth."""
+        """Return the speed-up at equal efficiency.
+
+        A step's matmuls by peak compute, the rest by memory bandwidth.
+        """
         if not self.compute or not self.bandwidth:
             return None
         return 1 / (matmul / self.compute + (1 - matmul) / self.bandwidth)
@@ -46,11 +55,15 @@ class Fit:
         return SHARES if self.matmul is None else (self.matmul,)
 
 
-def fit_of(old: InstanceType, new: InstanceType, precision: str = "", matmul: Decimal | None = None) -> Fit:
+def fit_of(
+    old: InstanceType, new: InstanceType, precision: str = "", matmul: Decimal | None = None
+) -> Fit:
     """Return how the node fits; `matmul` is in percent."""
     compute = new.bf16_tflops / old.bf16_tflops if new.bf16_tflops and old.bf16_tflops else None
     bandwidth = (
-        new.memory_tb_per_second / old.memory_tb_per_second if new.memory_tb_per_second and old.memory_tb_per_second else None
+        new.memory_tb_per_second / old.memory_tb_per_second
+        if new.memory_tb_per_second and old.memory_tb_per_second
+        else None
     )
     memory = new.accelerator_memory_gib / old.accelerator_memory_gib
     share = None if matmul is None else float(matmul) / 100
@@ -69,13 +82,24 @@ def fit_blocks(fit: Fit) -> list[Block]:
     """Draw what a node has more of, and what that gives the model."""
     words = ", ".join(
         f"{ratio:.2f}x {name}"
-        for ratio, name in ((fit.compute, "the BF16 peak"), (fit.bandwidth, "the memory bandwidth"), (fit.memory, "the memory"))
+        for ratio, name in (
+            (fit.compute, "the BF16 peak"),
+            (fit.bandwidth, "the memory bandwidth"),
+            (fit.memory, "the memory"),
+        )
         if ratio
     )
     blocks: list[Block] = [text(f"A node of {fit.to.name} has {words}.")]
     if fit.compute and fit.bandwidth:
-        rows = tuple((f"{share * 100:.0f} %", _times(fit.speedup(share)), _times(fit.fp8_most(share))) for share in fit.shares)
-        columns = (Column("of a step in matmuls"), Column("speed at equal efficiency", _R), Column("FP8 adds at most", _R))
+        rows = tuple(
+            (f"{share * 100:.0f} %", _times(fit.speedup(share)), _times(fit.fp8_most(share)))
+            for share in fit.shares
+        )
+        columns = (
+            Column("of a step in matmuls"),
+            Column("speed at equal efficiency", _R),
+            Column("FP8 adds at most", _R),
+        )
         blocks.append(
             Table(
                 columns,
@@ -83,7 +107,11 @@ def fit_blocks(fit: Fit) -> list[Block]:
                 caption="By data sheets: matmuls by peak compute, the rest by memory bandwidth; how near a model comes differs",
             )
         )
-    return [*blocks, text(_precision(fit)), quiet(_untold(fit))] if _untold(fit) else [*blocks, text(_precision(fit))]
+    return (
+        [*blocks, text(_precision(fit)), quiet(_untold(fit))]
+        if _untold(fit)
+        else [*blocks, text(_precision(fit))]
+    )
 
 
 def _times(gain: float | None) -> str:
@@ -124,5 +152,8 @@ def fit_data(fit: Fit) -> dict[str, Any]:
         "memory_ratio": fit.memory,
         "precision": fit.precision or None,
         "matmul_ratio": fit.matmul,
-        "by_matmul": [{"matmul_ratio": x, "speedup": fit.speedup(x), "fp8_gain_most": fit.fp8_most(x)} for x in fit.shares],
+        "by_matmul": [
+            {"matmul_ratio": x, "speedup": fit.speedup(x), "fp8_gain_most": fit.fp8_most(x)}
+            for x in fit.shares
+        ],
     }

@@ -1,4 +1,7 @@
-"""List the reasons against a faster chip: a cluster that stands, starves or cannot be seen would wait just as long."""
+"""List the reasons against a faster chip.
+
+A cluster that stands, starves or cannot be seen would wait just as long.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ _WORKING = {NodeState.BUSY, NodeState.NEW}
 
 @dataclass(frozen=True)
 class ClusterStanding:
-    """State a cluster as it runs: its most common type, nodes of that type, mean price, mean utilization of 24 hours."""
+    """State a cluster as it runs.
+
+    Its most common type, nodes of that type, mean price, mean utilization of 24 hours.
+    """
 
     cluster: str
     type: InstanceType
@@ -45,7 +51,9 @@ def refusals(standing: ClusterStanding) -> tuple[str, ...]:
     if not reasons and (sentence := _states(standing)):
         reasons.append(sentence)
     if standing.utilization is None:
-        reasons.append("no utilization was read in the last 24 hours, so nothing can be said of its work")
+        reasons.append(
+            "no utilization was read in the last 24 hours, so nothing can be said of its work"
+        )
     if standing.price is None:
         reasons.append(f"no price of {standing.type.name} is known, so nothing can be compared")
     return tuple(dict.fromkeys(reasons))
@@ -62,7 +70,9 @@ def doubts(standing: ClusterStanding, least_utilization: float) -> tuple[str, ..
     for alert in standing.alerts:
         if alert.cause.facts.no_faster_chip and not _half(alert, standing):
             words = alert.cause.value.replace("_", " ")
-            sentences.append(f"{len(alert.anomaly.things)} of {standing.nodes} nodes are {words}: see to them first.")
+            sentences.append(
+                f"{len(alert.anomaly.things)} of {standing.nodes} nodes are {words}: see to them first."
+            )
     if standing.other_types:
         sentences.append(f"The cluster also runs {', '.join(standing.other_types)}, left out here.")
     return tuple(sentences)
@@ -78,5 +88,7 @@ def _states(standing: ClusterStanding) -> str:
     working = sum(n for state, n in standing.states.items() if state in _WORKING)
     if not total or 2 * working >= total:
         return ""
-    counts = ", ".join(f"{n} {state.value}" for state, n in sorted(standing.states.items(), key=lambda x: -x[1]))
+    counts = ", ".join(
+        f"{n} {state.value}" for state, n in sorted(standing.states.items(), key=lambda x: -x[1])
+    )
     return f"only {working} of {total} nodes work now ({counts})"

@@ -1,4 +1,7 @@
-"""Answer lines in plain words: as the line of the grammar that they mean, which the answer shows; unsure, by a choice."""
+"""Answer lines in plain words: as the line of the grammar that they mean, which the answer shows.
+
+Unsure, by a choice.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ class Unsure(WrongInput):
 
 
 class PlainWords:
-    """Read lines by the names of the fleet, which the watch's readings bring; else they are read when first needed."""
+    """Read lines by the names of the fleet, which the watch's readings bring.
+
+    Else they are read when first needed.
+    """
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -68,7 +74,9 @@ class PlainWords:
             reading = await self._reading(request)
             if reading is None and _is_prose(request.line):
                 asked = request.line.strip()[:80]
-                raise WrongInput(f"'{asked}' is not understood; say it in other words, or type 'help'.") from error
+                raise WrongInput(
+                    f"'{asked}' is not understood; say it in other words, or type 'help'."
+                ) from error
             if reading is None or (not reading.sure and _is_precise(request.line)):
                 raise
             if not reading.sure or effect_of(request.line) is Effect.CHANGES:
@@ -82,8 +90,15 @@ class PlainWords:
         return call, with_reading(card, reading)
 
     async def _reading(self, request: Request) -> PlainReading | None:
-        """Return how a line that was refused is read; None where it is no plain words, or means nothing else."""
-        if len(request.line) > _LONGEST or "\n" in request.line or effect_of(request.line) is Effect.SHARES:
+        """Return how a line that was refused is read.
+
+        None where it is no plain words, or means nothing else.
+        """
+        if (
+            len(request.line) > _LONGEST
+            or "\n" in request.line
+            or effect_of(request.line) is Effect.SHARES
+        ):
             return None
         if any(mark in request.line for mark in ("=", " --")) and "==" not in request.line:
             return None
@@ -116,9 +131,15 @@ class PlainWords:
     def _named(self) -> Names:
         knowledge = self._ports.world.knowledge
         claims = knowledge.claims()
-        packages = {package.name for package in claims.packages if "*" not in package.name} | set(_PACKAGES)
+        packages = {package.name for package in claims.packages if "*" not in package.name} | set(
+            _PACKAGES
+        )
         rules = {key.partition(".")[0] for key in SETTINGS}
-        return names_of(*self._seen, knowledge.types(), {"package": packages, "rule": rules, "region": claims.regions})
+        return names_of(
+            *self._seen,
+            knowledge.types(),
+            {"package": packages, "rule": rules, "region": claims.regions},
+        )
 
 
 def _unprefixed(line: str) -> str:
@@ -127,7 +148,10 @@ def _unprefixed(line: str) -> str:
 
 
 def _is_precise(line: str) -> bool:
-    """Tell whether a line begins with a command and goes on in its grammar: its own mistake is named then."""
+    """Tell whether a line begins with a command and goes on in its grammar.
+
+    Its own mistake is named then.
+    """
     return attempted(line) is not None and any(mark in line for mark in ("..", ":", ","))
 
 
@@ -137,9 +161,14 @@ def _is_prose(line: str) -> bool:
 
 
 def with_reading(card: Card, reading: PlainReading) -> Card:
-    """Show before an answer how its line was read, and after it the next nearest readings; one number in one line."""
+    """Show before an answer how its line was read, and after it the next nearest readings.
+
+    One number in one line.
+    """
     note = quiet("Read as ", Code(reading.line), ".")
-    more: tuple[Block, ...] = (quiet("Meant something else?"), _buttons(reading.others)) if reading.others else ()
+    more: tuple[Block, ...] = (
+        (quiet("Meant something else?"), _buttons(reading.others)) if reading.others else ()
+    )
     data = {**card.data, "read_as": reading.line}
     if not _asks_one_number(reading.line):
         return replace(card, blocks=(note, *card.blocks, *more), data=data)
@@ -173,28 +202,48 @@ def _choice(line: str, reading: PlainReading, error: WrongInput) -> Unsure:
     sentence = f"'{line.strip()[:80]}' {unsure}; did you mean {listed}?"
     begun = attempted(line) is not None
     press = "choose" if several else "press it"
-    first: Text = text(str(error)) if begun else text(f"Nothing was looked up yet: {press}, or say it in other words.")
+    first: Text = (
+        text(str(error))
+        if begun
+        else text(f"Nothing was looked up yet: {press}, or say it in other words.")
+    )
     asked = "Which of these do you mean?" if several else "Is this what you mean?"
     title, tone = ("That did not work", Tone.ERROR) if begun else (asked, Tone.INFO)
     data = {"error": str(error) if begun else sentence, "choices": list(reading.lines)}
     return Unsure(
-        f"{error} Did you mean {listed}?" if begun else sentence, Card(title, tone, (first, _buttons(reading.lines)), data)
+        f"{error} Did you mean {listed}?" if begun else sentence,
+        Card(title, tone, (first, _buttons(reading.lines)), data),
     )
 
 
 def _refused(reading: PlainReading, error: WrongInput | Unavailable) -> Unsure:
-    """Say how a line was read whose answer is refused, and why; its next nearest readings are offered."""
+    """Say how a line was read whose answer is refused, and why.
+
+    Its next nearest readings are offered.
+    """
     others: tuple[Block, ...] = (_buttons(reading.others),) if reading.others else ()
-    data = {"error": str(error), "read_as": reading.line, **({"choices": list(reading.others)} if others else {})}
+    data = {
+        "error": str(error),
+        "read_as": reading.line,
+        **({"choices": list(reading.others)} if others else {}),
+    }
     blocks = (quiet("Read as ", Code(reading.line), "."), text(str(error)), *others)
     return Unsure(str(error), Card("That did not work", Tone.ERROR, blocks, data))
 
 
 def _press(line: str, meant: str) -> Unsure:
     """Ask for a press before plain words do more than read."""
-    sentence = f"'{line.strip()[:80]}' reads as '{meant}', which changes something; type that to do it."
-    blocks = (text("Read as ", Code(meant), ". It changes something, so it waits for your press."), _buttons((meant,)))
-    return Unsure(sentence, Card("Shall this be done?", Tone.INFO, blocks, {"error": sentence, "choices": [meant]}))
+    sentence = (
+        f"'{line.strip()[:80]}' reads as '{meant}', which changes something; type that to do it."
+    )
+    blocks = (
+        text("Read as ", Code(meant), ". It changes something, so it waits for your press."),
+        _buttons((meant,)),
+    )
+    return Unsure(
+        sentence,
+        Card("Shall this be done?", Tone.INFO, blocks, {"error": sentence, "choices": [meant]}),
+    )
 
 
 def _buttons(lines: Sequence[str]) -> Buttons:

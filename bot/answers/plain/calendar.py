@@ -1,4 +1,7 @@
-"""Read the words of one time, English and German, into a window of the grammar: relative to now, the newest that has begun."""
+"""Read the words of one time, English and German, into a window of the grammar.
+
+Relative to now, the newest that has begun.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +49,20 @@ UNIT = "|".join(UNITS)
 
 
 class Calendar:
-    """Read the parts of dates relative to `now`; an incomplete date is the newest one that has begun."""
+    """Read the parts of dates relative to `now`.
+
+    An incomplete date is the newest one that has begun.
+    """
 
     def __init__(self, now: datetime) -> None:
         self._now = now
         self._today = now.astimezone(UTC).date()
 
     def read(self, kind: str, match: re.Match[str]) -> dict[str, str]:
-        """Return the slots that words of a kind fill, {} for no time; raise `ValueError` for a day that no month has."""
+        """Return the slots that words of a kind fill, {} for no time.
+
+        Raise `ValueError` for a day that no month has.
+        """
         reader: Callable[[re.Match[str]], dict[str, str]] = getattr(self, f"_read_{kind}")
         return reader(match)
 
@@ -70,7 +79,9 @@ class Calendar:
 
     def _read_days_since(self, match: re.Match[str]) -> dict[str, str]:
         if re.fullmatch(MONTH, match["a"]):
-            return {"window": self._text(self._past(1, _index(MONTHS, match["a"]) + 1), self._today)}
+            return {
+                "window": self._text(self._past(1, _index(MONTHS, match["a"]) + 1), self._today)
+            }
         return {"window": self._text(self._day(match["a"]), self._today)}
 
     def _read_until(self, match: re.Match[str]) -> dict[str, str]:
@@ -112,7 +123,9 @@ class Calendar:
 
     def _quarter(self, words: str) -> dict[str, str]:
         ordinals = ("first", "second", "third", "fourth")
-        number = next((n + 1 for n, word in enumerate(ordinals) if word in words), 0) or int(re.findall(r"[1-4]", words)[0])
+        number = next((n + 1 for n, word in enumerate(ordinals) if word in words), 0) or int(
+            re.findall(r"[1-4]", words)[0]
+        )
         year = re.search(r"20\d\d", words)
         start = date(int(year[0]), number * 3 - 2, 1) if year else self._past(1, number * 3 - 2)
         return {"window": self._quarter_text(start)}
@@ -129,7 +142,9 @@ class Calendar:
         return self._text(start, after - _DAY)
 
     def _rolling(self, words: str) -> dict[str, str]:
-        return self._length(re.sub(rf"^(?:(?:for|in|over|during)\s+)?(?:the\s+)?(?:{LAST})\s+", "", words))
+        return self._length(
+            re.sub(rf"^(?:(?:for|in|over|during)\s+)?(?:the\s+)?(?:{LAST})\s+", "", words)
+        )
 
     def _length(self, words: str) -> dict[str, str]:
         match = re.fullmatch(rf"(.+?)\s*({UNIT})", words)
@@ -162,7 +177,9 @@ class Calendar:
         return {"window": f"{'this' if this else 'last'}-{unit}"}
 
     def _todate(self, words: str) -> dict[str, str]:
-        unit = next(unit for unit in ("month", "week", "year") if unit in words or f"{unit[0]}td" == words)
+        unit = next(
+            unit for unit in ("month", "week", "year") if unit in words or f"{unit[0]}td" == words
+        )
         return {"window": "mtd" if unit == "month" else f"this-{unit}"}
 
     def _weekend(self, _: str) -> dict[str, str]:
@@ -194,7 +211,11 @@ class Calendar:
             return self._today - count * (_DAY if match[2] in ("day", "tag") else 7 * _DAY)
         if match := re.search(rf"\b({MONTH})\b", words):
             number, year = re.search(r"(?<!\d)\d{1,2}(?!\d)", words), re.search(r"20\d\d", words)
-            return self._dated(int(number[0]) if number else 0, _index(MONTHS, match[1]) + 1, year[0] if year else "")
+            return self._dated(
+                int(number[0]) if number else 0,
+                _index(MONTHS, match[1]) + 1,
+                year[0] if year else "",
+            )
         return self._named_day(words)
 
     def _named_day(self, words: str) -> date:

@@ -1,4 +1,7 @@
-"""Hold the names that a line may speak of: of the fleet, of the bill, of dated facts; found also where a letter is wrong."""
+"""Hold the names that a line may speak of: of the fleet, of the bill, of dated facts.
+
+Found also where a letter is wrong.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ def folded(text: str) -> str:
 
 @dataclass(frozen=True)
 class Names:
-    """Hold names by kind: `cluster` `team` `run` `type` `region` `zone` `account` `owner` `project` `package` `rule`."""
+    """Hold names by kind.
+
+    `cluster` `team` `run` `type` `region` `zone` `account` `owner` `project` `package` `rule`.
+    """
 
     kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     families: Mapping[str, str] = field(default_factory=dict)
@@ -54,7 +60,14 @@ class Names:
         """Return the run that is told apart from another by `gpu` alone, "" for none."""
         every = self.of("run")
         bare = run.removesuffix("-gpu").removeprefix("gpu-")
-        return next((other for other in every if other != run and other in (bare, f"{bare}-gpu", f"gpu-{bare}")), "")
+        return next(
+            (
+                other
+                for other in every
+                if other != run and other in (bare, f"{bare}-gpu", f"gpu-{bare}")
+            ),
+            "",
+        )
 
 
 def slips_of(words: Iterable[str]) -> Mapping[str, frozenset[str]]:
@@ -68,9 +81,12 @@ def slips_of(words: Iterable[str]) -> Mapping[str, frozenset[str]]:
 
 
 def misspelt(word: str, words: Iterable[str], slips: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    """Yield the words that differ from a word by one letter: left out, put in, changed or swapped; digits must be the same.
+    """Yield the words that differ from a word by one letter: left out, put in, changed or swapped.
 
-    A word of four letters or fewer may be another word too, which no table holds: there a letter is left out, or two are swapped.
+    Digits must be the same.
+
+    A word of four letters or fewer may be another word too, which no table holds: there a letter is
+    left out, or two are swapped.
     """
     near = set(slips.get(word, ()))
     if len(word) >= _LEAST:
@@ -82,7 +98,9 @@ def misspelt(word: str, words: Iterable[str], slips: Mapping[str, frozenset[str]
     yield from (
         other
         for other in sorted(near)
-        if _may_slip(word, other) and _one_apart(word, other) and digits == [x for x in other if x.isdigit()]
+        if _may_slip(word, other)
+        and _one_apart(word, other)
+        and digits == [x for x in other if x.isdigit()]
     )
 
 
@@ -102,17 +120,24 @@ def _one_apart(word: str, other: str) -> bool:
     if len(apart) == 1:
         return True
     return (
-        len(apart) == 2 and apart[1] == apart[0] + 1 and word[apart[0]] == other[apart[1]] and word[apart[1]] == other[apart[0]]
+        len(apart) == 2
+        and apart[1] == apart[0] + 1
+        and word[apart[0]] == other[apart[1]]
+        and word[apart[1]] == other[apart[0]]
     )
 
 
 def names_of(
-    inventory: Inventory, runs: Sequence[Run], types: Mapping[str, InstanceType], more: Mapping[str, Iterable[str]]
+    inventory: Inventory,
+    runs: Sequence[Run],
+    types: Mapping[str, InstanceType],
+    more: Mapping[str, Iterable[str]],
 ) -> Names:
     """Return the names of a fleet, of every instance type, and `more` kinds of others."""
     instances = list(inventory.instances.values())
     kinds = {
-        kind: {one.labels.get(kind) for one in instances} for kind in ("cluster", "team", "region", "zone", "account", "project")
+        kind: {one.labels.get(kind) for one in instances}
+        for kind in ("cluster", "team", "region", "zone", "account", "project")
     }
     kinds["owner"] = {one.owner for one in instances}
     kinds["run"] = {run.labels.job for run in runs}
@@ -133,7 +158,11 @@ def _main(instances: Iterable[Instance], types: Mapping[str, InstanceType]) -> t
             kinds[kind.name] += kind.has_neuron
             clusters[not kind.has_neuron, one.labels.cluster] += 1
     kind_name = max(sorted(kinds), key=lambda name: kinds[name], default="")
-    largest = max((x for x in sorted(clusters) if x[1]), key=lambda x: (x[0], clusters[x]), default=(False, ""))
+    largest = max(
+        (x for x in sorted(clusters) if x[1]),
+        key=lambda x: (x[0], clusters[x]),
+        default=(False, ""),
+    )
     return kind_name, largest[1]
 
 

@@ -17,16 +17,34 @@ from bot.cards.lines import quote
 from bot.model.window import Window, month_of
 
 MOST = 3
-_DIMENSIONS = ("cluster", "team", "region", "zone", "account", "service", "owner", "project", "namespace", "pod", "type")
+_DIMENSIONS = (
+    "cluster",
+    "team",
+    "region",
+    "zone",
+    "account",
+    "service",
+    "owner",
+    "project",
+    "namespace",
+    "pod",
+    "type",
+)
 _OF_FLEET = ("cluster", "team", "region", "owner")
-"""Dimensions whose names are known beforehand: another name there is rather a word that was not understood."""
+"""Dimensions whose names are known beforehand.
+
+Another name there is rather a word that was not understood.
+"""
 _PART = re.compile(r"\[([^\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)(?:=([^}]*))?\}")
 
 
 @dataclass(frozen=True)
 class PlainReading:
-    """Hold how a line in plain words is read: surely as the first of its lines, else as one of them."""
+    """Hold how a line in plain words is read.
+
+    Surely as the first of its lines, else as one of them.
+    """
 
     lines: tuple[str, ...]
     sure: bool
@@ -41,7 +59,10 @@ class PlainReading:
 
 @dataclass(frozen=True)
 class _Row:
-    """Hold one row of the table: lines, their needs (`a/b`: either), and the words that may stand besides."""
+    """Hold one row of the table: lines, their needs (`a/b`.
+
+    Either), and the words that may stand besides.
+    """
 
     lines: tuple[str, ...]
     needs: tuple[tuple[str, ...], ...]
@@ -57,7 +78,12 @@ def _rows() -> tuple[_Row, ...]:
 
 def _row(row: Mapping[str, str]) -> _Row:
     needs = tuple(tuple(word.split("/")) for word in _concepts(row["needs"]))
-    return _Row(tuple(row["line"].split("|")), needs, frozenset(_concepts(row["takes"])), frozenset(_slots_of(row["line"])))
+    return _Row(
+        tuple(row["line"].split("|")),
+        needs,
+        frozenset(_concepts(row["takes"])),
+        frozenset(_slots_of(row["line"])),
+    )
 
 
 def _slots_of(line: str) -> Iterator[str]:
@@ -83,7 +109,9 @@ def read_plain(line: str, names: Names, now: datetime) -> PlainReading | None:
     if not any(sense.means or set(sense.fills) - {"unknown"} for sense in senses):
         return None
     asked = _Asked(senses, names, now)
-    ranked = sorted(asked.candidates(), key=lambda found: (-found.explained, found.left, found.order))
+    ranked = sorted(
+        asked.candidates(), key=lambda found: (-found.explained, found.left, found.order)
+    )
     if not ranked:
         return None
     lines = tuple(dict.fromkeys(text for found in ranked for text in found.lines))
@@ -118,21 +146,29 @@ class _Asked:
 
     def candidates(self) -> Iterator[_Candidate]:
         """Yield every row whose needs are met, with its lines filled."""
-        means = {word for sense in self._senses for word in sense.means} | {f"@{kind}" for kind in self._kinds}
+        means = {word for sense in self._senses for word in sense.means} | {
+            f"@{kind}" for kind in self._kinds
+        }
         for order, row in enumerate(_rows()):
             if not all(any(word in means for word in either) for either in row.needs):
                 continue
             lines = tuple(line for line in (self._fill(each) for each in row.lines) if line)
             if lines:
                 left = [sense for sense in self._senses if not self._explains(row, sense)]
-                explained = sum(not sense.weak for sense in self._senses) - sum(not sense.weak for sense in left)
+                explained = sum(not sense.weak for sense in self._senses) - sum(
+                    not sense.weak for sense in left
+                )
                 weak = sum(sense.weak and self._explains(row, sense) for sense in self._senses)
-                yield _Candidate(lines, explained * 4 + weak, sum(not sense.weak for sense in left), order, row)
+                yield _Candidate(
+                    lines, explained * 4 + weak, sum(not sense.weak for sense in left), order, row
+                )
 
     def _explains(self, row: _Row, sense: Sense) -> bool:
         known = {word for either in row.needs for word in either} | row.takes
         kinds = self._kinds_of(sense)
-        return bool(sense.means & known or kinds & row.slots or {f"@{kind}" for kind in kinds} & known)
+        return bool(
+            sense.means & known or kinds & row.slots or {f"@{kind}" for kind in kinds} & known
+        )
 
     def _kinds_of(self, sense: Sense) -> set[str]:
         """Return the slots that a piece can fill, as rows name them."""
@@ -165,22 +201,46 @@ class _Asked:
         fills |= dict(zip(("old", "new"), types, strict=False)) if len(types) == 2 else {}
         fills |= {
             "type": next(
-                (s.fills.get("type") or s.fills["family"] for s in self._senses if {"type", "family"} & set(s.fills)), ""
+                (
+                    s.fills.get("type") or s.fills["family"]
+                    for s in self._senses
+                    if {"type", "family"} & set(s.fills)
+                ),
+                "",
             )
         }
-        fills |= {"run2": runs[1], "twin": runs[1]} if len(runs) == 2 else {"twin": self._names.twin(runs[0])} if runs else {}
+        fills |= (
+            {"run2": runs[1], "twin": runs[1]}
+            if len(runs) == 2
+            else {"twin": self._names.twin(runs[0])}
+            if runs
+            else {}
+        )
         fills |= self._standing()
-        fills["by"] = ",".join(dict.fromkeys(s.fills["by"] for s in self._senses if s.fills.get("by", "week") != "week"))
+        fills["by"] = ",".join(
+            dict.fromkeys(
+                s.fills["by"] for s in self._senses if s.fills.get("by", "week") != "week"
+            )
+        )
         fills["where"] = " ".join(self._where())
-        fills["command"] = next((word for s in self._senses for word in sorted(s.means & COMMANDS.keys() - {"help"})), "")
-        fills["rule"] = next((word for s in self._senses for word in sorted(s.means & set(self._names.of("rule")))), "")
+        fills["command"] = next(
+            (word for s in self._senses for word in sorted(s.means & COMMANDS.keys() - {"help"})),
+            "",
+        )
+        fills["rule"] = next(
+            (word for s in self._senses for word in sorted(s.means & set(self._names.of("rule")))),
+            "",
+        )
         fills["as"] = self._as()
         if "until" in fills:
             fills["until"] = f'"{fills["until"][:3]} 09:00"'
         return {kind: value for kind, value in fills.items() if value}
 
     def _standing(self) -> dict[str, str]:
-        """Return the slots that the fleet itself fills: its main type, and a run that has one on GPUs beside it."""
+        """Return the slots that the fleet itself fills.
+
+        Its main type, and a run that has one on GPUs beside it.
+        """
         names = self._names
         gpu = next((run for run in names.of("run") if "gpu" in run and names.twin(run)), "")
         gpus = [kind for kind in names.of("type") if kind.startswith("p5.")]
@@ -194,11 +254,17 @@ class _Asked:
 
     def _types(self) -> list[str]:
         """Return the instance types of a line; of two the one with GPUs first."""
-        types = dict.fromkeys(s.fills.get("type") or s.fills["family"] for s in self._senses if {"type", "family"} & set(s.fills))
+        types = dict.fromkeys(
+            s.fills.get("type") or s.fills["family"]
+            for s in self._senses
+            if {"type", "family"} & set(s.fills)
+        )
         return sorted(types, key=lambda name: name.startswith(("trn", "inf")))
 
     def _all(self, kind: str) -> list[str]:
-        return list(dict.fromkeys(sense.fills[kind] for sense in self._senses if kind in sense.fills))
+        return list(
+            dict.fromkeys(sense.fills[kind] for sense in self._senses if kind in sense.fills)
+        )
 
     def _as(self) -> str:
         return next((s.fills["unknown"] for s in self._senses[-1:] if "unknown" in s.fills), "")
@@ -224,20 +290,37 @@ class _Asked:
 
     def doubts(self, row: _Row) -> bool:
         """Tell whether a line names two of one dimension, a name that nobody knows, or times that do not go together."""
-        windows = [sense for sense in self._senses if "window" in sense.fills and "weekday" not in sense.fills]
+        windows = [
+            sense
+            for sense in self._senses
+            if "window" in sense.fills and "weekday" not in sense.fills
+        ]
         apart = self._fills.get("pair") == "no" or len(windows) > 1
         named = "where" in row.slots and (self._double() or self._strange())
         return bool(named or ("window" in row.slots and apart))
 
     def _strange(self) -> bool:
         """Tell whether a line filters by a name that the fleet does not know, where it knows any of that kind."""
-        named = ((kind, sense.fills[kind]) for sense in self._senses for kind in _OF_FLEET if kind in sense.fills)
-        return any(name and self._names.of(kind) and name not in self._names.of(kind) for kind, name in named)
+        named = (
+            (kind, sense.fills[kind])
+            for sense in self._senses
+            for kind in _OF_FLEET
+            if kind in sense.fills
+        )
+        return any(
+            name and self._names.of(kind) and name not in self._names.of(kind)
+            for kind, name in named
+        )
 
     def _double(self) -> tuple[str, list[str]] | None:
         """Return the dimension of which a line names several, with the names."""
         return next(
-            ((name, values) for (name, negated), values in self._conditions().items() if len(values) > 1 and not negated), None
+            (
+                (name, values)
+                for (name, negated), values in self._conditions().items()
+                if len(values) > 1 and not negated
+            ),
+            None,
         )
 
     def apart(self, row: _Row) -> tuple[str, ...]:
@@ -261,9 +344,17 @@ class _Asked:
         """Return a row's line with its slots filled, "" where one that it needs has nothing."""
 
         def part(match: re.Match[str]) -> str:
-            return match[1] if all(self._fills.get(name) or default for name, default in _SLOT.findall(match[1])) else ""
+            return (
+                match[1]
+                if all(
+                    self._fills.get(name) or default for name, default in _SLOT.findall(match[1])
+                )
+                else ""
+            )
 
         line = _PART.sub(part, line)
         if any(not (self._fills.get(name) or default) for name, default in _SLOT.findall(line)):
             return ""
-        return " ".join(_SLOT.sub(lambda match: self._fills.get(match[1]) or match[2], line).split())
+        return " ".join(
+            _SLOT.sub(lambda match: self._fills.get(match[1]) or match[2], line).split()
+        )

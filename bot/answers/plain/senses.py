@@ -1,4 +1,7 @@
-"""Take a line apart: into the meanings of its words, the names it speaks of, its times and its amounts."""
+"""Take a line apart.
+
+Into the meanings of its words, the names it speaks of, its times and its amounts.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,12 @@ class Lexicon:
 
     def knows(self, phrase: str) -> bool:
         """Tell whether a phrase stands in a table."""
-        return phrase in self.means or phrase in self.dimensions or phrase in self.services or phrase in self.fillers
+        return (
+            phrase in self.means
+            or phrase in self.dimensions
+            or phrase in self.services
+            or phrase in self.fillers
+        )
 
 
 @cache
@@ -75,7 +83,9 @@ def load_lexicon() -> Lexicon:
     dimensions = {phrase: name for name, phrase in _table("dimensions.csv", "dimension")}
     services = {phrase: code for code, phrase in _table("services.csv", "code")}
     fillers = frozenset(phrase for _, phrase in _table("fillers.csv", "language"))
-    words = frozenset(word for phrase in (*means, *dimensions, *services, *fillers) for word in phrase.split())
+    words = frozenset(
+        word for phrase in (*means, *dimensions, *services, *fillers) for word in phrase.split()
+    )
     frozen = {phrase: frozenset(each) for phrase, each in means.items()}
     return Lexicon(frozen, dimensions, services, fillers, words, slips_of(words))
 
@@ -111,9 +121,18 @@ def senses_of(line: str, names: Names, now: datetime) -> list[Sense]:
     ]
     for pattern, kind, form in _AMOUNT_PATTERNS:
         for match in pattern.finditer(text):
-            free = not any(match.start() < one.start + len(one.text) and one.start < match.end() for one in found)
+            free = not any(
+                match.start() < one.start + len(one.text) and one.start < match.end()
+                for one in found
+            )
             if free and match[0] not in names.folded:
-                found.append(Sense(match.start(), match[0], fills=_amount(kind, form.format(match[1].replace(",", "")))))
+                found.append(
+                    Sense(
+                        match.start(),
+                        match[0],
+                        fills=_amount(kind, form.format(match[1].replace(",", ""))),
+                    )
+                )
     pieces: list[Sense] = []
     at = 0
     for one in sorted(found, key=lambda one: one.start):
@@ -122,14 +141,20 @@ def senses_of(line: str, names: Names, now: datetime) -> list[Sense]:
     return _qualified([*pieces, *_phrases(text[at:], at, names)])
 
 
-_AMOUNT_PATTERNS = tuple((re.compile(_EDGES[0] + pattern + _EDGES[1]), kind, form) for pattern, kind, form in _AMOUNTS)
+_AMOUNT_PATTERNS = tuple(
+    (re.compile(_EDGES[0] + pattern + _EDGES[1]), kind, form) for pattern, kind, form in _AMOUNTS
+)
 
 
 def _amount(kind: str, text: str) -> dict[str, str]:
     if kind == "thousands":
         return {"usd": f"{float(text) * 1000:.0f}"}
     if kind == "number":
-        return {"usd": text, **({"nodes": text} if text.isdigit() and 0 < int(text) < 10_000 else {}), "version": text}
+        return {
+            "usd": text,
+            **({"nodes": text} if text.isdigit() and 0 < int(text) < 10_000 else {}),
+            "version": text,
+        }
     return {kind: text.upper() if kind == "params" else text}
 
 
@@ -150,15 +175,25 @@ def _sense(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
     if phrase in names.folded or lexicon.knows(phrase) or phrase in names.families:
         return _known(start, phrase, names, lexicon)
     if len(phrase) >= 3 and not phrase.isdigit():
-        near = [*misspelt(phrase, lexicon.words, lexicon.slips), *misspelt(phrase, names.folded, names.slips)]
-        senses = [_known(start, word, names, lexicon, corrected=True) for word in dict.fromkeys(near)]
+        near = [
+            *misspelt(phrase, lexicon.words, lexicon.slips),
+            *misspelt(phrase, names.folded, names.slips),
+        ]
+        senses = [
+            _known(start, word, names, lexicon, corrected=True) for word in dict.fromkeys(near)
+        ]
         senses = [one for one in senses if one.means or one.fills] or senses
-        if senses and all((one.means, dict(one.fills)) == (senses[0].means, dict(senses[0].fills)) for one in senses):
+        if senses and all(
+            (one.means, dict(one.fills)) == (senses[0].means, dict(senses[0].fills))
+            for one in senses
+        ):
             return senses[0]
     return Sense(start, phrase, fills={"unknown": phrase})
 
 
-def _known(start: int, phrase: str, names: Names, lexicon: Lexicon, *, corrected: bool = False) -> Sense:
+def _known(
+    start: int, phrase: str, names: Names, lexicon: Lexicon, *, corrected: bool = False
+) -> Sense:
     fills = dict(names.folded.get(phrase, ()))
     if phrase in names.families:
         fills["family"] = names.families[phrase]
@@ -190,11 +225,26 @@ WEAK = frozenset(
     }
 )
 """Words that a reading may leave aside."""
-_QUALIFIED = {"cluster", "team", "run", "region", "zone", "account", "owner", "project", "service", "namespace", "pod"}
+_QUALIFIED = {
+    "cluster",
+    "team",
+    "run",
+    "region",
+    "zone",
+    "account",
+    "owner",
+    "project",
+    "service",
+    "namespace",
+    "pod",
+}
 
 
 def _qualified(pieces: list[Sense]) -> list[Sense]:
-    """Let a kind's word before or after a name choose among its kinds: `team search`, `the vision cluster`, `tag project`."""
+    """Let a kind's word before or after a name choose among its kinds.
+
+    `team search`, `the vision cluster`, `tag project`.
+    """
     pieces = [one for one in pieces if not (one.weak and not one.means)]
     joined: list[Sense] = []
     for n, one in enumerate(pieces):
@@ -206,10 +256,20 @@ def _qualified(pieces: list[Sense]) -> list[Sense]:
             continue
         if one.text == "tag" and after and (joined[-1].text if joined else "") not in ("pro", "je"):
             named = after.fills.get("unknown") or after.text
-            joined.append(Sense(one.start, f"tag {named}", fills={"by": f"tag:{named}", "used": after.text}))
-        elif kind in _QUALIFIED and after and (kind in after.fills or (set(after.fills) == {"unknown"} and kind != "run")):
+            joined.append(
+                Sense(one.start, f"tag {named}", fills={"by": f"tag:{named}", "used": after.text})
+            )
+        elif (
+            kind in _QUALIFIED
+            and after
+            and (kind in after.fills or (set(after.fills) == {"unknown"} and kind != "run"))
+        ):
             value = after.fills.get(kind) or after.fills["unknown"]
-            joined.append(Sense(one.start, f"{one.text} {after.text}", fills={kind: value, "used": after.text}))
+            joined.append(
+                Sense(
+                    one.start, f"{one.text} {after.text}", fills={kind: value, "used": after.text}
+                )
+            )
         elif (
             kind in _QUALIFIED
             and joined
@@ -217,7 +277,11 @@ def _qualified(pieces: list[Sense]) -> list[Sense]:
             and len(joined[-1].fills) > 1
             and "by" not in joined[-1].fills
         ):
-            joined[-1] = Sense(joined[-1].start, f"{joined[-1].text} {one.text}", fills={kind: joined[-1].fills[kind]})
+            joined[-1] = Sense(
+                joined[-1].start,
+                f"{joined[-1].text} {one.text}",
+                fills={kind: joined[-1].fills[kind]},
+            )
         else:
             joined.append(one)
     return [_without_mark(one) for one in joined]
@@ -226,4 +290,9 @@ def _qualified(pieces: list[Sense]) -> list[Sense]:
 def _without_mark(one: Sense) -> Sense:
     if "used" not in one.fills:
         return one
-    return Sense(one.start, one.text, one.means, {kind: value for kind, value in one.fills.items() if kind != "used"})
+    return Sense(
+        one.start,
+        one.text,
+        one.means,
+        {kind: value for kind, value in one.fills.items() if kind != "used"},
+    )

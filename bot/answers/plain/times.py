@@ -50,7 +50,10 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, reader in (
         *((pattern, "days_of_month") for pattern in _DAYS_OF),
         (rf"(?:{_FROM})?(?P<a>{_DAY_WORDS}){_TO}(?P<b>{_DAY_WORDS})", "days_between"),
-        (rf"(?:since|seit|from|ab|starting)\s+(?:the\s+)?(?P<a>{_DAY_WORDS}|{MONTH})(?:\s+(?:on|onwards?))?", "days_since"),
+        (
+            rf"(?:since|seit|from|ab|starting)\s+(?:the\s+)?(?P<a>{_DAY_WORDS}|{MONTH})(?:\s+(?:on|onwards?))?",
+            "days_since",
+        ),
         (rf"(?:until|till|bis)\s+(?P<a>{WEEKDAY})", "until"),
         *((pattern, "span") for pattern in (*_SPANS[:5], _DATES[5])),
         (r"the day before", "day_before"),
@@ -59,9 +62,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 """Each kind of words with the method that reads it, the longest kinds first."""
-_VERSUS = (
-    r"\s*(?:,\s*)?(?:vs\.?|versus|against|than|(?:compared|relative)\s+(?:to|with)|with|to|and|gegen|im vergleich zu(?:r|m)?)\s+"
-)
+_VERSUS = r"\s*(?:,\s*)?(?:vs\.?|versus|against|than|(?:compared|relative)\s+(?:to|with)|with|to|and|gegen|im vergleich zu(?:r|m)?)\s+"
 
 
 @dataclass(frozen=True)
@@ -94,17 +95,30 @@ def find_times(text: str, now: datetime) -> list[TimeWords]:
 
 
 def _compared(times: list[TimeWords], text: str, now: datetime) -> list[TimeWords]:
-    """Join two times that a line compares into the later one; `pair` says whether the earlier is the window before it."""
+    """Join two times that a line compares into the later one.
+
+    `pair` says whether the earlier is the window before it.
+    """
     if len(times) != 2 or not all(one.window for one in times):
         return times
     first, second = times
     if re.search(r"\b(?:compare[ds]?|vs|versus|than|against|vergleich\w*|gegen)\b", text) is None:
         return times
-    if not re.fullmatch(_VERSUS, f"{text[first.end : second.start]} ".replace("  ", " ")) and "vergl" not in text:
+    if (
+        not re.fullmatch(_VERSUS, f"{text[first.end : second.start]} ".replace("  ", " "))
+        and "vergl" not in text
+    ):
         return times
     late, early = sorted((first, second), key=lambda one: one.window or month_of(now), reverse=True)
     assert late.window
     assert early.window
     fits = "yes" if early.window.start == late.window.previous().start else "no"
     other = {} if fits == "yes" else {"other": early.fills["window"]}
-    return [TimeWords(first.start, second.end, {"window": late.fills["window"], "pair": fits, **other}, late.window)]
+    return [
+        TimeWords(
+            first.start,
+            second.end,
+            {"window": late.fills["window"], "pair": fits, **other},
+            late.window,
+        )
+    ]

@@ -1,4 +1,7 @@
-"""Take the dollars of alerts apart: the hours that the watch kept by price, prices looked up anew, and rows of the bill."""
+"""Take the dollars of alerts apart.
+
+The hours that the watch kept by price, prices looked up anew, and rows of the bill.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,9 @@ class AlertRows:
             raise UnknownTerm(name)
         pairs = zip(alert.anomaly.things, alert.anomaly.wasted_shares, strict=False)
         return [
-            {"share": exact(round(share, 6)), "usd_per_hour": usd} for thing, share in pairs for usd in self._prices(alert, thing)
+            {"share": exact(round(share, 6)), "usd_per_hour": usd}
+            for thing, share in pairs
+            for usd in self._prices(alert, thing)
         ]
 
     def at_risk(self, name: str) -> Mapping[str, Any]:
@@ -71,25 +76,47 @@ class AlertRows:
         alert = self.alert(name)
         if alert.anomaly.at_risk is None:
             raise UnknownTerm(name)
-        prices = [usd for thing in alert.anomaly.at_risk.things for usd in self._prices(alert, thing)]
+        prices = [
+            usd for thing in alert.anomaly.at_risk.things for usd in self._prices(alert, thing)
+        ]
         return {"hours": exact(round(alert.anomaly.at_risk.hours, 6)), "usd_per_hour": prices}
 
     def left(self, name: str) -> Decimal:
-        """Return the hours of the UTC month that are left since an alert was seen; none once it has ended or where it passes."""
+        """Return the hours of the UTC month that are left since an alert was seen.
+
+        None once it has ended or where it passes.
+        """
         alert = self.alert(name)
-        return Decimal(0) if alert.closed or alert.cause.facts.passes else _hours(alert.seen, month_of(alert.seen).end)
+        return (
+            Decimal(0)
+            if alert.closed or alert.cause.facts.passes
+            else _hours(alert.seen, month_of(alert.seen).end)
+        )
 
     def excess(self, name: str) -> Mapping[str, Any]:
-        """Return an alert's excess over the usual by the bill: each step less the median of that step on like days before."""
+        """Return an alert's excess over the usual by the bill.
+
+        Each step less the median of that step on like days before.
+        """
         alert = self.alert(name)
         billed, begun = alert.anomaly.billed, alert.anomaly.window.start
-        frame = self._ports.world.billing.deltas(alert.seen, _DAYS).frame(alert.anomaly.kind) if billed else None
+        frame = (
+            self._ports.world.billing.deltas(alert.seen, _DAYS).frame(alert.anomaly.kind)
+            if billed
+            else None
+        )
         if billed is None or frame is None:
             raise UnknownTerm(name)
-        mine = [row for row, thing in enumerate(frame.things) if alert.anomaly.labels.selects(thing)]
+        mine = [
+            row for row, thing in enumerate(frame.things) if alert.anomaly.labels.selects(thing)
+        ]
         values = np.nan_to_num(frame.of(SPEND_METRIC)[mine].astype(float)).sum(axis=0).tolist()
         steps = {frame.start + n * frame.step: exact(value) for n, value in enumerate(values)}
-        over = [usd - _usual(steps, at, begun) for at, usd in steps.items() if begun <= at < billed.through]
+        over = [
+            usd - _usual(steps, at, begun)
+            for at, usd in steps.items()
+            if begun <= at < billed.through
+        ]
         newest = over[-int(_DAY / frame.step) :]
         ended, month = billed.until or alert.closed, month_of(alert.seen).end
         return {
@@ -103,21 +130,42 @@ class AlertRows:
     def stopped(self, window: Any, now: datetime) -> list[Mapping[str, Any]]:
         """Return the alerts that ended within a time after somebody acted, with the hours since, within the month."""
         running = self._ports.world.source.read(now).inventory.running
-        every = [x.alert for x in saved_within(list(self._witness.alerts.values()), window, running, now)]
+        every = [
+            x.alert for x in saved_within(list(self._witness.alerts.values()), window, running, now)
+        ]
         ends = [(x, x.closed) for x in every if x.closed]
-        return [{"alert": x, "hours": _hours(closed, min(now, month_of(closed).end))} for x, closed in ends]
+        return [
+            {"alert": x, "hours": _hours(closed, min(now, month_of(closed).end))}
+            for x, closed in ends
+        ]
 
     def _prices(self, alert: Alert, thing: str) -> list[Decimal]:
-        """Return the price of an hour of a thing on the day when the alert was seen last; nothing where there is none."""
-        price = Pricing(self._ports).at(alert.seen)(thing, self._ports.world.source.read(alert.seen).inventory)
+        """Return the price of an hour of a thing on the day when the alert was seen last.
+
+        Nothing where there is none.
+        """
+        price = Pricing(self._ports).at(alert.seen)(
+            thing, self._ports.world.source.read(alert.seen).inventory
+        )
         return [price.usd_per_hour] if price else []
 
 
 def _usual(steps: Mapping[datetime, Decimal], at: datetime, begun: datetime) -> Decimal:
-    """Return the median of a step on the days before that are alike: working days, or weekends; on all where few are."""
-    days = [before for n in range(1, _DAYS) if begun - _LOOKBACK <= (before := at - n * _DAY) < begun and before in steps]
+    """Return the median of a step on the days before that are alike: working days, or weekends.
+
+    On all where few are.
+    """
+    days = [
+        before
+        for n in range(1, _DAYS)
+        if begun - _LOOKBACK <= (before := at - n * _DAY) < begun and before in steps
+    ]
     alike = [before for before in days if (before.weekday() >= 5) is (at.weekday() >= 5)]
-    return Decimal(median(steps[before] for before in (alike if len(alike) > 1 else days))) if days else Decimal(0)
+    return (
+        Decimal(median(steps[before] for before in (alike if len(alike) > 1 else days)))
+        if days
+        else Decimal(0)
+    )
 
 
 def _hours(start: datetime, end: datetime) -> Decimal:

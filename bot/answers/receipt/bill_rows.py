@@ -36,7 +36,9 @@ class BillRows:
         return {
             "bill": self.bill,
             "rows_of": self.rows_of,
-            "compared": lambda window, through: list(comparable(_window(window), min(through, self._at)) or ()),
+            "compared": lambda window, through: list(
+                comparable(_window(window), min(through, self._at)) or ()
+            ),
             "provider": self.provider,
             "offer": self.offer,
             "hour_of": hour_of,
@@ -47,21 +49,37 @@ class BillRows:
             "tail": lambda text, mark: text.rpartition(mark)[2],
         }
 
-    def bill(self, start: datetime, end: datetime, by: str, *where: str | Sequence[Filter]) -> list[Row]:
+    def bill(
+        self, start: datetime, end: datetime, by: str, *where: str | Sequence[Filter]
+    ) -> list[Row]:
         """Return the rows of the bill by dimensions, `day resource`, filtered by `line=S3,EC2` or `pod!=`; all of it for ""."""
         asked = (start, end, by, where)
         if asked not in self._asked:
-            filters = [x for each in where if each for x in ([_filter(each)] if isinstance(each, str) else each)]
+            filters = [
+                x
+                for each in where
+                if each
+                for x in ([_filter(each)] if isinstance(each, str) else each)
+            ]
             try:
-                rows = self._ports.world.billing.tally(Window(start, end), tuple(by.split()), filters).rows
+                rows = self._ports.world.billing.tally(
+                    Window(start, end), tuple(by.split()), filters
+                ).rows
             except TrnbotError as error:
                 raise UnknownTerm(str(error)) from None
             self._asked[asked] = [
-                {**row.key, **{each: getattr(row.money, each) for each in MEASURES}, "hours": row.hours} for row in rows
+                {
+                    **row.key,
+                    **{each: getattr(row.money, each) for each in MEASURES},
+                    "hours": row.hours,
+                }
+                for row in rows
             ]
         return self._asked[asked]
 
-    def rows_of(self, window: Mapping[str, datetime], by: str, texts: Sequence[str], where: Sequence[Filter]) -> list[Row]:
+    def rows_of(
+        self, window: Mapping[str, datetime], by: str, texts: Sequence[str], where: Sequence[Filter]
+    ) -> list[Row]:
         """Return the rows of a window that pass the filters written in an answer, and those of its line."""
         return self.bill(window["start"], window["end"], by, *texts, tuple(where))
 
@@ -72,7 +90,9 @@ class BillRows:
             raise UnknownTerm("provider")
         return forecast
 
-    def offer(self, instance_type: str, region: str, plan: str, years: Decimal, payment: str) -> CommitmentOffer:
+    def offer(
+        self, instance_type: str, region: str, plan: str, years: Decimal, payment: str
+    ) -> CommitmentOffer:
         """Return the one offer of a commitment."""
         every = self._ports.world.prices.commitment_offers(instance_type, self._at)
         wanted = (region, plan, int(years), payment)

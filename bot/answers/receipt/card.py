@@ -7,11 +7,33 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Facts, Table, Text, Tone, When, quiet, text
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Column,
+    Facts,
+    Table,
+    Text,
+    Tone,
+    When,
+    quiet,
+    text,
+)
 from bot.model.codec import encode
 from bot.model.counts import counted
 from bot.model.money import usd
-from bot.model.receipt import AnswerReceipt, AskedPort, Checked, Difference, Figure, PortQuestion, Verification
+from bot.model.receipt import (
+    AnswerReceipt,
+    AskedPort,
+    Checked,
+    Difference,
+    Figure,
+    PortQuestion,
+    Verification,
+)
 
 _MOST = 15
 _R = Align.RIGHT
@@ -23,16 +45,26 @@ def receipt_card(receipt: AnswerReceipt) -> Card:
     if not receipt.figures:
         say = text("Its answer holds no number that would need a receipt.")
         return Card(f"Receipt of '{receipt.line}': no number", Tone.INFO, (say,), encode(receipt))
-    numbers, questions = counted(len(receipt.figures), "number"), counted(len(receipt.questions), "question")
+    numbers, questions = (
+        counted(len(receipt.figures), "number"),
+        counted(len(receipt.questions), "question"),
+    )
     blocks: list[Block] = [
         _figures(receipt.figures),
         *([_questions(receipt.questions)] if receipt.questions else []),
         *_prices(receipt),
         *_ages(receipt),
-        quiet("In a terminal, --json writes every number with its path, and 'verify FILE' checks that file later."),
+        quiet(
+            "In a terminal, --json writes every number with its path, and 'verify FILE' checks that file later."
+        ),
         Buttons((Button("Verify", f"verify {receipt.line}"), Button("The answer", receipt.line))),
     ]
-    return Card(f"Receipt of '{receipt.line}': {numbers}, {questions}", Tone.INFO, tuple(blocks), encode(receipt))
+    return Card(
+        f"Receipt of '{receipt.line}': {numbers}, {questions}",
+        Tone.INFO,
+        tuple(blocks),
+        encode(receipt),
+    )
 
 
 def _figures(figures: Sequence[Figure]) -> Table:
@@ -41,25 +73,44 @@ def _figures(figures: Sequence[Figure]) -> Table:
     for figure in figures:
         groups.setdefault((_pattern(figure.path), figure.formula), []).append(figure)
     columns = (Column("number"), Column("the first", _R), Column("of them", _R), Column("formula"))
-    rows = [(name, f"{mine[0].amount:,f}", f"{len(mine):,}", formula) for (name, formula), mine in groups.items()]
+    rows = [
+        (name, f"{mine[0].amount:,f}", f"{len(mine):,}", formula)
+        for (name, formula), mine in groups.items()
+    ]
     left = sum(len(mine) for mine in list(groups.values())[_MOST:])
-    return Table(columns, tuple(rows[:_MOST]), rest=f"and {counted(left, 'more number')}" if left else "")
+    return Table(
+        columns, tuple(rows[:_MOST]), rest=f"and {counted(left, 'more number')}" if left else ""
+    )
 
 
 def _pattern(path: str) -> str:
     """Return a path without the places of its rows: `/rows/3/net_usd` is `rows net_usd`."""
-    return " ".join(part for part in path.split("/") if part and not part.isdigit() and not part.startswith("$"))
+    return " ".join(
+        part for part in path.split("/") if part and not part.isdigit() and not part.startswith("$")
+    )
 
 
 def _questions(questions: Sequence[PortQuestion]) -> Table:
-    columns = (Column("asked of"), Column("for"), Column("rows", _R), Column("net", _R), Column("amortised", _R))
-    rows = tuple((each.port.value, each.asked, f"{each.rows:,}", *_total(each)) for each in questions[:_MOST])
+    columns = (
+        Column("asked of"),
+        Column("for"),
+        Column("rows", _R),
+        Column("net", _R),
+        Column("amortised", _R),
+    )
+    rows = tuple(
+        (each.port.value, each.asked, f"{each.rows:,}", *_total(each)) for each in questions[:_MOST]
+    )
     left = len(questions) - _MOST
     return Table(columns, rows, rest=f"and {counted(left, 'more question')}" if left > 0 else "")
 
 
 def _total(question: PortQuestion) -> tuple[str, str]:
-    return (usd(question.total.net, 2), usd(question.total.amortised, 2)) if question.total else ("", "")
+    return (
+        (usd(question.total.net, 2), usd(question.total.amortised, 2))
+        if question.total
+        else ("", "")
+    )
 
 
 def _prices(receipt: AnswerReceipt) -> list[Block]:
@@ -69,13 +120,33 @@ def _prices(receipt: AnswerReceipt) -> list[Block]:
     prices = [price for price in came if round(price.usd_per_hour, 6) in amounts]
     if not prices:
         return []
-    columns = (Column("price of"), Column("an hour", _R), Column("market"), Column("region"), Column("by"), Column("of", _R))
+    columns = (
+        Column("price of"),
+        Column("an hour", _R),
+        Column("market"),
+        Column("region"),
+        Column("by"),
+        Column("of", _R),
+    )
     each = [
-        (x.instance_type, f"${x.usd_per_hour:f}", x.market.value, x.zone or x.region, f"{x.basis}: {x.source}", f"{x.asof}")
+        (
+            x.instance_type,
+            f"${x.usd_per_hour:f}",
+            x.market.value,
+            x.zone or x.region,
+            f"{x.basis}: {x.source}",
+            f"{x.asof}",
+        )
         for x in prices
     ]
     left = len(prices) - _MOST
-    return [Table(columns, tuple(each[:_MOST]), rest=f"and {counted(left, 'more price')}" if left > 0 else "")]
+    return [
+        Table(
+            columns,
+            tuple(each[:_MOST]),
+            rest=f"and {counted(left, 'more price')}" if left > 0 else "",
+        )
+    ]
 
 
 def _ages(receipt: AnswerReceipt) -> list[Text]:
@@ -85,7 +156,10 @@ def _ages(receipt: AnswerReceipt) -> list[Text]:
         if question.through and question.port in _DATED:
             ages[question.port] = max(ages.get(question.port, question.through), question.through)
     reached = [quiet(f"The {port} reached to ", When(at), ".") for port, at in ages.items()]
-    return [*reached, quiet("Asked ", When(receipt.at), f"{f', of {receipt.source}' if receipt.source else ''}.")]
+    return [
+        *reached,
+        quiet("Asked ", When(receipt.at), f"{f', of {receipt.source}' if receipt.source else ''}."),
+    ]
 
 
 def verification_card(receipt: AnswerReceipt, outcome: Verification) -> Card:
@@ -109,7 +183,9 @@ def verification_card(receipt: AnswerReceipt, outcome: Verification) -> Card:
             if wrong
             else f"{counted(every, 'number')} hold; the data are not the same"
         )
-        return Card(f"'{receipt.line}': {number}", Tone.WARNING, tuple(blocks), _data(receipt, outcome))
+        return Card(
+            f"'{receipt.line}': {number}", Tone.WARNING, tuple(blocks), _data(receipt, outcome)
+        )
     title = f"'{receipt.line}': {counted(every, 'number')}, the same when made again"
     return Card(title, Tone.GOOD, tuple(blocks), _data(receipt, outcome))
 

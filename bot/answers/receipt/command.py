@@ -43,7 +43,11 @@ _FILE = re.compile(r"\S*(?:/|\.json$)\S*")
     heavy=True,
     carries=True,
 )
-async def receipt(ports: Ports, request: Request, line: str = arg(None, "the line whose answer is meant", rest=True)) -> Card:
+async def receipt(
+    ports: Ports,
+    request: Request,
+    line: str = arg(None, "the line whose answer is meant", rest=True),
+) -> Card:
     """Answer the line, and state how it was answered."""
     answer = await answered(ports, request, _carried(read_line(request.line).rest))
     return receipt_card(receipt_of(answer, _formulas()))
@@ -63,7 +67,9 @@ async def verify_(
     ports: Ports,
     request: Request,
     line: str = arg(
-        None, "the line whose answer is meant; in a terminal also a file that 'receipt LINE --json' wrote", rest=True
+        None,
+        "the line whose answer is meant; in a terminal also a file that 'receipt LINE --json' wrote",
+        rest=True,
     ),
 ) -> Card:
     """Check a line at once, or the receipt of an earlier answer."""
@@ -75,7 +81,9 @@ async def verify_(
     else:
         first, again = [await answered(ports, request, _carried(words)) for _ in range(2)]
         kept = receipt_of(first, _formulas())
-    return verification_card(kept, await asyncio.to_thread(verify, kept, again, _formulas(), ports.world.billing))
+    return verification_card(
+        kept, await asyncio.to_thread(verify, kept, again, _formulas(), ports.world.billing)
+    )
 
 
 def _formulas() -> Formulas:
@@ -83,7 +91,10 @@ def _formulas() -> Formulas:
 
 
 def _carried(words: str) -> CommandLine:
-    """Return the line that a receipt is asked for; raise `WrongInput` for one that does more than read."""
+    """Return the line that a receipt is asked for.
+
+    Raise `WrongInput` for one that does more than read.
+    """
     read = read_line(words)
     name = read.command.name
     if read.shared:
@@ -91,9 +102,13 @@ def _carried(words: str) -> CommandLine:
     if read.runs.carries:
         raise WrongInput(f"'{name}' is itself about another line; name that line alone.")
     if read.runs.changes or read.runs.audited:
-        raise WrongInput(f"'{name}' changes something; a receipt is of a line that only reads, such as 'receipt cost 7d'.")
+        raise WrongInput(
+            f"'{name}' changes something; a receipt is of a line that only reads, such as 'receipt cost 7d'."
+        )
     if Needs.REPLAY in read.runs.opens:
-        raise WrongInput(f"'{name}' reads other recordings than the watched source, of which no receipt is made.")
+        raise WrongInput(
+            f"'{name}' reads other recordings than the watched source, of which no receipt is made."
+        )
     return read
 
 
@@ -103,10 +118,16 @@ async def answered(ports: Ports, request: Request, read: CommandLine) -> Watched
     asking = replace(request, line=read.text)
     card: Card = await call.command.handler(witness.watched(ports), asking, **call.arguments)
     name, formulas = call.command.name, _formulas()
-    terms = Terms(card.data, outside_of(call, card, ports, witness, request.at), partial(formulas.term, name))
-    made = [(row.words, amount) for row in formulas.of_card(name) for amount in terms.amounts(row.how)]
+    terms = Terms(
+        card.data, outside_of(call, card, ports, witness, request.at), partial(formulas.term, name)
+    )
+    made = [
+        (row.words, amount) for row in formulas.of_card(name) for amount in terms.amounts(row.how)
+    ]
     source = ports.site.facts.get("source", "")
-    return WatchedAnswer(read.text, request.at, source, name, terms, witness, drawn_alone(card, made))
+    return WatchedAnswer(
+        read.text, request.at, source, name, terms, witness, drawn_alone(card, made)
+    )
 
 
 def _read(text: str, name: str) -> AnswerReceipt:
@@ -118,13 +139,19 @@ def _read(text: str, name: str) -> AnswerReceipt:
             raise ValueError("a number or a time in it is no answer's")
     except (ValueError, AttributeError, RecursionError) as error:
         said = shortened(str(error), 120)
-        raise WrongInput(f"'{shortened(name)}' is no receipt that 'receipt LINE --json' wrote: {said}.") from None
+        raise WrongInput(
+            f"'{shortened(name)}' is no receipt that 'receipt LINE --json' wrote: {said}."
+        ) from None
     return kept
 
 
 def _reached(kept: AnswerReceipt) -> list[datetime]:
     """Return how far the bill reached when each question was asked."""
-    return [question.through for question in kept.questions if question.port is AskedPort.BILL and question.through]
+    return [
+        question.through
+        for question in kept.questions
+        if question.port is AskedPort.BILL and question.through
+    ]
 
 
 def _then(ports: Ports, kept: AnswerReceipt) -> Ports:
@@ -133,7 +160,12 @@ def _then(ports: Ports, kept: AnswerReceipt) -> Ports:
     reached = _reached(kept)
     if not reached:
         return as_of(whole, kept.at)
-    return replace(whole, world=replace(whole.world, billing=BilledBy(whole.world.billing, max(reached), timedelta(0))))
+    return replace(
+        whole,
+        world=replace(
+            whole.world, billing=BilledBy(whole.world.billing, max(reached), timedelta(0))
+        ),
+    )
 
 
 def _whole(billing: Billing) -> Billing:

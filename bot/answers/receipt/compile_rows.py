@@ -24,8 +24,13 @@ class CompileRows:
         """Return the terms by name."""
         return {"compiles": self.compiles}
 
-    def compiles(self, start: datetime, end: datetime, where: Sequence[Filter]) -> Sequence[Mapping[str, Any]]:
-        """Return the compiles within a time: those of a scope that ended alike and share minutes together, node by node."""
+    def compiles(
+        self, start: datetime, end: datetime, where: Sequence[Filter]
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the compiles within a time.
+
+        Those of a scope that ended alike and share minutes together, node by node.
+        """
         reading, pricing = self._readings.reading, Pricing(self._ports).at(self._at)
         together: list[dict[str, Any]] = []
         every = self._ports.world.compiles(reading, self._ports.policy, start)
@@ -37,8 +42,16 @@ class CompileRows:
                 continue
             price = pricing.instance(node) if node else None
             hours = Decimal(str(Window(begun, ended).hours))
-            row = {"hours": hours, "usd_per_hour": price and price.usd_per_hour, "usd": price and hours * price.usd_per_hour}
-            alike = (x for x in together if (x["scope"], x["ending"]) == (each.scope, each.ending) and begun < x["end"])
+            row = {
+                "hours": hours,
+                "usd_per_hour": price and price.usd_per_hour,
+                "usd": price and hours * price.usd_per_hour,
+            }
+            alike = (
+                x
+                for x in together
+                if (x["scope"], x["ending"]) == (each.scope, each.ending) and begun < x["end"]
+            )
             batch = next(alike, None)
             if batch is None:
                 batch = {"scope": each.scope, "ending": each.ending, "end": ended, "nodes": []}

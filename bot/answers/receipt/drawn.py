@@ -21,15 +21,21 @@ _LABELS = ("cluster", "team", "state", "instance_type", "service")
 
 
 def drawn_alone(card: Card, made: Sequence[tuple[str, Decimal]] = ()) -> tuple[Figure, ...]:
-    """Return the amounts of USD on a card that no number of its data is written as: sums of its rows, and all others.
+    """Return the amounts of USD on a card that no number of its data is written as.
+
+    Sums of its rows, and all others.
 
     `made` are the amounts that formulas of the card make, with how each is made.
     """
     known = {written for _, amount in numbers(card.data) for written in _all_written(amount)}
     said = [encode(block) for block in card.blocks if isinstance(block, Text | Facts | Table)]
-    drawn = dict.fromkeys(amount for words in _words([card.title, *said]) for amount in _USD.findall(words))
+    drawn = dict.fromkeys(
+        amount for words in _words([card.title, *said]) for amount in _USD.findall(words)
+    )
     every = [*_sums(card.data), *made]
-    stated = {written: (amount, words) for words, amount in every for written in _all_written(amount)}
+    stated = {
+        written: (amount, words) for words, amount in every for written in _all_written(amount)
+    }
     alone = [(each, *stated.get(each, (_read(each), DRAWN))) for each in drawn if each not in known]
     return tuple(Figure(f"/card/{each}", amount, formula) for each, amount, formula in alone)
 
@@ -52,16 +58,25 @@ def _sums(data: Mapping[str, Any]) -> Iterator[tuple[str, Decimal]]:
             continue
         for label in _LABELS:
             yield from (
-                (f"sum of {name} {number} where {label} is {value or 'none'}", sum(amounts, Decimal(0)))
+                (
+                    f"sum of {name} {number} where {label} is {value or 'none'}",
+                    sum(amounts, Decimal(0)),
+                )
                 for (value, number), amounts in _grouped(rows, label).items()
                 if len(amounts) > 1 and any(amounts)
             )
 
 
-def _grouped(rows: Sequence[Mapping[str, Any]], label: str) -> Mapping[tuple[str, str], list[Decimal]]:
+def _grouped(
+    rows: Sequence[Mapping[str, Any]], label: str
+) -> Mapping[tuple[str, str], list[Decimal]]:
     groups: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
     for row in rows:
-        named = [part[label] for part in (row, row.get("labels"), row.get("key")) if isinstance(part, Mapping) and label in part]
+        named = [
+            part[label]
+            for part in (row, row.get("labels"), row.get("key"))
+            if isinstance(part, Mapping) and label in part
+        ]
         for path, amount in numbers(row) if named else []:
             if "usd" in (number := " ".join(map(str, path))):
                 groups[str(named[0]), number].append(amount)

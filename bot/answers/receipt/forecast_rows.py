@@ -1,4 +1,7 @@
-"""Forecast a month anew from the rows of the bill: the same model, solved as a kriging system over the days that settled."""
+"""Forecast a month anew from the rows of the bill.
+
+The same model, solved as a kriging system over the days that settled.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +46,18 @@ class ForecastRows:
 
     def names(self) -> Row:
         """Return the terms by name."""
-        return {"month_bill": self.month_bill, "month_then": self.month_then, "kept_estimate": self.kept_estimate}
+        return {
+            "month_bill": self.month_bill,
+            "month_then": self.month_then,
+            "kept_estimate": self.kept_estimate,
+        }
 
     def month_bill(self, where: Sequence[Filter] = ()) -> Row:
         """Return the terms of this month's forecast, as of now."""
         allocation = Allocation(self._ports, self._at)
-        running = running_of(self._ports, allocation.reading) if allocation.reading and not where else {}
+        running = (
+            running_of(self._ports, allocation.reading) if allocation.reading and not where else {}
+        )
         return self._once(("now", tuple(where)), allocation, self._at, tuple(where), running)
 
     def month_then(self, at: datetime) -> Row:
@@ -62,7 +71,14 @@ class ForecastRows:
             raise UnknownTerm("no forecast was kept")
         return kept
 
-    def _once(self, key: tuple[Any, ...], billing: Tallies, at: datetime, where: Sequence[Filter], running: Amounts) -> Row:
+    def _once(
+        self,
+        key: tuple[Any, ...],
+        billing: Tallies,
+        at: datetime,
+        where: Sequence[Filter],
+        running: Amounts,
+    ) -> Row:
         if key not in self._made:
             self._made[key] = _month(billing, at, where, running)
         return self._made[key]
@@ -76,7 +92,10 @@ def _month(billing: Tallies, at: datetime, where: Sequence[Filter], running: Amo
         raise UnknownTerm("settled days")
     until, (start, end) = min(settled, month.end).date(), (month.start.date(), month.end.date())
     every, fees = _by_day(tally), _fees(billing, tally, settled.date(), where)
-    at_once = {day: sum((usd for (_, of), usd in fees.items() if of == day), Decimal(0)) for day in {day for _, day in fees}}
+    at_once = {
+        day: sum((usd for (_, of), usd in fees.items() if of == day), Decimal(0))
+        for day in {day for _, day in fees}
+    }
     daily = {day: usd - at_once.get(day, Decimal(0)) for day, usd in every.items()}
     days = _unbroken([day for day in daily if day < until])
     if len(days) < FEWEST:
@@ -89,7 +108,8 @@ def _month(billing: Tallies, at: datetime, where: Sequence[Filter], running: Amo
         "known": sum(known, Decimal(0)),
         "fees": charged,
         "due": _due(fees, start) if until < end else Decimal(0),
-        "spent": sum((usd for day, usd in daily.items() if start <= day < until), Decimal(0)) + charged,
+        "spent": sum((usd for day, usd in daily.items() if start <= day < until), Decimal(0))
+        + charged,
         "billed": sum((usd for day, usd in every.items() if day >= start), Decimal(0)),
         **_coming([*(daily[day] for day in days), *known], ahead - len(known)),
     }
@@ -109,7 +129,9 @@ def _by_day(tally: Tally) -> dict[date, Decimal]:
     return dict(sums)
 
 
-def _fees(billing: Tallies, tally: Tally, until: date, where: Sequence[Filter]) -> Mapping[tuple[tuple[str, ...], date], Decimal]:
+def _fees(
+    billing: Tallies, tally: Tally, until: date, where: Sequence[Filter]
+) -> Mapping[tuple[tuple[str, ...], date], Decimal]:
     """Return by line and day the charges at once: on few of its days, and within one hour of them."""
     lines: defaultdict[tuple[str, ...], dict[date, Decimal]] = defaultdict(dict)
     for row in tally.rows:
@@ -127,12 +149,19 @@ def _fees(billing: Tallies, tally: Tally, until: date, where: Sequence[Filter]) 
     return fees
 
 
-def _hours(billing: Tallies, name: tuple[str, ...], days: Amounts, where: Sequence[Filter]) -> Counter[date] | None:
+def _hours(
+    billing: Tallies, name: tuple[str, ...], days: Amounts, where: Sequence[Filter]
+) -> Counter[date] | None:
     """Count the hours of each day in which a line was charged; None where the bill tells no hours."""
-    span = Window(*(datetime(x.year, x.month, x.day, tzinfo=UTC) for x in (min(days), max(days) + _DAY)))
+    span = Window(
+        *(datetime(x.year, x.month, x.day, tzinfo=UTC) for x in (min(days), max(days) + _DAY))
+    )
     filters = [*where, *(Filter(part, (value,)) for part, value in zip(_LINE, name, strict=True))]
     try:
-        return Counter(date.fromisoformat(row.key["hour"][:10]) for row in billing.tally(span, ("hour",), filters).rows)
+        return Counter(
+            date.fromisoformat(row.key["hour"][:10])
+            for row in billing.tally(span, ("hour",), filters).rows
+        )
     except WrongInput:
         return None
 
@@ -143,8 +172,15 @@ def _due(fees: Mapping[tuple[tuple[str, ...], date], Decimal], month: date) -> D
     before = (last - _DAY).replace(day=1)
     total = Decimal(0)
     for (name, day), usd in fees.items():
-        again = any(other == name and on.replace(day=1) == before and on.day == day.day for other, on in fees)
-        if day.replace(day=1) == last and again and not any(other == name and on >= month for other, on in fees):
+        again = any(
+            other == name and on.replace(day=1) == before and on.day == day.day
+            for other, on in fees
+        )
+        if (
+            day.replace(day=1) == last
+            and again
+            and not any(other == name and on >= month for other, on in fees)
+        ):
             total += usd
     return total
 
@@ -160,7 +196,10 @@ def _unbroken(days: Sequence[date]) -> list[date]:
 
 
 def _since(running: Amounts, days: Sequence[date], daily: Amounts) -> list[Decimal]:
-    """Return the cost of the days after the settled ones: of the nodes that ran, and of the rest as it was."""
+    """Return the cost of the days after the settled ones.
+
+    Of the nodes that ran, and of the rest as it was.
+    """
     both = [day for day in days if day in running][-_ALIKE:]
     if len(both) < _ALIKE:
         return []
@@ -178,15 +217,28 @@ def _coming(values: Sequence[Decimal], ahead: int) -> Mapping[str, Decimal]:
     scale, n = float(np.mean(np.abs(series))), len(series)
     if ahead <= 0 or not scale:
         return dict.fromkeys(("low", "middle", "high"), Decimal(0))
-    fits = [(*_kriged(series / scale, covariance, ahead), odds) for covariance, odds in priors(n, ahead)]
+    fits = [
+        (*_kriged(series / scale, covariance, ahead), odds) for covariance, odds in priors(n, ahead)
+    ]
     best = max(evidence + log(odds) for _, _, evidence, odds in fits)
     weights = [exp(evidence + log(odds) - best) for _, _, evidence, odds in fits]
     mean = sum(w * x for w, (x, *_) in zip(weights, fits, strict=True)) / sum(weights)
-    within = sum(w * (variance + (x - mean) ** 2) for w, (x, variance, *_) in zip(weights, fits, strict=True)) / sum(weights)
-    factors = [float(np.mean(np.cumprod(1 + moves))) for moves in moves_of(steps_of(series / scale), n, ahead)]
-    sums = sorted((mean + sqrt(within) * off) * x for off, x in zip(noise(n - 1, len(factors)), factors, strict=True))
+    within = sum(
+        w * (variance + (x - mean) ** 2) for w, (x, variance, *_) in zip(weights, fits, strict=True)
+    ) / sum(weights)
+    factors = [
+        float(np.mean(np.cumprod(1 + moves)))
+        for moves in moves_of(steps_of(series / scale), n, ahead)
+    ]
+    sums = sorted(
+        (mean + sqrt(within) * off) * x
+        for off, x in zip(noise(n - 1, len(factors)), factors, strict=True)
+    )
     low, high = (_at(sums, (1 + side * COVERAGE) / 2) for side in (-1, 1))
-    return {name: exact(x * scale) for name, x in (("low", low), ("middle", mean * _at(sorted(factors), 0.5)), ("high", high))}
+    return {
+        name: exact(x * scale)
+        for name, x in (("low", low), ("middle", mean * _at(sorted(factors), 0.5)), ("high", high))
+    }
 
 
 def _at(ranked: Sequence[float], share: float) -> float:
@@ -199,9 +251,15 @@ def _at(ranked: Sequence[float], share: float) -> float:
 def _kriged(series: Doubles, covariance: Doubles, ahead: int) -> tuple[float, float, float]:
     """Return the best unbiased sum of the days to come by one model, its variance, and the evidence of the days' differences."""
     n = len(series)
-    seen, cross, whole = covariance[:n, :n], covariance[:n, n:].sum(axis=1), covariance[n:, n:].sum()
+    seen, cross, whole = (
+        covariance[:n, :n],
+        covariance[:n, n:].sum(axis=1),
+        covariance[n:, n:].sum(),
+    )
     ones = np.ones((n, 1))
-    solved = np.linalg.solve(np.block([[seen, ones], [ones.T, np.zeros((1, 1))]]), np.append(cross, ahead))
+    solved = np.linalg.solve(
+        np.block([[seen, ones], [ones.T, np.zeros((1, 1))]]), np.append(cross, ahead)
+    )
     weights, multiplier = solved[:n], solved[n]
     contrasts = np.diff(np.eye(n), axis=0)
     spread, steps = contrasts @ seen @ contrasts.T, contrasts @ series

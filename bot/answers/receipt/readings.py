@@ -1,4 +1,7 @@
-"""Read the rows of metrics and of the inventory anew, as terms of formulas: no answer's own arithmetic is asked."""
+"""Read the rows of metrics and of the inventory anew, as terms of formulas.
+
+No answer's own arithmetic is asked.
+"""
 
 from __future__ import annotations
 
@@ -55,16 +58,28 @@ class Readings:
         values = self._newest(rows, hours, *metrics)[0]
         return [float(value) for value in values[~np.isnan(values)]]
 
-    def cluster_levels(self, cluster: str, instance_type: str, hours: Decimal, metric: str) -> list[list[float]]:
-        """Return by time the readings of the nodes of a cluster and type; times without one are left out."""
+    def cluster_levels(
+        self, cluster: str, instance_type: str, hours: Decimal, metric: str
+    ) -> list[list[float]]:
+        """Return by time the readings of the nodes of a cluster and type.
+
+        Times without one are left out.
+        """
         rows = self._rows("node", [node.id for node in self.nodes_of(cluster, instance_type)])
         columns = self._newest(rows, hours, metric).T
-        return [[float(x) for x in column[~np.isnan(column)]] for column in columns if not np.isnan(column).all()]
+        return [
+            [float(x) for x in column[~np.isnan(column)]]
+            for column in columns
+            if not np.isnan(column).all()
+        ]
 
     def moved(self, resource: str, hours: Decimal) -> list[float]:
         """Return the bytes a second that a file system read and wrote, of each step of the last hours that was read."""
         rows = self._rows("file_system", (resource,))
-        read, written = (self._newest(rows, hours, name, kind="file_system")[0] for name in ("fsx_read_bytes", "fsx_write_bytes"))
+        read, written = (
+            self._newest(rows, hours, name, kind="file_system")[0]
+            for name in ("fsx_read_bytes", "fsx_write_bytes")
+        )
         seconds = float(self.seconds_a_step("file_system"))
         known = ~np.isnan(read) | ~np.isnan(written)
         return [float(x) / seconds for x in (np.nan_to_num(read) + np.nan_to_num(written))[known]]
@@ -79,18 +94,35 @@ class Readings:
 
     def cluster_nodes(self, cluster: str) -> list[Instance]:
         """Return the running nodes of a cluster."""
-        return [x for x in self.reading.inventory.instances.values() if x.running and x.labels.cluster == cluster]
+        return [
+            x
+            for x in self.reading.inventory.instances.values()
+            if x.running and x.labels.cluster == cluster
+        ]
 
     def launched(self, account: str, region: str, market: str) -> list[Instance]:
-        """Return the instances of an account, region and market that count against quotas; "" is any."""
-        every = (x for x in self.reading.inventory.instances.values() if x.state in _LAUNCHED and x.market == market)
-        return [x for x in every if account in ("", x.labels.account) and region in ("", x.labels.region)]
+        """Return the instances of an account, region and market that count against quotas.
+
+        "" is any.
+        """
+        every = (
+            x
+            for x in self.reading.inventory.instances.values()
+            if x.state in _LAUNCHED and x.market == market
+        )
+        return [
+            x
+            for x in every
+            if account in ("", x.labels.account) and region in ("", x.labels.region)
+        ]
 
     def ran(self, start: datetime, end: datetime) -> list[Mapping[str, Any]]:
         """Return each instance with the hours that it ran within a time."""
         rows: list[Mapping[str, Any]] = []
         for x in self.reading.inventory.instances.values():
-            seconds = (min(x.ended_at or end, end, self._at) - max(x.launched_at, start)).total_seconds()
+            seconds = (
+                min(x.ended_at or end, end, self._at) - max(x.launched_at, start)
+            ).total_seconds()
             if seconds > 0:
                 rows.append({"labels": x.labels, "hours": Decimal(str(seconds)) / 3600})
         return rows
@@ -98,16 +130,28 @@ class Readings:
     def quota(self, code: str, account: str, region: str) -> Quota:
         """Return the row of a quota."""
         every = self.reading.inventory.quotas
-        return _only([x for x in every if (x.code, x.labels.account, x.labels.region) == (code, account, region)], code)
+        return _only(
+            [
+                x
+                for x in every
+                if (x.code, x.labels.account, x.labels.region) == (code, account, region)
+            ],
+            code,
+        )
 
     def file_system(self, resource: str) -> FileSystem:
         """Return the row of a file system."""
-        return _only([x for x in self.reading.inventory.file_systems if x.labels.resource == resource], resource)
+        return _only(
+            [x for x in self.reading.inventory.file_systems if x.labels.resource == resource],
+            resource,
+        )
 
     def stored(self, resource: str) -> Mapping[str, int]:
         """Return the size of a volume or a file system, in GiB."""
         volumes = {x.labels.resource: x.size_gib for x in self.reading.inventory.volumes}
-        sizes = volumes | {x.labels.resource: x.storage_gib for x in self.reading.inventory.file_systems}
+        sizes = volumes | {
+            x.labels.resource: x.storage_gib for x in self.reading.inventory.file_systems
+        }
         return {"gib": sizes[resource]} if resource in sizes else {}
 
     def price_of_stored(self, resource: str) -> Decimal:
@@ -124,12 +168,18 @@ class Readings:
         return frame
 
     def _rows(self, kind: str, things: Sequence[str]) -> list[int]:
-        rows = [i for i, x in enumerate(self._frame(kind).things) if (x.resource or x.instance) in things]
+        rows = [
+            i
+            for i, x in enumerate(self._frame(kind).things)
+            if (x.resource or x.instance) in things
+        ]
         if not rows:
             raise UnknownTerm(", ".join(things))
         return rows
 
-    def _newest(self, rows: Sequence[int], hours: Decimal, *metrics: str, kind: str = "node") -> Doubles:
+    def _newest(
+        self, rows: Sequence[int], hours: Decimal, *metrics: str, kind: str = "node"
+    ) -> Doubles:
         frame = self._frame(kind)
         steps = min(frame.n_steps, -(-timedelta(hours=float(hours)) // frame.step))
         values = np.full((len(rows), steps), np.nan)

@@ -1,4 +1,7 @@
-"""Name the terms of formulas beside an answer's data: arguments of the line, dated facts, and noted answers of ports."""
+"""Name the terms of formulas beside an answer's data.
+
+Arguments of the line, dated facts, and noted answers of ports.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ from bot.model.window import Window, month_of
 from bot.ports import Ports
 
 
-def outside_of(call: Call, card: Card, ports: Ports, witness: Witness, at: datetime) -> Mapping[str, Any]:
+def outside_of(
+    call: Call, card: Card, ports: Ports, witness: Witness, at: datetime
+) -> Mapping[str, Any]:
     """Return the names that stand outside of the data."""
     knowledge = ports.world.knowledge
     claims, readings = knowledge.claims(), Readings(ports, at)
@@ -38,7 +43,9 @@ def outside_of(call: Call, card: Card, ports: Ports, witness: Witness, at: datet
         **CompileRows(ports, readings, at).names(),
         **SplitRows(ports, readings, at).names(),
         "now": at,
-        "stated": lambda: [Decimal(x.replace(",", "")) for x in re.findall(r"\$(\d[\d,]*(?:\.\d+)?)", repr(claims))],
+        "stated": lambda: [
+            Decimal(x.replace(",", "")) for x in re.findall(r"\$(\d[\d,]*(?:\.\d+)?)", repr(claims))
+        ],
         "settings": lambda: [value for value in _settings(ports) if isinstance(value, Decimal)],
         "efforts": {effort.name: effort for effort in claims.efforts},
         "later": max,
@@ -88,7 +95,10 @@ def _spot_steps(witness: Witness, window: Any) -> Mapping[str, list[Mapping[str,
         begun = max(at, span.start)
         if begun < end:
             steps[price.zone].append(
-                {"usd_per_hour": price.usd_per_hour, "hours": Decimal((end - begun) // timedelta(seconds=1)) / 3600}
+                {
+                    "usd_per_hour": price.usd_per_hour,
+                    "hours": Decimal((end - begun) // timedelta(seconds=1)) / 3600,
+                }
             )
             ends[price.zone] = begun
     return steps
@@ -98,7 +108,10 @@ _LETTERS = {"k": 3, "m": 6, "b": 9, "t": 12}
 
 
 def written(text: str) -> list[Decimal]:
-    """Return the numbers of typed words: `7B` is 7,000,000,000, `30-40%` is 0.30 and 0.40, and 35 as a share is 0.35."""
+    """Return the numbers of typed words.
+
+    `7B` is 7,000,000,000, `30-40%` is 0.30 and 0.40, and 35 as a share is 0.35.
+    """
     found = re.findall(r"(-?[\d.]+)\s*([kmbt])?", text.lower())
     numbers_ = [Decimal(digits).scaleb(_LETTERS.get(letter, 0)) for digits, letter in found]
     return [number / 100 for number in numbers_] if "%" in text else numbers_

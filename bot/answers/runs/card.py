@@ -51,18 +51,33 @@ def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
         Column("nodes", _R),
     )
     rows = tuple(
-        (name, usd(x.usd), _or(x.usd_per_epoch), _done(x), _or(x.usd_per_billion_tokens), f"{x.nodes:.1f}")
+        (
+            name,
+            usd(x.usd),
+            _or(x.usd_per_epoch),
+            _done(x),
+            _or(x.usd_per_billion_tokens),
+            f"{x.nodes:.1f}",
+        )
         for name, x in runs[:_MOST]
     )
     rest = f"and {counted(len(runs) - _MOST, 'more run')}" if len(runs) > _MOST else ""
     first = runs[0][0]
     buttons = [Button(f"Run {first[:40]}", f"runs {quote(first)}")]
-    buttons += [Button("Compare the first two", f"compare {quote(first)} {quote(runs[1][0])}")] if len(runs) > 1 else []
+    buttons += (
+        [Button("Compare the first two", f"compare {quote(first)} {quote(runs[1][0])}")]
+        if len(runs) > 1
+        else []
+    )
     billed = sum(x.billed for _, x in runs) / len(runs)
-    note = quiet(f"Estimated: hours of the nodes, {_paid(billed)}; lost and repeated work included; storage is separate.")
+    note = quiet(
+        f"Estimated: hours of the nodes, {_paid(billed)}; lost and repeated work included; storage is separate."
+    )
     title = f"{counted(len(runs), 'training run')}, {usd(sum((x.usd for _, x in runs), Decimal(0)))} while they were observed"
     blocks = (Table(columns, rows, rest=rest), note, Buttons(tuple(buttons)))
-    return Card(title, Tone.INFO, blocks, {"runs": [{"run": name, **run_data(x)} for name, x in runs]})
+    return Card(
+        title, Tone.INFO, blocks, {"runs": [{"run": name, **run_data(x)} for name, x in runs]}
+    )
 
 
 def run_card(
@@ -78,7 +93,9 @@ def run_card(
     extra = sum((storage or {}).values(), Decimal(0))
     blocks: list[Block] = [text(_lead(cost, extra)), _units(cost)]
     if storage:
-        rows = tuple((line, usd(amount)) for line, amount in sorted(storage.items(), key=lambda x: -x[1]))
+        rows = tuple(
+            (line, usd(amount)) for line, amount in sorted(storage.items(), key=lambda x: -x[1])
+        )
         blocks.append(
             Table(
                 (Column("beside the nodes"), Column("billed", _R)),
@@ -98,8 +115,16 @@ def run_card(
             Button("What it costs", f"cost 7d cluster={quote(cost.run.labels.cluster)}"),
         )
     )
-    title = f"{name}: {usd(cost.usd_per_epoch)} an epoch" if cost.usd_per_epoch is not None else f"{name}: {usd(cost.usd)} so far"
-    data = run_data(cost) | {"run": name, "counted_by": by, "storage_usd": extra if storage is not None else None}
+    title = (
+        f"{name}: {usd(cost.usd_per_epoch)} an epoch"
+        if cost.usd_per_epoch is not None
+        else f"{name}: {usd(cost.usd)} so far"
+    )
+    data = run_data(cost) | {
+        "run": name,
+        "counted_by": by,
+        "storage_usd": extra if storage is not None else None,
+    }
     return Card(title, Tone.INFO, (*blocks, shown), data)
 
 
@@ -129,11 +154,17 @@ def run_data(cost: RunCost) -> dict[str, Any]:
 
 
 def _lead(cost: RunCost, extra: Decimal) -> str:
-    since = "since its start" if cost.whole else f"since {clock(cost.since)}, when it was first seen"
+    since = (
+        "since its start" if cost.whole else f"since {clock(cost.since)}, when it was first seen"
+    )
     seen = f"{usd(cost.usd)} {since} ({counted(cost.run.attempts, 'attempt')}, {cost.nodes:.1f} nodes)."
     if cost.usd_per_epoch is None:
         return f"{seen} No epoch has finished since, so there is no cost of an epoch yet."
-    share = f" With storage {usd(cost.usd_per_epoch * (1 + extra / cost.usd))}." if extra and cost.usd else ""
+    share = (
+        f" With storage {usd(cost.usd_per_epoch * (1 + extra / cost.usd))}."
+        if extra and cost.usd
+        else ""
+    )
     hours = f"{cost.hours_per_epoch:.1f} h" if cost.hours_per_epoch else ""
     return f"{usd(cost.usd_per_epoch)} an epoch, mean of {len(cost.epochs)}, {hours} each.{share} {seen}"
 
@@ -141,11 +172,21 @@ def _lead(cost: RunCost, extra: Decimal) -> str:
 def _units(cost: RunCost) -> Facts:
     pairs = [("an epoch", _or(cost.usd_per_epoch))]
     if cost.partial_epoch is not None:
-        pairs.append(("under way", f"{cost.partial_epoch * 100:.0f} % of an epoch, {usd(cost.partial_usd)} so far"))
+        pairs.append(
+            (
+                "under way",
+                f"{cost.partial_epoch * 100:.0f} % of an epoch, {usd(cost.partial_usd)} so far",
+            )
+        )
     pairs += [
         ("a billion tokens", _or(cost.usd_per_billion_tokens)),
         ("a billion parameters", _or(cost.usd_per_billion_parameters)),
-        ("a checkpoint", f"{_or(cost.usd_per_checkpoint)} ({cost.checkpoints} written)" if cost.checkpoints else "not reported"),
+        (
+            "a checkpoint",
+            f"{_or(cost.usd_per_checkpoint)} ({cost.checkpoints} written)"
+            if cost.checkpoints
+            else "not reported",
+        ),
     ]
     return Facts(tuple(pairs))
 
@@ -156,26 +197,45 @@ def _chart(cost: RunCost) -> Chart:
     low, high = min(x.usd for x in shown), max(x.usd for x in shown)
     summary = f"The last {len(shown)} epochs cost {usd(low)} to {usd(high)}."
     numbers = tuple(f"{x.number}" for x in shown)
-    return Chart(ChartKind.BAR, "Cost of an epoch", "$", series, categories=numbers, summary=summary, timed=True)
+    return Chart(
+        ChartKind.BAR,
+        "Cost of an epoch",
+        "$",
+        series,
+        categories=numbers,
+        summary=summary,
+        timed=True,
+    )
 
 
 def _about(cost: RunCost, types: Sequence[str], by: str, unpriced: int) -> Text:
-    missing = f" {counted(unpriced, 'node')} without a known price are left out." if unpriced else ""
+    missing = (
+        f" {counted(unpriced, 'node')} without a known price are left out." if unpriced else ""
+    )
     lost = "Every attempt counts, so lost and repeated work is included."
     paid = _paid(cost.billed)
-    return quiet(f"Estimated: hours of {', '.join(types) or 'no node'}, found by {by}, {paid}. {lost}{missing}")
+    return quiet(
+        f"Estimated: hours of {', '.join(types) or 'no node'}, found by {by}, {paid}. {lost}{missing}"
+    )
 
 
 def _paid(billed: float) -> str:
     """Say by which price the hours of nodes are counted."""
     if billed >= 0.995:
         return "each at what that very hour was billed"
-    share = f"{billed * 100:.0f} % of them at what that very hour was billed, the others " if billed >= 0.005 else ""
+    share = (
+        f"{billed * 100:.0f} % of them at what that very hour was billed, the others "
+        if billed >= 0.005
+        else ""
+    )
     return f"{share}at the price of their node"
 
 
 def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
-    """Yield a sentence for each way in which the nodes are paid: each has a price of its own where the bill names it."""
+    """Yield a sentence for each way in which the nodes are paid.
+
+    Each has a price of its own where the bill names it.
+    """
     ways: dict[tuple[str, str, str], list[Price]] = {}
     for price in prices:
         ways.setdefault((price.basis, price.market, price.region), []).append(price)

@@ -60,7 +60,10 @@ async def runs(
     examples=("compare vit-2b llama-8b",),
 )
 async def compare(
-    ports: Ports, request: Request, before: str = arg(None, "a run or a baseline"), after: str = arg(None, "another")
+    ports: Ports,
+    request: Request,
+    before: str = arg(None, "a run or a baseline"),
+    after: str = arg(None, "another"),
 ) -> Card:
     """Take the first as the base."""
     if before == after:
@@ -78,7 +81,11 @@ async def compare(
 async def baselines(ports: Ports, request: Request) -> Card:
     """List the baselines, the newest first."""
     names = await asyncio.to_thread(BASELINES.keys, ports.stores.documents, MOST)
-    words = text(f"Kept: {', '.join(names)}." if names else "None is kept yet; 'baseline keep RUN' keeps one.")
+    words = text(
+        f"Kept: {', '.join(names)}."
+        if names
+        else "None is kept yet; 'baseline keep RUN' keeps one."
+    )
     return Card("Baselines", Tone.INFO, (words,), {"baselines": names})
 
 
@@ -126,7 +133,10 @@ async def migration_open(
         return Card(
             f"Migration {name} is open",
             Tone.GOOD,
-            (text(line), quiet("The weekly digest repeats this comparison until 'migration close'.")),
+            (
+                text(line),
+                quiet("The weekly digest repeats this comparison until 'migration close'."),
+            ),
             {"name": name},
         )
 
@@ -141,7 +151,9 @@ async def migration_open(
     examples=("migration close llama-8b",),
     changes=True,
 )
-async def migration_close(ports: Ports, request: Request, name: str = arg(None, "the run on the new chips")) -> Card:
+async def migration_close(
+    ports: Ports, request: Request, name: str = arg(None, "the run on the new chips")
+) -> Card:
     """Forget it; baselines stay."""
 
     def end() -> Card:
@@ -165,10 +177,16 @@ def _runs(ports: Ports, request: Request, name: str, storage: bool) -> Card:
 
 
 def _beside(ports: Ports, run: Costed, reporting: tuple[Costed, ...]) -> dict[str, Decimal] | None:
-    """Return the bill of the cluster beside its nodes, an equal part for each of its runs; None without a bill."""
+    """Return the bill of the cluster beside its nodes, an equal part for each of its runs.
+
+    None without a bill.
+    """
     cluster = run.cost.run.labels.cluster
     sharers = sum(x.cost.run.labels.cluster == cluster for x in reporting)
-    window = Window(_hour(run.cost.since), max(_hour(run.cost.until), _hour(run.cost.since) + timedelta(hours=1)))
+    window = Window(
+        _hour(run.cost.since),
+        max(_hour(run.cost.until), _hour(run.cost.since) + timedelta(hours=1)),
+    )
     try:
         rows = ports.world.billing.tally(window, ("line",), (Filter("cluster", (cluster,)),)).rows
     except Unavailable:
@@ -188,9 +206,18 @@ def _compare(ports: Ports, request: Request, a: str, b: str) -> Card:
 
 def _keep(ports: Ports, request: Request, name: str, kept_as: str) -> Card:
     if not re.fullmatch(r"[\w.-]{1,60}", kept_as):
-        raise WrongInput(f"'{kept_as[:60]}' does not do as a name; take letters, digits, dots and dashes.")
+        raise WrongInput(
+            f"'{kept_as[:60]}' does not do as a name; take letters, digits, dots and dashes."
+        )
     run = find_run(costed_runs(ports, request.at), name)
     BASELINES.put(ports.stores.documents, kept_as, Baseline.of(run, request.at))
     types = ", ".join(run.instance_types)
-    note = text(f"{len(run.cost.epochs)} epochs on {types} are kept as '{kept_as}'; compare {kept_as} with any run.")
-    return Card(f"Baseline {kept_as} is kept", Tone.GOOD, (note,), {"name": kept_as, "epochs": len(run.cost.epochs)})
+    note = text(
+        f"{len(run.cost.epochs)} epochs on {types} are kept as '{kept_as}'; compare {kept_as} with any run."
+    )
+    return Card(
+        f"Baseline {kept_as} is kept",
+        Tone.GOOD,
+        (note,),
+        {"name": kept_as, "epochs": len(run.cost.epochs)},
+    )

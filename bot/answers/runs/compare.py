@@ -21,13 +21,20 @@ def compare_card(comparison: RunComparison) -> Card:
     blocks: list[Block] = [text(sentence(comparison)), _table(comparison)]
     if comparison.same_epochs is False:
         blocks.append(
-            text("Their epochs hold different numbers of tokens: compare a billion tokens or an equal loss, not epochs.")
+            text(
+                "Their epochs hold different numbers of tokens: compare a billion tokens or an equal loss, not epochs."
+            )
         )
     blocks.append(text(_loss(comparison.equal_loss, a, b)))
     note = "Estimated at today's price. Interval: Welch's t at 95 %; epochs of one run are not independent, so it is too narrow."
     blocks += [
         quiet(note),
-        Buttons((Button("All runs", "runs"), Button("Follow it weekly", f"migration open {b.name} baseline={a.name}"))),
+        Buttons(
+            (
+                Button("All runs", "runs"),
+                Button("Follow it weekly", f"migration open {b.name} baseline={a.name}"),
+            )
+        ),
     ]
     return Card(_title(comparison), Tone.INFO, tuple(blocks), compare_data(comparison))
 
@@ -36,11 +43,19 @@ def sentence(comparison: RunComparison) -> str:
     """Say the comparison in one line, as the weekly digest does too."""
     a, b = comparison.a, comparison.b
     if comparison.usd is None or comparison.hours is None:
-        short = " and ".join(f"{x.name} has {counted(len(x.usd), 'finished epoch')}" for x in (a, b))
+        short = " and ".join(
+            f"{x.name} has {counted(len(x.usd), 'finished epoch')}" for x in (a, b)
+        )
         return f"Not enough epochs: {short}, {FEWEST} each are needed."
     cost, time = _percent(comparison.usd, a.usd), _percent(comparison.hours, a.hours)
-    trade = " Cheaper but slower: a trade-off." if comparison.usd.mean < 0 < comparison.hours.mean else ""
-    noise = "" if comparison.usd.sure else " The difference in cost may be noise: its interval holds 0."
+    trade = (
+        " Cheaper but slower: a trade-off."
+        if comparison.usd.mean < 0 < comparison.hours.mean
+        else ""
+    )
+    noise = (
+        "" if comparison.usd.sure else " The difference in cost may be noise: its interval holds 0."
+    )
     return f"An epoch on {b.name} costs {cost} and takes {time} than on {a.name}.{trade}{noise}"
 
 
@@ -68,7 +83,11 @@ def compare_data(comparison: RunComparison) -> dict[str, Any]:
 
 def _title(comparison: RunComparison) -> str:
     names = f"{comparison.a.name} against {comparison.b.name}"
-    return f"{names}: not enough epochs" if comparison.usd is None else f"{names}: {_signed(comparison.usd.mean)} an epoch"
+    return (
+        f"{names}: not enough epochs"
+        if comparison.usd is None
+        else f"{names}: {_signed(comparison.usd.mean)} an epoch"
+    )
 
 
 def _table(comparison: RunComparison) -> Table:
@@ -80,10 +99,25 @@ def _table(comparison: RunComparison) -> Table:
         Column("95 % interval", _R),
     )
     rows = [
-        ("$ an epoch", _mean(comparison.a.usd), _mean(comparison.b.usd), *_difference_cells(comparison.usd, _signed)),
-        ("hours an epoch", _hours(comparison.a.hours), _hours(comparison.b.hours), *_difference_cells(comparison.hours, _plus)),
+        (
+            "$ an epoch",
+            _mean(comparison.a.usd),
+            _mean(comparison.b.usd),
+            *_difference_cells(comparison.usd, _signed),
+        ),
+        (
+            "hours an epoch",
+            _hours(comparison.a.hours),
+            _hours(comparison.b.hours),
+            *_difference_cells(comparison.hours, _plus),
+        ),
         ("epochs", f"{len(comparison.a.usd)}", f"{len(comparison.b.usd)}", "", ""),
-        ("$ a billion tokens", *(_or(x.usd_per_billion_tokens) for x in (comparison.a, comparison.b)), "", ""),
+        (
+            "$ a billion tokens",
+            *(_or(x.usd_per_billion_tokens) for x in (comparison.a, comparison.b)),
+            "",
+            "",
+        ),
     ]
     return Table(columns, tuple(rows))
 
@@ -105,9 +139,7 @@ def _loss(equal_loss: EqualLoss | None, a: Sample, b: Sample) -> str:
             else "they have no loss in common"
         )
         return f"Not comparable at equal loss: {why}."
-    paid = (
-        f"{a.name} {usd(equal_loss.a[0])} in {equal_loss.a[1]:.1f} h, {b.name} {usd(equal_loss.b[0])} in {equal_loss.b[1]:.1f} h"
-    )
+    paid = f"{a.name} {usd(equal_loss.a[0])} in {equal_loss.a[1]:.1f} h, {b.name} {usd(equal_loss.b[0])} in {equal_loss.b[1]:.1f} h"
     return f"At equal loss, from {equal_loss.high:.3f} down to {equal_loss.low:.3f}: {paid}."
 
 
@@ -147,4 +179,8 @@ def _side(side: Sample) -> dict[str, Any]:
 
 
 def _interval(difference: Difference | None) -> dict[str, float] | None:
-    return {"difference": difference.mean, "low": difference.low, "high": difference.high} if difference else None
+    return (
+        {"difference": difference.mean, "low": difference.low, "high": difference.high}
+        if difference
+        else None
+    )

@@ -37,7 +37,9 @@ class Baseline(Sample):
 
     def named(self, name: str) -> Sample:
         """Return it as a side of that name."""
-        return Sample(**{field.name: getattr(self, field.name) for field in fields(Sample)} | {"name": name})
+        return Sample(
+            **{field.name: getattr(self, field.name) for field in fields(Sample)} | {"name": name}
+        )
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,10 @@ class Costed:
     cost: RunCost
     instance_types: tuple[str, ...]
     by: str
-    """How its nodes were found: `the job label`, `the project tag`, `the whole cluster`, `1/3 of the cluster`."""
+    """How its nodes were found.
+
+    `the job label`, `the project tag`, `the whole cluster`, `1/3 of the cluster`.
+    """
     prices: tuple[Price, ...]
     unpriced: int = 0
 
@@ -78,7 +83,9 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
     if frame is None or not reading.runs:
         return ()
     hours = billed_hours(ports.world.billing, reading.inventory, Window(frame.start, at))
-    runs = [costed for run in reading.runs if (costed := _costed(run, reading, frame, (pricing, hours)))]
+    runs = [
+        costed for run in reading.runs if (costed := _costed(run, reading, frame, (pricing, hours)))
+    ]
     return tuple(sorted(runs, key=lambda x: -x.cost.usd))
 
 
@@ -95,7 +102,11 @@ def sample(costed: Costed) -> Sample:
     """Return a run as one side of a comparison."""
     cost = costed.cost
     epochs = len(cost.epochs) + (cost.partial_epoch or 0) if cost.epochs else 0
-    per_epoch = cost.run.tokens / cost.run.epochs if cost.run.tokens and cost.run.epochs and epochs else None
+    per_epoch = (
+        cost.run.tokens / cost.run.epochs
+        if cost.run.tokens and cost.run.epochs and epochs
+        else None
+    )
     return Sample(
         costed.name,
         tuple(x.usd for x in cost.epochs),
@@ -124,7 +135,10 @@ def parities(ports: Ports, at: datetime) -> tuple[tuple[str, RunComparison | Non
     if not opened:
         return ()
     runs = costed_runs(ports, at)
-    return tuple((name, _parity(ports, runs, name, migration.baseline)) for name, migration in sorted(opened, key=lambda x: x[0]))
+    return tuple(
+        (name, _parity(ports, runs, name, migration.baseline))
+        for name, migration in sorted(opened, key=lambda x: x[0])
+    )
 
 
 def _parity(ports: Ports, runs: Sequence[Costed], name: str, baseline: str) -> RunComparison | None:
@@ -144,32 +158,55 @@ def _costed(run: Run, reading: Reading, frame: Frame, prices: _Prices) -> Costed
     pricing, hours = prices
     mine, by, among = _nodes(run, reading, frame)
     priced = [(instance, price) for instance in mine if (price := pricing.instance(instance))]
-    nodes = [Paid(x.launched_at, x.ended_at, price.usd_per_hour, hours.get(x.id, {})) for x, price in priced]
+    nodes = [
+        Paid(x.launched_at, x.ended_at, price.usd_per_hour, hours.get(x.id, {}))
+        for x, price in priced
+    ]
     cost = run_cost(run, frame.pick([row]), nodes, among)
     if cost is None:
         return None
     types = tuple(sorted({instance.labels.instance_type for instance in mine}))
-    return Costed(cost, types, by, tuple(dict.fromkeys(price for _, price in priced)), len(mine) - len(priced))
+    return Costed(
+        cost, types, by, tuple(dict.fromkeys(price for _, price in priced)), len(mine) - len(priced)
+    )
 
 
 def _row(run: Run, frame: Frame) -> int | None:
-    return next((i for i, x in enumerate(frame.things) if (x.job, x.cluster) == (run.labels.job, run.labels.cluster)), None)
+    return next(
+        (
+            i
+            for i, x in enumerate(frame.things)
+            if (x.job, x.cluster) == (run.labels.job, run.labels.cluster)
+        ),
+        None,
+    )
 
 
 def _nodes(run: Run, reading: Reading, frame: Frame) -> tuple[list[Instance], str, Doubles]:
     """Return the nodes that a run is charged with, how they were found, and among how many runs they are shared at each step."""
     labels = run.labels
-    cluster = [x for x in reading.inventory.instances.values() if x.labels.cluster == labels.cluster]
-    for mine, by in ((_labelled(run, cluster), "the job label"), (_tagged(run, cluster), "the project tag")):
+    cluster = [
+        x for x in reading.inventory.instances.values() if x.labels.cluster == labels.cluster
+    ]
+    for mine, by in (
+        (_labelled(run, cluster), "the job label"),
+        (_tagged(run, cluster), "the project tag"),
+    ):
         if mine:
             return mine, by, np.ones(frame.n_steps)
     runs = [x for x in reading.runs if x.labels.cluster == labels.cluster]
     owned = {x.id for other in runs for x in _labelled(other, cluster) or _tagged(other, cluster)}
-    sharing = [other for other in runs if not (_labelled(other, cluster) or _tagged(other, cluster))]
+    sharing = [
+        other for other in runs if not (_labelled(other, cluster) or _tagged(other, cluster))
+    ]
     among = _among(sharing, frame)
     span = reporting(frame, _row(run, frame) or 0)
     most = int(among[span].max()) if span else 1
-    whole = "the whole cluster" if most == 1 else f"1/{most} of the cluster, as no tag tells whose nodes are whose"
+    whole = (
+        "the whole cluster"
+        if most == 1
+        else f"1/{most} of the cluster, as no tag tells whose nodes are whose"
+    )
     return [x for x in cluster if x.id not in owned], whole, among
 
 
@@ -182,7 +219,10 @@ def _tagged(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
 
 
 def _among(runs: Sequence[Run], frame: Frame) -> Doubles:
-    """Return how many of the runs go on at each step, at least one: one that is over shares nothing."""
+    """Return how many of the runs go on at each step, at least one.
+
+    One that is over shares nothing.
+    """
     counts = np.zeros(frame.n_steps)
     for run in runs:
         row = _row(run, frame)

@@ -12,7 +12,10 @@ from bot.model.fleet import InstanceType
 from bot.ports import Ports
 
 _WHOLE = ("the job label", "the project tag", "the whole cluster")
-"""How a run's nodes were found where they are its own: of a shared cluster nobody knows which tokens are whose."""
+"""How a run's nodes were found where they are its own.
+
+Of a shared cluster nobody knows which tokens are whose.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,14 +37,20 @@ class _Gained:
         return f"{runs} gained {self.millions:,.1f} million"
 
 
-def measured_speeds(ports: Ports, at: datetime, old: InstanceType, new: InstanceType) -> tuple[SpeedUp, ...]:
+def measured_speeds(
+    ports: Ports, at: datetime, old: InstanceType, new: InstanceType
+) -> tuple[SpeedUp, ...]:
     """Return the work of a node of `new` as a multiple of one of `old`, for each size of model trained on both; may block.
 
-    Work is tokens gained, over every node-hour of the runs: restarts, waiting and repeated steps slow it down as they did.
+    Work is tokens gained, over every node-hour of the runs: restarts, waiting and repeated steps
+    slow it down as they did.
     """
     runs = costed_runs(ports, at)
     was, now = gained_on(runs, old), gained_on(runs, new)
-    return tuple(_speed(old, new, size, (was[size], now[size]), at.date()) for size in sorted(was.keys() & now.keys()))
+    return tuple(
+        _speed(old, new, size, (was[size], now[size]), at.date())
+        for size in sorted(was.keys() & now.keys())
+    )
 
 
 def gained_on(runs: Iterable[Costed], kind: InstanceType) -> dict[float, _Gained]:
@@ -50,14 +59,32 @@ def gained_on(runs: Iterable[Costed], kind: InstanceType) -> dict[float, _Gained
     for run in runs:
         tokens, parameters = run.cost.tokens, run.cost.run.parameters
         hours = run.cost.nodes * (run.cost.until - run.cost.since).total_seconds() / 3600
-        if run.instance_types == (kind.name,) and run.by in _WHOLE and tokens and parameters and hours:
+        if (
+            run.instance_types == (kind.name,)
+            and run.by in _WHOLE
+            and tokens
+            and parameters
+            and hours
+        ):
             size = float(f"{parameters:.2g}")
             so_far = sizes.get(size, _Gained(0.0, 0.0, ()))
-            sizes[size] = _Gained(so_far.tokens + tokens, so_far.node_hours + hours, (*so_far.names, run.name))
+            sizes[size] = _Gained(
+                so_far.tokens + tokens, so_far.node_hours + hours, (*so_far.names, run.name)
+            )
     return sizes
 
 
-def _speed(old: InstanceType, new: InstanceType, size: float, gained: tuple[_Gained, _Gained], today: date) -> SpeedUp:
+def _speed(
+    old: InstanceType, new: InstanceType, size: float, gained: tuple[_Gained, _Gained], today: date
+) -> SpeedUp:
     was, now = gained
     says = f"{now} tokens a node-hour of {new.name}, {was} of {old.name}, with {size / 1e9:g} billion parameters"
-    return SpeedUp(old.family, new.family, now.millions / was.millions, ClaimKind.MEASURED, says, "the account's own runs", today)
+    return SpeedUp(
+        old.family,
+        new.family,
+        now.millions / was.millions,
+        ClaimKind.MEASURED,
+        says,
+        "the account's own runs",
+        today,
+    )

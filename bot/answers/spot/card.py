@@ -9,7 +9,20 @@ from decimal import Decimal
 from typing import Any
 
 from bot.answers.spot.ranking import Offer, SpotJob
-from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Strong, Table, Text, Tone, quiet, text
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Column,
+    Strong,
+    Table,
+    Text,
+    Tone,
+    quiet,
+    text,
+)
 from bot.cards.words import clock, day, period
 from bot.model.claims import Transfer
 from bot.model.counts import counted
@@ -42,11 +55,21 @@ def spot_card(answer: SpotAnswer) -> Card:
     if not answer.offers:
         return _bands_card(answer)
     best = answer.offers[0]
-    blocks: list[Block] = [_lead(answer, best), _ranking(answer), _prices(answer), _caps(answer, best)]
+    blocks: list[Block] = [
+        _lead(answer, best),
+        _ranking(answer),
+        _prices(answer),
+        _caps(answer, best),
+    ]
     blocks += _move(answer) + _sources(answer)
     other = "spot " + answer.instance_type + " nodes=16 checkpoint=30m"
     blocks.append(
-        Buttons((Button("16 nodes, checkpoint every 30 min", other), Button("Quotas", f"quota {answer.instance_type}")))
+        Buttons(
+            (
+                Button("16 nodes, checkpoint every 30 min", other),
+                Button("Quotas", f"quota {answer.instance_type}"),
+            )
+        )
     )
     title = f"{answer.instance_type} on spot: {best.zone.zone}, {usd(best.zone.last.usd_per_hour)} an hour now"
     return Card(title, Tone.INFO, tuple(blocks), _data(answer))
@@ -55,9 +78,17 @@ def spot_card(answer: SpotAnswer) -> Card:
 def _lead(answer: SpotAnswer, best: Offer) -> Text:
     job = answer.job
     what = f"{counted(job.nodes, 'node')} for {job.hours:,f} hours"
-    lost = "interruptions not counted: no band is known" if best.lost_share is None else f"{_lost(best)} of the work done twice"
+    lost = (
+        "interruptions not counted: no band is known"
+        if best.lost_share is None
+        else f"{_lost(best)} of the work done twice"
+    )
     moved = f", {usd(best.transfer)} to move the data" if best.transfer else ""
-    return text("Expected ", Strong(usd(best.expected)), f" for {what} in {best.zone.zone} ({lost}{moved}). Estimated.")
+    return text(
+        "Expected ",
+        Strong(usd(best.expected)),
+        f" for {what} in {best.zone.zone} ({lost}{moved}). Estimated.",
+    )
 
 
 def _ranking(answer: SpotAnswer) -> Table:
@@ -87,28 +118,44 @@ def _ranking(answer: SpotAnswer) -> Table:
     more = len(answer.offers) - _MOST
     rest = f"and {counted(more, 'dearer zone')}" if more > 0 else ""
     return Table(
-        columns, rows, caption="Cheapest first: mean price x (1 + work lost) x nodes x hours, and moving the data", rest=rest
+        columns,
+        rows,
+        caption="Cheapest first: mean price x (1 + work lost) x nodes x hours, and moving the data",
+        rest=rest,
     )
 
 
 def _prices(answer: SpotAnswer) -> Table:
-    columns = (Column("$ an hour"), *(Column(name, _R) for name in ("last", "median", "p95", "highest", "changes", "age")))
+    columns = (
+        Column("$ an hour"),
+        *(Column(name, _R) for name in ("last", "median", "p95", "highest", "changes", "age")),
+    )
     rows = tuple(
         (
             x.zone.zone,
-            *(usd(price, 4) for price in (x.zone.last.usd_per_hour, x.zone.median, x.zone.p95, x.zone.highest)),
+            *(
+                usd(price, 4)
+                for price in (x.zone.last.usd_per_hour, x.zone.median, x.zone.p95, x.zone.highest)
+            ),
             f"{x.zone.changes}",
             duration_text(answer.at - x.zone.changed_at),
         )
         for x in answer.offers[:_MOST]
     )
-    return Table(columns, rows, caption=f"Prices by the time they stood, {period(answer.window)}; age = since the last change")
+    return Table(
+        columns,
+        rows,
+        caption=f"Prices by the time they stood, {period(answer.window)}; age = since the last change",
+    )
 
 
 def _caps(answer: SpotAnswer, best: Offer) -> Table:
     caps = [("p95", best.zone.p95)]
     caps += (
-        [("half of on-demand", best.on_demand.usd_per_hour / 2), ("on-demand", best.on_demand.usd_per_hour)]
+        [
+            ("half of on-demand", best.on_demand.usd_per_hour / 2),
+            ("on-demand", best.on_demand.usd_per_hour),
+        ]
         if best.on_demand
         else []
     )
@@ -117,7 +164,12 @@ def _caps(answer: SpotAnswer, best: Offer) -> Table:
     for name, cap in caps:
         crossed = best.zone.over(cap)
         rows.append((name, usd(cap, 4), f"{crossed.times}", f"{crossed.share * 100:.1f} %"))
-    columns = (Column("cap"), Column("$ an hour", _R), Column("crossed", _R), Column("time above", _R))
+    columns = (
+        Column("cap"),
+        Column("$ an hour", _R),
+        Column("crossed", _R),
+        Column("time above", _R),
+    )
     return Table(columns, tuple(rows), caption=f"Effect of a maximum price in {best.zone.zone}")
 
 
@@ -125,16 +177,20 @@ def _move(answer: SpotAnswer) -> list[Block]:
     """Quote a move away from home: the saving, less moving the data."""
     home = [x for x in answer.offers if x.zone.region == answer.job.home]
     best = answer.offers[0]
-    advice = (
-        "Do not set a maximum price: AWS advises against it, as it only adds interruptions; you pay the spot price either way."
+    advice = "Do not set a maximum price: AWS advises against it, as it only adds interruptions; you pay the spot price either way."
+    cap = (
+        f" If a policy requires one, use the on-demand price, {usd(best.on_demand.usd_per_hour, 2)}."
+        if best.on_demand
+        else ""
     )
-    cap = f" If a policy requires one, use the on-demand price, {usd(best.on_demand.usd_per_hour, 2)}." if best.on_demand else ""
     blocks: list[Block] = [text(advice + cap)]
     if home and best.zone.region != answer.job.home:
         here, there = home[0].expected, best.expected - best.transfer
         saved = f"{usd(here - there)} less work cost, {usd(best.transfer)} to move {answer.job.data_gb:,f} GB"
         blocks.append(
-            text(f"From {home[0].zone.zone} to {best.zone.zone}: {saved}; {usd(here - best.expected)} saved. Advice only.")
+            text(
+                f"From {home[0].zone.zone} to {best.zone.zone}: {saved}; {usd(here - best.expected)} saved. Advice only."
+            )
         )
     return blocks
 
@@ -152,18 +208,31 @@ def _sources(answer: SpotAnswer) -> list[Block]:
     )
     scored = max((x.asof for x in answer.scores), default=None)
     any_of = ", ".join(answer.scores[0].instance_types) if answer.scores else ""
-    score = f" Scores: EC2 placement scores of {clock(scored)}, for a request that takes any of {any_of}." if scored else ""
+    score = (
+        f" Scores: EC2 placement scores of {clock(scored)}, for a request that takes any of {any_of}."
+        if scored
+        else ""
+    )
     listed = next((x.on_demand for x in answer.offers if x.on_demand), None)
-    against = f" List: {listed}, {listed.region}." if listed else " No on-demand price is known to compare with."
+    against = (
+        f" List: {listed}, {listed.region}."
+        if listed
+        else " No on-demand price is known to compare with."
+    )
     route = (
-        f" Moving: {usd(answer.route.usd_per_gb, 2)} a GB, {answer.route.asof} ({answer.route.source})." if job.data_gb else ""
+        f" Moving: {usd(answer.route.usd_per_gb, 2)} a GB, {answer.route.asof} ({answer.route.source})."
+        if job.data_gb
+        else ""
     )
     price = "Prices: EC2 spot price history. A price does not guarantee capacity."
     return [quiet(loss + bands + score), quiet(price + against + route)]
 
 
 def _bands_card(answer: SpotAnswer) -> Card:
-    rows = tuple((x.region, x.band.replace("%", " %"), f"{x.savings_ratio * 100:.0f} %") for x in _by_band(answer.bands)[:_MOST])
+    rows = tuple(
+        (x.region, x.band.replace("%", " %"), f"{x.savings_ratio * 100:.0f} %")
+        for x in _by_band(answer.bands)[:_MOST]
+    )
     columns = (Column("region"), Column("interrupted a month"), Column("off list", _R))
     newest = max(x.asof for x in answer.bands)
     notes = quiet(
@@ -179,7 +248,10 @@ def _bands_card(answer: SpotAnswer) -> Card:
 
 def _by_band(bands: Sequence[Interruption]) -> list[Interruption]:
     order = ("<5%", "5-10%", "10-15%", "15-20%", ">20%")
-    return sorted(bands, key=lambda x: (order.index(x.band) if x.band in order else len(order), -x.savings_ratio))
+    return sorted(
+        bands,
+        key=lambda x: (order.index(x.band) if x.band in order else len(order), -x.savings_ratio),
+    )
 
 
 def _lost(offer: Offer) -> str:
@@ -200,7 +272,10 @@ def _data(answer: SpotAnswer) -> dict[str, Any]:
             "from": job.home,
         },
         "zones": [_offer_data(x, answer) for x in answer.offers],
-        "bands": [{"region": x.region, "band": x.band, "savings_ratio": x.savings_ratio, "asof": x.asof} for x in answer.bands],
+        "bands": [
+            {"region": x.region, "band": x.band, "savings_ratio": x.savings_ratio, "asof": x.asof}
+            for x in answer.bands
+        ],
     }
 
 
@@ -222,5 +297,7 @@ def _offer_data(offer: Offer, answer: SpotAnswer) -> dict[str, Any]:
         "compute_usd": offer.compute,
         "transfer_usd": offer.transfer,
         "expected_usd": offer.expected,
-        "cap": {"usd_per_hour": cap, "times": crossed.times, "share": crossed.share} if crossed else None,
+        "cap": {"usd_per_hour": cap, "times": crossed.times, "share": crossed.share}
+        if crossed
+        else None,
     }

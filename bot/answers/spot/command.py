@@ -42,10 +42,16 @@ async def spot(
     nodes: int = arg("1", "nodes of the job", keyword=True),
     hours: Decimal = arg("168", "hours of work in the job", keyword=True),
     checkpoint: timedelta = arg("1h", "time between two checkpoints", keyword=True),
-    restart: timedelta = arg("15m", "time from an interruption until the job works again", keyword=True),
+    restart: timedelta = arg(
+        "15m", "time from an interruption until the job works again", keyword=True
+    ),
     data_gb: Decimal = arg("0", "GB of data that the job reads", keyword=True),
     from_: str = arg("", "the region where the data lies", keyword=True),
-    cap: Decimal | None = arg("", "a maximum price in USD an hour, to see how often it would have been exceeded", keyword=True),
+    cap: Decimal | None = arg(
+        "",
+        "a maximum price in USD an hour, to see how often it would have been exceeded",
+        keyword=True,
+    ),
 ) -> Card:
     """Rank the zones by the expected cost of the job."""
     _refuse(nodes, hours, data_gb, from_, cap)
@@ -53,10 +59,17 @@ async def spot(
     return await asyncio.to_thread(_answer, ports, request, instance_type.lower(), window, job, cap)
 
 
-def _answer(ports: Ports, request: Request, name: str, window: Window, job: SpotJob, cap: Decimal | None) -> Card:
+def _answer(
+    ports: Ports, request: Request, name: str, window: Window, job: SpotJob, cap: Decimal | None
+) -> Card:
     changes = ports.world.prices.spot_history(name, request.at)
-    bands, scores = ports.world.prices.interruptions(name, request.at), ports.world.prices.placement(name, request.at)
-    past = Window(window.start, min(window.end, request.at)) if window.start < request.at else window
+    bands, scores = (
+        ports.world.prices.interruptions(name, request.at),
+        ports.world.prices.placement(name, request.at),
+    )
+    past = (
+        Window(window.start, min(window.end, request.at)) if window.start < request.at else window
+    )
     zone_prices = zones(changes, past)
     if not zone_prices and not bands:
         known_type(name, ports.world.knowledge.types())
@@ -64,15 +77,31 @@ def _answer(ports: Ports, request: Request, name: str, window: Window, job: Spot
             f"No spot price of {name} is known here for {window}; a live account needs ec2:DescribeSpotPriceHistory "
             "(deploy/iam-policy.json), a recording api/ec2/describe_spot_price_history. Not every type is sold on spot."
         )
-    pricing, route = Pricing(ports).at(request.at), ports.world.knowledge.claims().transfer("inter-region")
-    listed = {region: _on_demand(pricing, name, region) for region in {x.region for x in zone_prices}}
-    offers = ranked([offer(x, job, bands, scores, listed[x.region], route.usd_per_gb) for x in zone_prices])
-    return spot_card(SpotAnswer(name, past, job, offers, tuple(bands), tuple(scores), route, cap, request.at))
+    pricing, route = (
+        Pricing(ports).at(request.at),
+        ports.world.knowledge.claims().transfer("inter-region"),
+    )
+    listed = {
+        region: _on_demand(pricing, name, region) for region in {x.region for x in zone_prices}
+    }
+    offers = ranked(
+        [offer(x, job, bands, scores, listed[x.region], route.usd_per_gb) for x in zone_prices]
+    )
+    return spot_card(
+        SpotAnswer(name, past, job, offers, tuple(bands), tuple(scores), route, cap, request.at)
+    )
 
 
 def _on_demand(pricing: Pricing, name: str, region: str) -> Price | None:
-    """Return the list price of an on-demand hour there, else anywhere; never the account's own discounted rate."""
-    return listed_price([price for price in pricing.quotes(name, region) if not price.hours], Market.ON_DEMAND, region)
+    """Return the list price of an on-demand hour there, else anywhere.
+
+    Never the account's own discounted rate.
+    """
+    return listed_price(
+        [price for price in pricing.quotes(name, region) if not price.hours],
+        Market.ON_DEMAND,
+        region,
+    )
 
 
 def _refuse(nodes: int, hours: Decimal, data_gb: Decimal, home: str, cap: Decimal | None) -> None:
@@ -83,6 +112,8 @@ def _refuse(nodes: int, hours: Decimal, data_gb: Decimal, home: str, cap: Decima
     if not 0 <= data_gb <= _MOST:
         raise WrongInput(f"data_gb is an amount of GB, such as 5000; got {data_gb}.")
     if data_gb and not home:
-        raise WrongInput("To price moving the data, say where it lies: data_gb=5000 from us-west-2.")
+        raise WrongInput(
+            "To price moving the data, say where it lies: data_gb=5000 from us-west-2."
+        )
     if cap is not None and not 0 < cap < _MOST:
         raise WrongInput(f"cap is USD an hour, such as 21.50; got {cap}.")

@@ -1,6 +1,9 @@
-"""Rank where to run on spot: by the prices of the last weeks, the loss by a reclaim, and the cost of moving the data.
+"""Rank where to run on spot.
 
-Prices are weighted by time: a price stands until the next change, so a spike of a minute weighs a minute.
+By the prices of the last weeks, the loss by a reclaim, and the cost of moving the data.
+
+Prices are weighted by time: a price stands until the next change, so a spike of a minute weighs a
+minute.
 """
 
 from __future__ import annotations
@@ -44,7 +47,10 @@ class SpotJob:
 
 @dataclass(frozen=True)
 class Zone:
-    """State one zone's spot prices over a window, by time: `median` and `p95` are prices that stood, `mean` is the one paid."""
+    """State one zone's spot prices over a window, by time.
+
+    `median` and `p95` are prices that stood, `mean` is the one paid.
+    """
 
     region: str
     zone: str
@@ -61,7 +67,9 @@ class Zone:
     def over(self, cap: Decimal) -> Crossing:
         """Return how often and how long the price stood above a cap."""
         above = [price > cap for price, _ in self.spans]
-        rises = int(bool(above) and above[0]) + sum(now and not before for before, now in pairwise(above))
+        rises = int(bool(above) and above[0]) + sum(
+            now and not before for before, now in pairwise(above)
+        )
         length = sum((held for price, held in self.spans if price > cap), timedelta())
         whole = sum((held for _, held in self.spans), timedelta())
         return Crossing(cap, rises, length / whole if whole else 0.0)
@@ -69,7 +77,10 @@ class Zone:
 
 @dataclass(frozen=True)
 class Crossing:
-    """State how a cap would have fared: times that the price rose above it, and the share of time it stood there."""
+    """State how a cap would have fared.
+
+    Times that the price rose above it, and the share of time it stood there.
+    """
 
     cap: Decimal
     times: int
@@ -82,7 +93,10 @@ class Offer:
 
     zone: Zone
     lost_share: float | None
-    """Work done twice as a share of the job's hours; None where nobody says how often nodes are reclaimed."""
+    """Work done twice as a share of the job's hours.
+
+    None where nobody says how often nodes are reclaimed.
+    """
     at_least: bool
     """Whether the loss may be larger: the band has no upper end."""
     compute: Decimal
@@ -128,10 +142,12 @@ def offer(
 
 
 def lost_share(band: str, job: SpotJob) -> tuple[float | None, bool]:
-    """Return the share of the work that is done twice, and whether it may be more; None for a band that is not known.
+    """Return the share of the work that is done twice, and whether it may be more.
 
-    Half a checkpoint interval and a restart are lost a reclaim; any of the nodes' reclaims stops the job. A band counts
-    with its upper end, as the share of a month's nodes.
+    None for a band that is not known.
+
+    Half a checkpoint interval and a restart are lost a reclaim; any of the nodes' reclaims stops
+    the job. A band counts with its upper end, as the share of a month's nodes.
     """
     upper, open_ended = _UPPER.get(band, (None, False))
     if upper is None:
@@ -141,14 +157,21 @@ def lost_share(band: str, job: SpotJob) -> tuple[float | None, bool]:
 
 
 def ranked(offers: Sequence[Offer]) -> tuple[Offer, ...]:
-    """Return the offers, the cheapest expected first; those whose interruptions nobody states after those with a band."""
+    """Return the offers, the cheapest expected first.
+
+    Those whose interruptions nobody states after those with a band.
+    """
     return tuple(sorted(offers, key=lambda x: (x.band is None, x.expected, x.zone.zone)))
 
 
 def _zone(changes: list[tuple[datetime, Price]], window: Window) -> Zone | None:
     steps = [(max(at, window.start), price) for at, price in changes if at < window.end]
     ends = [*(at for at, _ in steps), window.end][1:]
-    held = [(price.usd_per_hour, end - at) for (at, price), end in zip(steps, ends, strict=True) if end > at]
+    held = [
+        (price.usd_per_hour, end - at)
+        for (at, price), end in zip(steps, ends, strict=True)
+        if end > at
+    ]
     if not held:
         return None
     last_at, last = max((x for x in changes if x[0] < window.end), key=lambda x: x[0])

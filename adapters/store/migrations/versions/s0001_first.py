@@ -20,7 +20,11 @@ def upgrade() -> None:
     _silences()
     _decisions()
     _shelf()
-    op.create_table("ticks", Column("number", _COUNTER, primary_key=True, autoincrement=True), Column("at", _AT, nullable=False))
+    op.create_table(
+        "ticks",
+        Column("number", _COUNTER, primary_key=True, autoincrement=True),
+        Column("at", _AT, nullable=False),
+    )
 
 
 def _alerts() -> None:

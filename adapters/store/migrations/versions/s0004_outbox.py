@@ -12,7 +12,10 @@ _COUNTER = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Create the table and add the columns; an entry without a message is still to be sent, unless its incident is over."""
+    """Create the table and add the columns.
+
+    An entry without a message is still to be sent, unless its incident is over.
+    """
     op.create_table(
         "lines",
         Column("number", _COUNTER, primary_key=True, autoincrement=True),
