@@ -14,7 +14,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
 from bot.errors import TrnbotError
-from bot.model.counts import counted
+from bot.model.money import counted
 from bot.model.window import Window
 from bot.ports import Clock
 

@@ -21,7 +21,7 @@ import duckdb
 import numpy as np
 
 from adapters.simulator import generate
-from bot.watch.replay import opened, replay
+from bot.watch.preview import opened, replay
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, SourceReplays
 

@@ -25,8 +25,8 @@ from statistics import median
 import numpy as np
 
 from adapters.billing.open import open_billing
-from bot.costs.asof import BilledBy
 from bot.costs.nowcast import Nowcast, forecast_month
+from bot.costs.tally import BilledBy
 from bot.model.window import NO_TIME, Window, month_of
 from bot.ports import Billing
 

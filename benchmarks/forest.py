@@ -22,10 +22,10 @@ from sklearn.ensemble import IsolationForest
 
 from bot.model.causes import Cause
 from bot.model.labels import Labels
-from bot.model.state import ReplayResult
+from bot.model.notification import ReplayResult
 from bot.policy.change import applied
 from bot.ports import Ports
-from bot.watch.replay import ticking
+from bot.watch.preview import ticking
 from bot.watch.tick import grid
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, SourceReplays

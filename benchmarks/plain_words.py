@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median
 
 from bot.answers.all import ANSWERS
-from bot.answers.line import understand
-from bot.answers.plain.names import Names, families_of
-from bot.answers.plain.readings import read_plain
+from bot.grammar.line import understand
+from bot.grammar.plain.readings import read_plain
+from bot.grammar.plain.senses import Names, families_of
 from bot.knowledge import load_knowledge
 
 assert ANSWERS, "every command is known once its module is imported"

@@ -22,11 +22,11 @@ from typing import Any
 
 from adapters.simulator import generate
 from bot.model.labels import Labels
+from bot.model.notification import ReplayResult
 from bot.model.policy import Policy
-from bot.model.state import ReplayResult
 from bot.policy.change import applied
 from bot.policy.schema import SETTINGS
-from bot.watch.replay import ticking
+from bot.watch.preview import ticking
 from bot.watch.tick import grid
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, SourceReplays

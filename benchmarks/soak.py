@@ -31,11 +31,11 @@ from adapters.aws.live.record import record
 from adapters.aws.live.source import Live
 from adapters.simulator.generate import generate
 from bot.model.causes import Cause
+from bot.model.notification import ReplayResult
 from bot.model.reading import Reading
-from bot.model.state import ReplayResult
 from bot.model.window import Window
 from bot.settings.settings import read_settings
-from bot.watch.replay import replay, ticking
+from bot.watch.preview import replay, ticking
 from bot.watch.tick import drill_targets, grid
 from bot.wiring.source import OpenedSource, memory_stores
 from tests.aws_live.conftest import World, open_tiny

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 
 from bot.errors import TrnbotError, WrongInput
-from bot.settings.options import LINE_OPTIONS, Options, read_options
+from bot.settings.readers import LINE_OPTIONS, Options, read_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +82,7 @@ def demo(options: Options) -> int:
 
 def mcp(options: Options) -> int:
     """Serve every command as a tool of the Model Context Protocol, over standard input and output."""
-    from bot.wiring.mcp import serve_tools
+    from bot.wiring.cli import serve_tools
 
     _takes(options, "source", "config", "verbose")
     return serve_tools(options)
@@ -151,7 +151,7 @@ def version(options: Options) -> int:
 
 def secrets(options: Options) -> int:
     """Make the key that seals stored secrets, or change it."""
-    from bot.wiring.secrets import manage_secrets
+    from bot.wiring.environment import manage_secrets
 
     _takes(options, "kms", "config", "verbose")
     return manage_secrets(options)

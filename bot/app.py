@@ -10,35 +10,32 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from bot.answers.access import Access
-from bot.answers.line import Call, CommandLine, attempted, read_line, typed
-from bot.answers.periodic import post_due
-from bot.answers.plain.ask import PlainWords, Unsure
-from bot.answers.registry import Needs
-from bot.answers.turns import Turns, equal_of
-from bot.cards.alert import Reach, notice_card
+from bot.answers.about.digest import post_due
+from bot.cards.alert import Reach, notice_card, thread_line
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Span, Tone, text
 from bot.cards.charts import alert_chart
-from bot.cards.share import LONGEST_SHARED, with_file, with_permalink, with_share
-from bot.cards.thread import thread_line
-from bot.costs.asof import as_of
+from bot.cards.lines import LONGEST_SHARED, with_file, with_permalink, with_share
 from bot.costs.reconcile import remember_estimate
+from bot.costs.tally import as_of
 from bot.errors import NotAllowed, TrnbotError, WrongInput
+from bot.grammar.access import Access
+from bot.grammar.line import Call, CommandLine, attempted, read_line, typed
+from bot.grammar.plain.ask import PlainWords, Unsure
+from bot.grammar.registry import Needs
+from bot.grammar.turns import Turns, equal_of
 from bot.model.alert import leading
 from bot.model.notification import Notification
+from bot.model.policy import Attempt
 from bot.model.reading import Reading
 from bot.model.request import Manner, Request, Role
 from bot.model.route import Routes
-from bot.model.version import Attempt
 from bot.ports import Ports, State, StateUpdate
 from bot.ports.work import Lane, within
-from bot.watch.deliver import PRESS_S, TICK_S, Aside, Delivery, surface_of
+from bot.watch.deliver import PRESS_S, TICK_S, Aside, Decided, Delivery, decide, surface_of
 from bot.watch.health import Health, watch_channels
-from bot.watch.learning import learning
 from bot.watch.mute import mute
-from bot.watch.outbox import Decided, decide
-from bot.watch.tick import TickResult, Watch, drill_targets, notify
+from bot.watch.tick import TickResult, Watch, drill_targets, learning, notify
 
 log = logging.getLogger("trnbot.app")
 

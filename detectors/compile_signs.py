@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from bot.model.compile import CompileMark, Mark
 from bot.model.frame import Frame
+from bot.model.run import CompileMark, Mark
 from bot.model.window import Window
 from detectors.arrays import Counts, Mask, Rows
 from detectors.readings import Readings

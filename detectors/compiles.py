@@ -14,7 +14,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.model.compile import Compile, Ending
+from bot.model.run import Compile, Ending
 from bot.model.window import Window
 from detectors.arrays import Mask
 from detectors.compile_signs import COMPILING, LULL

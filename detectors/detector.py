@@ -13,12 +13,12 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import Cause
-from bot.model.compile import Compile
 from bot.model.fleet import Instance
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import Reading
+from bot.model.run import Compile
 from detectors.arrays import Floats, Mask
 from detectors.bill.judge import BillJudge
 from detectors.compiles import compiles

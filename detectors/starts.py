@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from bot.model.compile import Compile, Ending
-from bot.model.counts import counted
 from bot.model.frame import Frame
+from bot.model.money import counted
+from bot.model.run import Compile, Ending
 from bot.model.window import Window
 from detectors.arrays import Floats, Mask, Rows
 from detectors.compile_signs import LULL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from bot.model.durations import Days, duration_text
+from bot.model.window import Days, duration_text
 
 
 def percent(ratio: float) -> str:

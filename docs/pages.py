@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from bot.answers.registry import Command, commands_by_name
-from bot.answers.values import type_name
+from bot.grammar.line import type_name
+from bot.grammar.registry import Command, commands_by_name
 from bot.model.causes import CAUSES, Cause, CauseFacts
 from bot.model.window import BOUNDS, GRAMMAR
 from bot.policy.schema import SETTINGS

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from bot.answers.registry import COMMANDS
+from bot.grammar.registry import COMMANDS
 
 JUNK = (
     "", " ", "\x00", "\u202e", "\u201c", '"', "'", "=", "!=", "--", "--help", "-h", "<!channel>", "<@U1>", "&amp;", "%s", "{0}", "../..",

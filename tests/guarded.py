@@ -6,8 +6,8 @@ import asyncio
 from datetime import datetime, timedelta
 
 from adapters.store.memory import MemoryStore
-from bot.answers.line import attempted
 from bot.cards.card import Card, Tone
+from bot.grammar.line import attempted
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, Role
 from tests.builders import FIVE, NOON, anomaly, with_parts

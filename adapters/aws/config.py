@@ -10,7 +10,7 @@ from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.metrics.catalogue import Catalogue, catalogue_with
 from adapters.aws.metrics.time_grid import TimeGrid
 from bot.model.fleet import InstanceType
-from bot.model.metric_names import OwnNames
+from bot.model.frame import OwnNames
 
 
 @dataclass(frozen=True)

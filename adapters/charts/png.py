@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from PIL import Image
 
-from bot.cards import axis
+from bot.cards import charts as axis
 from bot.cards.card import Chart, ChartKind, Series, Tone
 
 WIDTH, HEIGHT, SCALE = 540, 264, 3

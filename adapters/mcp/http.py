@@ -13,7 +13,7 @@ from aiohttp import web
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from adapters.mcp.server import tool_server
-from bot.ports.tools import ToolPorts
+from bot.ports.chat import ToolPorts
 
 PATH = "/mcp"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -10,9 +10,8 @@ from mcp.server import Server, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from bot.errors import TrnbotError
-from bot.model.request import Effect, Role
-from bot.model.tool import Tool
-from bot.ports.tools import ToolPorts
+from bot.model.request import Effect, Role, Tool
+from bot.ports.chat import ToolPorts
 
 _INSTRUCTIONS = """\
 trnbot watches AWS Trainium clusters for waste: what runs, what it costs, what is wasted, why, and what to do. Each tool is \

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcp.server.stdio import stdio_server
 
 from adapters.mcp.server import tool_server
-from bot.ports.tools import ToolPorts
+from bot.ports.chat import ToolPorts
 
 
 async def serve_stdio(ports: ToolPorts, console: str) -> None:

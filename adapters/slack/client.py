@@ -18,7 +18,7 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 from adapters.slack.markup import one_line
 from adapters.slack.pace import RateLimitRetry, closed_s, is_limited
 from bot.errors import Limited, Refused, Unanswered, Unavailable
-from bot.model.delays import Delays
+from bot.model.notification import Delays
 from bot.model.redaction import redact
 
 FAILURES = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)

@@ -20,7 +20,7 @@ from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetry
 from slack_sdk.http_retry.response import HttpResponse
 
 from bot.errors import Limited
-from bot.model.delays import Delays
+from bot.model.notification import Delays
 
 
 class Pace:

@@ -20,7 +20,7 @@ from adapters.slack.parser import Requester, with_workspace
 from adapters.slack.render import Around, message, view_blocks
 from adapters.slack.sender import Sender
 from bot.cards.card import Attachment, Card, Text, Tone, quiet
-from bot.cards.share import without_share
+from bot.cards.lines import without_share
 from bot.errors import TrnbotError
 from bot.model.request import Manner, Request, Standing, User
 from bot.ports import WORKING, WORKING_AFTER_S, ChatPorts

@@ -26,7 +26,7 @@ from adapters.slack.sender import Sender
 from adapters.slack.workspaces import Workspace, Workspaces
 from bot.cards.card import Card
 from bot.errors import Refused
-from bot.model.delays import Delays
+from bot.model.notification import Delays
 from bot.ports import ChatPorts, Deduplicator
 
 EVENTS_PATH = "/slack/events"

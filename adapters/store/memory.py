@@ -12,7 +12,7 @@ from bot.errors import WrongInput
 from bot.model.alert import Alert, Decision, Silence
 from bot.model.labels import Labels
 from bot.model.notification import Line, NotificationLogEntry, Receipt
-from bot.model.version import Attempt, Version
+from bot.model.policy import Attempt, Version
 from bot.model.window import Window
 from bot.ports import State, StateUpdate
 

@@ -52,7 +52,7 @@ from bot.model.alert import Alert, Decision, Silence
 from bot.model.codec import decode, encode
 from bot.model.labels import Labels
 from bot.model.notification import Line, NotificationLogEntry
-from bot.model.version import Attempt, Version
+from bot.model.policy import Attempt, Version
 from bot.model.window import Window
 from bot.ports import State, StateUpdate
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from adapters.teams.markup import bare, short, words
-from bot.cards import axis
+from bot.cards import charts as axis
 from bot.cards.card import Chart, ChartKind, Style, Tone
 
 Json = dict[str, Any]

@@ -19,7 +19,7 @@ from adapters.teams.config import Cloud
 from adapters.teams.pace import Pace
 from adapters.teams.render import dumps
 from bot.errors import Limited, Refused, Unanswered, Unavailable
-from bot.model.delays import Delays
+from bot.model.notification import Delays
 
 _AGAIN = frozenset({412, 429, 502, 504})
 _MAYBE = frozenset({502, 504})

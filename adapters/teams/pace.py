@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from bot.errors import Limited
-from bot.model.delays import Delays
+from bot.model.notification import Delays
 
 _LIMITS = ((7, 1.0), (8, 2.0), (60, 30.0), (1800, 3600.0))
 _KEPT = max(most for most, _ in _LIMITS)

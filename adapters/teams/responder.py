@@ -20,7 +20,7 @@ from adapters.teams.parser import request_of, thread_of
 from adapters.teams.render import ANSWER_BYTES, render
 from adapters.teams.sender import TYPING, Sender, message_of
 from bot.cards.card import Card, Text, Tone, plain
-from bot.cards.share import without_share
+from bot.cards.lines import without_share
 from bot.errors import NotAllowed, TrnbotError, Unavailable
 from bot.model.request import Belonging, Effect, Request
 from bot.ports import WORKING, WORKING_AFTER_S, ChatPorts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 from typing import assert_never
 
-from bot.cards import axis
+from bot.cards import charts as axis
 from bot.cards.card import Chart, ChartKind, Series
 
 _RISING = "▁▂▃▄▅▆▇█"

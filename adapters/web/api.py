@@ -22,9 +22,8 @@ from bot.errors import (
     Unavailable,
     WrongInput,
 )
-from bot.model.request import Effect, Role
-from bot.model.tool import Tool
-from bot.ports.tools import Answered
+from bot.model.request import Effect, Role, Tool
+from bot.ports.chat import Answered
 
 ROOT = "/api/v1/"
 FORMAT = "format"

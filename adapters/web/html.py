@@ -15,7 +15,7 @@ from markupsafe import Markup
 from adapters.web.files import static_root
 from adapters.web.links import address, download
 from adapters.web.svg import COLOURS, hue, opened, svg
-from bot.cards import axis
+from bot.cards import charts as axis
 from bot.cards.card import (
     Attachment,
     Block,
@@ -35,8 +35,8 @@ from bot.cards.card import (
     Tone,
     When,
 )
-from bot.model.durations import age_text
 from bot.model.story import Story
+from bot.model.window import age_text
 
 _KEY = Markup('<i class="swatch {}"></i>{}')
 _ADDRESS = re.compile(r"(https?://|/(?!/))[^\s\"'<>\\]*\Z", re.IGNORECASE)

@@ -14,7 +14,7 @@ from typing import assert_never
 from markupsafe import Markup
 
 from adapters.web.links import address
-from bot.cards import axis
+from bot.cards import charts as axis
 from bot.cards.card import Chart, ChartKind, Series
 
 COLOURS = 8

@@ -9,15 +9,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.cards.axis import figure
 from bot.cards.card import Block, Strong, Style, Text, When, text
+from bot.cards.charts import figure
 from bot.cards.words import about, plural, quantity, since
 from bot.model.alert import Alert, Pattern, Silence, Waste, leading
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Severity
-from bot.model.counts import counted
-from bot.model.durations import duration_text
-from bot.model.money import cents, usd
+from bot.model.money import cents, counted, usd
+from bot.model.window import duration_text
 
 _PRICES: Mapping[str, str] = {
     "billed": "the billed price",

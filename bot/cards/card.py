@@ -1,14 +1,9 @@
-"""Define a Card: the one thing every alert and answer becomes, drawn by each surface in one file.
-
-Text from tags, metrics and people is always a `str` inside a span: surfaces escape it, so it can
-never ping or link. Blocks stand in the order of their worth: when a surface's limit bites, it drops
-from the last, and says so.
-"""
+"""Define a Card: the one thing every alert and answer becomes, drawn by each surface in one file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -329,3 +324,26 @@ def _bare(span: Span) -> str:
             return f"@{name}"
         case Strong(text=words) | Code(text=words) | Link(text=words):
             return words
+
+
+_EVERY = 300
+"""Rows that a table keeps for a surface with room.
+
+A page of more helps nobody, and is slow to load.
+"""
+
+
+def folded(table: Table, most: int, rest: str) -> Table:
+    """Return the table with its first `most` rows shown, and `rest` in place of the others.
+
+    Whole where they are no more.
+    """
+    if len(table.rows) <= most:
+        return table
+    return replace(
+        table,
+        rows=table.rows[:most],
+        rest=rest,
+        every=table.rows[:_EVERY],
+        lines=table.lines[:_EVERY],
+    )

@@ -1,20 +1,199 @@
-"""Cut the chart of an alert out of the frames that showed it."""
+"""Cut the chart of an alert out of its frames; scale and label axes alike on every surface."""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from bot.cards.axis import figure, span
 from bot.cards.card import Chart, ChartKind, Series
+from bot.cards.words import figures
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly
 from bot.model.frame import Floats, Frame
 from bot.model.labels import Labels
 from bot.model.window import Window
+
+_STEPS = tuple(
+    timedelta(minutes=m)
+    for m in (5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 20160, 43200)
+)
+_PREFIXES = ((1e9, "B"), (1e6, "M"), (1e3, "k"))
+
+
+def extent(chart: Chart) -> tuple[float, float]:
+    """Return the lowest and highest value to show.
+
+    Zero is always in view, percentages end at 100 where they fit.
+    """
+    values = [*_heights(chart), *(chart.band or ())]
+    low, high = min([0.0, *values]), max([0.0, *values])
+    if chart.unit == "%" and high <= 100:
+        return low, 100.0
+    return (low, high) if high > low else (low, low + 1.0)
+
+
+def marks(chart: Chart) -> tuple[float, ...]:
+    """Return the value axis's ticks: round, and whole where the chart counts things."""
+    return ticks(*extent(chart), least=1.0 if counts(chart) else 0.0)
+
+
+def counts(chart: Chart) -> bool:
+    """Return whether a chart counts things: it has no unit, and every reading is whole."""
+    values = [
+        value
+        for series in chart.series
+        for value in series.values
+        if value is not None and is_reading(value)
+    ]
+    return not chart.unit and all(float(value).is_integer() for value in values)
+
+
+def named(chart: Chart) -> bool:
+    """Return whether a chart's colours need their names beside it.
+
+    Several of them, or one that has a meaning.
+    """
+    return len(chart.series) > 1 or any(series.tone for series in chart.series)
+
+
+def ticks(low: float, high: float, most: int = 5, least: float = 0.0) -> tuple[float, ...]:
+    """Return up to `most` round values that enclose `low` and `high`, their step 1, 2, 2.5 or 5 times a power of ten.
+
+    No step is smaller than `least`, itself such a step, or 0.
+    """
+    raw = max((high - low) / max(1, most - 1), least)
+    power = 10.0 ** math.floor(math.log10(raw))
+    for size in (1, 2, 2.5, 5, 10, 20):
+        step = size * power
+        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        if last - first < most:
+            return tuple(i * step for i in range(first, last + 1))
+    return (low, high)
+
+
+def time_ticks(start: datetime, end: datetime, most: int = 7) -> tuple[tuple[datetime, str], ...]:
+    """Return up to `most` round UTC instants within, each with its label.
+
+    The clock time, or the day at midnight.
+    """
+    step = next((s for s in _STEPS if (end - start) / s <= most - 1), _STEPS[-1])
+    origin = datetime(2001, 1, 1, tzinfo=UTC)
+    at = origin + -((origin - start) // step) * step
+    instants: list[tuple[datetime, str]] = []
+    while at <= end and len(instants) < most:
+        instants.append((at, _instant(at)))
+        at += step
+    return tuple(instants)
+
+
+def figure(value: float, unit: str) -> str:
+    """Write a value with its unit as people say it: `20 %`, `$1,083`, `$1,083/h`, `3.2 GB/s`."""
+    sign, size = ("-" if value < 0 else ""), abs(value)
+    if unit.startswith("$"):
+        return f"{sign}${size:,.{2 if size < 10 and size != int(size) else 0}f}{unit[1:]}"
+    digits = 0 if size >= 100 or size == int(size) else (1 if size >= 1 else 2)
+    return f"{sign}{size:,.{digits}f} {unit}".rstrip()
+
+
+def span(low: float, high: float, unit: str) -> str:
+    """Write a range with its unit once: `85-95 %`, `$3-5/h`."""
+    if unit.startswith("$"):
+        return f"${figures(low)}-{figures(high)}{unit[1:]}"
+    return f"{figures(low)}-{figures(high)} {unit}".rstrip()
+
+
+def tick_labels(marks: Sequence[float], unit: str) -> tuple[str, ...]:
+    """Label each tick: signs (`$`, `%`) on every one, a unit in words on the highest alone."""
+    return tuple(
+        tick_label(mark, unit if _is_sign(unit) or mark == marks[-1] else "") for mark in marks
+    )
+
+
+def amount(value: float, unit: str) -> str:
+    """Write a value where the axis already says its unit: a unit in words is left out."""
+    return figure(value, unit if _is_sign(unit) else "")
+
+
+def brief(value: float, unit: str) -> str:
+    """Write an amount over a narrow bar, to three digits, without a unit in words.
+
+    `$34.6k`, `$396/h`.
+    """
+    three = float(f"{value:.3g}")
+    return (
+        tick_label(three, unit if _is_sign(unit) else "")
+        if abs(value) >= 1000
+        else amount(value, unit)
+    )
+
+
+def shade(value: float | None) -> int | None:
+    """Return how dark the cell of a percentage is, 0 to 4; None without a reading."""
+    return min(4, max(0, int(value // 20))) if value is not None and is_reading(value) else None
+
+
+def tick_label(value: float, unit: str) -> str:
+    """Write a tick's value shortly: `$12k`, `1.5M`, `40 %`."""
+    sign, size = ("-" if value < 0 else ""), abs(value)
+    short = f"{size:.10g}"
+    for factor, letter in _PREFIXES:
+        if size >= factor:
+            short = f"{size / factor:.4g}{letter}"
+            break
+    if unit.startswith("$"):
+        return f"{sign}${short}{unit[1:]}"
+    return f"{sign}{short} {unit}".rstrip()
+
+
+def shorten(label: str, most: int) -> str:
+    """Return `label`, its middle left out where it is longer than `most` characters."""
+    if len(label) <= most:
+        return label
+    tail = max(1, (most - 1) // 3)
+    return f"{label[: most - 1 - tail]}…{label[-tail:]}"
+
+
+def thinned(count: int, most: int) -> int:
+    """Return the stride at which at most `most` of `count` labels are shown."""
+    return max(1, -(-count // max(1, most)))
+
+
+def newest(values: Iterable[float | None]) -> tuple[int, float] | None:
+    """Return index and value of the last reading, None where there is none."""
+    readings = [(i, value) for i, value in enumerate(values) if is_reading(value)]
+    return (readings[-1][0], readings[-1][1] or 0.0) if readings else None
+
+
+def is_reading(value: float | None) -> bool:
+    """Return whether a value is a reading and no gap: neither None nor nan."""
+    return value is not None and not math.isnan(value)
+
+
+def _is_sign(unit: str) -> bool:
+    return unit.startswith("$") or unit == "%"
+
+
+def _heights(chart: Chart) -> list[float]:
+    rows = [
+        [value if value is not None and is_reading(value) else 0.0 for value in series.values]
+        for series in chart.series
+    ]
+    if chart.kind is ChartKind.LINE or len(rows) < 2:
+        return [value for row in rows for value in row]
+    columns = list(zip(*rows, strict=False))
+    above = [sum(value for value in column if value > 0) for column in columns]
+    below = [sum(value for value in column if value < 0) for column in columns]
+    return above + below
+
+
+def _instant(at: datetime) -> str:
+    at = at.astimezone(UTC)
+    return f"{at.day} {at:%b}" if at.hour == at.minute == 0 else f"{at:%H:%M}"
+
 
 _SHOWN = timedelta(hours=6)
 _UNITS: Mapping[str, tuple[str, float]] = {

@@ -1,13 +1,18 @@
-"""Write counts, spans of time and amounts as people say them."""
+"""Write counts, spans of time, money and dated claims as people say them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
-from bot.model.durations import duration_text, rounded_duration
+from bot.cards.card import Block, Strong, Text, text
+from bot.model.claims import Note, Sourced, stale_days
 from bot.model.money import usd
-from bot.model.window import Window, month_of
+from bot.model.spend import Money, Tally
+from bot.model.window import Window, duration_text, month_of, rounded_duration
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 
@@ -94,3 +99,74 @@ def _dates(window: Window, first: datetime, last: datetime) -> str:
     if first.year != last.year:
         return f"{day(first)}, {first.year} to {day(last)}, {last.year}"
     return f"{day(first)} to {last.day if first.month == last.month else day(last)}, {last.year}"
+
+
+def money_data(money: Money) -> dict[str, Decimal]:
+    """Return the six amounts under the names scripts rely on."""
+    return {
+        "gross_usd": money.gross,
+        "discounts_usd": money.discounts,
+        "credits_usd": money.credits,
+        "tax_usd": money.tax,
+        "net_usd": money.net,
+        "amortised_usd": money.amortised,
+    }
+
+
+def amount_of(amount: Decimal, tally: Tally) -> str:
+    """Write an amount in the currency of its bill."""
+    return amount_in(amount, tally.currency)
+
+
+def amount_in(amount: Decimal, currency: str) -> str:
+    """Write an amount in a currency."""
+    return usd(amount) if currency == "USD" else f"{amount:,.2f} {currency}"
+
+
+@dataclass(frozen=True)
+class PriceAge:
+    """Tell how old a price is on a day, where it is older than a price may be (`advice.stale_days`)."""
+
+    today: date
+    days: float
+
+    def of(self, asof: date) -> str:
+        """Return `, 121 days old: check it`, or nothing."""
+        age = (self.today - asof).days
+        return f", {age} days old: check it" if age > self.days else ""
+
+
+def cited(fact: Sourced, today: date) -> str:
+    """Write where a fact was read and its date, and its age where that is more than its kind may have."""
+    old = stale_days(fact, today)
+    return f"{fact.source}, {fact.asof}" + (f", {old} days old: check it" if old else "")
+
+
+def note_lines(notes: Sequence[Note], today: date, heading: str = "") -> list[Block]:
+    """Draw each note as a line of its own: a table would cut the words that matter."""
+    head: list[Block] = [text(Strong(heading))] if heading and notes else []
+    return head + [_line(note, today) for note in notes]
+
+
+def notes_data(notes: Sequence[Note]) -> list[dict[str, Any]]:
+    """Return the notes as data for `--json`."""
+    return [
+        {
+            "topic": note.topic,
+            "subject": note.subject,
+            "says": note.says,
+            "state": note.state,
+            "source": note.source,
+            "asof": note.asof,
+        }
+        for note in notes
+    ]
+
+
+def _line(note: Note, today: date) -> Text:
+    return text(Strong(note.subject), f": {note.says} ({note.state}; {cited(note, today)}).")
+
+
+def grouped_words(by: Sequence[str]) -> str:
+    """Say in a title how a cost is split, "" for not at all."""
+    return f" · by {', '.join(name.replace('_', ' ') for name in by)}" if by else ""

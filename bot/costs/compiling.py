@@ -11,10 +11,10 @@ from datetime import datetime
 from decimal import Decimal
 
 from bot.costs.pricing import Pricing, hours_of
-from bot.model.compile import Compile, CompileMark, Ending, Mark
 from bot.model.fleet import Inventory
 from bot.model.money import cents
 from bot.model.reading import Reading, reaches
+from bot.model.run import Compile, CompileMark, Ending, Mark
 from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.ports import Ports

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.costs.asof import BilledBy
-from bot.costs.nowcast import Nowcast, forecast_month
-from bot.costs.running import forecast_of
-from bot.costs.tally import settled_by
+from bot.costs.nowcast import Nowcast, forecast_month, forecast_of
+from bot.costs.tally import BilledBy, settled_by
 from bot.errors import TrnbotError
 from bot.model.money import cents
 from bot.model.reading import Reading

@@ -21,7 +21,7 @@ from bot.model.codec import encode
 from bot.model.fleet import InstanceType
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.outlook import Commitment, Finding, Forecast
+from bot.model.notification import State, StateUpdate
 from bot.model.price import (
     AccountRates,
     CommitmentOffer,
@@ -32,8 +32,7 @@ from bot.model.price import (
 )
 from bot.model.reading import Reading
 from bot.model.receipt import AskedPort, Piece, PortQuestion, TallyTerms
-from bot.model.spend import Filter, Tally
-from bot.model.state import State, StateUpdate
+from bot.model.spend import Commitment, Filter, Finding, Forecast, Tally
 from bot.model.window import Window
 from bot.ports import AlertStore, Billing, Knowledge, Outlook, Ports, Prices, Source
 

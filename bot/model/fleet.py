@@ -1,7 +1,4 @@
-"""Describe the inventory as AWS reports it at one time.
-
-Instances, their types, storage, and who launched them.
-"""
+"""Describe the inventory as AWS reports it at one time."""
 
 from __future__ import annotations
 
@@ -12,8 +9,42 @@ from datetime import date, datetime
 from enum import StrEnum
 from functools import cached_property
 
-from bot.model.eks import Cluster
 from bot.model.labels import Labels
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """State one EKS managed node group; `groups` are the Auto Scaling groups that it is made of."""
+
+    name: str
+    status: str
+    version: str
+    instance_types: tuple[str, ...]
+    desired: int
+    groups: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The Kubernetes labels that it gives its nodes."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """State one EKS cluster; `labels` carry its name, region and account.
+
+    `security_group` is on every managed node.
+    """
+
+    labels: Labels
+    version: str
+    status: str
+    created_at: datetime | None
+    security_group: str = ""
+    node_groups: tuple[NodeGroup, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return the cluster's name."""
+        return self.labels.cluster
+
 
 _SERVES = re.compile(r"(?<![a-z])(serve|serving|infer|inference|endpoint)(?![a-z])", re.IGNORECASE)
 """Whole words: `service` and `parameter-server` name training as well."""

@@ -1,4 +1,4 @@
-"""Round and write money: the one place that does either."""
+"""Round and write money, and counts with their nouns: the one place that does either."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def usd(amount: Decimal | float, digits: int | None = None) -> str:
     rounded = abs(exact).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN)
     sign = "-" if exact < 0 and rounded else ""
     return f"{sign}${rounded:,.{places}f}"
+
+
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """Write how many: `1 node`, `1,024 nodes`."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"

@@ -1,15 +1,17 @@
-"""Say why a channel is notified, of which alerts, and what was sent there."""
+"""Say why a channel is notified, and hold the state that the watch keeps between ticks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from bot.model.alert import Alert
+from bot.model.alert import Alert, Decision, Silence
+from bot.model.window import Window
 
 
 class Reason(StrEnum):
@@ -97,3 +99,73 @@ class Line:
 
     "" until then.
     """
+
+
+@dataclass
+class Delays:
+    """Hold seconds that messages have waited for a platform's limits since the start, and messages that wait now."""
+
+    seconds: float = 0.0
+    waiting: int = 0
+
+    @contextmanager
+    def held(self, monotonic: Callable[[], float]) -> Iterator[None]:
+        """Count one message as waiting for as long as this lasts, by a clock that only goes on (seconds)."""
+        began = monotonic()
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
+            self.seconds += monotonic() - began
+
+
+@dataclass(frozen=True)
+class State:
+    """Hold the state that the watch needs at its next tick."""
+
+    alerts: tuple[Alert, ...] = ()
+    """Every open alert, and those closed within the last 15 days.
+
+    `acknowledged` filled from the decisions.
+    """
+    notification_log: tuple[NotificationLogEntry, ...] = ()
+    """The entries of incidents that are not over, over within the last day, or over and not shown so yet."""
+    silences: tuple[Silence, ...] = ()
+    """Silences that hold now, or will."""
+    ticked_at: datetime | None = None
+    """The last tick that was saved whole."""
+    slept: tuple[Silence, ...] = ()
+    """Silences that time has ended within the last day: who asked to be woken, and when."""
+    lines: tuple[Line, ...] = ()
+    """Lines of threads that were decided within the last day and are not said yet, in their order."""
+
+
+@dataclass(frozen=True)
+class StateUpdate:
+    """Hold the writes of one step, made in one transaction; existing ids are replaced.
+
+    An entry without a message leaves the one that is known, and a line that is not sent leaves the
+    one that is.
+    """
+
+    alerts: Sequence[Alert] = ()
+    notification_log: Sequence[NotificationLogEntry] = ()
+    silences: Sequence[Silence] = ()
+    decisions: Sequence[Decision] = ()
+    lines: Sequence[Line] = ()
+    receipts: Sequence[Receipt] = ()
+    ticked_at: datetime | None = None
+
+
+@dataclass
+class ReplayResult:
+    """Hold the outcome of a replay.
+
+    Every opening of every alert as it stood last, every notification, the ticks run.
+    """
+
+    window: Window
+    ticks: int = 0
+    alerts: dict[str, Alert] = field(default_factory=dict)
+    notifications: list[Notification] = field(default_factory=list)

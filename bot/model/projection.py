@@ -1,14 +1,4 @@
-"""Project the sum of the coming days from a daily series.
-
-Its level, its week, its growth, and how far all that may be off.
-
-A Gaussian process of few parts, averaged over a small grid of how large each part is by how well
-each fits: a level, a growth that wears off, a weekday, and what wanders about them. A week must
-show twice to be told from chance, and a growth over more than one step: neither is taken at its
-face value, and what is not known widens the range. Changes that have not come yet are drawn as
-scenarios; the range is that of their sums, and the middle goes on as things are unless most of them
-change it.
-"""
+"""Project the sum of the coming days from a daily series and the steps in it."""
 
 from __future__ import annotations
 
@@ -22,7 +12,92 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bot.model.frame import Doubles
-from bot.model.steps import scenarios, steps_of
+
+_WEEK, _SIDE = 7, 3
+"""Days of a week, and days on either side of a step that must agree on it."""
+_LEAST, _NOISE = 0.02, 5.0
+"""How far a step leads at least.
+
+As a share of the level before it, and beside how far the days on either side usually differ.
+"""
+_STEPS, _DAYS = 1.5, 40.0
+"""Steps in so many days that an account counts as having had before its history begins."""
+_WEIGHT = 3.0
+"""Steps of other fleets that stand beside the sizes of its own."""
+_UP, _SIZE, _SPREAD, _DOWN = 0.8, 0.2, 0.6, 0.5
+"""Of other fleets.
+
+Share of steps up, how far one leads and its spread in logarithms, and what part of that one down
+leads.
+"""
+_DRAWS = 2000
+
+
+def steps_of(series: Doubles) -> Doubles:
+    """Return the steps of a daily series, each as a share of the level before it.
+
+    Weekdays are no steps.
+    """
+    if len(series) < 2 * _SIDE:
+        return np.zeros(0)
+    levels = _middles(_without_week(series), _SIDE)
+    before, moved = levels[:-_SIDE], levels[_SIDE:] - levels[:-_SIDE]
+    far = np.abs(moved)
+    far[far <= np.maximum(_LEAST * np.abs(before), _NOISE * np.median(far))] = 0.0
+    found = []
+    while far.any():
+        at = int(far.argmax())
+        found.append(moved[at] / max(abs(before[at]), abs(moved[at]) * _LEAST))
+        far[max(0, at - _SIDE + 1) : at + _SIDE] = 0.0
+    return np.array(found)
+
+
+def _without_week(series: Doubles) -> Doubles:
+    """Return a series less each weekday's usual distance from the week about it.
+
+    Unchanged under two weeks.
+    """
+    if len(series) < 2 * _WEEK:
+        return series
+    half = _WEEK // 2
+    about = _middles(series, _WEEK)
+    off, weekday = series[half:-half] - about, np.arange(len(series)) % _WEEK
+    usual = np.array([np.median(off[weekday[half:-half] == day]) for day in range(_WEEK)])
+    return np.asarray(series - usual[weekday])
+
+
+def _middles(series: Doubles, days: int) -> Doubles:
+    """Return the median of each so many days in a row: a step leaves it at one level or the other."""
+    return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(series, days), axis=1))
+
+
+def scenarios(steps: Doubles, days: int, ahead: int) -> Doubles:
+    """Return by scenario the factor by which steps change the sum of the `ahead` days, given the `steps` of the `days` seen."""
+    return np.asarray(
+        np.exp(np.cumsum(np.log1p(moves_of(steps, days, ahead)), axis=1)).mean(axis=1)
+    )
+
+
+def moves_of(steps: Doubles, days: int, ahead: int) -> Doubles:
+    """Draw by scenario and day the share by which the level moves, 0 on most days.
+
+    The draws are the same each time, so that one bill has one forecast.
+    """
+    rng = np.random.default_rng(0)
+    rate = rng.gamma(_STEPS + len(steps), 1 / (_DAYS + days), _DRAWS)
+    sizes = _sizes(rng, steps, (_DRAWS, ahead))
+    return np.where(rng.random(sizes.shape) < rate[:, None], sizes, 0.0)
+
+
+def _sizes(rng: np.random.Generator, steps: Doubles, shape: tuple[int, int]) -> Doubles:
+    """Draw how far each step leads: as one of its own did, or one of another fleet."""
+    sizes = _SIZE * np.exp(_SPREAD * rng.standard_normal(shape))
+    sizes = np.where(rng.random(shape) < _UP, sizes, -_DOWN * sizes)
+    if len(steps):
+        own = rng.random(shape) < len(steps) / (len(steps) + _WEIGHT)
+        sizes = np.where(own, rng.choice(steps, shape), sizes)
+    return np.clip(sizes, -0.9, 3.0)
+
 
 FEWEST = 3
 """Days under which nothing is projected."""
@@ -30,7 +105,7 @@ MOST = 42
 """Newest days that are looked at."""
 COVERAGE = 0.9
 """Share of the sums that lie within the range, so the range says."""
-_NEVER, _WEEK = 0.0, 7
+_NEVER, _PROJECTION_WEEK = 0.0, 7
 _WANDERS: tuple[tuple[float, float], ...] = (
     (1.0, 0.0),
     *product((4.0, 30.0, _NEVER), (0.3, 3.0, 30.0, 300.0)),
@@ -160,12 +235,12 @@ def priors(n: int, ahead: int) -> list[tuple[Doubles, float]]:
     The covariance of all its days beside a day's noise, its odds.
     """
     days = np.arange(n + ahead)
-    same = ((days[:, None] - days[None, :]) % _WEEK == 0).astype(np.float64)
+    same = ((days[:, None] - days[None, :]) % _PROJECTION_WEEK == 0).astype(np.float64)
     growth = _growth(n, ahead)
     grown = np.outer(growth, growth)
     models = []
     for (back, size), weekly, growing in product(_WANDERS, _WEEKDAYS, _GROWTHS):
-        if (weekly and n < 2 * _WEEK) or (growing and n < _WEEK):
+        if (weekly and n < 2 * _PROJECTION_WEEK) or (growing and n < _PROJECTION_WEEK):
             continue
         covariance = (
             np.eye(n + ahead) + size * _wander(days, back) + weekly * same + growing * grown
@@ -177,7 +252,7 @@ def priors(n: int, ahead: int) -> list[tuple[Doubles, float]]:
 def _wander(days: NDArray[np.int_], back: float) -> Doubles:
     """Return the covariance of what wanders: a walk from the first day on, or one that comes back."""
     if back == _NEVER:
-        return np.minimum(days[:, None], days[None, :]) / _WEEK
+        return np.minimum(days[:, None], days[None, :]) / _PROJECTION_WEEK
     return np.asarray(np.exp(-np.abs(days[:, None] - days[None, :]) / back))
 
 

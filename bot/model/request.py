@@ -1,10 +1,12 @@
-"""Describe a request: the person, the channel and the words."""
+"""Describe a request, and commands as surfaces and programs announce them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 
 class Role(StrEnum):
@@ -102,3 +104,58 @@ class Request:
     """`slack:C02FIN`, `teams:CONVERSATION`, `web:alerts`; "" in a personal chat or a terminal."""
     thread: str = ""
     manner: Manner = Manner.ASKED
+
+
+@dataclass(frozen=True)
+class Check:
+    """State whether one thing that the bot needs is there, and the remedy where it is not."""
+
+    name: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class CommandHint:
+    """Describe one command to a surface: its name, its purpose, an example."""
+
+    name: str
+    summary: str
+    example: str
+    changes: bool = True
+    """Changes state, so that a surface never runs it from a mere link.
+
+    Told of the commands that only read: False.
+    """
+    topic: str = ""
+    """The part of help's list that it stands in, and that part's place."""
+    place: int = 0
+    needed: bool = False
+    """Has an argument that cannot be left out, so that its name alone asks nothing."""
+    examples: tuple[str, ...] = ()
+    arguments: tuple[tuple[str, str], ...] = ()
+    """What may be typed after it, such as `by=`, each with its meaning."""
+
+
+Schema = Mapping[str, Any]
+"""A JSON Schema, dialect 2020-12."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Describe one command.
+
+    A program names it in one word, since no protocol has a word for a blank.
+    """
+
+    name: str
+    command: str
+    summary: str
+    arguments: Schema
+    """An object, with a property for each argument."""
+    answer: Schema
+    """The document that answers, as `--json` prints it."""
+    effect: Effect
+    who: Role
+    example: str

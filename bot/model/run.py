@@ -1,11 +1,13 @@
-"""State the progress of one training run."""
+"""State the progress of a training run, and a node's compile."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from bot.model.labels import Labels
+from bot.model.window import Window
 
 
 @dataclass(frozen=True)
@@ -22,3 +24,63 @@ class Run:
     loss: float | None = None
     checkpoint_age_seconds: float | None = None
     attempts: int = 1
+
+
+class Ending(StrEnum):
+    """Name the ways in which a compile ends."""
+
+    GOING = "going on"
+    USED = "executions followed"
+    CUT = "cut off"
+    """Its process, pod or node was gone before anything executed.
+
+    A pre-compile that nobody used yet looks the same.
+    """
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class Compile:
+    """State one compile of one node.
+
+    `scope` is the scope of alerts about it, `told` whether a log said its ends.
+    """
+
+    instance: str
+    scope: Labels
+    window: Window
+    ending: Ending
+    told: bool = False
+
+    @property
+    def hours(self) -> float:
+        """Return the node-hours of the compile."""
+        return self.window.hours
+
+
+class Mark(StrEnum):
+    """Name the meanings of lines in the compiler's log."""
+
+    BEGUN = "begun"
+    DONE = "done"
+    FAILED = "failed"
+    OVER = "over"
+    """All that its process compiles is done."""
+    SKIPPED = "skipped"
+    """A graph is cached as failed, so it is not compiled."""
+    WAITING = "waiting"
+    """Another process is to compile the same graph, and holds its lock."""
+
+
+@dataclass(frozen=True)
+class CompileMark:
+    """State one line of a compiler's log.
+
+    Of which graph, "" where it does not say, and in which log stream.
+    """
+
+    at: datetime
+    instance: str
+    mark: Mark
+    module: str = ""
+    stream: str = ""

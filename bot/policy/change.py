@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from bot.errors import WrongInput
 from bot.model.labels import Labels
-from bot.model.policy import Policy
-from bot.model.version import Edit, Override
+from bot.model.policy import Edit, Override, Policy
 from bot.policy.schema import SETTINGS, setting_of
 
 BACK = "default"

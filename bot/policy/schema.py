@@ -12,8 +12,8 @@ from decimal import Decimal
 
 from bot.errors import WrongInput, nearest
 from bot.model.causes import CAUSES, Cause
-from bot.model.hours import OFF, read_quiet_hours
 from bot.model.policy import Policy
+from bot.model.window import OFF, read_quiet_hours
 from bot.policy.setting import Setting, SettingUnit
 
 _OWN = "trnbot's own default"

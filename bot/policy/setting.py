@@ -10,9 +10,9 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 
 from bot.errors import WrongInput, nearest
-from bot.model.durations import parse_duration, write_duration
 from bot.model.labels import Labels
 from bot.model.policy import Value
+from bot.model.window import parse_duration, write_duration
 
 
 class SettingUnit(StrEnum):

@@ -7,8 +7,8 @@ nouns that a port's callers need beside it (`StateUpdate`, `State`, `Check`, `Co
 found here as well.
 """
 
-from bot.model.check import Check, CommandHint
-from bot.model.state import State, StateUpdate
+from bot.model.notification import State, StateUpdate
+from bot.model.request import Check, CommandHint
 from bot.ports.chat import (
     WORKING,
     WORKING_AFTER_S,
@@ -21,11 +21,11 @@ from bot.ports.chat import (
     Surface,
     Tell,
 )
-from bot.ports.documents import Documents
 from bot.ports.records import Files, NoFiles, Ports, Replays, Site, Stores, World
 from bot.ports.stores import (
     AlertStore,
     Deduplicator,
+    Documents,
     DocumentStore,
     IdempotencyKeys,
     Outbox,

@@ -1,18 +1,14 @@
-"""Declare the ports to people.
-
-Surfaces, listeners and groups, and the parts of the bot that they are given.
-"""
+"""Declare the ports to people and to programs."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from bot.cards.card import Card, Chart, Tone
-from bot.model.check import CommandHint
-from bot.model.request import Effect, Request
+from bot.model.request import CommandHint, Effect, Request, Tool
 from bot.ports.stores import DocumentStore, IdempotencyKeys
 
 Clock = Callable[[], datetime]
@@ -116,3 +112,40 @@ class People(Protocol):
         Raise `Unavailable` when untold.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Hold what answers a program: the card, and the document that `--json` prints."""
+
+    card: Card
+    document: Mapping[str, Any]
+    csv: Callable[[], str]
+    """Writes its table as CSV; raises `WrongInput` where it has none."""
+
+
+class Call(Protocol):
+    """Answer one tool for whoever stands behind the door.
+
+    `console` is the address of the console there, "" for none.
+    """
+
+    async def __call__(
+        self, tool: str, arguments: Mapping[str, Any], console: str = "", /
+    ) -> Answered:
+        """Return the answer; raise `TrnbotError` with one sentence.
+
+        A tool that would change something changes nothing.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ToolPorts:
+    """Hold the parts of the bot that a door for programs is given."""
+
+    tools: Sequence[Tool]
+    call: Call
+    draw: Callable[[Card], str]
+    """Draws a card as plain text."""
+    version: str

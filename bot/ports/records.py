@@ -11,13 +11,11 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from bot.errors import WrongInput
-from bot.model.check import Check
-from bot.model.owners import OwnerMap
+from bot.model.notification import ReplayResult
 from bot.model.policy import Policy
-from bot.model.request import Request
-from bot.model.route import Routes
-from bot.model.self_cost import SelfCost
-from bot.model.state import ReplayResult
+from bot.model.price import SelfCost
+from bot.model.request import Check, Request
+from bot.model.route import OwnerMap, Routes
 from bot.policy.change import applied
 from bot.ports.chat import People, Surface
 from bot.ports.stores import AlertStore, DocumentStore, Outbox, Versions

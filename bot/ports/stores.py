@@ -1,22 +1,20 @@
-"""Ask the database.
-
-Alerts and the watch's state, versions of the policy, documents, and keys that come once.
-"""
+"""Ask the database, and keep the nouns of a feature in its documents."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from bot.errors import Unavailable
 from bot.model.alert import Alert, Decision
+from bot.model.codec import decode, encode
 from bot.model.labels import Labels
-from bot.model.notification import Line, NotificationLogEntry
-from bot.model.state import State, StateUpdate
-from bot.model.version import Attempt, Version
+from bot.model.notification import Line, NotificationLogEntry, State, StateUpdate
+from bot.model.policy import Attempt, Version
 from bot.model.window import Window
 
 _log = logging.getLogger("trnbot.seen")
@@ -137,3 +135,42 @@ class Deduplicator:
         except Unavailable as error:
             _log.warning("whether it is answered already is not known: %s", error)
             return False
+
+
+N = TypeVar("N")
+
+
+@dataclass(frozen=True)
+class Documents(Generic[N]):
+    """Read and write the nouns of one collection by the codec, which reads those of older versions.
+
+    Every call may block.
+    """
+
+    collection: str
+    noun: type[N]
+
+    def get(self, store: DocumentStore, key: str) -> N | None:
+        """Return one noun, or None."""
+        document = store.get(self.collection, key)
+        return None if document is None else decode(self.noun, document)
+
+    def put(self, store: DocumentStore, key: str, noun: N) -> None:
+        """Write one noun over the one before."""
+        store.put(self.collection, key, encode(noun))
+
+    def newest(self, store: DocumentStore, most: int) -> Sequence[tuple[str, N]]:
+        """Return up to `most` (key, noun), the last written first."""
+        return [
+            (key, decode(self.noun, document))
+            for key, document in store.newest(self.collection, most)
+        ]
+
+    def keys(self, store: DocumentStore, most: int) -> list[str]:
+        """Return up to `most` keys, the last written first."""
+        every: Sequence[tuple[str, Any]] = store.newest(self.collection, most)
+        return [key for key, _ in every]
+
+    def drop(self, store: DocumentStore, key: str) -> None:
+        """Forget one noun."""
+        store.drop(self.collection, key)

@@ -12,9 +12,7 @@ from typing import Protocol
 from bot.model.alert import Alert
 from bot.model.anomaly import Detection
 from bot.model.claims import Claims
-from bot.model.compile import Compile
 from bot.model.fleet import InstanceType
-from bot.model.outlook import Commitment, Finding, Forecast
 from bot.model.policy import Policy
 from bot.model.price import (
     AccountRates,
@@ -25,7 +23,8 @@ from bot.model.price import (
     StoragePrice,
 )
 from bot.model.reading import Reading
-from bot.model.spend import Filter, Tally
+from bot.model.run import Compile
+from bot.model.spend import Commitment, Filter, Finding, Forecast, Tally
 from bot.model.window import Window
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bot.model.durations import parse_duration
-from bot.model.hours import read_weekly
+from bot.model.window import parse_duration, read_weekly
 from bot.ports.work import LINES_A_MINUTE
 from bot.settings.readers import (
     SOURCES,
+    Secret,
     count,
     external_id,
     interval,
@@ -34,7 +34,6 @@ from bot.settings.readers import (
     words,
 )
 from bot.settings.routes import addresses, causes, read_owners, read_routes
-from bot.settings.secret import Secret
 
 
 @dataclass(frozen=True)

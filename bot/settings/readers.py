@@ -1,15 +1,68 @@
-"""Read the text of one setting: each reader returns the typed value or raises one sentence."""
+"""Read the text of one setting, secrets kept apart, and the arguments of a terminal."""
 
 from __future__ import annotations
 
+import hmac
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
+from typing import NoReturn
 
+from bot.cards.lines import quote
 from bot.errors import WrongInput, nearest
-from bot.model.durations import parse_duration
-from bot.model.metric_names import UNITS, Meaning, MetricsSurface
+from bot.model.frame import UNITS, Meaning, MetricsSurface
 from bot.model.reading import NODE_METRICS
+from bot.model.window import parse_duration
+
+
+class Secret:
+    """Print as `****` wherever text is made of it.
+
+    Str, repr, format, logs, `json.dumps(default=str)`.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """Return the secret itself, only where it is handed to its user."""
+        return self._value
+
+    def __str__(self) -> str:
+        """Show nothing, not even the length."""
+        return "****"
+
+    __repr__ = __str__
+
+    def __format__(self, _: str) -> str:
+        """Show nothing in any format."""
+        return "****"
+
+    def __bool__(self) -> bool:
+        """Tell whether it is set."""
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare in constant time."""
+        return isinstance(other, Secret) and hmac.compare_digest(
+            self._value.encode(), other._value.encode()
+        )
+
+    __hash__ = None  # type: ignore[assignment] # a hash of a secret tells something of it
+
+    def __deepcopy__(self, _: object) -> Secret:
+        """Return itself, so that `dataclasses.asdict` keeps it closed."""
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled."""
+        raise TypeError("a secret is not written down")
+
 
 SOURCES = "aws, recording:DIR or simulator:SEED"
 TEAMS_SDKS = ("botbuilder", "agents")
@@ -205,3 +258,107 @@ def switch(text: str) -> bool:
     if text.lower() not in words:
         raise WrongInput(f"'{text}' is neither on nor off; write 1 or 0.")
     return words[text.lower()]
+
+
+_VALUED = (
+    "source",
+    "at",
+    "seed",
+    "scenario",
+    "config",
+    "port",
+    "period",
+    "days",
+    "form",
+    "bill",
+    "plot",
+    "truth",
+    "history",
+    "kms",
+)
+_SWITCHES = ("json", "csv", "verbose", "no-browser", "light", "keep-identities")
+LINE_OPTIONS = ("source", "at", "json", "csv", "config", "verbose")
+"""What goes with any command line; every verb has its own."""
+_CLOSE = 0.7
+"""How like an option a word must be to be taken for a slip of the finger."""
+
+
+@dataclass
+class Options:
+    """Hold the arguments of a terminal: words, options with a value, switches."""
+
+    words: list[str] = field(default_factory=list)
+    values: dict[str, str] = field(default_factory=dict)
+    switches: set[str] = field(default_factory=set)
+
+    @property
+    def verb(self) -> str:
+        """Return the first word, "" for none."""
+        return self.words[0].lower() if self.words else ""
+
+    def only(self, *names: str) -> None:
+        """Refuse options that this verb does not know."""
+        for given in (*self.values, *self.switches):
+            if given not in names:
+                raise WrongInput(
+                    f"'{self.words[0]}' has no option '--{given}'{nearest(given, names)}."
+                )
+
+    def refuse_unread(self, *names: str) -> None:
+        """Refuse the first `--name` that no option reads, with the nearest of a verb's own."""
+        for given in _flags(self.words):
+            known = [f"--{name}" for name in names]
+            raise WrongInput(
+                f"'{self.words[0]}' has no option '{given}'{nearest(given, known, otherwise='it has none')}."
+            )
+
+    def refuse_mistyped(self) -> None:
+        """Refuse a `--name` that is almost an option of every line, and name that one."""
+        known = [f"--{name}" for name in LINE_OPTIONS]
+        for given in _flags(self.words):
+            if close := get_close_matches(given, known, n=1, cutoff=_CLOSE):
+                raise WrongInput(f"'{given}' is no option; did you mean '{close[0]}'?")
+
+
+def read_options(arguments: Sequence[str]) -> Options:
+    """Split options of the terminal from the words of the line.
+
+    Unknown `--name` stay with the line.
+    """
+    options, queue = Options(), list(arguments)
+    while queue:
+        word = queue.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and name in _SWITCHES and not equals:
+            options.switches.add(name)
+        elif word.startswith("--") and name in _VALUED:
+            if not equals and not queue:
+                raise WrongInput(f"'--{name}' needs a value after it.")
+            options.values[name] = value if equals else queue.pop(0)
+        else:
+            options.words.append(word)
+    if options.words[:1] in (["--help"], ["-h"], ["--version"]):
+        options.words[0] = "version" if options.words[0] == "--version" else "help"
+    return options
+
+
+def _flags(words: Sequence[str]) -> list[str]:
+    """Return the words that look like options, without their values."""
+    return [
+        word.partition("=")[0] for word in words if word.startswith("--") and len(word) > len("--")
+    ]
+
+
+def typed_line(words: Sequence[str]) -> str:
+    """Return the words of a terminal as one line.
+
+    An argument that the shell kept together stays together.
+    """
+    return " ".join(_requoted(word) for word in words)
+
+
+def _requoted(word: str) -> str:
+    name, equals, value = word.partition("=")
+    if equals and name and " " not in name:
+        return f"{name}={quote(value)}" if value else word
+    return quote(word) if " " in word or '"' in word else word

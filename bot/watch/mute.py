@@ -12,9 +12,9 @@ from decimal import Decimal
 
 from bot.model.alert import Alert, Silence, usd_per_hour_of
 from bot.model.causes import About, Severity
-from bot.model.hours import read_quiet_hours
 from bot.model.labels import Labels
 from bot.model.policy import Policy
+from bot.model.window import read_quiet_hours
 from bot.watch.feedback import fits
 
 

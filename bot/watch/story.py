@@ -16,11 +16,11 @@ from bot.cards.words import about, since
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
 from bot.model.causes import Cause
-from bot.model.counts import counted
-from bot.model.durations import rounded_duration
+from bot.model.money import counted
 from bot.model.request import User
 from bot.model.story import Chapter
-from bot.watch.savings import savings
+from bot.model.window import rounded_duration
+from bot.watch.feedback import savings
 from bot.watch.tick import TickResult
 
 DANA = User("demo:dana", "Dana (simulated)")

@@ -1,7 +1,4 @@
-"""Run one tick: read, detect, track, value, mute, group, notify.
-
-The live watch, the backtest and the preview are all this.
-"""
+"""Run one tick: read, detect, track, value, mute, group, notify."""
 
 from __future__ import annotations
 
@@ -10,24 +7,60 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import numpy as np
+
 from bot.costs.pricing import Pricing
 from bot.model.alert import Alert
 from bot.model.anomaly import Detection
-from bot.model.notification import Notification
+from bot.model.frame import Frame
+from bot.model.notification import Notification, State, StateUpdate
 from bot.model.policy import Policy
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.route import Routes
-from bot.model.state import State, StateUpdate
 from bot.ports import Ports
 from bot.settings.routes import routes_now
-from bot.watch.group import Incident, group
 from bot.watch.mute import mute
-from bot.watch.notify import notification_of, too_late
-from bot.watch.owner import with_owner
-from bot.watch.route import audience, listeners
+from bot.watch.notify import Incident, group, notification_of, too_late
+from bot.watch.route import audience, listeners, with_owner
 from bot.watch.track import at_peak, recent, track
 from bot.watch.value import PriceOf, escalated, value
+
+_DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
+_LEVELS = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")
+
+
+def learning(reading: Reading, policy: Policy) -> str:
+    """Return how many days of history the watch has learnt from, and which alerts wait for more.
+
+    "" once it knows them all.
+    """
+    nodes, days = reading.frame("node"), policy.number("alert.usual_days")
+    known = _known(nodes) / _DAY if nodes else days
+    said = []
+    if known < days:
+        waits = policy.number("odd.silent_days")
+        later = (
+            f"; nodes unlike their peers are told after {waits:g}"
+            if known < waits and policy.on("odd.on")
+            else ""
+        )
+        said.append(f"Learning: {int(known)} of {days:g} days of history are known{later}.")
+    return " ".join([*said, reading.learning] if reading.learning else said)
+
+
+def _known(nodes: Frame) -> timedelta:
+    """Return how long ago the first reading is, to the hour.
+
+    A frame may begin with steps that nobody has read.
+    """
+    every = nodes.steps(_HOUR)
+    read = [
+        ~np.isnan(nodes.of(name)[:, ::every]).all(axis=0) for name in _LEVELS if nodes.has(name)
+    ]
+    first = np.flatnonzero(np.logical_or.reduce(read)).tolist() if read else []
+    return (nodes.n_steps - first[0] * every) * nodes.step if first else timedelta(0)
+
 
 SPEND_DAYS = 45
 """Days of the bill that a tick may compare with: six weeks give every weekday six times."""

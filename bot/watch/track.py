@@ -13,7 +13,7 @@ from bot.model.anomaly import Anomaly, Detection, NodeState
 from bot.model.causes import Cause
 from bot.model.reading import Reading
 from bot.model.window import Window
-from bot.watch.owner import claims_of, launcher_of
+from bot.watch.route import claims_of, launcher_of
 
 
 def track(

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from adapters.web.config import Console, WebConfig
 from adapters.web.links import address, download
-from bot.answers.access import Access
-from bot.answers.as_csv import csv_text
-from bot.answers.budgets import limits_for
-from bot.answers.line import effect_of
-from bot.answers.turns import Turns
+from bot.answers.about.document import csv_text
 from bot.app import App
 from bot.cards.card import Card
 from bot.errors import Unavailable
+from bot.grammar.access import Access
+from bot.grammar.line import effect_of
+from bot.grammar.turns import Turns, limits_for
 from bot.model.request import Request
 from bot.ports import (
     Answer,
@@ -36,10 +35,9 @@ from bot.ports import (
     Surface,
     Tell,
 )
-from bot.settings.rules import LOOPBACK
-from bot.settings.settings import Settings
+from bot.settings.settings import LOOPBACK, Settings
 from bot.watch.health import Health
-from bot.watch.replay import replay
+from bot.watch.preview import replay
 from bot.wiring.environment import product_version, terminal_user
 from bot.wiring.lazy import ReplayedStore
 from bot.wiring.programs import Doors, program_listeners

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from bot.errors import TrnbotError, WrongInput
-from bot.model.counts import counted
+from bot.model.money import counted
 from bot.model.window import NO_TIME
 from bot.ports import Billing, Check, Source
-from bot.settings.owners import OwnersFile
+from bot.settings.routes import OwnersFile
 from bot.settings.settings import Settings
 from bot.wiring.programs import installed
 from bot.wiring.surfaces import teams_config

@@ -1,7 +1,4 @@
-"""Do one thing in a terminal and end.
-
-Answer a line, score files, write a simulation, a recording or the manifests.
-"""
+"""Do one thing in a terminal and end."""
 
 from __future__ import annotations
 
@@ -11,32 +8,162 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
 from adapters.terminal.progress import ProgressBar
-from bot.answers.as_csv import csv_text
-from bot.answers.document import as_json, envelope
-from bot.answers.line import attempted, read_line, understand
-from bot.answers.plain.names import names_of
-from bot.answers.plain.readings import means_something, read_plain
-from bot.answers.registry import Command
+from bot.answers.about.document import as_json, csv_text, envelope
+from bot.app import App
 from bot.cards.card import Card
 from bot.errors import NothingToWatch, Unavailable, WrongInput
+from bot.grammar.line import attempted, read_line, understand
+from bot.grammar.plain.readings import means_something, read_plain
+from bot.grammar.plain.senses import names_of
+from bot.grammar.registry import Command, Needs
 from bot.knowledge import load_knowledge
-from bot.model.durations import parse_duration
 from bot.model.fleet import Inventory
 from bot.model.limits import YEARS
 from bot.model.request import LOCAL, Request, User
-from bot.model.window import parse_instant
+from bot.model.window import parse_duration, parse_instant
+from bot.ports import Stores
 from bot.ports.work import PROGRESS
-from bot.settings.options import Options, typed_line
+from bot.settings.readers import Options, typed_line
+from bot.settings.settings import Settings
 from bot.wiring.bills import record_bill
+from bot.wiring.build import stores_in, terminal_app
 from bot.wiring.environment import settings_of, terminal_user, wall_clock
-from bot.wiring.source import open_account
+from bot.wiring.lazy import Once
+from bot.wiring.programs import ToolCalls, installed, tool_ports
+from bot.wiring.source import OpenedSource, memory_stores, open_account
 from bot.wiring.surfaces import command_hints
-from bot.wiring.terminal import TerminalApps
+
+
+class _Keeps(Enum):
+    """Name where a command finds its state."""
+
+    REPLAY = auto()
+    """In a replay of the source, up to the time asked about."""
+    NOTHING = auto()
+    """Nowhere: there is no database yet."""
+    DATABASE = auto()
+
+
+@dataclass(frozen=True)
+class OpenedApp:
+    """Hold the bot as one command needs it."""
+
+    app: App
+    source: OpenedSource
+    needs: Needs
+
+    def now(self) -> datetime:
+        """Return the time that "now" means for the command.
+
+        The end of a recording, else that of the wall.
+        """
+        return (
+            self._end() if self.needs.watched and not self.source.live else None
+        ) or wall_clock()
+
+    def _end(self) -> datetime | None:
+        """Return the end of the source; None where nothing of it need be readable, and nothing is."""
+        try:
+            return self.source.end()
+        except Unavailable:
+            if Needs.SOURCE in self.needs:
+                return None
+            raise
+
+
+class TerminalApps:
+    """Open the bot for commands, and keep it for the next command of its kind."""
+
+    def __init__(self, settings: Settings, named: str) -> None:
+        self._settings = settings
+        self._named = named
+        """The source that the call itself names, "" for that of the settings."""
+        self._database = Once(self._open_database)
+        self._kept: dict[tuple[str, _Keeps], tuple[App, OpenedSource]] = {}
+        self._lock = Lock()
+
+    def open(self, command: Command) -> OpenedApp:
+        """Return the bot for a command; may block."""
+        settings, needs = self._settings, command.needs
+        watches = needs.watched and Needs.SOURCE not in needs
+        source = settings.source if watches else self._named or settings["source"]
+        with self._lock:
+            keeps = self._keeps(command)
+            if (source, keeps) not in self._kept:
+                console = "" if self._named else settings["public_url"]
+                self._kept[source, keeps] = terminal_app(
+                    settings, source, self._stores(keeps), console
+                )
+            app, opened = self._kept[source, keeps]
+            if keeps is _Keeps.REPLAY and opened.live:  # a replay is of one time
+                del self._kept[source, keeps]
+        return OpenedApp(app, opened, needs)
+
+    def _keeps(self, command: Command) -> _Keeps:
+        """Return where a command finds its state.
+
+        A named source is not the one whose watch the database remembers: a replay tells its state.
+        A command that only reads makes no database.
+        """
+        needs = command.needs
+        if Needs.DATABASE not in needs and (
+            self._named or Needs.STATE not in command.opens or not needs.watched
+        ):
+            return _Keeps.REPLAY
+        from adapters.store.open import file_of, read_address
+
+        address = read_address(self._settings.text("database_url"))
+        missing = address.drivername == "sqlite" and not file_of(address).exists()
+        return _Keeps.NOTHING if missing and not command.changes else _Keeps.DATABASE
+
+    def _stores(self, keeps: _Keeps) -> Stores | None:
+        match keeps:
+            case _Keeps.REPLAY:
+                return None
+            case _Keeps.NOTHING:
+                return memory_stores()
+            case _Keeps.DATABASE:
+                return self._database()
+
+    def _open_database(self) -> Stores:
+        from adapters.store.open import open_store
+
+        return stores_in(open_store(self._settings.text("database_url")))
+
+
+def serve_tools(options: Options) -> int:
+    """Serve the tools over the standard streams until the input ends; return the exit code."""
+    if not installed():
+        raise Unavailable(
+            "'mcp' needs the package of that protocol; install it with: pip install 'trnbot[mcp]'."
+        )
+    from adapters.mcp.stdio import serve_stdio
+
+    settings = settings_of(options.values)
+    apps = TerminalApps(settings, options.values.get("source", ""))
+
+    def at_now(command: Command) -> tuple[App, datetime]:
+        opened = apps.open(command)
+        return opened.app, opened.now()
+
+    async def opened(command: Command) -> tuple[App, datetime]:
+        return await asyncio.to_thread(at_now, command)
+
+    calls = ToolCalls(opened, User(terminal_user(), ""), "terminal")
+    if sys.stdin.isatty():
+        print(
+            "trnbot waits for a program that speaks the Model Context Protocol (docs/mcp.md); Ctrl+C ends it.",
+            file=sys.stderr,
+        )
+    asyncio.run(serve_stdio(tool_ports(calls), settings["public_url"]))
+    return 0
 
 
 def answer_line(options: Options) -> int:

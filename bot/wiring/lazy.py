@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from bot.model.alert import Alert, Decision
 from bot.model.anomaly import Detection
-from bot.model.compile import Compile
 from bot.model.labels import Labels
-from bot.model.outlook import Commitment, Finding, Forecast
 from bot.model.policy import Policy
 from bot.model.price import AccountRates, CommitmentOffer, Interruption, PlacementScore, Price
 from bot.model.reading import Reading
-from bot.model.spend import Filter, Tally
+from bot.model.run import Compile
+from bot.model.spend import Commitment, Filter, Finding, Forecast, Tally
 from bot.model.window import Window
 from bot.ports import AlertStore, Billing, Inbox, Outlook, Prices, Source, State, StateUpdate
 

@@ -19,17 +19,23 @@ from adapters.web.api import Api
 from adapters.web.guard import RequestHandler
 from adapters.web.links import address
 from adapters.web.views import READER
-from bot.answers.as_csv import csv_text
-from bot.answers.document import envelope, pure
-from bot.answers.line import Call, attempted, read_line
-from bot.answers.registry import COMMANDS, Command
-from bot.answers.tools import line_with, primary_line, tool_line, tools, unapplied_card, with_apply
+from bot.answers.about.document import csv_text, envelope, pure
+from bot.answers.about.tools import (
+    line_with,
+    primary_line,
+    tool_line,
+    tools,
+    unapplied_card,
+    with_apply,
+)
 from bot.app import App
 from bot.cards.card import Card
 from bot.errors import TrnbotError
+from bot.grammar.line import Call, attempted, read_line
+from bot.grammar.registry import COMMANDS, Command
 from bot.model.request import LOCAL, Manner, Request, User
 from bot.ports import Listener
-from bot.ports.tools import Answered, ToolPorts
+from bot.ports.chat import Answered, ToolPorts
 from bot.wiring.environment import product_version
 from bot.wiring.surfaces import command_hints
 
@@ -45,7 +51,7 @@ Opened = Callable[[Command], Awaitable[tuple[App, datetime]]]
 
 
 class ToolCalls:
-    """Implement `bot.ports.tools.Call` for programs behind one door, which speak for one person."""
+    """Implement `bot.ports.chat.Call` for programs behind one door, which speak for one person."""
 
     def __init__(self, opened: Opened, user: User, surface: str) -> None:
         self._opened, self._user, self._surface = opened, user, surface

@@ -20,19 +20,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bot.errors import TrnbotError, Unavailable, WrongInput, shortened
 from bot.knowledge import load_knowledge
 from bot.model.fleet import InstanceType
-from bot.model.owners import OwnerMap
+from bot.model.notification import ReplayResult
 from bot.model.policy import Policy
+from bot.model.price import SelfCost
 from bot.model.reading import HISTORY
-from bot.model.route import Routes
-from bot.model.self_cost import SelfCost
-from bot.model.state import ReplayResult
+from bot.model.route import OwnerMap, Routes
 from bot.model.window import NO_TIME
 from bot.ports import Billing, NoInbox, Outlook, Ports, Prices, Site, Source, Stores, World
-from bot.settings.owners import OwnersFile
+from bot.settings.routes import OwnersFile
 from bot.settings.settings import NO_SOURCE, Settings
 from bot.wiring.bills import FOLDER
-from bot.wiring.environment import STATE, wall_clock
-from bot.wiring.files import OfferedFiles
+from bot.wiring.environment import STATE, OfferedFiles, wall_clock
 from bot.wiring.lazy import (
     LazyBilling,
     LazyDetector,

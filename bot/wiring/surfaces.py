@@ -11,8 +11,8 @@ from adapters.slack.config import SlackConfig
 from adapters.teams.config import TeamsConfig, TeamsSdk
 from bot.answers.alerts.find import WHICH
 from bot.answers.all import ANSWERS
-from bot.answers.registry import Command, Topic, commands_by_name
-from bot.model.delays import Delays
+from bot.grammar.registry import Command, Topic, commands_by_name
+from bot.model.notification import Delays
 from bot.model.spend import Filter
 from bot.ports import ChatPorts, CommandHint, Listener, People, Surface, Tell
 from bot.settings.settings import Settings

@@ -16,7 +16,7 @@ from bot.model.anomaly import Anomaly, BilledExcess
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.money import usd
-from bot.model.outlook import Commitment, Finding
+from bot.model.spend import Commitment, Finding
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
 from detectors.words import percent

@@ -10,8 +10,8 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Family
-from bot.model.compile import Compile, Ending
-from bot.model.counts import counted
+from bot.model.money import counted
+from bot.model.run import Compile, Ending
 from detectors.arrays import Mask, Rows
 from detectors.compile_signs import COMPILING
 from detectors.compiles import compiles

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bot.model.counts import counted
 from bot.model.frame import Frame
+from bot.model.money import counted
 from detectors.arrays import Floats, Rows
 from detectors.view import View
 from detectors.words import percent, span

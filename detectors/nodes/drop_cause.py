@@ -9,8 +9,8 @@ import numpy as np
 
 from bot.model.alert import Alert
 from bot.model.causes import Cause, Family
-from bot.model.counts import counted
-from bot.model.placement import scattered
+from bot.model.money import counted
+from bot.model.reading import scattered
 from detectors.arrays import Floats, Rows, middle_of
 from detectors.nodes import cores
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput

@@ -7,7 +7,7 @@ from datetime import timedelta
 import numpy as np
 
 from bot.model.causes import Cause
-from bot.model.counts import counted
+from bot.model.money import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.nodes import cores
 from detectors.progress import work_at_risk

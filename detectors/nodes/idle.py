@@ -7,7 +7,7 @@ from datetime import timedelta
 import numpy as np
 
 from bot.model.causes import Cause
-from bot.model.counts import counted
+from bot.model.money import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows, mean_of
 from detectors.demand import by_habit, may_be_told
 from detectors.rule import Explanation, Rule, RuleMatch, no_match

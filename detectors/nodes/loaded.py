@@ -10,7 +10,7 @@ from datetime import timedelta
 import numpy as np
 
 from bot.model.causes import Cause
-from bot.model.counts import counted
+from bot.model.money import counted
 from detectors.arrays import Counts, Mask, Rows, mean_of
 from detectors.demand import may_be_told
 from detectors.nodes import cores, partial

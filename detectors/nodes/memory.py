@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bot.model.causes import Cause
-from bot.model.counts import counted
+from bot.model.money import counted
 from detectors.arrays import Rows
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.streak import trailing

@@ -13,7 +13,7 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
-from bot.model.counts import counted
+from bot.model.money import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.features import (
     METRICS,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bot.model.causes import Cause
-from bot.model.counts import counted
+from bot.model.money import counted
 from detectors.arrays import Counts, Floats, Mask, Rows
 from detectors.nodes import cores
 from detectors.rule import Explanation, RuleMatch

@@ -8,9 +8,9 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
-from bot.model.counts import counted
 from bot.model.fleet import Instance
 from bot.model.labels import Labels
+from bot.model.money import counted
 from detectors.arrays import Mask, Numbers, Rows
 from detectors.roster import scope_of
 from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, no_match

@@ -10,9 +10,9 @@ import numpy as np
 
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
-from bot.model.counts import counted
 from bot.model.fleet import FileSystem, Reservation, Volume
 from bot.model.labels import Labels
+from bot.model.money import counted
 from bot.model.storage import (
     BEYOND,
     Throughput,

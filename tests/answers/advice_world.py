@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from adapters.store.memory import MemoryStore
-from bot.answers.access import Access
 from bot.app import App
 from bot.cards.card import Card, Facts, Table, Text, plain
 from bot.errors import Unavailable
+from bot.grammar.access import Access
 from bot.knowledge import load_knowledge
 from bot.model.anomaly import Detection, NodeState
 from bot.model.fleet import Instance, Inventory, Market

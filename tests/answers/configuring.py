@@ -6,10 +6,10 @@ import time
 from datetime import datetime
 from typing import Any
 
-from bot.answers.access import Access
 from bot.answers.all import ANSWERS
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Form, Tone
+from bot.grammar.access import Access
 from bot.model.labels import Labels
 from bot.model.request import Request, User
 from bot.ports import Stores

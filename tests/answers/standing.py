@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from bot.answers.migrate.obstacles import ClusterStanding
+from bot.answers.plan.comparison import ClusterStanding
 from bot.knowledge import load_knowledge
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, NodeState

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from bot.answers.about.document import csv_text
 from bot.answers.all import ANSWERS
-from bot.answers.as_csv import csv_text
-from bot.answers.registry import commands_by_name
 from bot.cards.card import Card, Column, Table, text
 from bot.cards.lines import file_name
 from bot.errors import WrongInput
+from bot.grammar.registry import commands_by_name
 from tests.cards.leads import change
 from tests.cards.samples import SAMPLES
 

@@ -10,10 +10,10 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from adapters.web.strip import standing
-from bot.answers.access import Access
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, FieldKind, Form, Mention, Table, Text, plain
 from bot.errors import Unavailable
+from bot.grammar.access import Access
 from bot.model.request import Belonging, Standing
 from bot.model.route import Routes
 from tests.builders import NOON, anomaly, ports_over

@@ -7,10 +7,10 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.breakeven import Porting, breakeven, outcomes, payback
-from bot.answers.line import understand
+from bot.answers.plan.breakeven import Porting, breakeven, outcomes, payback
 from bot.cards.card import Text, Tone, plain
 from bot.errors import WrongInput
+from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
 from tests.belonging import MEMBER

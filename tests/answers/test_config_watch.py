@@ -12,13 +12,12 @@ from adapters.store.memory import MemoryStore
 from bot.app import App
 from bot.model.alert import Alert
 from bot.model.anomaly import Detection
+from bot.model.notification import ReplayResult
 from bot.model.policy import Policy
 from bot.model.reading import Reading
-from bot.model.state import ReplayResult
 from bot.model.window import Window
 from bot.ports import Ports
-from bot.watch.preview import digest
-from bot.watch.replay import ticking
+from bot.watch.preview import digest, ticking
 from bot.watch.tick import grid
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import SET, TINY, app, ask, changed, end, refused

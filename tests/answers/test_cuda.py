@@ -7,14 +7,14 @@ import importlib.metadata
 
 import pytest
 
-from bot.answers.cuda import audit, cuda, normal, requirements
-from bot.answers.line import understand
+from bot.answers.plan.porting import audit, cuda, normal, requirements
 from bot.cards.card import Tone
 from bot.errors import WrongInput
+from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
 from bot.settings.settings import read_settings
-from bot.wiring.files import OfferedFiles
+from bot.wiring.environment import OfferedFiles
 from tests.belonging import MEMBER
 from tests.builders import NOON, ports_over
 

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from bot.answers.decide import Choice, parameter_count, verdict_of
-from bot.answers.decide import decide as command
-from bot.answers.line import understand
+from bot.answers.plan.decide import Choice, parameter_count, verdict_of
+from bot.answers.plan.decide import decide as command
 from bot.cards.card import Form, Table, Text, plain
 from bot.cards.lines import form_line
 from bot.errors import WrongInput
+from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
 from tests.belonging import MEMBER

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from bot.answers.all import ANSWERS
-from bot.answers.line import read_line
 from bot.answers.receipt.command import answered
-from bot.answers.registry import Command, Needs, commands_by_name
-from bot.costs.asof import as_of
 from bot.costs.formulas import AGAIN, Formulas
+from bot.costs.tally import as_of
 from bot.costs.verify import UNSTATED, WatchedAnswer, receipt_of, verify
 from bot.errors import WrongInput
+from bot.grammar.line import read_line
+from bot.grammar.registry import Command, Needs, commands_by_name
 from bot.knowledge import load_knowledge
 from bot.model.receipt import (
     AnswerReceipt,

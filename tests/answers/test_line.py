@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.answers import line, registry
-from bot.answers.line import split, understand
-from bot.answers.registry import Needs, arg, command
-from bot.answers.values import filter_of
 from bot.cards.lines import form_line, quote
 from bot.errors import WrongInput
+from bot.grammar import line, registry
+from bot.grammar.line import filter_of, split, understand
+from bot.grammar.registry import Needs, arg, command
 from bot.model.request import Request
 from bot.model.spend import Filter
 from bot.model.window import Window

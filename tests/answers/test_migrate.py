@@ -5,9 +5,15 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.migrate.comparison import break_even_hours, compare, default_target, speed_range
-from bot.answers.migrate.fit import fp8_gain
-from bot.answers.migrate.obstacles import doubts, refusals
+from bot.answers.plan.comparison import (
+    break_even_hours,
+    compare,
+    default_target,
+    doubts,
+    refusals,
+    speed_range,
+)
+from bot.answers.plan.fit import fp8_gain
 from bot.errors import WrongInput
 from bot.model.anomaly import NodeState
 from bot.model.causes import Cause

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot.answers.migrate.command import migrate
+from bot.answers.plan.migrate import migrate
 from bot.cards.card import Chart, Table, Tone
 from bot.errors import WrongInput
 from bot.knowledge import load_knowledge
 from bot.model.anomaly import Detection, NodeState
 from bot.model.causes import Cause
 from bot.model.codec import encode
-from bot.model.compile import Compile, Ending
 from bot.model.fleet import Instance, Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.price import AccountRates, Basis
 from bot.model.reading import Reading
 from bot.model.request import Request, User
+from bot.model.run import Compile, Ending
 from bot.model.window import Window
 from bot.ports import StateUpdate
 from tests.answers.advice_world import words

@@ -16,11 +16,11 @@ import pytest
 from adapters.store.memory import MemoryStore
 from bot.__main__ import main
 from bot.answers.all import ANSWERS
-from bot.answers.line import understand
-from bot.answers.registry import COMMANDS, Needs
-from bot.answers.turns import equal_of
 from bot.app import App
 from bot.errors import TrnbotError
+from bot.grammar.line import understand
+from bot.grammar.registry import COMMANDS, Needs
+from bot.grammar.turns import equal_of
 from bot.model.request import Request, User
 from bot.ports import Ports, StateUpdate
 from bot.wiring.source import OpenedSource

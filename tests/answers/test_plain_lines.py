@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.answers.all import ANSWERS
-from bot.answers.line import read_line
+from bot.grammar.line import read_line
 
 assert ANSWERS
 ROWS = list(

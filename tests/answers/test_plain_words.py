@@ -11,14 +11,14 @@ from functools import cache
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot.answers.line import understand
-from bot.answers.plain.names import Names, families_of, misspelt, slips_of
-from bot.answers.plain.readings import PlainReading, read_plain
-from bot.answers.plain.times import find_times
-from bot.answers.registry import commands_by_name
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Tone
 from bot.errors import WrongInput
+from bot.grammar.line import understand
+from bot.grammar.plain.readings import PlainReading, read_plain
+from bot.grammar.plain.senses import Names, families_of, misspelt, slips_of
+from bot.grammar.plain.times import find_times
+from bot.grammar.registry import commands_by_name
 from bot.knowledge import load_knowledge
 from bot.model.request import Belonging, Request, Standing, User
 from bot.wiring.source import OpenedSource

@@ -16,12 +16,12 @@ from adapters.slack.render import message
 from adapters.store.open import open_store
 from adapters.teams.render import ANSWER_BYTES, render
 from bot.__main__ import VERBS, main
-from bot.answers.access import Access
-from bot.answers.registry import COMMANDS
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Table, Text, Tone, plain
-from bot.costs.asof import as_of
 from bot.costs.pricing import Pricing
+from bot.costs.tally import as_of
+from bot.grammar.access import Access
+from bot.grammar.registry import COMMANDS
 from bot.model.request import Request, User
 from bot.model.window import Window
 from bot.ports import Stores

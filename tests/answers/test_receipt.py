@@ -16,15 +16,15 @@ import pytest
 
 from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
-from bot.answers.access import Access
+from bot.answers.about.document import envelope, plain
 from bot.answers.all import ANSWERS
-from bot.answers.document import envelope, plain
-from bot.answers.registry import COMMANDS
-from bot.answers.turns import equal_of
 from bot.app import App
 from bot.cards.card import Tone
 from bot.costs.formulas import BOTH, prefixed
 from bot.errors import WrongInput
+from bot.grammar.access import Access
+from bot.grammar.registry import COMMANDS
+from bot.grammar.turns import equal_of
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Market
 from bot.model.price import Basis, Price

@@ -12,12 +12,12 @@ import pytest
 from adapters.simulator.generate import generate
 from adapters.store.memory import MemoryStore
 from bot.__main__ import main
-from bot.answers.access import Access
-from bot.answers.self_cost import Watched, self_cost_card
+from bot.answers.about.self_cost import Watched, self_cost_card
 from bot.app import App
 from bot.cards.card import Card, Facts, Link, Table, Text, Tone
+from bot.grammar.access import Access
+from bot.model.price import CallUse, SelfCost
 from bot.model.request import Request, User
-from bot.model.self_cost import CallUse, SelfCost
 from bot.ports import StateUpdate
 from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource, memory_stores

@@ -6,11 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.carbon import Factors
-from bot.answers.inference import serving_sizes
-from bot.answers.rightsize import smaller
-from bot.answers.sizing import fits, training_gib
-from bot.answers.tco import Work, total
+from bot.answers.fleet.carbon import Factors
+from bot.answers.plan.inference import serving_sizes
+from bot.answers.plan.sizing import fits, smaller, training_gib
+from bot.answers.plan.tco import Work, total
 from bot.costs.pricing import listed_price
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Market

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.alerts.timeline import events, timeline_card
+from bot.answers.alerts.why import events, timeline_card
 from bot.cards.card import Table
 from bot.model.alert import Decision, DecisionKind, Silence
 from bot.model.labels import Labels

@@ -9,13 +9,13 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
-from bot.answers.registry import Command, Parameter, commands_by_name
-from bot.answers.values import FILTERS
 from bot.app import App
 from bot.cards.card import Tone
+from bot.grammar.line import FILTERS
+from bot.grammar.registry import Command, Parameter, commands_by_name
 from bot.model.request import Request, User
 from bot.settings.settings import read_settings
-from bot.wiring.files import OfferedFiles
+from bot.wiring.environment import OfferedFiles
 from bot.wiring.source import OpenedSource
 from tests.answers.advice_world import words
 from tests.answers.configuring import ADMIN, app, end, refused

@@ -11,7 +11,7 @@ from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.prices.quoted import SpotScores
 from adapters.aws.problems import Problems
-from bot.answers.quota import use_of
+from bot.answers.plan.capacity import use_of
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Inventory, LauncherKind, Market, Quota
 from bot.model.labels import Labels

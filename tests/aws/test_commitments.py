@@ -10,12 +10,12 @@ import pytest
 from adapters.billing.open import open_billing
 from adapters.simulator.commitments import reserved_offerings, savings_plan_rates
 from adapters.simulator.scenarios import SCENARIOS
-from bot.answers.capacity import capacity
+from bot.answers.plan.capacity import capacity
 from bot.cards.card import Table, Text
 from bot.knowledge import load_knowledge
+from bot.model.notification import State
 from bot.model.price import Payment
 from bot.model.request import Request, User
-from bot.model.state import State
 from tests.aws_live.serialize import validated
 from tests.belonging import MEMBER
 from tests.builders import ports_over

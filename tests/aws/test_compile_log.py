@@ -18,7 +18,7 @@ from adapters.aws.logs.logbook import (
 from adapters.aws.problems import Problems
 from adapters.aws.recording.opening import open_recording
 from adapters.simulator import Files, SimulationTiming, generate
-from bot.model.compile import Mark
+from bot.model.run import Mark
 
 NODES = {"ip-10-0-1-2.us-west-2.compute.internal": "i-0abc"}
 STREAM = "ip-10-0-1-2.us-west-2.compute.internal-application.var.log.containers.train-0_default_main-1f.log"

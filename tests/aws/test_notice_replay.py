@@ -10,7 +10,7 @@ import pytest
 from adapters.simulator.generate import generate
 from bot.model.causes import Cause
 from bot.settings.settings import read_settings
-from bot.watch.replay import replay
+from bot.watch.preview import replay
 from bot.wiring.source import OpenedSource, memory_stores
 
 

@@ -8,11 +8,11 @@ from decimal import Decimal
 import pytest
 
 from adapters.billing.open import open_billing
-from bot.answers.storage import storage
+from bot.answers.cost.storage import storage
 from bot.cards.card import Table
 from bot.knowledge import load_knowledge
+from bot.model.notification import State
 from bot.model.request import Request, User
-from bot.model.state import State
 from tests.aws_live.serialize import validated
 from tests.belonging import MEMBER
 from tests.builders import ports_over

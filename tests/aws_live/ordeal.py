@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from bot.model.alert import Alert
+from bot.model.notification import ReplayResult
 from bot.model.reading import Gap
-from bot.model.state import ReplayResult
 from bot.model.window import Window
 from bot.ports import Ports, Prices
 from bot.settings.settings import read_settings
-from bot.watch.replay import replay
+from bot.watch.preview import replay
 from bot.wiring.source import OpenedSource, memory_stores
 from tests.builders import with_parts
 

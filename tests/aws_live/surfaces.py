@@ -14,7 +14,7 @@ from typing import Any
 from adapters.aws.api.operations import operations
 from adapters.aws.api.promql import PrometheusServer
 from adapters.simulator.generate import generate
-from bot.model.metric_names import MetricsSurface
+from bot.model.frame import MetricsSurface
 from bot.model.window import Window
 from tests.aws_live.conftest import served
 from tests.aws_live.ordeal import Watched, told, watch

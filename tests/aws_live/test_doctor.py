@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from adapters.aws.api.promql import PrometheusServer
-from bot.model.metric_names import MetricsSurface
+from bot.model.frame import MetricsSurface
 from bot.settings.settings import read_settings
 from tests.aws_live.cloudwatch import Stored
 

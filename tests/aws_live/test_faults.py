@@ -42,7 +42,7 @@ def window(world, start, end):
 @pytest.fixture(scope="module")
 def peace(tiny):
     """Return what a backtest of the same hours sees."""
-    from bot.watch.replay import replay
+    from bot.watch.preview import replay
 
     recording = open_tiny(tiny)
     cut = Window(

@@ -9,7 +9,7 @@ from adapters.aws.live.record import record
 from adapters.aws.logs.poller import read_log_group
 from adapters.aws.recording.opening import open_recording
 from bot.errors import WrongInput
-from bot.model.compile import Mark
+from bot.model.run import Mark
 from tests.aws_live.conftest import FIVE, TYPES, open_tiny
 
 CALL = "2026-11-17 01:00:00.000297:  27  INFO ||NEURON_CC_WRAPPER||: Call compiler with cmd: neuronx-cc compile {}.hlo_module.pb"

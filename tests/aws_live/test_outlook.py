@@ -14,9 +14,9 @@ from bot.answers.cost.command import cost
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.labels import Labels
-from bot.model.outlook import CommitmentPlan, Finding
 from bot.model.reading import Reading
 from bot.model.request import Request, User
+from bot.model.spend import CommitmentPlan, Finding
 from bot.model.window import month_of
 from bot.policy.file import policy_of
 from detectors import Detector

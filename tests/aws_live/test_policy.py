@@ -11,7 +11,7 @@ from adapters.aws.bill.athena import AthenaCopy
 from adapters.aws.bill.explorer import Explorer, OutlookPoller
 from adapters.aws.bill.exports import ExportCache
 from adapters.billing.export_query import day_query
-from bot.model.metric_names import MetricsSurface
+from bot.model.frame import MetricsSurface
 from tests.aws_live.serving import BUCKET
 from tests.aws_live.test_events import QUEUE, interruption
 

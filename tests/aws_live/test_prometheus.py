@@ -16,7 +16,7 @@ import pytest
 from adapters.aws.api.promql import PrometheusServer
 from adapters.aws.metrics.catalogue import standard
 from adapters.aws.metrics.promql import KEYS, NAMESPACE, Query, aggregates, naming, one_of
-from bot.model.metric_names import MetricsSurface
+from bot.model.frame import MetricsSurface
 from tests.aws_live.cloudwatch import CloudWatch
 from tests.aws_live.conftest import open_tiny
 from tests.aws_live.exporter import EXPORTER, OTEL, samples

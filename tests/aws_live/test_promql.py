@@ -9,7 +9,7 @@ from adapters.aws.api.promql import PrometheusServer
 from adapters.aws.config import ReadingConfig
 from adapters.aws.live.record import record
 from adapters.aws.recording.opening import open_recording
-from bot.model.metric_names import MetricsSurface
+from bot.model.frame import MetricsSurface
 from tests.aws_live.cloudwatch import Stored
 from tests.aws_live.conftest import FIVE, TYPES, open_tiny
 

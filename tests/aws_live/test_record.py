@@ -7,7 +7,7 @@ import pytest
 from adapters.aws.live.record import record
 from bot.errors import WrongInput
 from bot.model.window import Window
-from bot.watch.replay import replay
+from bot.watch.preview import replay
 from tests.aws_live.conftest import open_tiny
 from tests.aws_live.ordeal import Watched, ports_of, told
 from tests.aws_live.same import differences

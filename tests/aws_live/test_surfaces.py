@@ -6,9 +6,9 @@ import pytest
 
 from adapters.aws.api.policy import policy
 from adapters.aws.live.record import record
-from bot.model.metric_names import MetricsSurface
+from bot.model.frame import MetricsSurface
 from bot.model.window import Window
-from bot.watch.replay import replay
+from bot.watch.preview import replay
 from tests.aws_live.ordeal import Watched, ports_of, told, watch
 from tests.aws_live.surfaces import all_watched
 

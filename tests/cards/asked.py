@@ -7,28 +7,24 @@ from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 
-from bot.answers.breakeven import Porting, breakeven_card
-from bot.answers.capacity import Demand, Refused, Ways, capacity_card
-from bot.answers.carbon import Carbon, Factors, carbon_card
-from bot.answers.checklist import Step, checklist_card
-from bot.answers.cluster_use import ClusterUse
-from bot.answers.credits import Burn, credits_card
-from bot.answers.cuda import audit, cuda_card, requirements
-from bot.answers.decide import VerdictNotes, questions_card, verdict_card, verdict_of
-from bot.answers.inference import serve_card
-from bot.answers.migrate.comparison import SpeedRange
-from bot.answers.rightsize import Leaner, right_size_card
-from bot.answers.roadmap import WaitTerms, roadmap_card, wait_card, waiting
-from bot.answers.runs.card import run_card, runs_card
-from bot.answers.runs.compare import compare_card
-from bot.answers.sizing import SizeNotes, fits, size_card
-from bot.answers.spot.card import SpotAnswer, spot_card
-from bot.answers.spot.ranking import SpotJob, offer, ranked, zones
-from bot.answers.tco import Comparison, Work, tco_card, total
+from bot.answers.cost.commitments import Burn, credits_card
+from bot.answers.fleet.carbon import Carbon, Factors, carbon_card
+from bot.answers.plan.breakeven import Porting, breakeven_card
+from bot.answers.plan.capacity import Demand, Refused, Ways, capacity_card
+from bot.answers.plan.comparison import SpeedRange
+from bot.answers.plan.decide import VerdictNotes, questions_card, verdict_card, verdict_of
+from bot.answers.plan.fit import ClusterUse
+from bot.answers.plan.inference import serve_card
+from bot.answers.plan.porting import Step, audit, checklist_card, cuda_card, requirements
+from bot.answers.plan.roadmap import WaitTerms, roadmap_card, wait_card, waiting
+from bot.answers.plan.sizing import Leaner, SizeNotes, fits, right_size_card, size_card
+from bot.answers.plan.spot import SpotAnswer, spot_card
+from bot.answers.plan.spot_ranking import SpotJob, offer, ranked, zones
+from bot.answers.plan.tco import Comparison, Work, tco_card, total
+from bot.answers.runs.card import compare_card, run_card, runs_card
 from bot.cards.card import Card
-from bot.cards.notes import PriceAge
-from bot.costs.compare import Sample, compare
-from bot.costs.training import Epoch, RunCost
+from bot.cards.words import PriceAge
+from bot.costs.training import Epoch, RunCost, Sample, compare
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Market
 from bot.model.labels import Labels

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 
+from bot.answers.about.home import home_card
+from bot.answers.about.summary import Part, Summary, summary_card
 from bot.answers.cost.month_end import MonthEnd, month_end_card
 from bot.answers.cost.why import CostChange, change_card
-from bot.answers.home import home_card
-from bot.answers.plain.ask import with_reading
-from bot.answers.plain.readings import PlainReading
-from bot.answers.price import price_card
-from bot.answers.summary import Part, Summary, summary_card
+from bot.answers.plan.roadmap import price_card
 from bot.cards.card import Card
-from bot.cards.notes import PriceAge
+from bot.cards.words import PriceAge
 from bot.costs.drivers import Driver, DriverKind
 from bot.costs.nowcast import Nowcast
+from bot.grammar.plain.ask import with_reading
+from bot.grammar.plain.readings import PlainReading
 from bot.knowledge import load_knowledge
 from bot.model.alert import Alert
 from bot.model.fleet import Market

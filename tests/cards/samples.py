@@ -11,21 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from bot.answers.about import about_card, brief_help_card, command_card, doctor_card, help_card
+from bot.answers.about.about import (
+    about_card,
+    brief_help_card,
+    command_card,
+    doctor_card,
+    help_card,
+)
 from bot.answers.alerts.alerts import alerts_card, decided_card, snooze_form
 from bot.answers.alerts.assign import assign_form
 from bot.answers.alerts.why import why_card
 from bot.answers.all import ANSWERS
-from bot.answers.backtest import backtest_card
+from bot.answers.config.preview import backtest_card
 from bot.answers.config.show import config_card, export_card
 from bot.answers.cost.card import CostAnswer, cost_card
 from bot.answers.fleet.card import NodeRow, fleet_card, idle_card
-from bot.answers.migrate.card import migration_card, refused_card
-from bot.answers.migrate.comparison import compare, speed_range
-from bot.answers.migrate.fit import fit_of
-from bot.answers.migrate.obstacles import ClusterStanding, doubts, refusals
-from bot.answers.registry import COMMANDS
-from bot.answers.values import type_name
+from bot.answers.plan.comparison import ClusterStanding, compare, doubts, refusals, speed_range
+from bot.answers.plan.fit import fit_of
+from bot.answers.plan.migrate_card import migration_card, refused_card
 from bot.app import error_card
 from bot.cards.alert import Reach, notice_card
 from bot.cards.card import (
@@ -42,9 +45,11 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.charts import alert_chart
-from bot.cards.notes import PriceAge
+from bot.cards.words import PriceAge
 from bot.costs.nowcast import Nowcast
 from bot.costs.tally import Change
+from bot.grammar.line import type_name
+from bot.grammar.registry import COMMANDS
 from bot.knowledge import load_knowledge
 from bot.model.alert import Alert, Decision, DecisionKind, Silence, Waste
 from bot.model.anomaly import NodeState
@@ -52,12 +57,11 @@ from bot.model.causes import Cause, Severity
 from bot.model.fleet import Instance, Market
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.notification import Notification, Reason
+from bot.model.notification import Notification, Reason, ReplayResult
 from bot.model.price import Basis, Price
 from bot.model.reading import Gap, Reading
 from bot.model.request import User
 from bot.model.spend import Filter, Money, Spend, Tally
-from bot.model.state import ReplayResult
 from bot.model.window import Window, month_of
 from bot.policy.file import write_policy
 from bot.policy.schema import SETTINGS, default_policy

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from bot.answers.fleet.heat import fleet_heat
+from bot.answers.fleet.card import fleet_heat
 from bot.cards.card import ChartKind
 from bot.model.frame import Frame
 from bot.model.labels import Labels

@@ -7,10 +7,9 @@ from datetime import timedelta
 
 from bot.answers.alerts.alerts import alerts_card
 from bot.answers.alerts.why import why_card
-from bot.cards.alert import notice_card
+from bot.cards.alert import notice_card, thread_line
 from bot.cards.alert_words import headline
 from bot.cards.card import Code, Table, Text, When
-from bot.cards.thread import thread_line
 from bot.model.notification import Notification, Reason
 from bot.watch.notify import log_entry_of
 from tests.builders import NOON

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-from bot.answers.config.history import applied_card, cancelled_card, history_card, version_card
 from bot.answers.config.preview import preview_card
-from bot.answers.config.show import FAMILIES, chooser_card, form_card, settings_of
+from bot.answers.config.show import (
+    FAMILIES,
+    applied_card,
+    cancelled_card,
+    chooser_card,
+    form_card,
+    history_card,
+    settings_of,
+    version_card,
+)
 from bot.cards.card import Card
 from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.labels import Labels
-from bot.model.notification import Notification, Reason
-from bot.model.state import ReplayResult
-from bot.model.version import Attempt, Draft, Version, VersionKind
+from bot.model.notification import Notification, Reason, ReplayResult
+from bot.model.policy import Attempt, Draft, Version, VersionKind
 from bot.model.window import Window
 from bot.policy.change import applied, edits, read_changes, shown
 from bot.policy.schema import SETTINGS, default_policy

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.cards import axis
+from bot.cards import charts as axis
 from bot.cards.card import Chart, ChartKind, Series
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -15,12 +15,12 @@ from adapters.billing.bill import BillOptions
 from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.command import cost
-from bot.answers.line import understand
 from bot.answers.receipt.readings import Readings
 from bot.answers.receipt.split_rows import SplitRows
 from bot.cards.card import Table, Text, plain
 from bot.costs.allocation import Allocation, owned_rows
 from bot.errors import Unavailable
+from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Instance, Inventory, Launcher, LauncherKind
 from bot.model.frame import Frame

@@ -8,12 +8,12 @@ import pytest
 
 from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
-from bot.answers.access import Access
 from bot.answers.all import ANSWERS
 from bot.app import App
 from bot.cards.card import Text, plain
-from bot.costs.asof import BilledBy
+from bot.costs.tally import BilledBy
 from bot.errors import Unavailable
+from bot.grammar.access import Access
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
 from bot.model.spend import Money, Spend, Tally

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot.answers.compiling import CompileNote, compile_blocks, compile_text, log_blocks
+from bot.answers.fleet.compiling import CompileNote, compile_blocks, compile_text, log_blocks
 from bot.cards.card import Text, plain
 from bot.costs.compiling import batches, bill_of, compiling_within, sharing
-from bot.model.compile import Compile, CompileMark, Ending, Mark
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.run import Compile, CompileMark, Ending, Mark
 from bot.model.spend import Filter
 from bot.model.window import Window
 from tests.builders import NOON, ports_over, reading

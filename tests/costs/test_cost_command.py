@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from adapters.billing.open import open_billing
-from bot.answers.access import Access
 from bot.answers.cost.command import cost
-from bot.answers.line import understand
 from bot.app import App
 from bot.cards.card import Buttons, Chart, Facts, Table, Text, plain
 from bot.errors import Unavailable, WrongInput
+from bot.grammar.access import Access
+from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
 from tests.belonging import MEMBER

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
-from bot.answers.credits import credits_
-from bot.answers.line import understand
+from bot.answers.cost.commitments import credits_
+from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
 from tests.belonging import MEMBER

@@ -9,11 +9,11 @@ import pytest
 
 from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
-from bot.answers.access import Access
 from bot.answers.all import ANSWERS
 from bot.app import App
 from bot.costs.nowcast import MonthBill, month_end
 from bot.errors import Unavailable
+from bot.grammar.access import Access
 from bot.knowledge import load_knowledge
 from bot.model.projection import project
 from bot.model.request import Request, User

@@ -14,11 +14,10 @@ from bot.knowledge import load_knowledge
 from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.placement import scattered
-from bot.model.reading import Reading
+from bot.model.notification import State
+from bot.model.reading import Reading, scattered
 from bot.model.request import Request, User
 from bot.model.run import Run
-from bot.model.state import State
 from tests.belonging import MEMBER
 from tests.builders import NOON, instance, ports_over
 

@@ -8,10 +8,10 @@ import pytest
 
 from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
-from bot.answers.line import understand
-from bot.answers.reconcile import reconcile
+from bot.answers.cost.month_end import reconcile
 from bot.cards.card import Table, Text
 from bot.costs.reconcile import reconciled, remember_estimate
+from bot.grammar.line import understand
 from bot.model.request import Request, User
 from bot.model.spend import Money, Spend, Tally
 from bot.model.window import Window

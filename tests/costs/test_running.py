@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.costs.running import running_cost
+from bot.costs.nowcast import running_cost
 from bot.model.fleet import Instance, Inventory, Market, Reservation
 from bot.model.frame import Frame
 from bot.model.labels import Labels

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bot.model.steps import scenarios, steps_of
+from bot.model.projection import scenarios, steps_of
 
 
 def test_a_level_that_changes_is_one_step_of_its_share():

@@ -9,8 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from bot.costs.compare import Sample, compare, difference, student_t
-from bot.costs.training import Paid, run_cost
+from bot.costs.training import Paid, Sample, compare, difference, run_cost, student_t
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.run import Run

@@ -16,7 +16,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.price import AccountRates, Basis, Price
 from bot.model.reading import Reading
-from bot.watch.replay import replay
+from bot.watch.preview import replay
 from detectors import Detector
 from tests.builders import ports_over
 

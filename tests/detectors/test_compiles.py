@@ -9,7 +9,7 @@ from builder import HBM, START, Fleet, World, hours, only
 
 from bot.model.anomaly import NodeState
 from bot.model.causes import Cause
-from bot.model.compile import CompileMark, Ending, Mark
+from bot.model.run import CompileMark, Ending, Mark
 from bot.policy.schema import default_policy
 
 BUSY = {"host_cpu": 0.8}

@@ -10,7 +10,7 @@ from test_spend import NOW, bill, usual
 
 from bot.model.causes import Cause
 from bot.model.labels import Labels
-from bot.model.outlook import Commitment, CommitmentPlan, Finding
+from bot.model.spend import Commitment, CommitmentPlan, Finding
 from detectors import Detector
 
 S3 = Labels(account="1", service="AmazonS3", region="us-west-2", usage_type="Requests-Tier1")

@@ -6,7 +6,7 @@ from builder import Fleet, World, hours
 from bot.cards.alert_words import where
 from bot.model.causes import Cause
 from bot.watch.feedback import fits, pattern_of
-from bot.watch.group import group
+from bot.watch.notify import group
 
 STILL = {
     "neuroncore_utilization": 0,

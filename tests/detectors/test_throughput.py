@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from builder import START, STEP, Fleet, World, hours
 
-from bot.answers.storage import storage_card
+from bot.answers.cost.storage import storage_card
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.codec import decode, encode

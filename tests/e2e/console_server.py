@@ -17,9 +17,9 @@ from adapters.http import application
 from adapters.web.config import Console, WebConfig
 from adapters.web.surface import WebSurface
 from bot.answers.all import ANSWERS
-from bot.answers.line import effect_of, read_line
 from bot.cards.card import Card, Code, Column, Facts, Strong, Table, Tone, text
 from bot.errors import WrongInput
+from bot.grammar.line import effect_of, read_line
 from bot.model.request import Request
 from bot.ports import CommandHint
 from tests.e2e import samples

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bot.answers.all import ANSWERS
-from bot.answers.line import effect_of
+from bot.grammar.line import effect_of
 from bot.model.request import Effect
 from tests.e2e.consoles import THEMES, WIDTHS, Tab, browsing, kept, starved, tab
 from tests.e2e.product import Product

@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer
 
 from adapters.http import application
 from bot.cards.card import Align, Card, Chart, ChartKind, Column, Series, Table
-from bot.model.check import CommandHint
+from bot.model.request import CommandHint
 from tests.builders import NOON
 from tests.e2e import samples
 from tests.e2e.console_server import surface

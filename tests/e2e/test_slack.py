@@ -14,8 +14,8 @@ from adapters.slack.config import SlackConfig
 from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
-from bot.answers.line import effect_of
 from bot.cards.card import Button, Buttons, Card, Code, Tone, text
+from bot.grammar.line import effect_of
 from bot.ports import ChatPorts
 from tests.e2e import samples
 from tests.e2e.console_server import HINTS

@@ -20,7 +20,6 @@ from adapters.teams.manifest import outline_icon
 from adapters.teams.render import render
 from adapters.teams.surface import TeamsSurface
 from bot.answers.all import ANSWERS
-from bot.answers.line import effect_of
 from bot.cards.card import (
     Button,
     Buttons,
@@ -36,6 +35,7 @@ from bot.cards.card import (
     Tone,
     text,
 )
+from bot.grammar.line import effect_of
 from bot.model.request import Request
 from bot.ports import ChatPorts, CommandHint
 from tests.e2e import samples

@@ -8,10 +8,10 @@ from typing import Any
 
 from adapters.store.memory import MemoryStore
 from bot.answers import all as commands
-from bot.answers.access import Access
 from bot.app import App
 from bot.cards.card import Card
 from bot.errors import Unavailable
+from bot.grammar.access import Access
 from bot.knowledge import load_knowledge
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Detection

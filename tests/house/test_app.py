@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot.answers.access import Access
-from bot.answers.registry import COMMANDS
 from bot.app import App
 from bot.cards.card import Buttons, Mention, Tone, text
 from bot.errors import Unavailable
+from bot.grammar.access import Access
+from bot.grammar.registry import COMMANDS
 from bot.knowledge import load_knowledge
 from bot.model.alert import DecisionKind
-from bot.model.delays import Delays
+from bot.model.notification import Delays
 from bot.model.reading import Reading
 from bot.model.request import Role
 from tests.builders import FIVE, NOON, anomaly, reading, with_parts

@@ -21,6 +21,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("bot.wiring",),
     ("bot.app",),
     ("bot.answers",),
+    ("bot.grammar",),
     ("bot.watch",),
     ("bot.costs", "bot.settings"),
     ("bot.ports",),

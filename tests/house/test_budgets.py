@@ -18,12 +18,20 @@ from adapters.http import application
 from adapters.store.memory import MemoryStore
 from adapters.web.config import Console, WebConfig
 from adapters.web.surface import WebSurface
-from bot.answers import budgets
-from bot.answers.budgets import Bucket, LaneLimits, Limits, Shares, lane_of, limits_for
-from bot.answers.line import attempted, effect_of, understand
-from bot.answers.turns import Turns, equal_of
 from bot.cards.card import Card
 from bot.errors import OverBudget, WrongInput
+from bot.grammar import turns as budgets
+from bot.grammar.line import attempted, effect_of, understand
+from bot.grammar.turns import (
+    Bucket,
+    LaneLimits,
+    Limits,
+    Shares,
+    Turns,
+    equal_of,
+    lane_of,
+    limits_for,
+)
 from bot.model.request import LOCAL, Request, User
 from bot.ports.work import LANE, Lane, LaneLoad, checkpoint, within
 from bot.wiring.lanes import LanedExecutor

@@ -31,7 +31,7 @@ from adapters.store.lead import LEADING
 from adapters.store.open import open_store
 from bot.model.labels import Labels
 from bot.model.window import EVER
-from bot.watch.replay import replay
+from bot.watch.preview import replay
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, SourceReplays
 from tests.e2e.product import Product, product, recording

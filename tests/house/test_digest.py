@@ -17,9 +17,9 @@ from bot.app import App
 from bot.cards.card import Card, Text, plain
 from bot.errors import Unavailable, WrongInput
 from bot.model.alert import Decision, DecisionKind, Silence
-from bot.model.hours import read_weekly
 from bot.model.labels import Labels
 from bot.model.route import Routes
+from bot.model.window import read_weekly
 from bot.ports import StateUpdate
 from tests.builders import NOON, alert, anomaly, waste, with_parts
 from tests.house.fakes import Chat, Crash, Script, app, ask

@@ -19,7 +19,7 @@ import pytest
 from adapters.store.open import open_store
 from bot.model.labels import Labels
 from bot.model.window import EVER
-from bot.watch.replay import replay
+from bot.watch.preview import replay
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, SourceReplays
 from tests.builders import FIVE

@@ -10,10 +10,10 @@ import pytest
 
 from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
-from bot.answers.access import Access
 from bot.app import App
 from bot.cards.alert_words import pattern_words
 from bot.cards.card import Buttons, Form, Tone
+from bot.grammar.access import Access
 from bot.model.alert import Pattern
 from bot.model.labels import Labels
 from bot.model.policy import Policy

@@ -22,14 +22,13 @@ from bot.model.anomaly import Detection
 from bot.model.labels import Labels
 from bot.model.window import EVER, Window
 from bot.ports import State, StateUpdate
-from bot.watch.health import Health
+from bot.watch.health import Health, Watchdog
 from bot.watch.track import track
-from bot.watch.watchdog import Watchdog
-from bot.wiring import watch_server
+from bot.wiring import serve as watch_server
 from bot.wiring.build import Database, Shown, running_bot
 from bot.wiring.environment import settings_of
+from bot.wiring.serve import LiveServer, ReplayServer, Tempo
 from bot.wiring.source import OpenedSource
-from bot.wiring.watch_server import LiveServer, ReplayServer, Tempo
 from tests.builders import FIVE, NOON, anomaly, reading
 from tests.e2e.product import recording
 from tests.house.fakes import Chat, Script, app

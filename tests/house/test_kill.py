@@ -27,9 +27,9 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
 from adapters.store.open import open_store
-from bot.answers.access import Access
 from bot.app import App
 from bot.cards.card import Card
+from bot.grammar.access import Access
 from bot.model.alert import Alert
 from bot.model.anomaly import Detection
 from bot.model.causes import Cause, Severity

@@ -17,12 +17,12 @@ from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
 from adapters.web.config import Console, WebConfig
 from adapters.web.surface import WebSurface
-from bot.answers.access import Access
-from bot.answers.line import CommandLine, attempted, effect_of, read_line, understand
-from bot.answers.registry import COMMANDS, Command
 from bot.app import App
 from bot.cards.card import Buttons, Card, Form
 from bot.errors import NotAllowed, WrongInput
+from bot.grammar.access import Access
+from bot.grammar.line import CommandLine, attempted, effect_of, read_line, understand
+from bot.grammar.registry import COMMANDS, Command
 from bot.knowledge import load_knowledge
 from bot.model.request import Effect, Manner, Request, Role, User
 from bot.wiring.surfaces import command_hints

@@ -12,8 +12,8 @@ import pytest
 from adapters.store.open import open_store
 from bot.app import App
 from bot.errors import WrongInput
-from bot.model.hours import read_recurring, read_weekly
 from bot.model.route import Routes
+from bot.model.window import read_recurring, read_weekly
 from tests.builders import with_parts
 from tests.house.fakes import Chat, Script, app, ask
 

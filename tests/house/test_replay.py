@@ -7,7 +7,7 @@ import pytest
 
 from bot.errors import Unavailable
 from bot.model.window import Window
-from bot.watch.replay import opened
+from bot.watch.preview import opened
 from tests.builders import ports_over
 
 EXTENT = Window(

@@ -11,8 +11,7 @@ from bot.cards.card import Table, Tone
 from bot.errors import WrongInput
 from bot.model.notification import Notification, Reason
 from bot.model.route import Routes
-from bot.settings.owners import read_mapping
-from bot.settings.routes import read_routes
+from bot.settings.routes import read_mapping, read_routes
 from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource, SourceReplays
 from tests.builders import FIVE, NOON, alert, anomaly, with_parts

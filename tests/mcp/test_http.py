@@ -17,8 +17,8 @@ from adapters.http import application
 from adapters.store.memory import MemoryStore
 from adapters.web.config import Console, WebConfig
 from adapters.web.surface import WebSurface
-from bot.answers.line import effect_of
 from bot.cards.card import Tone
+from bot.grammar.line import effect_of
 from bot.ports.work import ASKER
 from bot.settings.settings import read_settings
 from bot.wiring.programs import Doors, program_listeners

@@ -10,9 +10,9 @@ from mcp import Client, StdioServerParameters
 
 from adapters.store.open import open_store
 from bot.__main__ import OPTIONS, VERBS
-from bot.answers.registry import commands_by_name
-from bot.answers.tools import tool_name, tools
+from bot.answers.about.tools import tool_name, tools
 from bot.cards.card import Tone
+from bot.grammar.registry import commands_by_name
 from bot.model.request import Effect
 from bot.wiring import programs as wired
 from tests.house.fakes import Chat, Script, app, ask

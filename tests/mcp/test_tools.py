@@ -13,12 +13,12 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from adapters.mcp.server import tool_server
-from bot.answers.line import read_line
-from bot.answers.registry import COMMANDS, Command, commands_by_name
-from bot.answers.tools import tool_line, tool_name, tools
+from bot.answers.about.tools import tool_line, tool_name, tools
 from bot.app import App
 from bot.cards.card import Tone
 from bot.errors import WrongInput
+from bot.grammar.line import read_line
+from bot.grammar.registry import COMMANDS, Command, commands_by_name
 from bot.model.request import Effect, User
 from bot.wiring.programs import ToolCalls, tool_ports
 from tests.builders import FIVE, NOON, anomaly

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.errors import WrongInput
-from bot.model.durations import (
+from bot.model.window import (
     Days,
     age_text,
     duration_text,

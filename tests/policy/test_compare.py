@@ -3,8 +3,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from bot.model.causes import Cause
-from bot.model.notification import Notification, Reason
-from bot.model.state import ReplayResult
+from bot.model.notification import Notification, Reason, ReplayResult
 from bot.model.window import Window
 from bot.watch.preview import compare, digest, side_of, summary
 from tests.builders import FIVE, NOON, alert, anomaly, waste

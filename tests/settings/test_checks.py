@@ -8,7 +8,7 @@ from typing import Any
 
 from adapters.billing.open import open_billing
 from bot.errors import Unavailable
-from bot.settings.owners import OwnersFile
+from bot.settings.routes import OwnersFile
 from bot.settings.settings import read_settings
 from bot.wiring.checks import examine
 

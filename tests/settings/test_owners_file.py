@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bot.errors import WrongInput
-from bot.model.owners import OwnerMap
-from bot.settings.owners import OwnersFile, read_mapping
+from bot.model.route import OwnerMap
+from bot.settings.routes import OwnersFile, read_mapping
 
 RULE = '[[owner]]\nname = "dana"\ncluster = "llama"\n'
 

@@ -16,8 +16,8 @@ from adapters.slack.config import SlackConfig
 from adapters.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
-from bot.answers.line import effect_of
 from bot.cards.card import Card, text
+from bot.grammar.line import effect_of
 from bot.ports import ChatPorts, CommandHint
 
 assert ANSWERS

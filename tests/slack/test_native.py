@@ -6,8 +6,7 @@ import pytest
 
 from adapters.slack.native import chart_block, table_block
 from adapters.slack.render import Around, message
-from bot.cards.card import Align, Card, Chart, ChartKind, Column, Series, Table, text
-from bot.cards.tables import folded
+from bot.cards.card import Align, Card, Chart, ChartKind, Column, Series, Table, folded, text
 from tests.cards.samples import SAMPLES
 
 COLUMNS = (

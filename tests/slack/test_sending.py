@@ -13,7 +13,7 @@ from adapters.slack.pace import Pace
 from adapters.slack.surface import SlackSurface
 from bot.cards.card import Card, Chart, ChartKind, Series, Tone, text
 from bot.errors import Limited, Unanswered, Unavailable, WrongInput
-from bot.model.delays import Delays
+from bot.model.notification import Delays
 from bot.model.window import Window
 from tests.slack.conftest import ports
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from adapters.store.memory import MemoryStore
-from bot.answers.checklist import CHECKLISTS
-from bot.answers.periodic import DIGEST
+from bot.answers.about.digest import DIGEST
+from bot.answers.plan.porting import CHECKLISTS
 from bot.answers.runs.costed import BASELINES, MIGRATIONS
 from bot.costs.reconcile import ESTIMATES, MonthForecast
 from bot.ports import Documents

@@ -28,8 +28,7 @@ from adapters.teams.people import Person
 from adapters.web.config import Console, WebConfig
 from adapters.web.messages import Messages
 from adapters.web.surface import WebSurface
-from bot.answers.access import Access
-from bot.answers.periodic import DIGEST, due, wanted
+from bot.answers.about.digest import DIGEST, due, wanted
 from bot.answers.runs.costed import parities, side
 from bot.app import App
 from bot.cards.card import (
@@ -56,17 +55,18 @@ from bot.cards.card import (
     Tone,
     When,
 )
-from bot.costs.compare import Sample
 from bot.costs.reconcile import reconciled
+from bot.costs.training import Sample
+from bot.grammar.access import Access
 from bot.model.alert import DecisionKind as Deciding
 from bot.model.alert import Pattern, Waste
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.notification import Reason
+from bot.model.policy import Attempt, Edit, VersionKind
 from bot.model.route import Route, Routes
 from bot.model.spend import Money, Spend, Tally
-from bot.model.version import Attempt, Edit, VersionKind
 from bot.model.window import Window
 from bot.ports import Deduplicator, Ports
 from bot.settings.routes import subscriptions

@@ -8,8 +8,8 @@ from adapters.store import open
 from adapters.store.open import open_store
 from bot.errors import WrongInput
 from bot.model.labels import Labels
-from bot.model.state import StateUpdate
-from bot.model.version import Attempt, Edit, Version, VersionKind
+from bot.model.notification import StateUpdate
+from bot.model.policy import Attempt, Edit, Version, VersionKind
 from tests.builders import NOON
 
 LLAMA = Labels(cluster="llama")

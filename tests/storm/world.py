@@ -20,8 +20,8 @@ from adapters.slack.surface import SlackSurface
 from adapters.store.open import open_store
 from adapters.teams.config import TeamsConfig
 from adapters.teams.surface import TeamsSurface
-from bot.answers.access import Access
 from bot.app import App
+from bot.grammar.access import Access
 from bot.model.alert import Alert
 from bot.model.anomaly import Detection
 from bot.model.causes import Cause, Severity

@@ -15,8 +15,8 @@ from adapters.store.memory import MemoryStore
 from adapters.teams.config import TeamsConfig, TeamsSdk
 from adapters.teams.surface import TeamsSurface
 from bot.answers.all import ANSWERS
-from bot.answers.line import effect_of
 from bot.cards.card import Card, Tone, text
+from bot.grammar.line import effect_of
 from bot.model.request import Request
 from bot.ports import ChatPorts, CommandHint
 from tests.teams.signing import APP, SECRET, Login, cloud

@@ -7,7 +7,7 @@ import pytest
 
 from adapters.simulator import SimulationTiming, generate
 from bot.answers.all import ANSWERS
-from bot.answers.line import understand
+from bot.grammar.line import understand
 from bot.model.request import Request, User
 from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, memory_stores

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.__main__ import OPTIONS, VERBS
-from bot.answers.registry import commands_by_name
+from bot.grammar.registry import commands_by_name
 from bot.wiring.completion import SHELLS, words
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ import pytest
 
 from bot.errors import WrongInput
 from bot.model.causes import Severity
-from bot.model.hours import read_moment, read_quiet_hours
 from bot.model.policy import Policy
+from bot.model.window import read_moment, read_quiet_hours
 from bot.policy.schema import SETTINGS, default_policy
 from bot.watch.mute import mute
 from tests.builders import NOON, alert, anomaly, waste
@@ -70,7 +70,7 @@ def test_at_night_only_what_is_critical_speaks(severity: Severity, hour: int, ma
 
 
 def test_zones_are_known_where_the_system_has_none() -> None:
-    line = "from bot.model.hours import read_weekly; print(read_weekly('mon 09:00 Europe/Berlin'))"
+    line = "from bot.model.window import read_weekly; print(read_weekly('mon 09:00 Europe/Berlin'))"
     environ = {**os.environ, "PYTHONTZPATH": ""}
     done = subprocess.run(
         [sys.executable, "-c", line],

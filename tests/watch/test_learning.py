@@ -8,7 +8,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import Reading
 from bot.policy.schema import default_policy
-from bot.watch.learning import learning
+from bot.watch.tick import learning
 
 NOW, STEP = datetime(2026, 11, 20, 12, tzinfo=UTC), timedelta(minutes=5)
 N = 15 * 288

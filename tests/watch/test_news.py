@@ -8,12 +8,10 @@ import pytest
 from bot.cards.card import Card
 from bot.model.alert import Alert, Decision, DecisionKind
 from bot.model.causes import Cause, Severity
-from bot.model.notification import Notification, Reason
-from bot.model.state import State
+from bot.model.notification import Notification, Reason, State
 from bot.policy.schema import default_policy
-from bot.watch.group import Incident, group
-from bot.watch.notify import decided_entry, log_entry_of, notification_of
-from bot.watch.outbox import decide
+from bot.watch.deliver import decide
+from bot.watch.notify import Incident, decided_entry, group, log_entry_of, notification_of
 from tests.builders import FIVE, NOON, alert, anomaly, waste
 
 POLICY = default_policy()

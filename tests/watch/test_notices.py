@@ -9,8 +9,8 @@ from bot.model.causes import Cause
 from bot.model.codec import decode, encode
 from bot.model.labels import Labels
 from bot.policy.schema import default_policy
-from bot.watch.group import group
 from bot.watch.mute import mute
+from bot.watch.notify import group
 from bot.watch.value import value
 from tests.builders import FIVE, NOON, alert, anomaly, price
 

@@ -15,16 +15,12 @@ from bot.model.causes import Cause
 from bot.model.codec import decode, encode
 from bot.model.fleet import Volume
 from bot.model.labels import Labels
-from bot.model.notification import Notification, Reason
-from bot.model.owners import OwnerMap, OwnerRule
+from bot.model.notification import Notification, Reason, State
 from bot.model.reading import Reading
-from bot.model.route import Routes
-from bot.model.state import State
+from bot.model.route import OwnerMap, OwnerRule, Routes
 from bot.policy.schema import default_policy
-from bot.settings.owners import read_mapping
-from bot.settings.routes import read_routes
-from bot.watch.owner import with_owner
-from bot.watch.route import route
+from bot.settings.routes import read_mapping, read_routes
+from bot.watch.route import route, with_owner
 from bot.watch.tick import Rules, step
 from tests.builders import FIVE, NOON, alert, anomaly, reading
 

@@ -10,9 +10,8 @@ import pytest
 from bot.errors import WrongInput
 from bot.model.alert import Decision, DecisionKind
 from bot.model.causes import Cause, Severity
-from bot.model.notification import Notification, Reason
+from bot.model.notification import Notification, Reason, State
 from bot.model.route import Routes
-from bot.model.state import State
 from bot.policy.schema import default_policy
 from bot.settings.routes import read_owners, read_routes, route_of
 from bot.watch.notify import log_entry_of

@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.savings import savings_card
+from bot.answers.alerts.feedback import savings_card
 from bot.model.alert import Alert, Decision, DecisionKind
 from bot.model.window import Window
-from bot.watch.savings import saved_within, savings
+from bot.watch.feedback import saved_within, savings
 from tests.builders import FIVE, NOON, alert, nodes, waste
 
 ACK = Decision("d1", "a1", DecisionKind.ACKNOWLEDGE, "slack:U1", "dana", NOON + FIVE)

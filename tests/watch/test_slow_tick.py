@@ -10,10 +10,10 @@ import bot.answers.all  # noqa: F401 fills the registry
 from adapters.aws.live.last_reading import LastReading
 from adapters.simulator.generate import generate
 from adapters.store.memory import MemoryStore
-from bot.answers.access import Access
 from bot.app import App
 from bot.cards.card import Card
 from bot.errors import Unavailable
+from bot.grammar.access import Access
 from bot.model.reading import Reading
 from bot.model.request import Request, User
 from bot.ports import Source, StateUpdate

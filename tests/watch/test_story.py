@@ -10,17 +10,17 @@ import pytest
 from adapters.simulator.scenarios import STORY
 from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
-from bot.answers.line import read_line
+from bot.grammar.line import read_line
 from bot.model.alert import Decision, DecisionKind
 from bot.model.causes import Cause
-from bot.model.state import StateUpdate
+from bot.model.notification import StateUpdate
 from bot.ports import Stores
 from bot.settings.settings import read_settings
 from bot.watch.story import DANA, MEI, NOTHING_SEEN, Compiling, Seen
 from bot.watch.tick import Watch, grid
+from bot.wiring.serve import DEMO_SPEED
 from bot.wiring.source import CONSOLE, OpenedSource
 from bot.wiring.story import SHOWN, SOURCE, tells
-from bot.wiring.watch_server import DEMO_SPEED
 from tests.e2e.product import recording
 
 assert ANSWERS

@@ -6,9 +6,8 @@ from datetime import timedelta
 
 from bot.model.anomaly import Detection
 from bot.model.causes import Cause
-from bot.model.notification import Notification, Reason
+from bot.model.notification import Notification, Reason, State
 from bot.model.route import Routes
-from bot.model.state import State
 from bot.policy.schema import default_policy
 from bot.watch.notify import log_entry_of
 from bot.watch.tick import Outcome, Rules, TickResult, grid, step

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from bot.answers.registry import commands_by_name
+from bot.grammar.registry import commands_by_name
 from tests.guarded import guarded
 from tests.mcp.test_http import TOKEN, serving
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bot.answers.as_csv import csv_text
-from bot.answers.line import effect_of
+from bot.answers.about.document import csv_text
 from bot.cards.card import Card, Column, Table, Tone
+from bot.grammar.line import effect_of
 from tests.web.test_door import SECRET
 
 COST = Card(

@@ -13,9 +13,8 @@ from adapters.web.costs import between, cost_controls, undoubled
 from adapters.web.html import PageRenderer, legend
 from adapters.web.links import address
 from adapters.web.svg import svg
-from bot.cards.card import Align, Button, Buttons, Card, Column, Table, text
-from bot.cards.tables import folded
-from bot.model.check import CommandHint
+from bot.cards.card import Align, Button, Buttons, Card, Column, Table, folded, text
+from bot.model.request import CommandHint
 from tests.e2e import samples
 
 PAGES = PageRenderer(token="t", title="trnbot")

@@ -26,7 +26,7 @@ from adapters.aws.api.operations import (
     price_of,
     stops_at,
 )
-from bot.model.self_cost import CallUse, SelfCost
+from bot.model.price import CallUse, SelfCost
 from bot.ports import Clock
 
 KEPT_DAYS = 40

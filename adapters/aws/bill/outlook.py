@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from adapters.aws.api.responses import Pages, RecordedResponses, ResponseInfo, members
 from adapters.aws.problems import Problems
 from bot.model.labels import Labels
-from bot.model.outlook import Commitment, CommitmentPlan, Finding, Forecast
+from bot.model.spend import Commitment, CommitmentPlan, Finding, Forecast
 from bot.model.window import Window
 
 Translated = TypeVar("Translated")

@@ -10,8 +10,16 @@ from typing import Any
 
 from adapters.aws.api.responses import Pages, ResponseInfo, instant, members, required
 from adapters.aws.inventory.ownership import TagNames, first, tagged_launcher, tags_of
-from bot.model.eks import Cluster, NodeGroup
-from bot.model.fleet import FileSystem, Instance, Market, Quota, Reservation, Volume
+from bot.model.fleet import (
+    Cluster,
+    FileSystem,
+    Instance,
+    Market,
+    NodeGroup,
+    Quota,
+    Reservation,
+    Volume,
+)
 from bot.model.labels import Labels
 
 _MARKETS = {"spot": Market.SPOT, "capacity-block": Market.CAPACITY_BLOCK}

@@ -14,8 +14,8 @@ from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.resources import Membership
 from adapters.aws.inventory.trail import OPERATION, SERVICE, refusals_of, trail
 from adapters.aws.recent import Recent
-from bot.model.eks import Cluster
 from bot.model.fleet import (
+    Cluster,
     FileSystem,
     Instance,
     InstanceType,

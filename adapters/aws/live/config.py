@@ -14,7 +14,7 @@ from adapters.aws.api.calls import ATTEMPTS, Place
 from adapters.aws.api.promql import OTEL_STORE, PrometheusServer
 from adapters.aws.config import ReadingConfig
 from bot.errors import WrongInput
-from bot.model.metric_names import MetricsSurface
+from bot.model.frame import MetricsSurface
 from bot.ports import Clock
 
 OWN = "self"

@@ -17,8 +17,8 @@ from adapters.aws.metrics.catalogue import Catalogue, Target
 from adapters.aws.metrics.points import MetricSeries, instance_of, labels_of
 from adapters.aws.metrics.promql import NAMESPACE as PROMQL
 from bot.errors import Unavailable
+from bot.model.frame import MetricsSurface
 from bot.model.labels import Labels
-from bot.model.metric_names import MetricsSurface
 from bot.model.reading import CORE_METRICS
 
 _ACCELERATED = ("node_neuron", "node_gpu", "pod_neuron")

@@ -20,8 +20,8 @@ from adapters.aws.live.stream import Streams
 from adapters.aws.logs.poller import LogPoller
 from adapters.aws.metrics.points import labels_of
 from bot.errors import Unavailable
-from bot.model.counts import counted
-from bot.model.metric_names import Meaning, MetricsSurface, OwnNames
+from bot.model.frame import Meaning, MetricsSurface, OwnNames
+from bot.model.money import counted
 from bot.ports import Check
 
 _REMEDY = "See the sentence; the least permissions are in deploy/iam-policy.json."

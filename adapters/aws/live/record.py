@@ -20,7 +20,7 @@ from adapters.aws.live.source import Live
 from adapters.aws.logs.logbook import trimmed
 from adapters.aws.metrics.points import MetricSeries
 from bot.errors import Unavailable, WrongInput
-from bot.model.counts import counted
+from bot.model.money import counted
 
 MINUTES_KEPT = timedelta(days=15)
 """CloudWatch keeps points of one minute so long (CloudWatch User Guide, metrics retention, 2026-11)."""

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache, cached_property
 from importlib.resources import files
 
-from bot.model.metric_names import OwnNames
+from bot.model.frame import OwnNames
 from bot.model.reading import CORE_METRICS
 
 

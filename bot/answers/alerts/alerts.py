@@ -9,12 +9,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.answers.alerts.asking import LONG, asking_card, needs_asking
-from bot.answers.alerts.find import LENGTH, WHICH, find_alert, find_with_words
+from bot.answers.alerts.find import (
+    LENGTH,
+    LONG,
+    WHICH,
+    asking_card,
+    find_alert,
+    find_with_words,
+    needs_asking,
+)
 from bot.answers.alerts.why import why_card
 from bot.answers.fleet.command import standing_card
-from bot.answers.names import refuse_misspelt
-from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert import notice_card
 from bot.cards.alert_words import alert_data, held_words, lasted, muted_words, where, worth
 from bot.cards.card import (
@@ -29,22 +34,22 @@ from bot.cards.card import (
     Form,
     Table,
     Tone,
+    folded,
     quiet,
     text,
 )
 from bot.cards.charts import alert_chart
 from bot.cards.lines import form_line
-from bot.cards.tables import folded
 from bot.cards.words import period
 from bot.errors import WrongInput
+from bot.grammar.names import refuse_misspelt
+from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, Decision, DecisionKind, Silence, usd_per_hour_of
-from bot.model.counts import counted
-from bot.model.durations import duration_text, parse_duration, write_duration
 from bot.model.labels import Labels
-from bot.model.money import usd
+from bot.model.money import counted, usd
 from bot.model.notification import Notification, Reason
 from bot.model.request import Request
-from bot.model.window import Window
+from bot.model.window import Window, duration_text, parse_duration, write_duration
 from bot.ports import Ports, StateUpdate
 
 _MOST = 12

@@ -10,11 +10,11 @@ from datetime import timedelta
 
 from bot.answers.alerts.alerts import decided_card, decision_of, undoable
 from bot.answers.alerts.find import KEPT, WHICH, find_alert, find_with_words
-from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import where
 from bot.cards.card import Button, Buttons, Card, Field, FieldKind, Form, Tone, quiet
 from bot.cards.lines import quote
 from bot.errors import Unavailable, WrongInput
+from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, Decision, DecisionKind
 from bot.model.labels import Labels
 from bot.model.request import Request, User

@@ -1,12 +1,12 @@
-"""Show which alerts people muted, end a silence, and count how often each rule is right."""
+"""Show which alerts people muted, how often each rule is right, and what acting saved."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 
-from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.alert_words import pattern_words, where
 from bot.cards.card import (
     Align,
@@ -24,14 +24,14 @@ from bot.cards.card import (
 )
 from bot.cards.words import clock, period
 from bot.errors import WrongInput, nearest
+from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
-from bot.model.counts import counted
 from bot.model.labels import Labels
-from bot.model.money import usd
+from bot.model.money import counted, usd
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.ports import Ports, StateUpdate
-from bot.watch.feedback import RuleScore, scores
+from bot.watch.feedback import RuleScore, Saving, saved_within, scores
 from bot.watch.mute import silences_alert
 
 _COLUMNS = (
@@ -287,3 +287,85 @@ def _quiet(silence: Silence, alerts: Sequence[Alert], request: Request) -> list[
     return [
         alert for alert in alerts if alert.firing and silences_alert(silence, alert, request.at)
     ]
+
+
+_SAVINGS_COLUMNS = (
+    Column("stopped"),
+    Column("where"),
+    Column("because"),
+    Column("$/h", Align.RIGHT),
+    Column("not lost since", Align.RIGHT),
+)
+
+
+def savings_card(savings: Sequence[Saving], window: Window) -> Card:
+    """List the savings of a window, dearest first."""
+    per_hour = sum((saving.usd_per_hour for saving in savings), Decimal(0))
+    so_far = sum((saving.usd_so_far for saving in savings), Decimal(0))
+    data = {
+        "savings": [_savings_data(saving) for saving in savings],
+        "usd_per_hour": per_hour,
+        "usd_so_far": so_far,
+        "estimate": True,
+    }
+    if not savings:
+        none = text(
+            "No alert ended in this time after somebody acknowledged it or took its nodes away."
+        )
+        return Card(f"Nothing saved · {period(window)}", Tone.INFO, (none,), data)
+    rest = f"and {counted(len(savings) - _MOST, 'more alert')}" if len(savings) > _MOST else ""
+    totals = ("total", "", "", usd(per_hour), usd(so_far))
+    how = quiet(
+        "Estimated: each alert's waste an hour when it ended, counted from its end until now or until the end of that month, ",
+        "as if nobody had acted. Waste that would have ended by itself is included.",
+    )
+    title = f"About {usd(per_hour)} an hour stopped: {counted(len(savings), 'alert')} ended after somebody acted · {period(window)}"
+    table = Table(
+        _SAVINGS_COLUMNS,
+        tuple(_savings_row(saving) for saving in savings[:_MOST]),
+        totals,
+        rest=rest,
+    )
+    return Card(title, Tone.GOOD, (table, how, Buttons((Button("Alerts", "alerts"),))), data)
+
+
+def _savings_row(saving: Saving) -> tuple[str, ...]:
+    because = f"acknowledged by {saving.by}" if saving.by else "its nodes are gone"
+    return (
+        saving.alert.cause.facts.words,
+        where(saving.alert),
+        because,
+        usd(saving.usd_per_hour),
+        usd(saving.usd_so_far),
+    )
+
+
+def _savings_data(saving: Saving) -> dict[str, object]:
+    alert = saving.alert
+    return {
+        "id": alert.id,
+        "key": alert.key,
+        "seen_at": alert.seen,
+        "closed_at": alert.closed,
+        "by": saving.by,
+        "usd_per_hour": saving.usd_per_hour,
+        "usd_so_far": saving.usd_so_far,
+    }
+
+
+@command(
+    "savings",
+    "Waste that stopped because somebody acted (estimated).",
+    needs=Needs.STATE | Needs.METRICS,
+    topic=Topic.COSTS,
+    examples=("savings", "savings 7d"),
+)
+async def savings_(
+    ports: Ports, request: Request, window: Window = arg("30d", "alerts that ended in this window")
+) -> Card:
+    """List the alerts that ended after they were acknowledged, or whose nodes are gone since."""
+    history = await asyncio.to_thread(ports.stores.alerts.history, window, Labels())
+    reading = await asyncio.to_thread(ports.world.source.read, request.at)
+    return savings_card(
+        saved_within(history, window, reading.inventory.running, request.at), window
+    )

@@ -12,18 +12,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from bot.answers.alerts.alerts import decide, undoable
-from bot.answers.alerts.asking import SURE, asking_card, needs_asking
-from bot.answers.alerts.find import KEPT, LENGTH, WHICH, find_alert
-from bot.answers.registry import Needs, Topic, arg, command
+from bot.answers.alerts.find import KEPT, LENGTH, SURE, WHICH, asking_card, find_alert, needs_asking
 from bot.cards.alert_words import pattern_words, where
 from bot.cards.card import Card, Code, Field, FieldKind, Form, Strong, Tone, quiet, text
 from bot.errors import WrongInput, nearest
+from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, DecisionKind, Silence
-from bot.model.counts import counted
-from bot.model.durations import parse_duration, rounded_duration, write_duration
 from bot.model.labels import Labels
+from bot.model.money import counted
 from bot.model.request import Request
-from bot.model.window import Window
+from bot.model.window import Window, parse_duration, rounded_duration, write_duration
 from bot.ports import Ports, StateUpdate
 from bot.watch.feedback import fits, pattern_of, patterns
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from bot.answers.config.history import applied_card, cancelled_card
 from bot.answers.config.preview import preview_card
-from bot.answers.config.show import FAMILIES, form_card, settings_of
-from bot.answers.line import read_line
-from bot.answers.names import SCOPES, unseen
-from bot.answers.registry import Needs, arg, command
+from bot.answers.config.show import FAMILIES, applied_card, cancelled_card, form_card, settings_of
 from bot.cards.card import Card
 from bot.errors import WrongInput, nearest
+from bot.grammar.line import read_line
+from bot.grammar.names import SCOPES, unseen
+from bot.grammar.registry import Needs, arg, command
 from bot.model.labels import Labels
+from bot.model.policy import Draft, Override, Version, VersionKind
 from bot.model.request import Request, Role
 from bot.model.spend import Filter
-from bot.model.version import Draft, Override, Version, VersionKind
 from bot.policy.change import BACK, applied, edits, read_changes, replaced, shown, stacked
 from bot.policy.file import read_policy
 from bot.policy.schema import SETTINGS

@@ -1,13 +1,12 @@
-"""Answer which settings apply, where they come from, and the file they make."""
+"""Answer which settings apply, where they come from, and who changed them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from bot.answers.config.history import history_card, version_card
-from bot.answers.names import SCOPES, noting_unseen, scopes
-from bot.answers.registry import Needs, arg, command
+from bot.answers.config.preview import edit_data, edit_lines, edit_words
 from bot.cards.card import (
     Align,
     Block,
@@ -16,29 +15,171 @@ from bot.cards.card import (
     Card,
     Code,
     Column,
+    Facts,
     Field,
     FieldKind,
     Form,
     Table,
     Tone,
     When,
+    folded,
     quiet,
     text,
 )
 from bot.cards.lines import quote
-from bot.cards.tables import folded
+from bot.cards.words import clock
 from bot.errors import WrongInput, nearest
+from bot.grammar.names import SCOPES, noting_unseen, scopes
+from bot.grammar.registry import Needs, arg, command
 from bot.model.labels import Labels
-from bot.model.policy import Policy
+from bot.model.policy import Attempt, Policy, Version, VersionKind
 from bot.model.request import Request, Role
-from bot.model.version import Version
 from bot.policy.change import shown
 from bot.policy.file import write_policy
 from bot.policy.schema import SETTINGS
 from bot.policy.setting import Setting, SettingUnit
 from bot.ports import Ports
 
-_MOST = 20
+_MOST = 15
+_REFUSED = 5
+_FOR_ALL = (
+    "The thresholds change for everyone from the next tick on. This is undone in the same way."
+)
+
+
+def applied_card(version: Version, again: bool = False) -> Card:
+    """Say that a change holds now, and how to take it back."""
+    verb = (
+        "Applied before" if again else "Undone" if version.doing is VersionKind.UNDO else "Applied"
+    )
+    back = f": back at version {version.restores}" if version.restores else ""
+    back = ": the settings file alone" if version.restores == 0 else back
+    blocks = [
+        *edit_lines(version.edits),
+        quiet("It takes effect at the next tick, in every replica. ", *_who(version)),
+        Buttons((*_undo(version, "Undo"), Button("History", "config history"))),
+    ]
+    return Card(
+        f"{verb} as version {version.number}{back}",
+        Tone.GOOD,
+        tuple(blocks),
+        version_data(version),
+        public=True,
+    )
+
+
+def cancelled_card(name: str) -> Card:
+    """Say that nothing changed."""
+    return Card("Cancelled; nothing changed", Tone.INFO, (), {"preview": name})
+
+
+def history_card(versions: Sequence[Version], attempts: Sequence[Attempt]) -> Card:
+    """List the versions, newest first, and who was refused."""
+    refused = [attempt for attempt in attempts if attempt.refused][:_REFUSED]
+    blocks: list[Block] = (
+        [_versions(versions)]
+        if versions
+        else [quiet("Nobody has changed the policy: the settings file applies.")]
+    )
+    blocks += [_refused(refused)] if refused else []
+    undo = _undo(versions[0], f"Undo version {versions[0].number}") if versions else ()
+    blocks += [Buttons(undo)] if undo else []
+    data = {
+        "versions": [version_data(version) for version in versions],
+        "attempts": [vars(attempt) for attempt in attempts],
+    }
+    return Card("Who changed the policy", Tone.INFO, tuple(blocks), data)
+
+
+def version_card(version: Version) -> Card:
+    """Show one version with the summary of its preview."""
+    blocks: list[Block] = [*edit_lines(version.edits), quiet(*_who(version))]
+    blocks += [Facts(_preview_facts(version.shown))] if version.shown else []
+    blocks.append(
+        Buttons(
+            (
+                Button(
+                    "Return to the version before it",
+                    f"config undo to={version.number - 1}",
+                    confirm=_FOR_ALL,
+                ),
+            )
+        )
+    )
+    return Card(
+        f"Version {version.number} of the policy", Tone.INFO, tuple(blocks), version_data(version)
+    )
+
+
+def version_data(version: Version) -> dict[str, Any]:
+    """Return one version as data."""
+    return {
+        "version": version.number,
+        "at": version.at,
+        "by": version.by,
+        "doing": version.doing.value,
+        "edits": [edit_data(edit) for edit in version.edits],
+        "preview": version.preview,
+        "shown": dict(version.shown),
+        "restores": version.restores,
+    }
+
+
+def _undo(newest: Version, words: str) -> tuple[Button, ...]:
+    """Return the button that goes back, none where nothing is left to take back."""
+    if newest.doing is not VersionKind.UNDO:
+        return (Button(words, "config undo"),)
+    return (Button("Go back further", "config undo", confirm=_FOR_ALL),) if newest.restores else ()
+
+
+def _who(version: Version) -> tuple[str | When, ...]:
+    return (f"By {version.who}, ", When(version.at), ".")
+
+
+def _versions(versions: Sequence[Version]) -> Table:
+    columns = (Column("no."), Column("when"), Column("who"), Column("what"), Column("preview"))
+    rows = tuple(
+        (str(v.number), clock(v.at), v.who, _what(v), _alerts(v.shown)) for v in versions[:_MOST]
+    )
+    rest = (
+        f"and {len(versions) - _MOST} more; config history NUMBER shows one"
+        if len(versions) > _MOST
+        else ""
+    )
+    return Table(columns, rows, rest=rest)
+
+
+def _what(version: Version) -> str:
+    words = "; ".join(edit_words(edit) for edit in version.edits[:2])
+    more = f" and {len(version.edits) - 2} more" if len(version.edits) > 2 else ""
+    begun = {VersionKind.SET: "", VersionKind.IMPORT: "import: ", VersionKind.UNDO: "undo: "}[
+        version.doing
+    ]
+    return begun + words + more
+
+
+def _alerts(shown: Mapping[str, Any]) -> str:
+    return "{} → {} alerts".format(*shown["alerts"]) if "alerts" in shown else "–"
+
+
+def _refused(attempts: Sequence[Attempt]) -> Table:
+    columns = (Column("when"), Column("who"), Column("line"), Column("why"))
+    rows = tuple((clock(a.at), a.who, a.line, a.refused) for a in attempts)
+    return Table(columns, rows, caption="Refused")
+
+
+def _preview_facts(shown: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    pairs = [("alerts sent", "{} → {}".format(*shown["alerts"]))] if "alerts" in shown else []
+    pairs += [
+        (f"notifications to {name}", "{} → {}".format(*both))
+        for name, both in shown.get("notices", {}).items()
+    ]
+    if "waste_usd" in shown:
+        pairs.append(("waste caught", "${} → ${}".format(*shown["waste_usd"])))
+    return tuple(pairs)
+
+
+_SHOW_MOST = 20
 _LABEL = 140
 
 
@@ -58,8 +199,8 @@ def config_card(
     lines = tuple(_typed("config", _rule(s.key), scope) for s in settings)
     table = folded(
         Table(columns, rows, lines=lines),
-        _MOST,
-        f"and {len(settings) - _MOST} more; name a rule: config show idle",
+        _SHOW_MOST,
+        f"and {len(settings) - _SHOW_MOST} more; name a rule: config show idle",
     )
     keys_by_source = (
         {s.source: [x.key for x in settings if x.source == s.source] for s in settings}
@@ -112,9 +253,11 @@ def chooser_card(
         Column("value", Align.RIGHT),
         Column("default", Align.RIGHT),
     )
-    rows = tuple(changed[:_MOST])
+    rows = tuple(changed[:_SHOW_MOST])
     rest = (
-        f"and {len(changed) - _MOST} more; config export lists all" if len(changed) > _MOST else ""
+        f"and {len(changed) - _SHOW_MOST} more; config export lists all"
+        if len(changed) > _SHOW_MOST
+        else ""
     )
     table = Table(columns, rows, caption="What differs from the defaults", rest=rest)
     shown: Block = table if changed else quiet("Every setting stands at its default.")

@@ -11,10 +11,6 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.answers.compiling import bill_data, compile_fact, compile_text
-from bot.answers.cost.chart import cost_charts, named
-from bot.answers.cost.drill import DRILLS, TIMES, drill_buttons, part_line
-from bot.answers.cost.forecast import forecast_data, forecast_words
 from bot.answers.cost.owners import (
     DERIVED,
     UNUSED,
@@ -26,7 +22,20 @@ from bot.answers.cost.owners import (
     unread,
     unused_of,
 )
-from bot.answers.cost.title import cost_title, meaning_texts, nothing_text
+from bot.answers.cost.title import (
+    DRILLS,
+    TIMES,
+    cost_charts,
+    cost_title,
+    drill_buttons,
+    forecast_data,
+    forecast_words,
+    meaning_texts,
+    named,
+    nothing_text,
+    part_line,
+)
+from bot.answers.fleet.compiling import bill_data, compile_fact, compile_text
 from bot.cards.card import (
     Align,
     Block,
@@ -41,17 +50,14 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.money import amount_of, money_data
-from bot.cards.words import clock, period
+from bot.cards.words import amount_of, clock, money_data, period
 from bot.costs.compiling import CompileBill
 from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.owners import OwnerHint
 from bot.costs.tally import Change, row_ratio, share, top, untagged
-from bot.model.durations import rounded_duration
 from bot.model.money import usd
-from bot.model.outlook import Commitment, CommitmentPlan
-from bot.model.spend import Filter, Money, Spend, Tally
-from bot.model.window import month_of
+from bot.model.spend import Commitment, CommitmentPlan, Filter, Money, Spend, Tally
+from bot.model.window import month_of, rounded_duration
 
 _ROWS, _EVERY = 10, 300
 _OWNERS = {"team", "project", "cluster", "namespace", "pod"}

@@ -10,17 +10,15 @@ from decimal import Decimal
 from functools import partial
 
 from bot.answers.cost.card import CostAnswer, cost_card
-from bot.answers.cost.drill import TIMES
-from bot.answers.cost.unknown import refuse_unknown
-from bot.answers.registry import Needs, Topic, arg, command
+from bot.answers.cost.title import TIMES, refuse_unknown
 from bot.cards.card import Card
 from bot.costs.allocation import Allocation
 from bot.costs.compiling import compiling_within, may_show_compiling
-from bot.costs.nowcast import Daily, Expected, Nowcast, expected, forecast_month
+from bot.costs.nowcast import Daily, Expected, Nowcast, expected, forecast_month, running_of
 from bot.costs.owners import OwnerHint
-from bot.costs.running import running_of
 from bot.costs.tally import Change, comparable, untagged, until
 from bot.errors import WrongInput
+from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window, month_of

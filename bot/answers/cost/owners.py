@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from bot.cards.card import Block, Text, quiet
-from bot.cards.money import amount_of
-from bot.cards.words import period
+from bot.cards.words import amount_of, period
 from bot.costs.owners import OwnerHint
 from bot.model.spend import Derived, Spend, Tally
 

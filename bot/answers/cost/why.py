@@ -9,8 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from bot.answers.cost.unknown import refuse_unknown
-from bot.answers.registry import Needs, Topic, arg, command
+from bot.answers.cost.title import refuse_unknown
 from bot.cards.alert_words import where as place
 from bot.cards.alert_words import worth
 from bot.cards.card import (
@@ -27,16 +26,15 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import window_line
-from bot.cards.money import amount_of
-from bot.cards.words import period
+from bot.cards.words import amount_of, period
 from bot.costs.allocation import Allocation
 from bot.costs.drivers import DRIVEN_BY, Driver, DriverKind, Line, drivers_of
 from bot.costs.tally import comparable
 from bot.errors import WrongInput
+from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert
-from bot.model.counts import counted
 from bot.model.labels import Labels
-from bot.model.money import usd
+from bot.model.money import counted, usd
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
 from bot.model.window import NO_TIME, Window

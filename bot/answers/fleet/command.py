@@ -11,23 +11,21 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.answers.compiling import CompileNote
 from bot.answers.fleet.card import NodeRow, fleet_card, idle_card
+from bot.answers.fleet.compiling import CompileNote
 from bot.answers.fleet.node import node_card
-from bot.answers.fleet.spread import Spread
-from bot.answers.fleet.unread import with_age
-from bot.answers.names import no_cluster
-from bot.answers.registry import Needs, Topic, arg, command
+from bot.answers.fleet.unread import Spread, with_age
 from bot.cards.card import Card, text
 from bot.costs.compiling import batches, sharing
 from bot.costs.pricing import Pricing, hours_of
 from bot.errors import TrnbotError
+from bot.grammar.names import no_cluster
+from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.anomaly import NodeState
-from bot.model.compile import Ending
 from bot.model.frame import Frame
-from bot.model.placement import Scattered, scattered
-from bot.model.reading import Reading
+from bot.model.reading import Reading, Scattered, scattered
 from bot.model.request import Request
+from bot.model.run import Ending
 from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.ports import Billing, Ports

@@ -10,7 +10,6 @@ import numpy as np
 
 from bot.answers.fleet.card import NodeRow, node_data, percent
 from bot.cards.alert_words import where
-from bot.cards.axis import figure
 from bot.cards.card import (
     Block,
     Button,
@@ -27,7 +26,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.charts import name_of, unit_of
+from bot.cards.charts import figure, name_of, unit_of
 from bot.cards.lines import quote
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState

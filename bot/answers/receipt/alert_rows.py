@@ -21,7 +21,7 @@ from bot.model.reading import SPEND_METRIC
 from bot.model.receipt import exact
 from bot.model.window import month_of
 from bot.ports import Ports
-from bot.watch.savings import saved_within
+from bot.watch.feedback import saved_within
 
 _LOOKBACK, _DAYS = timedelta(days=14), 35
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)

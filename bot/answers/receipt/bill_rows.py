@@ -9,15 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from bot.costs.formulas import UnknownTerm
-from bot.costs.offers import Offers
 from bot.costs.pieces import MEASURES
-from bot.costs.pricing import Pricing
+from bot.costs.pricing import Offers, Pricing
 from bot.costs.tally import comparable
 from bot.errors import TrnbotError
 from bot.model.fleet import Instance
-from bot.model.outlook import Forecast
 from bot.model.price import CommitmentOffer, Price
-from bot.model.spend import Filter
+from bot.model.spend import Filter, Forecast
 from bot.model.window import Window
 from bot.ports import Ports
 

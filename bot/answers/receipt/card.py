@@ -23,8 +23,7 @@ from bot.cards.card import (
     text,
 )
 from bot.model.codec import encode
-from bot.model.counts import counted
-from bot.model.money import usd
+from bot.model.money import counted, usd
 from bot.model.receipt import (
     AnswerReceipt,
     AskedPort,

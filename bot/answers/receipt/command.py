@@ -9,17 +9,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from bot.answers.line import CommandLine, read_line, typed
 from bot.answers.receipt.card import receipt_card, verification_card
 from bot.answers.receipt.drawn import drawn_alone
 from bot.answers.receipt.terms import outside_of
-from bot.answers.registry import Needs, Topic, arg, command
 from bot.cards.card import Card
-from bot.costs.asof import BilledBy, as_of
 from bot.costs.formulas import Formulas, Terms
+from bot.costs.tally import BilledBy, as_of
 from bot.costs.verify import WatchedAnswer, receipt_of, verify
 from bot.costs.witness import Witness
 from bot.errors import WrongInput, shortened
+from bot.grammar.line import CommandLine, read_line, typed
+from bot.grammar.registry import Needs, Topic, arg, command
 from bot.knowledge import load_knowledge
 from bot.model.codec import decode
 from bot.model.limits import YEARS

@@ -15,18 +15,25 @@ from typing import Any
 import numpy as np
 
 from bot.costs.allocation import Allocation
-from bot.costs.asof import BilledBy
 from bot.costs.formulas import UnknownTerm
-from bot.costs.nowcast import Tallies
+from bot.costs.nowcast import Tallies, running_of
 from bot.costs.reconcile import ESTIMATES, LAG, MonthForecast
-from bot.costs.running import running_of
-from bot.costs.tally import settled_by
+from bot.costs.tally import BilledBy, settled_by
 from bot.errors import WrongInput
 from bot.model.frame import Doubles
-from bot.model.projection import COVERAGE, FEWEST, LEAST, MOST, is_seldom, noise, priors
+from bot.model.projection import (
+    COVERAGE,
+    FEWEST,
+    LEAST,
+    MOST,
+    is_seldom,
+    moves_of,
+    noise,
+    priors,
+    steps_of,
+)
 from bot.model.receipt import exact
 from bot.model.spend import Filter, Tally
-from bot.model.steps import moves_of, steps_of
 from bot.model.window import Window, month_of
 from bot.ports import Ports
 

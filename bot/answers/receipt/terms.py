@@ -12,7 +12,6 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.answers.line import Call
 from bot.answers.receipt.alert_rows import AlertRows
 from bot.answers.receipt.bill_rows import BillRows
 from bot.answers.receipt.compile_rows import CompileRows
@@ -23,6 +22,7 @@ from bot.answers.receipt.split_rows import SplitRows
 from bot.cards.card import Card
 from bot.costs.tally import settled_until
 from bot.costs.witness import Witness
+from bot.grammar.line import Call
 from bot.model.spend import Money
 from bot.model.window import Window, month_of
 from bot.ports import Ports

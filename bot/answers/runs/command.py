@@ -7,9 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from bot.answers.registry import Needs, Topic, arg, command
-from bot.answers.runs.card import run_card, runs_card
-from bot.answers.runs.compare import compare_card, sentence
+from bot.answers.runs.card import compare_card, run_card, runs_card, sentence
 from bot.answers.runs.costed import (
     BASELINES,
     MIGRATIONS,
@@ -22,8 +20,9 @@ from bot.answers.runs.costed import (
     side,
 )
 from bot.cards.card import Card, Tone, quiet, text
-from bot.costs.compare import compare as compared
+from bot.costs.training import compare as compared
 from bot.errors import Unavailable, WrongInput, nearest
+from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import cents
 from bot.model.request import Request
 from bot.model.spend import Filter

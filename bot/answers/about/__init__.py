@@ -1,0 +1,1 @@
+"""Answer about the bot itself, and sum up for a lead."""

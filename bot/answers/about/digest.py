@@ -1,0 +1,471 @@
+"""Post an answer once a week or day to each channel that wants it; answer with the week."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from bot.answers.about.summary import summary_card, summary_of
+from bot.answers.cost.title import forecast_data, month_end_words
+from bot.answers.runs.card import compare_data, sentence
+from bot.answers.runs.costed import parities
+from bot.cards.alert_words import muted_words, where, worth
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Column,
+    Strong,
+    Table,
+    Text,
+    Tone,
+    quiet,
+    text,
+)
+from bot.cards.words import about, period
+from bot.costs.nowcast import Nowcast, forecast_of
+from bot.costs.training import RunComparison
+from bot.errors import TrnbotError, WrongInput
+from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.alert import Alert, Silence, usd_per_hour_of
+from bot.model.labels import Labels
+from bot.model.money import counted, usd
+from bot.model.notification import State
+from bot.model.reading import Reading
+from bot.model.request import Request, Role
+from bot.model.route import Routes
+from bot.model.window import Window, read_recurring, read_weekly
+from bot.ports import Documents, DocumentStore, Ports
+from bot.watch.deliver import surface_of
+from bot.watch.feedback import Saving, saved_within
+
+WEEK = timedelta(days=7)
+_MOST = 5
+_SAVED = (Column("stopped"), Column("where"), Column("because"), Column("$/h", Align.RIGHT))
+_OPEN = (
+    Column("still open"),
+    Column("where"),
+    Column("owner"),
+    Column("$/h", Align.RIGHT),
+    Column("so far", Align.RIGHT),
+)
+_MUTED = (Column("muted"), Column("where"), Column("why"), Column("$/h", Align.RIGHT))
+
+
+@dataclass(frozen=True)
+class Week:
+    """Hold the content of a digest: a week, its savings, and the alerts that fire at its end."""
+
+    window: Window
+    saved: Sequence[Saving]
+    firing: Sequence[Alert]
+    silences: Sequence[Silence] = ()
+    parities: Sequence[tuple[str, RunComparison | None]] = ()
+    """Each open migration, with the comparison of its run and its baseline where both tell."""
+    nowcast: Nowcast | None = None
+    """Where the month's whole bill ends; None where too little of it is known."""
+
+
+def digest_card(week: Week) -> Card:
+    """Tell one week in three short tables, dearest first.
+
+    The saved dollars are an estimate and say so.
+    """
+    ranked = sorted(week.firing, key=worth, reverse=True)
+    speaking = [alert for alert in ranked if alert.speaking]
+    muted = [alert for alert in ranked if not alert.speaking]
+    saved, wasting = _sum(saving.usd_per_hour for saving in week.saved), usd_per_hour_of(speaking)
+    so_far = _sum(saving.usd_so_far for saving in week.saved)
+    blocks: list[Block] = [
+        *_saved(week.saved, so_far),
+        *_open(speaking),
+        *_muted(muted, week.silences),
+    ]
+    blocks += [_parity(name, comparison) for name, comparison in week.parities]
+    blocks += (
+        [text(Strong("The whole bill"), f": {month_end_words(week.nowcast)}")]
+        if week.nowcast
+        else []
+    )
+    title = f"The week to {period(week.window).rpartition(' to ')[2]}: {usd(saved)} an hour stopped, {usd(wasting)} an hour open"
+    data = {
+        "window": week.window,
+        "saved": {
+            "alerts": len(week.saved),
+            "usd_per_hour": saved,
+            "usd_so_far": so_far,
+            "estimate": True,
+        },
+        "open": {"alerts": [alert.id for alert in speaking], "usd_per_hour": wasting},
+        "migrations": [
+            {"name": name, **(compare_data(comparison) if comparison else {})}
+            for name, comparison in week.parities
+        ],
+        "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": usd_per_hour_of(muted)},
+        **forecast_data(week.nowcast, None),
+    }
+    tone = Tone.WARNING if speaking else Tone.GOOD
+    return Card(
+        title,
+        tone,
+        (*blocks, Buttons((Button("Savings", "savings 7d"), Button("Alerts", "alerts")))),
+        data,
+    )
+
+
+def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Week:
+    """Return the content of a digest of the week before `until`, as of `now`; may block."""
+    window = Window(until - WEEK, until)
+    saved = saved_within(
+        ports.stores.alerts.history(window, Labels()), window, reading.inventory.running, now
+    )
+    firing, nowcast = [alert for alert in memory.alerts if alert.firing], None
+    with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
+        nowcast = forecast_of(ports, now, reading)
+    return Week(window, saved, firing, memory.silences, parities(ports, now), nowcast)
+
+
+def _parity(name: str, comparison: RunComparison | None) -> Text:
+    """Tell an open migration's cost parity."""
+    if comparison is None:
+        return text(
+            Strong(f"Migration {name}"),
+            ": its run or its baseline no longer reports; 'migration close' ends it.",
+        )
+    return text(Strong(f"Migration {name}"), f": {sentence(comparison)}")
+
+
+def _saved(savings: Sequence[Saving], so_far: Decimal) -> list[Block]:
+    if not savings:
+        return [text("No alert ended because somebody acted.")]
+    rows = tuple(
+        (s.alert.cause.facts.words, where(s.alert), _because(s), usd(s.usd_per_hour))
+        for s in savings[:_MOST]
+    )
+    note = quiet(
+        f"About {about(so_far)} not lost since (estimated; waste that would have ended by itself is included)."
+    )
+    return [Table(_SAVED, rows, rest=_rest(len(savings))), note]
+
+
+def _open(alerts: Sequence[Alert]) -> list[Block]:
+    if not alerts:
+        return [text("No alert is open.")]
+    rows = tuple(
+        (
+            a.cause.facts.words,
+            where(a),
+            a.owner or "–",
+            usd(a.usd_per_hour),
+            usd(a.waste.so_far if a.waste else Decimal(0)),
+        )
+        for a in alerts[:_MOST]
+    )
+    return [Table(_OPEN, rows, rest=_rest(len(alerts)))]
+
+
+def _muted(alerts: Sequence[Alert], silences: Sequence[Silence]) -> list[Block]:
+    if not alerts:
+        return []
+    by = {f"silence:{silence.id}": silence for silence in silences}
+    rows = tuple(
+        (a.cause.facts.words, where(a), _why(a, by.get(a.muted_by)), usd(a.usd_per_hour))
+        for a in alerts[:_MOST]
+    )
+    return [Table(_MUTED, rows, rest=_rest(len(alerts)))]
+
+
+def _why(alert: Alert, silence: Silence | None) -> str:
+    if silence is None:
+        return muted_words(alert)
+    reason = f": {silence.reason}" if silence.reason else ""
+    return f"snoozed by {silence.who} until {silence.ends:%b} {silence.ends.day}{reason}"
+
+
+def _because(saving: Saving) -> str:
+    return f"acknowledged by {saving.by}" if saving.by else "its nodes are gone"
+
+
+def _sum(amounts: Iterable[Decimal]) -> Decimal:
+    return sum(amounts, Decimal(0))
+
+
+def _rest(n: int) -> str:
+    return f"and {counted(n - _MOST, 'more alert')}" if n > _MOST else ""
+
+
+@command(
+    "digest",
+    "The last seven days: what was saved, wasted and silenced.",
+    needs=Needs.STATE | Needs.METRICS,
+    may=Needs.BILL,
+    topic=Topic.COSTS,
+    examples=("digest",),
+)
+async def digest(ports: Ports, request: Request) -> Card:
+    """Show the digest as it would be posted now."""
+    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
+    reading = await asyncio.to_thread(ports.world.source.read, request.at)
+    return digest_card(
+        await asyncio.to_thread(week_of, ports, memory, reading, request.at, request.at)
+    )
+
+
+log = logging.getLogger("trnbot.periodic")
+
+LATE = timedelta(days=1)
+"""How long after its moment an answer is still worth posting, where nobody ticked in time."""
+MOST = 200
+
+
+@dataclass(frozen=True)
+class SentPeriodical:
+    """State which moment's answer a channel got, by which message; "" while it is being sent."""
+
+    moment: datetime
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """State the time of the week or day at which a channel wants an answer, and since when it does."""
+
+    at: str
+    since: datetime | None = field(default=None, metadata={"optional": True})
+
+
+Drawing = Callable[[Ports, State, Reading, datetime, datetime], Card]
+"""Draws the answer of the time before a moment, as of now; may block."""
+
+
+@dataclass(frozen=True)
+class Periodical:
+    """Describe an answer that channels get by subscription, and those that the settings name without one."""
+
+    name: str
+    words: str
+    """Follows "gets": `the weekly digest`."""
+    sent: Documents[SentPeriodical]
+    subscribed: Documents[Subscription]
+    draw: Drawing
+    setting: str = ""
+    named: Callable[[Routes], Sequence[str]] = lambda _: ()
+    """The channels that the setting names."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """Name one answer that a channel has not got yet."""
+
+    what: Periodical
+    channel: str
+    moment: datetime
+    begun: bool
+    """It was about to be sent when something ended: look for it first."""
+
+    @property
+    def key(self) -> str:
+        """Return the key by which the message is found again."""
+        return f"{self.what.name}-{self.moment:%Y%m%dT%H%M}-{self.channel}"
+
+
+def wanted(what: Periodical, ports: Ports) -> dict[str, Subscription]:
+    """Return each channel that wants the answer, and when; may block."""
+    by_setting = dict.fromkeys(
+        what.named(ports.site.routes), Subscription(ports.site.routes.digest_at)
+    )
+    return {**by_setting, **dict(what.subscribed.newest(ports.stores.documents, MOST))}
+
+
+def due(what: Periodical, ports: Ports, now: datetime) -> list[Due]:
+    """Return the answers that are to be sent at `now`; may block."""
+    dues, usual = [], read_weekly(ports.site.routes.digest_at)
+    for channel, subscription in wanted(what, ports).items():
+        moment = read_recurring(subscription.at, usual).latest(now)
+        sent = what.sent.get(ports.stores.documents, channel)
+        begun = sent is not None and sent.moment == moment
+        owed = subscription.since is None or moment > subscription.since
+        if owed and now - moment < LATE and not (begun and sent and sent.message):
+            dues.append(Due(what, channel, moment, begun))
+    return dues
+
+
+async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime) -> tuple[str, ...]:
+    """Send the answers that are due, and return a sentence for each that failed.
+
+    It stays due, and the next tick tries again.
+    """
+    failed = []
+    for what in PERIODICALS:
+        for each in await asyncio.to_thread(due, what, ports, now):
+            try:
+                await _post(each, ports, memory, reading, now)
+            except (TrnbotError, OSError, TimeoutError) as error:
+                log.warning("the %s to %s was not delivered: %s", what.name, each.channel, error)
+                failed.append(f"{each.channel}: {error}")
+    return tuple(failed)
+
+
+async def _post(each: Due, ports: Ports, memory: State, reading: Reading, now: datetime) -> None:
+    """Write the intent, send, write the message's id.
+
+    After a crash in between the message is looked for, not repeated.
+    """
+    surface, channel = surface_of(each.channel, ports.site.surfaces)
+    message = await surface.find(channel, each.key) if each.begun else ""
+    if not message:
+        await _note(ports.stores.documents, each, "")
+        card = await asyncio.to_thread(each.what.draw, ports, memory, reading, each.moment, now)
+        message = await surface.post(channel, replace(card, public=True), each.key)
+    await _note(ports.stores.documents, each, message)
+
+
+async def _note(store: DocumentStore, each: Due, message: str) -> None:
+    await asyncio.to_thread(
+        each.what.sent.put, store, each.channel, SentPeriodical(each.moment, message)
+    )
+
+
+async def _subscribe(
+    what: Periodical, ports: Ports, request: Request, at: str, *, days: bool = True
+) -> Card:
+    """Write when this channel gets the answer, from the next such time on.
+
+    Where `days`, it may come every day.
+    """
+    if not request.channel:
+        raise WrongInput("A channel is subscribed from within it; type this line there.")
+    when = str(read_recurring(at, read_weekly(ports.site.routes.digest_at), days=days))
+    await asyncio.to_thread(
+        what.subscribed.put, ports.stores.documents, request.channel, Subscription(when, request.at)
+    )
+    return _here(what, request.channel, when)
+
+
+async def _unsubscribe(what: Periodical, ports: Ports, request: Request) -> Card:
+    """Drop this channel's subscription; a channel that the settings name keeps getting the answer."""
+    here = request.channel
+    if here not in await asyncio.to_thread(wanted, what, ports):
+        raise WrongInput(f"This channel does not get {what.words}.")
+    if here in what.named(ports.site.routes):
+        raise WrongInput(
+            f"The settings ({what.setting}) send {what.words} here; take it back there."
+        )
+    await asyncio.to_thread(what.subscribed.drop, ports.stores.documents, here)
+    return _here(what, here, "")
+
+
+def _here(what: Periodical, channel: str, at: str) -> Card:
+    """Confirm whether a channel gets the answer, and when; `at` is "" where it does not."""
+    gets = (
+        f"This channel gets {what.words}, {at}"
+        if at
+        else f"This channel no longer gets {what.words} by subscription"
+    )
+    return Card(gets, Tone.GOOD, (quiet(channel),), {"channel": channel, "at": at})
+
+
+def _digest(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
+    return digest_card(week_of(ports, memory, reading, until, now))
+
+
+def _summary(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
+    return summary_card(
+        summary_of(ports, [alert for alert in memory.alerts if alert.firing], reading, now)
+    )
+
+
+DIGEST = Periodical(
+    "digest",
+    "the weekly digest",
+    Documents("digests", SentPeriodical),
+    Documents("digest.subscriptions", Subscription),
+    _digest,
+    setting="TRNBOT_DIGEST",
+    named=lambda routes: routes.digest,
+)
+SUMMARY = Periodical(
+    "summary",
+    "the summary",
+    Documents("summaries", SentPeriodical),
+    Documents("summary.subscriptions", Subscription),
+    _summary,
+)
+PERIODICALS = (DIGEST, SUMMARY)
+
+
+@command(
+    "subscribe digest",
+    "Post the weekly digest in this channel.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("subscribe digest", 'subscribe digest "fri 16:00 America/New_York"'),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def subscribe_digest(
+    ports: Ports,
+    request: Request,
+    at: str = arg("", "day, time and time zone; those of the settings when left out", rest=True),
+) -> Card:
+    """Write when this channel gets the digest."""
+    return await _subscribe(DIGEST, ports, request, at, days=False)
+
+
+@command(
+    "unsubscribe digest",
+    "Stop the weekly digest in this channel.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("unsubscribe digest",),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def unsubscribe_digest(ports: Ports, request: Request) -> Card:
+    """Drop this channel's subscription; a channel that the settings name keeps getting the digest."""
+    return await _unsubscribe(DIGEST, ports, request)
+
+
+@command(
+    "subscribe summary",
+    "Post the summary in this channel, daily or weekly.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
+    examples=(
+        "subscribe summary",
+        "subscribe summary daily",
+        'subscribe summary "daily 08:30 Europe/Berlin"',
+    ),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def subscribe_summary(
+    ports: Ports,
+    request: Request,
+    at: str = arg(
+        "", "daily or a day, time and time zone; those of the digest when left out", rest=True
+    ),
+) -> Card:
+    """Write when this channel gets the summary."""
+    return await _subscribe(SUMMARY, ports, request, at)
+
+
+@command(
+    "unsubscribe summary",
+    "Stop the summary in this channel.",
+    needs=Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("unsubscribe summary",),
+    who=Role.ADMIN,
+    changes=True,
+)
+async def unsubscribe_summary(ports: Ports, request: Request) -> Card:
+    """Drop this channel's subscription."""
+    return await _unsubscribe(SUMMARY, ports, request)

@@ -1,0 +1,256 @@
+"""Write an answer as the document that `--json` prints, and its table as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from bot.cards.card import Attachment, Card, Table, Tone
+from bot.cards.lines import file_name
+from bot.errors import WrongInput
+from bot.grammar.line import Call, CommandLine, read_line, typed
+from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.codec import encode
+from bot.model.request import Effect, Request, Schema
+from bot.model.spend import Filter
+from bot.model.window import Window
+from bot.ports import Ports
+
+_CARD: Schema = {
+    "type": "object",
+    "description": "The answer as people see it: a title, a tone, and blocks of text, facts, tables, charts, buttons and forms.",
+    "properties": {
+        "title": {"type": "string"},
+        "tone": {"type": "string"},
+        "blocks": {"type": "array", "items": {"type": "object"}},
+    },
+    "required": ["title", "tone", "blocks"],
+}
+ANSWER: Schema = {
+    "type": "object",
+    "properties": {
+        "command": {"type": "string", "description": "The command that answered."},
+        "arguments": {
+            "type": "object",
+            "description": "Its arguments as they were understood, defaults filled in.",
+        },
+        "asof": {
+            "type": "string",
+            "format": "date-time",
+            "description": "The time that 'now' meant.",
+        },
+        "data": {
+            "type": "object",
+            "description": "The typed numbers of the answer; money is a decimal string in US dollars.",
+        },
+        "card": _CARD,
+    },
+    "required": ["command", "arguments", "asof", "data", "card"],
+}
+"""What `--json` prints of a command that reads."""
+_APPLY: Schema = {
+    "type": "object",
+    "description": "How a person applies it: by typing the line in chat, or by opening the address and pressing Run there.",
+    "properties": {"line": {"type": "string"}, "address": {"type": "string", "format": "uri"}},
+    "required": ["line"],
+}
+PREVIEW: Schema = {
+    **ANSWER,
+    "properties": {
+        **ANSWER["properties"],
+        "changed": {"const": False, "description": "A program changes nothing."},
+        "apply": _APPLY,
+    },
+    "required": [*ANSWER["required"], "changed"],
+}
+"""What a program is told of a command that would change something.
+
+`apply` is missing where there is nothing to apply.
+"""
+
+
+def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:
+    """Return the document of an answer.
+
+    A backtest's keys stand at the top as well, where scripts look for them.
+    """
+    data = dict(card.data)
+    drawn = encode(card)
+    drawn.pop("data", None)
+    body = {
+        "command": call.command.name,
+        "arguments": call.arguments,
+        "asof": at,
+        "data": data,
+        "card": drawn,
+    }
+    return {**data, **body} if call.command.name == "backtest" else body
+
+
+def as_json(document: Any) -> str:
+    """Write a document as JSON; a number that JSON has no word for is left as Python writes it."""
+    return json.dumps(document, default=plain, ensure_ascii=False)
+
+
+def pure(document: Any) -> Any:
+    """Return a document in the words of JSON alone: a number that is none (nan, inf) is null."""
+    return json.loads(as_json(document), parse_constant=lambda _: None)
+
+
+def plain(value: Any) -> Any:
+    """Return a value that JSON has no word for: money as a string, a time as ISO 8601 UTC."""
+    match value:
+        case Decimal():
+            return f"{value:f}"
+        case datetime():
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case Window():
+            return {"start": value.start, "end": value.end}
+        case Filter() | date() | Path():
+            return str(value)
+        case Enum():
+            return value.value
+        case timedelta():
+            return value.total_seconds()
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a spreadsheet takes for the beginning of a formula (OWASP, "CSV Injection".
+
+Read 2026-11-22).
+"""
+_NAMELESS = ("key", "labels")
+"""Parts of a row whose names say nothing that the names within them do not."""
+Row = Mapping[str, str]
+
+
+def csv_text(line: str, card: Card) -> str:
+    """Return the table of a line's answer as CSV; raise `WrongInput` where it has none."""
+    line = str(card.data.get("read_as", line))
+    command = read_line(line).runs
+    rows = list(_records(card, command.rows)) or list(_cells(card))
+    if not rows:
+        raise WrongInput(f"'{command.name}' answered without a table; --json has its numbers.")
+    unit = card.data.get("currency", "USD")
+    if unit != "USD":
+        rows = [{**row, "currency": str(unit)} for row in rows]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    written = io.StringIO()
+    writer = csv.DictWriter(written, columns, restval="")
+    writer.writerow({name: _guarded(name) for name in columns})
+    writer.writerows(rows)
+    return written.getvalue()
+
+
+def _records(card: Card, named: Sequence[str]) -> Iterator[Row]:
+    """Yield the rows of the lists of records that the command names, else of the first one beside a table."""
+    lists = {name: value for name, value in card.data.items() if _is_records(value)}
+    tabled = any(isinstance(block, Table) for block in card.blocks)
+    for name in named or (list(lists)[:1] if tabled else ()):
+        for record in lists.get(name, ()):
+            yield dict(_flat(record))
+
+
+def _is_records(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(one, Mapping) for one in value)
+    )
+
+
+def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Yield column and cell of a record, those of a record within it after a dot."""
+    for name, value in record.items():
+        column = f"{before}{name}"
+        match value:
+            case Window():
+                yield from (
+                    (f"{column}.start", _cell(value.start)),
+                    (f"{column}.end", _cell(value.end)),
+                )
+            case Mapping():
+                yield from _flat(value, before if name in _NAMELESS else f"{column}.")
+            case _:
+                yield column, _cell(value)
+
+
+def _cells(card: Card) -> Iterator[Row]:
+    """Yield the rows of a table that no list of records tells, as they are drawn."""
+    table = next((block for block in card.blocks if isinstance(block, Table)), None)
+    for row in (table.every or table.rows) if table else ():
+        assert table
+        yield {
+            column.name: _guarded(cell) for column, cell in zip(table.columns, row, strict=False)
+        }
+
+
+def _cell(value: Any) -> str:
+    """Return a number as it is, and text so that no spreadsheet runs it."""
+    if value is None or (isinstance(value, float) and isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple | set | frozenset):
+        return _guarded("; ".join(one if isinstance(one, str) else as_json(one) for one in value))
+    words = str(value) if isinstance(value, str | int | float) else str(plain(value))
+    return words if isinstance(value, int | float | Decimal | timedelta) else _guarded(words)
+
+
+def _guarded(words: str) -> str:
+    return f"'{words}" if words.startswith(_FORMULA) else words
+
+
+@command(
+    "csv",
+    "The table of an answer as a CSV file: unrounded, units in the names of columns.",
+    needs=Needs.SOURCE,
+    may=Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE,
+    topic=Topic.COSTS,
+    examples=("csv cost 30d by team", "csv idle"),
+    carries=True,
+)
+async def csv_(
+    ports: Ports,
+    request: Request,
+    line: str = arg(None, "the line whose table is meant", rest=True),
+) -> Card:
+    """Answer the line, and give its table."""
+    read = _carried(read_line(request.line).rest)
+    call = typed(read, request.at)
+    card: Card = await call.command.handler(
+        ports, replace(request, line=read.text), **call.arguments
+    )
+    file = Attachment(
+        file_name(read.text), csv_text(read.text, card), read.text, ports.site.download(read.text)
+    )
+    return Card(
+        f"The table of '{read.text}'", Tone.INFO, (file,), {"line": read.text, "file": file.name}
+    )
+
+
+def _carried(words: str) -> CommandLine:
+    """Return the line whose table is asked for.
+
+    Raise `WrongInput` for one that does more than read.
+    """
+    read = read_line(words)
+    if read.runs.carries or read.effect not in (Effect.READS, Effect.WORKS) or read.runs.audited:
+        raise WrongInput(
+            f"A file is of a line that only reads, such as 'csv cost 7d'; '{read.command.name}' is none."
+        )
+    if read.effect is Effect.WORKS:
+        raise WrongInput(
+            f"'{read.command.name}' works for long; in a terminal type trnbot {read.text} --csv."
+        )
+    return read

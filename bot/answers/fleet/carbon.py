@@ -1,0 +1,358 @@
+"""Answer the energy and the emissions of the nodes that ran: an estimate by a formula."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from bot.answers.runs.costed import Costed, costed_runs, find_run
+from bot.cards.card import Align, Block, Card, Column, Table, Tone, quiet, text
+from bot.cards.words import cited, note_lines, period
+from bot.errors import Unavailable, WrongInput
+from bot.grammar.names import refuse_unseen
+from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.claims import Claims, Grid, Note, Power, Pue
+from bot.model.fleet import Instance, InstanceType
+from bot.model.request import Request
+from bot.model.window import Window
+from bot.ports import Ports
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """State node-hours with their kWh and kg of CO2 equivalents; None where a factor is not known."""
+
+    instance_type: str
+    region: str
+    node_hours: float
+    watts: float | None
+    kwh: float | None
+    kg: float | None
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Hold what node-hours are multiplied with.
+
+    The data centres' overhead, watts of a chip, kg of a kWh by region.
+    """
+
+    pue: Pue
+    powers: Mapping[str, Power]
+    grids: Mapping[str, Grid]
+    watts: float | None = None
+    """Of every chip, as the asker gives it; the vendors' figures otherwise."""
+    kg_per_kwh: float | None = None
+
+    def of(self, kind: InstanceType, region: str, node_hours: float) -> Footprint:
+        """Return kWh = node-hours x chips x watts a chip x PUE / 1000, and kg = kWh x the grid's factor."""
+        power, grid = self.powers.get(kind.accelerator), self.grids.get(region)
+        watts = self.watts if self.watts is not None else power.watts if power else None
+        factor = (
+            self.kg_per_kwh if self.kg_per_kwh is not None else grid.kg_per_kwh if grid else None
+        )
+        kwh = node_hours * kind.chips * watts * self.pue.ratio / 1000 if watts is not None else None
+        return Footprint(
+            kind.name,
+            region,
+            node_hours,
+            watts,
+            kwh,
+            kwh * factor if kwh is not None and factor is not None else None,
+        )
+
+    @classmethod
+    def stated(
+        cls, claims: Claims, watts: float | None = None, kg_per_kwh: float | None = None
+    ) -> Factors:
+        """Return the newest published factors."""
+        powers, grids = (
+            {x.accelerator: x for x in claims.powers},
+            {x.region: x for x in claims.grids},
+        )
+        return cls(
+            next(x for x in claims.pues if x.provider == "AWS"), powers, grids, watts, kg_per_kwh
+        )
+
+
+@dataclass(frozen=True)
+class Carbon:
+    """Hold the footprints of a time with their factors, the chips that ran, and what vendors claim."""
+
+    footprints: Sequence[Footprint]
+    window: Window
+    factors: Factors
+    peaks: Mapping[str, float]
+    """BF16 TFLOPS of each chip that ran; 0 where not known."""
+    today: date
+    run: str = ""
+    notes: Sequence[Note] = field(default=())
+
+    @property
+    def node_hours(self) -> float:
+        """Return the node-hours of all, known or not."""
+        return sum(x.node_hours for x in self.footprints)
+
+    @property
+    def known_hours(self) -> float:
+        """Return the node-hours whose emissions are known."""
+        return sum(x.node_hours for x in self.footprints if x.kg is not None)
+
+    @property
+    def kg(self) -> float:
+        """Return the kilograms of those hours."""
+        return sum(x.kg for x in self.footprints if x.kg is not None)
+
+
+_R = Align.RIGHT
+
+
+def carbon_card(carbon: Carbon) -> Card:
+    """Draw a row for each type and region.
+
+    A figure that no vendor states stays unknown, and the title says how much is.
+    """
+    rows = tuple(
+        (
+            x.instance_type,
+            x.region,
+            f"{x.node_hours:,.0f}",
+            _or(x.watts, "W"),
+            _or(x.kwh, "kWh"),
+            _or(x.kg, "kg"),
+        )
+        for x in carbon.footprints
+    )
+    columns = (
+        Column("type"),
+        Column("region"),
+        Column("node-hours", _R),
+        Column("a chip", _R),
+        Column("energy", _R),
+        Column("CO2e", _R),
+    )
+    blocks: list[Block] = [
+        Table(columns, rows),
+        *_unknown(carbon.footprints),
+        *_sources(carbon),
+        *_efficiency(carbon),
+    ]
+    own, claimed = (
+        [x for x in carbon.notes if (x.topic == "footprint") is mine] for mine in (True, False)
+    )
+    blocks += note_lines(own, carbon.today)
+    blocks += note_lines(claimed, carbon.today, "What vendors claim; none is used in a calculation")
+    return Card(_title(carbon), Tone.INFO, tuple(blocks), _data(carbon))
+
+
+def _title(carbon: Carbon) -> str:
+    """Say the sum and of how much of the time it is: a part must not pass for the whole."""
+    of = f"{carbon.run}, {period(carbon.window)}" if carbon.run else period(carbon.window)
+    if not carbon.footprints:
+        return f"Footprint of {of}: nothing ran"
+    if not carbon.known_hours:
+        return f"Footprint of {of}: not known for any of {carbon.node_hours:,.0f} node-hours"
+    total = f"about {carbon.kg:,.0f} kg CO2e, an estimate"
+    if carbon.known_hours == carbon.node_hours:
+        return f"Footprint of {of}: {total}"
+    part = f"{carbon.known_hours:,.0f} of {carbon.node_hours:,.0f} node-hours"
+    return f"Footprint of {of}: {total} for {part}; the rest is not known"
+
+
+def _unknown(footprints: Iterable[Footprint]) -> list[Block]:
+    """Name what is missing, and how to give it."""
+    types = dict.fromkeys(x.instance_type for x in footprints if x.watts is None)
+    regions = dict.fromkeys(x.region for x in footprints if x.kwh is not None and x.kg is None)
+    found: list[Block] = []
+    if types:
+        found.append(
+            text(
+                f"No watts of {', '.join(types)} are published: give a measured figure, such as carbon watts=500."
+            )
+        )
+    if regions:
+        found.append(
+            text(
+                f"No grid factor of {', '.join(regions)} is known: give one, such as carbon kg_per_kwh=0.3."
+            )
+        )
+    return found
+
+
+def _sources(carbon: Carbon) -> list[Block]:
+    factors, today = carbon.factors, carbon.today
+    pue = factors.pue
+    formula = f"Estimated: node-hours x chips x watts x PUE {pue.ratio} / 1000 x kg a kWh; full load, without hosts."
+    blocks: list[Block] = [
+        quiet(formula),
+        quiet(f"PUE {pue.ratio}: {pue.says} ({cited(pue, today)})."),
+    ]
+    if factors.watts is None:
+        blocks += [
+            quiet(f"{name}: {power.watts:.0f} W ({cited(power, today)}).")
+            for name, power in factors.powers.items()
+            if name in carbon.peaks
+        ]
+    if factors.kg_per_kwh is None:
+        regions = {x.region for x in carbon.footprints}
+        grids = [grid for region, grid in factors.grids.items() if region in regions]
+        blocks += [
+            quiet(
+                f"{x.region}: {x.kg_per_kwh} kg a kWh, grid {x.zone}, {x.counts} ({cited(x, today)}; {x.licence})."
+            )
+            for x in grids
+        ]
+        blocks += [quiet(_TWO_MEASURES)] if len({x.counts for x in grids}) > 1 else []
+    return blocks
+
+
+_TWO_MEASURES = "Direct emissions leave out what fuel and plants cost before they run: compare regions only within one measure."
+
+
+def _efficiency(carbon: Carbon) -> list[Block]:
+    """Compare chips by cited watts alone: two of them at least, each with its peak."""
+    powers = carbon.factors.powers
+    known = [
+        (name, powers[name].watts, peak)
+        for name, peak in carbon.peaks.items()
+        if peak and name in powers
+    ]
+    if len(known) < 2:
+        return []
+    ordered = sorted(known, key=lambda x: x[1] / x[2])
+    rows = tuple(
+        (name, f"{watts:,.0f} W", f"{peak:,.0f}", f"{watts / peak:.2f} W")
+        for name, watts, peak in ordered
+    )
+    columns = (
+        Column("chip"),
+        Column("full load", _R),
+        Column("BF16 TFLOPS", _R),
+        Column("watts a TFLOP", _R),
+    )
+    return [
+        Table(
+            columns, rows, caption="Peaks by data sheets and cited watts; a model reaches neither"
+        )
+    ]
+
+
+def _or(amount: float | None, unit: str) -> str:
+    return "not known" if amount is None else f"{amount:,.0f} {unit}"
+
+
+def _data(carbon: Carbon) -> dict[str, Any]:
+    return {
+        "window": {"start": carbon.window.start, "end": carbon.window.end},
+        "run": carbon.run or None,
+        "estimate": True,
+        "pue": carbon.factors.pue.ratio,
+        "kg": carbon.kg if carbon.known_hours else None,
+        "node_hours": carbon.node_hours,
+        "known_node_hours": carbon.known_hours,
+        "rows": [vars(x) for x in carbon.footprints],
+    }
+
+
+_HOUR = timedelta(hours=1)
+
+
+@command(
+    "carbon",
+    "Estimated energy and CO2 of the nodes that ran, or of one training run, with the formula.",
+    needs=Needs.METRICS,
+    may=Needs.BILL,
+    topic=Topic.PLANS,
+    examples=("carbon 7d", "carbon run=llama-70b", "carbon 7d watts=500 cluster=llama"),
+)
+async def carbon(
+    ports: Ports,
+    request: Request,
+    window: Window = arg("7d", "which days"),
+    cluster: str = arg("", "only this cluster", keyword=True),
+    run: str = arg("", "only this training run, over the time that it was observed", keyword=True),
+    watts: Decimal | None = arg("", "watts of one chip, if you know a better figure", keyword=True),
+    kg_per_kwh: Decimal | None = arg(
+        "", "the grid's factor, if you know a better figure", keyword=True
+    ),
+) -> Card:
+    """Count node-hours by inventory, and multiply."""
+    if any(x is not None and not 0 < x < 100_000 for x in (watts, kg_per_kwh)):
+        raise WrongInput("watts and kg_per_kwh are more than 0, such as watts=500 kg_per_kwh=0.3.")
+    if run and cluster:
+        raise WrongInput("Name a run or a cluster, not both.")
+    given = tuple(None if x is None else float(x) for x in (watts, kg_per_kwh))
+    return await asyncio.to_thread(_answer, ports, request, window, (cluster, run), given)
+
+
+def _answer(
+    ports: Ports,
+    request: Request,
+    window: Window,
+    only: tuple[str, str],
+    given: tuple[float | None, ...],
+) -> Card:
+    claims, types = ports.world.knowledge.claims(), ports.world.knowledge.types()
+    cluster, run = only
+    reading = ports.world.source.read(request.at)
+    refuse_unseen(cluster, reading)
+    instances = reading.inventory.instances.values()
+    hours = _hours([x for x in instances if cluster in ("", x.labels.cluster)], window, request.at)
+    if run:
+        costed = find_run(costed_runs(ports, request.at), run)
+        window = Window(costed.cost.since, costed.cost.until)
+        hours = {_place(costed, instances): costed.cost.nodes * window.hours}
+    known = {key: count for key, count in sorted(hours.items()) if key[0] in types}
+    factors = Factors.stated(claims, *given)
+    footprints = [factors.of(types[name], region, count) for (name, region), count in known.items()]
+    documented = {chip.name: chip.bf16_tflops for chip in claims.chips}
+    kinds = {types[name].accelerator: types[name] for name, _ in known}
+    peaks = {
+        name: documented.get(name, kind.bf16_tflops / kind.chips) for name, kind in kinds.items()
+    }
+    return carbon_card(
+        Carbon(
+            footprints,
+            window,
+            factors,
+            peaks,
+            request.at.date(),
+            run,
+            (*claims.of("footprint"), *claims.of("energy")),
+        )
+    )
+
+
+def _hours(
+    instances: Iterable[Instance], window: Window, now: datetime
+) -> dict[tuple[str, str], float]:
+    """Return node-hours by type and region."""
+    hours: dict[tuple[str, str], float] = defaultdict(float)
+    for instance in instances:
+        start, end = (
+            max(instance.launched_at, window.start),
+            min(instance.ended_at or now, window.end, now),
+        )
+        if end > start:
+            hours[instance.labels.instance_type, instance.labels.region] += (end - start) / _HOUR
+    return hours
+
+
+def _place(costed: Costed, instances: Iterable[Instance]) -> tuple[str, str]:
+    """Return a run's type and region; raise `Unavailable` for one of several types."""
+    if len(costed.instance_types) != 1:
+        raise Unavailable(
+            f"{costed.name} ran on {', '.join(costed.instance_types)}: its hours on each are not told apart."
+        )
+    name, cluster = costed.instance_types[0], costed.cost.run.labels.cluster
+    mine = (
+        x.labels
+        for x in instances
+        if x.labels.cluster == cluster and x.labels.instance_type == name
+    )
+    return name, next((x.region for x in mine), costed.cost.run.labels.region)

@@ -1,0 +1,232 @@
+"""Name the nodes that compile.
+
+For how long, at which cost, whether to wait, and how to spare it next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from bot.cards.card import Block, Span, Strong, Text, When, quiet, text
+from bot.cards.words import about
+from bot.costs.compiling import Batch, CompileBill
+from bot.model.money import counted, usd
+from bot.model.run import CompileMark, Ending, Mark
+from bot.model.window import Days, duration_text
+
+_RETRY = (
+    "Neuron caches an interrupted compile as failed and later skips it, unless --retry_failed_compilation stands in"
+    " NEURON_CC_FLAGS (Neuron's documentation of its persistent cache)."
+)
+_AGAIN = (
+    "These nodes compiled before and then worked: the cache went cold, likely by another batch size, optimizer, compiler flag or"
+    " compiler version, or it is not kept."
+)
+_CACHE = "a cache that all nodes share (NEURON_COMPILE_CACHE_URL; --cache_dir in NEURON_CC_FLAGS overrides it)"
+_MOST = 4
+
+
+@dataclass(frozen=True)
+class CompileNote:
+    """Hold one batch with the settings that apply to it.
+
+    The grace, and from how many nodes on to compile on one first.
+    """
+
+    batch: Batch
+    grace: timedelta
+    advise_from: int
+    sharing: int = 0
+    """On how many nodes the log says that another compiles the same graph."""
+    again: bool = False
+    """Whether its nodes compiled before, and then worked."""
+
+    @property
+    def long_after(self) -> datetime:
+        """Return when it becomes a long compile."""
+        return self.batch.window.start + self.grace
+
+
+def compile_blocks(notes: Sequence[CompileNote], now: datetime) -> list[Block]:
+    """Name the nodes that compile now, then the compiles that were cut off lately."""
+    going = [x for x in notes if x.batch.ending is Ending.GOING]
+    cut = [x for x in notes if x.batch.ending is Ending.CUT]
+    blocks: list[Block] = []
+    for note in going[:_MOST]:
+        blocks += [_going(note, now), *_advice(note)]
+    blocks += [_cut(note) for note in cut[:_MOST]]
+    left = len(going[_MOST:]) + len(cut[_MOST:])
+    return [*blocks, quiet(f"And {counted(left, 'more compile')}.")] if left else blocks
+
+
+def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> list[Block]:
+    """Repeat the complaints of compilers' logs.
+
+    Graphs cached as failed, and waits for a lock though nothing compiles.
+    """
+    skipped = {x.instance for x in marks if x.mark is Mark.SKIPPED}
+    going = any(note.batch.ending is Ending.GOING for note in notes)
+    waiting = set() if going else {x.instance for x in marks if x.mark is Mark.WAITING}
+    sentences = [
+        f"{_nodes(skipped)} a graph that is cached as failed, says the log: add --retry_failed_compilation to NEURON_CC_FLAGS."
+        if skipped
+        else "",
+        f"{_nodes(waiting, 'wait')} for another process to compile, says the log, and none is seen to: one that was killed may"
+        " have left its lock; then remove the .lock files in the compile cache."
+        if waiting
+        else "",
+    ]
+    return [text(sentence) for sentence in sentences if sentence]
+
+
+def _nodes(names: Collection[str], verb: str = "skip") -> str:
+    return f"{next(iter(names))} {verb}s" if len(names) == 1 else f"{len(names):,} nodes {verb}"
+
+
+def compile_data(notes: Sequence[CompileNote]) -> list[dict[str, Any]]:
+    """Return every batch for scripts."""
+    return [
+        {
+            "scope": dict(note.batch.compiles[0].scope),
+            "nodes": sorted({x.instance for x in note.batch.compiles}),
+            "start": note.batch.window.start,
+            "end": None if note.batch.ending is Ending.GOING else note.batch.window.end,
+            "ending": note.batch.ending.value,
+            "usd": note.batch.usd,
+            "spared_usd": note.batch.spared_usd,
+            "grace_seconds": note.grace.total_seconds(),
+            "again": note.again,
+            "from_log": any(x.told for x in note.batch.compiles),
+        }
+        for note in notes
+    ]
+
+
+def compile_fact(bill: CompileBill) -> tuple[str, str]:
+    """Return the line of a bill that compiling takes."""
+    return "of it compiling (est.)", usd(bill.usd) if bill.usd else "no price known"
+
+
+def compile_text(bill: CompileBill) -> Text:
+    """Say how the estimate was made, how much was for nothing, and how much could have been spared."""
+    parts = [
+        f"Compiling: {bill.node_hours:,.1f} node-hours in {counted(bill.compiles, 'compile')} since {_at(bill.window.start)}"
+    ]
+    parts += [f"{usd(bill.cut_usd)} of it cut off before anything executed"] if bill.cut_usd else []
+    parts += (
+        [f"{usd(bill.spared_usd)} of it could have been spared, had one node compiled for all"]
+        if bill.spared_usd
+        else []
+    )
+    parts += [f"{counted(bill.unpriced, 'node')} without a known price"] if bill.unpriced else []
+    return quiet(
+        "; ".join(parts), ". An estimate: hours seen compiling times the price of an hour."
+    )
+
+
+def bill_data(bill: CompileBill) -> dict[str, Any]:
+    """Return the line for scripts."""
+    return {
+        "start": bill.window.start,
+        "end": bill.window.end,
+        "compiles": bill.compiles,
+        "node_hours": round(bill.node_hours, 4),
+        "usd": bill.usd,
+        "cut_usd": bill.cut_usd,
+        "spared_usd": bill.spared_usd,
+        "estimated": True,
+    }
+
+
+def _going(note: CompileNote, now: datetime) -> Text:
+    batch, age = note.batch, now - note.batch.window.start
+    spans: list[Span] = [
+        Strong(f"{_who(batch)} compiling"),
+        f" for {_minutes(age)} (since ",
+        When(batch.window.start),
+        "): ",
+    ]
+    spans += [
+        "est. cost so far ",
+        Strong(_cost(batch)),
+        ". ",
+        Strong("Do not cancel"),
+        f": {_RETRY} ",
+    ]
+    grace = f"its grace of {_minutes(note.grace)} (compiling.grace)"
+    if note.long_after > now:
+        spans += [f"Within {grace}; a long compile after ", When(note.long_after), "."]
+    else:
+        spans += [f"Past {grace} since ", When(note.long_after), "."]
+    return Text((*spans, f" {_AGAIN}")) if note.again else Text(tuple(spans))
+
+
+def _advice(note: CompileNote) -> list[Block]:
+    batch = note.batch
+    if batch.nodes < 2:
+        return []
+    first = f"compile on one node first (neuron_parallel_compile), into {_CACHE}"
+    how = first if batch.nodes >= note.advise_from else f"use {_CACHE}"
+    spared = (
+        f": about {_rounded(batch.spared_usd)} of it would have been spared (the sum less the slowest)"
+        if batch.spared_usd
+        else ""
+    )
+    sharing = (
+        f"The log says that {note.sharing} of them compile a graph that another compiles too."
+        if note.sharing
+        else ""
+    )
+    return [
+        quiet(
+            f"{batch.nodes} nodes compile the same minutes. {sharing} Next time {how}{spared}.".replace(
+                "  ", " "
+            )
+        )
+    ]
+
+
+def _cut(note: CompileNote) -> Text:
+    batch = note.batch
+    was = "A compile on " + _who(batch).removesuffix(" are").removesuffix(" is")
+    return Text(
+        (
+            Strong(f"{was} was cut off"),
+            " at ",
+            When(batch.window.end),
+            f" after {_minutes(batch.window.length)}: est. ",
+            Strong(f"{_cost(batch)} wasted"),
+            f", nothing executed. {_RETRY} A pre-compile that nobody has used yet looks the same.",
+        )
+    )
+
+
+def _who(batch: Batch) -> str:
+    scope = batch.compiles[0].scope
+    where = scope.cluster or scope.team or scope.region or scope.account
+    place = f" of {where}" if where else ""
+    return (
+        f"{batch.nodes} nodes{place} are"
+        if batch.nodes > 1
+        else f"{batch.compiles[0].instance}{place} is"
+    )
+
+
+def _cost(batch: Batch) -> str:
+    return "not known (no price)" if batch.usd is None else _rounded(batch.usd)
+
+
+def _rounded(amount: Decimal) -> str:
+    return usd(amount) if amount < 100 else about(amount)
+
+
+def _minutes(length: timedelta) -> str:
+    return duration_text(length, Days.NEVER)
+
+
+def _at(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"

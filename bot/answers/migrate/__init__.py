@@ -1,1 +1,0 @@
-"""Answer the cost of the same work on another instance type."""

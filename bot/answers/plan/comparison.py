@@ -1,0 +1,387 @@
+"""Compare a cluster with another instance type at the same work, with the reasons against."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from statistics import median_low
+
+from bot.answers.plan.fit import Fit
+from bot.costs.pricing import listed_price
+from bot.errors import WrongInput
+from bot.model.alert import Alert
+from bot.model.anomaly import NodeState
+from bot.model.claims import ClaimedSaving, ClaimKind, Claims, Conflict, SpeedUp
+from bot.model.fleet import InstanceType, Market
+from bot.model.money import cents
+from bot.model.price import Price
+
+_WORKING = {NodeState.BUSY, NodeState.NEW}
+
+
+@dataclass(frozen=True)
+class ClusterStanding:
+    """State a cluster as it runs.
+
+    Its most common type, nodes of that type, mean price, mean utilization of 24 hours.
+    """
+
+    cluster: str
+    type: InstanceType
+    nodes: int
+    region: str
+    price: Price | None
+    utilization: float | None
+    states: Mapping[NodeState, int] = field(default_factory=dict)
+    alerts: tuple[Alert, ...] = ()
+    """Open alerts of the cluster."""
+    other_types: tuple[str, ...] = ()
+
+    @property
+    def usd_per_hour(self) -> Decimal:
+        """Return the cost of an hour of the type's nodes, 0 where no price is known."""
+        return self.nodes * self.price.usd_per_hour if self.price else Decimal(0)
+
+
+def refusals(standing: ClusterStanding) -> tuple[str, ...]:
+    """Return why no faster chip can be advised now, each a sentence; empty when it can."""
+    reasons = [
+        f"{x.cause.value.replace('_', ' ')}: {x.cause.facts.no_faster_chip}"
+        for x in standing.alerts
+        if x.cause.facts.no_faster_chip and _half(x, standing)
+    ]
+    if not reasons and (sentence := _states(standing)):
+        reasons.append(sentence)
+    if standing.utilization is None:
+        reasons.append(
+            "no utilization was read in the last 24 hours, so nothing can be said of its work"
+        )
+    if standing.price is None:
+        reasons.append(f"no price of {standing.type.name} is known, so nothing can be compared")
+    return tuple(dict.fromkeys(reasons))
+
+
+def doubts(standing: ClusterStanding, least_utilization: float) -> tuple[str, ...]:
+    """Return the doubts about moving, none of which forbids it, each a sentence."""
+    sentences = []
+    if standing.utilization is not None and standing.utilization < least_utilization:
+        used, least = f"{standing.utilization * 100:.0f} %", f"{least_utilization * 100:.0f} %"
+        sentences.append(
+            f"Utilization was {used} over 24 hours, under {least}: fill today's chips before paying for faster ones."
+        )
+    for alert in standing.alerts:
+        if alert.cause.facts.no_faster_chip and not _half(alert, standing):
+            words = alert.cause.value.replace("_", " ")
+            sentences.append(
+                f"{len(alert.anomaly.things)} of {standing.nodes} nodes are {words}: see to them first."
+            )
+    if standing.other_types:
+        sentences.append(f"The cluster also runs {', '.join(standing.other_types)}, left out here.")
+    return tuple(sentences)
+
+
+def _half(alert: Alert, standing: ClusterStanding) -> bool:
+    return not alert.anomaly.things or 2 * len(alert.anomaly.things) >= standing.nodes
+
+
+def _states(standing: ClusterStanding) -> str:
+    """Tell when fewer than half of the nodes work."""
+    total = sum(standing.states.values())
+    working = sum(n for state, n in standing.states.items() if state in _WORKING)
+    if not total or 2 * working >= total:
+        return ""
+    counts = ", ".join(
+        f"{n} {state.value}" for state, n in sorted(standing.states.items(), key=lambda x: -x[1])
+    )
+    return f"only {working} of {total} nodes work now ({counts})"
+
+
+Types = Mapping[str, InstanceType]
+
+
+@dataclass(frozen=True)
+class SpeedRange:
+    """Hold the work of one new node as a multiple of one of today's.
+
+    The slowest, middle and fastest voice.
+    """
+
+    low: float
+    mid: float
+    high: float
+    voices: tuple[SpeedUp, ...] = ()
+    unused: tuple[SpeedUp, ...] = ()
+    """What others say where the account's own runs tell."""
+
+    def each(self) -> tuple[float, float, float]:
+        """Return low, mid and high."""
+        return self.low, self.mid, self.high
+
+
+SAME = SpeedRange(1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class SpeedScenario:
+    """State one speed-up's outcome.
+
+    Whole nodes for today's pace, their USD an hour, cost of the same work (1 = today).
+    """
+
+    speedup: float
+    nodes: int
+    usd_per_hour: Decimal
+    relative_cost: float
+
+
+@dataclass(frozen=True)
+class Option:
+    """State one way to buy one type, at the low, middle and high speed-up."""
+
+    price: Price
+    stays: bool
+    here: bool
+    """Whether the price is of the cluster's own region."""
+    scenarios: tuple[SpeedScenario, SpeedScenario, SpeedScenario]
+    staying: Price | None = None
+    """Of a move: today's type bought the same way in the same region."""
+
+    @property
+    def worst(self) -> float:
+        """Return the highest cost of the same work."""
+        return max(x.relative_cost for x in self.scenarios)
+
+    @property
+    def middle(self) -> float:
+        """Return the cost of the same work at the middle voice."""
+        return self.scenarios[1].relative_cost
+
+    @property
+    def best(self) -> float:
+        """Return the lowest cost of the same work."""
+        return min(x.relative_cost for x in self.scenarios)
+
+
+@dataclass(frozen=True)
+class Alike:
+    """State the cost of the same work on the new type as a multiple of staying, at the fastest and slowest voice."""
+
+    market: Market
+    best: float
+    worst: float
+    region: str = ""
+
+
+@dataclass(frozen=True)
+class Recompile:
+    """State how long every node compiles anew once.
+
+    `seen` of the cluster's own compiles, else as long as the grace allows.
+    """
+
+    hours: float
+    seen: bool = False
+
+    def usd(self, scenario: SpeedScenario) -> Decimal:
+        """Return the cost on the new nodes."""
+        return cents(scenario.usd_per_hour * Decimal(str(self.hours)))
+
+
+@dataclass(frozen=True)
+class Migration:
+    """Hold the comparison: options that move and that stay, cheapest first."""
+
+    standing: ClusterStanding
+    to: InstanceType
+    speeds: SpeedRange
+    options: tuple[Option, ...]
+    savings: tuple[ClaimedSaving, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    cautions: tuple[str, ...] = field(default=())
+    recompile: Recompile | None = None
+    """None where compiled artifacts go on: the family stays the same."""
+    compile_on: Price | None = None
+    """The cheapest node of the new family, to compile on first."""
+    fit: Fit | None = None
+
+    def moves(self) -> tuple[Option, ...]:
+        """Return the options of the new type."""
+        return tuple(option for option in self.options if not option.stays)
+
+    def stays(self) -> tuple[Option, ...]:
+        """Return the other ways to buy today's type."""
+        return tuple(option for option in self.options if option.stays)
+
+    def alike(self) -> Alike | None:
+        """Return the cheapest move against staying, both bought the same way.
+
+        The effect of the chip alone.
+        """
+        assert self.standing.price
+        for move in self.moves():
+            if move.staying:
+                base = float(move.staying.usd_per_hour / self.standing.price.usd_per_hour)
+                return Alike(
+                    move.price.market, move.best / base, move.worst / base, move.price.region
+                )
+        return None
+
+
+def default_target(standing: InstanceType, types: Types, claims: Claims) -> InstanceType:
+    """Return the type of the family that voices compare with, in speed or in cost.
+
+    Raise `WrongInput` where none do.
+    """
+    claimed = [(x.from_family, x.to_family) for x in claims.speedups] + [
+        (x.from_family, x.to_family) for x in claims.savings
+    ]
+    families = [new for old, new in claimed if old == standing.family]
+    if not families:
+        compared = ", ".join(sorted({old for old, _ in claimed}))
+        raise WrongInput(
+            f"No source compares {standing.family} with another family (known: {compared}); name one: migrate X to TYPE."
+        )
+    sizes = sorted((x for x in types.values() if x.family == families[0]), key=lambda x: x.chips)
+    return sizes[0] if standing.chips == 1 else sizes[-1]
+
+
+def speed_range(
+    old: InstanceType,
+    new: InstanceType,
+    types: Types,
+    claims: Claims,
+    measured: Sequence[SpeedUp] = (),
+) -> SpeedRange:
+    """Return the range of speed-ups of a node, by the account's own runs where there are any, else as sources state it.
+
+    Its middle is one that somebody states. Raise `WrongInput` when no source compares the two.
+    """
+    speedups = [
+        x for x in claims.speedups if (x.from_family, x.to_family) == (old.family, new.family)
+    ]
+    share = _share(new, types) / _share(old, types)
+    voices = [replace(x, factor=x.factor * share) for x in speedups]
+    if not any(x.kind is ClaimKind.PEAK for x in voices) and old.bf16_tflops and new.bf16_tflops:
+        voices.append(_peak(old, new))
+    if not (measured or voices):
+        raise WrongInput(
+            f"No source compares {old.name} with {new.name}; run the model on both and compare the cost of an epoch."
+        )
+    chosen = tuple(measured) or tuple(voices)
+    factors = [x.factor for x in chosen]
+    return SpeedRange(
+        min(factors), median_low(factors), max(factors), chosen, tuple(voices) if measured else ()
+    )
+
+
+def compare(
+    standing: ClusterStanding,
+    to: InstanceType,
+    speeds: SpeedRange,
+    quotes: Sequence[Price],
+    claims: Claims,
+) -> Migration:
+    """Return the comparison from every price of both types; `standing.price` must be known."""
+    assert standing.price
+    todays = [x for x in quotes if x.instance_type == standing.type.name]
+    moving = _offers([x for x in quotes if x.instance_type == to.name], standing.region)
+    others = [
+        x
+        for x in _offers(todays, standing.region)
+        if x.market is not standing.price.market and x.region == standing.region
+    ]
+    options = [
+        replace(_option(standing, x, speeds, False), staying=_alike(standing, todays, x))
+        for x in moving
+    ]
+    options += [_option(standing, x, SAME, True) for x in others]
+    return Migration(
+        standing,
+        to,
+        speeds,
+        tuple(sorted(options, key=lambda option: option.middle)),
+        tuple(
+            x
+            for x in claims.savings
+            if (x.from_family, x.to_family) == (standing.type.family, to.family)
+        ),
+        tuple(x for x in claims.conflicts if x.about(to.name) or x.about(standing.type.name)),
+        tuple(_cautions(standing, to, speeds, moving)),
+    )
+
+
+def break_even_hours(
+    port_usd: Decimal, standing: ClusterStanding, relative_cost: float
+) -> float | None:
+    """Return the hours of today's work after which a port has paid for itself, None when it never does."""
+    saved = float(standing.usd_per_hour) * (1 - relative_cost)
+    return float(port_usd) / saved if saved > 0 else None
+
+
+def _share(kind: InstanceType, types: Types) -> float:
+    """Return the type's part of its family's full node."""
+    full = max((x.chips for x in types.values() if x.family == kind.family), default=kind.chips)
+    return kind.chips / full
+
+
+def _peak(old: InstanceType, new: InstanceType) -> SpeedUp:
+    factor = new.bf16_tflops / old.bf16_tflops
+    says = f"BF16 peak of a node is {factor:.2f} times ({new.bf16_tflops:,.0f} / {old.bf16_tflops:,.0f} TFLOPS)"
+    source, asof = "; ".join(dict.fromkeys((new.source, old.source))), min(old.asof, new.asof)
+    return SpeedUp(old.family, new.family, factor, ClaimKind.PEAK, says, source, asof)
+
+
+def _offers(quotes: Sequence[Price], region: str) -> list[Price]:
+    """Return one price for each way to buy: of here where there is one."""
+    return [price for market in Market if (price := listed_price(quotes, market, region))]
+
+
+def _alike(standing: ClusterStanding, quotes: Sequence[Price], move: Price) -> Price | None:
+    """Return today's type bought as the move is, in its region.
+
+    The two regions' prices would be compared otherwise.
+    """
+    if standing.price and (move.market, move.region) == (standing.price.market, standing.region):
+        return standing.price
+    return listed_price([x for x in quotes if x.region == move.region], move.market, move.region)
+
+
+def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange, stays: bool) -> Option:
+    low, mid, high = (_scenario(standing, price, factor) for factor in speeds.each())
+    return Option(price, stays, price.region == standing.region, (low, mid, high))
+
+
+def _scenario(standing: ClusterStanding, price: Price, speedup: float) -> SpeedScenario:
+    assert standing.price
+    nodes = math.ceil(standing.nodes / speedup - 1e-9)
+    relative = float(price.usd_per_hour / standing.price.usd_per_hour) / speedup
+    return SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, relative)
+
+
+def _cautions(
+    standing: ClusterStanding, to: InstanceType, speeds: SpeedRange, moving: Sequence[Price]
+) -> list[str]:
+    cautions = []
+    if not moving:
+        cautions.append(
+            f"No price of {to.name} is known in any market, so its cost cannot be compared."
+        )
+    elif not any(x.region == standing.region for x in moving):
+        where = ", ".join(sorted({x.region for x in moving}))
+        cautions.append(
+            f"{to.name} has no known price in {standing.region}, only in {where}: data and storage would have to move too."
+        )
+    if len(speeds.voices) == 1 and not speeds.unused:
+        cautions.append("Only one source compares the two: measure before you decide.")
+    if standing.price and standing.price.market in (Market.SAVINGS_PLAN, Market.RESERVED):
+        cautions.append(
+            "Today's hours are committed: what is not used is still paid until the commitment ends."
+        )
+    fewest = math.ceil(standing.nodes / speeds.high - 1e-9)
+    if fewest * to.accelerator_memory_gib < standing.nodes * standing.type.accelerator_memory_gib:
+        cautions.append(
+            f"{fewest} x {to.name} hold less accelerator memory than today's nodes: check that the model fits."
+        )
+    return cautions

@@ -1,0 +1,306 @@
+"""Answer whether a workload belongs on Trainium, on GPUs or on both, by ten yes-or-no questions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Column,
+    Field,
+    FieldKind,
+    Form,
+    Table,
+    Tone,
+    quiet,
+    text,
+)
+from bot.cards.words import cited
+from bot.errors import WrongInput, shortened
+from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.claims import Note, Question
+from bot.model.limits import MOST_PARAMETERS
+from bot.model.request import Request
+from bot.ports import Ports
+
+LEAST = 3
+"""Points from which one side is advised; between the two, both."""
+SMALL_PARAMETERS = 100_000_000
+"""Parameters under which a full node's interconnect costs more than it helps: trnbot's own default."""
+
+
+class Choice(StrEnum):
+    """Name the advice."""
+
+    TRAINIUM = "trainium"
+    GPU = "gpu"
+    BOTH = "both"
+
+
+@dataclass(frozen=True)
+class AnswerReason:
+    """State the points that one answer adds for Trainium (> 0) or against it."""
+
+    question: Question
+    answer: bool
+    points: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """State the advice, its points, and the reason of every answered question, the weightiest first."""
+
+    choice: Choice
+    points: int
+    reasons: tuple[AnswerReason, ...]
+    open: tuple[Question, ...]
+
+
+def verdict_of(questions: Sequence[Question], answers: Mapping[str, bool]) -> Verdict:
+    """Add the points of the answers.
+
+    Yes to a question for Trainium adds its weight, no takes half of it, rounded up, away.
+
+    A model that is not stable yet but will be trained again and again goes both ways: research on
+    GPUs, stable training on Trainium.
+    """
+    reasons = [
+        AnswerReason(q, answers[q.key], _points(q, answers[q.key]))
+        for q in questions
+        if q.key in answers
+    ]
+    points = sum(x.points for x in reasons)
+    middle = answers.get("stable") is False and answers.get("repeated") is True
+    choice = Choice.TRAINIUM if points >= LEAST else Choice.GPU if points <= -LEAST else Choice.BOTH
+    if middle and choice is Choice.TRAINIUM:
+        choice = Choice.BOTH
+    ordered = sorted(reasons, key=lambda x: -abs(x.points))
+    return Verdict(
+        choice, points, tuple(ordered), tuple(q for q in questions if q.key not in answers)
+    )
+
+
+def _points(question: Question, answer: bool) -> int:
+    if answer:
+        return question.weight
+    return -((question.weight + 1) // 2) if question.weight > 0 else 0
+
+
+_TITLES = {
+    Choice.TRAINIUM: "Train it on Trainium",
+    Choice.GPU: "Stay on GPUs",
+    Choice.BOTH: "Both: research on GPUs, stable training on Trainium",
+}
+_YES_NO = (("yes", "yes"), ("no", "no"))
+
+
+def questions_card(
+    questions: Sequence[Question], answers: Mapping[str, bool], workload: str, parameters: str
+) -> Card:
+    """Ask the questions that are not answered yet; the answers so far are filled in."""
+    fields = [
+        Field(
+            q.key,
+            q.asks,
+            FieldKind.CHOICE,
+            _word(answers.get(q.key)),
+            _YES_NO,
+            hint=q.why,
+            required=True,
+        )
+        for q in questions
+    ]
+    fields.append(
+        Field(
+            "parameters",
+            "How many parameters does the model have?",
+            FieldKind.TEXT,
+            parameters,
+            hint="such as 7B",
+        )
+    )
+    line = f"decide {workload}".strip()
+    left = sum(q.key not in answers for q in questions)
+    count = (
+        "Ten questions"
+        if left == len(questions)
+        else f"{left} of {len(questions)} questions are open"
+    )
+    typed = " ".join(f"{q.key}={_word(answers.get(q.key)) or 'yes'}" for q in questions)
+    blocks = (
+        Form("Trainium or GPUs", line, tuple(fields), "Decide"),
+        quiet(f"Or type them: {line} {typed}"),
+    )
+    data = {"choice": None, "open": [q.key for q in questions if q.key not in answers]}
+    return Card(f"Trainium or GPUs? {count}", Tone.INFO, blocks, data)
+
+
+@dataclass(frozen=True)
+class VerdictNotes:
+    """Hold what others say of managed services and of sizes, and the day they are read on."""
+
+    managed: Sequence[Note]
+    sizing: Sequence[Note]
+    today: date
+
+
+def verdict_card(
+    verdict: Verdict, workload: str, parameters: float | None, notes: VerdictNotes
+) -> Card:
+    """Draw the advice; every reason carries its source."""
+    blocks: list[Block] = [text(_summary(verdict)), _reasons(verdict.reasons, notes.today)]
+    if parameters is not None and parameters < SMALL_PARAMETERS:
+        blocks.append(
+            text(
+                f"With {parameters / 1e6:,.0f} million parameters one core or a trn1.2xlarge is enough: "
+                "on many chips the interconnect outweighs the gain."
+            )
+        )
+    elif verdict.choice is not Choice.GPU:
+        blocks += [
+            quiet(f"Size, {x.subject}: {x.says} ({cited(x, notes.today)}).") for x in notes.sizing
+        ]
+    blocks += [
+        quiet(f"Managed instead, {x.subject}: {x.says} ({cited(x, notes.today)}).")
+        for x in notes.managed
+    ]
+    blocks.append(
+        Buttons(
+            (
+                Button("Does porting pay?", "breakeven"),
+                Button("First steps", "checklist"),
+                Button("CUDA packages", "cuda"),
+            )
+        )
+    )
+    title = f"{workload}: {_TITLES[verdict.choice]}" if workload else _TITLES[verdict.choice]
+    tone = Tone.GOOD if verdict.choice is Choice.TRAINIUM else Tone.INFO
+    return Card(title, tone, tuple(blocks), _data(verdict, workload, parameters))
+
+
+def _summary(verdict: Verdict) -> str:
+    rule = f"{LEAST} or more points favour Trainium, {-LEAST} or fewer GPUs, anything between them both"
+    return f"{verdict.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on both gives the answer."
+
+
+def _reasons(reasons: Sequence[AnswerReason], today: date) -> Table:
+    rows = tuple(
+        (
+            f"{x.points:+d}" if x.points else "0",
+            x.question.key.replace("_", " "),
+            _word(x.answer),
+            _because(x.question, today),
+        )
+        for x in reasons
+    )
+    return Table(
+        (
+            Column("points", Align.RIGHT),
+            Column("question"),
+            Column("answer"),
+            Column("why, and who says so"),
+        ),
+        rows,
+    )
+
+
+def _because(question: Question, today: date) -> str:
+    return f"{question.why} ({cited(question, today)})"
+
+
+def _word(answer: bool | None) -> str:
+    return "" if answer is None else "yes" if answer else "no"
+
+
+def _data(verdict: Verdict, workload: str, parameters: float | None) -> dict[str, object]:
+    return {
+        "workload": workload,
+        "choice": verdict.choice.value,
+        "points": verdict.points,
+        "parameters": parameters,
+        "reasons": [
+            {"key": x.question.key, "answer": x.answer, "points": x.points} for x in verdict.reasons
+        ],
+        "open": [],
+    }
+
+
+_SCALE = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+
+
+@command(
+    "decide",
+    "Trainium or GPUs: ten questions, one answer with its reasons.",
+    needs=Needs.NOTHING,
+    topic=Topic.PLANS,
+    examples=(
+        "decide",
+        "decide llama standard=yes stable=no repeated=yes",
+    ),
+)
+async def decide(
+    ports: Ports,
+    request: Request,
+    workload: str = arg("", "name of the workload, for the title"),
+    standard: bool | None = arg("", "a known architecture?", keyword=True),
+    stable: bool | None = arg("", "architecture and shapes stay for weeks?", keyword=True),
+    repeated: bool | None = arg("", "trained again and again, or for months?", keyword=True),
+    pytorch: bool | None = arg("", "PyTorch or JAX without custom CUDA kernels?", keyword=True),
+    spend: bool | None = arg("", "$20,000 a month or more?", keyword=True),
+    control_flow: bool | None = arg(
+        "", "control flow or shapes that depend on the data?", keyword=True
+    ),
+    rl: bool | None = arg("", "a reinforcement-learning loop?", keyword=True),
+    gnn: bool | None = arg("", "a graph neural network?", keyword=True),
+    moe: bool | None = arg("", "experts routed dynamically?", keyword=True),
+    cuda_only: bool | None = arg("", "CUDA-only libraries?", keyword=True),
+    parameters: str = arg("", "how many parameters, such as 7B", keyword=True),
+) -> Card:
+    """Ask until all ten are answered, then decide; the same answers give the same advice."""
+    given = {
+        "standard": standard,
+        "stable": stable,
+        "repeated": repeated,
+        "pytorch": pytorch,
+        "spend": spend,
+        "control_flow": control_flow,
+        "rl": rl,
+        "gnn": gnn,
+        "moe": moe,
+        "cuda_only": cuda_only,
+    }
+    answers = {key: value for key, value in given.items() if value is not None}
+    count = parameter_count(parameters) if parameters else None
+    claims = ports.world.knowledge.claims()
+    if len(answers) < len(claims.questions):
+        return questions_card(claims.questions, answers, workload, parameters)
+    notes = VerdictNotes(claims.of("managed"), claims.of("sizing"), request.at.date())
+    return verdict_card(verdict_of(claims.questions, answers), workload, count, notes)
+
+
+def parameter_count(text: str) -> float:
+    """Read `7B`, `350M` or a plain number; raise `WrongInput` for anything else."""
+    match = re.fullmatch(r"([\d.,_]+)\s*([kmbt]?)", text.strip().lower())
+    try:
+        count = float(re.sub("[,_]", "", match[1])) * _SCALE[match[2]] if match else 0.0
+    except ValueError:
+        count = 0.0
+    if not count > 0:
+        raise WrongInput(
+            f"'{shortened(text)}' is not a count of parameters; write it like 7B or 350M.",
+            "parameters",
+        )
+    if count > MOST_PARAMETERS:
+        limit = f"keep it under {MOST_PARAMETERS / 1e12:g}T"
+        raise WrongInput(
+            f"'{shortened(text)}' is more parameters than any model has; {limit}.", "parameters"
+        )
+    return count

@@ -1,0 +1,264 @@
+"""Work out how a node fits a model, and how a cluster's nodes were used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from bot.cards.card import Align, Block, Column, Table, quiet, text
+from bot.costs.pricing import Pricing
+from bot.model.fleet import Instance, InstanceType, serves
+from bot.model.frame import Frame
+from bot.model.price import Price
+from bot.model.reading import Reading
+from bot.ports import Ports
+
+NEURON = ("neuroncore_utilization_ratio",)
+ANY = (*NEURON, "gpu_utilization_ratio")
+
+
+@dataclass(frozen=True)
+class Use:
+    """State how nodes were used over a time; None where nothing was read."""
+
+    mean: float | None = None
+    """The mean of every reading."""
+    level: float | None = None
+    """The mean over time of the nodes' mean.
+
+    Each time weighs the same, however many nodes were read.
+    """
+    spread: float | None = None
+    """The standard deviation of the nodes' mean over time."""
+    peak_gib: float | None = None
+    """The highest accelerator memory of any node."""
+
+
+@dataclass(frozen=True)
+class ClusterUse:
+    """State a cluster's nodes of its most common type; None where nothing was read."""
+
+    cluster: str
+    type: InstanceType
+    nodes: int
+    region: str
+    price: Price | None
+    utilization: float | None
+    spread: float | None
+    """Standard deviation of the cluster's mean over time."""
+    peak_gib: float | None
+    """The highest accelerator memory of any node."""
+    trains: bool
+    """Whether a training run reports from it."""
+    named_serving: bool
+    """Whether its name or a tag says that it serves."""
+
+
+DAYS = timedelta(days=7)
+
+
+def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
+    """Return the use of every cluster that has accelerators known here; may block."""
+    reading = ports.world.source.read(at)
+    pricing, types = Pricing(ports).at(at), ports.world.knowledge.types()
+    running: dict[str, list[Instance]] = {}
+    for instance in reading.inventory.instances.values():
+        if instance.running and instance.labels.instance_type in types:
+            running.setdefault(instance.labels.cluster, []).append(instance)
+    return tuple(
+        _usage(name, nodes, reading, pricing, ports) for name, nodes in sorted(running.items())
+    )
+
+
+def _usage(
+    name: str, nodes: list[Instance], reading: Reading, pricing: Pricing, ports: Ports
+) -> ClusterUse:
+    kind = Counter(node.labels.instance_type for node in nodes).most_common(1)[0][0]
+    mine = [node for node in nodes if node.labels.instance_type == kind]
+    frame, ids = reading.frame("node"), {node.id for node in mine}
+    use = measured(
+        frame,
+        [i for i, thing in enumerate(frame.things) if thing.instance in ids] if frame else [],
+        DAYS,
+    )
+    return ClusterUse(
+        name,
+        ports.world.knowledge.types()[kind],
+        len(mine),
+        mine[0].labels.region,
+        pricing.mean(mine),
+        use.level,
+        use.spread,
+        use.peak_gib,
+        any(run.labels.cluster == name for run in reading.runs),
+        any(serves(node.labels, node) for node in mine),
+    )
+
+
+def measured(
+    frame: Frame | None, rows: Sequence[int], span: timedelta, metrics: Sequence[str] = NEURON
+) -> Use:
+    """Return how the nodes at `rows` were used over the newest `span`, by the first of the metrics that was read."""
+    if frame is None or not rows:
+        return Use()
+    cut = frame.pick(rows).last(span)
+    memory = cut.of("neuron_runtime_memory_used_bytes")
+    peak = float(np.nanmax(memory)) / 2**30 if not np.isnan(memory).all() else None
+    used = next((values for name in metrics if not np.isnan(values := cut.of(name)).all()), None)
+    if used is None:
+        return Use(peak_gib=peak)
+    levels = np.nanmean(used[:, ~np.isnan(used).all(axis=0)], axis=0)
+    return Use(float(used[~np.isnan(used)].mean()), float(levels.mean()), float(levels.std()), peak)
+
+
+SHARES = (0.5, 0.7, 0.9)
+"""Shares of a step in matmuls that are shown where nobody says the model's own."""
+WORTH = 1.2
+"""Gain from which FP8 is called worth a trial: trnbot's own default."""
+_FP8, _BF16 = "fp8", "bf16"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """State a node of the new type as a multiple of one of today's, and what is told of the model.
+
+    None: not known.
+    """
+
+    to: InstanceType
+    compute: float | None
+    bandwidth: float | None
+    memory: float
+    fp8: float | None
+    """FP8's peak as a multiple of BF16's."""
+    precision: str = ""
+    matmul: float | None = None
+    """Share of a step's time in matrix multiplications, 0..1."""
+
+    def speedup(self, matmul: float) -> float | None:
+        """Return the speed-up at equal efficiency.
+
+        A step's matmuls by peak compute, the rest by memory bandwidth.
+        """
+        if not self.compute or not self.bandwidth:
+            return None
+        return 1 / (matmul / self.compute + (1 - matmul) / self.bandwidth)
+
+    def fp8_most(self, matmul: float) -> float | None:
+        """Return the most that FP8 adds to a step with that share: the rest of it gets no faster."""
+        return 1 / (1 - matmul + matmul / self.fp8) if self.fp8 and self.precision != _FP8 else None
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Return the share that was told, else several."""
+        return SHARES if self.matmul is None else (self.matmul,)
+
+
+def fit_of(
+    old: InstanceType, new: InstanceType, precision: str = "", matmul: Decimal | None = None
+) -> Fit:
+    """Return how the node fits; `matmul` is in percent."""
+    compute = new.bf16_tflops / old.bf16_tflops if new.bf16_tflops and old.bf16_tflops else None
+    bandwidth = (
+        new.memory_tb_per_second / old.memory_tb_per_second
+        if new.memory_tb_per_second and old.memory_tb_per_second
+        else None
+    )
+    memory = new.accelerator_memory_gib / old.accelerator_memory_gib
+    share = None if matmul is None else float(matmul) / 100
+    return Fit(new, compute, bandwidth, memory, fp8_gain(new), precision, share)
+
+
+def fp8_gain(kind: InstanceType) -> float | None:
+    """Return FP8's peak as a multiple of BF16's, None where it is not known."""
+    return kind.fp8_tflops / kind.bf16_tflops if kind.fp8_tflops and kind.bf16_tflops else None
+
+
+_R = Align.RIGHT
+
+
+def fit_blocks(fit: Fit) -> list[Block]:
+    """Draw what a node has more of, and what that gives the model."""
+    words = ", ".join(
+        f"{ratio:.2f}x {name}"
+        for ratio, name in (
+            (fit.compute, "the BF16 peak"),
+            (fit.bandwidth, "the memory bandwidth"),
+            (fit.memory, "the memory"),
+        )
+        if ratio
+    )
+    blocks: list[Block] = [text(f"A node of {fit.to.name} has {words}.")]
+    if fit.compute and fit.bandwidth:
+        rows = tuple(
+            (f"{share * 100:.0f} %", _times(fit.speedup(share)), _times(fit.fp8_most(share)))
+            for share in fit.shares
+        )
+        columns = (
+            Column("of a step in matmuls"),
+            Column("speed at equal efficiency", _R),
+            Column("FP8 adds at most", _R),
+        )
+        blocks.append(
+            Table(
+                columns,
+                rows,
+                caption="By data sheets: matmuls by peak compute, the rest by memory bandwidth; how near a model comes differs",
+            )
+        )
+    return (
+        [*blocks, text(_precision(fit)), quiet(_untold(fit))]
+        if _untold(fit)
+        else [*blocks, text(_precision(fit))]
+    )
+
+
+def _times(gain: float | None) -> str:
+    return "–" if gain is None else f"{gain:.2f}x"
+
+
+def _precision(fit: Fit) -> str:
+    """Say whether FP8 suits the model, and that its loss is to be verified."""
+    if fit.precision == _FP8:
+        return "It trains in FP8 already: FP8 adds nothing more. Verify that the loss converges as it does today."
+    first = "Cast it to BF16 first; these figures begin there. " if fit.precision == "fp32" else ""
+    if not fit.fp8 or fit.fp8 <= 1:
+        return f"{first}FP8 runs no faster than BF16 on {fit.to.name}: stay in BF16."
+    if fit.matmul is None:
+        peak = f"FP8's peak on {fit.to.name} is at most {fit.fp8:.2f}x BF16's"
+        return f"{first}{peak}: it suits a model whose matmuls take most of a step; verify that the loss still converges."
+    gain = fit.fp8_most(fit.matmul) or 1.0
+    suits = "FP8 suits it" if gain >= WORTH else "FP8 hardly suits it"
+    share = f"with {fit.matmul * 100:.0f} % of a step in matmuls it adds {gain:.2f}x at most"
+    return f"{first}{suits}: {share}; verify that the loss still converges."
+
+
+def _untold(fit: Fit) -> str:
+    """Say what is assumed, and how to find it out."""
+    told = []
+    if not fit.precision:
+        told.append("No metric tells the precision: BF16 is assumed (precision=).")
+    if fit.matmul is None:
+        told.append("Nor the share of matmuls: neuron-profile shows it (matmul=70).")
+    return " ".join(told)
+
+
+def fit_data(fit: Fit) -> dict[str, Any]:
+    """Return it for scripts."""
+    return {
+        "compute_ratio": fit.compute,
+        "memory_bandwidth_ratio": fit.bandwidth,
+        "memory_ratio": fit.memory,
+        "precision": fit.precision or None,
+        "matmul_ratio": fit.matmul,
+        "by_matmul": [
+            {"matmul_ratio": x, "speedup": fit.speedup(x), "fp8_gain_most": fit.fp8_most(x)}
+            for x in fit.shares
+        ],
+    }

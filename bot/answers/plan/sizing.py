@@ -1,0 +1,403 @@
+"""Answer which size holds a model, and where a cluster could be smaller."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from bot.answers.plan.decide import SMALL_PARAMETERS, parameter_count
+from bot.answers.plan.fit import ClusterUse, usages
+from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.words import PriceAge, note_lines
+from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
+from bot.grammar.names import no_cluster
+from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.claims import Note
+from bot.model.fleet import InstanceType
+from bot.model.labels import Labels
+from bot.model.money import cents, counted, usd
+from bot.model.price import Price
+from bot.model.request import Request
+from bot.ports import Ports
+
+HEADROOM = 0.9
+"""Share of memory or compute that a smaller size may be filled to: trnbot's own default."""
+
+
+def smaller(
+    kind: InstanceType, peak_gib: float, utilization: float, types: Iterable[InstanceType]
+) -> tuple[InstanceType, ...]:
+    """Return the family's smaller sizes that hold a node's memory peak and its work, the smallest first."""
+    work = kind.bf16_tflops * utilization
+    return tuple(
+        sorted(
+            (
+                x
+                for x in types
+                if x.family == kind.family
+                and x.chips < kind.chips
+                and peak_gib <= x.accelerator_memory_gib * HEADROOM
+                and work <= x.bf16_tflops * HEADROOM
+            ),
+            key=lambda x: x.chips,
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Leaner:
+    """State what would hold a cluster's work for less.
+
+    A size, how many of it, and the price of its hour.
+    """
+
+    type: InstanceType
+    nodes: int
+    price: Price | None
+
+
+def fewer_nodes(usage: ClusterUse) -> int | None:
+    """Return how many nodes of today's type would hold the peak memory and the work of all.
+
+    None where all are needed.
+
+    Memory counts as if all of it were sharded over the nodes: what every node holds a copy of needs
+    no more, but no less.
+    """
+    if usage.utilization is None or usage.peak_gib is None:
+        return None
+    shares = busiest(usage), usage.peak_gib / usage.type.accelerator_memory_gib
+    sold = usage.type.sold_in
+    nodes = math.ceil(max(1.0, usage.nodes * max(shares) / HEADROOM) / sold - 1e-9) * sold
+    return nodes if nodes < usage.nodes else None
+
+
+def busiest(usage: ClusterUse) -> float:
+    """Return the utilization that is seldom exceeded, 0..1."""
+    return min(1.0, (usage.utilization or 0.0) + 2 * (usage.spread or 0.0))
+
+
+def leaner_of(usage: ClusterUse, types: Iterable[InstanceType], offers: Offers) -> Leaner | None:
+    """Return the smallest size that would hold a node's work, else fewer nodes.
+
+    None where neither does or nothing was read.
+    """
+    if (
+        usage.utilization is None
+        or usage.peak_gib is None
+        or usage.utilization + (usage.spread or 0) <= 0
+    ):
+        return None
+    fitting = smaller(usage.type, usage.peak_gib, busiest(usage), types)
+    if fitting:
+        return Leaner(fitting[0], usage.nodes, alike_price(usage, fitting[0], offers))
+    nodes = fewer_nodes(usage)
+    return Leaner(usage.type, nodes, usage.price) if nodes else None
+
+
+def alike_price(usage: ClusterUse, kind: InstanceType, offers: Offers) -> Price | None:
+    """Return the other type's price as today's is bought, else without a commitment."""
+    alike = offers.here(kind.name, usage.price.market, usage.region) if usage.price else None
+    return alike or offers.plain(kind.name, usage.region)
+
+
+_R = Align.RIGHT
+
+
+def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
+    """List clusters with the smaller size or the fewer nodes that would hold them, or that nothing would."""
+    columns = (
+        Column("cluster"),
+        Column("runs"),
+        Column("used", _R),
+        Column("memory peak", _R),
+        Column("would fit"),
+        Column("saves a month", _R),
+    )
+    drawn, total = [], Decimal(0)
+    for usage, leaner in rows:
+        saved = saving(usage, leaner)
+        total += saved or Decimal(0)
+        drawn.append(
+            (
+                usage.cluster or "(no cluster)",
+                f"{usage.nodes} x {usage.type.name}",
+                share_text(usage),
+                _peak(usage),
+                f"{leaner.nodes} x {leaner.type.name}" if leaner else _needed(usage),
+                usd(saved) if saved else "–",
+            )
+        )
+    blocks: list[Block] = [Table(columns, tuple(drawn))]
+    if any(leaner and leaner.type is usage.type for usage, leaner in rows):
+        blocks.append(
+            text(
+                "Fewer nodes hold the same work only if its jobs can be packed, or trained on fewer: take one away, and compare."
+            )
+        )
+    rule = (
+        f"peak memory and work (mean and twice its spread) use at most {HEADROOM * 100:.0f} % of it"
+    )
+    blocks.append(
+        quiet(
+            f"Estimated over seven days; a size fits if {rule}. Committed hours are paid until the commitment ends."
+        )
+    )
+    title = (
+        f"Smaller sizes or fewer nodes would save about {usd(total)} a month"
+        if total
+        else "No cluster fits on less"
+    )
+    return Card(
+        title,
+        Tone.INFO,
+        tuple(blocks),
+        {"clusters": [usage_data(usage, leaner) for usage, leaner in rows]},
+    )
+
+
+def saving(usage: ClusterUse, leaner: Leaner | None) -> Decimal | None:
+    """Return USD a month that the other size or number saves, None where a price is missing or nothing is saved."""
+    if usage.price is None or leaner is None or leaner.price is None:
+        return None
+    saved = usage.price.usd_per_hour * usage.nodes - leaner.price.usd_per_hour * leaner.nodes
+    return cents(saved * HOURS_A_MONTH) if saved > 0 else None
+
+
+def _needed(usage: ClusterUse) -> str:
+    return (
+        "too little was read"
+        if usage.utilization is None or usage.peak_gib is None
+        else "all are needed"
+    )
+
+
+def share_text(usage: ClusterUse) -> str:
+    """Write the mean utilization."""
+    return "no reading" if usage.utilization is None else f"{usage.utilization * 100:.0f} %"
+
+
+def _peak(usage: ClusterUse) -> str:
+    return (
+        "no reading"
+        if usage.peak_gib is None
+        else f"{usage.peak_gib:,.0f} of {usage.type.accelerator_memory_gib:,} GiB"
+    )
+
+
+def usage_data(usage: ClusterUse, leaner: Leaner | None) -> dict[str, object]:
+    """Return a cluster's use and what would fit it, for scripts."""
+    return {
+        "cluster": usage.cluster,
+        "runs": usage.type.name,
+        "nodes": usage.nodes,
+        "utilization_ratio": usage.utilization,
+        "peak_gib": usage.peak_gib,
+        "fits": leaner.type.name if leaner else None,
+        "fits_nodes": leaner.nodes if leaner else None,
+        "saves_usd_per_month": saving(usage, leaner),
+    }
+
+
+BYTES_A_PARAMETER = 16
+"""Mixed precision with Adam.
+
+2 weights, 2 gradients, 12 master weights and moments (Rajbhandari et al., ZeRO, 2020).
+"""
+ROOM = 1.25
+"""Memory for activations and buffers, as a multiple of the states': trnbot's own default."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """State how many nodes of a type hold a model's training states, UltraServers whole."""
+
+    type: InstanceType
+    nodes: int
+    filled: float
+    """Share of their accelerator memory."""
+
+    def __str__(self) -> str:
+        """Read as `1 x trn2.48xlarge` or `4 UltraServers (16 x trn2u.48xlarge)`."""
+        nodes = f"{self.nodes} x {self.type.name}"
+        return (
+            f"{counted(self.nodes // self.type.sold_in, 'UltraServer')} ({nodes})"
+            if self.type.sold_in > 1
+            else nodes
+        )
+
+
+def training_gib(parameters: float) -> float:
+    """Return the accelerator memory that training needs, in GiB."""
+    return parameters * BYTES_A_PARAMETER * ROOM / 2**30
+
+
+def fits(parameters: float, types: Iterable[InstanceType]) -> tuple[Fit, ...]:
+    """Return the fewest nodes of each Trainium type: the advised one first, then by chips.
+
+    Sizes of one chip are joined by the network alone: they count only where one of them is enough.
+    UltraServers are for what no single node holds.
+    """
+    need = training_gib(parameters)
+    options = [_fewest(need, kind) for kind in types if kind.accelerator.startswith("Trainium")]
+    whole = any(x.nodes == 1 for x in options)
+    listed = (
+        x
+        for x in options
+        if x.nodes == 1 or (x.type.chips > 1 and not (whole and x.type.sold_in > 1))
+    )
+    every = sorted(listed, key=lambda x: (x.nodes * x.type.chips, x.type.name))
+    best = _advised(every)
+    return (best, *(x for x in every if x is not best))
+
+
+def _fewest(need_gib: float, kind: InstanceType) -> Fit:
+    sold = max(1, math.ceil(need_gib / (kind.accelerator_memory_gib * kind.sold_in)))
+    nodes = sold * kind.sold_in
+    return Fit(kind, nodes, need_gib / (nodes * kind.accelerator_memory_gib))
+
+
+def _advised(options: Sequence[Fit]) -> Fit:
+    """Return what the notes on sizes advise.
+
+    One node of the first family that holds it, else UltraServers.
+
+    Trn1 for fine-tuning and mid-size models, Trn2 for what needs more, an UltraServer for what does
+    not fit 16 chips.
+    """
+    one = [x for family in _FAMILIES for x in options if x.type.family == family and x.nodes == 1]
+    together = [x for x in options if x.type.sold_in > 1]
+    return (one or together or list(options))[0]
+
+
+_FAMILIES = ("trn1", "trn2")
+"""The order in which the notes name them, the cheaper chip first."""
+
+
+@dataclass(frozen=True)
+class SizeNotes:
+    """Hold what others say about sizes and about training, and how old a price may be."""
+
+    sizing: Sequence[Note]
+    advice: Sequence[Note]
+    age: PriceAge
+
+
+def size_card(
+    parameters: float, options: Sequence[Fit], prices: Mapping[str, Price], notes: SizeNotes
+) -> Card:
+    """Draw the fewest nodes of each type that hold the training states, with dollars where a price is known."""
+    columns = (
+        Column("type"),
+        Column("nodes", _R),
+        Column("memory filled", _R),
+        Column("$/h", _R),
+        Column("price of"),
+    )
+    rows = tuple(_fit(x, prices.get(x.type.name), notes.age) for x in options)
+    need = training_gib(parameters)
+    blocks: list[Block] = [
+        text(f"Training states need about {need:,.0f} GiB of accelerator memory."),
+        Table(columns, rows),
+    ]
+    if parameters < SMALL_PARAMETERS:
+        blocks.append(
+            text(
+                "A model this small runs on one core or a trn1.2xlarge: on many chips the interconnect outweighs the gain."
+            )
+        )
+    formula = f"{BYTES_A_PARAMETER} bytes a parameter (mixed precision, Adam) x {ROOM} for activations; long sequences need more."
+    blocks += [
+        quiet(f"Estimated: {formula} This covers memory only, not the training time."),
+        quiet(
+            "Sizes of one chip are listed where one is enough: only the network joins several. UltraServers are bought whole."
+        ),
+        *note_lines(notes.sizing, notes.age.today),
+        *note_lines(notes.advice, notes.age.today),
+    ]
+    blocks.append(
+        Buttons((Button("What it costs a year", "help tco"), Button("Capacity", "help capacity")))
+    )
+    best = options[0]
+    data = {
+        "parameters": parameters,
+        "needs_gib": round(need, 1),
+        "advised": best.type.name,
+        "fits": [_fit_data(x, prices.get(x.type.name)) for x in options],
+    }
+    holds = "holds" if best.nodes == best.type.sold_in else "hold"
+    return Card(
+        f"{_count(parameters)} parameters: {best} {holds} them", Tone.INFO, tuple(blocks), data
+    )
+
+
+def _fit(fit: Fit, price: Price | None, age: PriceAge) -> tuple[str, ...]:
+    of = (
+        f"{price.asof}, {price.market}, {price.region}{age.of(price.asof)}"
+        if price
+        else "not known"
+    )
+    return (
+        fit.type.name,
+        f"{fit.nodes}",
+        f"{fit.filled * 100:.0f} %",
+        usd(price.usd_per_hour * fit.nodes) if price else "?",
+        of,
+    )
+
+
+def _fit_data(fit: Fit, price: Price | None) -> dict[str, object]:
+    return {
+        "instance_type": fit.type.name,
+        "nodes": fit.nodes,
+        "filled_ratio": round(fit.filled, 3),
+        "node_usd_per_hour": price.usd_per_hour if price else None,
+        "market": price.market.value if price else None,
+        "region": price.region if price else None,
+        "asof": price.asof if price else None,
+    }
+
+
+def _count(parameters: float) -> str:
+    size, unit = next(
+        (x for x in ((1e12, "trillion"), (1e9, "billion")) if parameters >= x[0]), (1e6, "million")
+    )
+    return f"{parameters / size:g} {unit}"
+
+
+@command(
+    "size",
+    "The instance size that fits a model, or a smaller one that would fit the current work.",
+    needs=Needs.METRICS | Needs.STATE,
+    may=Needs.BILL,
+    topic=Topic.PLANS,
+    examples=("size 7B", "size", "size llama"),
+)
+async def size(
+    ports: Ports,
+    request: Request,
+    what: str = arg("", "a count of parameters such as 7B, or a cluster"),
+) -> Card:
+    """Judge a model by its parameters, clusters by their use."""
+    return await asyncio.to_thread(_size, ports, request, what)
+
+
+def _size(ports: Ports, request: Request, what: str) -> Card:
+    types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
+    offers = Offers(Pricing(ports).at(request.at))
+    if what[:1].isdigit():
+        age = PriceAge(request.at.date(), ports.policy.at(Labels()).number("advice.stale_days"))
+        count = parameter_count(what)
+        options = fits(count, types.values())
+        prices = {x.type.name: price for x in options if (price := offers.plain(x.type.name))}
+        return size_card(
+            count, options, prices, SizeNotes(claims.of("sizing"), claims.of("advice"), age)
+        )
+    every = usages(ports, request.at)
+    mine = [x for x in every if what in ("", x.cluster)]
+    if not mine:
+        raise no_cluster(what, (x.cluster for x in every if x.cluster))
+    return right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in mine])

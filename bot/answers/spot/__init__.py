@@ -1,1 +1,0 @@
-"""Answer where spot capacity is cheapest for a job."""

@@ -1,0 +1,469 @@
+"""Read a typed line: one grammar for every surface, button and form."""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from bot.cards.lines import PREFIX
+from bot.errors import WrongInput, nearest, shortened
+from bot.grammar.registry import Command, Parameter, find_command
+from bot.model.limits import NUMBER_EXPONENT, NUMBER_LENGTH
+from bot.model.request import Effect
+from bot.model.spend import Filter
+from bot.model.window import Window, parse_duration, read_moment
+
+FILTERS = tuple[Filter, ...]
+WORDS = tuple[str, ...]
+_SWITCH = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Limit how much one line may ask for.
+
+    Its rows and its time are limited in `bot.answers.budgets`.
+    """
+
+    words: int = 4
+    """Values of a list, such as the dimensions of `by`."""
+    filters: int = 20
+    filter_values: int = 50
+    """Values of one filter."""
+    window: timedelta = timedelta(days=1_830)
+    """Five years."""
+
+
+SIZES = Sizes()
+
+
+def convert(parameter: Parameter, text: str, now: datetime) -> Any:
+    """Return the typed value of `text`; raise `WrongInput` naming the argument and its right form."""
+    kind, optional = _bare(parameter.type)
+    if optional and not text:
+        return None
+    read = _READERS.get(kind)
+    if read is None:
+        raise TypeError(f"no reader for {kind} of '{parameter.name}'")
+    try:
+        value = read(text, parameter.word, now)
+    except WrongInput as error:
+        error.argument = parameter.word
+        raise
+    choices = parameter.arg.choices
+    for word in value if isinstance(value, tuple) else (value,):
+        if choices and word not in choices:
+            sentence = f"'{word}' does not fit {parameter.word}{nearest(str(word), filter(None, choices))}."
+            raise WrongInput(sentence, parameter.word)
+    return value
+
+
+def filters_of(texts: Sequence[str]) -> tuple[Filter, ...]:
+    """Read every filter of a line; raise `WrongInput` for too many."""
+    if len(texts) > SIZES.filters:
+        raise WrongInput(f"A line takes {SIZES.filters} filters at most; got {len(texts)}.")
+    return tuple(filter_of(text) for text in texts)
+
+
+def filter_of(text: str) -> Filter:
+    """Read `dimension=value[,value]` or `dimension!=value`.
+
+    Raise `WrongInput` when the dimension is missing.
+    """
+    name, _, value = text.partition("=")
+    negated = name.endswith("!")
+    name = name.removesuffix("!").lstrip("-")
+    if not name:
+        raise WrongInput(
+            f"'{text}' is not a filter; write dimension=value, for example team=search."
+        )
+    values = tuple(part.strip() for part in value.split(","))
+    if len(values) > SIZES.filter_values:
+        raise WrongInput(
+            f"A filter takes {SIZES.filter_values} values at most; {name[:40]} got {len(values)}."
+        )
+    return Filter(name, values, negated)
+
+
+def type_name(parameter: Parameter) -> str:
+    """Name the type for help and docs."""
+    kind = bare_type(parameter.type)
+    if parameter.arg.choices:
+        return " or ".join(filter(None, parameter.arg.choices))
+    return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def bare_type(kind: Any) -> Any:
+    """Return the type of an argument that is given: without `| None`."""
+    return _bare(kind)[0]
+
+
+def _bare(kind: Any) -> tuple[Any, bool]:
+    """Take `| None` off a type."""
+    if typing.get_origin(kind) in {types.UnionType, typing.Union}:
+        rest = [part for part in typing.get_args(kind) if part is not type(None)]
+        return rest[0], True
+    return kind, False
+
+
+def _number(text: str, name: str, _: datetime) -> Decimal:
+    try:
+        value = Decimal(text.strip().lstrip("$").replace(",", ""))
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite():
+        raise WrongInput(
+            f"'{shortened(text)}' is not a number for {name}; write it like 12 or 2.5."
+        )
+    if len(text) > NUMBER_LENGTH or (value and abs(value.adjusted()) >= NUMBER_EXPONENT):
+        limit = f"keep it within {NUMBER_LENGTH} characters and under 10^{NUMBER_EXPONENT}"
+        raise WrongInput(f"'{shortened(text)}' is no size that {name} can have; {limit}.")
+    return value if value else Decimal(0)
+
+
+def _whole(text: str, name: str, now: datetime) -> int:
+    value = _number(text, name, now)
+    if value != value.to_integral_value():
+        raise WrongInput(f"'{text}' is not a whole number for {name}.")
+    return int(value)
+
+
+def _switch(text: str, name: str, _: datetime) -> bool:
+    if text.lower() not in _SWITCH:
+        raise WrongInput(f"{name} is on or off; got '{text}'.")
+    return _SWITCH[text.lower()]
+
+
+def _values_words(text: str, name: str, _: datetime) -> tuple[str, ...]:
+    words = tuple(part.strip() for part in text.split(",") if part.strip())
+    if len(words) > SIZES.words:
+        raise WrongInput(f"'{name}' takes {SIZES.words} values at most; got {len(words)}.")
+    return words
+
+
+def _window(text: str, _: str, now: datetime) -> Window:
+    window = Window.parse(text, now)
+    if window.length > SIZES.window:
+        raise WrongInput(
+            f"A window is {SIZES.window.days:,} days long at most; '{text}' has {window.length.days:,}."
+        )
+    return window
+
+
+def _moment(text: str, _: str, now: datetime) -> datetime:
+    return read_moment(text, now)
+
+
+_READERS: Mapping[Any, Callable[[str, str, datetime], Any]] = {
+    str: lambda text, _, __: text,
+    int: _whole,
+    float: lambda text, name, now: float(_number(text, name, now)),
+    bool: _switch,
+    Decimal: _number,
+    Window: _window,
+    timedelta: lambda text, _, __: parse_duration(text),
+    datetime: _moment,
+    WORDS: _values_words,
+}
+_NAMES: Mapping[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "on/off",
+    Decimal: "amount",
+    Window: "window",
+    timedelta: "duration",
+    datetime: "time",
+    WORDS: "list",
+    FILTERS: "filters",
+}
+
+
+_QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u201d": "\u201d", "\u201e": "\u201c"}
+_PREFIXES = {"/trn", "/trnbot", "trn", "trnbot"}
+_SHARE = PREFIX.strip()
+_HELP = {"--help", "-h"}
+LONGEST = 3_000
+
+
+@dataclass(frozen=True)
+class Word:
+    """Hold one word, quotes taken off.
+
+    `equals` is where its first unquoted `=` stands, -1 for none.
+    """
+
+    text: str
+    equals: int = -1
+    quoted: bool = False
+    start: int = 0
+    """Where it begins in its line."""
+
+    @property
+    def name(self) -> str:
+        """Return the text before `=` (or `!=`), without leading dashes."""
+        return self.text[: self.equals].removesuffix("!").lstrip("-") if self.equals > 0 else ""
+
+    @property
+    def value(self) -> str:
+        """Return the text after `=`."""
+        return self.text[self.equals + 1 :]
+
+    @property
+    def negated(self) -> bool:
+        """Tell whether it reads `name!=value`."""
+        return self.equals > 0 and self.text[self.equals - 1] == "!"
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """Hold the command that a line begins with and the words after it, not typed yet."""
+
+    command: Command
+    words: list[Word]
+    text: str
+    """The line without a bot's name and without `share`."""
+    rest: str
+    """What follows the command as it was typed, its lines and quotes kept."""
+    shared: bool = False
+    """The answer is for everyone."""
+
+    @property
+    def asks_help(self) -> bool:
+        """Return whether the line asks how the command is used, and does nothing else."""
+        return bool(self.words) and self.words[-1].text in _HELP
+
+    @property
+    def runs(self) -> Command:
+        """Return the command that answers: `help` where the line asks how its own is used."""
+        return find_command(["help"])[0] if self.asks_help else self.command
+
+    @property
+    def carried(self) -> CommandLine | None:
+        """Return the line that this one is about, None where it is about none or that one is not understood."""
+        if not self.runs.carries:
+            return None
+        try:
+            return read_line(self.rest)
+        except WrongInput:
+            return None
+
+    @property
+    def effect(self) -> Effect:
+        """Return how far the line reaches."""
+        if self.shared:
+            return Effect.SHARES
+        return (
+            Effect.CHANGES
+            if self.runs.changes
+            else Effect.WORKS
+            if self.runs.heavy
+            else Effect.READS
+        )
+
+
+@dataclass(frozen=True)
+class Call:
+    """Hold a line understood: the command and its typed arguments."""
+
+    command: Command
+    arguments: dict[str, Any]
+
+
+def split(line: str) -> list[Word]:
+    """Cut a line into words; raise `WrongInput` for an open quote or an overlong line."""
+    if len(line) > LONGEST:
+        raise WrongInput(f"The line has {len(line)} characters; keep it under {LONGEST}.")
+    return list(_words(line))
+
+
+def read_line(line: str) -> CommandLine:
+    """Return the command that a line means.
+
+    Raise `WrongInput` with the nearest one where there is none.
+
+    Guard, audit, permission, budgets and buttons all go by this, so that none of them reads a line
+    otherwise.
+    """
+    return _command_line(line, split(line))
+
+
+def understand(line: str, now: datetime) -> Call:
+    """Find the command of a line and type its arguments.
+
+    Raise `WrongInput` with the nearest right form.
+    """
+    return typed(read_line(line), now)
+
+
+def typed(read: CommandLine, now: datetime) -> Call:
+    """Type the arguments of a line; raise `WrongInput` with the nearest right form."""
+    if read.asks_help:
+        return understand(f'help "{read.command.name}"', now)
+    return Call(read.command, _typed(read.command, _assigned(read.command, read.words), now))
+
+
+def effect_of(line: str) -> Effect:
+    """Return how far a line reaches; `NOTHING` where it means no command."""
+    try:
+        return read_line(line).effect
+    except WrongInput:
+        return Effect.NOTHING
+
+
+def attempted(line: str) -> Command | None:
+    """Return the command that a line would run, also where a quote is left open or the line is too long; None for none."""
+    begun = line.lstrip()[:LONGEST]
+    try:
+        return _command_line(begun, list(_words(begun, open_too=True))).runs
+    except WrongInput:
+        return None
+
+
+def _command_line(line: str, words: list[Word]) -> CommandLine:
+    words = _unprefixed(words)
+    shared = len(words) > 1 and words[0].text.lower() == _SHARE
+    words = _unprefixed(words[1:]) if shared else words
+    if not words:
+        words = [Word("help", start=len(line))]
+    command, after = find_command([word.text for word in words])
+    rest = words[len(words) - len(after) :]
+    return CommandLine(
+        command,
+        rest,
+        line[words[0].start :] or "help",
+        line[rest[0].start :] if rest else "",
+        shared,
+    )
+
+
+def _unprefixed(words: list[Word]) -> list[Word]:
+    """Return the words after the bot's name, where they begin with it."""
+    return words[1:] if words and words[0].text.lower() in _PREFIXES else words
+
+
+def _words(line: str, *, open_too: bool = False) -> Iterator[Word]:
+    """Yield words.
+
+    A small state machine, because quotes may stand inside a word (`reason="on leave"`).
+
+    Raises `WrongInput` for a quote left open, unless `open_too`: the line's end closes it then.
+    """
+    buffer, equals, quoted, inside = "", -1, False, ""
+    begun, escaped = -1, False
+    for at, char in enumerate(line):
+        if escaped:
+            buffer, escaped = buffer + char, False
+        elif inside and char == "\\":
+            escaped = True
+        elif inside:
+            buffer, inside = (buffer, "") if char == inside else (buffer + char, inside)
+        elif char in _QUOTES and (not buffer or buffer.endswith(("=", ","))):
+            inside, quoted, begun = _QUOTES[char], True, at if begun < 0 else begun
+        elif char.isspace():
+            if begun >= 0:
+                yield Word(buffer, equals, quoted, begun)
+            buffer, equals, quoted, begun = "", -1, False, -1
+        else:
+            equals = len(buffer) if char == "=" and equals < 0 else equals
+            buffer, begun = buffer + char, at if begun < 0 else begun
+    if inside and not open_too:
+        raise WrongInput(f"A quote is open in '{line[-60:]}'; close it with {inside}.")
+    if begun >= 0:
+        yield Word(buffer, equals, quoted, begun)
+
+
+def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
+    """Give each word to the parameter it names, or to the next free one in order."""
+    parameters = {p.word: p for p in command.parameters}
+    filters = next((p.name for p in command.parameters if p.type == FILTERS), None)
+    rest = bool(command.parameters) and command.parameters[0].arg.rest
+    given: dict[str, list[str]] = {}
+    queue = list(words)
+    while queue:
+        word = queue.pop(0)
+        name = word.name.replace("-", "_")
+        if name in parameters and not word.negated:
+            _give(command, given, parameters[name], [word.value, *_commas(word.value, queue)])
+        elif filters and word.equals > 0:
+            given.setdefault(filters, []).append(" ".join([word.text, *_commas(word.value, queue)]))
+        elif not rest and word.equals > 0 and re.fullmatch(r"-*[a-z_-]+", word.text[: word.equals]):
+            raise WrongInput(
+                f"'{command.name}' has no argument '{word.name}'{nearest(word.name, parameters)}."
+            )
+        elif bare := _bare_name(word, parameters):
+            if not queue:
+                raise WrongInput(
+                    f"'{bare}' needs a value after it ({parameters[bare].arg.meaning})."
+                )
+            first = queue.pop(0).text
+            _give(command, given, parameters[bare], [first, *_commas(first, queue)])
+        elif not rest and word.text.startswith("--") and not word.quoted:
+            raise WrongInput(
+                f"'{command.name}' has no option '{word.text}'{nearest(word.text.lstrip('-'), parameters)}."
+            )
+        else:
+            _place(command, given, word, queue)
+    return given
+
+
+def _bare_name(word: Word, parameters: dict[str, Parameter]) -> str:
+    """Return the parameter a bare word names (`by`, `--by`), or ""."""
+    name = word.text.lstrip("-").replace("-", "_").lower()
+    return name if name in parameters and not word.quoted and not parameters[name].arg.rest else ""
+
+
+def _commas(value: str, queue: list[Word]) -> list[str]:
+    """Take the words that go on after a comma: `team, cluster`."""
+    taken: list[str] = []
+    while value.endswith(",") and queue:
+        value = queue.pop(0).text
+        taken.append(value)
+    return taken
+
+
+def _place(command: Command, given: dict[str, list[str]], word: Word, queue: list[Word]) -> None:
+    """Give a bare word to the first free parameter that takes words by position."""
+    for parameter in command.parameters:
+        if parameter.arg.keyword or parameter.name in given or parameter.type == FILTERS:
+            continue
+        rest = [w.text for w in queue] if parameter.arg.rest else _commas(word.text, queue)
+        if parameter.arg.rest:
+            queue.clear()
+        given[parameter.name] = [word.text, *rest]
+        return
+    takes = ", ".join(p.word for p in command.parameters) or "no arguments"
+    raise WrongInput(f"'{word.text}' is one word too many; '{command.name}' takes {takes}.")
+
+
+def _give(
+    command: Command, given: dict[str, list[str]], parameter: Parameter, values: list[str]
+) -> None:
+    if parameter.name in given:
+        raise WrongInput(f"'{parameter.name}' is given twice to '{command.name}'; keep one.")
+    given[parameter.name] = values
+
+
+def _typed(command: Command, given: dict[str, list[str]], now: datetime) -> dict[str, Any]:
+    """Turn the words of each parameter into its type, filling defaults."""
+    typed: dict[str, Any] = {}
+    for parameter in command.parameters:
+        if parameter.type == FILTERS:
+            typed[parameter.name] = filters_of(given.get(parameter.name, []))
+            continue
+        words = given.get(parameter.name)
+        if words is None and parameter.arg.default is None:
+            example = f", for example '{command.examples[0]}'" if command.examples else ""
+            raise WrongInput(
+                f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.",
+                parameter.word,
+            )
+        text = " ".join(words) if words is not None else parameter.arg.default or ""
+        typed[parameter.name] = convert(parameter, text, now)
+    return typed

@@ -1,0 +1,423 @@
+"""Answer lines in turns, each person and surface within its share."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import insort
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from bot.errors import OutOfTime, OverBudget, Unanswered, WrongInput
+from bot.grammar.line import attempted, read_line
+from bot.grammar.registry import Command, Needs
+from bot.model.request import Effect, Request, Role
+from bot.ports.work import ASKER, LINES_A_MINUTE, Asker, Lane, LaneLoad, Work, within
+
+
+@dataclass(frozen=True)
+class LaneLimits:
+    """Limit the lines of one lane."""
+
+    running: int
+    """Lines that are worked on at once."""
+    waiting: int
+    """Lines that may wait for a turn."""
+    at_once: int
+    """Lines of one person that run or wait."""
+    seconds: float
+    """The longest that one line may take, waiting included."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limit persons, surfaces and lanes.
+
+    A minute's share may be used at once, and comes back evenly.
+    """
+
+    lines: float = LINES_A_MINUTE
+    """Lines of one person a minute."""
+    work: float = 60
+    """Seconds in which the lines of one person work, in threads, until that person waits for more."""
+    work_a_minute: float = 30
+    """Seconds of work that a person gets back in each minute."""
+    surface_lines: float = 6_000
+    """Lines of one surface a minute."""
+    people: int = 2_000
+    """Persons and surfaces whose use is remembered; whoever asked longest ago is forgotten first."""
+    rows: int = 50_000
+    """Rows that one question to the bill may return."""
+    lanes: Mapping[Lane, LaneLimits] = field(
+        default_factory=lambda: {
+            Lane.QUICK: LaneLimits(running=4, waiting=32, at_once=4, seconds=20),
+            Lane.HEAVY: LaneLimits(running=2, waiting=12, at_once=2, seconds=120),
+        }
+    )
+
+
+LIMITS = Limits()
+
+
+def limits_for(cores: int, lines: int) -> Limits:
+    """Return the limits on a machine of so many cores, for so many lines of one person a minute.
+
+    Heavy lines leave half of the cores to the watch and to quick lines.
+    """
+    heavy = replace(LIMITS.lanes[Lane.HEAVY], running=min(4, max(1, cores // 2)))
+    share = lines / LIMITS.lines
+    return replace(
+        LIMITS,
+        lines=lines,
+        work=LIMITS.work * share,
+        work_a_minute=LIMITS.work_a_minute * share,
+        lanes={**LIMITS.lanes, Lane.HEAVY: heavy},
+    )
+
+
+def lane_of(command: Command | None) -> Lane:
+    """Return the lane of a command.
+
+    Whatever asks the bill, replays the watch or examines the source may work for long.
+    """
+    long = command and (command.heavy or command.needs & (Needs.BILL | Needs.REPLAY | Needs.SOURCE))
+    return Lane.HEAVY if long else Lane.QUICK
+
+
+class Bucket:
+    """Hold what is left of a share.
+
+    It fills evenly, and may be overdrawn by work whose length nobody knew.
+    """
+
+    def __init__(self, size: float, a_minute: float, now: float) -> None:
+        self._size, self._rate = size, a_minute / 60
+        self._left, self._at = size, now
+
+    def left(self, now: float) -> float:
+        """Return what is left now."""
+        self._left = min(self._size, self._left + (now - self._at) * self._rate)
+        self._at = now
+        return self._left
+
+    def take(self, amount: float, now: float) -> None:
+        """Use some of it."""
+        self._left = self.left(now) - amount
+
+    def seconds_until(self, amount: float, now: float) -> float:
+        """Return how long until so much is left, 0 where it is."""
+        return max(0.0, (amount - self.left(now)) / self._rate)
+
+
+@dataclass
+class Share:
+    """Hold one person's use of the bot."""
+
+    lines: Bucket
+    work: Bucket
+    at_once: dict[Lane, int] = field(default_factory=dict)
+
+    def used(self, now: float, size: float) -> float:
+        """Return the seconds of work that were used lately."""
+        return size - self.work.left(now)
+
+
+class Shares:
+    """Count what each person and each surface uses; `seconds` is a clock that never goes back."""
+
+    def __init__(self, limits: Limits, seconds: Callable[[], float]) -> None:
+        self._limits, self._seconds = limits, seconds
+        self._people: dict[str, Share] = {}
+        self._surfaces: dict[str, Bucket] = {}
+
+    def begin(self, person: str, surface: str, lane: Lane) -> float:
+        """Count a line; return the seconds of work its person used lately.
+
+        Raise `OverBudget` where the share is used up.
+
+        A line of nobody, "", is not counted.
+        """
+        if not person:
+            return 0
+        now, limits = self._seconds(), self._limits
+        share = self._share(person, now)
+        if wait := share.lines.seconds_until(1, now):
+            raise OverBudget(
+                f"You asked {limits.lines:.0f} lines in this minute; ask again in {_whole(wait)} s."
+            )
+        share.lines.take(1, now)
+        whole = self._surfaces.setdefault(
+            surface, Bucket(limits.surface_lines, limits.surface_lines, now)
+        )
+        if wait := whole.seconds_until(1, now):
+            raise OverBudget(
+                f"People asked {limits.surface_lines:,.0f} lines here in this minute; ask again in {_whole(wait)} s."
+            )
+        whole.take(1, now)
+        if wait := share.work.seconds_until(0, now):
+            raise OverBudget(
+                f"Your lines worked for {limits.work:.0f} s without a pause; ask again in {_whole(wait)} s."
+            )
+        running, most = share.at_once.get(lane, 0), limits.lanes[lane].at_once
+        if running >= most:
+            lines = "A long line" if most == 1 else f"{most} lines"
+            raise OverBudget(
+                f"{lines} of yours {'is' if most == 1 else 'are'} still worked on; wait for the answer, then ask."
+            )
+        share.at_once[lane] = running + 1
+        return share.used(now, limits.work)
+
+    def end(self, person: str, lane: Lane, seconds: float) -> None:
+        """Count a line that has ended, and the seconds that it worked."""
+        if not person:
+            return
+        share = self._people[person]
+        share.at_once[lane] -= 1
+        share.work.take(seconds, self._seconds())
+
+    def _share(self, person: str, now: float) -> Share:
+        """Return the share of a person, the newest last.
+
+        Where too many are remembered, forget one who asks nothing now.
+        """
+        limits = self._limits
+        share = self._people.pop(person, None)
+        if share is None:
+            share = Share(
+                Bucket(limits.lines, limits.lines, now),
+                Bucket(limits.work, limits.work_a_minute, now),
+            )
+        self._people[person] = share
+        if len(self._people) > limits.people:
+            idle = (
+                name
+                for name, one in self._people.items()
+                if one is not share and not any(one.at_once.values())
+            )
+            self._people.pop(next(idle, ""), None)
+        return share
+
+
+@dataclass(order=True)
+class _Waiting:
+    """Hold one line that waits: who used less comes first, then who came first."""
+
+    used: float
+    number: int
+    turn: asyncio.Future[None] = field(compare=False)
+
+
+class Queue:
+    """Give turns to the lines of one lane.
+
+    Where too many wait, the line of who used most is refused.
+    """
+
+    def __init__(self, limits: LaneLimits) -> None:
+        self._limits = limits
+        self._running = self._count = 0
+        self._waiting: list[_Waiting] = []
+
+    async def turn(self, used: float) -> None:
+        """Wait for a turn; raise `OverBudget` where too many wait who used less."""
+        if self._running < self._limits.running:
+            self._running += 1
+            return
+        self._count += 1
+        waiting = _Waiting(used, self._count, asyncio.get_running_loop().create_future())
+        insort(self._waiting, waiting)
+        if len(self._waiting) > self._limits.waiting:
+            self._waiting.pop().turn.set_exception(OverBudget(self._full()))
+        try:
+            await waiting.turn
+        except asyncio.CancelledError:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+            elif (
+                waiting.turn.done()
+                and not waiting.turn.cancelled()
+                and not waiting.turn.exception()
+            ):
+                self.next()
+            raise
+
+    def next(self) -> None:
+        """End a turn, and give it to the line that waits first."""
+        if self._waiting:
+            self._waiting.pop(0).turn.set_result(None)
+        else:
+            self._running -= 1
+
+    def _full(self) -> str:
+        return f"{self._limits.running} lines are worked on and {self._limits.waiting} wait already; ask again in a minute."
+
+
+def _whole(seconds: float) -> int:
+    return int(seconds) + 1
+
+
+T = TypeVar("T")
+Equal = Hashable | None
+"""Equal for lines that have one answer whoever asks, None for a line that is answered for its own person."""
+Job = Callable[[], Awaitable[T]]
+_LEFT = "Nobody waits for this answer any more."
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Hold a line that is to be answered."""
+
+    lane: Lane
+    person: str
+    used: float
+    """Seconds of work that the person used lately."""
+    work: Work
+    equal: Equal
+
+
+class Turns:
+    """Hold the shares of people and the queues of the lanes; touched by the event loop alone."""
+
+    def __init__(
+        self, seconds: Callable[[], float], loads: Mapping[Lane, LaneLoad], limits: Limits = LIMITS
+    ) -> None:
+        self._limits, self._loads = limits, loads
+        self._shares = Shares(limits, seconds)
+        self._queues = {lane: Queue(of) for lane, of in limits.lanes.items()}
+        self._ahead: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def take(self, request: Request, job: Job[T], equal: Equal = None) -> T:
+        """Do the work of a line in its turn.
+
+        Raise `OverBudget`, `OutOfTime`, or `Unanswered` for a change that goes on.
+        """
+        command = attempted(request.line)
+        asker = ASKER.get() or Asker()
+        lane, person = lane_of(command), request.user.id if asker.share is None else asker.share
+        try:
+            used = self._shares.begin(person, request.surface, lane)
+        except OverBudget:
+            self._loads[lane].refused += 1
+            raise
+        if command is None:  # it is refused in words, which takes no thread and no turn
+            self._shares.end(person, lane, 0)
+            return await job()
+        ahead = (
+            [self._loads[other] for other in (Lane.WATCH, Lane.QUICK)] if lane is Lane.HEAVY else []
+        )
+        work = Work(self._limits.rows, ahead)
+        answering = asyncio.create_task(self._along(_Line(lane, person, used, work, equal), job))
+        try:
+            return await self._waited(answering, work, lane, asker, changes=command.changes)
+        except OverBudget:
+            self._loads[lane].refused += 1
+            raise
+
+    async def _waited(
+        self, answering: asyncio.Task[T], work: Work, lane: Lane, asker: Asker, *, changes: bool
+    ) -> T:
+        """Return the answer while somebody waits and there is time.
+
+        What changes something goes on to its end.
+        """
+        seconds = self._limits.lanes[lane].seconds
+        left = asyncio.Event()
+        asker.on_leave(left.set)
+        leaving: asyncio.Task[Any] = asyncio.create_task(left.wait())
+        try:
+            await asyncio.wait(
+                [answering, leaving], timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if answering.done():
+                return answering.result()
+            self._loads[lane].stopped += 1
+            reason = (
+                _LEFT
+                if left.is_set()
+                else f"This took longer than {seconds:g} s and was stopped; ask for less at once."
+            )
+            work.stop(reason)
+            if not changes:
+                raise OutOfTime(reason)
+            raise Unanswered(
+                f"This took longer than {seconds:g} s and may still be done; look before you type it again."
+            )
+        finally:
+            leaving.cancel()
+            answering.add_done_callback(_retrieved)
+            if not changes:
+                work.stop(_LEFT)
+                answering.cancel()
+
+    async def _along(self, line: _Line, job: Job[T]) -> T:
+        """Answer a line by the answer of an equal one that is worked on, else work on it."""
+        while line.equal is not None and (ahead := self._ahead.get(line.equal)):
+            try:
+                await asyncio.wait([ahead])
+            except asyncio.CancelledError:
+                self._shares.end(line.person, line.lane, 0)
+                raise
+            if not ahead.cancelled() and not isinstance(ahead.exception(), OutOfTime | OverBudget):
+                self._shares.end(line.person, line.lane, 0)
+                answer: T = ahead.result()
+                return answer
+        return await self._first(line, job)
+
+    async def _first(self, line: _Line, job: Job[T]) -> T:
+        """Work on a line, and let equal ones wait for its answer."""
+        if line.equal is None:
+            return await self._work(line, job)
+        current = asyncio.current_task()
+        assert current
+        self._ahead[line.equal] = current
+        try:
+            return await self._work(line, job)
+        finally:
+            del self._ahead[line.equal]
+
+    async def _work(self, line: _Line, job: Job[T]) -> T:
+        """Wait for a turn, work, and keep turn and share occupied until the last thread has ended."""
+        load, work = self._loads[line.lane], line.work
+        load.waiting += 1
+        try:
+            await self._queues[line.lane].turn(line.used)
+        except BaseException:
+            self._shares.end(line.person, line.lane, 0)
+            raise
+        finally:
+            load.waiting -= 1
+        try:
+            with within(line.lane, work):
+                return await job()
+        finally:
+            over = partial(self._over, line)
+            work.close(partial(asyncio.get_running_loop().call_soon_threadsafe, over))
+
+    def _over(self, line: _Line) -> None:
+        self._shares.end(line.person, line.lane, line.work.seconds)
+        self._queues[line.lane].next()
+
+
+def _retrieved(answering: asyncio.Task[Any]) -> None:
+    """Take the failure of an answer that nobody waits for."""
+    if not answering.cancelled():
+        answering.exception()
+
+
+def equal_of(request: Request) -> Hashable | None:
+    """Return what is equal for requests of one answer, None where the answer depends on the person or changes something.
+
+    Permission is part of it: what everyone may ask is refused or answered alike to those who belong
+    alike.
+    """
+    try:
+        read = read_line(request.line)
+    except WrongInput:
+        return None
+    runs = [each.runs for each in (read, read.carried) if each]
+    if read.effect in (Effect.CHANGES, Effect.SHARES) or any(
+        each.who is not Role.ANYONE or each.audited for each in runs
+    ):
+        return None
+    return read.text, request.surface, request.channel, request.belonging, request.manner
