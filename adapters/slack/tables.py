@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from adapters.slack import markup
-from bot.cards.card import Align, Column, Table
+from bot.cards.card import Align, Heading, Table
 
 _WIDEST = {1: 90, 2: 64, 3: 48}
 _WIDEST_OF_MANY = 60
@@ -78,7 +78,7 @@ def _list(table: Table, caption: str, most: int) -> str:
     return "\n".join(part for part in (caption, *fitting, more, total) if part)
 
 
-def _point(row: Sequence[str], columns: Sequence[Column]) -> str:
+def _point(row: Sequence[str], columns: Sequence[Heading]) -> str:
     first, *cells = [markup.cut(markup.one_line(cell), _WIDEST[1]) for cell in row[: len(columns)]]
     names = [
         "" if _needs_no_name(n, columns) else f"{markup.cut(markup.one_line(c.name), 40)} "
@@ -88,7 +88,7 @@ def _point(row: Sequence[str], columns: Sequence[Column]) -> str:
     return f"• {markup.strong(first)}: {markup.escape(' · '.join(facts))}".rstrip()
 
 
-def _needs_no_name(n: int, columns: Sequence[Column]) -> bool:
+def _needs_no_name(n: int, columns: Sequence[Heading]) -> bool:
     """Return whether a cell needs no name: the only one after the first, or words right behind it."""
     return len(columns) == 2 or (n == 0 and columns[1].align is Align.LEFT)
 
@@ -100,7 +100,7 @@ def _row(row: Sequence[str], n: int) -> list[str]:
     return cells + [""] * (n - len(cells))
 
 
-def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+def _line(row: Sequence[str], columns: Sequence[Heading], widths: Sequence[int]) -> str:
     cells = [
         _pad(cell, column.align, width)
         for cell, column, width in zip(row, columns, widths, strict=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adapters.teams.markup import bare, short, words
-from bot.cards.card import Align, Column, Style, Table
+from bot.cards.card import Align, Heading, Style, Table
 
 Json = dict[str, Any]
 
@@ -34,7 +34,7 @@ def table_elements(table: Table, *, rich: bool) -> list[Json]:
     return [*shown, words(rest, Style.QUIET)] if rest else shown
 
 
-def _table(table: Table, columns: Sequence[Column]) -> Json:
+def _table(table: Table, columns: Sequence[Heading]) -> Json:
     head = _row([column.name for column in columns], columns, bold=True, style="emphasis")
     rows = [_row(row, columns) for row in table.rows[:ROWS_MOST]]
     total = [_row(table.total, columns, bold=True, style="emphasis")] if table.total else []
@@ -47,7 +47,7 @@ def _table(table: Table, columns: Sequence[Column]) -> Json:
 
 
 def _row(
-    cells: Sequence[str], columns: Sequence[Column], *, bold: bool = False, style: str = ""
+    cells: Sequence[str], columns: Sequence[Heading], *, bold: bool = False, style: str = ""
 ) -> Json:
     padded = [*cells, *[""] * len(columns)]
     drawn = [
@@ -58,12 +58,12 @@ def _row(
     return row | {"style": style} if style else row
 
 
-def _cell(text: str, column: Column, bold: bool) -> Json:
+def _cell(text: str, column: Heading, bold: bool) -> Json:
     align = "right" if column.align is Align.RIGHT else "left"
     return words(short(text, _CELL_MOST), align=align, bold=bold)
 
 
-def _widths(table: Table, columns: Sequence[Column]) -> list[int]:
+def _widths(table: Table, columns: Sequence[Heading]) -> list[int]:
     """Return relative widths.
 
     Each column's longest word, which Teams would else break, and room for more of them.

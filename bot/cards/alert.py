@@ -28,7 +28,7 @@ from bot.cards.card import (
     Card,
     Chart,
     Code,
-    Column,
+    Heading,
     Mention,
     Span,
     Strong,
@@ -81,7 +81,7 @@ def mentions(name: str, address: str) -> tuple[Mention, ...]:
     return (Mention(address, name.rpartition(":")[2]),) if address else ()
 
 
-_OTHERS = (Column("also"), Column("where"), Column("state"), Column("$/h", Align.RIGHT))
+_OTHERS = (Heading("also"), Heading("where"), Heading("state"), Heading("$/h", Align.RIGHT))
 _TOP, _FEW = 5, 3
 
 

@@ -99,7 +99,7 @@ class Align(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Heading:
     """Name a table's column; numbers are aligned right."""
 
     name: str
@@ -116,7 +116,7 @@ class Table:
     for each of `every`, else of `rows`, the line that opens it, "" for none.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[Heading, ...]
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...] = ()
     caption: str = ""

@@ -11,7 +11,7 @@ import pytest
 
 from bot.answers.about.document import csv_text
 from bot.answers.all import ANSWERS
-from bot.cards.card import Card, Column, Table, text
+from bot.cards.card import Card, Heading, Table, text
 from bot.cards.lines import file_name
 from bot.errors import WrongInput
 from bot.grammar.registry import commands_by_name
@@ -19,7 +19,7 @@ from tests.cards.leads import change
 from tests.cards.samples import SAMPLES
 
 assert ANSWERS
-TABLE = Table((Column("team"), Column("net")), (("=1+1", "$5"),))
+TABLE = Table((Heading("team"), Heading("net")), (("=1+1", "$5"),))
 LINES = {
     "cost": "cost 7d by team",
     "why_cost": "why cost 7d",

@@ -17,11 +17,11 @@ from bot.cards.card import (
     Chart,
     ChartKind,
     Code,
-    Column,
     Facts,
     Field,
     FieldKind,
     Form,
+    Heading,
     Link,
     Mention,
     Series,
@@ -70,7 +70,7 @@ def any_form(words: Words) -> st.SearchStrategy[Form]:
 def any_block(words: Words, users: Words, urls: Words) -> st.SearchStrategy[Block]:
     """Return blocks of every kind."""
     cells = st.lists(words, max_size=11).map(tuple)
-    columns = st.lists(st.builds(Column, words, st.sampled_from(Align)), max_size=11).map(tuple)
+    columns = st.lists(st.builds(Heading, words, st.sampled_from(Align)), max_size=11).map(tuple)
     series = st.lists(st.builds(Series, words, VALUES), max_size=10).map(tuple)
     bands = st.none() | st.just((1.0, 2.0))
     buttons = st.builds(Button, words, words, st.sampled_from(ButtonStyle), st.booleans())

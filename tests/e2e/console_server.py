@@ -17,7 +17,7 @@ from adapters.http import application
 from adapters.web.config import Console, WebConfig
 from adapters.web.surface import WebSurface
 from bot.answers.all import ANSWERS
-from bot.cards.card import Card, Code, Column, Facts, Strong, Table, Tone, text
+from bot.cards.card import Card, Code, Facts, Heading, Strong, Table, Tone, text
 from bot.errors import WrongInput
 from bot.grammar.line import effect_of, read_line
 from bot.model.request import Request
@@ -78,7 +78,7 @@ async def answer(request: Request) -> Card:
             ("starved", "llama-70b", "25 min", "$1,083"),
             ("idle", "eval-sweep", "3 h 40 min", "$142"),
         )
-        columns = (Column("Cause"), Column("Where"), Column("For"), Column("USD an hour"))
+        columns = (Heading("Cause"), Heading("Where"), Heading("For"), Heading("USD an hour"))
         return Card("2 alerts · $1,225 an hour wasted", Tone.CRITICAL, (Table(columns, rows),))
     if word == "fleet":
         return Card(

@@ -8,7 +8,7 @@ import pytest
 from aiohttp.test_utils import TestServer
 
 from adapters.http import application
-from bot.cards.card import Align, Card, Chart, ChartKind, Column, Series, Table
+from bot.cards.card import Align, Card, Chart, ChartKind, Heading, Series, Table
 from bot.model.request import CommandHint
 from tests.builders import NOON
 from tests.e2e import samples
@@ -17,7 +17,7 @@ from tests.e2e.test_console import browser  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.e2e
 NODES = Table(
-    (Column("node"), Column("type"), Column("for", Align.RIGHT), Column("$/h", Align.RIGHT)),
+    (Heading("node"), Heading("type"), Heading("for", Align.RIGHT), Heading("$/h", Align.RIGHT)),
     tuple((f"i-{i:02}", "trn1.32xlarge", f"{i} h", f"${i * 700:,}") for i in range(1, 13)),
     lines=tuple(f"why i-{i:02}" for i in range(1, 13)),
 )

@@ -6,14 +6,14 @@ import pytest
 
 from adapters.slack.native import chart_block, table_block
 from adapters.slack.render import Around, message
-from bot.cards.card import Align, Card, Chart, ChartKind, Column, Series, Table, folded, text
+from bot.cards.card import Align, Card, Chart, ChartKind, Heading, Series, Table, folded, text
 from tests.cards.samples import SAMPLES
 
 COLUMNS = (
-    Column("team"),
-    Column("cost", Align.RIGHT),
-    Column("share", Align.RIGHT),
-    Column("lasted", Align.RIGHT),
+    Heading("team"),
+    Heading("cost", Align.RIGHT),
+    Heading("share", Align.RIGHT),
+    Heading("lasted", Align.RIGHT),
 )
 ROWS = (
     ("pretraining", "$1,083.40", "64 %", "3 h"),

@@ -23,9 +23,9 @@ from bot.cards.card import (
     Chart,
     ChartKind,
     Code,
-    Column,
     Facts,
     Form,
+    Heading,
     Link,
     Mention,
     Strong,
@@ -234,7 +234,7 @@ def worst_alert():
         (f"i-0{n:015x}", "trn1.32xlarge", "us-west-2d", "20 %", "$21.50") for n in range(500)
     )
     table = Table(
-        tuple(Column(name) for name in ("instance", "type", "zone", "used", "an hour")),
+        tuple(Heading(name) for name in ("instance", "type", "zone", "used", "an hour")),
         nodes,
         ("500", "", "", "", "$10,750"),
         "Nodes",
@@ -282,7 +282,7 @@ def test_a_long_table_keeps_its_first_rows_and_its_total_and_counts_the_rest():
 
 def test_a_table_is_aligned_and_cannot_break_out_of_its_block():
     table = Table(
-        (Column("team"), Column("usd", Align.RIGHT)),
+        (Heading("team"), Heading("usd", Align.RIGHT)),
         (("a```b<!here>", "$1"), ("日本", "$1,000")),
         ("", "$1,001"),
     )
@@ -311,7 +311,7 @@ def test_a_line_too_long_for_a_button_is_named_instead_of_cut():
 
 def test_a_table_wider_than_a_phone_is_a_list_that_markup_cannot_enter():
     table = Table(
-        tuple(map(Column, ("how", "says", "source", "of"))),
+        tuple(map(Heading, ("how", "says", "source", "of"))),
         (("now", "*b* <!here>", "s" * 50, "t" * 50), ("then",)),
     )
     shown = message(Card("t", blocks=(table,))).blocks[1]["text"]["text"].splitlines()
@@ -319,5 +319,5 @@ def test_a_table_wider_than_a_phone_is_a_list_that_markup_cannot_enter():
 
 
 def test_a_wide_table_without_rows_shows_its_header():
-    table = Table((Column("a" * 90), Column("b" * 90)), ())
+    table = Table((Heading("a" * 90), Heading("b" * 90)), ())
     assert message(Card("t", blocks=(table,))).blocks[1]["text"]["text"].startswith("```\na")

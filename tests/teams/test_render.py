@@ -24,11 +24,11 @@ from bot.cards.card import (
     Chart,
     ChartKind,
     Code,
-    Column,
     Facts,
     Field,
     FieldKind,
     Form,
+    Heading,
     Link,
     Mention,
     Series,
@@ -166,7 +166,7 @@ def test_people_whom_no_text_names_are_pinged_under_the_first_line() -> None:
 
 
 def evil_blocks() -> list[Block]:
-    column = Column(EVIL, Align.RIGHT)
+    column = Heading(EVIL, Align.RIGHT)
     field = Field("n", EVIL, FieldKind.SWITCH, hint=EVIL)
     return [
         text(EVIL, Strong(EVIL), Code(EVIL)),
@@ -224,7 +224,7 @@ def test_markdown_is_escaped_where_it_would_be_read() -> None:
 
 def test_a_table_aligns_numbers_right_and_sets_its_total_apart() -> None:
     table = Table(
-        (Column("team"), Column("USD", Align.RIGHT)),
+        (Heading("team"), Heading("USD", Align.RIGHT)),
         (("a", "1"), ("b", "2")),
         ("total", "3"),
         "Cost",
@@ -239,7 +239,7 @@ def test_a_table_aligns_numbers_right_and_sets_its_total_apart() -> None:
 
 
 def test_a_long_or_wide_table_says_what_it_folds() -> None:
-    table = Table(tuple(Column(f"c{i}") for i in range(12)), tuple(("x",) * 12 for _ in range(60)))
+    table = Table(tuple(Heading(f"c{i}") for i in range(12)), tuple(("x",) * 12 for _ in range(60)))
     assert "and 20 more rows; 4 more columns not shown" in shown(body(table))
 
 
@@ -368,7 +368,7 @@ def test_a_form_draws_every_kind_of_field() -> None:
 
 def test_the_worst_alert_of_500_nodes_fits_and_says_what_it_left_out() -> None:
     table = Table(
-        tuple(Column(f"column {i}") for i in range(8)),
+        tuple(Heading(f"column {i}") for i in range(8)),
         tuple((f"i-{n:017x}" * 6,) * 8 for n in range(500)),
     )
     fact = Facts(tuple((f"node {n}", "x" * 300) for n in range(500)))
@@ -433,7 +433,8 @@ def test_no_number_and_no_id_is_broken_between_two_signs() -> None:
             "t",
             blocks=(
                 Table(
-                    (Column("muted"), Column("how"), Column("net", Align.RIGHT), Column("id")), rows
+                    (Heading("muted"), Heading("how"), Heading("net", Align.RIGHT), Heading("id")),
+                    rows,
                 ),
             ),
         )

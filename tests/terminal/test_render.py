@@ -12,8 +12,8 @@ from bot.cards.card import (
     Chart,
     ChartKind,
     Code,
-    Column,
     Facts,
+    Heading,
     Link,
     Series,
     Strong,
@@ -77,7 +77,7 @@ def cost(*rows, total=(), rest=""):
     return Card(
         "Cost",
         Tone.INFO,
-        (Table((Column("Team"), Column("Amortised", Align.RIGHT)), rows, total, "", rest),),
+        (Table((Heading("Team"), Heading("Amortised", Align.RIGHT)), rows, total, "", rest),),
     )
 
 

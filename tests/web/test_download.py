@@ -3,13 +3,13 @@
 import pytest
 
 from bot.answers.about.document import csv_text
-from bot.cards.card import Card, Column, Table, Tone
+from bot.cards.card import Card, Heading, Table, Tone
 from bot.grammar.line import effect_of
 from tests.web.test_door import SECRET
 
 COST = Card(
     "t",
-    blocks=(Table((Column("team"),), (("a",),)),),
+    blocks=(Table((Heading("team"),), (("a",),)),),
     data={"rows": [{"key": {"team": "=a"}, "net_usd": 5}]},
 )
 

@@ -12,11 +12,11 @@ from bot.cards.card import (
     Chart,
     ChartKind,
     Code,
-    Column,
     Facts,
     Field,
     FieldKind,
     Form,
+    Heading,
     Link,
     Mention,
     Series,
@@ -53,7 +53,7 @@ def everywhere(words):
         (
             text(words, Strong(words), Code(words), Mention(words, words), Link(words, words)),
             Facts(((words, words),)),
-            Table((Column(words),), ((words,), (words, words)), (words,), words, words),
+            Table((Heading(words),), ((words,), (words, words)), (words,), words, words),
             Chart(
                 ChartKind.LINE,
                 words,

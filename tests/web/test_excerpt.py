@@ -5,12 +5,12 @@ from decimal import Decimal
 
 from adapters.web.excerpt import HEAVIEST, MOST, SlotDrawer
 from adapters.web.messages import Messages
-from bot.cards.card import Card, Column, Strong, Table, text
+from bot.cards.card import Card, Heading, Strong, Table, text
 from tests.e2e import samples
 from tests.e2e.console_server import MemoryShelf
 
 HEAVY = Table(
-    (Column("node"), Column("dollars")), tuple((f"i-{n:017x}", f"${n:,}.00") for n in range(250))
+    (Heading("node"), Heading("dollars")), tuple((f"i-{n:017x}", f"${n:,}.00") for n in range(250))
 )
 PAGE = 300_000
 """Characters, with all that it loads."""

@@ -13,12 +13,12 @@ from adapters.web.costs import between, cost_controls, undoubled
 from adapters.web.html import PageRenderer, legend
 from adapters.web.links import address
 from adapters.web.svg import svg
-from bot.cards.card import Align, Button, Buttons, Card, Column, Table, folded, text
+from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, folded, text
 from bot.model.request import CommandHint
 from tests.e2e import samples
 
 PAGES = PageRenderer(token="t", title="trnbot")
-COLUMNS = (Column("node"), Column("used", Align.RIGHT))
+COLUMNS = (Heading("node"), Heading("used", Align.RIGHT))
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from datetime import timedelta
 from decimal import Decimal
 
 from adapters.web.strip import standing
-from bot.cards.card import Card, Column, Strong, Style, Table, Text, Tone
+from bot.cards.card import Card, Heading, Strong, Style, Table, Text, Tone
 from tests.e2e import samples
 
-WORDS = tuple(Column(name) for name in ("cause", "where", "for", "$/h", "so far", "state"))
+WORDS = tuple(Heading(name) for name in ("cause", "where", "for", "$/h", "so far", "state"))
 
 
 def alert(name, dollars="698.00", **changed):

@@ -14,8 +14,8 @@ from bot.cards.card import (
     Buttons,
     Card,
     Code,
-    Column,
     Facts,
+    Heading,
     Strong,
     Table,
     Tone,
@@ -58,7 +58,7 @@ def brief_help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Car
         for name, summary, example in commands
     }
     table = Table(
-        (Column("for"), Column("type"), Column("to get")),
+        (Heading("for"), Heading("type"), Heading("to get")),
         tuple((role, *known[name]) for role, name in _BRIEF if name in known),
     )
     more = quiet(
@@ -80,7 +80,7 @@ def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
         blocks += [text(Strong(topic))] if topic else []
         blocks.append(
             Table(
-                (Column("type"), Column("to get")),
+                (Heading("type"), Heading("to get")),
                 tuple((example, summary) for _, summary, example in commands),
             )
         )
@@ -103,7 +103,7 @@ def command_card(
     notes: Sequence[str] = (),
 ) -> Card:
     """Explain one command by its arguments, notes on their types, and examples."""
-    columns = (Column("argument"), Column("type"), Column("when left out"), Column("meaning"))
+    columns = (Heading("argument"), Heading("type"), Heading("when left out"), Heading("meaning"))
     cells = tuple(
         (n, kind, "needed" if default is None else default or "–", meaning)
         for n, kind, default, meaning in rows
@@ -227,7 +227,9 @@ def doctor_card(checks: list[Check]) -> Card:
         ("missing" if not c.ok else "ok", c.name, c.found)
         for c in sorted(checks, key=lambda c: c.ok)
     )
-    blocks: list[Block] = [Table((Column("", Align.LEFT), Column("what"), Column("found")), rows)]
+    blocks: list[Block] = [
+        Table((Heading("", Align.LEFT), Heading("what"), Heading("found")), rows)
+    ]
     blocks += [text(f"{c.name}: {c.remedy}") for c in wrong if c.remedy]
     data = {
         "checks": [

@@ -21,7 +21,7 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
-    Column,
+    Heading,
     Strong,
     Table,
     Text,
@@ -48,15 +48,15 @@ from bot.watch.feedback import Saving, saved_within
 
 WEEK = timedelta(days=7)
 _MOST = 5
-_SAVED = (Column("stopped"), Column("where"), Column("because"), Column("$/h", Align.RIGHT))
+_SAVED = (Heading("stopped"), Heading("where"), Heading("because"), Heading("$/h", Align.RIGHT))
 _OPEN = (
-    Column("still open"),
-    Column("where"),
-    Column("owner"),
-    Column("$/h", Align.RIGHT),
-    Column("so far", Align.RIGHT),
+    Heading("still open"),
+    Heading("where"),
+    Heading("owner"),
+    Heading("$/h", Align.RIGHT),
+    Heading("so far", Align.RIGHT),
 )
-_MUTED = (Column("muted"), Column("where"), Column("why"), Column("$/h", Align.RIGHT))
+_MUTED = (Heading("muted"), Heading("where"), Heading("why"), Heading("$/h", Align.RIGHT))
 
 
 @dataclass(frozen=True)

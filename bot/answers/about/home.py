@@ -28,7 +28,7 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
-    Column,
+    Heading,
     Strong,
     Table,
     When,
@@ -95,7 +95,7 @@ def _alerts(of: Summary) -> Iterator[Block]:
 
 
 def _month(services: Tally) -> Iterator[Block]:
-    columns = (Column("month to date by service"), Column("net", Align.RIGHT))
+    columns = (Heading("month to date by service"), Heading("net", Align.RIGHT))
     yield Table(
         columns,
         tuple((key["service"] or "(none)", usd(net)) for key, net in _largest(services)),

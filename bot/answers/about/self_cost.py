@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Align, Block, Card, Column, Facts, Strong, Table, Tone, quiet, text
+from bot.cards.card import Align, Block, Card, Facts, Heading, Strong, Table, Tone, quiet, text
 from bot.grammar.registry import Needs, Topic, command
 from bot.model.money import usd
 from bot.model.price import CallUse, SelfCost
@@ -18,12 +18,12 @@ from bot.model.window import duration_text
 from bot.ports import Ports
 
 _COLUMNS = (
-    Column("AWS call"),
-    Column("calls", Align.RIGHT),
-    Column("billed", Align.RIGHT),
-    Column("$ today", Align.RIGHT),
-    Column("failed", Align.RIGHT),
-    Column("stopped", Align.RIGHT),
+    Heading("AWS call"),
+    Heading("calls", Align.RIGHT),
+    Heading("billed", Align.RIGHT),
+    Heading("$ today", Align.RIGHT),
+    Heading("failed", Align.RIGHT),
+    Heading("stopped", Align.RIGHT),
 )
 _LATE = 2
 """Intervals without a tick from which the watch is late."""

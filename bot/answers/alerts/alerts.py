@@ -28,10 +28,10 @@ from bot.cards.card import (
     Buttons,
     Card,
     Chart,
-    Column,
     Field,
     FieldKind,
     Form,
+    Heading,
     Table,
     Tone,
     folded,
@@ -92,12 +92,12 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
 
 def _table(ranked: Sequence[Alert], now: datetime) -> Table:
     columns = (
-        Column("cause"),
-        Column("where"),
-        Column("for", Align.RIGHT),
-        Column("$/h", Align.RIGHT),
-        Column("so far", Align.RIGHT),
-        Column("state"),
+        Heading("cause"),
+        Heading("where"),
+        Heading("for", Align.RIGHT),
+        Heading("$/h", Align.RIGHT),
+        Heading("so far", Align.RIGHT),
+        Heading("state"),
     )
     lines = tuple(f"alert {a.id}" for a in ranked)
     rest = f"and {len(ranked) - _MOST} more; name a cluster to see its own: alerts CLUSTER"

@@ -15,7 +15,7 @@ from bot.cards.card import (
     Buttons,
     Card,
     Code,
-    Column,
+    Heading,
     Strong,
     Table,
     Tone,
@@ -35,18 +35,18 @@ from bot.watch.feedback import RuleScore, Saving, saved_within, scores
 from bot.watch.mute import silences_alert
 
 _COLUMNS = (
-    Column("muted"),
-    Column("how"),
-    Column("by"),
-    Column("until"),
-    Column("mutes now", Align.RIGHT),
-    Column("id"),
+    Heading("muted"),
+    Heading("how"),
+    Heading("by"),
+    Heading("until"),
+    Heading("mutes now", Align.RIGHT),
+    Heading("id"),
 )
 _SCORES = (
-    Column("rule"),
-    Column("useful", Align.RIGHT),
-    Column("wrong", Align.RIGHT),
-    Column("right", Align.RIGHT),
+    Heading("rule"),
+    Heading("useful", Align.RIGHT),
+    Heading("wrong", Align.RIGHT),
+    Heading("right", Align.RIGHT),
 )
 _MOST = 12
 
@@ -290,11 +290,11 @@ def _quiet(silence: Silence, alerts: Sequence[Alert], request: Request) -> list[
 
 
 _SAVINGS_COLUMNS = (
-    Column("stopped"),
-    Column("where"),
-    Column("because"),
-    Column("$/h", Align.RIGHT),
-    Column("not lost since", Align.RIGHT),
+    Heading("stopped"),
+    Heading("where"),
+    Heading("because"),
+    Heading("$/h", Align.RIGHT),
+    Heading("not lost since", Align.RIGHT),
 )
 
 

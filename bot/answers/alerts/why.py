@@ -23,8 +23,8 @@ from bot.cards.card import (
     Buttons,
     Card,
     Chart,
-    Column,
     Facts,
+    Heading,
     Strong,
     Table,
     Text,
@@ -175,7 +175,7 @@ def events(
 
 def timeline_card(alert: Alert, happened: Sequence[Event], now: datetime) -> Card:
     """List the events, the oldest first."""
-    columns = (Column("when (UTC)"), Column("kind"), Column("what"), Column("by"))
+    columns = (Heading("when (UTC)"), Heading("kind"), Heading("what"), Heading("by"))
     table = Table(
         columns, tuple((clock(event.at), event.kind, event.words, event.by) for event in happened)
     )

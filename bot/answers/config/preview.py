@@ -22,8 +22,8 @@ from bot.cards.card import (
     Chart,
     ChartKind,
     Code,
-    Column,
     Facts,
+    Heading,
     Series,
     Strong,
     Style,
@@ -120,9 +120,9 @@ def _sides(seen: PolicyComparison) -> Table:
         ("median delay", _delay(before), _delay(after)),
     ]
     columns = (
-        Column(f"last {rounded_duration(seen.window.length)}"),
-        Column("current policy", Align.RIGHT),
-        Column("with the change", Align.RIGHT),
+        Heading(f"last {rounded_duration(seen.window.length)}"),
+        Heading("current policy", Align.RIGHT),
+        Heading("with the change", Align.RIGHT),
     )
     return Table(columns, tuple(rows))
 
@@ -157,7 +157,7 @@ def _sooner(seen: PolicyComparison) -> str:
 
 
 def _listed(caption: str, alerts: Sequence[Alert]) -> Table:
-    columns = (Column("opened"), Column("cause"), Column("where"), Column("waste", Align.RIGHT))
+    columns = (Heading("opened"), Heading("cause"), Heading("where"), Heading("waste", Align.RIGHT))
     rows = tuple(
         (clock(a.opened), a.cause.facts.words, where(a), usd(a.waste.so_far) if a.waste else "–")
         for a in alerts[:_MOST]
@@ -250,12 +250,12 @@ def _grade(grade: Mapping[str, Any]) -> Facts:
 
 def _table(alerts: list[Alert]) -> Table:
     columns = (
-        Column("opened"),
-        Column("cause"),
-        Column("where"),
-        Column("lasted"),
-        Column("so far", Align.RIGHT),
-        Column("muted"),
+        Heading("opened"),
+        Heading("cause"),
+        Heading("where"),
+        Heading("lasted"),
+        Heading("so far", Align.RIGHT),
+        Heading("muted"),
     )
     rows = tuple(
         (

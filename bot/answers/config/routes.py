@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.cards.card import Block, Button, Buttons, Card, Column, Table, Text, Tone, quiet, text
+from bot.cards.card import Block, Button, Buttons, Card, Heading, Table, Text, Tone, quiet, text
 from bot.errors import WrongInput
 from bot.grammar.names import noting_unseen
 from bot.grammar.registry import Needs, arg, command
@@ -22,7 +22,7 @@ from bot.ports import Ports
 from bot.settings.routes import route_of, routes_now, subscribe, subscriptions
 from bot.watch.route import route
 
-_COLUMNS = (Column("alerts"), Column("go to"), Column("because"))
+_COLUMNS = (Heading("alerts"), Heading("go to"), Heading("because"))
 _MOST, _FEW = 20, 6
 
 

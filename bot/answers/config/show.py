@@ -14,11 +14,11 @@ from bot.cards.card import (
     Buttons,
     Card,
     Code,
-    Column,
     Facts,
     Field,
     FieldKind,
     Form,
+    Heading,
     Table,
     Tone,
     When,
@@ -137,7 +137,7 @@ def _who(version: Version) -> tuple[str | When, ...]:
 
 
 def _versions(versions: Sequence[Version]) -> Table:
-    columns = (Column("no."), Column("when"), Column("who"), Column("what"), Column("preview"))
+    columns = (Heading("no."), Heading("when"), Heading("who"), Heading("what"), Heading("preview"))
     rows = tuple(
         (str(v.number), clock(v.at), v.who, _what(v), _alerts(v.shown)) for v in versions[:_MOST]
     )
@@ -163,7 +163,7 @@ def _alerts(shown: Mapping[str, Any]) -> str:
 
 
 def _refused(attempts: Sequence[Attempt]) -> Table:
-    columns = (Column("when"), Column("who"), Column("line"), Column("why"))
+    columns = (Heading("when"), Heading("who"), Heading("line"), Heading("why"))
     rows = tuple((clock(a.at), a.who, a.line, a.refused) for a in attempts)
     return Table(columns, rows, caption="Refused")
 
@@ -188,10 +188,10 @@ def config_card(
 ) -> Card:
     """List settings with their values; those that differ from the default say so."""
     columns = (
-        Column("setting"),
-        Column("value", Align.RIGHT),
-        Column("default", Align.RIGHT),
-        Column("meaning"),
+        Heading("setting"),
+        Heading("value", Align.RIGHT),
+        Heading("default", Align.RIGHT),
+        Heading("meaning"),
     )
     rows = tuple(
         (s.key, s.show(policy.values[s.key]), s.show(s.default), s.meaning) for s in settings
@@ -248,10 +248,10 @@ def chooser_card(
     fields = [Field("rule", "What", FieldKind.CHOICE, families[0], rules, required=True)]
     fields += [_scope_field(name, choices.get(name, ())) for name in SCOPES]
     columns = (
-        Column("setting"),
-        Column("where"),
-        Column("value", Align.RIGHT),
-        Column("default", Align.RIGHT),
+        Heading("setting"),
+        Heading("where"),
+        Heading("value", Align.RIGHT),
+        Heading("default", Align.RIGHT),
     )
     rows = tuple(changed[:_SHOW_MOST])
     rest = (

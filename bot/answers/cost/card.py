@@ -41,8 +41,8 @@ from bot.cards.card import (
     Block,
     Buttons,
     Card,
-    Column,
     Facts,
+    Heading,
     Table,
     Text,
     Tone,
@@ -223,8 +223,8 @@ def _table(answer: CostAnswer) -> Table:
     unused = (UNUSED,) if any(row.derived and row.derived.unused for row in tally.rows) else ()
     changes = ("change",) if answer.compared else ()
     columns = (
-        *(Column(name.replace("_", " ")) for name in tally.by),
-        *(Column(n, Align.RIGHT) for n in ("net", "amortised", "share", *changes, *unused)),
+        *(Heading(name.replace("_", " ")) for name in tally.by),
+        *(Heading(n, Align.RIGHT) for n in ("net", "amortised", "share", *changes, *unused)),
     )
     mixed = len({row.estimated for row in tally.rows}) > 1
     every = tuple(_row(answer, row, mixed and row.estimated, unused) for row in ranked[:_EVERY])

@@ -15,8 +15,8 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
-    Column,
     Facts,
+    Heading,
     Strong,
     Table,
     Text,
@@ -40,13 +40,13 @@ from bot.model.window import Window
 from bot.ports import Ports
 
 _OFFERS = (
-    Column("commitment"),
-    Column("years", Align.RIGHT),
-    Column("upfront", Align.RIGHT),
-    Column("node $/h", Align.RIGHT),
-    Column("off", Align.RIGHT),
-    Column("breaks even at", Align.RIGHT),
-    Column("lately", Align.RIGHT),
+    Heading("commitment"),
+    Heading("years", Align.RIGHT),
+    Heading("upfront", Align.RIGHT),
+    Heading("node $/h", Align.RIGHT),
+    Heading("off", Align.RIGHT),
+    Heading("breaks even at", Align.RIGHT),
+    Heading("lately", Align.RIGHT),
 )
 
 

@@ -15,8 +15,8 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
-    Column,
     Facts,
+    Heading,
     Table,
     Text,
     Tone,
@@ -125,13 +125,13 @@ def _rounded(amount: Decimal, currency: str) -> str:
 
 
 _COLUMNS = (
-    Column("month"),
-    Column("estimate", Align.RIGHT),
-    Column("made"),
-    Column("knew to"),
-    Column("amortised", Align.RIGHT),
-    Column("difference", Align.RIGHT),
-    Column("net", Align.RIGHT),
+    Heading("month"),
+    Heading("estimate", Align.RIGHT),
+    Heading("made"),
+    Heading("knew to"),
+    Heading("amortised", Align.RIGHT),
+    Heading("difference", Align.RIGHT),
+    Heading("net", Align.RIGHT),
 )
 _HOW = (
     "The estimate is of the whole month's amortised cost, made about its middle from what was billed before the day named; "

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.card import Align, Block, Button, Buttons, Card, Heading, Table, Tone, quiet, text
 from bot.cards.words import day, period
 from bot.costs.pricing import HOURS_A_MONTH, Pricing
 from bot.costs.tally import KEPT, REQUESTS, Bucket, Buckets, buckets_of
@@ -35,12 +35,12 @@ from bot.ports import Ports
 
 _MOST = 20
 _COLUMNS = (
-    Column("storage"),
-    Column("kind"),
-    Column("GiB", Align.RIGHT),
-    Column("unused since"),
-    Column("whose"),
-    Column("$/month", Align.RIGHT),
+    Heading("storage"),
+    Heading("kind"),
+    Heading("GiB", Align.RIGHT),
+    Heading("unused since"),
+    Heading("whose"),
+    Heading("$/month", Align.RIGHT),
 )
 
 
@@ -168,8 +168,8 @@ def _buckets(s3: Buckets | None) -> list[Block]:
         (bucket.name or "(no bucket named)", *_amounts(bucket)) for bucket in s3.buckets[:_MOST]
     )
     columns = (
-        Column("bucket"),
-        *(Column(name, Align.RIGHT) for name in ("bytes kept", "requests", "both")),
+        Heading("bucket"),
+        *(Heading(name, Align.RIGHT) for name in ("bytes kept", "requests", "both")),
     )
     return [Table(columns, rows, foot, caption=caption, rest=rest)]
 
@@ -204,13 +204,13 @@ def _throughput(loads: Sequence[Throughput]) -> list[Block]:
 
 
 _LOADS = (
-    Column("file system"),
-    Column("cluster"),
-    Column("provisioned MB/s", Align.RIGHT),
-    Column("now", Align.RIGHT),
-    Column("busiest", Align.RIGHT),
-    Column("of the last"),
-    Column("verdict"),
+    Heading("file system"),
+    Heading("cluster"),
+    Heading("provisioned MB/s", Align.RIGHT),
+    Heading("now", Align.RIGHT),
+    Heading("busiest", Align.RIGHT),
+    Heading("of the last"),
+    Heading("verdict"),
 )
 _WEEK = timedelta(days=7)
 _MOST_OF_A_WEEK = timedelta(days=6)

@@ -18,7 +18,7 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
-    Column,
+    Heading,
     Table,
     Tone,
     When,
@@ -236,7 +236,7 @@ def _table(change: CostChange) -> Table:
     if rest:
         other = sum((one.usd for one in rest), Decimal(0))
         rows.append((f"{counted(len(rest), 'smaller change')}", "", _signed(other, change)))
-    columns = (Column("driver"), Column("before and now"), Column("change", Align.RIGHT))
+    columns = (Heading("driver"), Heading("before and now"), Heading("change", Align.RIGHT))
     return Table(columns, tuple(rows), ("change", "", _signed(change.change, change)))
 
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from bot.answers.runs.costed import Costed, costed_runs, find_run
-from bot.cards.card import Align, Block, Card, Column, Table, Tone, quiet, text
+from bot.cards.card import Align, Block, Card, Heading, Table, Tone, quiet, text
 from bot.cards.words import cited, note_lines, period
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.names import refuse_unseen
@@ -129,12 +129,12 @@ def carbon_card(carbon: Carbon) -> Card:
         for x in carbon.footprints
     )
     columns = (
-        Column("type"),
-        Column("region"),
-        Column("node-hours", _R),
-        Column("a chip", _R),
-        Column("energy", _R),
-        Column("CO2e", _R),
+        Heading("type"),
+        Heading("region"),
+        Heading("node-hours", _R),
+        Heading("a chip", _R),
+        Heading("energy", _R),
+        Heading("CO2e", _R),
     )
     blocks: list[Block] = [
         Table(columns, rows),
@@ -230,10 +230,10 @@ def _efficiency(carbon: Carbon) -> list[Block]:
         for name, watts, peak in ordered
     )
     columns = (
-        Column("chip"),
-        Column("full load", _R),
-        Column("BF16 TFLOPS", _R),
-        Column("watts a TFLOP", _R),
+        Heading("chip"),
+        Heading("full load", _R),
+        Heading("BF16 TFLOPS", _R),
+        Heading("watts a TFLOP", _R),
     )
     return [
         Table(

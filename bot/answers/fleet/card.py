@@ -21,7 +21,7 @@ from bot.cards.card import (
     Card,
     Chart,
     ChartKind,
-    Column,
+    Heading,
     Series,
     Table,
     Tone,
@@ -125,12 +125,12 @@ _TONES: Mapping[NodeState, Tone] = {
     NodeState.IDLE: Tone.CRITICAL,
 }
 _NODE_COLUMNS = (
-    Column("node"),
-    Column("cluster"),
-    Column("type"),
-    Column("state"),
-    Column("used", Align.RIGHT),
-    Column("$/h", Align.RIGHT),
+    Heading("node"),
+    Heading("cluster"),
+    Heading("type"),
+    Heading("state"),
+    Heading("used", Align.RIGHT),
+    Heading("$/h", Align.RIGHT),
 )
 
 
@@ -330,11 +330,11 @@ def _sum(rows: Sequence[NodeRow]) -> Decimal:
 
 def _clusters(rows: Sequence[NodeRow]) -> Table:
     columns = (
-        Column("cluster"),
-        Column("nodes"),
-        Column("states"),
-        Column("used", Align.RIGHT),
-        Column("$/h", Align.RIGHT),
+        Heading("cluster"),
+        Heading("nodes"),
+        Heading("states"),
+        Heading("used", Align.RIGHT),
+        Heading("$/h", Align.RIGHT),
     )
     groups = _by_cluster(rows)
     lines = tuple(_opened(name) for name, _ in groups)

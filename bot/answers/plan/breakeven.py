@@ -14,8 +14,8 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
-    Column,
     Facts,
+    Heading,
     Table,
     Tone,
     quiet,
@@ -176,10 +176,10 @@ def _table(port: Porting, paybacks: Sequence[Payback], horizon_months: int) -> T
     unit = "month" if port.runs is None else "run"
     after = f"after {counted(horizon_months if port.runs is None else port.runs, unit)}"
     columns = (
-        Column("saving", _R),
-        Column(f"saved a {unit}", _R),
-        Column("pays after", _R),
-        Column(after, _R),
+        Heading("saving", _R),
+        Heading(f"saved a {unit}", _R),
+        Heading("pays after", _R),
+        Heading(after, _R),
     )
     rows = tuple(
         (_percent(x.saving), usd(x.saved_each), _periods(x, unit), usd(x.balance)) for x in paybacks

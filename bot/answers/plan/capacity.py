@@ -16,7 +16,7 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
-    Column,
+    Heading,
     Link,
     Strong,
     Table,
@@ -81,11 +81,11 @@ def use_of(quota: Quota, inventory: Inventory) -> QuotaUse:
 
 
 _COLUMNS = (
-    Column("quota"),
-    Column("where"),
-    Column("used", Align.RIGHT),
-    Column("of", Align.RIGHT),
-    Column("room for"),
+    Heading("quota"),
+    Heading("where"),
+    Heading("used", Align.RIGHT),
+    Heading("of", Align.RIGHT),
+    Heading("room for"),
 )
 _MOST = 12
 TIGHT_SHARE = 0.9
@@ -356,12 +356,12 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
     prices = ways.prices
     rows = [_capacity_row(x, demand, age) for x in sorted(prices, key=lambda x: x.usd_per_hour)]
     columns = (
-        Column("way"),
-        Column("node $/h", _R),
-        Column("in all", _R),
-        Column("hour in use", _R),
-        Column("region"),
-        Column("price of"),
+        Heading("way"),
+        Heading("node $/h", _R),
+        Heading("in all", _R),
+        Heading("hour in use", _R),
+        Heading("region"),
+        Heading("price of"),
     )
     use = f"{demand.used * 100:.0f} % of the hours used; spot pays only those that run."
     blocks: list[Block] = [Table(columns, tuple(rows), caption=f"{demand}; {use}")]

@@ -14,10 +14,10 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
-    Column,
     Field,
     FieldKind,
     Form,
+    Heading,
     Table,
     Tone,
     quiet,
@@ -203,10 +203,10 @@ def _reasons(reasons: Sequence[AnswerReason], today: date) -> Table:
     )
     return Table(
         (
-            Column("points", Align.RIGHT),
-            Column("question"),
-            Column("answer"),
-            Column("why, and who says so"),
+            Heading("points", Align.RIGHT),
+            Heading("question"),
+            Heading("answer"),
+            Heading("why, and who says so"),
         ),
         rows,
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bot.cards.card import Align, Block, Column, Table, quiet, text
+from bot.cards.card import Align, Block, Heading, Table, quiet, text
 from bot.costs.pricing import Pricing
 from bot.model.fleet import Instance, InstanceType, serves
 from bot.model.frame import Frame
@@ -201,9 +201,9 @@ def fit_blocks(fit: Fit) -> list[Block]:
             for share in fit.shares
         )
         columns = (
-            Column("of a step in matmuls"),
-            Column("speed at equal efficiency", _R),
-            Column("FP8 adds at most", _R),
+            Heading("of a step in matmuls"),
+            Heading("speed at equal efficiency", _R),
+            Heading("FP8 adds at most", _R),
         )
         blocks.append(
             Table(

@@ -17,7 +17,7 @@ from bot.answers.plan.sizing import (
     share_text,
     usage_data,
 )
-from bot.cards.card import Align, Card, Column, Table, Tone, quiet, text
+from bot.cards.card import Align, Card, Heading, Table, Tone, quiet, text
 from bot.cards.words import note_lines
 from bot.costs.pricing import Offers, Pricing
 from bot.grammar.registry import Needs, Topic, command
@@ -66,11 +66,11 @@ def serve_card(
             "Nothing to move to Inferentia2", Tone.GOOD, (sentence, *quoted), {"clusters": []}
         )
     columns = (
-        Column("cluster"),
-        Column("runs"),
-        Column("used", _R),
-        Column("would fit"),
-        Column("saves a month", _R),
+        Heading("cluster"),
+        Heading("runs"),
+        Heading("used", _R),
+        Heading("would fit"),
+        Heading("saves a month", _R),
     )
     drawn = tuple(
         (

@@ -25,8 +25,8 @@ from bot.cards.card import (
     Card,
     Chart,
     ChartKind,
-    Column,
     Facts,
+    Heading,
     Series,
     Table,
     Text,
@@ -121,13 +121,13 @@ def _option_data(option: Option) -> dict[str, Any]:
 
 
 _COLUMNS = (
-    Column("how"),
-    Column("same work costs", Align.RIGHT),
-    Column("nodes", Align.RIGHT),
-    Column("cluster $/h", Align.RIGHT),
-    Column("node $/h", Align.RIGHT),
-    Column("region"),
-    Column("price of"),
+    Heading("how"),
+    Heading("same work costs", Align.RIGHT),
+    Heading("nodes", Align.RIGHT),
+    Heading("cluster $/h", Align.RIGHT),
+    Heading("node $/h", Align.RIGHT),
+    Heading("region"),
+    Heading("price of"),
 )
 _DAYS = 24
 
@@ -373,7 +373,7 @@ def _break_even(migration: Migration, port_usd: Decimal) -> Table:
         )
         rows.append((f"{scenario.speedup:.1f}x, {words}", payoff))
     caption = f"When {usd(port_usd)} of porting pays{', compiling anew counted' if migration.recompile else ''}"
-    return Table((Column("speed-up"), Column("pays after")), tuple(rows), caption=caption)
+    return Table((Heading("speed-up"), Heading("pays after")), tuple(rows), caption=caption)
 
 
 def _recompile(migration: Migration) -> Text:
@@ -404,7 +404,7 @@ def _voices(migration: Migration, today: date) -> Table:
         else f"Work of {names} in BF16, as others state it; yours will differ"
     )
     return Table(
-        (Column("speed-up"), Column("kind"), Column("says"), Column("source")),
+        (Heading("speed-up"), Heading("kind"), Heading("says"), Heading("source")),
         rows,
         caption=caption,
     )
@@ -419,7 +419,7 @@ def _unused(migration: Migration) -> list[Block]:
 
 def _conflicts(conflicts: Sequence[Conflict], today: date) -> Table:
     rows = tuple((x.vendor_says, x.aws_says, cited(x, today)) for x in conflicts)
-    columns = (Column("vendor texts say"), Column("AWS says"), Column("source"))
+    columns = (Heading("vendor texts say"), Heading("AWS says"), Heading("source"))
     return Table(
         columns,
         rows,

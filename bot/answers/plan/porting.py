@@ -16,7 +16,7 @@ from bot.cards.card import (
     ButtonStyle,
     Card,
     Code,
-    Column,
+    Heading,
     Table,
     Text,
     Tone,
@@ -141,7 +141,7 @@ def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card
         )
     rows = tuple((x.requirement.name, x.reason, x.instead) for x in blocked[:_MOST])
     rest = f"and {len(blocked) - _MOST} more" if len(blocked) > _MOST else ""
-    table = Table((Column("package"), Column("why"), Column("instead")), rows, rest=rest)
+    table = Table((Heading("package"), Heading("why"), Heading("instead")), rows, rest=rest)
     sources = quiet(f"Sources: {'; '.join(sorted({x.source for x in blocked}))}.")
     title = f"{len(blocked)} of {counted(len(wanted), 'package')} {'needs' if len(blocked) == 1 else 'need'} CUDA"
     advice = text(

@@ -10,7 +10,7 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
-from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.card import Align, Block, Button, Buttons, Card, Heading, Table, Tone, quiet, text
 from bot.cards.words import PriceAge, cited, note_lines, notes_data
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
 from bot.errors import Unavailable, WrongInput
@@ -115,10 +115,10 @@ def roadmap_card(
 def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, today: date) -> Card:
     """Compare training now with waiting; Trainium3's price is a question, not a number."""
     columns = (
-        Column("way"),
-        Column("done after", Align.RIGHT),
-        Column("costs", Align.RIGHT),
-        Column("delay's share", Align.RIGHT),
+        Heading("way"),
+        Heading("done after", Align.RIGHT),
+        Heading("costs", Align.RIGHT),
+        Heading("delay's share", Align.RIGHT),
     )
     rows = (
         (f"now, {now.name}", _months(comparison.now_months), usd(comparison.now_usd), "–"),
@@ -293,12 +293,12 @@ def price_card(kind: InstanceType, prices: Sequence[Price], age: PriceAge) -> Ca
         f"{kind.name}: {usd(first.usd_per_hour)} an hour, {_WORDS[first.market]}, {first.region}"
     )
     columns = (
-        Column("bought"),
-        Column("region"),
-        Column("node $/h", _R),
-        Column("chip $/h", _R),
-        Column("a month", _R),
-        Column("price of"),
+        Heading("bought"),
+        Heading("region"),
+        Heading("node $/h", _R),
+        Heading("chip $/h", _R),
+        Heading("a month", _R),
+        Heading("price of"),
     )
     alike = [
         list(each)

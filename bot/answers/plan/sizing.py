@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from bot.answers.plan.decide import SMALL_PARAMETERS, parameter_count
 from bot.answers.plan.fit import ClusterUse, usages
-from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.card import Align, Block, Button, Buttons, Card, Heading, Table, Tone, quiet, text
 from bot.cards.words import PriceAge, note_lines
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
 from bot.grammar.names import no_cluster
@@ -110,12 +110,12 @@ _R = Align.RIGHT
 def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
     """List clusters with the smaller size or the fewer nodes that would hold them, or that nothing would."""
     columns = (
-        Column("cluster"),
-        Column("runs"),
-        Column("used", _R),
-        Column("memory peak", _R),
-        Column("would fit"),
-        Column("saves a month", _R),
+        Heading("cluster"),
+        Heading("runs"),
+        Heading("used", _R),
+        Heading("memory peak", _R),
+        Heading("would fit"),
+        Heading("saves a month", _R),
     )
     drawn, total = [], Decimal(0)
     for usage, leaner in rows:
@@ -291,11 +291,11 @@ def size_card(
 ) -> Card:
     """Draw the fewest nodes of each type that hold the training states, with dollars where a price is known."""
     columns = (
-        Column("type"),
-        Column("nodes", _R),
-        Column("memory filled", _R),
-        Column("$/h", _R),
-        Column("price of"),
+        Heading("type"),
+        Heading("nodes", _R),
+        Heading("memory filled", _R),
+        Heading("$/h", _R),
+        Heading("price of"),
     )
     rows = tuple(_fit(x, prices.get(x.type.name), notes.age) for x in options)
     need = training_gib(parameters)

@@ -16,7 +16,7 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
-    Column,
+    Heading,
     Strong,
     Table,
     Text,
@@ -99,14 +99,14 @@ def _lead(answer: SpotAnswer, best: Offer) -> Text:
 
 def _ranking(answer: SpotAnswer) -> Table:
     columns = (
-        Column("zone"),
-        Column("expected", _R),
-        Column("compute", _R),
-        Column("lost", _R),
-        Column("moving", _R),
-        Column("off list", _R),
-        Column("interrupted a month"),
-        Column("score", _R),
+        Heading("zone"),
+        Heading("expected", _R),
+        Heading("compute", _R),
+        Heading("lost", _R),
+        Heading("moving", _R),
+        Heading("off list", _R),
+        Heading("interrupted a month"),
+        Heading("score", _R),
     )
     rows = tuple(
         (
@@ -133,8 +133,8 @@ def _ranking(answer: SpotAnswer) -> Table:
 
 def _prices(answer: SpotAnswer) -> Table:
     columns = (
-        Column("$ an hour"),
-        *(Column(name, _R) for name in ("last", "median", "p95", "highest", "changes", "age")),
+        Heading("$ an hour"),
+        *(Heading(name, _R) for name in ("last", "median", "p95", "highest", "changes", "age")),
     )
     rows = tuple(
         (
@@ -171,10 +171,10 @@ def _caps(answer: SpotAnswer, best: Offer) -> Table:
         crossed = best.zone.over(cap)
         rows.append((name, usd(cap, 4), f"{crossed.times}", f"{crossed.share * 100:.1f} %"))
     columns = (
-        Column("cap"),
-        Column("$ an hour", _R),
-        Column("crossed", _R),
-        Column("time above", _R),
+        Heading("cap"),
+        Heading("$ an hour", _R),
+        Heading("crossed", _R),
+        Heading("time above", _R),
     )
     return Table(columns, tuple(rows), caption=f"Effect of a maximum price in {best.zone.zone}")
 
@@ -239,7 +239,7 @@ def _bands_card(answer: SpotAnswer) -> Card:
         (x.region, x.band.replace("%", " %"), f"{x.savings_ratio * 100:.0f} %")
         for x in _by_band(answer.bands)[:_MOST]
     )
-    columns = (Column("region"), Column("interrupted a month"), Column("off list", _R))
+    columns = (Heading("region"), Heading("interrupted a month"), Heading("off list", _R))
     newest = max(x.asof for x in answer.bands)
     notes = quiet(
         f"AWS Spot Advisor of {day(newest)}, {newest.year}. No spot price history is known here, so nothing is ranked in dollars."

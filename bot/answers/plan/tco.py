@@ -12,7 +12,7 @@ from typing import Any
 from bot.answers.plan.breakeven import ENGINEER_USD_A_YEAR, usual_port
 from bot.answers.plan.comparison import SpeedRange, speed_range
 from bot.answers.runs.costed import measured_speeds
-from bot.cards.card import Align, Block, Button, Buttons, Card, Column, Table, Tone, quiet, text
+from bot.cards.card import Align, Block, Button, Buttons, Card, Heading, Table, Tone, quiet, text
 from bot.cards.words import PriceAge, cited
 from bot.costs.pricing import Offers, Pricing
 from bot.errors import Unavailable, WrongInput
@@ -103,9 +103,9 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
     work, options, speeds, today = comparison.work, comparison.options, comparison.speeds, age.today
     base, moved = options[0], options[1:]
     columns = (
-        Column("USD"),
-        Column(base.price.instance_type, Align.RIGHT),
-        *(Column(_name(x), Align.RIGHT) for x in moved),
+        Heading("USD"),
+        Heading(base.price.instance_type, Align.RIGHT),
+        *(Heading(_name(x), Align.RIGHT) for x in moved),
     )
     rows = [(line, *(usd(getattr(x, line)) for x in options)) for line in _LINES]
     rows.append(("node $/h", *(usd(x.price.usd_per_hour) for x in options)))

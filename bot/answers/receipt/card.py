@@ -13,8 +13,8 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
-    Column,
     Facts,
+    Heading,
     Table,
     Text,
     Tone,
@@ -71,7 +71,12 @@ def _figures(figures: Sequence[Figure]) -> Table:
     groups: dict[tuple[str, str], list[Figure]] = {}
     for figure in figures:
         groups.setdefault((_pattern(figure.path), figure.formula), []).append(figure)
-    columns = (Column("number"), Column("the first", _R), Column("of them", _R), Column("formula"))
+    columns = (
+        Heading("number"),
+        Heading("the first", _R),
+        Heading("of them", _R),
+        Heading("formula"),
+    )
     rows = [
         (name, f"{mine[0].amount:,f}", f"{len(mine):,}", formula)
         for (name, formula), mine in groups.items()
@@ -91,11 +96,11 @@ def _pattern(path: str) -> str:
 
 def _questions(questions: Sequence[PortQuestion]) -> Table:
     columns = (
-        Column("asked of"),
-        Column("for"),
-        Column("rows", _R),
-        Column("net", _R),
-        Column("amortised", _R),
+        Heading("asked of"),
+        Heading("for"),
+        Heading("rows", _R),
+        Heading("net", _R),
+        Heading("amortised", _R),
     )
     rows = tuple(
         (each.port.value, each.asked, f"{each.rows:,}", *_total(each)) for each in questions[:_MOST]
@@ -120,12 +125,12 @@ def _prices(receipt: AnswerReceipt) -> list[Block]:
     if not prices:
         return []
     columns = (
-        Column("price of"),
-        Column("an hour", _R),
-        Column("market"),
-        Column("region"),
-        Column("by"),
-        Column("of", _R),
+        Heading("price of"),
+        Heading("an hour", _R),
+        Heading("market"),
+        Heading("region"),
+        Heading("by"),
+        Heading("of", _R),
     )
     each = [
         (
@@ -190,7 +195,7 @@ def verification_card(receipt: AnswerReceipt, outcome: Verification) -> Card:
 
 
 def _differences(differences: Sequence[Difference]) -> Table:
-    columns = (Column("what differs"), Column("was", _R), Column("is", _R), Column("why"))
+    columns = (Heading("what differs"), Heading("was", _R), Heading("is", _R), Heading("why"))
     rows = tuple((each.what, each.was, each.now, each.why) for each in differences[:_MOST])
     left = len(differences) - _MOST
     return Table(columns, rows, rest=f"and {counted(left, 'more difference')}" if left > 0 else "")

@@ -15,8 +15,8 @@ from bot.cards.card import (
     Card,
     Chart,
     ChartKind,
-    Column,
     Facts,
+    Heading,
     Series,
     Table,
     Text,
@@ -43,12 +43,12 @@ def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
         )
         return Card("No training run is reporting", Tone.INFO, (advice,), {"runs": []})
     columns = (
-        Column("run"),
-        Column("cost", _R),
-        Column("an epoch", _R),
-        Column("epochs", _R),
-        Column("a billion tokens", _R),
-        Column("nodes", _R),
+        Heading("run"),
+        Heading("cost", _R),
+        Heading("an epoch", _R),
+        Heading("epochs", _R),
+        Heading("a billion tokens", _R),
+        Heading("nodes", _R),
     )
     rows = tuple(
         (
@@ -98,7 +98,7 @@ def run_card(
         )
         blocks.append(
             Table(
-                (Column("beside the nodes"), Column("billed", _R)),
+                (Heading("beside the nodes"), Heading("billed", _R)),
                 rows,
                 ("total", usd(extra)),
                 "From the bill, while the run was seen",
@@ -332,11 +332,11 @@ def _title(comparison: RunComparison) -> str:
 
 def _table(comparison: RunComparison) -> Table:
     columns = (
-        Column(""),
-        Column(comparison.a.name, _R),
-        Column(comparison.b.name, _R),
-        Column("difference", _R),
-        Column("95 % interval", _R),
+        Heading(""),
+        Heading(comparison.a.name, _R),
+        Heading(comparison.b.name, _R),
+        Heading("difference", _R),
+        Heading("95 % interval", _R),
     )
     rows = [
         (
