@@ -5,12 +5,14 @@ Signature and `@command` are all that parser, help, docs, hints, forms and a ter
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
-from typing import Any
+from functools import wraps
+from typing import Any, cast
 
 from bot.cards.card import Card
 from bot.errors import WrongInput, nearest
@@ -182,10 +184,21 @@ def command(
     carries: bool = False,
     previews: bool = False,
     rows: tuple[str, ...] = (),
-) -> Callable[[CommandHandler], CommandHandler]:
-    """Register an `async def name(ports, request, ...) -> Card` under a name that may have several words."""
+) -> Callable[[Callable[..., Card | Awaitable[Card]]], CommandHandler]:
+    """Register an `async def name(ports, request, ...) -> Card` under a name that may have several words.
 
-    def register(handler: CommandHandler) -> CommandHandler:
+    A plain `def` may block: it runs in a thread.
+    """
+
+    def register(function: Callable[..., Card | Awaitable[Card]]) -> CommandHandler:
+        @wraps(function)
+        async def in_thread(*args: Any, **arguments: Any) -> Card:
+            return await asyncio.to_thread(
+                cast("Callable[..., Card]", function), *args, **arguments
+            )
+
+        asynchronous = inspect.iscoroutinefunction(function)
+        handler = cast("CommandHandler", function) if asynchronous else in_thread
         takes = _parameters(handler)
         named = (name, summary, handler, takes, needs, may, topic, examples, who)
         registered = Command(

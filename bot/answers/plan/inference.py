@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import date
 from decimal import Decimal
@@ -103,12 +102,8 @@ def serve_card(
     topic=Topic.PLANS,
     examples=("inference",),
 )
-async def inference(ports: Ports, request: Request) -> Card:
+def inference(ports: Ports, request: Request) -> Card:
     """Find steady inference; training and Trn3 are left alone."""
-    return await asyncio.to_thread(_serve, ports, request)
-
-
-def _serve(ports: Ports, request: Request) -> Card:
     types, offers = ports.world.knowledge.types(), Offers(Pricing(ports).at(request.at))
     rows = []
     for usage in usages(ports, request.at):
