@@ -15,8 +15,7 @@ import numpy as np
 from adapters.aws.api.calls import Place
 from adapters.aws.api.operations import price_of
 from adapters.aws.live.requests import RequestScope, SeriesBook, plan_requests
-from adapters.aws.metrics.catalogue import standard
-from adapters.aws.metrics.points import MetricSeries
+from adapters.aws.metrics.points import MetricSeries, standard
 
 SERIES_A_NODE = 16
 HOURS_A_MONTH = 730

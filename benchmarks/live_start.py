@@ -27,12 +27,12 @@ import numpy as np
 
 from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import price_of
+from adapters.aws.files import Problems
 from adapters.aws.live.frame_buffer import FrameBuffer
 from adapters.aws.live.grid_cache import GridCache
 from adapters.aws.live.poller import MetricPoller
+from adapters.aws.metrics.batch import TimeGrid
 from adapters.aws.metrics.points import MetricSeries
-from adapters.aws.metrics.time_grid import TimeGrid
-from adapters.aws.problems import Problems
 from benchmarks.aws_bill import fleet
 from benchmarks.live_tick import HOME, NOON, STEP
 from benchmarks.metric_server import served

@@ -19,7 +19,7 @@ import boto3
 from adapters.aws.api.calls import Calls, Place
 from adapters.aws.live.frame_buffer import FrameBuffer
 from adapters.aws.live.poller import MetricPoller
-from adapters.aws.metrics.time_grid import TimeGrid
+from adapters.aws.metrics.batch import TimeGrid
 from benchmarks.aws_bill import fleet
 from benchmarks.metric_server import served
 

@@ -21,12 +21,11 @@ from typing import Any
 import duckdb
 
 from adapters.aws.config import ReadingConfig
-from adapters.aws.metrics.catalogue import standard
-from adapters.aws.metrics.jsonl import read_jsonl
+from adapters.aws.files import Problems
+from adapters.aws.metrics.lines import read_jsonl
 from adapters.aws.metrics.parquet import read_parquet
-from adapters.aws.metrics.points import Gatherer
-from adapters.aws.problems import Problems
-from adapters.aws.recording.opening import open_recording
+from adapters.aws.metrics.points import Gatherer, standard
+from adapters.aws.recording.recording import open_recording
 
 NODE = ("ClusterName", "InstanceId", "NodeName")
 PERIOD = 300

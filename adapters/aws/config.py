@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from adapters.aws.inventory.ownership import TagNames
-from adapters.aws.metrics.catalogue import Catalogue, catalogue_with
-from adapters.aws.metrics.time_grid import TimeGrid
+from adapters.aws.metrics.batch import TimeGrid
+from adapters.aws.metrics.points import Catalogue, catalogue_with
 from bot.model.fleet import InstanceType
 from bot.model.frame import OwnNames
 

@@ -179,9 +179,9 @@ def _by_explorer(settings: Settings, live: Live, folder: Path) -> Billing:
 def _recorded_blocks(folder: Path) -> Sequence[Reservation]:
     """Return the Capacity Blocks that a recording describes."""
     from adapters.aws.api.responses import RecordedResponses
+    from adapters.aws.files import Problems
     from adapters.aws.inventory.ownership import TagNames
     from adapters.aws.inventory.snapshots import capacity_blocks
-    from adapters.aws.problems import Problems
 
     return capacity_blocks(RecordedResponses(folder / "api", Problems()), TagNames())
 

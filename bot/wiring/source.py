@@ -260,7 +260,7 @@ class OpenedSource:
         return open_account(self._settings, self.knowledge.types())
 
     def _open_recording(self) -> Recording:
-        from adapters.aws.recording.opening import open_recording
+        from adapters.aws.recording.recording import open_recording
 
         return open_recording(
             self._folder(), reading_config(self._settings, self.knowledge.types())

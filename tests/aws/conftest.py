@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from adapters.aws.config import ReadingConfig
-from adapters.aws.recording.opening import open_recording
-from adapters.aws.recording.recording import Recording
+from adapters.aws.recording.recording import Recording, open_recording
 from bot.model.fleet import InstanceType
 
 START = datetime(2026, 11, 17, 12, 0, tzinfo=UTC)

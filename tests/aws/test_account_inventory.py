@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from adapters.aws.api.responses import RecordedResponses, argument_and_account
+from adapters.aws.files import Problems
 from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.prices.quoted import SpotScores
-from adapters.aws.problems import Problems
 from bot.answers.plan.capacity import use_of
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Inventory, LauncherKind, Market, Quota

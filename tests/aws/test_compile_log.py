@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from adapters.aws.config import ReadingConfig
+from adapters.aws.files import Problems
 from adapters.aws.logs.logbook import (
     Logbook,
     compile_lines,
@@ -15,8 +16,7 @@ from adapters.aws.logs.logbook import (
     marks_of,
     read_logs,
 )
-from adapters.aws.problems import Problems
-from adapters.aws.recording.opening import open_recording
+from adapters.aws.recording.recording import open_recording
 from adapters.simulator import Files, SimulationTiming, generate
 from bot.model.run import Mark
 

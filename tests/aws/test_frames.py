@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adapters.aws.metrics.believed import value_ranges
-from adapters.aws.metrics.catalogue import standard
+from adapters.aws.metrics.points import standard
 from bot.model.reading import NODE_METRICS
 
 UTILIZATION = "node_neuroncore_utilization"

@@ -11,9 +11,8 @@ import duckdb
 import pytest
 
 from adapters.aws.api import responses
-from adapters.aws.files import blocks
+from adapters.aws.files import Problems, blocks
 from adapters.aws.metrics.parquet_files import connect_locked
-from adapters.aws.problems import Problems
 from bot.model.limits import LINE_BYTES
 
 

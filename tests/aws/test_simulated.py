@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapters.aws.config import ReadingConfig
-from adapters.aws.recording.opening import open_recording
+from adapters.aws.recording.recording import open_recording
 from adapters.simulator.generate import Files, generate
 
 

@@ -23,8 +23,7 @@ from adapters.aws.live.config import (
     ReadTiming,
 )
 from adapters.aws.live.source import Live
-from adapters.aws.recording.opening import open_recording
-from adapters.aws.recording.recording import Recording
+from adapters.aws.recording.recording import Recording, open_recording
 from adapters.billing.bill import Bill
 from adapters.billing.open import open_billing
 from adapters.simulator.generate import generate

@@ -9,7 +9,7 @@ from adapters.aws.config import ReadingConfig
 from adapters.aws.events.notices import notice_of, notice_rows
 from adapters.aws.events.queue import read_event_queue
 from adapters.aws.live.record import record
-from adapters.aws.recording.opening import open_recording
+from adapters.aws.recording.recording import open_recording
 from bot.errors import WrongInput
 from bot.model.notice import NoticeKind
 from tests.aws_live.conftest import FIVE, TYPES, open_tiny

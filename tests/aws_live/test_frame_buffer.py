@@ -5,8 +5,8 @@ import pytest
 
 from adapters.aws.live.frame_buffer import FrameBuffer, spread
 from adapters.aws.live.poller import NewPoints
+from adapters.aws.metrics.batch import TimeGrid
 from adapters.aws.metrics.points import MetricSeries, Points
-from adapters.aws.metrics.time_grid import TimeGrid
 
 START = 1_790_000_100 // 300 * 300
 DAY = 86_400

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from adapters.aws.api.calls import Place
+from adapters.aws.files import Problems
 from adapters.aws.live.frame_buffer import FrameBuffer
 from adapters.aws.live.grid_cache import GridCache
 from adapters.aws.live.poller import MetricPoller
-from adapters.aws.metrics.time_grid import TimeGrid
-from adapters.aws.problems import Problems
+from adapters.aws.metrics.batch import TimeGrid
 from bot.policy.schema import default_policy
 from detectors.detector import Detector
 from tests.aws_live.test_frame_buffer import DAY, START, node, run

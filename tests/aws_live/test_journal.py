@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 from adapters.aws.api.calls import Place
 from adapters.aws.api.history import KEPT, ApiCall, ResponseHistory, thinned
+from adapters.aws.files import Problems
 from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.snapshots import Snapshots
-from adapters.aws.problems import Problems
 from tests.aws_live.conftest import FIVE, TYPES
 
 HOME = Place("us-west-2", account="111122223333")

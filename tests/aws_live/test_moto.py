@@ -10,10 +10,10 @@ from moto.server import ThreadedMotoServer
 
 from adapters.aws.api.calls import Calls, Place
 from adapters.aws.api.history import ApiCall, ResponseHistory
+from adapters.aws.files import Problems
 from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.poller import ClusterPoller
 from adapters.aws.inventory.snapshots import Snapshots
-from adapters.aws.problems import Problems
 from bot.model.fleet import Inventory
 from bot.model.labels import Labels
 from tests.aws_live.conftest import FIVE, TYPES

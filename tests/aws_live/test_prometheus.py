@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from adapters.aws.api.promql import PrometheusServer
-from adapters.aws.metrics.catalogue import standard
+from adapters.aws.metrics.points import standard
 from adapters.aws.metrics.promql import KEYS, NAMESPACE, Query, aggregates, naming, one_of
 from bot.model.frame import MetricsSurface
 from tests.aws_live.cloudwatch import CloudWatch

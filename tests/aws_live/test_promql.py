@@ -8,7 +8,7 @@ import pytest
 from adapters.aws.api.promql import PrometheusServer
 from adapters.aws.config import ReadingConfig
 from adapters.aws.live.record import record
-from adapters.aws.recording.opening import open_recording
+from adapters.aws.recording.recording import open_recording
 from bot.model.frame import MetricsSurface
 from tests.aws_live.cloudwatch import Stored
 from tests.aws_live.conftest import FIVE, TYPES, open_tiny

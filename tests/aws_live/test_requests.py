@@ -12,8 +12,8 @@ import pytest
 from adapters.aws.api.calls import Place
 from adapters.aws.api.history import ResponseHistory
 from adapters.aws.api.operations import operations
+from adapters.aws.files import Problems
 from adapters.aws.prices.poller import PricePoller
-from adapters.aws.problems import Problems
 from bot.errors import Unavailable
 from tests.aws_live.requests import Limit, Requests, faults, limits
 from tests.aws_live.serialize import model

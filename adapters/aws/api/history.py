@@ -23,7 +23,7 @@ from adapters.aws.api.responses import (
     argument_and_account,
     read_stamp,
 )
-from adapters.aws.problems import Problems, why
+from adapters.aws.files import Problems, why
 
 Translated = TypeVar("Translated")
 KEPT = timedelta(days=16)

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from adapters.aws.problems import Problems, why
+from adapters.aws.files import Problems, why
 from bot.model.limits import RESPONSE_BYTES
 
 Translated = TypeVar("Translated")

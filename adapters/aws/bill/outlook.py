@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from adapters.aws.api.responses import Pages, RecordedResponses, ResponseInfo, members
-from adapters.aws.problems import Problems
+from adapters.aws.files import Problems
 from bot.model.labels import Labels
 from bot.model.spend import Commitment, CommitmentPlan, Finding, Forecast
 from bot.model.window import Window

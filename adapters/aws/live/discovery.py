@@ -13,8 +13,7 @@ from typing import Any
 from adapters.aws.api.calls import WORKERS, Calls, Place
 from adapters.aws.api.operations import DETAIL_RANK
 from adapters.aws.live.promql import PromqlLister
-from adapters.aws.metrics.catalogue import Catalogue, Target
-from adapters.aws.metrics.points import MetricSeries, instance_of, labels_of
+from adapters.aws.metrics.points import Catalogue, MetricSeries, Target, instance_of, labels_of
 from adapters.aws.metrics.promql import NAMESPACE as PROMQL
 from bot.errors import Unavailable
 from bot.model.frame import MetricsSurface

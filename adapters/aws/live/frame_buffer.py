@@ -11,13 +11,24 @@ import numpy.typing as npt
 
 from adapters.aws.live.grid_ring import GridPart, GridRing, PastGrids, StoredPart
 from adapters.aws.live.poller import NewPoints
-from adapters.aws.metrics.batch import batches
+from adapters.aws.metrics.batch import TimeGrid, batches
 from adapters.aws.metrics.believed import believed
-from adapters.aws.metrics.catalogue import Catalogue, standard
-from adapters.aws.metrics.metric_grid import MetricGrid, SeriesBatch, build_grid, series_batches
-from adapters.aws.metrics.points import Gatherer, Ints, MetricSeries, Points, reporter
-from adapters.aws.metrics.runs import TrainingRuns
-from adapters.aws.metrics.time_grid import TimeGrid
+from adapters.aws.metrics.metric_grid import (
+    MetricGrid,
+    SeriesBatch,
+    TrainingRuns,
+    build_grid,
+    series_batches,
+)
+from adapters.aws.metrics.points import (
+    Catalogue,
+    Gatherer,
+    Ints,
+    MetricSeries,
+    Points,
+    reporter,
+    standard,
+)
 
 KINDS = ("node", "pod", "cluster", "file_system", "volume", "run", "core", "device")
 Cores = Callable[[Sequence[SeriesBatch]], Mapping[str, int]]

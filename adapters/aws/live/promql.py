@@ -21,8 +21,7 @@ from adapters.aws.live.requests import (
     SeriesValues,
     fetch_metric_data,
 )
-from adapters.aws.metrics.catalogue import Catalogue
-from adapters.aws.metrics.points import Ints, MetricSeries
+from adapters.aws.metrics.points import Catalogue, Ints, MetricSeries
 from adapters.aws.metrics.promql import (
     COARSE_SECONDS,
     KEYS,

@@ -15,8 +15,16 @@ import numpy as np
 
 from adapters.aws.api.calls import Calls, Place
 from adapters.aws.api.limits import limit_of
-from adapters.aws.metrics.catalogue import Catalogue, Statistic, Target, standard
-from adapters.aws.metrics.points import Ints, MetricSeries, Points, sound
+from adapters.aws.metrics.points import (
+    Catalogue,
+    Ints,
+    MetricSeries,
+    Points,
+    Statistic,
+    Target,
+    sound,
+    standard,
+)
 from adapters.aws.metrics.promql import NAMESPACE as PROMQL
 from adapters.aws.metrics.promql import SampleCounts
 from bot.model.frame import Doubles

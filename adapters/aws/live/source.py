@@ -16,6 +16,7 @@ from adapters.aws.api.history import ResponseHistory
 from adapters.aws.api.s3 import S3Lister
 from adapters.aws.events.notices import Notices
 from adapters.aws.events.queue import EventPoller, read_event_queue
+from adapters.aws.files import Problems
 from adapters.aws.inventory.joined import JoinedInventory, core_counts, labelled
 from adapters.aws.inventory.snapshots import Snapshots, capacity_blocks
 from adapters.aws.live.account import AccountPoller
@@ -40,7 +41,6 @@ from adapters.aws.logs.logbook import node_names
 from adapters.aws.logs.poller import LogPoller, read_log_group
 from adapters.aws.metrics.points import MetricSeries, instance_of
 from adapters.aws.prices.quoted import QuotedPrices
-from adapters.aws.problems import Problems
 from bot.errors import Unavailable
 from bot.model.fleet import Reservation
 from bot.model.price import CommitmentOffer, Interruption, PlacementScore, Price

@@ -16,13 +16,12 @@ from botocore.exceptions import BotoCoreError
 from adapters.aws.api.calls import WORKERS, Calls
 from adapters.aws.api.failures import code_of
 from adapters.aws.api.s3 import S3Lister, S3Object
-from adapters.aws.files import MetricForm, form_of
+from adapters.aws.files import MetricForm, Problems, form_of
 from adapters.aws.live.poller import NewPoints
 from adapters.aws.live.requests import SeriesBook
-from adapters.aws.metrics.jsonl import read_jsonl
+from adapters.aws.metrics.lines import read_jsonl
 from adapters.aws.metrics.parquet import read_parquet
 from adapters.aws.metrics.points import Gatherer, MetricSeries, Points
-from adapters.aws.problems import Problems
 from bot.errors import Unavailable
 from bot.model.reading import Gap
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import orjson
 
-from adapters.aws.files import blocks
+from adapters.aws.files import Problems, blocks, why
 from adapters.aws.metrics.points import MetricSeries
-from adapters.aws.problems import Problems, why
 from bot.model.run import CompileMark, Mark
 
 _INSTANCE = re.compile(r"(?<![0-9a-z])i-[0-9a-f]{8,17}(?![0-9a-z])")

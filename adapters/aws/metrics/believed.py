@@ -17,10 +17,9 @@ from importlib.resources import files
 
 import numpy as np
 
+from adapters.aws.files import Problems
 from adapters.aws.metrics.batch import parallel_map
-from adapters.aws.metrics.catalogue import Catalogue
-from adapters.aws.metrics.points import Gatherer, Ints, MetricSeries, Points
-from adapters.aws.problems import Problems
+from adapters.aws.metrics.points import Catalogue, Gatherer, Ints, MetricSeries, Points
 from bot.model.frame import Doubles
 
 _ROUNDING = 1e-9

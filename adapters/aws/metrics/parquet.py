@@ -15,6 +15,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from adapters.aws.files import Problems, why
 from adapters.aws.metrics.batch import PARALLEL
 from adapters.aws.metrics.parquet_files import (
     Names,
@@ -27,7 +28,6 @@ from adapters.aws.metrics.parquet_files import (
     with_new_sets,
 )
 from adapters.aws.metrics.points import IGNORED, Gatherer, Ints, Points, sound
-from adapters.aws.problems import Problems, why
 from bot.model.frame import Doubles
 
 K = TypeVar("K")

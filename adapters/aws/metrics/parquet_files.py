@@ -22,7 +22,7 @@ from typing import Any
 import duckdb
 import orjson
 
-from adapters.aws.problems import Problems, why
+from adapters.aws.files import Problems, why
 from bot.model.limits import PARQUET_ROWS
 
 

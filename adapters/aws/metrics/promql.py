@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 
-from adapters.aws.metrics.catalogue import Statistic, Target
+from adapters.aws.metrics.points import Statistic, Target
 
 NAMESPACE = "PromQL"
 """Stands for a namespace of CloudWatch in series that were read by PromQL."""
