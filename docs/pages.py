@@ -8,8 +8,7 @@ from bot.grammar.line import type_name
 from bot.grammar.registry import Command, commands_by_name
 from bot.model.causes import CAUSES, Cause, CauseFacts
 from bot.model.window import BOUNDS, GRAMMAR
-from bot.policy.schema import SETTINGS
-from bot.policy.setting import Setting
+from bot.policy.schema import SETTINGS, Setting
 
 
 def commands_page() -> str:

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from bot.cards.card import Card
 from bot.errors import WrongInput
 from bot.model.request import Effect
-from bot.model.story import Story
 from bot.ports import Answer, Clock, CommandHint
+from bot.ports.chat import Story
 
 
 @dataclass(frozen=True)

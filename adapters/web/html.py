@@ -35,8 +35,8 @@ from bot.cards.card import (
     Tone,
     When,
 )
-from bot.model.story import Story
 from bot.model.window import age_text
+from bot.ports.chat import Story
 
 _KEY = Markup('<i class="swatch {}"></i>{}')
 _ADDRESS = re.compile(r"(https?://|/(?!/))[^\s\"'<>\\]*\Z", re.IGNORECASE)

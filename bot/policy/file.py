@@ -13,8 +13,7 @@ from bot.errors import WrongInput, nearest, shortened
 from bot.model.labels import NAMES, Labels
 from bot.model.limits import POLICY_BYTES, POLICY_MISTAKES, TOML_BITS, TOML_DEPTH, TOML_DOTS
 from bot.model.policy import Policy, Value
-from bot.policy.schema import SETTINGS, default_policy, setting_of
-from bot.policy.setting import Setting, SettingUnit
+from bot.policy.schema import SETTINGS, Setting, SettingUnit, default_policy, setting_of
 
 
 def parse_toml(text: str, noun: str, most: int) -> dict[str, Any]:

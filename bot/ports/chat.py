@@ -1,4 +1,4 @@
-"""Declare the ports to people and to programs."""
+"""Declare the ports to people and to programs, and the story of a demonstration that they show."""
 
 from __future__ import annotations
 
@@ -149,3 +149,40 @@ class ToolPorts:
     draw: Callable[[Card], str]
     """Draws a card as plain text."""
     version: str
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """State one thing that a demonstration shows.
+
+    `words` of what was seen, "" before it is, and the page that has more.
+    """
+
+    title: str
+    words: str = ""
+    page: str = ""
+
+
+@dataclass(frozen=True)
+class Story:
+    """State a demonstration as it stands.
+
+    What is made up in it, its chapters, whether it plays yet, and whether it has ended.
+    """
+
+    made_up: str
+    chapters: tuple[Chapter, ...]
+    begun: bool = False
+    ended: bool = False
+    repeats: bool = True
+    """Whether it can begin again: not where its database is kept."""
+
+    @property
+    def newest(self) -> Chapter | None:
+        """Return the last chapter that was seen, None before the first."""
+        return next((one for one in reversed(self.chapters) if one.words), None)
+
+    @property
+    def whole(self) -> bool:
+        """Return whether every chapter was seen."""
+        return all(one.words for one in self.chapters)

@@ -12,8 +12,7 @@ from bot.model.anomaly import Anomaly
 from bot.model.labels import Labels
 from bot.model.money import cents
 from bot.model.window import Window, month_of
-from bot.policy.schema import SETTINGS
-from bot.policy.setting import Setting, SettingUnit
+from bot.policy.schema import SETTINGS, Setting, SettingUnit
 
 _SPREAD = 0.5
 """How far from the judged level the pattern still holds, as a share of it; our own."""

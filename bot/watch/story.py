@@ -18,8 +18,8 @@ from bot.model.anomaly import NodeState
 from bot.model.causes import Cause
 from bot.model.money import counted
 from bot.model.request import User
-from bot.model.story import Chapter
 from bot.model.window import rounded_duration
+from bot.ports.chat import Chapter
 from bot.watch.feedback import savings
 from bot.watch.tick import TickResult
 

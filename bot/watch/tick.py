@@ -23,8 +23,7 @@ from bot.settings.routes import routes_now
 from bot.watch.mute import mute
 from bot.watch.notify import Incident, group, notification_of, too_late
 from bot.watch.route import audience, listeners, with_owner
-from bot.watch.track import at_peak, recent, track
-from bot.watch.value import PriceOf, escalated, value
+from bot.watch.track import PriceOf, at_peak, escalated, recent, track, value
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _LEVELS = ("neuroncore_utilization_ratio", "gpu_utilization_ratio")

@@ -29,8 +29,7 @@ from bot.ports import Clock
 from bot.ports.work import LANE, Lane
 from bot.settings.readers import Options
 from bot.settings.settings import Settings
-from bot.watch.background import Prunes, Retention
-from bot.watch.health import Watchdog, sentence_of
+from bot.watch.health import Prunes, Retention, Watchdog, sentence_of
 from bot.watch.tick import TickResult, grid
 from bot.wiring.build import Database, Shown, running_bot
 from bot.wiring.environment import STATE, sealed_documents, settings_of, wall_clock

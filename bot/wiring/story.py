@@ -15,8 +15,8 @@ from datetime import timedelta
 from bot.app import App
 from bot.cards.card import Code, quiet
 from bot.model.request import LOCAL, Request
-from bot.model.story import Story
 from bot.ports import Surface
+from bot.ports.chat import Story
 from bot.watch.story import MEI, NOTHING_SEEN, Line, Seen
 from bot.watch.tick import TickResult
 

@@ -8,10 +8,9 @@ from datetime import datetime, timedelta
 
 from bot.model.anomaly import Anomaly, AtRisk
 from bot.model.causes import Cause
-from bot.model.fleet import Instance, Market
+from bot.model.fleet import Instance, Market, Notice, NoticeKind
 from bot.model.labels import Labels
 from bot.model.money import counted
-from bot.model.notice import Notice, NoticeKind
 from detectors.progress import NodesRun, checkpoint_age, run_of, worked_since, workers_of
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View

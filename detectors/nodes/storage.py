@@ -13,7 +13,7 @@ from bot.model.causes import Cause
 from bot.model.fleet import FileSystem, Reservation, Volume
 from bot.model.labels import Labels
 from bot.model.money import counted
-from bot.model.storage import (
+from bot.model.reading import (
     BEYOND,
     Throughput,
     detached_since,

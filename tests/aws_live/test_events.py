@@ -11,7 +11,7 @@ from adapters.aws.events.queue import read_event_queue
 from adapters.aws.live.record import record
 from adapters.aws.recording.recording import open_recording
 from bot.errors import WrongInput
-from bot.model.notice import NoticeKind
+from bot.model.fleet import NoticeKind
 from tests.aws_live.conftest import FIVE, TYPES, open_tiny
 from tests.aws_live.serialize import validated
 from tests.aws_live.serving import ACCOUNT

@@ -11,7 +11,7 @@ from adapters.aws.inventory.identities import trimmed_events
 from adapters.aws.inventory.refusals import refusals_in
 from adapters.aws.live.record import record
 from adapters.aws.recording.recording import open_recording
-from bot.model.notice import scarcities
+from bot.model.fleet import scarcities
 from tests.aws_live.conftest import FIVE, TYPES
 from tests.aws_live.serialize import validated
 from tests.builders import NOON

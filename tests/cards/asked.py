@@ -26,9 +26,8 @@ from bot.cards.card import Card
 from bot.cards.words import PriceAge
 from bot.costs.training import Epoch, RunCost, Sample, compare
 from bot.knowledge import load_knowledge
-from bot.model.fleet import Market
+from bot.model.fleet import Market, Scarcity
 from bot.model.labels import Labels
-from bot.model.notice import Scarcity
 from bot.model.price import Basis, Interruption, PlacementScore, Price
 from bot.model.run import Run
 from bot.model.spend import Money, Tally

@@ -34,7 +34,7 @@ from bot.model.run import Run
 from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.ports import Ports
-from bot.watch.value import value
+from bot.watch.track import value
 from tests.belonging import MEMBER
 from tests.billing.conftest import line, write_csv
 from tests.builders import NOON, alert, anomaly, ports_over, price

@@ -12,7 +12,7 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.notification import Notification, Reason
-from bot.watch.value import value
+from bot.watch.track import value
 from tests.builders import price
 
 STILL = {

@@ -14,7 +14,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
 from bot.model.window import Window
-from bot.watch.value import value
+from bot.watch.track import value
 
 CLOUD = Labels(account="1", region="us-west-2", service="AmazonEC2")
 

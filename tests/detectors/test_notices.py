@@ -11,13 +11,12 @@ from builder import START, STEP, Fleet, World, hours, only
 from bot.cards.alert import notice_card
 from bot.model.alert import Alert
 from bot.model.causes import Cause, Severity
-from bot.model.fleet import Market, Reservation
+from bot.model.fleet import Market, Notice, NoticeKind, Reservation
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.notice import Notice, NoticeKind
 from bot.model.notification import Notification, Reason
 from bot.policy.schema import default_policy
-from bot.watch.value import value
+from bot.watch.track import value
 from tests.builders import price
 
 AT = hours(30) - timedelta(minutes=3)

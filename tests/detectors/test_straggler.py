@@ -11,7 +11,7 @@ from bot.cards.alert import notice_card
 from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.notification import Notification, Reason
-from bot.watch.value import value
+from bot.watch.track import value
 from tests.builders import price
 
 ALL = slice(None)

@@ -14,7 +14,7 @@ from bot.model.codec import decode, encode
 from bot.model.fleet import FileSystem
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.storage import throughput_of
+from bot.model.reading import throughput_of
 
 MB = 1e6 * STEP.total_seconds()
 MINE = Labels(resource="fs-0123456789", cluster="llama", region="us-west-2")

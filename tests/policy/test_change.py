@@ -10,8 +10,7 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.policy.change import applied, canonical, edits, read_changes, replaced, stacked
 from bot.policy.file import read_policy, write_policy
-from bot.policy.schema import SETTINGS, default_policy
-from bot.policy.setting import SettingUnit
+from bot.policy.schema import SETTINGS, SettingUnit, default_policy
 
 EVERYWHERE, LLAMA, SEARCH = Labels(), Labels(cluster="llama"), Labels(team="search")
 BASE = default_policy()

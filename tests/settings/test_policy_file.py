@@ -9,8 +9,7 @@ from bot.errors import WrongInput
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.policy.file import read_policy, write_policy
-from bot.policy.schema import SETTINGS, default_policy
-from bot.policy.setting import SettingUnit
+from bot.policy.schema import SETTINGS, SettingUnit, default_policy
 
 EXAMPLE = """
 [idle]

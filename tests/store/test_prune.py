@@ -14,7 +14,7 @@ from adapters.store.tables import SAID, SHELF, TICKS
 from bot.errors import Unavailable
 from bot.model.notification import NotificationLogEntry, Reason
 from bot.ports import StateUpdate
-from bot.watch.background import Retention
+from bot.watch.health import Retention
 
 NOW = datetime(2026, 11, 20, 9, tzinfo=UTC)
 SOON, LATER = timedelta(seconds=-60), timedelta(days=1)

@@ -11,7 +11,7 @@ from bot.model.labels import Labels
 from bot.policy.schema import default_policy
 from bot.watch.mute import mute
 from bot.watch.notify import group
-from bot.watch.value import value
+from bot.watch.track import value
 from tests.builders import FIVE, NOON, alert, anomaly, price
 
 

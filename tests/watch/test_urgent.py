@@ -10,7 +10,7 @@ from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.policy.change import applied
 from bot.policy.schema import default_policy
-from bot.watch.value import escalated
+from bot.watch.track import escalated
 from tests.builders import NOON, alert, anomaly, waste
 
 POLICY = applied(default_policy(), [(Labels(), "alert.critical_usd_per_hour", "500")])

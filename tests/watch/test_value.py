@@ -11,7 +11,7 @@ from bot.cards.card import plain
 from bot.model.anomaly import BilledExcess
 from bot.model.causes import Cause
 from bot.model.price import Basis
-from bot.watch.value import value
+from bot.watch.track import value
 from tests.builders import NOON, alert, anomaly, inventory, nodes, price
 
 FLEET = inventory(nodes(4))

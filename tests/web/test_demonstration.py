@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from adapters.web.demonstration import _LEAVE_S
-from bot.model.story import Chapter, Story
+from bot.ports.chat import Chapter, Story
 
 HEARD = Story(
     "Simulated: all.",

@@ -17,8 +17,8 @@ from typing import Any
 import orjson
 
 from adapters.aws.api.responses import MALFORMED, Pages, ResponseInfo, Responses, instant_of
+from bot.model.fleet import Notice, NoticeKind
 from bot.model.labels import Labels
-from bot.model.notice import Notice, NoticeKind
 
 SERVICE, OPERATION = "sqs", "receive_message"
 _DONE = frozenset({"closed", "completed", "canceled", "cancelled"})

@@ -25,7 +25,7 @@ from adapters.aws.events.notices import (
     trimmed_message,
 )
 from bot.errors import Unavailable, WrongInput
-from bot.model.notice import Notice
+from bot.model.fleet import Notice
 
 _URL = re.compile(
     r"https://sqs\.([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com(?:\.cn)?/(\d{12})/[\w-]{1,80}(?:\.fifo)?"

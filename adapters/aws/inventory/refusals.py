@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from adapters.aws.api.responses import MALFORMED, ResponseInfo, required
+from bot.model.fleet import Refusal
 from bot.model.labels import Labels
-from bot.model.notice import Refusal
 
 REFUSED_CALLS = ("RunInstances", "CreateFleet")
 """Calls that launch instances (CloudTrail's event names).

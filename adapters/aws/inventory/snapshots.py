@@ -23,11 +23,11 @@ from bot.model.fleet import (
     Launcher,
     Market,
     Quota,
+    Refusal,
     Reservation,
     Volume,
 )
 from bot.model.labels import Labels
-from bot.model.notice import Refusal
 
 Translated = TypeVar("Translated")
 Thing = TypeVar("Thing", Volume, FileSystem, Reservation)

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from adapters.aws.api.responses import Pages, ResponseInfo, members
 from adapters.aws.inventory.ownership import launchers
 from adapters.aws.inventory.refusals import refusals_in
-from bot.model.fleet import Launcher
-from bot.model.notice import Refusal
+from bot.model.fleet import Launcher, Refusal
 
 SERVICE, OPERATION = "cloudtrail", "lookup_events"
 REFUSALS = "refusals"

@@ -36,8 +36,7 @@ from bot.model.policy import Attempt, Policy, Version, VersionKind
 from bot.model.request import Request, Role
 from bot.policy.change import shown
 from bot.policy.file import write_policy
-from bot.policy.schema import SETTINGS
-from bot.policy.setting import Setting, SettingUnit
+from bot.policy.schema import SETTINGS, Setting, SettingUnit
 from bot.ports import Ports
 
 _MOST = 15

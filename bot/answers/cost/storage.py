@@ -17,12 +17,11 @@ from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.fleet import FileSystem, Volume
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
-from bot.model.reading import Reading
-from bot.model.request import Request
-from bot.model.storage import (
+from bot.model.reading import (
     AT_LIMIT,
     BEYOND,
     HARDLY,
+    Reading,
     Throughput,
     detached_since,
     own_frame,
@@ -30,6 +29,7 @@ from bot.model.storage import (
     quiet_steps,
     throughput_of,
 )
+from bot.model.request import Request
 from bot.model.window import rounded_duration
 from bot.ports import Ports
 

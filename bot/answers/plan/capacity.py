@@ -32,10 +32,9 @@ from bot.errors import Unavailable, WrongInput
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Note
-from bot.model.fleet import InstanceType, Inventory, Market, Quota
+from bot.model.fleet import InstanceType, Inventory, Market, Quota, Scarcity, scarcities
 from bot.model.labels import Labels
 from bot.model.money import cents, counted, usd
-from bot.model.notice import Scarcity, scarcities
 from bot.model.price import Price
 from bot.model.reading import Reading
 from bot.model.request import Request
