@@ -9,8 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from bot.answers.plan.inference import inference
-from bot.answers.plan.sizing import size
+from bot.answers.plan.sizing import inference, size
 from bot.knowledge import load_knowledge
 from bot.model.frame import Frame
 from bot.model.labels import Labels

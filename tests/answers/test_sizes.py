@@ -7,8 +7,7 @@ from decimal import Decimal
 import pytest
 
 from bot.answers.fleet.carbon import Factors
-from bot.answers.plan.inference import serving_sizes
-from bot.answers.plan.sizing import fits, smaller, training_gib
+from bot.answers.plan.sizing import fits, serving_sizes, smaller, training_gib
 from bot.answers.plan.tco import Work, total
 from bot.costs.pricing import listed_price
 from bot.knowledge import load_knowledge

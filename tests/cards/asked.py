@@ -14,10 +14,9 @@ from bot.answers.plan.capacity import Demand, Refused, Ways, capacity_card
 from bot.answers.plan.comparison import SpeedRange
 from bot.answers.plan.decide import VerdictNotes, questions_card, verdict_card, verdict_of
 from bot.answers.plan.fit import ClusterUse
-from bot.answers.plan.inference import serve_card
 from bot.answers.plan.porting import Step, audit, checklist_card, cuda_card, requirements
 from bot.answers.plan.roadmap import WaitTerms, roadmap_card, wait_card, waiting
-from bot.answers.plan.sizing import Leaner, SizeNotes, fits, right_size_card, size_card
+from bot.answers.plan.sizing import Leaner, SizeNotes, fits, right_size_card, serve_card, size_card
 from bot.answers.plan.spot import SpotAnswer, spot_card
 from bot.answers.plan.spot_ranking import SpotJob, offer, ranked, zones
 from bot.answers.plan.tco import Comparison, Work, tco_card, total

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 
-from bot.answers.about.home import home_card
-from bot.answers.about.summary import Part, Summary, summary_card
+from bot.answers.about.summary import Part, Summary, home_card, summary_card
 from bot.answers.cost.month_end import MonthEnd, month_end_card
 from bot.answers.cost.why import CostChange, change_card
 from bot.answers.plan.roadmap import price_card

@@ -28,7 +28,7 @@ from bot.answers.cost.card import CostAnswer, cost_card
 from bot.answers.fleet.card import NodeRow, fleet_card, idle_card
 from bot.answers.plan.comparison import ClusterStanding, compare, doubts, refusals, speed_range
 from bot.answers.plan.fit import fit_of
-from bot.answers.plan.migrate_card import migration_card, refused_card
+from bot.answers.plan.migrate import migration_card, refused_card
 from bot.app import error_card
 from bot.cards.alert import Reach, notice_card
 from bot.cards.card import (

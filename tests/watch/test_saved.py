@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from bot.answers.alerts.feedback import savings_card
+from bot.answers.alerts.judge import savings_card
 from bot.model.alert import Alert, Decision, DecisionKind
 from bot.model.window import Window
 from bot.watch.feedback import saved_within, savings

@@ -1,12 +1,9 @@
-"""Answer with ten lines for a lead.
-
-Spend, forecast, the biggest change, waste, saved, commitments, alerts, advice.
-"""
+"""Answer with ten lines for a lead, and with a person's home page."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,9 +13,24 @@ from typing import Any
 
 from bot.answers.cost.title import forecast_data
 from bot.answers.cost.why import CostChange, change_of, driver_data, percent, reason
-from bot.cards.alert_words import where, worth
-from bot.cards.card import Button, Buttons, Card, Strong, Text, Tone, coded, text
-from bot.cards.words import about, amount_in, amount_of, day, period
+from bot.cards.alert_words import held_words, where, worth
+from bot.cards.card import (
+    Align,
+    Block,
+    Button,
+    Buttons,
+    Card,
+    Heading,
+    Strong,
+    Table,
+    Text,
+    Tone,
+    When,
+    coded,
+    quiet,
+    text,
+)
+from bot.cards.words import about, amount_in, amount_of, day, period, since
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.tally import settled_until
 from bot.errors import TrnbotError
@@ -323,3 +335,93 @@ def _changed(change: CostChange) -> dict[str, Any]:
         "change_usd": change.change,
         **first,
     }
+
+
+_HOME_MOST = 8
+_SERVICES = 5
+
+
+def home_card(of: Summary, services: Tally | None) -> Card:
+    """Begin with the summary; alerts are told once, by the rows that open them."""
+    next_lines = (
+        Button("Why it changed", "why cost 7d"),
+        Button("Forecast", "forecast"),
+        Button("Cost", "cost 7d by team"),
+        Button("Fleet", "fleet"),
+        Button("Help", "help"),
+    )
+    blocks = (
+        *summary_lines(of, Part.HOME),
+        *_home_alerts(of),
+        *(_month(services) if services else ()),
+        Buttons(next_lines),
+    )
+    data = {
+        **summary_data(of),
+        "open": [alert.id for alert in of.speaking],
+        "dearest": dearest_data(of, _HOME_MOST),
+        "services": [{"key": key, "net_usd": net} for key, net in _largest(services)]
+        if services
+        else [],
+        "month_to_date": {"start": services.window.start, "end": services.window.end}
+        if services
+        else None,
+        "usd_per_hour": of.wasting,
+        "month_net_usd": services.total.net if services else None,
+    }
+    return Card(summary_title(of), summary_tone(of), blocks, data)
+
+
+def _home_alerts(of: Summary) -> Iterator[Block]:
+    for alert in of.speaking[:_HOME_MOST]:
+        cost = f"{usd(alert.waste.per_hour)} an hour · " if alert.waste else ""
+        lasted = since(alert.anomaly.window.start, of.now)
+        yield text(
+            Strong(alert.cause.facts.words),
+            f" · {where(alert)} · {cost}since {lasted} · {held_words(alert) or alert.owner or 'nobody owns it'}",
+        )
+        yield Buttons(
+            (Button("Open", f"alert {alert.id}"), Button("Acknowledge", f"ack {alert.id}"))
+        )
+    if len(of.speaking) > _HOME_MOST:
+        yield quiet(f"and {len(of.speaking) - _HOME_MOST} more open")
+
+
+def _month(services: Tally) -> Iterator[Block]:
+    columns = (Heading("month to date by service"), Heading("net", Align.RIGHT))
+    yield Table(
+        columns,
+        tuple((key["service"] or "(none)", usd(net)) for key, net in _largest(services)),
+        ("total", usd(services.total.net)),
+    )
+    if services.billed_through:
+        yield quiet("Billed through ", When(services.billed_through))
+
+
+def _largest(services: Tally) -> list[tuple[Mapping[str, str], Decimal]]:
+    top = sorted(services.rows, key=lambda row: -row.money.net)[:_SERVICES]
+    return [(row.key, row.money.net) for row in top]
+
+
+@command(
+    "home",
+    "The summary, what wastes now, and the month to date: the home page.",
+    needs=Needs.STATE,
+    may=Needs.BILL | Needs.METRICS,
+    topic=Topic.COSTS,
+    examples=("home",),
+    rows=("services",),
+)
+async def home(ports: Ports, request: Request) -> Card:
+    """Sum up for a person's home page."""
+    return await asyncio.to_thread(_home, ports, request.at)
+
+
+def _home(ports: Ports, now: datetime) -> Card:
+    firing = [alert for alert in ports.stores.alerts.load(now).alerts if alert.firing]
+    reading = services = None
+    with suppress(TrnbotError):  # what cannot be read leaves its lines out
+        reading = ports.world.source.read(now)
+    with suppress(TrnbotError):
+        services = ports.world.billing.tally(Window.parse("mtd", now), ("service",))
+    return home_card(summary_of(ports, firing, reading, now), services)
