@@ -7,6 +7,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from bot.errors import TrnbotError
@@ -79,3 +80,10 @@ def _offered(tool: Tool) -> types.Tool:
         output_schema=dict(tool.answer),
         annotations=hints,
     )
+
+
+async def serve_stdio(ports: ToolPorts, console: str) -> None:
+    """Serve until the input ends; `console` is the address of the console, "" for none."""
+    server = tool_server(ports, lambda _: console)
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())

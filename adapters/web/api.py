@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from adapters.web.guard import RequestHandler
+from adapters.web.auth import RequestHandler
 from bot.errors import (
     Limited,
     NotAllowed,

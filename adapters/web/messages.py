@@ -1,4 +1,4 @@
-"""Keep the console's messages in the database, so that a restart keeps them too."""
+"""Keep the console's messages in the database, and show them: a channel's newest, and an alert's story."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from markupsafe import Markup
+
+from adapters.web.html import PageRenderer
+from adapters.web.live import retold
 from bot.cards.card import Card
 from bot.model.codec import decode, encode
 from bot.ports import Clock, DocumentStore
@@ -203,3 +207,95 @@ def _about(document: Mapping[str, Any]) -> str:
     """Return the id of the alert that a stored message is about, "" for none."""
     data = document.get("card", {}).get("data") or {}
     return str(data.get("id") or "")
+
+
+HEAVIEST = 80_000
+"""Characters of the messages of a page, of which a browser lays out each before it paints the first."""
+MOST = 60
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Hold drawn messages, the oldest first.
+
+    `earlier` is the id of the one before them, "" where there is none.
+    """
+
+    slots: tuple[Markup, ...]
+    earlier: str
+    newest: bool
+    """Whether no later message was left out."""
+
+
+def excerpt(
+    messages: Iterator[PageMessage], draw: Callable[[PageMessage], str], *, newest: bool
+) -> Excerpt:
+    """Return the first of messages, which come newest first.
+
+    One at least, and no more than a page holds.
+    """
+    slots: list[Markup] = []
+    weight = 0
+    for message in messages:
+        drawn = draw(message)
+        weight += len(drawn)
+        if slots and (weight > HEAVIEST or len(slots) == MOST):
+            return Excerpt(tuple(reversed(slots)), message.id, newest)
+        slots.append(Markup(drawn))  # noqa: S704  # the template escapes
+    return Excerpt(tuple(reversed(slots)), "", newest)
+
+
+class SlotDrawer:
+    """Draw messages, each with the dollars that its alert wastes now.
+
+    A drawing is kept until the message or these change.
+    """
+
+    def __init__(self, pages: PageRenderer) -> None:
+        self._pages = pages
+        self._kept: dict[str, tuple[PageMessage, Any, str]] = {}
+
+    def draw(self, message: PageMessage, wastes: Mapping[str, Mapping[str, Any]]) -> str:
+        """Return the message as HTML."""
+        waste = wastes.get(str(message.card.data.get("id")))
+        kept = self._kept.pop(message.id, None)
+        if kept is None or kept[0] is not message or kept[1] != waste:
+            told = replace(message, card=retold(message.card, wastes))
+            kept = message, waste, self._pages.page("slot.html", message=told)
+        self._kept[message.id] = kept
+        if len(self._kept) > 2 * MOST:
+            del self._kept[next(iter(self._kept))]
+        return kept[2]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Hold one line of an alert's story; `message` is the id of the message that said it."""
+
+    at: datetime
+    kind: str
+    words: str
+    by: str = ""
+    message: str = ""
+
+
+def story(timeline: Card, messages: Sequence[PageMessage]) -> list[Moment]:
+    """Return the story of an alert, the oldest first.
+
+    This console's messages about it in place of the log's words.
+    """
+    told = [Moment(**event) for event in timeline.data.get("events", ())]
+    here = list(_here(messages))
+    told = [
+        moment
+        for moment in told
+        if moment.kind != "said" or not here or " to web:" not in moment.words
+    ]
+    return sorted([*told, *here], key=lambda moment: moment.at)
+
+
+def _here(messages: Sequence[PageMessage]) -> Iterator[Moment]:
+    for message in messages:
+        yield Moment(message.at, "said", "Sent to this console", "trnbot", message.id)
+        for reply in message.replies:
+            yield Moment(reply.at, "said", reply.card.title, "trnbot", message.id)

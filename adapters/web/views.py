@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
 
-from adapters.web.config import Console
-from adapters.web.costs import between, cost_controls, offered_by, undoubled
-from adapters.web.events import Hub
-from adapters.web.excerpt import SlotDrawer, excerpt
-from adapters.web.files import FOR_EVER, digest
-from adapters.web.guard import OWN_HEADER, Sender, sender_of
-from adapters.web.html import PageRenderer, plain_json
-from adapters.web.links import PAGES, Rail, address, page_of
-from adapters.web.messages import Messages
-from adapters.web.story import story
-from adapters.web.strip import LEAD, LEAD_S, LINES, Shared, WasteStrip, lead_of, standing
+from adapters.web.api import CSV
+from adapters.web.auth import OWN_HEADER, Sender, sender_of
+from adapters.web.config import Console, StoryTeller
+from adapters.web.html import FOR_EVER, PageRenderer, digest, plain_json
+from adapters.web.links import (
+    PAGES,
+    Rail,
+    address,
+    between,
+    cost_controls,
+    offered_by,
+    page_of,
+    undoubled,
+)
+from adapters.web.live import LEAD, LEAD_S, LINES, Hub, Shared, WasteStrip, lead_of, standing
+from adapters.web.messages import Messages, SlotDrawer, excerpt, story
 from bot.cards.card import Card, Form, Table, Tone, text
-from bot.cards.lines import form_line, quote
-from bot.errors import TrnbotError
+from bot.cards.lines import file_name, form_line, quote, spreadsheet
+from bot.errors import TrnbotError, WrongInput
 from bot.model.request import LOCAL, Effect, Manner, Request, User
 from bot.ports import Surface
 
@@ -330,3 +336,63 @@ def _flag(holds: bool) -> str:
 
 def _back() -> web.Response:
     return web.Response(status=303, headers={"Location": "/"})
+
+
+class Downloads:
+    """Answer a line with its table as CSV; `answer` answers as a page that is opened does."""
+
+    def __init__(self, console: Console, answer: Callable[[str], Awaitable[Card]]) -> None:
+        self._console, self._answer = console, answer
+
+    async def csv(self, request: web.Request) -> web.StreamResponse:
+        """Send the table.
+
+        Whatever does more than read, and what another site brings, is shown to be pressed first.
+        """
+        line = request.query.get("line", "").strip()
+        if self._console.effect(line) is not Effect.READS or sender_of(request) is Sender.LINK:
+            raise web.HTTPSeeOther(address(line))
+        card = await self._answer(line)
+        if card.tone is Tone.ERROR:
+            raise web.HTTPSeeOther(address(line))
+        try:
+            written = self._console.csv(line, card)
+        except WrongInput as error:
+            raise web.HTTPNotFound(text=f"{error}\n") from None
+        named = f'attachment; filename="{file_name(line)}"'
+        return web.Response(
+            body=spreadsheet(written), content_type=CSV, headers={"Content-Disposition": named}
+        )
+
+
+_PATH = "/demo"
+_LEAVE_S = 0.2
+"""How long the answer to the button has before the process stops."""
+
+
+class StoryPages:
+    """Serve the story as it stands, and its button."""
+
+    path = _PATH
+
+    def __init__(self, teller: StoryTeller | None, pages: PageRenderer) -> None:
+        self._teller, self._pages = teller, pages
+        pages.tell(teller.told if teller else None)
+
+    async def told(self, _: web.Request) -> web.StreamResponse:
+        """Return the story so far, for the page that shows it."""
+        if self._teller is None:
+            raise web.HTTPNotFound(text="No story is told here: this is no demonstration.\n")
+        return web.Response(
+            text=self._pages.page("demo_told.html", story=self._teller.told()),
+            content_type="text/html",
+        )
+
+    async def again(self, request: web.Request) -> web.StreamResponse:
+        """Begin again; a page without a script asks anew after a while."""
+        if self._teller is None or self._teller.again is None:
+            raise web.HTTPNotFound(text="Nothing begins again here: this is no demonstration.\n")
+        asyncio.get_running_loop().call_later(_LEAVE_S, self._teller.again)
+        if OWN_HEADER in request.headers:
+            return web.Response(status=204)
+        return web.Response(text=self._pages.page("again.html"), content_type="text/html")

@@ -144,7 +144,7 @@ def serve_tools(options: Options) -> int:
         raise Unavailable(
             "'mcp' needs the package of that protocol; install it with: pip install 'trnbot[mcp]'."
         )
-    from adapters.mcp.stdio import serve_stdio
+    from adapters.mcp.server import serve_stdio
 
     settings = settings_of(options.values)
     apps = TerminalApps(settings, options.values.get("source", ""))

@@ -16,7 +16,7 @@ from typing import Any
 
 from adapters.terminal.render import render
 from adapters.web.api import Api
-from adapters.web.guard import RequestHandler
+from adapters.web.auth import RequestHandler
 from adapters.web.links import address
 from adapters.web.views import READER
 from bot.answers.about.document import csv_text, envelope, pure

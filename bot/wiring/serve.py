@@ -20,7 +20,7 @@ from adapters.http import Port, serve
 from adapters.store.open import open_store
 from adapters.store.private import tighten
 from adapters.timer import Attempts, ReplayClock, ReplayTimer, Standby, Timer
-from adapters.web.starting import StartingPages
+from adapters.web.surface import StartingPages
 from bot.app import App
 from bot.errors import TrnbotError, Unavailable, WrongInput
 from bot.model.money import counted

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adapters.store.memory import MemoryStore
-from adapters.web.strip import standing
+from adapters.web.live import standing
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, FieldKind, Form, Mention, Table, Text, plain
 from bot.errors import Unavailable

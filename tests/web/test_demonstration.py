@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from adapters.web.demonstration import _LEAVE_S
+from adapters.web.views import _LEAVE_S
 from bot.ports.chat import Chapter, Story
 
 HEARD = Story(

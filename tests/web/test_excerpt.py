@@ -3,8 +3,7 @@
 import re
 from decimal import Decimal
 
-from adapters.web.excerpt import HEAVIEST, MOST, SlotDrawer
-from adapters.web.messages import Messages
+from adapters.web.messages import HEAVIEST, MOST, Messages, SlotDrawer
 from bot.cards.card import Card, Heading, Strong, Table, text
 from tests.e2e import samples
 from tests.e2e.console_server import MemoryShelf

@@ -9,9 +9,8 @@ from html import unescape
 
 import pytest
 
-from adapters.web.costs import between, cost_controls, undoubled
 from adapters.web.html import PageRenderer, legend
-from adapters.web.links import address
+from adapters.web.links import address, between, cost_controls, undoubled
 from adapters.web.svg import svg
 from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, folded, text
 from bot.model.request import CommandHint

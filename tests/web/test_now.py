@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
-from adapters.web.strip import standing
+from adapters.web.live import standing
 from bot.cards.card import Card, Heading, Strong, Style, Table, Text, Tone
 from tests.e2e import samples
 

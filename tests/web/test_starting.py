@@ -3,7 +3,7 @@
 from aiohttp.test_utils import TestClient, TestServer
 
 from adapters.http import application
-from adapters.web.starting import StartingPages
+from adapters.web.surface import StartingPages
 
 
 async def test_the_port_says_starting_and_not_ok_and_keeps_nobody():
