@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from adapters.slack.manifest import manifest_yaml
-from adapters.teams.manifest import TeamsApp, as_text, manifest
+from adapters.chat.manifest import TeamsApp, as_text, manifest_yaml, teams_manifest
 from bot.wiring.surfaces import command_hints
 from docs.pages import commands_page, detection_page, settings_page
 
@@ -23,7 +22,7 @@ def pages() -> Mapping[str, str]:
             (ROOT / "docs/detection.md").read_text(encoding="utf-8")
         ),
         "manifest/slack.yaml": manifest_yaml(hints),
-        "manifest/teams/manifest.json": as_text(manifest(TeamsApp(hints=hints))),
+        "manifest/teams/manifest.json": as_text(teams_manifest(TeamsApp(hints=hints))),
     }
 
 

@@ -305,8 +305,7 @@ def write_simulation(options: Options) -> int:
 
 def write_manifests(options: Options) -> int:
     """Write manifest/slack.yaml and the Teams package into a folder."""
-    from adapters.slack.manifest import manifest_yaml
-    from adapters.teams.manifest import TeamsApp, build_package
+    from adapters.chat.manifest import TeamsApp, build_package, manifest_yaml
 
     settings = settings_of(options.values)
     folder = Path(options.words[1] if len(options.words) > 1 else "manifest")

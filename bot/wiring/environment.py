@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from adapters.slack.config import INSTALLATIONS
+from adapters.chat.config import INSTALLATIONS
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.limits import POLICY_BYTES, TEXT_BYTES
 from bot.model.money import counted

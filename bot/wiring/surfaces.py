@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from adapters.slack.config import SlackConfig
-from adapters.teams.config import TeamsConfig, TeamsSdk
+from adapters.chat.config import SlackConfig, TeamsConfig, TeamsSdk
 from bot.answers.alerts.find import WHICH
 from bot.answers.all import ANSWERS
 from bot.grammar.registry import Command, Topic, commands_by_name
@@ -33,11 +32,11 @@ def chats(settings: Settings, ports: ChatPorts, tell: Tell) -> dict[str, ChatSur
     """Return the chat surfaces that are configured, by name."""
     surfaces: dict[str, ChatSurface] = {}
     if settings.slack:
-        from adapters.slack.surface import SlackSurface
+        from adapters.chat.slack.surface import SlackSurface
 
         surfaces["slack"] = SlackSurface(slack_config(settings), ports)
     if settings.teams:
-        from adapters.teams.surface import TeamsSurface
+        from adapters.chat.teams.surface import TeamsSurface
 
         surfaces["teams"] = TeamsSurface(teams_config(settings), ports, tell)
     return surfaces

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from adapters.chat.slack.render import message
+from adapters.chat.teams.render import ANSWER_BYTES, render
 from adapters.simulator.generate import generate
-from adapters.slack.render import message
 from adapters.store.open import open_store
-from adapters.teams.render import ANSWER_BYTES, render
 from bot.__main__ import VERBS, main
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Table, Text, Tone, plain

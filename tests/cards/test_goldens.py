@@ -21,10 +21,10 @@ import jsonschema
 import pytest
 from slack_sdk.models.blocks import Block as SlackBlock
 
-from adapters.slack import limits
-from adapters.slack.forms import Origin, answer_view
-from adapters.slack.render import message
-from adapters.teams.render import ALERT_BYTES, ANSWER_BYTES, render, weigh
+from adapters.chat.slack import markup as limits
+from adapters.chat.slack.forms import Origin, answer_view
+from adapters.chat.slack.render import message
+from adapters.chat.teams.render import ALERT_BYTES, ANSWER_BYTES, render, weigh
 from adapters.terminal.render import render as terminal
 from adapters.web.html import PageRenderer
 from bot.cards import card as parts

@@ -10,8 +10,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from adapters.charts.png import draw
-from adapters.slack.config import SlackConfig
-from adapters.slack.surface import SlackSurface
+from adapters.chat.config import SlackConfig
+from adapters.chat.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
 from bot.cards.card import Button, Buttons, Card, Code, Tone, text

@@ -14,11 +14,11 @@ import pytest
 from aiohttp import web
 
 from adapters.charts.png import draw
+from adapters.chat.config import TeamsConfig, TeamsSdk
+from adapters.chat.manifest import outline_icon
+from adapters.chat.teams.render import render
+from adapters.chat.teams.surface import TeamsSurface
 from adapters.store.memory import MemoryStore
-from adapters.teams.config import TeamsConfig, TeamsSdk
-from adapters.teams.manifest import outline_icon
-from adapters.teams.render import render
-from adapters.teams.surface import TeamsSurface
 from bot.answers.all import ANSWERS
 from bot.cards.card import (
     Button,

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from adapters.slack.surface import SlackSurface
+from adapters.chat.slack.surface import SlackSurface
 from adapters.store.open import open_store
 from adapters.store.private import tighten
 from adapters.store.sealing import fresh_key

@@ -15,15 +15,14 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp import web
 
-from adapters.slack.config import SlackConfig
-from adapters.slack.parser import Requester
-from adapters.slack.surface import SlackSurface
+from adapters.chat.config import PUBLIC, SlackConfig, TeamsConfig, TeamsSdk
+from adapters.chat.slack.forms import Requester
+from adapters.chat.slack.surface import SlackSurface
+from adapters.chat.teams.activity import Account, Place, Reference
+from adapters.chat.teams.conversations import Conversation
+from adapters.chat.teams.surface import TeamsSurface
 from adapters.store.memory import MemoryStore
 from adapters.store.open import open_store
-from adapters.teams.activity import Account, Place, Reference
-from adapters.teams.config import PUBLIC, TeamsConfig, TeamsSdk
-from adapters.teams.conversations import Conversation
-from adapters.teams.surface import TeamsSurface
 from bot.cards.card import Card, Chart, ChartKind, text
 from bot.errors import TrnbotError
 from bot.model.request import LOCAL

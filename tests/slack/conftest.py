@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from adapters.slack.config import SlackConfig
-from adapters.slack.surface import SlackSurface
+from adapters.chat.config import SlackConfig
+from adapters.chat.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
 from bot.cards.card import Card, text

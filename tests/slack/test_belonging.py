@@ -7,9 +7,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from adapters.slack.auth import Installation
-from adapters.slack.parser import Requester
-from adapters.slack.surface import SlackSurface
+from adapters.chat.slack.auth import Installation
+from adapters.chat.slack.forms import Requester
+from adapters.chat.slack.surface import SlackSurface
 from bot.cards.card import Card, text
 from bot.model.request import Belonging, Standing
 from tests.guarded import guarded, later

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from adapters.slack.auth import REDIRECT_PATH, Installation
-from adapters.slack.surface import SlackSurface
+from adapters.chat.slack.auth import REDIRECT_PATH, Installation
+from adapters.chat.slack.surface import SlackSurface
 from tests.guarded import guarded, later
 from tests.slack.conftest import SECRET, config, ports
 

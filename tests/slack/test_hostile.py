@@ -10,12 +10,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from slack_bolt.request.async_request import AsyncBoltRequest
 
-from adapters.slack.auth import LARGEST_BODY
-from adapters.slack.client import loggable, sdk_logger
-from adapters.slack.forms import Origin, submitted_line
-from adapters.slack.markup import chunks, code, cut, escape, mrkdwn_object, plain_text, size
-from adapters.slack.parser import parse_line, without_mention
-from adapters.slack.surface import SlackSurface
+from adapters.chat.slack.auth import LARGEST_BODY
+from adapters.chat.slack.client import loggable, sdk_logger
+from adapters.chat.slack.forms import Origin, parse_line, submitted_line, without_mention
+from adapters.chat.slack.markup import chunks, code, cut, escape, mrkdwn_object, plain_text, size
+from adapters.chat.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from tests.slack.conftest import config, ports
 

@@ -7,10 +7,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from adapters.slack.auth import Installation
-from adapters.slack.config import INSTALLATIONS
-from adapters.slack.manifest import SCOPES
-from adapters.slack.surface import SlackSurface
+from adapters.chat.config import INSTALLATIONS
+from adapters.chat.manifest import SCOPES
+from adapters.chat.slack.auth import Installation
+from adapters.chat.slack.surface import SlackSurface
 from adapters.store.open import open_store
 from bot.cards.card import Card, Mention, text
 from bot.errors import Refused

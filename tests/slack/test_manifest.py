@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from jsonschema import validate
 
-from adapters.slack.manifest import manifest, manifest_yaml, usage_hint
+from adapters.chat.manifest import manifest_yaml, usage_hint
+from adapters.chat.manifest import slack_manifest as manifest
 from bot.ports import CommandHint
 from bot.wiring.surfaces import command_hints
 

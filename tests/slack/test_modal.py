@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from adapters.slack.forms import Origin, form_view
-from adapters.slack.parser import with_workspace
-from adapters.slack.render import message
+from adapters.chat.slack.forms import Origin, form_view, with_workspace
+from adapters.chat.slack.render import message
 from bot.answers.alerts.alerts import snooze_form
 from bot.cards.card import Button, Buttons, ButtonStyle, Card, Field, FieldKind, Form, Tone, text
 from tests.cards.samples import starved

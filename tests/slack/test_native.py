@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from adapters.slack.native import chart_block, table_block
-from adapters.slack.render import Around, message
+from adapters.chat.slack.render import Around, message
+from adapters.chat.slack.tables import chart_block, table_block
 from bot.cards.card import Align, Card, Chart, ChartKind, Heading, Series, Table, folded, text
 from tests.cards.samples import SAMPLES
 

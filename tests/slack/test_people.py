@@ -3,7 +3,7 @@
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.slack.people import FRESH_S, Members
+from adapters.chat.slack.belonging import FRESH_S, Members
 from bot.errors import Unavailable
 
 

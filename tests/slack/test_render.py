@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
 
-from adapters.slack import limits
-from adapters.slack.forms import Origin, answer_view
-from adapters.slack.markup import size
-from adapters.slack.render import Around, message
+from adapters.chat.slack import markup as limits
+from adapters.chat.slack.forms import Origin, answer_view
+from adapters.chat.slack.markup import size
+from adapters.chat.slack.render import Around, message
 from bot.cards.card import (
     Align,
     Button,

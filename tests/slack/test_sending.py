@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from aiohttp import web
 
-from adapters.slack.config import SlackConfig
-from adapters.slack.pace import Pace
-from adapters.slack.surface import SlackSurface
+from adapters.chat.config import SlackConfig
+from adapters.chat.slack.client import Pace
+from adapters.chat.slack.surface import SlackSurface
 from bot.cards.card import Card, Chart, ChartKind, Series, Tone, text
 from bot.errors import Limited, Unanswered, Unavailable, WrongInput
 from bot.model.notification import Delays

@@ -7,8 +7,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from adapters.slack.manifest import manifest
-from adapters.slack.surface import SlackSurface
+from adapters.chat.manifest import slack_manifest as manifest
+from adapters.chat.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
 from bot.cards.card import Button, Buttons, Card, Tone, text
 from bot.model.request import Manner

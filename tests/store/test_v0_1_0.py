@@ -17,14 +17,13 @@ from typing import Any
 
 import pytest
 
-from adapters.slack.auth import STATES, Installation, Installations
-from adapters.slack.charts import ChartUploader
-from adapters.slack.pace import Pace
+from adapters.chat.slack.auth import STATES, Installation, Installations
+from adapters.chat.slack.client import Pace
+from adapters.chat.slack.pictures import ChartUploader
+from adapters.chat.teams.belonging import Tenants
+from adapters.chat.teams.conversations import Conversations, Person
 from adapters.store.open import HEAD, open_store
 from adapters.store.sql import SqlStore
-from adapters.teams.belonging import Tenants
-from adapters.teams.conversations import Conversations
-from adapters.teams.people import Person
 from adapters.web.config import Console, WebConfig
 from adapters.web.messages import Messages
 from adapters.web.surface import WebSurface

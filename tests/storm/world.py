@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from aiohttp import ClientSession, web
 
-from adapters.slack.config import SlackConfig
-from adapters.slack.surface import SlackSurface
+from adapters.chat.config import SlackConfig, TeamsConfig
+from adapters.chat.slack.surface import SlackSurface
+from adapters.chat.teams.surface import TeamsSurface
 from adapters.store.open import open_store
-from adapters.teams.config import TeamsConfig
-from adapters.teams.surface import TeamsSurface
 from bot.app import App
 from bot.grammar.access import Access
 from bot.model.alert import Alert

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
+from adapters.chat.config import TeamsConfig, TeamsSdk
+from adapters.chat.teams.surface import TeamsSurface
 from adapters.store.memory import MemoryStore
-from adapters.teams.config import TeamsConfig, TeamsSdk
-from adapters.teams.surface import TeamsSurface
 from bot.answers.all import ANSWERS
 from bot.cards.card import Card, Tone, text
 from bot.grammar.line import effect_of

@@ -11,7 +11,7 @@ import jwt
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from adapters.teams.config import PUBLIC, Cloud
+from adapters.chat.config import PUBLIC, Cloud
 
 APP = "11111111-2222-3333-4444-555555555555"
 SECRET = "s3cr3t-value"

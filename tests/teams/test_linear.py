@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from adapters.teams.activity import Activity
-from adapters.teams.forms import pressed_line
-from adapters.teams.markup import bare, escape
-from adapters.teams.parser import TEXT_MOST, parse_activity, words_of
+from adapters.chat.teams.activity import Activity
+from adapters.chat.teams.elements import bare, escape, pressed_line
+from adapters.chat.teams.parser import TEXT_MOST, parse_activity, words_of
 
 SMALL = 2_000
 GROWTH = 30

@@ -12,15 +12,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from adapters.teams.manifest import (
-    COMMANDS_MOST,
-    NO_APP,
-    TeamsApp,
-    as_text,
-    build_package,
-    icons,
-    manifest,
-)
+from adapters.chat.manifest import COMMANDS_MOST, NO_APP, TeamsApp, as_text, build_package, icons
+from adapters.chat.manifest import teams_manifest as manifest
 from bot.ports import CommandHint
 from bot.wiring.surfaces import command_hints
 

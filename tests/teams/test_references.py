@@ -12,9 +12,9 @@ from botbuilder.schema import ChannelAccount, ConversationAccount, ConversationR
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.chat.config import TeamsSdk
+from adapters.chat.teams.activity import Reference
 from adapters.store.open import open_store
-from adapters.teams.activity import Reference
-from adapters.teams.config import TeamsSdk
 from bot.cards.card import Card, Tone, text
 
 V0_1_0 = Path(__file__).parents[1] / "store" / "v0_1_0.sql"

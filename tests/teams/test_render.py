@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.teams.render import ALERT_BYTES, ANSWER_BYTES, render, weigh
+from adapters.chat.teams.render import ALERT_BYTES, ANSWER_BYTES, render, weigh
 from bot.cards.card import (
     Align,
     Block,

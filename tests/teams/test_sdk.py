@@ -14,7 +14,8 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.teams.activity import (
+from adapters.chat.config import TeamsConfig, TeamsSdk
+from adapters.chat.teams.activity import (
     Account,
     Activity,
     Delivery,
@@ -23,10 +24,9 @@ from adapters.teams.activity import (
     Place,
     Reference,
 )
-from adapters.teams.client import Anonymous, ConnectorClient
-from adapters.teams.config import TeamsConfig, TeamsSdk
-from adapters.teams.parser import parse_activity
-from adapters.teams.sdk import Sdk, open_sdk
+from adapters.chat.teams.client import Anonymous, ConnectorClient
+from adapters.chat.teams.parser import parse_activity
+from adapters.chat.teams.responder import Sdk, open_sdk
 from bot.cards.card import Card
 from bot.errors import WrongInput
 from bot.model.request import Request
@@ -211,8 +211,8 @@ def test_without_its_extra_the_bot_says_how_to_install_it(monkeypatch: pytest.Mo
 
 PROGRAM = """
 import sys
-from adapters.teams.config import TeamsConfig, TeamsSdk
-from adapters.teams.surface import TeamsSurface
+from adapters.chat.config import TeamsConfig, TeamsSdk
+from adapters.chat.teams.surface import TeamsSurface
 from adapters.store.memory import MemoryStore
 from bot.ports import ChatPorts
 ports = ChatPorts(None, None, None, MemoryStore(), MemoryStore())

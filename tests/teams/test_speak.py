@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from adapters.teams.pace import Pace
+from adapters.chat.teams.client import Pace
 from bot.cards.card import Card, Tone, text
 from bot.errors import Limited, Unavailable
 

@@ -11,7 +11,7 @@ import jwt
 import pytest
 from aiohttp import web
 
-from adapters.teams.config import PUBLIC, TeamsConfig, on_loopback
+from adapters.chat.config import PUBLIC, TeamsConfig, on_loopback
 from bot.errors import Unavailable, WrongInput
 from tests.teams.signing import APP, ISSUER, KEY, OTHER, SECRET, Login, cloud, token
 

@@ -1,0 +1,336 @@
+"""Write the manifest of the Slack app and the package of the Teams app, with the commands that they hint at."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import numpy.typing as npt
+import yaml
+
+from adapters.chat.cards import Json, short
+from adapters.chat.config import REDIRECT_PATH
+from bot.ports import CommandHint
+
+COMMAND = "/trn"
+ASK = "trn_ask"
+"""The callback of the shortcut that opens a place to type a line, and of its modal."""
+_PROMPTS = 4
+SCOPES = (
+    "app_mentions:read",
+    "assistant:write",
+    "channels:history",
+    "channels:read",
+    "chat:write",
+    "commands",
+    "files:write",
+    "groups:history",
+    "groups:read",
+    "im:history",
+    "im:write",
+    "mpim:read",
+    "usergroups:read",
+    "users:read",
+)
+"""Least scopes: read mentions and direct messages, speak, show that a line is worked on, find own messages again, upload
+charts and tables, tell who is a member or an admin, and whether another organization reads a channel.
+"""
+LINKS = ("links:read", "links:write")
+"""Scopes to draw what a link to the console leads to, where the console has a public address."""
+EVENTS = ("app_home_opened", "app_mention", "app_uninstalled", "message.im", "tokens_revoked")
+
+
+def slack_manifest(hints: Sequence[CommandHint], public_url: str = "") -> dict[str, Any]:
+    """Return Slack's manifest (schema 1).
+
+    Socket Mode, or HTTP below `public_url` when there is one.
+    """
+    events = f"{public_url.rstrip('/')}/slack/events" if public_url else ""
+    request = {"request_url": events} if events else {}
+    return {
+        "display_information": {
+            "name": "trnbot",
+            "description": "Says what AWS Trainium clusters waste: why, how many dollars, what to do.",
+            "background_color": "#1f2d3d",
+        },
+        "features": {
+            "agent_view": _agent(hints),
+            "app_home": {
+                "home_tab_enabled": True,
+                "messages_tab_enabled": True,
+                "messages_tab_read_only_enabled": False,
+            },
+            "bot_user": {"display_name": "trnbot", "always_online": True},
+            "shortcuts": _shortcuts(),
+            "slash_commands": [_command(hints, events)],
+            **({"unfurl_domains": [urlsplit(public_url).hostname]} if public_url else {}),
+        },
+        "oauth_config": {
+            **_redirect(public_url),
+            "scopes": {"bot": sorted((*SCOPES, *(LINKS if public_url else ())))},
+        },
+        "settings": {
+            "event_subscriptions": {
+                **request,
+                "bot_events": sorted((*EVENTS, *(["link_shared"] if public_url else ()))),
+            },
+            "interactivity": {"is_enabled": True, **request},
+            "org_deploy_enabled": False,
+            "socket_mode_enabled": not events,
+            "token_rotation_enabled": False,
+        },
+    }
+
+
+def manifest_yaml(hints: Sequence[CommandHint], public_url: str = "") -> str:
+    """Return the manifest as the text of manifest/slack.yaml."""
+    return yaml.safe_dump(
+        slack_manifest(hints, public_url), sort_keys=False, width=130, allow_unicode=True
+    )
+
+
+def _command(hints: Sequence[CommandHint], events: str) -> dict[str, Any]:
+    command = {
+        "command": COMMAND,
+        "description": "Ask what Trainium costs and wastes",
+        "usage_hint": usage_hint(hints),
+    }
+    return {**command, "should_escape": False, **({"url": events} if events else {})}
+
+
+def _agent(hints: Sequence[CommandHint]) -> dict[str, Any]:
+    """Return the agent's face.
+
+    What it is, and lines to press (docs.slack.dev, "Migrating to the Agent messaging experience").
+    """
+    prompts = [
+        {"title": line, "message": line} for line in usage_hint(hints).split(" | ")[:_PROMPTS]
+    ]
+    return {
+        "agent_description": "Ask what Trainium clusters cost and waste, in words of a command.",
+        "suggested_prompts": prompts,
+    }
+
+
+def _redirect(public_url: str) -> dict[str, list[str]]:
+    """Return where OAuth sends people back to, which only an app with a public address can offer."""
+    return {"redirect_urls": [f"{public_url.rstrip('/')}{REDIRECT_PATH}"]} if public_url else {}
+
+
+def _shortcuts() -> list[dict[str, str]]:
+    return [
+        {
+            "name": "Ask trnbot",
+            "type": "message",
+            "callback_id": ASK,
+            "description": "Ask in the thread of this message",
+        },
+        {
+            "name": "Ask trnbot",
+            "type": "global",
+            "callback_id": f"{ASK}_anywhere",
+            "description": "Ask what Trainium costs",
+        },
+    ]
+
+
+_FIRST = ("cost", "fleet", "alerts", "why", "spot", "help")
+
+
+def usage_hint(hints: Sequence[CommandHint], most: int = 100) -> str:
+    """Return the examples that fit into `most` characters: the most common questions first."""
+    ranked = sorted((h for h in hints if not h.changes or h.name in _FIRST), key=_rank)
+    shown = ""
+    for example in (hint.example or hint.name for hint in ranked):
+        if len(longer := f"{shown} | {example}" if shown else example) > most:
+            break
+        shown = longer
+    return shown or "help"
+
+
+def _rank(hint: CommandHint) -> tuple[int, str]:
+    return (_FIRST.index(hint.name) if hint.name in _FIRST else len(_FIRST), hint.name)
+
+
+VERSION = "1.29"
+NO_APP = "00000000-0000-0000-0000-000000000000"
+"""Stands for the app id in the committed template."""
+COMMANDS_MOST = 12
+_NOON = (2026, 1, 1, 12, 0, 0)  # a fixed time, so that the same input gives the same bytes
+_SITE = "https://trnbot.example"
+
+
+@dataclass(frozen=True)
+class TeamsApp:
+    """Hold the app's identity for its manifest.
+
+    `host` is the public name of the bot's HTTPS endpoint, `site` its operator's.
+    """
+
+    app_id: str = NO_APP
+    hints: Sequence[CommandHint] = ()
+    host: str = ""
+    version: str = "0.1.0"
+    site: str = _SITE
+
+
+def teams_manifest(app: TeamsApp) -> Json:
+    """Return the manifest.
+
+    The bot in channels, group and personal chats, its commands by mention and by slash.
+    """
+    made: Json = {
+        "$schema": f"https://developer.microsoft.com/en-us/json-schemas/teams/v{VERSION}/MicrosoftTeams.schema.json",
+        "manifestVersion": VERSION,
+        "version": app.version,
+        "id": app.app_id,
+        "developer": {
+            "name": "trnbot",
+            "websiteUrl": app.site,
+            "privacyUrl": f"{app.site}/privacy",
+            "termsOfUseUrl": f"{app.site}/terms",
+        },
+        "name": {"short": "trnbot", "full": "trnbot: what Trainium clusters waste"},
+        "description": {
+            "short": "Says which AWS Trainium clusters waste money, why, and what to do.",
+            "full": "Watches the Neuron utilization and the bill of AWS Trainium clusters, reports to a channel within minutes "
+            "what is wasted, why, how many dollars, and what to do, and answers anyone who asks: cost, fleet, alerts.",
+        },
+        "icons": {"color": "color.png", "outline": "outline.png"},
+        "accentColor": "#1B3A57",
+        "bots": [_bot(app)],
+        "supportsChannelFeatures": "tier1",
+        "permissions": ["identity", "messageTeamMembers"],
+        "webApplicationInfo": {"id": app.app_id, "resource": f"{app.site}/unused"},
+        "authorization": {
+            "permissions": {
+                "resourceSpecific": [{"name": "TeamMember.Read.Group", "type": "Application"}]
+            }
+        },
+    }
+    return made | ({"validDomains": [app.host]} if app.host else {})
+
+
+def build_package(path: Path, app: TeamsApp) -> Path:
+    """Write the zip and return its path; the same arguments write the same bytes."""
+    document = teams_manifest(app)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as package:
+        for name, content in (("manifest.json", as_text(document).encode()), *icons().items()):
+            package.writestr(zipfile.ZipInfo(name, _NOON), content, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def icons() -> dict[str, bytes]:
+    """Return both icons as PNG, by file name."""
+    return {"color.png": color_icon(), "outline.png": outline_icon()}
+
+
+def as_text(document: Json) -> str:
+    """Write a manifest as people read it."""
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _bot(app: TeamsApp) -> Json:
+    scopes = ["team", "groupChat", "personal"]
+    commands = [_manifest_command(hint) for hint in by_worth(app.hints)[:COMMANDS_MOST]]
+    listed = (
+        [{"scopes": scopes, "triggers": ["mention", "slash"], "commands": commands}]
+        if commands
+        else []
+    )
+    return {
+        "botId": app.app_id,
+        "scopes": scopes,
+        "supportsTargetedMessages": True,
+        "isNotificationOnly": False,
+        "supportsFiles": False,
+        "commandLists": listed,
+    }
+
+
+def _manifest_command(hint: CommandHint) -> Json:
+    example = f" For example: {hint.example}" if hint.example and hint.example != hint.name else ""
+    return {"title": short(hint.name, 128), "description": short(f"{hint.summary}{example}", 4000)}
+
+
+_MANIFEST_FIRST = (
+    "alerts",
+    "cost",
+    "fleet",
+    "idle",
+    "home",
+    "why",
+    "ack",
+    "snooze",
+    "spot",
+    "migrate",
+    "help",
+    "doctor",
+)
+
+
+def by_worth(hints: Sequence[CommandHint]) -> tuple[CommandHint, ...]:
+    """Return the hints, those named here first, the others in their own order after them."""
+    rank = {name: place for place, name in enumerate(_MANIFEST_FIRST)}
+    return tuple(sorted(hints, key=lambda hint: rank.get(hint.name, len(rank))))
+
+
+Pixels = npt.NDArray[np.uint8]
+
+_INK = (27, 58, 87, 255)
+_BUSY = (255, 255, 255, 255)
+_WASTED = (255, 153, 0, 255)
+_BARS = ((0.20, 0.22), (0.42, 0.36), (0.64, 0.68))
+"""Left edge and top of each bar, as shares of the icon."""
+_WIDTH = 0.16
+_FLOOR = 0.80
+
+
+def color_icon(size: int = 192) -> bytes:
+    """Return the colour icon: a full square, as Teams rounds it itself."""
+    pixels = np.empty((size, size, 4), dtype=np.uint8)
+    pixels[:] = _INK
+    return _png(_with_bars(pixels, (_BUSY, _BUSY, _WASTED)))
+
+
+def outline_icon(size: int = 32) -> bytes:
+    """Return the outline icon: white on nothing, as the schema asks."""
+    return _png(_with_bars(np.zeros((size, size, 4), dtype=np.uint8), (_BUSY, _BUSY, _BUSY)))
+
+
+def _with_bars(pixels: Pixels, colors: tuple[tuple[int, ...], ...]) -> Pixels:
+    size = pixels.shape[0]
+    for (left, top), color in zip(_BARS, colors, strict=True):
+        rows = slice(round(top * size), round(_FLOOR * size))
+        pixels[rows, round(left * size) : round((left + _WIDTH) * size)] = color
+    return pixels
+
+
+def _png(pixels: Pixels) -> bytes:
+    """Write 8-bit RGBA rows, each with filter 0 (PNG specification, third edition)."""
+    height, width, _ = pixels.shape
+    rows = np.insert(pixels.reshape(height, width * 4), 0, 0, axis=1).tobytes()
+    head = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + _chunk(b"IHDR", head)
+        + _chunk(b"IDAT", zlib.compress(rows, 9))
+        + _chunk(b"IEND", b"")
+    )
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    return (
+        struct.pack(">I", len(content))
+        + name
+        + content
+        + struct.pack(">I", zlib.crc32(name + content))
+    )

@@ -1,0 +1,320 @@
+"""Tell what Slack signed, let workspaces install the app by OAuth 2.0, and keep their tokens.
+
+Source: docs.slack.dev, authentication/installing-with-oauth and
+authentication/verifying-requests-from-slack; read 2026-11-22.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from aiohttp import ClientError, web
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.signature import SignatureVerifier
+from slack_sdk.web.async_client import AsyncWebClient
+
+from adapters.chat.config import INSTALLATIONS, REDIRECT_PATH, SlackConfig
+from adapters.chat.manifest import SCOPES
+from adapters.chat.slack.client import code_of
+from bot.errors import Refused
+from bot.model.codec import decode, encode
+from bot.ports import DocumentStore, IdempotencyKeys
+
+INSTALL_PATH = "/slack/install"
+AUTHORIZE_URL = "https://slack.com/oauth/v2/authorize"
+STATES = "slack.oauth"
+_COOKIE = "trnbot_slack_state"
+_LASTS_S = 600
+LARGEST_BODY = 1_000_000
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_log = logging.getLogger("trnbot.slack")
+_ADDRESS = re.compile(r"(T\w+)/(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Hold one workspace's installation; its token shows in no text made of it."""
+
+    team: str
+    name: str
+    token: str
+    bot_user: str
+    by: str
+    at: datetime
+    scopes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Name the workspace alone."""
+        return f"Installation({self.team})"
+
+
+@dataclass(frozen=True)
+class _InstallationDocument:
+    """Hold an installation as it is stored under its workspace's id."""
+
+    name: str = ""
+    token: str = ""
+    bot_user: str = ""
+    by: str = ""
+    at: str = ""
+    """ISO 8601, and the scopes between spaces."""
+    scopes: str = ""
+
+    @staticmethod
+    def of(made: Installation) -> _InstallationDocument:
+        """Return the document of an installation."""
+        return _InstallationDocument(
+            made.name,
+            made.token,
+            made.bot_user,
+            made.by,
+            made.at.isoformat(),
+            " ".join(made.scopes),
+        )
+
+    def installation(self, team: str) -> Installation:
+        """Return the installation of a workspace."""
+        at = datetime.fromisoformat(self.at)
+        return Installation(
+            team, self.name, self.token, self.bot_user, self.by, at, tuple(self.scopes.split())
+        )
+
+
+class Installations:
+    """Read and write installations; the database may block, so each call runs in a thread."""
+
+    def __init__(self, documents: DocumentStore) -> None:
+        self._documents = documents
+
+    async def keep(self, made: Installation) -> None:
+        """Write an installation over the workspace's one before."""
+        document = encode(_InstallationDocument.of(made))
+        await asyncio.to_thread(self._documents.put, INSTALLATIONS, made.team, document)
+
+    async def of(self, team: str) -> Installation | None:
+        """Return the installation of a workspace, None where there is none (any more)."""
+        document = await asyncio.to_thread(self._documents.get, INSTALLATIONS, team)
+        return (
+            None if document is None else decode(_InstallationDocument, document).installation(team)
+        )
+
+    async def forget(self, team: str) -> None:
+        """Drop the token of a workspace that removed the app."""
+        await asyncio.to_thread(self._documents.drop, INSTALLATIONS, team)
+
+
+def split_address(address: str, workspaces: Sequence[str]) -> tuple[str, str]:
+    """Return workspace and channel of `T123/C02FIN`.
+
+    The first of `workspaces` where none is named, "" for the only one.
+
+    Raises `Refused` for a workspace that is not among them.
+    """
+    named = _ADDRESS.fullmatch(address)
+    if not named:
+        return (workspaces[0] if workspaces else ""), address
+    if workspaces and named[1] not in workspaces:
+        raise Refused(
+            f"Slack workspace {named[1]} is not served; add it to TRNBOT_SLACK_WORKSPACES."
+        )
+    return named[1], named[2]
+
+
+def address_prefix(team: str, workspaces: Sequence[str]) -> str:
+    """Return how addresses of a workspace begin.
+
+    "" for the first of `workspaces`, `T123/` for others.
+    """
+    return "" if team in workspaces[:1] else f"{team}/"
+
+
+class Refusal(Exception):
+    """Refuse an HTTP request, with a sentence for whoever made it."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+
+async def signed_body(request: web.Request, secret: str) -> str:
+    """Return the body of a request that Slack signed within five minutes.
+
+    Raise `Refusal` before anything of it is parsed.
+    """
+    body = bytearray()
+    async for chunk in request.content.iter_chunked(65_536):
+        body += chunk
+        if len(body) > LARGEST_BODY:
+            raise Refusal(413, f"Slack sends no request of over {LARGEST_BODY} bytes.")
+    try:
+        signed = SignatureVerifier(secret).is_valid_request(bytes(body), request.headers)
+        text = body.decode()
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+    ):  # a time that is no number, signs that are no signature, bytes that are no text
+        signed = False
+    if not signed:
+        raise Refusal(401, "Slack did not sign this request within the last five minutes.")
+    return text
+
+
+class InstallPages:
+    """Serve the two pages of an installation.
+
+    A state is made for one browser, used once and good for ten minutes.
+
+    A state is signed and not kept, so that opening the page writes nothing.
+    """
+
+    def __init__(
+        self,
+        config: SlackConfig,
+        client: AsyncWebClient,
+        installs: Installations,
+        keys: IdempotencyKeys,
+    ) -> None:
+        self._config, self._client, self._installs, self._keys = config, client, installs, keys
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return both pages."""
+        return (web.get(INSTALL_PATH, self.begin), web.get(REDIRECT_PATH, self.finish))
+
+    async def begin(self, _: web.Request) -> web.Response:
+        """Send the person to Slack, to choose the workspace and to agree."""
+        state = self._signed(f"{secrets.token_urlsafe(24)}.{int(time.time()) + _LASTS_S}")
+        asked = {"client_id": self._config.client_id, "scope": ",".join(SCOPES), "state": state}
+        asked |= {"redirect_uri": self._config.redirect_uri} if self._config.redirect_uri else {}
+        answer = web.Response(
+            status=302, headers={**_HEADERS, "Location": f"{AUTHORIZE_URL}?{urlencode(asked)}"}
+        )
+        secure = not self._config.public_url.startswith("http://")
+        answer.set_cookie(
+            _COOKIE, state, max_age=_LASTS_S, httponly=True, secure=secure, samesite="Lax"
+        )
+        return answer
+
+    async def finish(self, request: web.Request) -> web.Response:
+        """Take the person back from Slack: check the state, fetch the token, keep it."""
+        try:
+            made = await self._install(request)
+        except Refusal as refusal:
+            return _page(refusal.status, refusal.sentence)
+        _log.info("installed in Slack workspace %s", made.team)
+        answer = _page(
+            200, f"trnbot is installed in {made.name or made.team}. Type /trn help there."
+        )
+        answer.del_cookie(_COOKIE)
+        return answer
+
+    async def _install(self, request: web.Request) -> Installation:
+        await self._check_state(request)
+        if request.query.get("error"):
+            raise Refusal(
+                400,
+                "Slack says that nothing was installed; open the page to install again when you want to.",
+            )
+        made = await self._fetch(request.query.get("code", ""))
+        if made.team not in self._config.workspaces:
+            await self._give_back(made.token)
+            raise Refusal(
+                403,
+                f"Slack workspace {made.team} may not install this bot; its operator lists it first.",
+            )
+        await self._installs.keep(made)
+        return made
+
+    async def _check_state(self, request: web.Request) -> None:
+        """Refuse an answer that this browser did not ask for, that is used already, or too old."""
+        state, mine = request.query.get("state", ""), request.cookies.get(_COOKIE, "")
+        nonce, _, _ = state.rpartition(".")
+        genuine = (
+            _same(state, mine)
+            and _same(state, self._signed(nonce))
+            and int(nonce.rpartition(".")[2]) >= time.time()
+        )
+        if not (genuine and await asyncio.to_thread(self._keys.first, STATES, nonce)):
+            raise Refusal(
+                400,
+                "This page was not asked for here, or too long ago; open the page to install again.",
+            )
+
+    def _signed(self, nonce: str) -> str:
+        signature = hmac.digest(self._config.client_secret.encode(), nonce.encode(), "sha256").hex()
+        return f"{nonce}.{signature}"
+
+    async def _fetch(self, code: str) -> Installation:
+        """Return the installation that Slack grants for the code.
+
+        Nothing of its answer goes into a sentence or a log.
+        """
+        config = self._config
+        try:
+            answer: Any = await self._client.oauth_v2_access(
+                client_id=config.client_id,
+                client_secret=config.client_secret,
+                code=code,
+                redirect_uri=config.redirect_uri or None,
+            )
+        except SlackApiError as error:
+            raise Refusal(
+                400,
+                f"Slack refused the installation with '{code_of(error)}'; open the page to install again.",
+            ) from None
+        except (SlackClientError, ClientError, TimeoutError, OSError):
+            raise Refusal(
+                502, "Slack cannot be reached; open the page to install again later."
+            ) from None
+        if answer.get("is_enterprise_install"):
+            await self._give_back(str(answer.get("access_token") or ""))
+            raise Refusal(
+                400, "Install trnbot into one workspace, not into the whole organization."
+            )
+        team, token = answer.get("team") or {}, str(answer.get("access_token") or "")
+        if not (team.get("id") and token):
+            raise Refusal(
+                502,
+                "Slack's answer names no workspace or holds no bot token; open the page to install again.",
+            )
+        by = (answer.get("authed_user") or {}).get("id") or ""
+        scopes = tuple(str(answer.get("scope") or "").split(","))
+        user = str(answer.get("bot_user_id") or "")
+        return Installation(
+            str(team["id"]),
+            str(team.get("name") or ""),
+            token,
+            user,
+            str(by),
+            datetime.now(UTC),
+            scopes,
+        )
+
+    async def _give_back(self, token: str) -> None:
+        """Revoke a token that is not wanted."""
+        try:
+            await self._client.auth_revoke(token=token)
+        except (SlackClientError, ClientError, TimeoutError, OSError) as error:
+            _log.warning("a token that is not wanted was not revoked: %s", type(error).__name__)
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(errors="replace"), other.encode(errors="replace"))
+
+
+def _page(status: int, sentence: str) -> web.Response:
+    return web.Response(status=status, text=f"{sentence}\n", headers=_HEADERS)

@@ -1,0 +1,331 @@
+"""Call Slack's Web API at its pace, explain its refusals in one sentence, and keep tokens out of the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+from aiohttp import ClientConnectorError
+from slack_sdk.errors import SlackApiError, SlackClientError, SlackRequestError
+from slack_sdk.http_retry.builtin_async_handlers import (
+    AsyncConnectionErrorRetryHandler,
+    AsyncRateLimitErrorRetryHandler,
+)
+from slack_sdk.http_retry.response import HttpResponse
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from adapters.chat.slack.markup import one_line
+from bot.errors import Limited, Refused, Unanswered, Unavailable
+from bot.model.notification import Delays
+from bot.model.redaction import redact
+
+
+class Pace:
+    """Let the calls for one channel through in order, `interval_s` apart.
+
+    Channels do not wait for each other.
+    """
+
+    def __init__(self, interval_s: float = 1.0, delays: Delays | None = None) -> None:
+        self._interval_s = interval_s
+        self._delays = delays or Delays()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._next_s: dict[str, float] = {}
+        self._closed_s: dict[tuple[str, str], float] = {}
+        """Until when a method is closed in a channel, or in the workspace ("")."""
+        self._newest: dict[tuple[str, str], int] = {}
+
+    @asynccontextmanager
+    async def turn(self, channel: str, method: str) -> AsyncIterator[None]:
+        """Wait for this channel's turn; raise `Limited` at once where Slack asked to wait."""
+        loop, lock = asyncio.get_running_loop(), self._locks[channel]
+        with self._delays.held(loop.time):
+            await lock.acquire()
+        try:
+            self.check(channel, method)
+            if (wait := self._next_s.get(channel, 0.0) - loop.time()) > 0:
+                with self._delays.held(loop.time):
+                    await asyncio.sleep(wait)
+            try:
+                yield
+            finally:
+                self._next_s[channel] = max(
+                    self._next_s.get(channel, 0.0), loop.time() + self._interval_s
+                )
+        finally:
+            lock.release()
+
+    def check(self, channel: str, method: str) -> None:
+        """Raise `Limited` where Slack asked for a wait that is not over."""
+        if (wait := self.closed_s(channel, method)) > 0:
+            words = f"Slack limits how fast the bot may post in {channel}; it will be retried in {wait:.0f} s."
+            raise Limited(words, wait)
+
+    def hold(self, channel: str, method: str, seconds: float) -> None:
+        """Let nothing through by this method for so long, as Slack asked."""
+        if seconds <= 0:
+            return
+        now = asyncio.get_running_loop().time()
+        others = {
+            place
+            for (name, place), until in self._closed_s.items()
+            if name == method and until > now
+        } - {channel}
+        by_channel = method in BY_CHANNEL and not others
+        place = channel if by_channel else ""
+        self._closed_s[method, place] = max(self._closed_s.get((method, place), 0.0), now + seconds)
+        self._delays.seconds += seconds
+
+    def closed_s(self, channel: str, method: str) -> float:
+        """Return for how long a method is still closed in a channel, 0 where it is open."""
+        until = max(self._closed_s.get((method, place), 0.0) for place in (channel, ""))
+        return max(0.0, until - asyncio.get_running_loop().time())
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a limit to end, and count it."""
+        with self._delays.held(asyncio.get_running_loop().time):
+            await asyncio.sleep(seconds)
+
+    def claim(self, channel: str, message: str) -> int:
+        """Note that a newer state of a message is about to be sent, and return its number."""
+        number = self._newest.get((channel, message), 0) + 1
+        self._newest[channel, message] = number
+        return number
+
+    def is_newest(self, channel: str, message: str, number: int) -> bool:
+        """Return whether nothing newer was claimed; an older state need not be sent any more."""
+        return self._newest.get((channel, message), 0) == number
+
+    def release(self, channel: str, message: str, number: int) -> None:
+        """Forget a message whose newest state was sent."""
+        if self.is_newest(channel, message, number):
+            self._newest.pop((channel, message), None)
+
+
+BY_CHANNEL = frozenset({"chat.postMessage", "chat.postEphemeral"})
+"""Methods that Slack limits by channel, beside the workspace's limit."""
+BRIEF_S = 5.0
+"""How long a person's answer may wait for a limit. An alert does not wait here.
+
+Whoever delivers it comes again.
+"""
+
+
+def retry_after_s(headers: Mapping[str, Any]) -> float:
+    """Return the seconds that Slack asks to wait, 1 where it does not say."""
+    asked = next((value for name, value in headers.items() if name.lower() == "retry-after"), "1")
+    first = asked[0] if isinstance(asked, list | tuple) and asked else asked
+    return float(str(first)) if str(first).isdecimal() else 1.0
+
+
+def is_limited(error: SlackApiError) -> bool:
+    """Return whether Slack refused for its limits alone."""
+    return getattr(error.response, "status_code", 0) == 429
+
+
+def closed_s(error: SlackApiError) -> float:
+    """Return for how long Slack takes no more of this, 0 where the failure is another."""
+    return retry_after_s(error.response.headers) if is_limited(error) else 0.0
+
+
+class RateLimitRetry(AsyncRateLimitErrorRetryHandler):
+    """Try again after `Retry-After` seconds, up to `most` times.
+
+    Not where that is longer than `BRIEF_S`.
+    """
+
+    def __init__(self, delays: Delays, most: int = 3) -> None:
+        super().__init__(max_retry_count=most)
+        self._delays = delays
+
+    async def _can_retry_async(self, *, response: HttpResponse | None = None, **asked: Any) -> bool:
+        limited = await super()._can_retry_async(response=response, **asked)
+        return limited and response is not None and retry_after_s(response.headers) <= BRIEF_S
+
+    async def prepare_for_next_attempt_async(self, **asked: Any) -> None:
+        """Wait, and count it."""
+        with self._delays.held(asyncio.get_running_loop().time):
+            await super().prepare_for_next_attempt_async(**asked)
+
+
+FAILURES = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
+"""Errors of a call that Slack refused or did not answer."""
+_log = logging.getLogger("trnbot.slack")
+
+
+class Client(AsyncWebClient):
+    """Be the SDK's client, which trips over a proxy's page in plain text.
+
+    It tries again only the calls that surely never arrived, and waits as long as a 429 says.
+    Without `delays` it does not wait: whoever delivers alerts does that, and an alert goes without
+    its picture rather than later.
+    """
+
+    def __init__(self, token: str, api_url: str, delays: Delays | None) -> None:
+        self._delays = delays
+        limited = [RateLimitRetry(delays)] if delays else []
+        super().__init__(
+            token=token or None,
+            base_url=f"{(api_url or AsyncWebClient.BASE_URL).rstrip('/')}/",
+            logger=sdk_logger(),
+            retry_handlers=[
+                *limited,
+                AsyncConnectionErrorRetryHandler(
+                    max_retry_count=2, error_types=[ClientConnectorError]
+                ),
+            ],
+        )
+
+    async def api_call(self, api_method: str, **asked: Any) -> Any:
+        """Call a method; raise `SlackRequestError` where the answer is none of Slack's."""
+        try:
+            return await super().api_call(api_method, **asked)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise SlackRequestError(
+                f"What answered {api_method} is not Slack ({type(error).__name__})."
+            ) from None
+
+    async def send_response(self, response_url: str, body: dict[str, Any]) -> bool:
+        """Answer a command or press by its response address; return whether Slack took it."""
+        retry = RateLimitRetry(self._delays or Delays(), 2)
+        webhook = AsyncWebhookClient(response_url, logger=sdk_logger(), retry_handlers=[retry])
+        try:
+            answer = await webhook.send_dict(body)
+        except (*FAILURES, ValueError) as error:
+            _log.info("response address failed: %s", type(error).__name__)
+            return False
+        return answer.status_code == 200
+
+
+_UNWANTED = ("`token` will be unused", "file-based InstallationStore", "Unhandled request")
+"""Words of what bolt believes when it finds SLACK_BOT_TOKEN or SLACK_CLIENT_ID in the environment, or shows whole payloads by."""
+_LONGEST_LOGGED = 1_000
+
+
+def loggable(text: str) -> str:
+    """Return the beginning of `text` on one line, without secrets."""
+    return redact(one_line(text[:_LONGEST_LOGGED]))
+
+
+class Redacting(logging.Filter):
+    """Rewrite each record before any handler sees it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Redact message and error.
+
+        Drop what shows payloads, and bolt's remarks on variables that are ours to read.
+        """
+        if record.levelno <= logging.DEBUG:
+            return False
+        record.msg, record.args = loggable(record.getMessage()), None
+        if record.exc_info and record.exc_info[1]:
+            record.msg += (
+                f" ({type(record.exc_info[1]).__name__}: {loggable(str(record.exc_info[1]))})"
+            )
+            record.exc_info = record.exc_text = None
+        return not any(words in record.msg for words in _UNWANTED)
+
+
+def sdk_logger() -> logging.Logger:
+    """Return the logger given to Slack's SDKs, whose debugging of addresses and payloads it drops."""
+    logger = logging.getLogger("trnbot.slack.sdk")
+    if not any(isinstance(one, Redacting) for one in logger.filters):
+        logger.addFilter(Redacting())
+    return logger
+
+
+GONE = frozenset({"message_not_found", "cant_update_message", "edit_window_closed", "is_inactive"})
+BAD_BLOCKS = frozenset({"invalid_blocks", "invalid_blocks_format", "invalid_attachments"})
+
+_AGAIN = "reinstall the app in Slack and set SLACK_BOT_TOKEN to its new token."
+_SENTENCES = {
+    "channel_not_found": "Slack knows no channel {channel} that the bot can see; check the id and invite the bot with /invite.",
+    "not_in_channel": "The bot is not in Slack channel {channel}; type /invite and its name there.",
+    "is_archived": "Slack channel {channel} is archived; unarchive it or route to another.",
+    "user_not_found": "Slack knows no person {channel}; check the id in their profile.",
+    "no_such_subteam": "Slack knows no such user group; check the groups in TRNBOT_ADMINS.",
+    "cannot_dm_bot": "Slack does not allow messages to {channel}, which is a bot.",
+    "restricted_action": "A Slack admin has restricted posting in {channel}; ask them to allow the bot.",
+    "invalid_auth": f"Slack does not accept the token; {_AGAIN}",
+    "not_authed": "Slack got no token; set SLACK_BOT_TOKEN.",
+    "account_inactive": f"The Slack app was removed from the workspace; {_AGAIN}",
+    "token_revoked": f"The Slack token was revoked; {_AGAIN}",
+    "token_expired": f"The Slack token expired; {_AGAIN}",
+    "missing_scope": "The Slack app lacks the scope '{needed}'; update it from manifest/slack.yaml and reinstall it.",
+    "not_allowed_token_type": "This is the wrong kind of Slack token; the bot token begins with xoxb-, the app token with xapp-.",
+    "ratelimited": "Slack limits how fast the bot may post in {channel}; it will be retried later.",
+    "msg_blocks_too_long": "Slack finds the message for {channel} too long.",
+}
+
+
+LASTING = frozenset(_SENTENCES) - {"ratelimited", "msg_blocks_too_long"}
+"""Refusals that hold until a person does something."""
+PASSING = frozenset(
+    {
+        "ratelimited",
+        "internal_error",
+        "fatal_error",
+        "service_unavailable",
+        "request_timeout",
+        "unknown_error",
+    }
+)
+"""Refusals that say nothing about what was asked."""
+
+
+def code_of(error: SlackApiError) -> str:
+    """Return Slack's error code, `unknown_error` when it sent none."""
+    answer = getattr(
+        error.response, "data", None
+    )  # of a page in place of JSON, the SDK makes text, or the bare HTTP response
+    code = answer.get("error") if isinstance(answer, Mapping) else ""
+    return code if isinstance(code, str) and re.fullmatch(r"\w{1,60}", code) else "unknown_error"
+
+
+def sentence(error: SlackApiError, channel: str = "") -> str:
+    """Return a sentence that names Slack's refusal and the remedy."""
+    code = code_of(error)
+    needed = str(error.response.get("needed") or "?") if code == "missing_scope" else ""
+    template = _SENTENCES.get(code, "Slack refused with '{code}'.")
+    return template.format(channel=channel or "there", needed=needed, code=code)
+
+
+@asynccontextmanager
+async def explained(channel: str = "") -> AsyncIterator[None]:
+    """Raise `Unavailable` for every failure of a call to Slack.
+
+    No address and no token in its sentence.
+    """
+    try:
+        yield
+    except SlackApiError as error:
+        if is_limited(error):
+            raise Limited(
+                _SENTENCES["ratelimited"].format(channel=channel or "there"), closed_s(error)
+            ) from None
+        raise _kind(code_of(error))(sentence(error, channel)) from None
+    except aiohttp.ClientConnectorError as error:
+        raise Unavailable(
+            f"Slack cannot be reached ({type(error).__name__}); it is tried again later."
+        ) from None
+    except (aiohttp.ClientError, SlackClientError, TimeoutError, OSError) as error:
+        raise Unanswered(
+            f"Slack did not answer ({type(error).__name__}); it is tried again later."
+        ) from None
+
+
+def _kind(code: str) -> type[Unavailable]:
+    """Return the error that a code stands for.
+
+    Slack's own failures may come after it took the call.
+    """
+    if code in LASTING:
+        return Refused
+    return Unanswered if code in PASSING - {"ratelimited"} else Unavailable

@@ -1,0 +1,415 @@
+"""Draw forms as modals, and read from modals and messages the line that a person means, and who asks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from adapters.chat.cards import Json
+from adapters.chat.manifest import ASK
+from adapters.chat.slack import markup
+from adapters.chat.slack.markup import (
+    INPUT,
+    LABEL,
+    OPTION_TEXT,
+    OPTION_VALUE,
+    OPTIONS,
+    PLACEHOLDER,
+    SECTION,
+    VIEW_BLOCKS,
+    VIEW_BUTTON,
+    VIEW_METADATA,
+    VIEW_TITLE,
+    one_line,
+    plain_text,
+)
+from adapters.chat.slack.render import view_blocks
+from bot.cards.card import Block, Button, Buttons, ButtonStyle, Card, Field, FieldKind, Form, quiet
+from bot.cards.lines import form_line
+from bot.model.request import Belonging, Standing
+
+_ON = ("true", "yes", "on")
+_PICKED = "in your own time zone"
+_NAME = 255
+"""Characters of an action id."""
+FORM, PRESS, SHOWN = "trn_form", "trn_press", "trn_shown"
+"""What a modal is.
+
+A form, the place to type a line, a card whose first button is pressed at its foot, a card to read.
+"""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Hold where a modal was opened and which line it completes, as its private metadata."""
+
+    channel: str = ""
+    thread: str = ""
+    line: str = ""
+
+    def dump(self) -> str:
+        """Return the modal's private_metadata."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def load(text: str) -> Origin:
+        """Read private_metadata; raise `ValueError` when it is not ours."""
+        if len(text) > VIEW_METADATA:
+            raise ValueError("metadata longer than Slack keeps")
+        try:
+            metadata = json.loads(text)
+        except RecursionError:
+            raise ValueError("metadata too deep") from None
+        if not isinstance(metadata, dict):
+            raise ValueError("metadata of another app")
+        return Origin(
+            **{name: str(metadata.get(name, "")) for name in ("channel", "thread", "line")}
+        )
+
+
+def working(name: str = "") -> Json:
+    """Return the modal that stands while the answer is made.
+
+    By its name (`external_id`) it can be found again.
+    """
+    view = _view(SHOWN, "trnbot", [{"type": "section", "text": plain_text("Working on it …", 100)}])
+    return {**view, "external_id": name} if name else view
+
+
+def answer_view(card: Card, origin: Origin) -> Json:
+    """Return the modal for an answer.
+
+    Its form to fill in, else the card to read, its main button at the foot.
+    """
+    form = next((block for block in card.blocks if isinstance(block, Form)), None)
+    if form is None:
+        return _press_view(card, origin) or {
+            **_view(SHOWN, card.title, _under(card.title, card)),
+            "private_metadata": origin.dump(),
+        }
+    return form_view(
+        form,
+        Card(card.title, card.tone, tuple(b for b in card.blocks if not isinstance(b, Form))),
+        origin,
+    )
+
+
+def _press_view(card: Card, origin: Origin) -> Json | None:
+    """Return the card with its main button as the modal's own, None where it has none.
+
+    Not every client sends a button inside.
+    """
+    rows = [block for block in card.blocks if isinstance(block, Buttons)]
+    main = next(
+        (one for row in rows for one in row.buttons if one.style is ButtonStyle.PRIMARY), None
+    )
+    if main is None or len(metadata := replace(origin, line=main.line).dump()) > VIEW_METADATA:
+        return None
+    rest = Card(
+        card.title,
+        card.tone,
+        tuple(b for block in card.blocks if (b := _without(block, main)) != Buttons(())),
+    )
+    submit = plain_text(main.text, VIEW_BUTTON)
+    return {
+        **_view(PRESS, card.title, _under(card.title, rest)),
+        "private_metadata": metadata,
+        "submit": submit,
+    }
+
+
+def _without(block: Block, button: Button) -> Block:
+    return (
+        Buttons(tuple(one for one in block.buttons if one != button))
+        if isinstance(block, Buttons)
+        else block
+    )
+
+
+def form_view(form: Form, around: Card, origin: Origin) -> Json:
+    """Return a form as a modal, the card's other blocks above its inputs."""
+    metadata = Origin(origin.channel, origin.thread, form.line).dump()
+    if len(metadata) > VIEW_METADATA:
+        refusal = quiet("This form's line is too long for Slack; type the command instead.")
+        return _view(SHOWN, form.title, view_blocks(Card(form.title, blocks=(refusal,))))
+    inputs = [_input(field) for field in form.fields]
+    shown = _under(form.title, around)[: max(0, VIEW_BLOCKS - len(inputs))] if around.blocks else []
+    asked = [*shown, *inputs][:VIEW_BLOCKS] or [
+        {"type": "section", "text": plain_text(form.title, SECTION)}
+    ]
+    view = _view(FORM, form.title, asked)
+    return {**view, "private_metadata": metadata, "submit": plain_text(form.submit, VIEW_BUTTON)}
+
+
+def _under(title: str, card: Card) -> list[Json]:
+    """Return a card's blocks for a window of this title, which is not said twice where the window shows it whole."""
+    blocks = view_blocks(card)
+    repeated = (
+        markup.one_line(card.title) == markup.one_line(title) and markup.size(title) <= VIEW_TITLE
+    )
+    return blocks[1:] if repeated and len(blocks) > 1 else blocks
+
+
+def ask_view(example: str, typed: str, origin: Origin) -> Json:
+    """Return the modal of the shortcuts, where a line is typed."""
+    field = Field(
+        "line",
+        "What do you want to know?",
+        value=typed,
+        hint=f"For example: {example}",
+        required=True,
+    )
+    view = _view(ASK, "Ask trnbot", [_input(field)])
+    return {**view, "private_metadata": origin.dump(), "submit": plain_text("Ask", VIEW_BUTTON)}
+
+
+def submitted_line(view: Mapping[str, Any]) -> tuple[str, Origin]:
+    """Return the line a submitted modal stands for, and where it was opened.
+
+    Raise `ValueError` for another app's.
+    """
+    origin = Origin.load(view.get("private_metadata") or "null")
+    filled = _filled(view)
+    if view.get("callback_id") == ASK:
+        return filled.get("line", "").strip(), origin
+    return form_line(origin.line, filled), origin
+
+
+def blamed_input(view: Mapping[str, Any], argument: str) -> str:
+    """Return the block id of the input that fills an argument, else of the first one.
+
+    "" when there is none.
+    """
+    inputs = [
+        str(b["block_id"])
+        for b in view.get("blocks", [])
+        if b.get("type") == "input" and "block_id" in b
+    ]
+    return argument if argument in inputs else next(iter(inputs), "")
+
+
+def _view(callback: str, title: str, blocks: list[Json]) -> Json:
+    close = plain_text("Close", VIEW_BUTTON)
+    return {
+        "type": "modal",
+        "callback_id": callback,
+        "title": plain_text(title, VIEW_TITLE),
+        "close": close,
+        "blocks": blocks,
+    }
+
+
+def _input(field: Field) -> Json:
+    """Return one input; its block id and action id are the argument's name."""
+    drawn: Json = {
+        "type": "input",
+        "block_id": field.name,
+        "label": plain_text(field.label or field.name, min(LABEL, 150)),
+        "element": {"action_id": field.name, **_element(field)},
+        "optional": not field.required or field.kind is FieldKind.SWITCH,
+    }
+    if hint := _PICKED if field.kind is FieldKind.WHEN else field.hint:
+        drawn["hint"] = plain_text(hint, min(LABEL, 500))
+    return drawn
+
+
+def _element(field: Field) -> Json:
+    match field.kind:
+        case (
+            FieldKind.TEXT | FieldKind.NUMBER
+        ):  # number_input would refuse `70%`, `$5,000` and `2h`; the command knows better
+            initial = {"initial_value": markup.cut(field.value, INPUT)} if field.value else {}
+            return {"type": "plain_text_input", **initial}
+        case FieldKind.WHEN:
+            return {"type": "datetimepicker"}
+        case FieldKind.PERSON:
+            return {"type": "users_select", "placeholder": plain_text("Choose", PLACEHOLDER)}
+        case FieldKind.SWITCH:
+            on = _option("true", field.label or field.name)
+            return {
+                "type": "checkboxes",
+                "options": [on],
+                **({"initial_options": [on]} if field.value.lower() in _ON else {}),
+            }
+        case FieldKind.CHOICE:
+            return _choice(field)
+
+
+def _choice(field: Field) -> Json:
+    """Return a menu.
+
+    A choice without usable options becomes a text input, so that it can still be answered.
+    """
+    options = [
+        _option(value, label or value)
+        for value, label in field.options
+        if 0 < len(value) <= OPTION_VALUE
+    ]
+    if not options:
+        return {"type": "plain_text_input"}
+    chosen = [option for option in options[:OPTIONS] if option["value"] == field.value]
+    initial = {"initial_option": chosen[0]} if chosen else {}
+    menu = {
+        "type": "static_select",
+        "options": options[:OPTIONS],
+        "placeholder": plain_text("Choose", PLACEHOLDER),
+    }
+    return {**menu, **initial}
+
+
+def _option(value: str, label: str) -> Json:
+    return {"text": plain_text(label, OPTION_TEXT), "value": value}
+
+
+def _filled(view: Mapping[str, Any]) -> dict[str, str]:
+    """Return the value of each input, "" for an empty one.
+
+    Raise `ValueError` for more or longer ones than people can fill.
+    """
+    values = (view.get("state") or {}).get("values") or {}
+    filled = {name: _value(state) for block in values.values() for name, state in block.items()}
+    if len(filled) > VIEW_BLOCKS or any(
+        len(name) > _NAME or len(value) > INPUT for name, value in filled.items()
+    ):
+        raise ValueError("more than a modal of ours holds")
+    return filled
+
+
+def _value(state: Mapping[str, Any]) -> str:
+    if state.get("type") == "checkboxes":
+        return "true" if state.get("selected_options") else "false"
+    if picked := state.get("selected_date_time"):
+        return f"{datetime.fromtimestamp(int(picked), UTC):%Y-%m-%d %H:%M}"
+    if person := state.get("selected_user"):
+        return f"slack:{person}"
+    chosen = state.get("selected_option")
+    return str((chosen or {}).get("value") or state.get("value") or "").strip()
+
+
+_LINK = re.compile(r"<(?:https?://[^|<>]*|mailto:[^|<>]*|#\w+|!\w+)\|([^<>]*)>")
+_URL = re.compile(r"<((?:https?://|mailto:)[^|<>]*)>")
+_USER = re.compile(r"<@([UW]\w+)(?:\|[^<>]*)?>")
+_FIRST_USER = re.compile(r"\s*<@[UW]\w+(?:\|[^<>]*)?>[\s,:]*")
+_PARSER_PICKED = re.compile(r"(?<![\w:/])slack:([UW][A-Z0-9]+)(?![\w/])")
+_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "\u00a0": " "})
+_LONGEST_LINE = 3_000
+_LONGEST_TYPED = 4 * _LONGEST_LINE
+"""Slack's escapes and addresses are longer than what they stand for.
+
+No pattern sees more than this.
+"""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Hold what a payload says of who asks from where.
+
+    `private` answers are shown to them alone unless the card is public.
+    """
+
+    user: str
+    name: str = ""
+    channel: str = ""
+    thread: str = ""
+    response_url: str = ""
+    private: bool = True
+    pressed_share: bool = False
+    """The person pressed Share on a message only they see: it is taken away once it is shared."""
+    team: str = ""
+    """The workspace or organization of the person, where the payload names one."""
+    shared: bool | None = None
+    """The channel is shared with another organization, None where the payload does not say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requester(Claim):
+    """Hold who asks from where, and how they belong."""
+
+    belonging: Belonging
+    address: str
+    """The person's own: `slack:U01ALICE`, `slack:T0456/U01BOB`."""
+
+    @property
+    def stranger(self) -> bool:
+        """Return whether the person belongs to no organization that is served, or nobody can tell."""
+        return self.belonging.standing is Standing.STRANGER
+
+
+def parse_line(text: str) -> str:
+    """Return the line: Slack's escapes undone, typographic quotes and dashes as on a keyboard.
+
+    `help` when empty.
+    """
+    plain = _USER.sub(r"slack:\1", _URL.sub(r"\1", _LINK.sub(r"\1", text[:_LONGEST_TYPED])))
+    plain = plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").translate(_QUOTES)
+    plain = re.sub(r"(^|\s)[—–](?=[a-z])", r"\1--", plain)
+    return " ".join(plain.split())[:_LONGEST_LINE] or "help"
+
+
+def with_workspace(line: str, prefix: str) -> str:
+    """Return the line with each person who was mentioned or picked as one of the workspace whose addresses begin so."""
+    return _PARSER_PICKED.sub(rf"slack:{prefix}\1", line) if prefix else line
+
+
+def without_mention(text: str) -> str:
+    """Return the text after the mention of the bot it begins with."""
+    first = _FIRST_USER.match(text[:_LONGEST_TYPED])
+    return text[first.end() :] if first else text
+
+
+def is_person(event: Json) -> bool:
+    """Return whether a person wrote a message just now.
+
+    Bots, edits and deletions carry a subtype or a bot's id.
+    """
+    return (
+        bool(event.get("user"))
+        and not event.get("bot_id")
+        and event.get("subtype") in (None, "file_share")
+    )
+
+
+def parse_claim(body: Json, channel: str, *, thread: str = "", private: bool = True) -> Claim:
+    """Return who asks by a command, press or modal."""
+    user = body.get("user") or {}
+    name = one_line(str(body.get("user_name") or user.get("username") or user.get("name") or ""))
+    who = str(body.get("user_id") or user.get("id") or "")
+    team = str(user.get("team_id") or body.get("team_id") or "")
+    return Claim(who, name, channel, thread, body.get("response_url") or "", private, team=team)
+
+
+def parse_presser(body: Json) -> Claim:
+    """Return who pressed, in the thread where the button stands."""
+    container, message = body.get("container") or {}, body.get("message") or {}
+    channel = (body.get("channel") or {}).get("id") or container.get("channel_id", "")
+    thread = container.get("thread_ts") or message.get("thread_ts", "")
+    if view := body.get("view"):
+        origin = parse_origin(view)
+        channel, thread = origin.channel, origin.thread
+    return parse_claim(body, channel, thread=thread)
+
+
+def parse_author(body: Json, thread: str = "") -> Claim:
+    """Return who caused an event: wrote a message, opened App Home."""
+    event = body.get("event") or {}
+    told = body.get("is_ext_shared_channel")
+    return Claim(
+        str(event.get("user") or ""),
+        channel=str(event.get("channel") or ""),
+        thread=thread,
+        private=False,
+        team=str(event.get("user_team") or event.get("source_team") or ""),
+        shared=told if isinstance(told, bool) else None,
+    )
+
+
+def parse_origin(view: Json) -> Origin:
+    """Return where a modal was opened; nowhere for App Home and for views of another time."""
+    try:
+        return Origin.load(view.get("private_metadata") or "{}")
+    except (ValueError, TypeError):
+        return Origin()

@@ -1,0 +1,281 @@
+"""Upload a card's charts, use a picture again while it shows what matters, and delete it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from adapters.chat.slack import markup
+from adapters.chat.slack.client import FAILURES, PASSING, Pace, closed_s, code_of, is_limited
+from adapters.chat.slack.markup import ALT_TEXT
+from adapters.chat.slack.render import chart_places
+from bot.cards.card import Attachment, Card, Chart
+from bot.cards.lines import spreadsheet
+from bot.model.codec import decode, encode
+from bot.ports import DocumentStore, Draw
+
+_MOVED = 0.25
+"""The share of its time axis by which a picture may lie back."""
+_STRAYED = 0.1
+"""The share of its range by which newer readings may differ from the last that it shows."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Hold an uploaded picture: its file, and what it shows of its chart."""
+
+    file: str
+    digest: str
+    frame: str = ""
+    """Fingerprint of all but the readings.
+
+    "" of what is no line over time, whose picture shows its digest alone.
+    """
+    until: datetime | None = None
+    last: tuple[float | None, ...] = ()
+    """The last reading of each series."""
+    span: float = 0.0
+    """From the lowest to the highest value that it shows."""
+
+    @staticmethod
+    def of(chart: Chart, file: str) -> Picture:
+        """Return the picture of a chart that was uploaded as a file."""
+        picture = Picture(file, digest(chart))
+        if not chart.times:
+            return picture
+        last = tuple(_last(series.values) for series in chart.series)
+        return replace(
+            picture, frame=_frame(chart), until=chart.times[-1], last=last, span=_span(chart)
+        )
+
+    def shows(self, chart: Chart) -> bool:
+        """Return whether it shows all that matters of a chart.
+
+        No later reading strays, and not too much time has passed.
+        """
+        if self.digest == digest(chart):
+            return True
+        if not (self.frame and self.until and chart.times) or self.frame != _frame(chart):
+            return False
+        moved, axis = chart.times[-1] - self.until, chart.times[-1] - chart.times[0]
+        return moved <= _MOVED * axis and all(
+            _is_near(value, last, self.span * _STRAYED)
+            for series, last in zip(chart.series, self.last, strict=False)
+            for at, value in zip(chart.times, series.values, strict=False)
+            if at > self.until
+        )
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Hold the pictures of one message.
+
+    Those that it is to show, and the files that it shows no more, still to be deleted.
+    """
+
+    shown: tuple[Picture, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    @staticmethod
+    def read(document: Mapping[str, Any]) -> Pictures:
+        """Return the pictures of a stored document.
+
+        Earlier versions kept files by the chart's digest alone.
+        """
+        if "shown" in document:
+            return decode(Pictures, document)
+        return Pictures(tuple(Picture(str(file), digest) for digest, file in document.items()))
+
+    def find(self, chart: Chart) -> Picture | None:
+        """Return the picture that shows a chart, None where there is none."""
+        return next((one for one in self.shown if one.shows(chart)), None)
+
+    def after(self, shown: Sequence[Picture]) -> Pictures:
+        """Return the pictures of the message once it shows these."""
+        files = {one.file for one in shown}
+        left = (*self.dropped, *(one.file for one in self.shown))
+        return Pictures(
+            tuple(shown), tuple(dict.fromkeys(file for file in left if file not in files))
+        )
+
+
+def digest(chart: Chart) -> str:
+    """Return a fingerprint that changes when the chart does."""
+    return _hashed(chart)
+
+
+def _frame(chart: Chart) -> str:
+    """Return a fingerprint of what a line chart shows beside its readings.
+
+    Its summary stands in words beside the picture.
+    """
+    names = tuple((series.name, series.tone) for series in chart.series)
+    begun = chart.shaded.start if chart.shaded else None
+    band = tuple(f"{end:.2g}" for end in chart.band or ())
+    return _hashed((chart.kind, chart.title, chart.unit, names, begun, band))
+
+
+def _hashed(value: object) -> str:
+    return hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()[:32]
+
+
+def _last(values: Sequence[float | None]) -> float | None:
+    return next((value for value in reversed(values) if _is_reading(value)), None)
+
+
+def _span(chart: Chart) -> float:
+    values = [
+        value
+        for series in chart.series
+        for value in series.values
+        if value is not None and math.isfinite(value)
+    ]
+    values += chart.band or ()
+    return max(values) - min(values) if values else 0.0
+
+
+def _is_near(value: float | None, last: float | None, most: float) -> bool:
+    """Return whether a reading is as the last one was; a missing one is no news."""
+    return value is None or (last is not None and abs(value - last) <= most)
+
+
+def _is_reading(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+_UPLOADS = "slack-pictures"
+_DELETES = "files.delete"
+_FAULTS = (
+    SlackClientError,
+    aiohttp.ClientError,
+    TimeoutError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+)
+_log = logging.getLogger("trnbot.slack")
+
+
+class ChartUploader:
+    """Draw, upload and remember charts, and delete the files that nothing shows."""
+
+    def __init__(
+        self, client: AsyncWebClient, draw: Draw, documents: DocumentStore, pace: Pace
+    ) -> None:
+        self._client, self._draw, self._documents, self._pace = client, draw, documents, pace
+
+    async def upload(self, card: Card, key: str = "", *, native: bool = False) -> dict[int, str]:
+        """Return Slack's file id for each chart that needs a picture.
+
+        One that could not be uploaded is missing.
+
+        Those of a message are kept under its key: one that still shows what matters is used again.
+        """
+        charts, kept = chart_places(card, native=native), await self._kept(key)
+        pictures = {
+            place: kept.find(chart) or await self._picture(chart) for place, chart in charts.items()
+        }
+        shown = {place: picture for place, picture in pictures.items() if picture}
+        await self._keep(key, kept.after(tuple(shown.values())))
+        return {place: picture.file for place, picture in shown.items()}
+
+    async def settle(self, key: str) -> None:
+        """Delete the files that the message of a key shows no more, now that Slack has taken its newest state."""
+        kept = await self._kept(key)
+        if kept.dropped:
+            await self._keep(key, replace(kept, dropped=await self.delete(kept.dropped)))
+
+    async def withdraw(self, key: str, files: Iterable[str]) -> None:
+        """Delete files that were uploaded for a message which does not show them after all."""
+        kept = await self._kept(key)
+        await self._keep(key, Pictures(dropped=await self.delete((*kept.dropped, *files))))
+
+    async def delete(self, files: Iterable[str]) -> tuple[str, ...]:
+        """Delete files, and return those that are to be tried again."""
+        left = []
+        for file in files:
+            if self._pace.closed_s("", _DELETES):
+                left.append(file)
+                continue
+            try:
+                await self._client.files_delete(file=file)
+            except SlackApiError as error:
+                self._pace.hold("", _DELETES, closed_s(error))
+                if is_limited(error) or code_of(error) in PASSING:
+                    left.append(file)
+            except FAILURES as error:
+                _log.info("picture not deleted: %s", type(error).__name__)
+                left.append(file)
+        return tuple(left)
+
+    async def give(self, file: Attachment, channel: str, thread: str) -> bool:
+        """Put a file into a conversation or its thread; return whether Slack took it."""
+        try:
+            await self._client.files_upload_v2(
+                content=spreadsheet(file.content),
+                filename=file.name,
+                title=file.name,
+                channel=channel,
+                thread_ts=thread or None,
+            )
+        except _FAULTS as error:
+            _log.warning("file not uploaded: %s", type(error).__name__)
+            return False
+        return True
+
+    async def share(self, card: Card, channel: str, thread: str) -> None:
+        """Put the charts that a message could not show into its thread."""
+        for chart in chart_places(card).values():
+            await self._upload(chart, channel, thread)
+
+    async def _kept(self, key: str) -> Pictures:
+        document = await asyncio.to_thread(self._documents.get, _UPLOADS, key) if key else None
+        return Pictures.read(document) if document else Pictures()
+
+    async def _keep(self, key: str, pictures: Pictures) -> None:
+        if key and pictures != Pictures():
+            await asyncio.to_thread(self._documents.put, _UPLOADS, key, encode(pictures))
+        elif key:
+            await asyncio.to_thread(self._documents.drop, _UPLOADS, key)
+
+    async def _picture(self, chart: Chart) -> Picture | None:
+        file = await self._upload(chart)
+        return Picture.of(chart, file) if file else None
+
+    async def _upload(
+        self, chart: Chart, channel: str | None = None, thread: str | None = None
+    ) -> str:
+        """Return the file id, "" when drawing or uploading fails.
+
+        The chart's summary stands in for it.
+        """
+        if self._pace.closed_s("", _UPLOADS):
+            return ""
+        try:
+            png = await asyncio.to_thread(self._draw, chart)
+            answer: Any = await self._client.files_upload_v2(
+                content=png,
+                filename="chart.png",
+                title=markup.one_line(chart.title) or "chart",
+                alt_txt=markup.cut(markup.one_line(chart.summary), ALT_TEXT),
+                channel=channel,
+                thread_ts=thread,
+            )
+            return str(answer["files"][0]["id"])
+        except _FAULTS as error:
+            self._pace.hold(
+                "", _UPLOADS, closed_s(error) if isinstance(error, SlackApiError) else 0.0
+            )
+            _log.warning("chart not uploaded: %s", type(error).__name__)
+            return ""

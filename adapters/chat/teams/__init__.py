@@ -1,0 +1,1 @@
+"""Speak with people on Microsoft Teams: Adaptive Cards, the Bot Connector, an SDK behind a seam."""

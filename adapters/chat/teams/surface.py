@@ -1,0 +1,394 @@
+"""Join the parts of the bot on Teams, and take its requests once their tokens are verified."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import aiohttp
+import jwt
+from aiohttp import web
+
+from adapters.chat.config import TeamsConfig, is_loopback, on_loopback
+from adapters.chat.teams.activity import Activity, Message
+from adapters.chat.teams.belonging import Belongings, Tenants
+from adapters.chat.teams.client import Anonymous, AppSecret, ConnectorClient, Credentials, Gone
+from adapters.chat.teams.conversations import Conversation, Conversations, Owners
+from adapters.chat.teams.listener import ActivityListener
+from adapters.chat.teams.parser import parse_activity
+from adapters.chat.teams.render import ALERT_BYTES, dumps
+from adapters.chat.teams.responder import Responder, Sdk, Sender, message_of, open_sdk
+from bot.cards.card import Card
+from bot.errors import Unavailable, WrongInput
+from bot.ports import ChatPorts, Deduplicator, Tell
+
+log = logging.getLogger("trnbot.teams")
+
+_SKEW_S = 300
+"""How far Microsoft's clock and this one may differ."""
+_REQUIRED = ["exp", "iss", "aud"]
+_LONGEST = 8000
+_CHANNEL = "msteams"
+
+
+@dataclass(frozen=True)
+class Token:
+    """Hold the claims of a valid token.
+
+    `service_url` is None where nobody signs, as in development without an app id.
+    """
+
+    claims: Mapping[str, Any]
+    service_url: str | None = None
+    channels: Sequence[str] = ()
+    """The channels that its key may sign for."""
+
+    def covers(self, activity: Activity) -> bool:
+        """Return whether the token was written for this activity.
+
+        For its service, and for its channel.
+        """
+        if self.service_url is None:
+            return True
+        return self.service_url == activity.service_url and activity.channel_id in self.channels
+
+
+class TokenVerifier:
+    """Verify the tokens of the Bot Connector, and in development those of the emulator.
+
+    Without an app id nobody signs.
+    """
+
+    def __init__(self, config: TeamsConfig) -> None:
+        self._config = config
+        self._channel = SigningKeys(config.cloud.channel_keys)
+        self._emulator = SigningKeys(config.cloud.emulator_keys)
+
+    async def verify(self, header: str) -> Token:
+        """Return the token of an `Authorization` header.
+
+        Raise `PermissionError` for a bad one, `Unavailable` without keys.
+        """
+        if not self._config.app_id:
+            return Token({})
+        try:
+            return await self._verified(header)
+        except Unavailable:
+            raise
+        except Exception as error:  # PyJWT and its decoders raise many kinds for garbage
+            log.warning("teams: a request was refused: %s", type(error).__name__)
+            raise PermissionError("the request carries no valid token") from None
+
+    async def _verified(self, header: str) -> Token:
+        scheme, _, token = header.partition(" ")
+        if scheme != "Bearer" or not 0 < len(token) <= _LONGEST:
+            raise PermissionError("no bearer token")
+        named = jwt.get_unverified_header(token)
+        issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
+        if named.get("alg") != "RS256":
+            raise PermissionError("another algorithm")
+        if issuer == self._config.cloud.issuer:
+            key = await self._channel.get(str(named["kid"]))
+            claims = self._checked(token, key, issuer)
+            return Token(
+                claims,
+                str(claims["serviceurl"]),
+                [name for name in key.endorsements if name == _CHANNEL],
+            )
+        if not (self._config.development and issuer in self._config.cloud.emulator_issuers):
+            raise PermissionError("another issuer")
+        claims = self._checked(token, await self._emulator.get(str(named["kid"])), issuer)
+        if claims["appid" if claims.get("ver") == "1.0" else "azp"] != self._config.app_id:
+            raise PermissionError("another app")
+        return Token(claims)
+
+    def _checked(self, token: str, key: SigningKey, issuer: str) -> Mapping[str, Any]:
+        """Return the claims of a token that this key signed, for this app, by this issuer, for now."""
+        return dict(
+            jwt.decode(
+                token,
+                key.public_key,
+                algorithms=["RS256"],
+                audience=self._config.app_id,
+                issuer=issuer,
+                leeway=_SKEW_S,
+                options={"require": _REQUIRED, "strict_aud": True},
+            )
+        )
+
+
+_DAY_S = 86_400.0
+_AGAIN_S = 300.0
+_TIMEOUT = aiohttp.ClientTimeout(total=10)
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """Hold one public key, and the channels it may sign for."""
+
+    public_key: Any
+    endorsements: Sequence[str]
+
+
+class SigningKeys:
+    """Keep the keys of one OpenID address for a day.
+
+    An unknown key id asks again, at most every five minutes.
+    """
+
+    def __init__(self, url: str, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._url = url
+        self._monotonic = monotonic
+        self._keys: Mapping[str, SigningKey] = {}
+        self._asked = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def get(self, key_id: str) -> SigningKey:
+        """Return the key.
+
+        Raise `PermissionError` for one Microsoft does not know, `Unavailable` when it cannot be
+        asked.
+        """
+        if key_id in self._keys and self._monotonic() - self._asked <= _DAY_S:
+            return self._keys[
+                key_id
+            ]  # a known key does not wait while an unknown one is looked for
+        async with self._lock:
+            age = self._monotonic() - self._asked
+            if age > _DAY_S or (key_id not in self._keys and age > _AGAIN_S):
+                self._keys = await self._download()
+                self._asked = self._monotonic()
+        if key_id not in self._keys:
+            raise PermissionError("the token is signed with an unknown key")
+        return self._keys[key_id]
+
+    async def _download(self) -> Mapping[str, SigningKey]:
+        try:
+            async with aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True) as session:
+                configuration = await _json(session, self._url)
+                documents = (await _json(session, str(configuration["jwks_uri"])))["keys"]
+        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
+            raise Unavailable(
+                f"Microsoft's signing keys could not be fetched ({type(error).__name__})."
+            ) from error
+        return {
+            key["kid"]: _key(key) for key in documents if key.get("kty") == "RSA" and "kid" in key
+        }
+
+
+async def _json(session: aiohttp.ClientSession, url: str) -> Any:
+    async with session.get(url, raise_for_status=True) as response:
+        return await response.json(content_type=None)
+
+
+def _key(document: Mapping[str, Any]) -> SigningKey:
+    return SigningKey(
+        jwt.PyJWK.from_dict(dict(document), algorithm="RS256").key, document.get("endorsements", [])
+    )
+
+
+BODY_BYTES = 256 * 1024
+"""Teams sends messages of up to 100 kB."""
+_READ_S = 10.0
+
+
+class _BadRequest(Exception):
+    """Refuse a request before it is read any further."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+        self.why = why
+
+
+class ActivityReceiver:
+    """Answer the one route that Teams calls, and hand genuine activities to the listener."""
+
+    def __init__(
+        self, config: TeamsConfig, tenants: Tenants, listener: ActivityListener, sdk: Sdk
+    ) -> None:
+        self._config, self._tenants = config, tenants
+        self._listener, self._sdk = listener, sdk
+        self._verifier = TokenVerifier(config)
+
+    async def receive(self, request: web.Request) -> web.Response:
+        """Take one activity.
+
+        401 for a bad token, 400 for garbage, 403 for a stranger, 503 without signing keys.
+        """
+        try:
+            token = await self._verified(request)
+            activity = parse_activity(await _body(request))
+            self._check(token, activity)
+        except _BadRequest as refused:
+            return web.Response(status=refused.status, text=refused.why)
+        except WrongInput as error:
+            return web.Response(status=400, text=str(error))
+        except PermissionError:
+            return web.Response(status=401, text="The request carries no valid token.")
+        except Unavailable as error:
+            log.warning("teams: %s", error)
+            return web.Response(
+                status=503, text="The signing keys could not be fetched; try again."
+            )
+        return await self._take(activity)
+
+    async def _verified(self, request: web.Request) -> Token:
+        """Return the token; without an app id, let in this machine alone."""
+        if not self._config.app_id and not (
+            is_loopback(request.remote or "") and on_loopback(f"http://{request.host}")
+        ):
+            raise _BadRequest(403, "Without an app id only this machine may call.")
+        return await self._verifier.verify(request.headers.get("Authorization", ""))
+
+    def _check(self, token: Token, activity: Activity) -> None:
+        """Refuse an activity that the token was not written for, and one that would be answered elsewhere."""
+        if not token.covers(activity):
+            raise PermissionError
+        if not self._config.serves(activity.service_url):
+            raise _BadRequest(403, "The service address is none of Microsoft's.")
+
+    async def _take(self, activity: Activity) -> web.Response:
+        if self._config.app_id and not self._tenants.serves(activity.tenants):
+            await self._tenants.report_unknown(activity.tenants)
+            refusal = self._listener.refuse(activity)
+            if refusal is None:
+                return web.Response(status=403, text="This tenant is not served.")
+            return web.Response(body=dumps(refusal), content_type="application/json")
+        answer = await self._sdk.take(activity, self._listener.handle)
+        if answer is None:
+            return web.Response(status=200)
+        return web.Response(
+            status=answer.status, body=dumps(answer.body), content_type="application/json"
+        )
+
+
+async def _body(request: web.Request) -> bytes:
+    """Return a body of at most `BODY_BYTES`, by the header and by count, that arrives soon."""
+    if request.content_type != "application/json":
+        raise _BadRequest(415, "Send an activity as application/json.")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_READ_S):
+            while (request.content_length or 0) <= BODY_BYTES and len(body) <= BODY_BYTES:
+                chunk = await request.content.readany()
+                if not chunk:
+                    return bytes(body)
+                body += chunk
+    except TimeoutError:
+        raise _BadRequest(408, "The body did not arrive in time.") from None
+    raise _BadRequest(413, f"An activity has at most {BODY_BYTES // 1024} kB.")
+
+
+PATH = "/api/messages"
+
+
+class TeamsSurface:
+    """Post and edit (`post`, `edit`, `reply`, `find`) and listen (`routes`, `start`, `stop`).
+
+    The first message of a tenant that is not served is reported by `tell`.
+    """
+
+    def __init__(self, config: TeamsConfig, ports: ChatPorts, tell: Tell) -> None:
+        self._config, self._draw = config, ports.draw
+        self._client = ConnectorClient(_bot_credentials(config), config.serves)
+        self.delays = self._client.delays
+        self._conversations = Conversations(ports.documents, self._client.open)
+        self._owners = Owners(
+            config.cloud.graph, _graph_credentials(config), self._conversations.people
+        )
+        tenants = Tenants(config.served_tenants, ports.keys, tell)
+        belongings = self._belongings = Belongings(
+            self._conversations, tenants, self._client, signed=bool(config.app_id)
+        )
+        sdk = open_sdk(config.sdk, self._client, config.app_id)
+        self._sender = Sender(sdk)
+        self._responder = Responder(ports, belongings, self._sender, config.answer_timeout_s)
+        seen = Deduplicator(ports.keys, "teams.seen")
+        self._listener = ActivityListener(belongings, self._responder, ports.hints, seen)
+        self._receiver = ActivityReceiver(config, tenants, self._listener, sdk)
+
+    async def belongs(self, user: str, group: str) -> bool:
+        """Return whether a person owns the team that `owners:TEAM-ID` names.
+
+        Raise `Unavailable` when Microsoft does not tell.
+        """
+        return await self._owners.belongs(user, group)
+
+    async def name(self, user: str) -> str:
+        """Return the name of a person who reads where the bot is, by their id of Teams or of Microsoft Entra; "" for nobody."""
+        return await self._belongings.name(user)
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the one route Teams calls."""
+        return [web.post(PATH, self._receiver.receive)]
+
+    async def start(self) -> None:
+        """Do nothing: Teams calls."""
+
+    async def stop(self) -> None:
+        """Finish the answers under way and close the connection."""
+        await self._responder.drain()
+        await self._client.close()
+
+    async def post(self, channel: str, card: Card, key: str) -> str:
+        """Send a new message and return its id; raise `Unavailable` where the bot is not known."""
+        where = await self._reach(channel)
+        posted = await self._sender.send(where, await self._message(card))
+        if key:
+            await self._conversations.keep_message(where.id, key, posted)
+        return posted
+
+    async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
+        """Replace a message; post it fresh when it was deleted."""
+        where = await self._reach(channel)
+        try:
+            await self._sender.replace(where, message, await self._message(card))
+        except Gone:
+            return await self.post(channel, card, key)
+        return message
+
+    async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
+        """Add to a message's thread and return the line's id.
+
+        In a chat without threads, add to the chat.
+        """
+        where = await self._reach(channel)
+        line = await self._sender.send(where, await self._message(card), message)
+        if key:
+            await self._conversations.keep_message(where.id, key, line)
+        return line
+
+    async def find(self, channel: str, key: str, thread: str = "") -> str:  # noqa: ARG002 - keys are kept by conversation
+        """Return the message or the line posted with `key`.
+
+        From memory, for Teams lets a bot read no history.
+        """
+        return await self._conversations.message((await self._reach(channel)).id, key)
+
+    async def _reach(self, address: str) -> Conversation:
+        return await self._conversations.reach(address)
+
+    async def _message(self, card: Card) -> Message:
+        return await message_of(card, self._draw, budget=ALERT_BYTES, stands=True)
+
+
+def _bot_credentials(config: TeamsConfig) -> Credentials:
+    """Return the credentials for the Bot Connector, none in development."""
+    return (
+        AppSecret(config.cloud, config.app_id, config.app_password, config.tenant_id)
+        if config.app_id
+        else Anonymous()
+    )
+
+
+def _graph_credentials(config: TeamsConfig) -> Credentials:
+    """Return the credentials for Microsoft Graph, which needs the tenant to sign in at."""
+    if not config.tenant_id:
+        return Anonymous()
+    graph = replace(config.cloud, scope=config.cloud.graph)
+    return AppSecret(graph, config.app_id, config.app_password, config.tenant_id)

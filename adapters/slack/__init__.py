@@ -1,1 +1,0 @@
-"""Speak Slack: slack-bolt in, Block Kit out."""

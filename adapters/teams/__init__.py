@@ -1,1 +1,0 @@
-"""Speak Microsoft Teams: botbuilder in, Adaptive Cards out."""
