@@ -31,8 +31,7 @@ from bot.wiring.environment import settings_of
 from bot.wiring.source import OpenedSource, SourceReplays
 from detectors import Detector
 from detectors.arrays import Floats, Numbers
-from detectors.features import METRICS, NOTABLE
-from detectors.forest import SAMPLE, TREES, fit, with_background
+from detectors.forest import METRICS, NOTABLE, SAMPLE, TREES, fit, with_background
 
 SIZES = ((20, len(METRICS)), (200, len(METRICS)), (2_000, len(METRICS)), (2_000, 16), (64_000, 6))
 """Rows and features: nodes of small and large fleets, and the cores of a large one."""

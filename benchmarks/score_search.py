@@ -14,7 +14,6 @@ from benchmarks.episodes import DATA, Grade, Labelled, Values, grade, labelled_s
 from benchmarks.nab import nab_gain, nab_score
 from benchmarks.score import line
 from benchmarks.score_sensitivity import speaking
-from detectors.series.novelty import SeriesPace, beyond, excess, flat_rows, spreads, tails, youth
 from detectors.series.score import pace_of
 from detectors.series.signals import (
     ENVELOPE_MOST,
@@ -22,9 +21,16 @@ from detectors.series.signals import (
     ENVELOPE_WORTH,
     SIGNALS,
     ScoredSeries,
+    SeriesPace,
     SeriesSignal,
+    beyond,
     beyond_envelope,
     counted,
+    excess,
+    flat_rows,
+    spreads,
+    tails,
+    youth,
 )
 
 FACTORS = (0.5, 0.7, 0.85, 1.2, 1.4, 2.0)

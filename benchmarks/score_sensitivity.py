@@ -27,9 +27,8 @@ from benchmarks.episodes import (
 from benchmarks.invented import HELD_BACK, TUNING, invented
 from benchmarks.nab import nab_gain, nab_score
 from benchmarks.score import line
-from detectors.series.novelty import SeriesPace, speak_then_rest
 from detectors.series.score import THRESHOLD, habit_residual, pace_of, strangeness_of_all
-from detectors.series.signals import SIGNALS, SeriesSignal, counted
+from detectors.series.signals import SIGNALS, SeriesPace, SeriesSignal, counted, speak_then_rest
 
 FACTORS = (0.8, 1.0, 1.2)
 LENGTHS = ("hour", "history", "learning", "young", "delay", "rest")

@@ -23,21 +23,16 @@ from detectors.arrays import Floats, Mask
 from detectors.bill.judge import BillJudge
 from detectors.compiles import compiles
 from detectors.diagnose import diagnose, states
-from detectors.features import HOURS, JobUsual, job_usual
-from detectors.forest import fit
+from detectors.forest import JOB_HOURS, JobUsual, fit, job_usual
 from detectors.jobs import LEAST_OF_JOB, YOUNG_JOB, current
-from detectors.limits import Limits
-from detectors.memo import Memo
 from detectors.nodes import drop, odd
-from detectors.nodes.checkpoint import checkpoint_anomalies
+from detectors.nodes.at_risk import checkpoint_anomalies, notice_anomalies
 from detectors.nodes.compile import cold_anomalies, killed_anomalies
-from detectors.nodes.notice import notice_anomalies
 from detectors.nodes.storage import orphan_anomalies, unused_capacity_anomalies
-from detectors.odd_model import Grow, Nodes, OddModel
+from detectors.odd_model import Grow, Nodes, OddModel, known_costs
 from detectors.odd_model import learn as learn_oddness
-from detectors.roster import Roster, build_roster
-from detectors.unit_cost import known_costs
-from detectors.usual import NOTHING, Past, Usual, anchor_of, history, learn, strange_spans
+from detectors.roster import Limits, Roster, build_roster
+from detectors.usual import NOTHING, Memo, Past, Usual, anchor_of, history, learn, strange_spans
 from detectors.view import LOOKBACK, View
 
 _DAY = timedelta(days=1)
@@ -208,6 +203,6 @@ class Detector:
     def _job_usual_of(self, view: View) -> JobUsual:
         anchor = anchor_of(view.now, view.whole, timedelta(hours=1))
         strange, floor = strange_spans(view.alerts, anchor), view.number("idle.below")
-        part = view.whole.until(anchor).since(anchor - HOURS)
+        part = view.whole.until(anchor).since(anchor - JOB_HOURS)
         key = (anchor, strange, view.whole.things, floor.tobytes())
         return self._job_usual.get(key, lambda: job_usual(part, view.roster, floor, strange))

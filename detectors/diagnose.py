@@ -36,7 +36,8 @@ from bot.model.anomaly import Anomaly, NodeState
 from bot.model.causes import CAUSES, Cause
 from detectors.arrays import Mask, Numbers
 from detectors.nodes import compile as compiling
-from detectors.nodes import drop, faults, silence
+from detectors.nodes import drop, faults
+from detectors.nodes import faults as silence
 from detectors.rule import Rule, RuleMatch, anomalies_of
 from detectors.view import View
 
@@ -88,10 +89,10 @@ def diagnose(view: View) -> Diagnosis:
         for rule, match in settled.items()
         for a in anomalies_of(view, rule.cause, match, rule.explain)
     ]
-    silent = silence.find(view)
+    silent = silence.find_silent(view)
     silent = replace(silent, hit=silent.hit & ~view.held_open(Cause.HARDWARE_FAULT.value))
     anomalies += silence.with_mute(
-        view, list(anomalies_of(view, Cause.NO_DATA, silent, silence.explain))
+        view, list(anomalies_of(view, Cause.NO_DATA, silent, silence.explain_silent))
     )
     starved = settled[drop.DROP].hit if drop.DROP in settled else np.zeros(view.n, dtype=bool)
     faulty = _failing(matches[faults.HARDWARE_FAULT], view)

@@ -1,20 +1,237 @@
-"""Score strangeness by one isolation forest over all nodes.
-
-In [0, 1], higher is stranger (scikit-learn's sign flips here).
-"""
+"""Describe each node by distances from its job's hours before, and score these by one isolation forest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from detectors.arrays import Floats, Numbers, Rows
-from detectors.features import FAR
+from bot.model.frame import Frame
+from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, sustained
+from detectors.roster import Roster
+from detectors.usual import (
+    THREE,
+    StrangeSpan,
+    forget,
+    in_order,
+    percentiles,
+    utilization_of,
+    worked_of,
+)
+from detectors.view import PAUSE
+
+METRICS: tuple[str, ...] = (
+    "neuroncore_utilization_ratio",
+    "neuroncore_memory_used_bytes",
+    "neuron_execution_latency_seconds",
+    "efa_tx_bytes_per_second",
+    "efa_rx_bytes_per_second",
+    "host_cpu_utilization_ratio",
+    "host_memory_utilization_ratio",
+    "network_in_bytes_per_second",
+    "network_out_bytes_per_second",
+)
+WORDS: tuple[str, ...] = (
+    "NeuronCore utilization",
+    "device memory",
+    "execution latency",
+    "EFA sent",
+    "EFA received",
+    "host CPU",
+    "host memory",
+    "network in",
+    "network out",
+)
+TRAFFIC = slice(3, 5)
+"""The metrics that are taken for each unit of utilization: what a job exchanges goes with its work."""
+FAR = 10.0
+"""Distances are cut here: farther is not stranger."""
+NOTABLE = 4.0
+"""From this distance a metric is far from its usual."""
+COMBINED = 2
+"""A row with fewer metrics far from their usual is no combination, by definition.
+
+It is not even scored.
+"""
+SAMPLE_EVERY = timedelta(minutes=15)
+SMOOTH = timedelta(minutes=15)
+JOB_HOURS = timedelta(hours=12)
+"""How far back the job's own hours are looked at."""
+LEAST = 8
+"""Samples of the job's full work that make its usual: two hours."""
+FULL = 0.8
+"""Share of the upper quartile of its utilization from which a node works as its job does."""
+LIKE = 2.0
+"""Spreads in each metric within which two states of a job are the same."""
+_LEAST_SPREAD = 0.05
+"""No metric's spread is taken as smaller than this share of its median, so that a constant one does not shout."""
+_LEAST_SPREADS = np.array([0.02, 2.0**30, 1e-3, 1e8, 1e8, 0.02, 0.02, 1e7, 1e7], dtype=np.float32)
+"""Nor as smaller than this, in the metric's own unit.
+
+What is next to nothing may double without being strange.
+"""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Hold each node's median and spread of each metric while it works, shape (n, n_metrics).
+
+    Nan = unknown.
+    """
+
+    middle: Floats
+    spread: Floats
+
+    def at(self, rows: Rows | slice) -> Scale:
+        """Return the scale of some nodes."""
+        return Scale(self.middle[rows], self.spread[rows])
+
+
+@dataclass(frozen=True)
+class JobUsual:
+    """Hold what each node showed in the hours before `end` in the job that it then ran."""
+
+    end: datetime
+    scale: Scale
+    """Of the samples of full work; nan where the job is too young, or rested."""
+    full: Floats
+    """The utilization from which a node works as its job does, (n,)."""
+    samples: Floats
+    """All that the job showed, evaluations too, (n, n_samples, n_metrics)."""
+
+    def showed(self, values: Floats, rows: Rows, until: datetime) -> Mask:
+        """Tell which of the nodes at `rows` were in a state like `values` (len(rows), n_metrics) before, in the same job."""
+        n = self.samples.shape[1] - max(0, -((until - self.end) // SAMPLE_EVERY))
+        samples = self.samples[rows, : max(0, n)]
+        near = ~(np.abs(samples - values[:, None, :]) > LIKE * self.scale.spread[rows][:, None, :])
+        return np.asarray((near.all(axis=2) & ~np.isnan(samples[:, :, 0])).any(axis=1))
+
+
+def stops(part: Frame, floor: Numbers) -> Counts:
+    """Return how often each node has stopped up to a step, (n, n_steps).
+
+    Steps with the same number are of one job.
+
+    A node stops where it does nothing and its memory is freed, or for longer than a checkpoint
+    takes.
+    """
+    level = worked_of(part)
+    zero = level <= floor[:, None].astype(np.float32)
+    if not zero.any():
+        return np.zeros(zero.shape, dtype=np.intp)
+    memory = part.of("neuroncore_memory_used_bytes")
+    freed = memory < 0.5 * np.fmax.reduce(memory, axis=1, initial=0)[:, None]
+    return np.cumsum((zero & freed) | sustained(zero, part.steps(PAUSE) + 1), axis=1)
+
+
+def job_usual(
+    part: Frame, roster: Roster, floor: Numbers, strange: tuple[StrangeSpan, ...]
+) -> JobUsual:
+    """Learn from the hours of `part` what each node's job, as it runs at their end, looks like."""
+    stride, smooth = part.steps(SAMPLE_EVERY), part.steps(SMOOTH)
+    sampled = past_levels(part, stride, smooth)
+    samples = sampled.values
+    forget(samples, sampled, roster, strange)
+    count = stops(part, floor)
+    if count.any():
+        first = np.arange(samples.shape[1]) * stride
+        samples[count[:, first] != count[:, -1:]] = np.nan
+    return usual_of_samples(part.end, samples, floor)
+
+
+def usual_of_samples(end: datetime, samples: Floats, floor: Numbers) -> JobUsual:
+    """Return the usual of samples of one job of each node, (n, n_samples, n_metrics)."""
+    level = samples[:, :, 0]
+    level = np.where(level > floor[:, None], level, np.nan).astype(np.float32)
+    full = FULL * percentiles(level, (0.75,))[0]
+    at_full = level >= full[:, None]
+    enough = at_full.sum(axis=1) >= LEAST
+    scale = learn_scale(samples, at_full & enough[:, None])
+    return JobUsual(end, scale, np.where(enough, full, np.nan).astype(np.float32), samples)
+
+
+def median_of(values: Floats) -> Floats:
+    """Return the median along axis 1 without nan; nan where nothing was read. (n, k, m) -> (n, m)."""
+    n, k, m = values.shape
+    if k == THREE:
+        return _middle([values[:, i].astype(np.float32) for i in range(k)])
+    flat = np.moveaxis(values, 1, 2).reshape(n * m, k)
+    return percentiles(np.ascontiguousarray(flat, dtype=np.float32), (0.5,))[0].reshape(n, m)
+
+
+def past_levels(part: Frame, stride: int, smooth: int) -> Frame:
+    """Return samples of the past.
+
+    The metrics at every `stride`-th step, each the median of `smooth` steps.
+    """
+    ends = np.arange(smooth, part.n_steps + 1, stride)
+    levels = np.full((len(METRICS), len(part.things), len(ends)), np.nan, dtype=np.float32)
+    for into, name in zip(levels, METRICS, strict=True):
+        by_time = _column(part, name).T  # a frame's readings of one time lie together
+        into[:] = _middle([by_time[ends - 1 - i] for i in range(smooth)]).T
+    in_proportion(levels)
+    start = part.start + (smooth - 1) * part.step
+    return Frame("", part.things, start, part.step * stride, METRICS, levels.transpose(1, 2, 0))
+
+
+def in_proportion(levels: Floats) -> None:
+    """Take the traffic in `levels`, (n_metrics, ...), for each unit of utilization, in place."""
+    levels[TRAFFIC] /= np.maximum(levels[0], np.float32(0.01))
+
+
+def _middle(near: list[Floats]) -> Floats:
+    """Return the median of arrays of one shape, by `percentiles`; of three without sorting any."""
+    if len(near) == THREE:
+        first, second, third = in_order(*near)
+        return np.where(np.isnan(third), first, second)
+    return percentiles(np.stack(near, axis=-1).reshape(-1, len(near)), (0.5,))[0].reshape(
+        near[0].shape
+    )
+
+
+def learn_scale(values: Floats, active: Mask) -> Scale:
+    """Learn medians and spreads from samples (n, n_samples, n_metrics) where a node works (n, n_samples)."""
+    low: list[Floats] = []
+    middle: list[Floats] = []
+    high: list[Floats] = []
+    for i in range(values.shape[2]):
+        column = np.where(active, values[:, :, i], np.nan).astype(np.float32)
+        for into, ranked in zip(
+            (low, middle, high), percentiles(column, (0.25, 0.5, 0.75)), strict=True
+        ):
+            into.append(ranked)
+    centre = np.stack(middle, axis=1)
+    spread = (np.stack(high, axis=1) - np.stack(low, axis=1)) / 1.35
+    return Scale(
+        centre, np.maximum(spread, np.maximum(_LEAST_SPREAD * np.abs(centre), _LEAST_SPREADS))
+    )
+
+
+def distances(values: Floats, scale: Scale) -> Floats:
+    """Return how many spreads each metric lies from its usual, cut at `FAR`.
+
+    (..., n_metrics) along the node axis.
+
+    What was not read, or has no usual, stands at 0 here: nothing strange is known of it. This is a
+    distance, not a reading.
+    """
+    if values.ndim == 3:
+        far = (values - scale.middle[:, None, :]) / scale.spread[:, None, :]
+    else:
+        far = (values - scale.middle) / scale.spread
+    np.clip(far, -FAR, FAR, out=far)
+    far[np.isnan(far)] = 0.0
+    return np.asarray(far, dtype=np.float32)
+
+
+def _column(part: Frame, name: str) -> Floats:
+    return utilization_of(part) if name == "neuroncore_utilization_ratio" else part.of(name)
+
 
 Leaves = Callable[[Floats], Rows]
 

@@ -18,7 +18,7 @@ from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
 from bot.model.window import Window
 from detectors.arrays import Mask, Numbers, Rows
-from detectors.incidents import incidents
+from detectors.jobs import incidents
 from detectors.view import View
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,22 @@ from bot.model.alert import Alert
 from bot.model.frame import Frame
 from detectors.arrays import Floats, Mask, Numbers, summed
 from detectors.roster import Roster
+
+T = TypeVar("T")
+
+
+class Memo(Generic[T]):
+    """Remember one value by its key."""
+
+    def __init__(self) -> None:
+        self._newest: tuple[object, T] | None = None
+
+    def get(self, key: object, make: Callable[[], T]) -> T:
+        """Return the value for `key`, made anew only when the key has changed."""
+        if self._newest is None or self._newest[0] != key:
+            self._newest = (key, make())
+        return self._newest[1]
+
 
 SAMPLE = timedelta(minutes=15)
 LEAST = timedelta(hours=3)

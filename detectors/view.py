@@ -13,13 +13,21 @@ import numpy as np
 
 from bot.model.alert import Alert
 from bot.model.labels import Labels
-from detectors.arrays import Counts, Floats, Mask, Numbers, Rows
-from detectors.compile_signs import LogStates, compiling, states_in_log, waiting
-from detectors.incidents import incidents
-from detectors.jobs import fellows
-from detectors.readings import Readings, mean_of
+from detectors.arrays import (
+    Counts,
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    gaps_up_to,
+    seen_within,
+    since_last,
+    sustained,
+    trailing,
+)
+from detectors.jobs import fellows, incidents
+from detectors.readings import LogStates, Readings, compiling, mean_of, states_in_log, waiting
 from detectors.roster import scope_of
-from detectors.streak import gaps_up_to, seen_within, since_last, sustained, trailing
 from detectors.usual import LATENCY, MEMORY, utilization_of, worked_of
 
 PAUSE = timedelta(minutes=5)

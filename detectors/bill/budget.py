@@ -24,7 +24,7 @@ from bot.model.policy import Policy
 from bot.model.projection import Projection, is_seldom, project
 from bot.model.window import month_of
 from detectors.arrays import Numbers
-from detectors.bill.lines import DAY, BillLines, lay_out
+from detectors.bill.growth import DAY, BillLines, lay_out
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
 from detectors.words import percent

@@ -13,10 +13,9 @@ from bot.model.causes import Cause, Family
 from bot.model.money import counted
 from bot.model.run import Compile, Ending
 from detectors.arrays import Mask, Rows
-from detectors.compile_signs import COMPILING
-from detectors.compiles import compiles
+from detectors.compiles import Cold, cold_start, compiles, job_of, of_rows
+from detectors.readings import COMPILING
 from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, no_match
-from detectors.starts import Cold, cold_start, job_of, of_rows
 from detectors.view import View
 from detectors.words import lasted, percent
 

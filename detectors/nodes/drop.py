@@ -7,9 +7,19 @@ from datetime import timedelta
 import numpy as np
 
 from bot.model.causes import Cause
-from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, middle_of
-from detectors.demand import falls_short
-from detectors.nodes import faults, partial
+from detectors.arrays import (
+    Counts,
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    middle_of,
+    seen_within,
+    share_before,
+    trailing,
+)
+from detectors.nodes import cores as partial
+from detectors.nodes import faults
 from detectors.nodes.drop_cause import (
     DIVERTED,
     FAMILY,
@@ -19,8 +29,8 @@ from detectors.nodes.drop_cause import (
     middling,
     ratio_to,
 )
+from detectors.progress import falls_short
 from detectors.rule import Rule, RuleMatch
-from detectors.streak import seen_within, share_before, trailing
 from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, medians_along
 from detectors.view import View
 

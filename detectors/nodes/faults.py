@@ -1,20 +1,24 @@
-"""Find faults of nodes: broken hardware, and executions that fail."""
+"""Find faults of nodes: broken hardware, executions that fail, memory nearly full, and silence."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 
+from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
+from bot.model.fleet import Instance
+from bot.model.labels import Labels
 from bot.model.money import counted
-from detectors.arrays import Floats, Mask, Numbers, Rows
+from detectors.arrays import Floats, Mask, Numbers, Rows, lately, share_before, trailing
 from detectors.nodes import cores
 from detectors.progress import work_at_risk
-from detectors.rule import Explanation, Rule, RuleMatch, no_match
-from detectors.streak import lately, share_before, trailing
-from detectors.view import LATELY, View
-from detectors.words import lasted
+from detectors.roster import scope_of
+from detectors.rule import Explanation, Rule, RuleMatch, Subject, anomaly_of, no_match
+from detectors.view import LATELY, LOOKBACK, View
+from detectors.words import lasted, percent, size
 
 STATUS = timedelta(minutes=10)
 """How long a status check must fail: one failed minute happens at reboots."""
@@ -291,3 +295,148 @@ def _minutes(view: View, rows: Rows, key: str) -> str:
 
 HARDWARE_FAULT = Rule(Cause.HARDWARE_FAULT, find_hardware, explain_hardware)
 EXECUTION_ERRORS = Rule(Cause.EXECUTION_ERRORS, find_errors, explain_errors, yields_to_fault=True)
+
+
+def find_memory(view: View) -> RuleMatch:
+    """Return nodes whose device memory is nearly full although it usually is not."""
+    share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
+    usual = view.usual_of("neuroncore_memory_used_bytes") / view.roster.memory
+    above = view.number("memory_pressure.above")
+    full = share >= above[:, None]
+    if not (view.is_open(Cause.MEMORY_PRESSURE.value) or full.any()):
+        return no_match(view)
+    steps = trailing(full, np.isnan(share))
+    grown = ~(usual >= above - 0.02)
+    stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - 0.02)
+    hit = (view.eligible & grown & (steps >= view.steps("memory_pressure.for"))) | (
+        view.roster.running & stays
+    )
+    return RuleMatch(
+        hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), view.lost_share
+    )
+
+
+def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
+    """Explain how full the device memory is, against the type's."""
+    used = view.recent(view.memory)[rows]
+    share = float(np.nanmax(used / view.roster.memory[rows]))
+    whole = float(np.nanmedian(view.roster.memory[rows]))
+    usual = (view.usual_of("neuroncore_memory_used_bytes")[rows] / view.roster.memory[rows])[
+        np.isfinite(used)
+    ]
+    finite = usual[np.isfinite(usual)]
+    return Explanation(
+        why=f"Device memory {percent(share)} full ({size(float(np.nanmax(used)))} of {size(whole)})"
+        f" on {counted(len(rows), 'node')}"
+        + (f", usually {percent(float(np.median(finite)))}." if len(finite) else "."),
+        value=share,
+        unit="ratio",
+        usual=(float(finite.min()), float(finite.max())) if len(finite) else None,
+        score=0.8,
+    )
+
+
+MEMORY_PRESSURE = Rule(Cause.MEMORY_PRESSURE, find_memory, explain_memory)
+
+
+def find_silent(view: View) -> RuleMatch:
+    """Return running nodes silent for `no_data.for` although they reported before (or have peers that do)."""
+    if not view.silent.any():
+        return no_match(view)
+    roster, steps = view.roster, view.silent_steps
+    reported = (steps < view.window.n_steps) | (
+        _ever(view) if (steps >= view.window.n_steps).any() else False
+    )
+    peers = _share_reporting(view)[roster.scope] > 0
+    expected = reported | (
+        roster.accelerated & peers & (view.age_seconds >= LOOKBACK.total_seconds())
+    )
+    settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds() + 600
+    hit = (
+        roster.running
+        & expected
+        & settled
+        & view.silent
+        & ~view.unwatched
+        & view.limits.on("no_data.on")
+    )
+    if (
+        view.reading.gaps
+    ):  # a cluster that is silent as a whole may just be the part of the source that was not read
+        hit &= peers | ~np.fromiter(
+            map(view.reading.hidden, roster.labels), bool, len(roster.labels)
+        )
+    if view.reading.unread:  # nobody asked these nodes, or got an answer: that is not their silence
+        hit &= ~np.isin(roster.ids, sorted(view.reading.unread))
+    return RuleMatch(hit, steps.astype(np.float64))
+
+
+def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
+    """Explain how long the nodes have been silent, and whether the hosts themselves still report."""
+    longest = view.now - view.since(match.steps, rows, Cause.NO_DATA.value)
+    alive = ~np.isnan(view.recent(view.cpu)[rows])
+    host = (
+        "the hosts still report: the Neuron agent is down"
+        if alive.all()
+        else "nothing else reports either"
+    )
+    if alive.any() and not alive.all():
+        host = f"{int(alive.sum())} of {len(rows)} hosts still report"
+    return Explanation(
+        why=f"No Neuron metrics from {counted(len(rows), 'running node')} for {lasted(longest)}; {host}.",
+        value=longest.total_seconds(),
+        unit="seconds",
+        score=0.9,
+        evidence=(host,),
+    )
+
+
+def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
+    """Add instances that never reported at all, where others of their cluster do."""
+    for scope in {scope_of(i.labels) for i in view.roster.mute if _overdue(view, i)}:
+        rows = view.rows_in(scope)
+        if not view.limits.on("no_data.on")[rows].any() or not view.eligible[rows].any():
+            continue
+        ids = sorted(
+            i.id for i in view.roster.mute if scope_of(i.labels) == scope and _overdue(view, i)
+        )
+        same = [a for a in anomalies if a.scope == scope]
+        if same:
+            anomalies[anomalies.index(same[0])] = replace(same[0], things=(*same[0].things, *ids))
+        else:
+            anomalies.append(_never(view, scope, ids))
+    return sorted(anomalies, key=lambda a: str(a.scope))
+
+
+def _never(view: View, scope: Labels, ids: list[str]) -> Anomaly:
+    instances = [view.reading.inventory.instances[i] for i in ids]
+    start = max(view.now - LOOKBACK, min(i.launched_at for i in instances))
+    explanation = Explanation(
+        why=f"{counted(len(ids), 'running node')} never reported Neuron metrics although others of the cluster do.",
+        value=(view.now - start).total_seconds(),
+        unit="seconds",
+        score=0.8,
+    )
+    subject = Subject(scope, Labels.shared(i.labels for i in instances), tuple(ids), start)
+    return anomaly_of(view, Cause.NO_DATA, subject, explanation)
+
+
+def _overdue(view: View, instance: Instance) -> bool:
+    return (
+        instance.id not in view.reading.unread
+        and view.now - instance.launched_at
+        >= LOOKBACK + view.policy.at(scope_of(instance.labels)).duration("no_data.for")
+    )
+
+
+def _ever(view: View) -> Mask:
+    """Tell which nodes reported within the last day, sampled; (n,)."""
+    day = view.whole.values[:, -view.whole.steps(24 * LOOKBACK) :: 3]
+    return np.asarray((~np.isnan(day)).any(axis=(1, 2)))
+
+
+def _share_reporting(view: View) -> Numbers:
+    """Return the share of each scope's running nodes that report, (n_scopes,)."""
+    roster = view.roster
+    speaking = np.bincount(roster.scope[view.eligible], minlength=len(roster.scopes))
+    return np.asarray(speaking / np.maximum(roster.sizes, 1))

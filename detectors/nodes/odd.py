@@ -15,7 +15,7 @@ from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.money import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows
-from detectors.features import (
+from detectors.forest import (
     METRICS,
     NOTABLE,
     TRAFFIC,
@@ -26,9 +26,8 @@ from detectors.features import (
     median_of,
     stops,
 )
-from detectors.odd_model import OddModel, combined
+from detectors.odd_model import COSTS, OddModel, combined
 from detectors.rule import Explanation, RuleMatch, anomalies_of, no_match
-from detectors.unit_cost import COSTS
 from detectors.usual import percentiles
 from detectors.view import View
 from detectors.words import percent, rate, seconds, size

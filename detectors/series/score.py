@@ -13,22 +13,20 @@ from math import log2
 import numpy as np
 
 from detectors.arrays import Mask, Numbers
-from detectors.series.novelty import (
-    SeriesPace,
-    beyond,
-    excess,
-    forward_fill,
-    speak_then_rest,
-    spreads,
-    youth,
-)
 from detectors.series.signals import (
     SIGNALS,
     ScoredSeries,
+    SeriesPace,
     SeriesSignal,
+    beyond,
     counted,
+    excess,
+    forward_fill,
     mean_read,
+    speak_then_rest,
+    spreads,
     strangeness,
+    youth,
 )
 
 SPACING_ROWS = 50

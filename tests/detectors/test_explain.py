@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bot.model.labels import Labels
-from detectors.bill.explain import explain
+from detectors.bill.growth import explain
 
 TEAMS = ("search", "vision", "agents", "serving", "lab")
 

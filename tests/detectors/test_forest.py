@@ -7,11 +7,19 @@ from sklearn.ensemble import IsolationForest
 
 from bot.model.causes import Cause
 from bot.policy.schema import default_policy
-from detectors.features import FAR, Scale, distances, median_of
-from detectors.forest import MANY, SAMPLE, TREES, fit, with_background
-from detectors.limits import Limits
+from detectors.forest import (
+    FAR,
+    MANY,
+    SAMPLE,
+    TREES,
+    Scale,
+    distances,
+    fit,
+    median_of,
+    with_background,
+)
 from detectors.odd_model import OddModel
-from detectors.roster import build_roster
+from detectors.roster import Limits, build_roster
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detectors.series.novelty import (
+from detectors.series.score import together
+from detectors.series.signals import (
     SeriesPace,
+    counted,
     delayed,
     flat_rows,
     forward_fill,
@@ -13,8 +15,6 @@ from detectors.series.novelty import (
     speak_then_rest,
     trailing_mean,
 )
-from detectors.series.score import together
-from detectors.series.signals import counted
 
 
 @given(st.lists(st.floats(-9, 9), min_size=1, max_size=60), st.integers(1, 20))

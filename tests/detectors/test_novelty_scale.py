@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from detectors.series.novelty import SeriesPace, spreads, tails, youth
+from detectors.series.signals import SeriesPace, spreads, tails, youth
 
 PACE = SeriesPace(hour=4, history=4000, learning=10, young=10, delay=1, rest=5)
 

@@ -10,8 +10,8 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
+from detectors.odd_model import COSTS, CostHistory, known_costs
 from detectors.roster import build_roster
-from detectors.unit_cost import COSTS, CostHistory, known_costs
 
 HOUR = timedelta(hours=1)
 JOBS = ((1.0, 1.0, 0.11), (0.7, 2.4, 0.3), (0.85, 0.4, 0.2), (1.1, 1.6, 0.15), (0.6, 0.7, 0.4))
