@@ -1,16 +1,40 @@
-"""Name the kinds of arrays that detectors pass to each other; sum them, and measure how long something lasted."""
+"""Name the kinds of arrays that detectors pass to each other, and measure how long a state lasted.
+
+A docstring states the shape of each array; n is the number of nodes.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from bot.model.frame import Floats, Mask
 
-__all__ = ["Counts", "Floats", "Mask", "Numbers", "Rows", "mean_of", "middle_of", "summed"]
+__all__ = [
+    "Counts",
+    "Floats",
+    "Mask",
+    "Numbers",
+    "Rows",
+    "close_gaps",
+    "drop_singles",
+    "gaps_up_to",
+    "lately",
+    "mean_of",
+    "middle_of",
+    "narrowed",
+    "seen_within",
+    "share_before",
+    "since_last",
+    "summed",
+    "sustained",
+    "trailing",
+]
 
 Numbers = npt.NDArray[np.float64]
-"""Thresholds, sums, scores: what is computed rather than read."""
+"""Thresholds, sums, scores: computed, not read."""
 Counts = npt.NDArray[np.intp]
 """Numbers of steps or of things."""
 Rows = npt.NDArray[np.intp]
@@ -18,7 +42,7 @@ Rows = npt.NDArray[np.intp]
 
 
 def mean_of(values: Floats) -> float:
-    """Return the mean of what was read, 0 where nothing was."""
+    """Return the mean of the readings, 0 where there is none."""
     return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
 
 
@@ -26,6 +50,14 @@ def middle_of(values: npt.NDArray[np.floating]) -> float:
     """Return the median of the finite values, nan where there are none."""
     finite = values[np.isfinite(values)]
     return float(np.median(finite)) if len(finite) else float("nan")
+
+
+def narrowed(mask: Mask, condition: Callable[[], Mask]) -> Mask:
+    """Return where a mask and a condition hold, (n,).
+
+    The condition is worked out only where the mask holds anywhere, as at few ticks.
+    """
+    return mask & condition() if mask.any() else mask
 
 
 def summed(values: npt.NDArray[np.generic], at: Rows, n: int) -> Numbers:
@@ -43,42 +75,34 @@ def summed(values: npt.NDArray[np.generic], at: Rows, n: int) -> Numbers:
 
 
 def trailing(holds: Mask, unknown: Mask | None = None) -> Counts:
-    """Return how many steps, up to and with the last, `holds` has lasted.
-
-    Shape (n, n_steps) -> (n,).
+    """Return how many steps, up to and with the last, a state has held, (n, n_steps) -> (n,).
 
     Steps that are `unknown` neither end a streak nor begin one: a streak starts at the first step
     that surely holds.
     """
-    n, n_steps = holds.shape
-    lasted: Counts = np.zeros(n, dtype=np.intp)
+    n_steps = holds.shape[1]
+    lasted: Counts = np.zeros(len(holds), dtype=np.intp)
     if not n_steps:
         return lasted
-    may = holds[:, -1] if unknown is None else holds[:, -1] | unknown[:, -1]
-    rows = may.nonzero()[0]
-    if len(rows) == n:
-        return _lasted(holds, unknown)
-    if len(rows):
-        lasted[rows] = _lasted(holds[rows], None if unknown is None else unknown[rows])
+    may_hold = holds[:, -1] if unknown is None else holds[:, -1] | unknown[:, -1]
+    rows = may_hold.nonzero()[0]
+    if not len(rows):
+        return lasted
+
+    # Most often few rows hold at the end, or all of them: then nothing is copied.
+    if len(rows) < len(holds):
+        holds, unknown = holds[rows], None if unknown is None else unknown[rows]
+    breaks = ~holds if unknown is None else ~(holds | unknown)
+    length = np.where(breaks.any(axis=1), breaks[:, ::-1].argmax(axis=1), n_steps)
+    if unknown is not None:
+        inside = holds & (np.arange(n_steps) >= (n_steps - length)[:, None])
+        length = np.where(inside.any(axis=1), n_steps - inside.argmax(axis=1), 0)
+    lasted[rows] = length
     return lasted
 
 
-def _lasted(holds: Mask, unknown: Mask | None) -> Counts:
-    n_steps = holds.shape[1]
-    breaks = ~holds if unknown is None else ~(holds | unknown)
-    clean: Counts = np.where(breaks.any(axis=1), breaks[:, ::-1].argmax(axis=1), n_steps)
-    if unknown is None:
-        return clean
-    inside = holds & (np.arange(n_steps) >= (n_steps - clean)[:, None])
-    sure: Counts = np.where(inside.any(axis=1), n_steps - inside.argmax(axis=1), 0)
-    return sure
-
-
 def seen_within(holds: Mask, steps: Counts) -> Counts:
-    """Return in how many of its last `steps` each thing was seen to hold.
-
-    Steps without a reading count for nothing, (n,).
-    """
+    """Return in how many of the last `steps` of each row a state was seen, (n,)."""
     n_steps = holds.shape[1]
     return np.asarray(
         (holds & (np.arange(n_steps) >= (n_steps - steps)[:, None])).sum(axis=1), dtype=np.intp
@@ -86,30 +110,29 @@ def seen_within(holds: Mask, steps: Counts) -> Counts:
 
 
 def gaps_up_to(unknown: Mask, steps: int) -> Mask:
-    """Keep the gaps of up to `steps`, and the one that still goes on.
+    """Return the gaps of up to `steps`, and the one that still goes on, (n, n_steps).
 
-    Longer ones part what was before from what came after.
+    A longer one parts the state before it from the state after it.
     """
     if not unknown.any():
         return unknown
-    now = unknown & (
-        np.arange(unknown.shape[1]) >= (unknown.shape[1] - since_last(~unknown))[:, None]
-    )
-    return np.asarray((unknown & ~sustained(unknown, steps + 1)) | now)
+    n_steps = unknown.shape[1]
+    goes_on = np.arange(n_steps) >= (n_steps - since_last(~unknown))[:, None]
+    return np.asarray(unknown & (~sustained(unknown, steps + 1) | goes_on))
 
 
 def lately(holds: Mask, steps: int) -> Mask:
-    """Tell where `holds` was true in the step or in one of the `steps` before it."""
-    kept = holds.copy()
+    """Return where a state held in the step or in one of the `steps` before it, (n, n_steps)."""
+    spread = holds.copy()
     for ago in range(1, min(steps, holds.shape[1] - 1) + 1):
-        kept[:, ago:] |= holds[:, :-ago]
-    return kept
+        spread[:, ago:] |= holds[:, :-ago]
+    return spread
 
 
 def since_last(holds: Mask) -> Counts:
-    """Return how many steps ago `holds` was last true, 0 = in the last step, n_steps = never.
+    """Return how many steps ago a state last held, (n, n_steps) -> (n,).
 
-    (n, n_steps) -> (n,).
+    0 = in the last step, n_steps = never.
     """
     n_steps = holds.shape[1]
     if not n_steps:
@@ -127,29 +150,30 @@ def close_gaps(holds: Mask) -> Mask:
 
 def drop_singles(holds: Mask) -> Mask:
     """Clear steps that hold alone, so that one noisy reading begins nothing."""
-    kept = np.zeros_like(holds)
-    kept[:, 1:] |= holds[:, 1:] & holds[:, :-1]
-    kept[:, :-1] |= holds[:, 1:] & holds[:, :-1]
-    return kept
+    paired = np.zeros_like(holds)
+    paired[:, 1:] |= holds[:, 1:] & holds[:, :-1]
+    paired[:, :-1] |= holds[:, 1:] & holds[:, :-1]
+    return paired
 
 
 def sustained(holds: Mask, steps: int) -> Mask:
-    """Keep only the streaks of `steps` or more in a row."""
+    """Return the streaks of `steps` or more in a row, (n, n_steps)."""
     n_steps = holds.shape[1]
     if steps > n_steps:
         return np.zeros_like(holds)
     whole = np.logical_and.reduce([holds[:, i : n_steps - steps + 1 + i] for i in range(steps)])
-    kept = np.zeros_like(holds)
+    streaks = np.zeros_like(holds)
     for i in range(steps):
-        kept[:, i : n_steps - steps + 1 + i] |= whole
-    return kept
+        streaks[:, i : n_steps - steps + 1 + i] |= whole
+    return streaks
 
 
 def share_before(holds: Mask, known: Mask, steps: Counts, length: int) -> Numbers:
-    """Return the share of known steps that hold in the `length` steps before a streak of `steps` (n,); nan = none known."""
-    n_steps = holds.shape[1]
-    at = np.arange(n_steps)
-    start = (n_steps - steps)[:, None]
+    """Return the share of known steps that hold in the `length` steps before a streak, (n,).
+
+    The streak is the last `steps`, (n,); nan = no step before it is known.
+    """
+    start, at = (holds.shape[1] - steps)[:, None], np.arange(holds.shape[1])
     before = (at < start) & (at >= start - length) & known
     count = before.sum(axis=1)
     share: Numbers = np.where(

@@ -97,7 +97,7 @@ def compiles(view: View) -> tuple[Compile, ...]:
 
 
 def gone(view: View) -> Mask:
-    """Tell where a node surely has no process that compiles.
+    """Return where a node surely has no process that compiles.
 
     Its pod or, where pods are not known, its runtime is gone.
     """
@@ -131,7 +131,7 @@ def _of_node(view: View, row: int, mask: Mask, away: Mask, after: int) -> Iterat
 
 
 def _left_at_once(view: View, row: int) -> bool:
-    """Tell whether a node that runs no more ended when its readings did, as far as EC2 says when."""
+    """Return whether a node that runs no more ended when its readings did, as far as EC2 says when."""
     instance = view.reading.inventory.instances.get(view.roster.ids[row])
     ended = instance.ended_at if instance else None
     return ended is None or ended <= view.time_of(float(view.silent_steps[row])) + LULL
@@ -327,7 +327,7 @@ def _memory(past: View, rows: Rows, window: Window) -> float:
 
 
 def _held_before(past: View, memory: float, window: Window) -> bool:
-    """Tell whether a node of the scope worked with this memory before a compile.
+    """Return whether a node of the scope worked with this memory before a compile.
 
     Any work counts where memory is not read.
     """
@@ -350,14 +350,14 @@ def _went_on(runs: Frame, window: Window) -> frozenset[str]:
 
 
 def _moved(steps: Floats) -> Mask:
-    """Tell where the step count of each run is another than in the step before, or is reported again."""
+    """Return where the step count of each run is another than in the step before, or is reported again."""
     moved = np.zeros(steps.shape, dtype=bool)
     moved[:, 1:] = (np.diff(steps, axis=1) != 0) & ~np.isnan(steps[:, 1:])
     return moved
 
 
 def _reported_before(runs: Frame, jobs: frozenset[str], window: Window) -> bool:
-    """Tell whether a run of the jobs was seen before."""
+    """Return whether a run of the jobs was seen before."""
     rows = [i for i, x in enumerate(runs.things) if job_of(x.job) in jobs]
     seen = ~np.isnan(runs.of("run_step_count")[rows, : _step(runs, window.start)])
     return bool(seen.sum() >= runs.steps(RAN))

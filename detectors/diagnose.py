@@ -103,7 +103,7 @@ def diagnose(view: View) -> Diagnosis:
 
 
 def _stopped(matches: Mapping[Rule, RuleMatch], view: View) -> Mask:
-    """Tell which nodes do no work by some rule, (n,).
+    """Return which nodes do no work by some rule, (n,).
 
     Full memory, errors or a drop explain no checkpoint that is missing.
     """
@@ -201,7 +201,7 @@ def _kept(
 
 
 def _fell_silent(since: Numbers, view: View) -> Mask:
-    """Tell which nodes fell silent as an incident of their scope began `since` so many steps, or later while under it, (n,)."""
+    """Return which nodes fell silent as an incident of their scope began `since` so many steps, or later while under it, (n,)."""
     silent = (
         view.silent & view.roster.running & (view.silent_steps <= since + FOLD_STEPS) & (since > 0)
     )

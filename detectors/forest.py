@@ -105,7 +105,7 @@ class JobUsual:
     """All that the job showed, evaluations too, (n, n_samples, n_metrics)."""
 
     def showed(self, values: Floats, rows: Rows, until: datetime) -> Mask:
-        """Tell which of the nodes at `rows` were in a state like `values` (len(rows), n_metrics) before, in the same job."""
+        """Return which of the nodes at `rows` were in a state like `values` (len(rows), n_metrics) before, in the same job."""
         n = self.samples.shape[1] - max(0, -((until - self.end) // SAMPLE_EVERY))
         samples = self.samples[rows, : max(0, n)]
         near = ~(np.abs(samples - values[:, None, :]) > LIKE * self.scale.spread[rows][:, None, :])

@@ -108,7 +108,7 @@ def _kind(cause: Cause) -> About:
 
 
 def _place(alert: Alert, incident: LabelledIncident) -> bool:
-    """Tell whether no label contradicts, and things overlap where both name any.
+    """Return whether no label contradicts, and things overlap where both name any.
 
     A bill's lines have many names.
     """

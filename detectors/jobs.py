@@ -1,4 +1,4 @@
-"""Tell which job a node runs, by the device memory that it holds, and tell the incidents of jobs apart."""
+"""Return which job a node runs, by the device memory that it holds, and tell the incidents of jobs apart."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def current(
 
 
 def fellows(usual: Usual, roster: Roster, rows: Rows) -> Mask:
-    """Tell which nodes of their scope may run the job of those at `rows`, (n,).
+    """Return which nodes of their scope may run the job of those at `rows`, (n,).
 
     No tag, memory or latency says another one.
     """
@@ -108,7 +108,7 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Fl
 
 
 def _first_hours(stopped: Mask, working: Mask, first: int) -> Mask:
-    """Tell which steps are the first of each node's work since its last stop, (n, n_steps).
+    """Return which steps are the first of each node's work since its last stop, (n, n_steps).
 
     Of the newest where none is seen.
     """
@@ -121,7 +121,7 @@ def _first_hours(stopped: Mask, working: Mask, first: int) -> Mask:
 
 
 def _apart(one: Floats | None, other: Floats | np.float32, by: float = AS_QUICK) -> Mask:
-    """Tell where two levels are so far apart that they are of other work.
+    """Return where two levels are so far apart that they are of other work.
 
     Not where one of them was not read.
     """
@@ -222,7 +222,7 @@ def incidents(seen: Readings, rules: tuple[str, ...], rows: Rows) -> list[Incide
 
 
 def _holds_all(seen: Readings, alert: Alert, rows: Rows) -> bool:
-    """Tell whether none of the nodes is apart from the alert.
+    """Return whether none of the nodes is apart from the alert.
 
     By its cause, by its age, or as it is about all of them.
     """

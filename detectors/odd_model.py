@@ -265,7 +265,7 @@ class _Block:
 
     @property
     def judged(self) -> Mask:
-        """Tell which samples are of full work in a job that has a usual, (n, n_samples)."""
+        """Return which samples are of full work in a job that has a usual, (n, n_samples)."""
         return np.asarray(self.values[:, :, 0] >= self.usual.full[:, None])
 
 
@@ -286,7 +286,7 @@ def learn(
 
 
 def combined(far: Floats) -> Mask:
-    """Tell which rows of distances are far from the usual in several metrics at once.
+    """Return which rows of distances are far from the usual in several metrics at once.
 
     A cost alone is the bill's own story.
     """

@@ -203,7 +203,7 @@ _READ = 0.9
 
 
 def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
-    """Tell which of the servers asked for rest at an hour at which their service always has requests, or all day long, (n,).
+    """Return which of the servers asked for rest at an hour at which their service always has requests, or all day long, (n,).
 
     Requests that go to other nodes of the service are no waste of the node, unless it had none for
     a whole day.
@@ -220,7 +220,7 @@ def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
 
 
 def by_habit(view: View, asked: Mask, needed: Numbers) -> Mask:
-    """Tell which of the servers asked for are of a service that usually rests about this hour, and had requests today, (n,)."""
+    """Return which of the servers asked for are of a service that usually rests about this hour, and had requests today, (n,)."""
     rows = np.flatnonzero(asked & view.roster.inference)
     rests = np.zeros(view.n, dtype=bool)
     if len(rows):
@@ -230,7 +230,7 @@ def by_habit(view: View, asked: Mask, needed: Numbers) -> Mask:
 
 
 def falls_short(view: View, asked: Mask, needed: Numbers, share: Numbers) -> Mask:
-    """Tell which servers asked for are of a service that has less than a `share` of its usual demand at this hour, (n,)."""
+    """Return which servers asked for are of a service that has less than a `share` of its usual demand at this hour, (n,)."""
     rows = np.flatnonzero(asked & view.roster.inference)
     short = np.zeros(view.n, dtype=bool)
     if len(rows):
@@ -302,7 +302,7 @@ def _service_level(view: View, rows: Rows, needed: Numbers) -> Numbers:
 
 
 def _quiet_day(view: View, rows: Rows) -> Mask:
-    """Tell which rows had no request for a day.
+    """Return which rows had no request for a day.
 
     A night without any is no waste that anyone can stop.
     """

@@ -117,17 +117,17 @@ class Readings:
 
     @cached_property
     def unknown(self) -> Mask:
-        """Tell where utilization was not read."""
+        """Return where utilization was not read."""
         return np.isnan(self.utilization)
 
     @cached_property
     def zero(self) -> Mask:
-        """Tell where a node does nothing (False where not read)."""
+        """Return where a node does nothing (False where not read)."""
         return self.utilization <= self.number("idle.below")[:, None].astype(np.float32)
 
     @cached_property
     def any_zero(self) -> bool:
-        """Tell whether any node did nothing in any step.
+        """Return whether any node did nothing in any step.
 
         Mostly none did, and much need not be asked.
         """
@@ -135,7 +135,7 @@ class Readings:
 
     @cached_property
     def executing(self) -> Mask:
-        """Tell where a node works (False where not read)."""
+        """Return where a node works (False where not read)."""
         return ~self.zero & ~self.unknown
 
     @cached_property
@@ -276,7 +276,7 @@ def _step(at: datetime, frame: Frame) -> int:
 
 
 def compiling(readings: Readings, logged: LogStates | None) -> Mask:
-    """Tell where nodes compile, (n, n_steps).
+    """Return where nodes compile, (n, n_steps).
 
     Where a log says so, and where it is silent, where metrics look like it.
     """
@@ -287,7 +287,7 @@ def compiling(readings: Readings, logged: LogStates | None) -> Mask:
 
 
 def looks_compiling(readings: Readings) -> Mask:
-    """Tell where a node looks like it compiles.
+    """Return where a node looks like it compiles.
 
     No executions, busy host CPUs, and little or no device memory held.
 
@@ -305,7 +305,7 @@ def looks_compiling(readings: Readings) -> Mask:
 
 
 def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
-    """Tell which nodes may wait for a peer that compiles, (n,).
+    """Return which nodes may wait for a peer that compiles, (n,).
 
     They rest since its start, with a pod, for the same job.
 
@@ -347,14 +347,14 @@ def _begun(holds: Mask, gap: Mask) -> Counts:
 
 
 def _same_job(readings: Readings, leader: int, peers: Rows) -> Mask:
-    """Tell which nodes may be of a node's job: their tags do not name another."""
+    """Return which nodes may be of a node's job: their tags do not name another."""
     labels = readings.roster.labels
     mine = labels[leader].job
     return np.array([not mine or labels[peer].job in ("", mine) for peer in peers], dtype=bool)
 
 
 def _left(readings: Readings, logged: LogStates) -> Mask:
-    """Tell where a process that a log calls compiling is gone.
+    """Return where a process that a log calls compiling is gone.
 
     Its pod, or a runtime that it had loaded.
     """

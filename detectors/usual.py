@@ -221,7 +221,7 @@ def memory_of_newest(part: Frame, active: Mask) -> Floats:
 
 
 def same_memory(held: Floats | None, other: Floats, apart: float = SAME) -> Mask:
-    """Tell where two memories are those of one job."""
+    """Return where two memories are those of one job."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.abs((np.nan if held is None else held) / other - 1) <= apart)
 

@@ -52,7 +52,7 @@ class View(Readings):
 
     @cached_property
     def standing(self) -> Mask:
-        """Tell where a node is really stopped.
+        """Return where a node is really stopped.
 
         Without a runtime, its memory freed, or for longer than a checkpoint takes.
         """
@@ -65,13 +65,13 @@ class View(Readings):
 
     @cached_property
     def restarting(self) -> Mask:
-        """Tell where a process was gone for part of a step: a living one keeps its device memory."""
+        """Return where a process was gone for part of a step: a living one keeps its device memory."""
         usual = self.usual_of(MEMORY)[:, None]
         return np.asarray(self.memory < 0.85 * usual)
 
     @cached_property
     def forward(self) -> Mask:
-        """Tell where executions are so quick that they are of another kind.
+        """Return where executions are so quick that they are of another kind.
 
         An evaluation only runs forward.
 
@@ -84,7 +84,7 @@ class View(Readings):
 
     @cached_property
     def evaluating(self) -> Mask:
-        """Tell where a node executes other graphs in less memory than it trains in.
+        """Return where a node executes other graphs in less memory than it trains in.
 
         An evaluation amid a job, no start.
         """
@@ -95,12 +95,12 @@ class View(Readings):
 
     @cached_property
     def at_work(self) -> Mask:
-        """Tell where a node trains, however slowly: a stop, a start or an evaluation is no drop."""
+        """Return where a node trains, however slowly: a stop, a start or an evaluation is no drop."""
         return ~self.standing & ~self.restarting & ~self.forward
 
     @cached_property
     def compiling(self) -> Mask:
-        """Tell where a node compiles.
+        """Return where a node compiles.
 
         Where its compiler's log says so, else where it looks like it.
         """
@@ -117,12 +117,12 @@ class View(Readings):
 
     @cached_property
     def resting(self) -> Mask:
-        """Tell where a node does nothing and no runtime is known to be loaded."""
+        """Return where a node does nothing and no runtime is known to be loaded."""
         return self.zero & ~self.compiling & ~(self.held > 0) if self.any_zero else self.zero
 
     @cached_property
     def asleep(self) -> Mask:
-        """Tell where a node rests although pods hold its cores.
+        """Return where a node rests although pods hold its cores.
 
         Not of a server, nor without the host's CPU: it might compile.
         """
@@ -137,7 +137,7 @@ class View(Readings):
 
     @cached_property
     def holding(self) -> Mask:
-        """Tell where a node does nothing although a runtime is loaded."""
+        """Return where a node does nothing although a runtime is loaded."""
         return self.zero & ~self.compiling & (self.held > 0) if self.any_zero else self.zero
 
     @cached_property
@@ -149,7 +149,7 @@ class View(Readings):
         return since_last(~self.unknown)
 
     def newest(self, holds: Mask) -> Mask:
-        """Tell where the newest reading of a node holds, (n,)."""
+        """Return where the newest reading of a node holds, (n,)."""
         if not self.window.n_steps or not holds.any():
             return np.zeros(self.n, dtype=bool)
         at = np.maximum(0, self.window.n_steps - 1 - self.silent_steps)
@@ -157,12 +157,12 @@ class View(Readings):
 
     @cached_property
     def silent(self) -> Mask:
-        """Tell which nodes have not reported for as long as is told, (n,)."""
+        """Return which nodes have not reported for as long as is told, (n,)."""
         return self.silent_steps >= self.steps("no_data.for")
 
     @cached_property
     def unwatched(self) -> Mask:
-        """Tell which hosts are of no Neuron family and told no accelerator's work for a day, (n,).
+        """Return which hosts are of no Neuron family and told no accelerator's work for a day, (n,).
 
         Nothing is missing there.
         """
@@ -173,7 +173,7 @@ class View(Readings):
 
     @cached_property
     def eligible(self) -> Mask:
-        """Tell which nodes run and have lately reported, (n,): only they can begin an anomaly."""
+        """Return which nodes run and have lately reported, (n,): only they can begin an anomaly."""
         return self.roster.running & ~self.silent
 
     @cached_property
@@ -188,7 +188,7 @@ class View(Readings):
 
     @cached_property
     def waiting(self) -> Mask:
-        """Tell which nodes may wait for a peer that compiles, (n,)."""
+        """Return which nodes may wait for a peer that compiles, (n,)."""
         return (
             waiting(self, self.compiling, self.gap)
             if self.compiling.any()
@@ -243,13 +243,13 @@ class View(Readings):
         return lost
 
     def fellows(self, rows: Rows) -> Mask:
-        """Tell which training nodes run, report and may be of the job of those at `rows`, (n,)."""
+        """Return which training nodes run, report and may be of the job of those at `rows`, (n,)."""
         return np.asarray(
             self.eligible & ~self.roster.inference & fellows(self.usual, self.roster, rows)
         )
 
     def _evaluating_together(self, rows: Rows) -> Mask:
-        """Tell where nodes at `rows` evaluate with half of those there of their scope, (len(rows), n_steps).
+        """Return where nodes at `rows` evaluate with half of those there of their scope, (len(rows), n_steps).
 
         A job evaluates as a whole; one node that frees memory while its executions are slow does
         not.
@@ -283,11 +283,11 @@ class View(Readings):
         return incidents(self, rules, rows)[0].alert
 
     def is_open(self, *rules: str) -> bool:
-        """Tell whether an alert of the rules is open in any scope."""
+        """Return whether an alert of the rules is open in any scope."""
         return any(rule in rules for rule, _ in self.open)
 
     def held_open(self, *rules: str) -> Mask:
-        """Tell which nodes an open alert of the rules is about, (n,)."""
+        """Return which nodes an open alert of the rules is about, (n,)."""
         mask = np.zeros(self.n, dtype=bool)
         for (rule, _), alert in self.open.items():
             if rule in rules:
@@ -296,7 +296,7 @@ class View(Readings):
 
     @cached_property
     def gap(self) -> Mask:
-        """Tell where nothing was read for a moment only.
+        """Return where nothing was read for a moment only.
 
         What was seen before and after it is one state.
         """
@@ -308,7 +308,7 @@ class View(Readings):
         return steps, seen_within(holds, steps) if steps.any() else steps
 
     def mostly(self, holds: Mask) -> Mask:
-        """Tell which nodes were so in most of what was read lately, (n,).
+        """Return which nodes were so in most of what was read lately, (n,).
 
         A state that is over comes back for a pause only.
         """

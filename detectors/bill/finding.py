@@ -43,7 +43,7 @@ class Excess:
 
     @property
     def lasts(self) -> bool:
-        """Tell whether the newest steps show it, or it comes and goes.
+        """Return whether the newest steps show it, or it comes and goes.
 
         What comes by night is not over at noon.
         """
@@ -74,7 +74,7 @@ class Excess:
         return bool((self.over > self.calm).any())
 
     def _calm(self, start: int, end: int) -> bool:
-        """Tell whether some steps together cost no more than usual."""
+        """Return whether some steps together cost no more than usual."""
         start = max(0, start)
         return bool(self.over[start:end].mean() <= self.calm[start:end].mean())
 
@@ -199,7 +199,7 @@ class _Subject:
         return _Subject(where, place, match[1] if match else "", wide)
 
     def holds(self, thing: Labels) -> bool:
-        """Tell whether a thing belongs to it."""
+        """Return whether a thing belongs to it."""
         if self.parts:
             return thing in self.parts
         if not (self.where.selects(thing) and self.place.selects(thing)):
@@ -265,7 +265,7 @@ class BillFinding:
 
 
 def told_before(finding: BillFinding, view: View) -> bool:
-    """Tell whether the late bill only repeats what an alert about the reservation itself told, open or ended since."""
+    """Return whether the late bill only repeats what an alert about the reservation itself told, open or ended since."""
     where, start = finding.subject.labels, finding.subject.start
     return finding.cause is Cause.UNUSED_CAPACITY and any(
         one.cause is Cause.UNUSED_CAPACITY

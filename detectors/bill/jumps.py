@@ -83,7 +83,7 @@ def _judge(bill: BillLines, row: int, last: int, view: View) -> tuple[int, Jump,
 
 
 def allowed(jump: Jump, policy: Policy, view: View, before: int) -> bool:
-    """Tell whether the policy wants to hear of it; `before` = settled days before its first."""
+    """Return whether the policy wants to hear of it; `before` = settled days before its first."""
     if jump.cause is Cause.UNUSED_CAPACITY and view.reading.inventory.reservations:
         return False
     if jump.cause is Cause.SPEND_NEW and (
@@ -108,7 +108,7 @@ def cause_of(labels: Labels, *, new: bool) -> Cause:
 
 
 def never_billed(bill: BillLines, row: int, first: int) -> bool:
-    """Tell whether a line is new.
+    """Return whether a line is new.
 
     Neither it nor, of an instance type, its hours on another market were billed before.
     """
@@ -122,7 +122,7 @@ def never_billed(bill: BillLines, row: int, first: int) -> bool:
 
 
 def is_fee(labels: Labels) -> bool:
-    """Tell whether a line is the fee of a commitment."""
+    """Return whether a line is the fee of a commitment."""
     return cause_of(labels, new=False) is Cause.COMMITMENT_UNUSED
 
 
@@ -177,7 +177,7 @@ def _parts(
 
 
 def _moved(bill: BillLines, jump: Jump, first: int, last: int, view: View) -> bool:
-    """Tell whether its kindred lines together did not grow by as much.
+    """Return whether its kindred lines together did not grow by as much.
 
     The money only changed its line.
     """
@@ -403,7 +403,7 @@ def _runs(out: Mask) -> list[tuple[int, int]]:
 
 
 def _new_day(series: Numbers, end: int, least: float) -> bool:
-    """Tell whether the 24 hours up to `end` cost more than every such 24 hours of the two weeks before."""
+    """Return whether the 24 hours up to `end` cost more than every such 24 hours of the two weeks before."""
     before = [
         np.nansum(series[end - 24 * (d + 1) : end - 24 * d])
         for d in range(1, 15)
@@ -429,7 +429,7 @@ def _hourly_parts(
 
 
 def _used(jump: Jump, bill: BillLines, view: View) -> bool:
-    """Tell whether busy nodes explain it.
+    """Return whether busy nodes explain it.
 
     Where the nodes are not known so far back, the settled day will tell.
     """

@@ -39,7 +39,7 @@ class _Use:
 
 
 def used(jump: Jump, bill: BillLines, view: View) -> bool:
-    """Tell whether more busy nodes explain the growth of a line.
+    """Return whether more busy nodes explain the growth of a line.
 
     Of their hours, or of what comes along with them.
     """
@@ -54,7 +54,7 @@ def used(jump: Jump, bill: BillLines, view: View) -> bool:
 
 
 def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
-    """Tell whether the busy nodes of a wide place grew by as much.
+    """Return whether the busy nodes of a wide place grew by as much.
 
     Storage, requests and transfer follow them.
     """
@@ -72,7 +72,7 @@ def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
 
 
 def _came_along(jump: Jump, bill: BillLines, view: View, places: Set[Labels]) -> bool:
-    """Tell whether what grew is the price of the new busy hours of each place that grew, and a small part beside them.
+    """Return whether what grew is the price of the new busy hours of each place that grew, and a small part beside them.
 
     Hours that a line of their own tells of are not in the jump, but what came along with them is.
     """
@@ -103,7 +103,7 @@ def _came_along(jump: Jump, bill: BillLines, view: View, places: Set[Labels]) ->
 
 
 def _comes_along(jump: Jump, bill: BillLines, view: View) -> bool:
-    """Tell whether a growth is a small part of that of its team's or cluster's new nodes in use, or grew as they did."""
+    """Return whether a growth is a small part of that of its team's or cluster's new nodes in use, or grew as they did."""
     growing = jump.growing
     place, usual = _place(growing), sum(usual for thing, _, usual in jump.parts if thing in growing)
     policy = view.policy.at(place)
@@ -126,7 +126,7 @@ def _comes_along(jump: Jump, bill: BillLines, view: View) -> bool:
 def _priced_by_use(
     jump: Jump, bill: BillLines, view: View, nodes: Labels, rows: Sequence[int], growth: float
 ) -> bool:
-    """Tell whether the growth of instance hours at `rows` is the price of the busy hours that came to the `nodes`."""
+    """Return whether the growth of instance hours at `rows` is the price of the busy hours that came to the `nodes`."""
     use = _use(jump, view, nodes)
     if use is None or use.more <= 0:
         return False
@@ -221,7 +221,7 @@ def busy_hours(view: View, nodes: Labels, start: datetime, end: datetime) -> flo
 
 
 def _at_work(view: View, nodes: Labels, jump: Jump) -> bool:
-    """Tell whether nearly all of the named nodes' hours of the newest step were used."""
+    """Return whether nearly all of the named nodes' hours of the newest step were used."""
     start = jump.until - _newest(jump)
     seen, _ = _seen_and_busy(view, nodes, start, jump.until)
     return bool(busy_hours(view, nodes, start, jump.until) >= MOST * seen.sum() > 0)

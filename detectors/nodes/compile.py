@@ -137,7 +137,7 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
 
 
 def _told_as_long(view: View) -> Mask:
-    """Tell which nodes an open alert calls a long compile.
+    """Return which nodes an open alert calls a long compile.
 
     Until it ends, nothing more is known of their job, (n,).
     """
@@ -149,7 +149,7 @@ def _told_as_long(view: View) -> Mask:
 
 
 def _tagged(view: View) -> Mask:
-    """Tell which nodes carry the name of their job.
+    """Return which nodes carry the name of their job.
 
     What they compile is known before it works, (n,).
     """
@@ -214,7 +214,7 @@ LONG_COMPILE = Rule(Cause.LONG_COMPILE, find, explain)
 
 
 def compiling_now(view: View) -> Mask:
-    """Tell which nodes compile within their grace or past it, (n,)."""
+    """Return which nodes compile within their grace or past it, (n,)."""
     return np.asarray((view.compile_steps > 0) & view.limits.on("compiling.on"))
 
 

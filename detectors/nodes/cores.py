@@ -151,7 +151,7 @@ def _lasting(view: View, rows: Rows) -> PartUse:
 
 
 def _apart(view: View, rows: Rows | slice, steps: slice) -> Mask:
-    """Tell where the busiest core is as busy as ever and the mean of all is low, and a low share of it, (len(rows), steps).
+    """Return where the busiest core is as busy as ever and the mean of all is low, and a low share of it, (len(rows), steps).
 
     No usual mean is above the usual of the busiest: where it is, the two are of different jobs.
     """
@@ -167,14 +167,14 @@ def _apart(view: View, rows: Rows | slice, steps: slice) -> Mask:
 
 
 def _slower(view: View, rows: Rows | slice, steps: slice) -> Mask:
-    """Tell where executions take longer than usual, (len(rows), steps)."""
+    """Return where executions take longer than usual, (len(rows), steps)."""
     return np.asarray(
         view.latency[rows, steps] > (1 + AS_QUICK) * view.usual_of(LATENCY)[rows, None]
     )
 
 
 def _untold(view: View, rows: Rows | slice, steps: slice, slower: Mask) -> Mask:
-    """Tell where nothing is known of the work itself.
+    """Return where nothing is known of the work itself.
 
     No reading, an evaluation, slower executions, (len(rows), steps).
     """
@@ -207,7 +207,7 @@ def _middle(values: Floats, inside: Mask) -> Floats:
 
 
 def _steady(share: Floats, inside: Mask, scope: Rows) -> Mask:
-    """Tell which nodes, and those of their scope that look alike, mostly stay near the middle of their steps `inside`, (n,)."""
+    """Return which nodes, and those of their scope that look alike, mostly stay near the middle of their steps `inside`, (n,)."""
     near = inside & (np.abs(share / _middle(share, inside)[:, None] - 1) <= STEADY)
     counts = near.sum(axis=1), inside.sum(axis=1)
     of_node, of_scope = (
@@ -237,7 +237,7 @@ def with_part_use(view: View, unused: RuleMatch) -> RuleMatch:
 
 
 def settling(view: View) -> Mask:
-    """Tell which nodes look so in their two newest steps.
+    """Return which nodes look so in their two newest steps.
 
     A drop of theirs waits until that is sure, (n,).
     """

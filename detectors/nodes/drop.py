@@ -12,14 +12,13 @@ from detectors.arrays import (
     Floats,
     Mask,
     Numbers,
-    Rows,
     middle_of,
+    narrowed,
     seen_within,
     share_before,
     trailing,
 )
-from detectors.nodes import cores as partial
-from detectors.nodes import faults
+from detectors.nodes import cores, faults
 from detectors.nodes.drop_cause import (
     DIVERTED,
     FAMILY,
@@ -48,9 +47,9 @@ BEFORE = timedelta(hours=3)
 LOWER = 0.5
 """Share of its usual under which even the highest reading of a step is low."""
 ALIKE = 0.15
-"""How far from its usual what a node sends over EFA may lie to count as usual."""
+"""How far from its usual the traffic that a node sends over EFA may lie to count as usual."""
 EVIDENT = timedelta(minutes=15)
-"""How long a shallow drop lasts before it is told where something shows that it is no evaluation."""
+"""How long a shallow drop lasts before an alert where a sign shows that it is no evaluation."""
 RESTART = timedelta(minutes=10)
 """A drop within this time after zeros is the ramp of a start.
 
@@ -59,177 +58,154 @@ So much longer it must last where memory does not tell a start.
 
 
 def find(view: View) -> RuleMatch:
-    """Return nodes whose utilization, still executing, fell under their usual.
+    """Return the nodes whose utilization, still executing, fell under their usual.
 
-    Soon if deep, later if shallow.
-
-    Training is judged against the node's own median, inference against its own lowest level at this
-    hour of such a day, and only where its whole service has fewer requests than usual. A drop that
-    follows a start rather than work, comes with other memory in use or with much quicker executions
-    (an evaluation only runs forward) is other work, unless the CPUs say more.
+    A deep drop matches soon, a shallow one later. Training is judged against the node's own median,
+    inference against its own lowest level at this hour of such a day, and only where its whole
+    service has fewer requests than usual. A drop that follows a start rather than work, comes with
+    other memory in use or with much quicker executions (an evaluation only runs forward) is other
+    work, unless the CPUs say more.
     """
-    _, middle, _ = view.levels
-    if not view.is_open(*FAMILY, Cause.HARDWARE_FAULT.value) and not _may_be_under(view, middle):
-        return RuleMatch(np.zeros(view.n, dtype=bool), np.zeros(view.n))
+    middle, below = view.levels[1], view.number("starved.below")
+    if not view.is_open(*FAMILY, Cause.HARDWARE_FAULT.value):
+        highest = np.maximum(below, view.number("starved.deep"))
+        highest = np.maximum(highest, view.number("starved.over"))
+        newest = (view.utilization[:, -1:] / middle[:, None]).astype(np.float32)
+        # A streak ends at the last step that was read, so nobody is in a drop now.
+        if not (view.unknown[:, -1:] | (newest < highest[:, None])).any():
+            return RuleMatch(np.zeros(view.n, dtype=bool), np.zeros(view.n))
+
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
+    training = ~view.roster.inference
     soon, steps = _soon(view, ratio)
-    shallow = _seen(view, view.at_work & (ratio < view.number("starved.below")[:, None]))
-    soon &= ~view.roster.inference & ~(_slower(view) & _quiet(view)) if soon.any() else soon
-    needed = np.where(view.roster.inference, 2, 1) * view.steps("starved.shallow_for")
+    soon = narrowed(soon, lambda: training & ~(_slower(view) & _quiet(view)))
+
+    shallow = _seen(view, view.at_work & (ratio < below[:, None]))
+    needed = np.where(training, 1, 2) * view.steps("starved.shallow_for")
     late = shallow >= needed
-    late &= ~view.roster.inference | falls_short(view, late, needed, view.number("starved.below"))
-    evident = (shallow >= view.window.steps(EVIDENT)) & ~view.roster.inference
-    evident &= _no_pause(view) if evident.any() else evident
-    settled = (shallow >= view.window.steps(SETTLED)) & ~view.roster.inference
-    late |= settled & _slower(view) if settled.any() else settled
-    begins = (
-        view.eligible & view.executing[:, -1] & ~view.evaluating[:, -1] & (soon | late | evident)
-    )
-    begins &= _same_job(view, steps, late) if begins.any() else begins
-    own = view.usual.own
-    begins &= own | ((steps >= view.window.steps(SETTLED)) & _at_their_end(view))
-    begins &= ~(partial.settling(view) | faults.recurring(view)) if begins.any() else begins
-    hit = (begins | _goes_on(view, ratio)) & ~_held_still(view)
+    late &= training | falls_short(view, late, needed, below)
+    evident = (shallow >= view.window.steps(EVIDENT)) & training
+    evident = narrowed(evident, lambda: _no_pause(view))
+    settled = (shallow >= view.window.steps(SETTLED)) & training
+    late |= narrowed(settled, lambda: _slower(view))
+
+    training_now = view.eligible & view.executing[:, -1] & ~view.evaluating[:, -1]
+    begins = training_now & (soon | late | evident)
+    begins = narrowed(begins, lambda: _same_job(view, steps, late))
+    begins &= view.usual.own | ((steps >= view.window.steps(SETTLED)) & _saturated(view))
+    begins = narrowed(begins, lambda: ~(cores.settling(view) | faults.recurring(view)))
+
+    # A node that executes nothing at all is another rule's.
+    still = trailing(view.zero & view.standing, view.unknown) >= 2
+    hit = (begins | _still_dropped(view, ratio)) & ~still
     if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
-    wasted = _as_others(
-        view.lost_at(_level(view, hit, steps)).astype(np.float64), hit, view.roster.scope
-    )
+    wasted = _lost(view, hit, steps)
     since = view.lost_since(hit, steps, *FAMILY)
-    return RuleMatch(
-        hit & view.limits.on("starved.on"), steps, wasted, np.where(np.isnan(since), wasted, since)
-    )
-
-
-def _goes_on(view: View, ratio: Floats) -> Mask:
-    """Tell which nodes are in the drop of an open alert, (n,).
-
-    Its own, and those of their job that are under their usual too.
-
-    An evaluation, if none too long, is no recovery.
-    """
-    if not view.is_open(*FAMILY):
-        return np.zeros(view.n, dtype=bool)
-    over, evaluated = view.number("starved.over"), trailing(view.evaluating)
-    paused = (evaluated > 0) & (evaluated < view.steps("starved.shallow_for"))
-    low = (view.recent(ratio, view.window.steps(NOW)) < over) | paused
-    stays = (
-        _of_open_drops(view) & low & (view.usual.own | _at_their_end(view)) & view.roster.running
-    )
-    return (
-        stays & view.mostly((ratio < over[:, None]) | (view.evaluating & paused[:, None]))
-        if stays.any()
-        else stays
-    )
-
-
-def _as_others(lost: Numbers, hit: Mask, scope: Rows) -> Numbers:
-    """Give the nodes of `hit` whose loss is not read that of the others of their scope in their middle, 0 where none is, (n,)."""
-    for one in np.unique(scope[hit & np.isnan(lost)]):
-        rows = hit & (scope == one)
-        lost[rows & np.isnan(lost)] = middle_of(lost[rows])
-    return np.nan_to_num(lost)
-
-
-def _of_open_drops(view: View) -> Mask:
-    """Tell which nodes an open drop is about, and which run the job of these.
-
-    Nodes of one job wait for each other, (n,).
-    """
-    held = view.held_open(*FAMILY)
-    for (rule, _), alert in view.open.items():
-        rows = np.array(
-            view.roster.rows_of(alert.anomaly.things) if rule in FAMILY else (), dtype=np.intp
-        )
-        if len(rows) > 1:
-            held |= view.fellows(rows)
-    return held
-
-
-def _may_be_under(view: View, middle: Floats) -> bool:
-    """Tell whether any node may be in a drop now: a streak ends at the last step that was read."""
-    highest = np.maximum(
-        np.maximum(view.number("starved.below"), view.number("starved.deep")),
-        view.number("starved.over"),
-    )
-    last = (view.utilization[:, -1:] / middle[:, None]).astype(np.float32)
-    return bool((view.unknown[:, -1:] | (last < highest[:, None])).any())
-
-
-def _level(view: View, hit: Mask, steps: Numbers) -> Floats:
-    """Return the utilization of the nodes now, (n,).
-
-    Readings from before a drop would make its first dollars too few.
-
-    Once it has settled, the middle of some: the reading in which it ends would make the last ones
-    too few.
-    """
-    newest = view.recent(view.utilization, 1)
-    level = np.where(np.isnan(newest), view.recent(view.utilization), newest)
-    rows = np.flatnonzero(hit & (steps > view.window.steps(SETTLED)))
-    level[rows] = middling(view, view.utilization, rows)
-    return level
+    since = np.where(np.isnan(since), wasted, since)
+    return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
 
 
 def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
-    """Tell which nodes fell deep for long enough, and return the streak of any drop, which dates the onset; both (n,).
+    """Return which nodes fell deep for long enough, and the streak of any drop, each (n,).
 
-    A pause of some minutes over two steps looks as deep as a drop. A drop must last a step more and
-    be deeper, unless even the highest readings of all its steps are low, or the rest of the work
-    shows that it is no pause: then the step of the onset, which is low only in part, counts too
-    where several nodes fall together.
+    The streak dates the onset. A pause of some minutes over two steps looks as deep as a drop. A
+    drop must last a step more and be deeper, unless even the highest readings of all its steps are
+    low, or the rest of the work shows that it is no pause: then the step of the onset, which is low
+    only in part, counts too where several nodes fall together.
     """
-
-    def below(key: str, share: float = 1.0) -> Mask:
-        return view.at_work & (ratio < share * view.number(key)[:, None])
-
-    needed = view.steps("starved.for")
-    deep, lasted = _seen(view, below("starved.deep")), _lasted(view, below("starved.over"))
+    limit, needed = view.number("starved.deep")[:, None], view.steps("starved.for")
+    below_deep = view.at_work & (ratio < limit)
+    deep = _seen(view, below_deep)
+    lasted = _lasted(view, view.at_work & (ratio < view.number("starved.over")[:, None]))
     if not deep.any():
         return np.zeros(view.n, dtype=bool), lasted.astype(np.float64)
-    steps = np.maximum(_lasted(view, below("starved.deep")), lasted).astype(np.float64)
+    steps = np.maximum(_lasted(view, below_deep), lasted).astype(np.float64)
     soon = (deep > 0) & (deep >= np.where(_fell_together(view, deep, ratio), needed - 1, needed))
     if not soon.any():  # as at most ticks, in a pause of a step
         return soon, steps
     soon &= _no_pause(view)
-    soon |= (deep >= needed) & (trailing(_highest(view) < LOWER) >= needed) & ~_in_step(view)
+
+    # Work that exchanges as much data as ever goes on, whatever two points of utilization say.
+    sent = ratio_to(view.recent(view.metric(SENT), 1), view.usual_of(SENT))
+    highest = ratio_to(view.metric(HIGHEST), view.usual_of(HIGHEST)[:, None])
+    low_throughout = trailing(highest < LOWER) >= needed
+    soon |= (deep >= needed) & low_throughout & ~(np.abs(sent - 1) <= ALIKE)
+
     blind = np.isnan(view.usual_of(MEMORY))
-    soon |= _seen(view, below("starved.deep", DEEPER)) >= needed + view.window.steps(
-        NOW
-    ) + blind * view.window.steps(RESTART)
+    longer = needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
+    soon |= _seen(view, view.at_work & (ratio < DEEPER * limit)) >= longer
     return soon, steps
 
 
 def _fell_together(view: View, deep: Counts, ratio: Floats) -> Mask:
-    """Tell which nodes fell in the same step as others of their scope, and had begun to in the step before, (n,)."""
-    at = np.clip(ratio.shape[1] - 1 - deep, 0, None)
-    before = ratio[np.arange(view.n), at]
+    """Return which nodes fell with others of their scope and had begun to a step before, (n,)."""
+    onset = np.clip(ratio.shape[1] - 1 - deep, 0, None)
+    before = ratio[np.arange(view.n), onset]
     mask = np.zeros(view.n, dtype=bool)
     for scope in np.unique(view.roster.scope[deep > 0]):
         rows = np.flatnonzero((view.roster.scope == scope) & (deep > 0))
-        length = np.median(deep[rows])
-        same = rows[np.abs(deep[rows] - length) <= 1]
+        same = rows[np.abs(deep[rows] - np.median(deep[rows])) <= 1]
         mask[same] = len(same) >= COHERENT and middle_of(before[same]) < PARTLY
     return mask
 
 
-def _no_pause(view: View) -> Mask:
-    """Tell which nodes show more than a pause, (n,).
+def _still_dropped(view: View, ratio: Floats) -> Mask:
+    """Return the nodes that keep an open drop going, (n,)."""
+    if not view.is_open(*FAMILY):
+        return np.zeros(view.n, dtype=bool)
+    recovered_above = view.number("starved.over")
 
-    In one the host rests, and executions are as quick as ever.
-    """
-    newest = view.window.steps(NOW)
-    rest = 1 - view.usual_of("host_cpu_utilization_ratio")
-    surge = view.recent(view.cpu, newest) >= 1 - 0.5 * rest
-    return np.asarray(
-        _loader_busy(view) | surge | _network_full(view) | (_slower(view) & ~_quiet(view))
+    # An evaluation is a pause of the job, not its recovery, unless it takes too long.
+    pause = trailing(view.evaluating)
+    in_pause = (pause > 0) & (pause < view.steps("starved.shallow_for"))
+    low_now = (view.recent(ratio, view.window.steps(NOW)) < recovered_above) | in_pause
+
+    # Nodes of one job wait for each other, so those of the job belong to its drop.
+    members = view.held_open(*FAMILY)
+    for (rule, _), alert in view.open.items():
+        rows = view.roster.rows_of(alert.anomaly.things)
+        if rule in FAMILY and len(rows) > 1:
+            members |= view.fellows(np.array(rows, dtype=np.intp))
+
+    dropped = members & low_now & (view.usual.own | _saturated(view)) & view.roster.running
+    return narrowed(
+        dropped,
+        lambda: view.mostly(
+            (ratio < recovered_above[:, None]) | (view.evaluating & in_pause[:, None])
+        ),
     )
 
 
-def _slower(view: View) -> Mask:
-    """Tell which nodes' executions take longer themselves, (n,).
+def _lost(view: View, hit: Mask, steps: Numbers) -> Numbers:
+    """Return the share of its usual work that each node of `hit` loses, (n,)."""
+    # Readings from before a drop would make its first dollars too few, and the reading in which it
+    # ends its last ones: the newest one tells, once the drop has settled the middle of some.
+    newest = view.recent(view.utilization, 1)
+    level = np.where(np.isnan(newest), view.recent(view.utilization), newest)
+    rows = np.flatnonzero(hit & (steps > view.window.steps(SETTLED)))
+    level[rows] = middling(view, view.utilization, rows)
+    lost = view.lost_at(level).astype(np.float64)
 
-    Than usual, and than while they last worked as ever.
+    # A node that is not read loses as much as the others of its scope.
+    for scope in np.unique(view.roster.scope[hit & np.isnan(lost)]):
+        members = hit & (view.roster.scope == scope)
+        lost[members & np.isnan(lost)] = middle_of(lost[members])
+    return np.nan_to_num(lost)
+
+
+def _no_pause(view: View) -> Mask:
+    """Return which nodes show more than a pause, (n,).
+
+    In a pause the host rests, and executions are as quick as ever.
+    """
+    resting = 1 - view.usual_of("host_cpu_utilization_ratio")
+    surge = view.recent(view.cpu, view.window.steps(NOW)) >= 1 - 0.5 * resting
+    return np.asarray(_saturated(view) | surge | (_slower(view) & ~_quiet(view)))
+
+
+def _slower(view: View) -> Mask:
+    """Return which nodes' executions take longer than usual and than in their last usual work, (n,).
 
     A job may slow its executions and not its work, as a longer context does: those of its pauses
     are then no slower.
@@ -239,85 +215,58 @@ def _slower(view: View) -> Mask:
     rows = np.flatnonzero(slower)
     if len(rows):
         newest = slice(-view.window.steps(BEFORE), None)
-        as_ever = (
-            view.utilization[rows, newest]
-            >= (view.number("starved.over") * view.levels[1])[rows, None]
-        )
-        before = medians_along(
-            np.where(as_ever, view.latency[rows, newest], np.nan).astype(np.float32)
-        )
-        slower[rows] = ~(latency[rows] < SLOWER * before)
+        usual = (view.number("starved.over") * view.levels[1])[rows, None]
+        working = view.utilization[rows, newest] >= usual
+        before = np.where(working, view.latency[rows, newest], np.nan).astype(np.float32)
+        slower[rows] = ~(latency[rows] < SLOWER * medians_along(before))
     return slower
 
 
 def _quiet(view: View) -> Mask:
-    """Tell which nodes lately sent far less than their work would, (n,).
+    """Return which nodes lately sent far less than their work would, (n,).
 
-    So does an evaluation, whose executions may be longer.
-
-    It is asked of each step: an evaluation that ended within the newest one has sent as much as
-    ever since.
+    So does an evaluation, whose executions may be longer. It is asked of each step: an evaluation
+    that ended within the newest one has sent as much as ever since.
     """
     newest = slice(-view.window.steps(STEADY), None)
     sent = ratio_to(view.metric(SENT)[:, newest], view.usual_of(SENT)[:, None])
-    quiet = sent < DIVERTED * ratio_to(view.utilization[:, newest], view.levels[1][:, None])
-    return np.asarray((quiet & view.executing[:, newest]).any(axis=1))
-
-
-def _in_step(view: View) -> Mask:
-    """Tell which nodes exchange as much data as ever, (n,).
-
-    Work that goes on, whatever two points of utilization say.
-    """
-    sent = ratio_to(view.recent(view.metric(SENT), 1), view.usual_of(SENT))
-    return np.asarray(np.abs(sent - 1) <= ALIKE)
-
-
-def _highest(view: View) -> Floats:
-    """Return the highest reading of a step against its usual, (n, n_steps)."""
-    usual = view.usual_of(HIGHEST)[:, None]
-    return ratio_to(view.metric(HIGHEST), usual)
+    work = ratio_to(view.utilization[:, newest], view.levels[1][:, None])
+    return np.asarray(((sent < DIVERTED * work) & view.executing[:, newest]).any(axis=1))
 
 
 def _loader_busy(view: View) -> Mask:
-    """Tell which hosts' CPUs are far busier than usual, as when the data loader cannot keep up, (n,)."""
+    """Return which hosts' CPUs are far busier than usual, as by a slow data loader, (n,)."""
     cpu = view.recent(view.cpu, view.window.steps(NOW))
-    busy: Mask = (cpu >= view.number("starved.cpu")) & ~(
-        cpu < view.usual_of("host_cpu_utilization_ratio") + 0.25
-    )
+    usual = view.usual_of("host_cpu_utilization_ratio")
+    busy: Mask = (cpu >= view.number("starved.cpu")) & ~(cpu < usual + 0.25)
     return busy
 
 
-def _at_their_end(view: View) -> Mask:
-    """Tell where the host's CPUs or the NIC are at their end, (n,).
+def _saturated(view: View) -> Mask:
+    """Return which nodes' host CPUs or NIC are saturated, (n,).
 
-    Evidence of a drop in a job whose usual is not known yet.
+    That is evidence of a drop even in a job whose usual is not known yet.
     """
-    return _loader_busy(view) | _network_full(view)
-
-
-def _network_full(view: View) -> Mask:
-    """Return which nodes' EFA carries as much as the NIC can, (n,)."""
     share = view.recent(view.efa, view.window.steps(NOW)) / view.roster.nic
-    return np.asarray(share >= view.number("network_bound.above"))
+    return np.asarray(_loader_busy(view) | (share >= view.number("network_bound.above")))
 
 
 def falling(view: View) -> Mask:
-    """Tell which nodes work under their usual right now, whether or not that lasts long enough to be told, (n,)."""
+    """Return which nodes work under their usual right now, however short that is, (n,)."""
     now = view.recent(view.utilization, view.window.steps(NOW))
     return np.asarray(now < view.number("starved.over") * view.levels[1])
 
 
 def working(view: View) -> Mask:
-    """Tell which nodes are seen to work as usual right now, (n,): one that is not seen may not."""
+    """Return which nodes are seen to work as usual now, (n,); one that is not seen may not."""
     now = view.recent(view.utilization, view.window.steps(NOW))
     return np.asarray(now >= view.number("starved.over") * view.levels[1])
 
 
 def fell_lately(view: View, length: timedelta) -> Mask:
-    """Tell which nodes worked under their usual for a good part of the last `length`.
+    """Return which nodes worked under their usual for a good part of the last `length`, (n,).
 
-    An evaluation, or a drop to be, (n,).
+    They are in an evaluation, or in a drop to be.
     """
     part = view.utilization[:, -view.window.steps(length) :]
     under = part < (view.number("starved.over") * view.levels[1])[:, None]
@@ -344,36 +293,24 @@ def _mostly(below: Mask) -> Mask:
 
 
 def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
-    """Tell which drops interrupt work of the usual kind: work right before, the same memory.
+    """Return which drops interrupt work of the usual kind, (n,).
 
-    Or CPUs that speak for data.
+    There was work right before, in the same memory; or CPUs speak for data.
     """
-    before = share_before(
-        view.utilization >= view.number("starved.over")[:, None] * view.levels[1][:, None],
-        ~view.unknown & ~view.forward & ~view.evaluating,
-        steps.astype(np.intp),
-        view.window.steps(SETTLED),
-    )
+    length, restart = steps.astype(np.intp), view.window.steps(RESTART)
+    as_usual = view.utilization >= view.number("starved.over")[:, None] * view.levels[1][:, None]
+    known = ~view.unknown & ~view.forward & ~view.evaluating
+    worked = share_before(as_usual, known, length, view.window.steps(SETTLED)) >= 0.5
     stopped = view.standing | (view.restarting & ~view.evaluating)
-    rested = share_before(stopped, ~view.unknown, steps.astype(np.intp), view.window.steps(RESTART))
-    fell = (before >= 0.5) & ~(rested > 0)
+    fell = worked & ~(share_before(stopped, ~view.unknown, length, restart) > 0)
     held = ratio_to(view.recent(view.memory), view.usual_of(MEMORY))
-    alike = np.isnan(held) | (np.abs(held - 1) <= 0.25)
-    resumed = alike & _resumed(view, steps)
-    return np.asarray(
-        (alike & fell) | resumed | (late & (_loader_busy(view) | view.roster.inference))
-    )
+    same_memory = np.isnan(held) | (np.abs(held - 1) <= 0.25)
 
-
-def _resumed(view: View, steps: Numbers) -> Mask:
-    """Tell which nodes came slow out of a start, past its ramp, with a sign that it is more than one, (n,)."""
-    long_enough = steps >= view.steps("starved.for") + view.window.steps(RESTART)
-    return np.asarray(long_enough & _no_pause(view) & ~view.roster.inference)
-
-
-def _held_still(view: View) -> Mask:
-    """Tell which nodes execute nothing at all: that is another story."""
-    return trailing(view.zero & view.standing, view.unknown) >= 2
+    # Slow out of a start, past its ramp, with a sign that it is more than one.
+    resumed = (steps >= view.steps("starved.for") + restart) & _no_pause(view)
+    resumed &= ~view.roster.inference
+    explained = late & (_loader_busy(view) | view.roster.inference)
+    return np.asarray((same_memory & (fell | resumed)) | explained)
 
 
 DROP = Rule(Cause.STARVED, find, explain)

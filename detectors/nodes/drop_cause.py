@@ -1,4 +1,4 @@
-"""Explain why nodes work under their usual: data, network, the path of collectives, or one slow node."""
+"""Explain why nodes work under their usual: data, network, collectives' path, or one slow node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.model.alert import Alert
 from bot.model.causes import Cause, Family
 from bot.model.money import counted
 from bot.model.reading import scattered
@@ -20,8 +19,28 @@ from detectors.usual import LATENCY, SENT, percentiles
 from detectors.view import View
 from detectors.words import percent, rate, span
 
+SETTLED = timedelta(minutes=30)
+"""How long work, or a drop, lasts before it is taken for what it is."""
+STEADY = timedelta(minutes=15)
+"""The newest time that a settled drop is described by."""
+DIVERTED = 0.4
+"""Share of the EFA traffic due to the work itself under which slow executions send elsewhere.
+
+Or they wait for a node that does.
+"""
+_SURE = 12.0
+"""The weight of a node that stands out of its job: what holds up one node explains all the others."""
+STILL = 0.005
+"""Pace under which a run's steps stand still: it would read as 0.00x."""
+FAMILY = Family.DROP.rules
+STARVED_BUSY_SUGGESTIONS = (
+    "The host's CPUs are at their end: tokenize and decode ahead of time, or move it off the training"
+    " nodes.",
+    "Stage preprocessed data on FSx for Lustre; prefetch into host memory.",
+)
+
 LEAST = 3
-"""Nodes that must wait before one is said to be slow."""
+"""Nodes that must wait before one is called slow."""
 BUSY = 0.95
 """Share of its usual utilization from which a node works while its peers wait."""
 AHEAD = 0.25
@@ -36,7 +55,7 @@ _CPU_ABOVE = 0.25
 
 @dataclass(frozen=True)
 class Straggler:
-    """Name the slow node, what shows it, and how many others wait."""
+    """Name the slow node, the sign of it, and how many nodes wait for it."""
 
     instance: str
     sign: str
@@ -46,86 +65,63 @@ class Straggler:
 def straggler(view: View, rows: Rows) -> Straggler | None:
     """Return the node for which those at `rows`, which fell under their usual, wait.
 
-    None where none stands out.
+    None where no node stands out.
     """
     if len(rows) < LEAST:
         return None
     peers = np.flatnonzero(view.fellows(rows))
     fallen = np.isin(peers, rows)
-    if fallen.sum() < max(LEAST, 0.5 * len(rows)):
+    if fallen.sum() < max(LEAST, 0.5 * len(rows), len(peers) - 1):
         return None
     return _that_works(view, peers, fallen) or _with_busy_host(view, peers, fallen)
 
 
 def _that_works(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
-    """Return the only node that works on as before though its executions slowed down as those of all others did."""
-    level = _share(view, view.utilization, view.levels[1], peers)
-    slower = _share(view, view.latency, view.usual_of(LATENCY), peers)
-    sent = _share(view, view.metric(SENT), view.usual_of(SENT), peers)
+    """Return the only node that works on as before though its executions slowed with the others'."""
+
+    def share(values: Floats, usual: Floats) -> Floats:
+        known = np.where(usual[peers] > 0, usual[peers], np.nan)
+        return np.asarray(view.recent(values)[peers] / known, dtype=np.float32)
+
+    level = share(view.utilization, view.levels[1])
+    slower = share(view.latency, view.usual_of(LATENCY))
+    sent = share(view.metric(SENT), view.usual_of(SENT))
     waits = float(np.nanmedian(level[fallen]))
     working = ~fallen & (level >= max(BUSY, waits + AHEAD))
-    if working.sum() != 1 or fallen.sum() < len(peers) - 1:
+    if working.sum() != 1:
         return None
-    one = int(np.flatnonzero(working)[0])
+
+    suspect = int(np.flatnonzero(working)[0])
     late, silent = middle_of(slower[fallen]), middle_of(sent[fallen])
-    in_step = late >= SLOWER and abs(slower[one] - late) <= TOGETHER * late
-    in_step |= (
-        bool(np.isnan(slower[one]))
-        and silent < BUSY - AHEAD
-        and abs(sent[one] - silent) <= TOGETHER
-    )
+    if np.isnan(slower[suspect]):
+        in_step = silent < BUSY - AHEAD and abs(sent[suspect] - silent) <= TOGETHER
+    else:
+        in_step = late >= SLOWER and abs(slower[suspect] - late) <= TOGETHER * late
     if not in_step:
         return None
-    here = percent(float(view.recent(view.utilization)[peers[one]]))
-    there = percent(middle_of(view.recent(view.utilization)[peers[fallen]]))
-    sign = f"its cores are busy at {here}, those of the others at {there}" + (
-        f", and an execution takes all of them {late:.1f}x its usual time" if late >= SLOWER else ""
-    )
-    return Straggler(view.roster.ids[peers[one]], sign, int(fallen.sum()))
+
+    now = view.recent(view.utilization)[peers]
+    here, there = percent(float(now[suspect])), percent(middle_of(now[fallen]))
+    sign = f"its cores are busy at {here}, those of the others at {there}"
+    if late >= SLOWER:
+        sign += f", and an execution takes all of them {late:.1f}x its usual time"
+    return Straggler(view.roster.ids[peers[suspect]], sign, int(fallen.sum()))
 
 
 def _with_busy_host(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
-    """Return the only node whose host is at its end while all others' rest as usual.
+    """Return the only node whose host is saturated while the others' rest as usual.
 
-    Its loader holds up the whole job.
+    Its data loader holds up the whole job.
     """
     cpu = view.recent(view.cpu)[peers]
     above = cpu - view.usual_of("host_cpu_utilization_ratio")[peers]
     busy = (cpu >= view.number("starved.cpu")[peers]) & (above >= _CPU_ABOVE)
-    if (
-        busy.sum() != 1
-        or np.isnan(above).any()
-        or (above[~busy] > _CPU_ABOVE / 2).any()
-        or fallen.sum() < len(peers) - 1
-    ):
+    if busy.sum() != 1 or np.isnan(above).any() or (above[~busy] > _CPU_ABOVE / 2).any():
         return None
-    one = int(np.flatnonzero(busy)[0])
-    sign = f"its host's CPU is at {percent(float(cpu[one]))}, that of the others at {percent(middle_of(cpu[~busy]))}"
-    return Straggler(view.roster.ids[peers[one]], sign, int((fallen & ~busy).sum()))
-
-
-def _share(view: View, values: Floats, usual: Floats, rows: Rows) -> Floats:
-    return np.asarray(
-        view.recent(values)[rows] / np.where(usual[rows] > 0, usual[rows], np.nan), dtype=np.float32
-    )
-
-
-SETTLED = timedelta(minutes=30)
-"""How long work, or a drop, lasts before it is taken for what it is."""
-STEADY = timedelta(minutes=15)
-"""The newest time that a settled drop is described by."""
-DIVERTED = 0.4
-"""Share of what the work itself would send over EFA under which slow executions send elsewhere, or wait for who does."""
-_SURE = 12.0
-"""The weight of a node that stands out of its job: what holds up one node explains all the others."""
-STILL = 0.005
-"""Pace under which a run's steps stand still: it would read as 0.00x."""
-
-FAMILY = Family.DROP.rules
-STARVED_BUSY_SUGGESTIONS = (
-    "The host's CPUs are at their end: tokenize and decode ahead of time, or move it off the training nodes.",
-    "Stage preprocessed data on FSx for Lustre; prefetch into host memory.",
-)
+    suspect = int(np.flatnonzero(busy)[0])
+    here, there = percent(float(cpu[suspect])), percent(middle_of(cpu[~busy]))
+    sign = f"its host's CPU is at {here}, that of the others at {there}"
+    return Straggler(view.roster.ids[peers[suspect]], sign, int((fallen & ~busy).sum()))
 
 
 @dataclass(frozen=True)
@@ -152,31 +148,42 @@ class Signs:
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Name the likeliest cause of the drop, with the evidence for it and the runners-up.
 
-    It is judged by most of the drop's life. One that was named before it settled gives way only to
-    one that has evidence.
+    It is judged by most of the drop's life.
     """
     alert = view.alert_of(FAMILY, rows)
-    lasted = max(
-        float(match.steps[rows].max()),
-        (view.now - alert.anomaly.window.start) / view.window.step if alert else 0,
-    )
+    lasted = float(match.steps[rows].max())
+    if alert:
+        lasted = max(lasted, (view.now - alert.anomaly.window.start) / view.window.step)
     settled = lasted > SETTLED / view.window.step
     signs = read_signs(view, rows, int(lasted) if settled else 0)
     slow = straggler(view, rows)
     ranked = rank(signs, view, int(rows[0]), slow)
-    plain = ranked[0][0] is Cause.STARVED and not signs.cpu >= float(
-        view.number("starved.cpu")[rows[0]]
-    )
-    if (
-        alert
-        and plain
-        and alert.cause is not Cause.STARVED
-        and (not settled or alert.cause is Cause.STRAGGLER)
-    ):
+
+    # A cause that was named before the drop settled gives way only to one that has evidence.
+    loader_busy = signs.cpu >= float(view.number("starved.cpu")[rows[0]])
+    plain = ranked[0][0] is Cause.STARVED and not loader_busy
+    still_holds = not settled or (alert is not None and alert.cause is Cause.STRAGGLER)
+    if alert and plain and still_holds and alert.cause is not Cause.STARVED:
         ranked = [(alert.cause, alert.anomaly.confidence), *alert.anomaly.runners_up]
     cause, confidence = ranked[0]
+
+    suspect, waits = "", ""
+    if cause is Cause.STRAGGLER and slow:
+        suspect = slow.instance
+        waits = f" {counted(slow.waiting, 'node')} wait for {suspect}: {slow.sign}."
+    elif cause is Cause.STRAGGLER and alert and alert.anomaly.suspect:
+        suspect = alert.anomaly.suspect
+        waits = f" All wait for {suspect}."
+
     loads = file_system_loads(view, rows) if cause is Cause.STARVED else []
-    suspect, waits = _named(alert, cause, slow)
+    suggestions = more_throughput(loads)
+    if cause is Cause.STARVED and signs.cpu >= 0.9:
+        suggestions += STARVED_BUSY_SUGGESTIONS
+    elif suggestions:
+        suggestions += cause.facts.suggestions
+
+    cluster = view.roster.labels[rows[0]].cluster
+    zones = [job for job in scattered(view.reading) if job.cluster == cluster]
     return Explanation(
         why=_why(signs, cause, view.gauge(rows)) + waits,
         value=signs.level,
@@ -188,37 +195,14 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
             *([f"{slow.instance}: {slow.sign}"] if slow else ()),
             *_evidence(signs, len(rows)),
             *map(load_words, loads),
-            *_zones(view, rows),
+            *(f"{job.job} stands in several zones: {job}" for job in zones),
             *cores.core_evidence(view, rows),
         ),
         confidence=confidence,
         runners_up=tuple(ranked[1:]),
-        suggestions=_suggestions(cause, signs, more_throughput(loads)),
+        suggestions=suggestions or None,
         suspect=suspect,
     )
-
-
-def _suggestions(cause: Cause, signs: Signs, first: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the steps to try, those that the evidence names first.
-
-    None where the table of causes knows best.
-    """
-    busy = cause is Cause.STARVED and signs.cpu >= 0.9
-    rest = STARVED_BUSY_SUGGESTIONS if busy else cause.facts.suggestions
-    return (*first, *rest) if first or busy else None
-
-
-def _named(alert: Alert | None, cause: Cause, slow: Straggler | None) -> tuple[str, str]:
-    """Return the node for which the others wait and the sentence that says so.
-
-    ("", "") where that is not the cause.
-    """
-    if cause is not Cause.STRAGGLER:
-        return "", ""
-    if slow is None:
-        before = alert.anomaly.suspect if alert else ""
-        return before, f" All wait for {before}." if before else ""
-    return slow.instance, f" {counted(slow.waiting, 'node')} wait for {slow.instance}: {slow.sign}."
 
 
 def rank(
@@ -233,79 +217,78 @@ def rank(
     loader = signs.cpu >= min(
         float(view.number("starved.cpu")[row]), 1 - 0.5 * (1 - signs.cpu_usual)
     )
+    late = signs.latency_ratio > 1.3
+
     starved = 1.0 + 2.0 * loader + 1.0 * (signs.read_ratio < 0.6)
     starved += 1.0 * (signs.latency_ratio < 1.15) + 0.5 * (signs.cpu >= signs.cpu_usual + 0.25)
-    network = (
-        0.4 + 5.0 * near_limit + 0.5 * (signs.efa_ratio > 1.3) + 0.4 * (signs.latency_ratio > 1.3)
-    )
+    network = 0.4 + 5.0 * near_limit + 0.5 * (signs.efa_ratio > 1.3) + 0.4 * late
+
+    # Collectives that stray over ENA, that a lone node has no use for, or that go another way.
     stray = signs.ena_ratio >= grown and signs.ena > 2e8 and not signs.latency_ratio < 1.15
     lone = signs.alone and signs.efa > 1e9 and not signs.efa_ratio < grown
     kept = signs.level / max(signs.usual, 1e-6)
-    diverted = signs.latency_ratio > 1.3 and signs.efa_ratio < DIVERTED * kept
-    path = (
-        0.2
-        + 3.0 * stray
-        + 3.0 * lone
-        + 2.0 * diverted
-        + 0.5 * (signs.latency_ratio > 1.3) * (stray or lone)
-    )
+    diverted = late and signs.efa_ratio < DIVERTED * kept
+    path = 0.2 + 3.0 * stray + 3.0 * lone + 2.0 * diverted + 0.5 * late * (stray or lone)
     if lone:
         network -= 2.0 * near_limit
+
     weights = {Cause.STARVED: starved, Cause.NETWORK_BOUND: network, Cause.COLLECTIVE_PATH: path}
-    weights |= {Cause.STRAGGLER: _SURE} if slow else {}
-    weights = {
-        cause: weight for cause, weight in weights.items() if view.limits.on(f"{cause}.on")[row]
-    }
-    total = sum(weights.values())
-    return sorted(((c, round(w / total, 2)) for c, w in weights.items()), key=lambda x: -x[1])
+    if slow:
+        weights[Cause.STRAGGLER] = _SURE
+    possible = {cause: w for cause, w in weights.items() if view.limits.on(f"{cause}.on")[row]}
+    total = sum(possible.values())
+    return sorted(
+        ((cause, round(weight / total, 2)) for cause, weight in possible.items()),
+        key=lambda belief: -belief[1],
+    )
 
 
 def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     """Read the signs of the nodes at `rows` against their usual.
 
-    In the newest step, as the step of the onset is half and half.
-
-    Once the drop has settled, by the middle of its `steps`, as far as they are looked at, without
-    those of no training.
+    They are read in the newest step, as the step of the onset is half and half; once the drop has
+    settled, in the middle of its `steps`, as far as these are looked at, without those of no
+    training.
     """
-    trained = (
-        np.where(view.at_work[rows, -steps:], np.float32(0), np.nan)
-        if steps
-        else np.zeros((len(rows), 0), np.float32)
-    )
+    trained = np.zeros((len(rows), 0), np.float32)
+    if steps:
+        trained = np.where(view.at_work[rows, -steps:], np.float32(0), np.nan)
 
     def now(values: Floats) -> Floats:
-        return (
-            percentiles(values[rows, -steps:] + trained, (0.5,))[0]
-            if steps
-            else view.recent(values, 1)[rows]
-        )
+        if steps:
+            return percentiles(values[rows, -steps:] + trained, (0.5,))[0]
+        return view.recent(values, 1)[rows]
+
+    def usual(name: str) -> Floats:
+        return view.usual_of(name)[rows]
 
     low, middle, high = (level[rows] for level in view.levels)
-    latency = ratio_to(now(view.latency), view.usual_of(LATENCY)[rows])
     efa = now(view.efa)
     arriving = now(view.metric("network_in_bytes_per_second"))
     leaving = now(view.metric("network_out_bytes_per_second"))
+
+    # Work on a single node: it is the only busy one, or usually sends next to nothing over EFA.
     scope = view.roster.scope == view.roster.scope[rows[0]]
     busy = int((scope & (view.recent(view.utilization) > view.number("idle.below"))).sum())
+    sent = usual(SENT)
+    alone = busy <= 1 or bool(np.isfinite(sent).any() and np.nanmedian(sent) < 1e8)
+    speed = pace(view, view.roster.labels[rows[0]].cluster)
     return Signs(
         level=middle_of(now(view.utilization)),
         usual=middle_of(middle),
         low=middle_of(low),
         high=middle_of(high),
         cpu=middle_of(now(view.cpu)),
-        cpu_usual=middle_of(view.usual_of("host_cpu_utilization_ratio")[rows]),
-        latency_ratio=middle_of(latency),
+        cpu_usual=middle_of(usual("host_cpu_utilization_ratio")),
+        latency_ratio=middle_of(ratio_to(now(view.latency), usual(LATENCY))),
         efa_share=middle_of(efa / view.roster.nic[rows]),
         efa=middle_of(efa),
-        efa_ratio=middle_of(ratio_to(efa, view.usual_of(SENT)[rows])),
-        ena_ratio=middle_of(ratio_to(leaving, view.usual_of("network_out_bytes_per_second")[rows])),
+        efa_ratio=middle_of(ratio_to(efa, sent)),
+        ena_ratio=middle_of(ratio_to(leaving, usual("network_out_bytes_per_second"))),
         ena=middle_of(leaving),
-        read_ratio=middle_of(
-            ratio_to(arriving, view.usual_of("network_in_bytes_per_second")[rows])
-        ),
-        pace=_pace(view, rows),
-        alone=busy <= 1 or _quiet_usually(view, rows),
+        read_ratio=middle_of(ratio_to(arriving, usual("network_in_bytes_per_second"))),
+        pace=float("nan") if speed is None else speed,
+        alone=alone,
     )
 
 
@@ -314,57 +297,37 @@ def middling(view: View, values: Floats, rows: Rows) -> Floats:
     return percentiles(values[rows, -view.window.steps(STEADY) :], (0.5,))[0]
 
 
-def _quiet_usually(view: View, rows: Rows) -> bool:
-    """Tell whether the nodes usually send next to nothing over EFA: single-node work."""
-    usual = view.usual_of(SENT)[rows]
-    return bool(np.isfinite(usual).any() and np.nanmedian(usual) < 1e8)
-
-
-def _pace(view: View, rows: Rows) -> float:
-    ratio = pace(view, view.roster.labels[rows[0]].cluster)
-    return float("nan") if ratio is None else ratio
-
-
 def ratio_to(now: Floats, usual: Floats) -> Floats:
     """Return `now` as a share of `usual`, nan where that is not known."""
     return np.where(usual > 0, now / np.where(usual > 0, usual, 1), np.nan).astype(np.float32)
 
 
 def _why(signs: Signs, cause: Cause, gauge: str) -> str:
-    """State the symptom; what was not read is not said."""
-    parts = []
-    if not np.isnan(signs.pace):
-        parts.append(
-            f"steps go on at {signs.pace:.2f}x" if signs.pace >= STILL else "steps stand still"
-        )
+    """State the symptom; a sign that was not read is left out."""
+    parts = ["Runtime loaded"]
+    if signs.pace >= STILL:
+        parts.append(f"steps go on at {signs.pace:.2f}x")
+    elif not np.isnan(signs.pace):
+        parts.append("steps stand still")
     if not np.isnan(signs.cpu):
         parts.append(f"host CPU {percent(signs.cpu)}")
     if cause is Cause.NETWORK_BOUND and not np.isnan(signs.efa):
-        limit = (
-            "" if np.isnan(signs.efa_share) else f", {percent(signs.efa_share)} of the NIC's limit"
-        )
-        parts.append(f"EFA {rate(signs.efa)}{limit}")
+        limit = f", {percent(signs.efa_share)} of the NIC's limit"
+        parts.append(f"EFA {rate(signs.efa)}{'' if np.isnan(signs.efa_share) else limit}")
     if cause is Cause.COLLECTIVE_PATH:
-        read = [
-            f"{name} {rate(x)}"
-            for name, x in (("ENA", signs.ena), ("EFA", signs.efa))
-            if not np.isnan(x)
-        ]
-        parts.append(
-            "possible wrong path of collectives" + (f": {', '.join(read)}" if read else "")
-        )
-    usual = (
-        ""
-        if np.isnan(signs.low) or np.isnan(signs.high)
-        else f", usually {span(signs.low, signs.high)} at this hour"
-    )
-    return f"{gauge} {percent(signs.level)}{usual}. {', '.join(['Runtime loaded', *parts])}."
+        rates = (("ENA", signs.ena), ("EFA", signs.efa))
+        read = ", ".join(f"{name} {rate(sent)}" for name, sent in rates if not np.isnan(sent))
+        parts.append("possible wrong path of collectives" + (f": {read}" if read else ""))
+
+    usual = ""
+    if not (np.isnan(signs.low) or np.isnan(signs.high)):
+        usual = f", usually {span(signs.low, signs.high)} at this hour"
+    return f"{gauge} {percent(signs.level)}{usual}. {', '.join(parts)}."
 
 
-def _evidence(signs: Signs, nodes: int) -> tuple[str, ...]:
-    evidence = [
-        f"{counted(nodes, 'node')} at {percent(signs.level / max(signs.usual, 1e-6))} of the usual"
-    ]
+def _evidence(signs: Signs, nodes: int) -> list[str]:
+    share = percent(signs.level / max(signs.usual, 1e-6))
+    evidence = [f"{counted(nodes, 'node')} at {share} of the usual"]
     if not np.isnan(signs.cpu) and not np.isnan(signs.cpu_usual):
         evidence.append(f"host CPU {percent(signs.cpu)}, usually {percent(signs.cpu_usual)}")
     if not np.isnan(signs.latency_ratio):
@@ -373,14 +336,4 @@ def _evidence(signs: Signs, nodes: int) -> tuple[str, ...]:
         evidence.append(f"EFA at {percent(signs.efa_share)} of the NIC's limit")
     if not np.isnan(signs.read_ratio):
         evidence.append(f"data arrives at {signs.read_ratio:.2f}x its usual rate")
-    return tuple(evidence)
-
-
-def _zones(view: View, rows: Rows) -> tuple[str, ...]:
-    """Say in which zones the job stands where it is more than one."""
-    cluster = view.roster.labels[rows[0]].cluster
-    return tuple(
-        f"{one.job} stands in several zones: {one}"
-        for one in scattered(view.reading)
-        if one.cluster == cluster
-    )
+    return evidence

@@ -75,7 +75,7 @@ def _failed(view: View, rows: Rows) -> Numbers:
 
 
 def recurring(view: View) -> Mask:
-    """Tell which nodes had ECC events again and again within the span, though not yet as many as a fault needs, (n,)."""
+    """Return which nodes had ECC events again and again within the span, though not yet as many as a fault needs, (n,)."""
     events = view.metric("neuron_hardware_ecc_events_count")
     if not ((events > 0).sum(axis=1) >= RECURS).any():
         return np.zeros(view.n, dtype=bool)
@@ -112,7 +112,7 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
 
 
 def _under_before(view: View, steps: Numbers) -> Mask:
-    """Tell which nodes worked under their usual before the last `steps`, (n,)."""
+    """Return which nodes worked under their usual before the last `steps`, (n,)."""
     under = view.lost_at(view.utilization) > BEHIND
     known = ~view.unknown & ~view.evaluating
     return np.asarray(
@@ -122,7 +122,7 @@ def _under_before(view: View, steps: Numbers) -> Mask:
 
 
 def failing(view: View) -> Mask:
-    """Tell which nodes had a hardware event within the span.
+    """Return which nodes had a hardware event within the span.
 
     One under repair fails no more, and nobody waits for it, (n,).
     """
@@ -132,7 +132,7 @@ def failing(view: View) -> Mask:
 
 
 def _unmended(view: View) -> Mask:
-    """Tell which nodes an open alert found broken that have not yet worked for the span without another event, (n,)."""
+    """Return which nodes an open alert found broken that have not yet worked for the span without another event, (n,)."""
     broken = np.zeros(view.n, dtype=bool)
     for (rule, _), alert in view.open.items():
         rows = np.array(view.roster.rows_of(alert.anomaly.things), dtype=np.intp)
@@ -235,7 +235,7 @@ def _where(view: View, rows: Rows) -> str:
 
 
 def _events(view: View) -> Mask:
-    """Tell where any hardware event was seen."""
+    """Return where any hardware event was seen."""
     return np.asarray(np.logical_or.reduce([view.metric(name) > 0 for name in _HARDWARE]))
 
 
@@ -275,7 +275,7 @@ def sums(values: Floats, steps: Numbers) -> Numbers:
 
 
 def since_last_within(holds: Mask) -> Mask:
-    """Tell which steps lie at or after the first that holds, (n, n_steps)."""
+    """Return which steps lie at or after the first that holds, (n, n_steps)."""
     return np.logical_or.accumulate(holds, axis=1)
 
 
@@ -430,7 +430,7 @@ def _overdue(view: View, instance: Instance) -> bool:
 
 
 def _ever(view: View) -> Mask:
-    """Tell which nodes reported within the last day, sampled; (n,)."""
+    """Return which nodes reported within the last day, sampled; (n,)."""
     day = view.whole.values[:, -view.whole.steps(24 * LOOKBACK) :: 3]
     return np.asarray((~np.isnan(day)).any(axis=(1, 2)))
 

@@ -43,7 +43,7 @@ def find_idle(view: View) -> RuleMatch:
 
 
 def _in_a_lull(view: View, begins: Mask, needed: Numbers) -> Mask:
-    """Tell which servers rest as their service does.
+    """Return which servers rest as their service does.
 
     By habit where no runtime is known to be loaded, else as a loaded one.
     """
@@ -87,7 +87,7 @@ def explain_idle(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
 
 def _unsure(view: View, rows: Rows, longest: timedelta) -> bool:
-    """Tell whether it may be a compile.
+    """Return whether it may be a compile.
 
     Of some node no sign tells, and even a long one could still go on.
     """
@@ -218,7 +218,7 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
 
 def _mostly_asleep(view: View, match: RuleMatch, rows: Rows) -> Mask:
-    """Tell which nodes had no runtime for most of their streak, as far as it is looked at, (len(rows),)."""
+    """Return which nodes had no runtime for most of their streak, as far as it is looked at, (len(rows),)."""
     ours = np.arange(view.window.n_steps) >= view.window.n_steps - match.steps[rows][:, None]
     bare, loaded = ((held[rows] & ours).sum(axis=1) for held in (view.asleep, view.holding))
     return np.asarray(bare > loaded)
@@ -301,7 +301,7 @@ def _first_to_stop(view: View, match: RuleMatch, rows: Rows) -> tuple[str, ...]:
 
 
 def _touched(view: View) -> Mask:
-    """Tell where something was executed although the mean of the step is next to nothing.
+    """Return where something was executed although the mean of the step is next to nothing.
 
     A cell of a notebook.
     """
@@ -312,7 +312,7 @@ def _touched(view: View) -> Mask:
 
 
 def _often(view: View, touched: Mask) -> Mask:
-    """Tell which nodes executed something in each quarter of the last hour, (n,)."""
+    """Return which nodes executed something in each quarter of the last hour, (n,)."""
     quarter = view.window.steps(LOOKBACK / 4)
     if touched.shape[1] < 4 * quarter:
         return np.zeros(view.n, dtype=bool)
@@ -327,7 +327,7 @@ def _executions(view: View, rows: Rows, length: timedelta) -> str:
 
 
 def _spinning(view: View) -> Mask:
-    """Tell where cores look busy while no execution ends.
+    """Return where cores look busy while no execution ends.
 
     None is counted, or latency has no reading although it usually has.
 
@@ -349,7 +349,7 @@ def _spinning(view: View) -> Mask:
 
 
 def _at_end(view: View) -> Mask:
-    """Tell where cores are pinned or flat though they usually are not, and no run of their scope says that it goes on."""
+    """Return where cores are pinned or flat though they usually are not, and no run of their scope says that it goes on."""
     pinned = (view.utilization >= PINNED) & (view.levels[2] < PINNED)[:, None]
     odd = (pinned | _flat(view)) & ~(view.metric(COMPLETED) > 0)
     going = (
@@ -361,7 +361,7 @@ def _at_end(view: View) -> Mask:
 
 
 def _flat(view: View) -> Mask:
-    """Tell where a node shows the very value of the step before, though its work usually varies.
+    """Return where a node shows the very value of the step before, though its work usually varies.
 
     A process that is stuck.
     """
@@ -372,7 +372,7 @@ def _flat(view: View) -> Mask:
 
 
 def _pinned_bare(view: View) -> Mask:
-    """Tell where cores are pinned and nothing else of the work was ever read.
+    """Return where cores are pinned and nothing else of the work was ever read.
 
     Neither latency nor traffic.
     """
@@ -382,7 +382,7 @@ def _pinned_bare(view: View) -> Mask:
 
 
 def _freed_between(view: View, still: Counts) -> Mask:
-    """Tell which nodes gave their memory back between their work and the `still` streak.
+    """Return which nodes gave their memory back between their work and the `still` streak.
 
     A new process, so no hang, (n,).
     """
@@ -394,7 +394,7 @@ def _freed_between(view: View, still: Counts) -> Mask:
 
 
 def _memory_kept(view: View) -> Mask:
-    """Tell which nodes hold as much device memory as while they worked.
+    """Return which nodes hold as much device memory as while they worked.
 
     A restart would have freed it.
     """
@@ -404,7 +404,7 @@ def _memory_kept(view: View) -> Mask:
 
 
 def _released(view: View) -> Mask:
-    """Tell which nodes gave their device memory back by the newest reading, (n,).
+    """Return which nodes gave their device memory back by the newest reading, (n,).
 
     The process that hung is gone.
     """
@@ -426,7 +426,7 @@ def _since_hang(view: View) -> Counts:
 
 
 def _stopped_together(view: View, begins: Mask, steps: Counts) -> Mask:
-    """Tell which nodes stopped with others of their scope, or belong to a run that says the same step again and again."""
+    """Return which nodes stopped with others of their scope, or belong to a run that says the same step again and again."""
     mask = np.zeros(view.n, dtype=bool)
     stuck = stuck_scopes(view) if begins.any() else set()
     for scope in np.unique(view.roster.scope[begins]):

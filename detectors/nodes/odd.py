@@ -114,7 +114,7 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
 
 
 def _throughout(view: View, usual: JobUsual, rows: Rows) -> Mask:
-    """Tell which nodes show a combination in every step of full work of `odd.for`, (len(rows),)."""
+    """Return which nodes show a combination in every step of full work of `odd.for`, (len(rows),)."""
     levels = np.stack(
         [_cut(view, i, rows, slice(-2 * _half(view), None)) for i in range(len(METRICS))]
     )
@@ -128,7 +128,7 @@ def _throughout(view: View, usual: JobUsual, rows: Rows) -> Mask:
 
 
 def _stopped(view: View, known: Oddness) -> Mask:
-    """Tell which nodes have stopped since the usual of their job was learnt, (n,).
+    """Return which nodes have stopped since the usual of their job was learnt, (n,).
 
     What runs now may be another job.
     """
@@ -232,7 +232,7 @@ def _as_before(anomaly: Anomaly) -> Explanation:
 
 
 def _unjudged(view: View, known: Oddness, rows: Rows) -> Mask:
-    """Tell which nodes of an open odd alert cannot be judged now (a pause, an evaluation).
+    """Return which nodes of an open odd alert cannot be judged now (a pause, an evaluation).
 
     Not seeing is not recovering.
 
