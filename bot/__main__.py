@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 
 from bot.errors import TrnbotError, WrongInput
-from bot.settings.readers import LINE_OPTIONS, Options, read_options
+from bot.settings.options import LINE_OPTIONS, Options, read_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

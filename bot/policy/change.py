@@ -1,4 +1,4 @@
-"""Change a policy: read the text of a change, lay it over the policy in force, and list the edits."""
+"""Read the text of a change of the policy, lay it over the one in force, and list the edits."""
 
 from __future__ import annotations
 
@@ -68,30 +68,30 @@ def stacked(overrides: Sequence[Override], changes: Sequence[Override]) -> tuple
     return (*(o for o in overrides if o[:2] not in changed), *(c for c in changes if c[2] != BACK))
 
 
-def replaced(base: Policy, wanted: Policy) -> tuple[Override, ...]:
-    """Return the overrides that make `wanted` of the settings file's policy."""
+def replaced(base: Policy, policy: Policy) -> tuple[Override, ...]:
+    """Return the overrides that make `policy` of the settings file's policy."""
     everywhere = [
-        (_EVERYWHERE, k, canonical(k, SETTINGS[k].show(v)))
-        for k, v in wanted.values.items()
-        if v != base.values[k]
+        (_EVERYWHERE, key, canonical(key, SETTINGS[key].show(value)))
+        for key, value in policy.values.items()
+        if value != base.values[key]
     ]
     scoped = [
         (scope, key, canonical(key, SETTINGS[key].show(value)))
-        for scope, key, value in wanted.overrides
+        for scope, key, value in policy.overrides
     ]
-    kept = {(scope, key) for scope, key, _ in scoped}
-    gone = [(scope, key, "") for scope, key, _ in base.overrides if (scope, key) not in kept]
+    places = {(scope, key) for scope, key, _ in scoped}
+    gone = [(scope, key, "") for scope, key, _ in base.overrides if (scope, key) not in places]
     return (*everywhere, *gone, *scoped)
 
 
 def edits(before: Policy, after: Policy, overrides: Iterable[Override]) -> tuple[Edit, ...]:
     """Return the differences at the scopes and keys of `overrides`, each once."""
     places = dict.fromkeys((scope, key) for scope, key, _ in overrides if key in SETTINGS)
-    every = (
+    compared = (
         Edit(scope, key, shown(before, scope, key), shown(after, scope, key))
         for scope, key in places
     )
-    return tuple(edit for edit in every if edit.before != edit.after)
+    return tuple(edit for edit in compared if edit.before != edit.after)
 
 
 def shown(policy: Policy, scope: Labels, key: str) -> str:

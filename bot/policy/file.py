@@ -6,7 +6,8 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from itertools import groupby
+from contextlib import contextmanager
+from itertools import chain, groupby
 from typing import Any
 
 from bot.errors import WrongInput, nearest, shortened
@@ -26,17 +27,34 @@ def parse_toml(text: str, noun: str, most: int) -> dict[str, Any]:
         raise WrongInput(f"{noun} has {size:,} bytes; keep it under {most:,}.")
     if (dots := max(line.count(".") for line in text.split("\n"))) > TOML_DOTS:
         raise WrongInput(
-            f"{noun} has a line with {dots:,} dots; keep it under {TOML_DOTS}, or break it into several lines."
+            f"{noun} has a line with {dots:,} dots; keep it under {TOML_DOTS},"
+            " or break it into several lines."
         )
+
+    too_deep = WrongInput(
+        f"{noun} is nested deeper than {TOML_DEPTH} tables and lists; write it flatter."
+    )
+    too_long = WrongInput(
+        f"{noun} holds a whole number of more than {TOML_BITS} bits; write a smaller one."
+    )
     try:
         document = tomllib.loads(text)
     except RecursionError:
-        raise _too_deep(noun) from None
+        raise too_deep from None
     except tomllib.TOMLDecodeError as error:
         raise WrongInput(f"{noun} is not TOML: {error}.") from None
     except ValueError:  # of `int`, which refuses to read thousands of digits
-        raise _too_long(noun) from None
-    _measure(document, noun)
+        raise too_long from None
+
+    # Level by level, as recursion has a limit itself.
+    level: list[Any] = [document]
+    for _ in range(TOML_DEPTH):
+        if any(isinstance(x, int) and x.bit_length() > TOML_BITS for x in level):
+            raise too_long
+        tables = [x.values() for x in level if isinstance(x, dict)]
+        level = list(chain(*tables, *(x for x in level if isinstance(x, list))))
+    if level:
+        raise too_deep
     return document
 
 
@@ -68,47 +86,18 @@ def _dotted(name: str) -> str:
     return ".".join(part.strip().strip("\"'") for part in name.split("."))
 
 
-def _measure(document: dict[str, Any], noun: str) -> None:
-    """Raise `WrongInput` for what is nested too deep or too large a number.
-
-    By a list, as recursion has a limit itself.
-    """
-    level: list[Any] = [document]
-    for _ in range(TOML_DEPTH):
-        within: list[Any] = []
-        for value in level:
-            if isinstance(value, int) and value.bit_length() > TOML_BITS:
-                raise _too_long(noun)
-            within += (
-                value.values()
-                if isinstance(value, dict)
-                else value
-                if isinstance(value, list)
-                else ()
-            )
-        level = within
-    if level:
-        raise _too_deep(noun)
-
-
-def _too_deep(noun: str) -> WrongInput:
-    return WrongInput(
-        f"{noun} is nested deeper than {TOML_DEPTH} tables and lists; write it flatter."
-    )
-
-
-def _too_long(noun: str) -> WrongInput:
-    return WrongInput(
-        f"{noun} holds a whole number of more than {TOML_BITS} bits; write a smaller one."
-    )
+@contextmanager
+def gathered(mistakes: list[str], where: str = "") -> Iterator[None]:
+    """Add a `WrongInput` that is raised in here to the mistakes, after where it stands."""
+    try:
+        yield
+    except WrongInput as error:
+        mistakes.append(f"{where}{error}")
 
 
 Override = tuple[Labels, str, Value]
 Place = Callable[[str], str]
-"""Returns where a key of a document stands, as the beginning of a sentence: `policy.toml, line 3.
-
-`.
-"""
+"""Returns where a key stands, as the beginning of a sentence: `policy.toml, line 3: `."""
 
 
 def nowhere(_: str) -> str:
@@ -153,80 +142,30 @@ def read_policy(text: str, file: str = "") -> Policy:
 def policy_of(document: Mapping[str, Any], place: Place = nowhere) -> Policy:
     """Return the policy of a parsed table; raise one `WrongInput` that names every mistake."""
     mistakes: list[str] = []
-    tables = dict(document)
-    overrides = tables.pop("override", [])
+    settings = dict(document)
+    tables = settings.pop("override", [])
     values = dict(default_policy().values)
-    for key, raw in _flat(tables):
+    for key, raw in _flat(settings):
         _take(values, key, raw, place(key), mistakes)
         if len(mistakes) >= POLICY_MISTAKES:
             raise WrongInput(" ".join([*mistakes, "What follows was not read."]))
-    scoped = _overrides(overrides, place, mistakes)
+
+    overrides: list[Override] = []
+    if isinstance(tables, list) and all(isinstance(table, Mapping) for table in tables):
+        for number, table in enumerate(tables, 1):
+            where = f"{place(f'override[{number}]')}Override {number}: "
+            overrides += _override(table, where, mistakes)
+    else:
+        mistakes.append(f"{place('override')}'override' is a list of tables; write [[override]].")
+
     if mistakes:
         raise WrongInput(" ".join(mistakes))
-    return Policy(values, scoped)
-
-
-def write_policy(policy: Policy, *, every: bool = True) -> str:
-    """Return TOML that `read_policy` reads the same back, each setting with its meaning.
-
-    `every` one or the changed ones.
-    """
-    parts = []
-    wanted = [
-        key for key, setting in SETTINGS.items() if every or policy.values[key] != setting.default
-    ]
-    for table, keys in groupby(sorted(wanted, key=_table), key=_table):
-        lines = [_line(SETTINGS[key], policy.values[key]) for key in keys]
-        parts.append("\n".join([f"[{table}]", *lines]))
-    parts += [
-        "\n".join(_override_lines(scope, list(group)))
-        for scope, group in groupby(policy.overrides, key=lambda o: o[0])
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value with its dotted key."""
-    for name, value in table.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}", value
-
-
-def _take(values: dict[str, Value], key: str, raw: Any, where: str, mistakes: list[str]) -> None:
-    """Read one value into `values`, or add to the mistakes."""
-    try:
-        values[key] = setting_of(key).parse(_words(key, raw))
-    except WrongInput as error:
-        sentence = str(error)
-        mistakes.append(f"{where}{sentence}" if key in sentence else f"{where}{key}: {sentence}")
-
-
-def _words(key: str, raw: Any) -> str:
-    """Return a TOML value as a person would have typed it."""
-    if isinstance(raw, bool):
-        return "on" if raw else "off"
-    if isinstance(raw, str | int | float):
-        return str(raw)
-    raise WrongInput(f"{key} takes one value; got {shortened(repr(raw))}.")
-
-
-def _overrides(tables: Any, place: Place, mistakes: list[str]) -> tuple[Override, ...]:
-    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-        mistakes.append(f"{place('override')}'override' is a list of tables; write [[override]].")
-        return ()
-    places = [f"{place(f'override[{i}]')}Override {i}: " for i in range(1, len(tables) + 1)]
-    return tuple(
-        found
-        for table, where in zip(tables, places, strict=True)
-        for found in _override(table, where, mistakes)
-    )
+    return Policy(values, tuple(overrides))
 
 
 def _override(table: Mapping[str, Any], where: str, mistakes: list[str]) -> list[Override]:
-    flat = dict(_flat(table))
-    scope, values = {}, dict[str, Value]()
+    """Return what one `[[override]]` sets, each with its scope."""
+    flat, scope, values = dict(_flat(table)), dict[str, str](), dict[str, Value]()
     for key, raw in flat.items():
         if "." in key:
             _take(values, key, raw, where, mistakes)
@@ -238,49 +177,71 @@ def _override(table: Mapping[str, Any], where: str, mistakes: list[str]) -> list
             )
     if not any("." in key for key in flat):
         mistakes.append(f'{where}it changes nothing; write "idle.below" = "15%".')
-    if len(scope) == len([key for key in flat if "." not in key]) == 0:
+    if all("." in key for key in flat):
         mistakes.append(f'{where}it names no scope; write cluster = "NAME".')
-    return [
-        (Labels(**scope), key, value)
-        for key, value in values.items()
-        if _fits(key, Labels(**scope), where, mistakes)
-    ]
+
+    for key in values:
+        with gathered(mistakes, where):
+            SETTINGS[key].fits(Labels(**scope))
+    return [(Labels(**scope), key, value) for key, value in values.items()]
 
 
-def _fits(key: str, scope: Labels, where: str, mistakes: list[str]) -> bool:
+def _take(values: dict[str, Value], key: str, raw: Any, where: str, mistakes: list[str]) -> None:
+    """Read one value, as a person would have typed it, into `values`, or add to the mistakes."""
     try:
-        SETTINGS[key].fits(scope)
+        if isinstance(raw, bool):
+            raw = "on" if raw else "off"
+        if not isinstance(raw, str | int | float):
+            raise WrongInput(f"{key} takes one value; got {shortened(repr(raw))}.")
+        values[key] = setting_of(key).parse(str(raw))
     except WrongInput as error:
-        mistakes.append(f"{where}{error}")
-        return False
-    return True
+        sentence = str(error)
+        mistakes.append(f"{where}{sentence}" if key in sentence else f"{where}{key}: {sentence}")
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value with its dotted key."""
+    for name, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def write_policy(policy: Policy, *, every: bool = True) -> str:
+    """Return TOML that `read_policy` reads the same back, each setting with its meaning.
+
+    `every` one or the changed ones.
+    """
+    parts = []
+    keys = [
+        key for key, setting in SETTINGS.items() if every or policy.values[key] != setting.default
+    ]
+    for table, group in groupby(sorted(keys, key=_table), key=_table):
+        lines = [f"[{table}]"]
+        for key in group:
+            setting, value = SETTINGS[key], policy.values[key]
+            changed = f"default {setting.show(setting.default)}; "
+            note = f"{changed if value != setting.default else ''}{setting.meaning}"
+            lines.append(f"{key.partition('.')[2]} = {_toml(setting, value)}  # {note}")
+        parts.append("\n".join(lines))
+
+    for scope, overrides in groupby(policy.overrides, key=lambda override: override[0]):
+        labels = [f"{name} = {_quoted(value)}" for name, value in scope]
+        lines = [f"{_quoted(key)} = {_toml(SETTINGS[key], value)}" for _, key, value in overrides]
+        parts.append("\n".join(["[[override]]", *labels, *lines]))
+    return "\n\n".join(parts) + "\n"
 
 
 def _table(key: str) -> str:
     return key.partition(".")[0]
 
 
-def _line(setting: Setting, value: Value) -> str:
-    default = f"default {setting.show(setting.default)}; " if value != setting.default else ""
-    return (
-        f"{setting.key.partition('.')[2]} = {_toml(setting, value)}  # {default}{setting.meaning}"
-    )
-
-
-def _override_lines(scope: Labels, group: list[Override]) -> list[str]:
-    labels = [f"{name} = {_quoted(value)}" for name, value in scope]
-    return [
-        "[[override]]",
-        *labels,
-        *(f"{_quoted(key)} = {_toml(SETTINGS[key], value)}" for _, key, value in group),
-    ]
-
-
 def _toml(setting: Setting, value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    shown = setting.show(value)
-    return shown if setting.unit is SettingUnit.NUMBER else _quoted(shown)
+    text = setting.show(value)
+    return text if setting.unit is SettingUnit.NUMBER else _quoted(text)
 
 
 def _quoted(text: str) -> str:

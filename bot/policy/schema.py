@@ -1,4 +1,7 @@
-"""List every setting that admins tune: its unit, default, meaning, source and bounds; read and write its text."""
+"""List every setting that admins tune, and read and write its text.
+
+Each has a unit, a default, a meaning, a source and bounds.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
 
 from bot.errors import WrongInput, nearest
@@ -41,7 +44,6 @@ class Setting:
     source: str
     low: float = 0.0
     high: float = float("inf")
-    choices: tuple[str, ...] = ()
     scoped: bool = True
     """Can differ by cluster, team or account."""
     check: Callable[[str], object] | None = None
@@ -56,7 +58,8 @@ class Setting:
         size = value.total_seconds() if isinstance(value, timedelta) else value
         if not isinstance(size, str | bool) and not self.low <= float(size) <= self.high:
             raise WrongInput(
-                f"{self.key} lies between {self._bound(self.low)} and {self._bound(self.high)}; got '{text}'."
+                f"{self.key} lies between {self._bound(self.low)} and {self._bound(self.high)};"
+                f" got '{text}'."
             )
         return value
 
@@ -73,7 +76,7 @@ class Setting:
         return f"{value * 100:.10g}%" if self.unit is SettingUnit.RATIO else f"{value:.10g}"
 
     def fits(self, scope: Labels) -> None:
-        """Raise `WrongInput` when the setting holds for everything at once and a scope is asked for."""
+        """Raise `WrongInput` where a scope is asked for, and the setting holds for everything."""
         if not self.scoped and str(scope):
             raise WrongInput(f"{self.key} holds for everything at once; leave out {scope}.")
 
@@ -88,12 +91,10 @@ class Setting:
             case SettingUnit.DURATION:
                 return parse_duration(text)
             case SettingUnit.SWITCH:
-                return self._switch(text)
+                if text.lower() not in {"on", "off", "true", "false", "yes", "no"}:
+                    raise WrongInput(f"{self.key} is on or off; got '{text}'.")
+                return text.lower() in {"on", "true", "yes"}
             case SettingUnit.WORD:
-                if self.choices and text not in self.choices:
-                    raise WrongInput(
-                        f"'{text}' does not fit {self.key}{nearest(text, self.choices)}."
-                    )
                 if self.check:
                     self.check(text)
                 return text
@@ -106,20 +107,11 @@ class Setting:
                 return float(self._decimal(text, text))
 
     def _decimal(self, digits: str, text: str) -> Decimal:
-        if re.fullmatch(r"-?\d{1,12}(\.\d{1,9})?", digits):
-            try:
-                return Decimal(digits)
-            except InvalidOperation:
-                pass
-        raise WrongInput(
-            f"'{text}' is not a value of {self.key}; write it like {self.show(self.default)}."
-        )
-
-    def _switch(self, text: str) -> bool:
-        words = {"on": True, "off": False, "true": True, "false": False, "yes": True, "no": False}
-        if text.lower() not in words:
-            raise WrongInput(f"{self.key} is on or off; got '{text}'.")
-        return words[text.lower()]
+        if not re.fullmatch(r"-?\d{1,12}(\.\d{1,9})?", digits):
+            raise WrongInput(
+                f"'{text}' is not a value of {self.key}; write it like {self.show(self.default)}."
+            )
+        return Decimal(digits)
 
     def _bound(self, size: float) -> str:
         if size == float("inf"):
@@ -131,19 +123,22 @@ class Setting:
 
 _OWN = "trnbot's own default"
 _CWA = "amazon-cloudwatch-agent: a node without a runtime reports zeros, so zero is not silence"
-_OPTIMUM = "optimum-neuron logs say a compile may take up to one hour; vendor texts say 5-15 and 15-45 minutes"
+_OPTIMUM = (
+    "optimum-neuron logs say a compile may take up to one hour;"
+    " vendor texts say 5-15 and 15-45 minutes"
+)
 _WARM = (
-    "Neuron Persistent Cache: what was compiled is not compiled again, so 20m fits a job whose shapes are settled;"
+    "Neuron Persistent Cache: what was compiled is not compiled again,"
+    " so 20m fits a job whose shapes are settled;"
     " the default is half the grace of a first compile, as a restart may change them"
 )
 _EFA = "AWS publishes the NIC's limit per type; a sustained share of it is trnbot's own default"
 _SETTLE = "AWS rewrites the bill for days; only days that were wholly seen are judged"
-_BURN = "multi-window burn-rate alerts, Google's SRE Workbook chapter 5; the rates are trnbot's own, as money is meant to be spent"
+_BURN = (
+    "multi-window burn-rate alerts, Google's SRE Workbook chapter 5;"
+    " the rates are trnbot's own, as money is meant to be spent"
+)
 _DAY = 86_400.0
-
-
-def _switch(cause: Cause) -> Setting:
-    return Setting(f"{cause}.on", SettingUnit.SWITCH, True, cause.facts.switch, _OWN)
 
 
 def _after(
@@ -343,7 +338,8 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             "budget_burn.month_usd",
             SettingUnit.USD,
             Decimal(0),
-            "budget of a UTC month, amortised, before credits and tax; $0 is none; one for each scope",
+            "budget of a UTC month, amortised, before credits and tax;"
+            " $0 is none; one for each scope",
             _OWN,
             0,
             1e10,
@@ -389,7 +385,12 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
 """The settings of each cause beside its switch, in the order of the table of causes."""
 
 DETECTION: tuple[Setting, ...] = tuple(
-    setting for cause in CAUSES for setting in (_switch(cause), *_THRESHOLDS.get(cause, ()))
+    setting
+    for cause, facts in CAUSES.items()
+    for setting in (
+        Setting(f"{cause}.on", SettingUnit.SWITCH, True, facts.switch, _OWN),
+        *_THRESHOLDS.get(cause, ()),
+    )
 )
 
 
@@ -407,7 +408,8 @@ ALERTING: tuple[Setting, ...] = (
         "alert.critical_usd_per_hour",
         SettingUnit.USD,
         Decimal("500"),
-        "waste from which an alert is critical whatever its cause: reminded, escalated, told in quiet hours",
+        "waste from which an alert is critical whatever its cause:"
+        " reminded, escalated, told in quiet hours",
         _OWN,
         1,
         1_000_000,

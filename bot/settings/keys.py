@@ -1,39 +1,253 @@
-"""List the settings of an installation.
+"""List the settings of an installation in one table, and read the text of each.
 
-The schema that the file, the environment, `default.toml` and the docs page follow.
+The file, the environment, `default.toml` and the docs page follow the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hmac
+import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
+from bot.errors import WrongInput, nearest
+from bot.model.frame import UNITS, Meaning, MetricsSurface
+from bot.model.reading import NODE_METRICS
 from bot.model.window import parse_duration, read_weekly
 from bot.ports.work import LINES_A_MINUTE
-from bot.settings.readers import (
-    SOURCES,
-    Secret,
-    count,
-    external_id,
-    interval,
-    lines,
-    metric_names,
-    metrics_surface,
-    port,
-    role,
-    roles,
-    server_address,
-    source,
-    speed,
-    switch,
-    teams_sdk,
-    usd,
-    web_address,
-    words,
+from bot.settings.routes import addresses, causes, read_owners, read_routes, words
+
+
+class Secret:
+    """Print as `****` wherever text is made of it.
+
+    Str, repr, format, logs, `json.dumps(default=str)`.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """Return the secret itself, only where it is handed to its user."""
+        return self._value
+
+    def __str__(self) -> str:
+        """Show nothing, not even the length."""
+        return "****"
+
+    __repr__ = __str__
+
+    def __format__(self, _: str) -> str:
+        """Show nothing in any format."""
+        return str(self)
+
+    def __bool__(self) -> bool:
+        """Return whether it is set."""
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare in constant time."""
+        return isinstance(other, Secret) and hmac.compare_digest(
+            self._value.encode(), other._value.encode()
+        )
+
+    __hash__ = None  # type: ignore[assignment] # a hash of a secret tells something of it
+
+    def __deepcopy__(self, _: object) -> Secret:
+        """Return itself, so that `dataclasses.asdict` keeps it closed."""
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled."""
+        raise TypeError("a secret is not written down")
+
+
+SOURCES = "aws, recording:DIR or simulator:SEED"
+TEAMS_SDKS = ("botbuilder", "agents")
+
+
+def fitting(pattern: str, mistake: str) -> Callable[[str], str]:
+    """Return a reader of texts that fit a pattern, or are empty.
+
+    It raises `WrongInput` with the mistake, in which `{text}` stands for the text.
+    """
+
+    def read(text: str) -> str:
+        if text and not re.fullmatch(pattern, text):
+            raise WrongInput(mistake.format(text=text))
+        return text
+
+    return read
+
+
+def whole(most: int, mistake: str, least: int = 0) -> Callable[[str], int]:
+    """Return a reader of whole numbers from `least` to `most`, which raises as `fitting` does."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"\d{1,9}", text) or not least <= int(text) <= most:
+            raise WrongInput(mistake.format(text=text))
+        return int(text)
+
+    return read
+
+
+def word_of(choices: Collection[str], mistake: str) -> Callable[[str], str]:
+    """Return a reader of one of some words, which raises `WrongInput` with the nearest of them."""
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise WrongInput(f"{mistake.format(text=text)}{nearest(text, choices, most=0)}.")
+        return text
+
+    return read
+
+
+_port = whole(
+    65_535,
+    "'{text}' is not a port; write a number up to 65535, such as 8080 (0 = any that is free).",
 )
-from bot.settings.routes import addresses, causes, read_owners, read_routes
+_lines = whole(
+    100_000,
+    "'{text}' is no number of lines a minute; write one such as 60, up to 100,000.",
+    least=1,
+)
+_count = whole(100_000, "'{text}' is not a number of things; write one such as 60, or 0 for none.")
+_external_id = fitting(
+    r"[\w+=,.@:/-]{2,1224}",
+    "An external id has 2 to 1224 letters, digits and + = , . @ : / - without a space.",
+)
+_teams_sdk = word_of(TEAMS_SDKS, "'{text}' is neither botbuilder nor agents")
+_role = fitting(
+    r"self|arn:aws[\w-]*:iam::\d+:role/[\w+=,.@/-]+",
+    "'{text}' is not the ARN of a role;"
+    " write arn:aws:iam::111122223333:role/trnbot-reader, or self.",
+)
+_site = fitting(
+    r"https?://[^/\s?#@]+/?",
+    "'{text}' is not an address of a site; write https://trnbot.example.com.",
+)
+_surface = word_of(list(MetricsSurface), "'{text}' is none of auto, cloudwatch and promql")
+
+
+def roles(text: str) -> tuple[str, ...]:
+    """Read the ARNs of roles, each of one account, or `self`; raise `WrongInput` for a pattern."""
+    return tuple(map(_role, words(text)))
+
+
+def role(text: str) -> str:
+    """Read the ARN of one role, "" and `self` for none; raise `WrongInput` for another text."""
+    arns = roles(text)
+    if len(arns) > 1:
+        raise WrongInput(f"One role reads the bill; got {len(arns)}.")
+    return "" if arns in ((), ("self",)) else arns[0]
+
+
+def source(text: str) -> str:
+    """Read the address of a source; raise `WrongInput` for another kind."""
+    kind, _, place = text.partition(":")
+    if text and text != "aws" and not (kind in ("recording", "simulator") and place):
+        raise WrongInput(
+            f"'{text}' is not a source"
+            f"{nearest(kind, ('aws', 'recording', 'simulator'), most=0)}; write {SOURCES}."
+        )
+    return text
+
+
+def metrics_surface(text: str) -> MetricsSurface:
+    """Read where NeuronCore metrics are read; raise `WrongInput` for another word."""
+    return MetricsSurface(_surface(text))
+
+
+def site(text: str) -> str:
+    """Read the address of a site, without a path; raise `WrongInput`."""
+    return _site(text).rstrip("/")
+
+
+def server_address(text: str) -> str:
+    """Read the address of a Prometheus server, with the path before `/api/v1` where it has one.
+
+    Raise `WrongInput`.
+    """
+    address = text.rstrip("/").removesuffix("/api/v1/query").removesuffix("/api/v1")
+    if text and not re.fullmatch(r"https?://[^/\s?#@]+(/[^\s?#@]*)?", address):
+        raise WrongInput(
+            "A Prometheus server is named by its address, such as"
+            " http://prometheus.monitoring:9090, without a name or password."
+        )
+    return address
+
+
+def metric_names(text: str) -> tuple[Meaning, ...]:
+    """Read the meanings of metrics of a chosen namespace: `NAME -> METRIC in UNIT`, a comma list.
+
+    Raise `WrongInput`.
+    """
+    meanings = []
+    for pair in words(text):
+        name, arrow, meaning = pair.partition("->")
+        metric, _, unit = meaning.strip().partition(" in ")
+        name, metric, unit = name.strip(), metric.strip(), unit.strip().lower()
+
+        if not arrow or not name:
+            raise WrongInput(
+                f"'{pair}' names no metric; write NAME -> METRIC in UNIT,"
+                " such as nc_util -> neuroncore_utilization_ratio in percent."
+            )
+        if metric not in NODE_METRICS:
+            raise WrongInput(
+                f"'{metric}' is not a metric of a node{nearest(metric, NODE_METRICS, most=0)}."
+            )
+
+        # Where only one unit is possible, it need not be said.
+        units = UNITS[metric.rpartition("_")[2]]
+        if unit not in units and (unit or len(units) > 1):
+            raise WrongInput(
+                f"'{pair}' needs its unit: write {name} -> {metric} in {' or '.join(units)}."
+            )
+        meanings.append(Meaning(name, metric, unit or next(iter(units))))
+    return tuple(meanings)
+
+
+def speed(text: str) -> float:
+    """Read how much faster than life time runs; raise `WrongInput`."""
+    try:
+        factor = Decimal(text.removesuffix("x"))
+    except InvalidOperation:
+        factor = Decimal(0)
+    if not (factor.is_finite() and 0 < factor <= 1_000_000):
+        raise WrongInput(f"'{text}' is not a speed; write how much faster than life, such as 60.")
+    return float(factor)
+
+
+def interval(text: str) -> timedelta:
+    """Read a length of time that divides a day; raise `WrongInput`."""
+    length = parse_duration(text)
+    if not timedelta(minutes=1) <= length <= timedelta(hours=1) or timedelta(days=1) % length:
+        raise WrongInput(
+            f"'{text}' does not divide a day evenly; write 1m, 5m, 10m, 15m, 30m or 1h."
+        )
+    return length
+
+
+def usd(text: str) -> Decimal | None:
+    """Read an amount, None where nothing is said; raise `WrongInput`."""
+    amount = text.removeprefix("$")
+    if text and not re.fullmatch(r"\d{1,12}(\.\d{0,9})?|\.\d{1,9}", amount):
+        raise WrongInput(f"'{text}' is not an amount; write USD such as 5.")
+    return Decimal(amount) if text else None
+
+
+def switch(text: str) -> bool:
+    """Read on or off; raise `WrongInput`."""
+    if text.lower() not in {"1", "true", "on", "yes", "0", "false", "off", "no", ""}:
+        raise WrongInput(f"'{text}' is neither on nor off; write 1 or 0.")
+    return text.lower() in {"1", "true", "on", "yes"}
 
 
 @dataclass(frozen=True)
@@ -48,400 +262,159 @@ class SettingKey:
 
     @property
     def secret(self) -> bool:
-        """Tell whether its value must never be shown."""
+        """Return whether its value must never be shown."""
         return self.read is Secret
 
 
-_addresses = partial(addresses, like="slack:C02FIN or teams:CONVERSATION")
+def _key(
+    name: str,
+    meaning: str,
+    read: Callable[[str], Any] = str,
+    default: str = "",
+    variable: str = "",
+) -> SettingKey:
+    """Describe a setting, whose variable is its name after `TRNBOT_` unless another is given."""
+    usual = f"TRNBOT_{name.upper().replace('.', '_')}"
+    return SettingKey(name, variable or usual, default, meaning, read)
 
-KEYS: tuple[SettingKey, ...] = (
-    SettingKey("source", "TRNBOT_SOURCE", "", f"the source to watch: {SOURCES}", source),
-    SettingKey(
-        "database_url",
-        "TRNBOT_DATABASE_URL",
-        "sqlite:///.trnbot/trnbot.db",
-        "where state is kept; or postgresql://...",
-        Secret,
-    ),
-    SettingKey(
-        "host",
-        "TRNBOT_HOST",
-        "127.0.0.1",
-        "the address to listen on; only this machine can reach the default",
-        str,
-    ),
-    SettingKey("port", "TRNBOT_PORT", "8080", "the HTTP port; 0 = any free port", port),
-    SettingKey(
-        "public_url",
-        "TRNBOT_PUBLIC_URL",
-        "",
-        "the public https address of the proxy in front of this port",
-        web_address,
-    ),
-    SettingKey(
-        "route",
-        "TRNBOT_ROUTE",
-        "",
-        "channels notified of alerts that match no route: slack:C02FIN (a comma list)",
-        _addresses,
-    ),
-    SettingKey(
-        "routes",
-        "TRNBOT_ROUTES",
-        "",
-        "channels notified by label: cluster=llama -> slack:C1; cause=idle -> slack:C2",
-        read_routes,
-    ),
-    SettingKey(
-        "finops",
-        "TRNBOT_FINOPS",
-        "",
-        "channels also notified of money and of what is bought or kept for nothing (a comma list)",
-        _addresses,
-    ),
-    SettingKey(
-        "finops_causes",
-        "TRNBOT_FINOPS_CAUSES",
-        "",
-        "the causes that those channels are notified of (a comma list); none = money, idle and unused nodes, unused capacity, "
-        "orphaned storage",
-        causes,
-    ),
-    SettingKey(
-        "escalate",
-        "TRNBOT_ESCALATE",
-        "",
-        "channels notified of critical alerts nobody acknowledged (a comma list)",
-        _addresses,
-    ),
-    SettingKey(
-        "digest",
-        "TRNBOT_DIGEST",
-        "",
-        "channels that get the weekly digest (a comma list)",
-        _addresses,
-    ),
-    SettingKey(
-        "digest_at",
-        "TRNBOT_DIGEST_AT",
-        "mon 09:00 UTC",
-        "when the digest is sent: mon 09:00 Europe/Berlin",
-        read_weekly,
-    ),
-    SettingKey(
-        "owners",
-        "TRNBOT_OWNERS",
-        "",
-        "addresses of owners: dana = slack:U01DANA; namespace:nlp = teams:29:1x",
-        read_owners,
-    ),
-    SettingKey(
-        "owners_file",
-        "TRNBOT_OWNERS_FILE",
-        "",
-        "TOML file that maps clusters, node groups, namespaces, tags and labels to owners; read anew when it changes",
-        str,
-    ),
-    SettingKey(
-        "admins",
-        "TRNBOT_ADMINS",
-        "",
-        "people and groups who may change things: slack:U01ALICE, slack:S0123GROUP",
-        _addresses,
-    ),
-    SettingKey(
-        "guests",
-        "TRNBOT_GUESTS",
-        "0",
-        "1 = guests of the Slack workspace or the Teams tenant are answered too",
-        switch,
-    ),
-    SettingKey(
-        "recordings",
-        "TRNBOT_RECORDINGS",
-        "",
-        "folder whose recordings chats and the console may name; none = none",
-        str,
-    ),
-    SettingKey(
-        "policies",
-        "TRNBOT_POLICIES",
-        "",
-        "folder whose policies (NAME.toml) chats and the console may name; none = none",
-        str,
-    ),
-    SettingKey(
-        "speed",
-        "TRNBOT_SPEED",
-        "1",
-        "how many times faster than real time a recording or a simulation is replayed",
-        speed,
-    ),
-    SettingKey(
-        "interval", "TRNBOT_INTERVAL", "5m", "time from one tick of the watch to the next", interval
-    ),
-    SettingKey(
-        "lines",
-        "TRNBOT_LINES",
-        str(LINES_A_MINUTE),
-        "lines that one person may ask in a minute; the seconds that they may work grow with it",
-        lines,
-    ),
-    SettingKey(
-        "retention",
-        "TRNBOT_RETENTION",
-        "90d",
-        "how long the notification log is kept; alerts are kept for ever",
-        parse_duration,
-    ),
-    SettingKey(
-        "mcp",
-        "TRNBOT_MCP",
-        "1",
-        "0 = /mcp of the port is not there, though the package of the protocol (trnbot[mcp]) is",
-        switch,
-    ),
-    SettingKey(
-        "secrets.key",
-        "TRNBOT_SECRETS_KEY",
-        "",
-        "keys that seal stored secrets, made by 'trnbot secrets key' (a comma list; the first seals, each opens)",
-        Secret,
-    ),
-    SettingKey(
-        "metrics.lag",
-        "TRNBOT_METRICS_LAG",
-        "1m",
-        "time from the end of a metric's period until it can be read",
-        parse_duration,
-    ),
-    SettingKey(
-        "metrics.surface",
-        "TRNBOT_METRICS_SURFACE",
-        "auto",
-        "where NeuronCore metrics are read: cloudwatch (GetMetricData), promql, or auto = promql for nodes that the first lacks",
-        metrics_surface,
-    ),
-    SettingKey(
-        "metrics.url",
-        "TRNBOT_METRICS_URL",
-        "",
-        "a Prometheus server or a workspace of Amazon Managed Prometheus: asked by PromQL instead of CloudWatch's OTel store",
-        server_address,
-    ),
-    SettingKey(
-        "metrics.token",
-        "TRNBOT_METRICS_TOKEN",
-        "",
-        "a bearer token for that server, where it asks for one",
-        Secret,
-    ),
-    SettingKey(
-        "billing.lag",
-        "TRNBOT_BILLING_LAG",
-        "24h",
-        "time from the end of the usage until a replay sees its charge",
-        parse_duration,
-    ),
-    SettingKey(
-        "aws.regions", "TRNBOT_AWS_REGIONS", "", "regions to read; none = AWS_REGION", words
-    ),
-    SettingKey(
-        "aws.roles",
-        "TRNBOT_AWS_ROLES",
-        "",
-        "ARNs of the roles to assume, one per account; self = no role",
-        roles,
-    ),
-    SettingKey(
-        "aws.external_id",
-        "TRNBOT_AWS_EXTERNAL_ID",
-        "",
-        "the external id that the trust policies of those roles ask for; none = it is not sent",
-        external_id,
-    ),
-    SettingKey(
-        "aws.billing_role",
-        "TRNBOT_AWS_BILLING_ROLE",
-        "",
-        "ARN of the role under which the export, Athena and Cost Explorer are read; none = the bot's own",
-        role,
-    ),
-    SettingKey(
-        "aws.billing", "TRNBOT_AWS_BILLING", "", "the billing export, s3://BUCKET/PREFIX", str
-    ),
-    SettingKey(
-        "aws.athena",
-        "TRNBOT_AWS_ATHENA",
-        "",
-        "or the Athena table over the export, DATABASE.TABLE, rolled up by day",
-        str,
-    ),
-    SettingKey(
-        "aws.athena_workgroup",
-        "TRNBOT_AWS_ATHENA_WORKGROUP",
-        "primary",
-        "the workgroup in which Athena's queries run",
-        str,
-    ),
-    SettingKey(
-        "aws.athena_output",
-        "TRNBOT_AWS_ATHENA_OUTPUT",
-        "",
-        "where results are stored if the workgroup sets no location, s3://...",
-        str,
-    ),
-    SettingKey(
-        "aws.explorer_calls",
-        "TRNBOT_AWS_EXPLORER_CALLS",
-        "60",
-        "calls to Cost Explorer allowed a day, $0.01 each; 0 = none",
-        count,
-    ),
-    SettingKey(
-        "aws.budget",
-        "TRNBOT_AWS_BUDGET",
-        "",
-        "USD a day for the bot's own AWS calls; optional calls stop as it is used up",
-        usd,
-    ),
-    SettingKey(
-        "aws.spot_advisor",
-        "TRNBOT_AWS_SPOT_ADVISOR",
-        "",
-        "file or https address of the Spot Advisor's interruption bands; none = they are not read",
-        str,
-    ),
-    SettingKey(
-        "aws.stream",
-        "TRNBOT_AWS_STREAM",
-        "",
-        "metric streams in S3, each s3://BUCKET/PREFIX (a comma list)",
-        words,
-    ),
-    SettingKey(
-        "aws.logs",
-        "TRNBOT_AWS_LOGS",
-        "",
-        "log groups with the output of the Neuron compiler, each GROUP or REGION:GROUP (a comma list); none = no log is read",
-        words,
-    ),
-    SettingKey(
-        "aws.events",
-        "TRNBOT_AWS_EVENTS",
-        "",
-        "URLs of SQS queues that EventBridge sends interruption notices and AWS Health events to (a comma list)",
-        words,
-    ),
-    SettingKey(
-        "monitor.namespace",
-        "TRNBOT_MONITOR_NAMESPACE",
-        "",
-        "CloudWatch namespace of neuron-monitor on plain EC2",
-        str,
-    ),
-    SettingKey(
-        "monitor.metrics",
-        "TRNBOT_MONITOR_METRICS",
-        "neuroncore_utilization -> neuroncore_utilization_ratio in percent, "
-        "neuroncore_utilization_ratio -> neuroncore_utilization_ratio in ratio, "
-        "neuron_runtime_memory_used_bytes -> neuron_runtime_memory_used_bytes in bytes, "
-        "execution_errors_total -> neuron_execution_errors_count in count, "
-        "execution_latency_seconds -> neuron_execution_latency_seconds in seconds, "
-        "hardware_ecc_events_total -> neuron_hardware_ecc_events_count in count",
-        "meaning of the metrics in that namespace, each NAME -> METRIC in UNIT",
-        metric_names,
-    ),
-    SettingKey(
-        "monitor.instance",
-        "TRNBOT_MONITOR_INSTANCE",
-        "InstanceId",
-        "the dimension in that namespace that holds the instance id",
-        str,
-    ),
-    SettingKey(
-        "monitor.core",
-        "TRNBOT_MONITOR_CORE",
-        "NeuronCore",
-        "the dimension in that namespace that holds the core, if there is one",
-        str,
-    ),
-    SettingKey(
-        "web.token",
-        "TRNBOT_WEB_TOKEN",
-        "",
-        "the token that the console asks for; required wherever others can reach it",
-        Secret,
-    ),
-    SettingKey(
-        "tags.cluster",
-        "TRNBOT_TAGS_CLUSTER",
-        "eks:cluster-name, aws:eks:cluster-name, cluster",
-        "tags that name the cluster; the first with a value counts",
-        words,
-    ),
-    SettingKey("tags.team", "TRNBOT_TAGS_TEAM", "team", "tags that name the team", words),
-    SettingKey(
-        "tags.project", "TRNBOT_TAGS_PROJECT", "project", "tags that name the project", words
-    ),
-    SettingKey("tags.owner", "TRNBOT_TAGS_OWNER", "owner", "tags that name the owner", words),
-    SettingKey("slack.bot_token", "SLACK_BOT_TOKEN", "", "enables Slack (xoxb-...)", Secret),
-    SettingKey(
-        "slack.app_token",
-        "SLACK_APP_TOKEN",
-        "",
-        "Socket Mode: no public address needed (xapp-...)",
-        Secret,
-    ),
-    SettingKey(
-        "slack.signing_secret",
-        "SLACK_SIGNING_SECRET",
-        "",
-        "HTTP instead of Socket Mode: verifies calls of /slack/events",
-        Secret,
-    ),
-    SettingKey(
-        "slack.client_id",
-        "SLACK_CLIENT_ID",
-        "",
-        "instead of a bot token: several workspaces install the app by OAuth",
-        str,
-    ),
-    SettingKey("slack.client_secret", "SLACK_CLIENT_SECRET", "", "the secret of that app", Secret),
-    SettingKey(
-        "slack.workspaces",
-        "TRNBOT_SLACK_WORKSPACES",
-        "",
-        "workspaces that may install the app, the default workspace first: T0123, T0456",
-        words,
-    ),
-    SettingKey(
-        "slack.api_url", "SLACK_API_URL", "", "another address for Slack's API, for tests", str
-    ),
-    SettingKey("teams.app_id", "MicrosoftAppId", "", "enables Teams", str),
-    SettingKey("teams.app_password", "MicrosoftAppPassword", "", "the app's client secret", Secret),
-    SettingKey(
-        "teams.tenant_id", "MicrosoftAppTenantId", "", "the tenant of a single-tenant app", str
-    ),
-    SettingKey(
-        "teams.tenants",
-        "TRNBOT_TEAMS_TENANTS",
-        "",
-        "further tenants to serve (a comma list; * = every tenant)",
-        words,
-    ),
-    SettingKey(
-        "teams.development",
-        "TRNBOT_TEAMS_DEVELOPMENT",
-        "0",
-        "1 = allow an empty app id on a loopback host, for the Playground",
-        switch,
-    ),
-    SettingKey(
-        "teams.sdk",
-        "TRNBOT_TEAMS_SDK",
-        "botbuilder",
-        "botbuilder, or agents = the Microsoft 365 Agents SDK (the extra trnbot[agents])",
-        teams_sdk,
-    ),
+
+_addresses = partial(addresses, like="slack:C02FIN or teams:CONVERSATION")
+_METRICS = (
+    "neuroncore_utilization -> neuroncore_utilization_ratio in percent, "
+    "neuroncore_utilization_ratio -> neuroncore_utilization_ratio in ratio, "
+    "neuron_runtime_memory_used_bytes -> neuron_runtime_memory_used_bytes in bytes, "
+    "execution_errors_total -> neuron_execution_errors_count in count, "
+    "execution_latency_seconds -> neuron_execution_latency_seconds in seconds, "
+    "hardware_ecc_events_total -> neuron_hardware_ecc_events_count in count"
 )
+
+# fmt: off
+# Laid out by hand, a row a setting: its name, its meaning, its reader, its default, its variable.
+KEYS: tuple[SettingKey, ...] = (
+    _key("source", f"the source to watch: {SOURCES}", source),
+    _key("database_url",
+        "where state is kept; or postgresql://...", Secret, "sqlite:///.trnbot/trnbot.db"),
+    _key("host",
+        "the address to listen on; only this machine can reach the default", str, "127.0.0.1"),
+    _key("port", "the HTTP port; 0 = any free port", _port, "8080"),
+    _key("public_url", "the public https address of the proxy in front of this port", site),
+    _key("route",
+        "channels notified of alerts that match no route: slack:C02FIN (a comma list)", _addresses),
+    _key("routes",
+        "channels notified by label: cluster=llama -> slack:C1; cause=idle -> slack:C2",
+        read_routes),
+    _key("finops",
+        "channels also notified of money and of what is bought or kept for nothing (a comma"
+        " list)", _addresses),
+    _key("finops_causes",
+        "the causes that those channels are notified of (a comma list); none = money, idle and"
+        " unused nodes, unused capacity, orphaned storage", causes),
+    _key("escalate",
+        "channels notified of critical alerts nobody acknowledged (a comma list)", _addresses),
+    _key("digest", "channels that get the weekly digest (a comma list)", _addresses),
+    _key("digest_at",
+        "when the digest is sent: mon 09:00 Europe/Berlin", read_weekly, "mon 09:00 UTC"),
+    _key("owners",
+        "addresses of owners: dana = slack:U01DANA; namespace:nlp = teams:29:1x", read_owners),
+    _key("owners_file",
+        "TOML file that maps clusters, node groups, namespaces, tags and labels to owners; read"
+        " anew when it changes"),
+    _key("admins",
+        "people and groups who may change things: slack:U01ALICE, slack:S0123GROUP", _addresses),
+    _key("guests",
+        "1 = guests of the Slack workspace or the Teams tenant are answered too", switch, "0"),
+    _key("recordings", "folder whose recordings chats and the console may name; none = none"),
+    _key("policies",
+        "folder whose policies (NAME.toml) chats and the console may name; none = none"),
+    _key("speed",
+        "how many times faster than real time a recording or a simulation is replayed", speed, "1"),
+    _key("interval", "time from one tick of the watch to the next", interval, "5m"),
+    _key("lines",
+        "lines that one person may ask in a minute; the seconds that they may work grow with it",
+        _lines, str(LINES_A_MINUTE)),
+    _key("retention",
+        "how long the notification log is kept; alerts are kept for ever", parse_duration, "90d"),
+    _key("mcp",
+        "0 = /mcp of the port is not there, though the package of the protocol (trnbot[mcp]) is",
+        switch, "1"),
+    _key("secrets.key",
+        "keys that seal stored secrets, made by 'trnbot secrets key' (a comma list; the first"
+        " seals, each opens)", Secret),
+    _key("metrics.lag",
+        "time from the end of a metric's period until it can be read", parse_duration, "1m"),
+    _key("metrics.surface",
+        "where NeuronCore metrics are read: cloudwatch (GetMetricData), promql, or auto ="
+        " promql for nodes that the first lacks", metrics_surface, "auto"),
+    _key("metrics.url",
+        "a Prometheus server or a workspace of Amazon Managed Prometheus: asked by PromQL"
+        " instead of CloudWatch's OTel store", server_address),
+    _key("metrics.token", "a bearer token for that server, where it asks for one", Secret),
+    _key("billing.lag",
+        "time from the end of the usage until a replay sees its charge", parse_duration, "24h"),
+    _key("aws.regions", "regions to read; none = AWS_REGION", words),
+    _key("aws.roles", "ARNs of the roles to assume, one per account; self = no role", roles),
+    _key("aws.external_id",
+        "the external id that the trust policies of those roles ask for; none = it is not sent",
+        _external_id),
+    _key("aws.billing_role",
+        "ARN of the role under which the export, Athena and Cost Explorer are read; none = the"
+        " bot's own", role),
+    _key("aws.billing", "the billing export, s3://BUCKET/PREFIX"),
+    _key("aws.athena", "or the Athena table over the export, DATABASE.TABLE, rolled up by day"),
+    _key("aws.athena_workgroup", "the workgroup in which Athena's queries run", str, "primary"),
+    _key("aws.athena_output",
+        "where results are stored if the workgroup sets no location, s3://..."),
+    _key("aws.explorer_calls",
+        "calls to Cost Explorer allowed a day, $0.01 each; 0 = none", _count, "60"),
+    _key("aws.budget",
+        "USD a day for the bot's own AWS calls; optional calls stop as it is used up", usd),
+    _key("aws.spot_advisor",
+        "file or https address of the Spot Advisor's interruption bands; none = they are not"
+        " read"),
+    _key("aws.stream", "metric streams in S3, each s3://BUCKET/PREFIX (a comma list)", words),
+    _key("aws.logs",
+        "log groups with the output of the Neuron compiler, each GROUP or REGION:GROUP (a comma"
+        " list); none = no log is read", words),
+    _key("aws.events",
+        "URLs of SQS queues that EventBridge sends interruption notices and AWS Health events"
+        " to (a comma list)", words),
+    _key("monitor.namespace", "CloudWatch namespace of neuron-monitor on plain EC2"),
+    _key("monitor.metrics",
+        "meaning of the metrics in that namespace, each NAME -> METRIC in UNIT",
+        metric_names, _METRICS),
+    _key("monitor.instance",
+        "the dimension in that namespace that holds the instance id", str, "InstanceId"),
+    _key("monitor.core",
+        "the dimension in that namespace that holds the core, if there is one", str, "NeuronCore"),
+    _key("web.token",
+        "the token that the console asks for; required wherever others can reach it", Secret),
+    _key("tags.cluster",
+        "tags that name the cluster; the first with a value counts",
+        words, "eks:cluster-name, aws:eks:cluster-name, cluster"),
+    _key("tags.team", "tags that name the team", words, "team"),
+    _key("tags.project", "tags that name the project", words, "project"),
+    _key("tags.owner", "tags that name the owner", words, "owner"),
+    _key("slack.bot_token", "enables Slack (xoxb-...)", Secret, "", "SLACK_BOT_TOKEN"),
+    _key("slack.app_token",
+        "Socket Mode: no public address needed (xapp-...)", Secret, "", "SLACK_APP_TOKEN"),
+    _key("slack.signing_secret",
+        "HTTP instead of Socket Mode: verifies calls of /slack/events",
+        Secret, "", "SLACK_SIGNING_SECRET"),
+    _key("slack.client_id",
+        "instead of a bot token: several workspaces install the app by OAuth",
+        str, "", "SLACK_CLIENT_ID"),
+    _key("slack.client_secret", "the secret of that app", Secret, "", "SLACK_CLIENT_SECRET"),
+    _key("slack.workspaces",
+        "workspaces that may install the app, the default workspace first: T0123, T0456", words),
+    _key("slack.api_url", "another address for Slack's API, for tests", str, "", "SLACK_API_URL"),
+    _key("teams.app_id", "enables Teams", str, "", "MicrosoftAppId"),
+    _key("teams.app_password", "the app's client secret", Secret, "", "MicrosoftAppPassword"),
+    _key("teams.tenant_id", "the tenant of a single-tenant app", str, "", "MicrosoftAppTenantId"),
+    _key("teams.tenants", "further tenants to serve (a comma list; * = every tenant)", words),
+    _key("teams.development",
+        "1 = allow an empty app id on a loopback host, for the Playground", switch, "0"),
+    _key("teams.sdk",
+        "botbuilder, or agents = the Microsoft 365 Agents SDK (the extra trnbot[agents])",
+        _teams_sdk, "botbuilder"),
+)
+# fmt: on

@@ -30,7 +30,7 @@ from bot.model.request import LOCAL, Request, User
 from bot.model.window import parse_duration, parse_instant
 from bot.ports import Stores
 from bot.ports.work import PROGRESS
-from bot.settings.readers import Options, typed_line
+from bot.settings.options import Options, typed_line
 from bot.settings.settings import Settings
 from bot.wiring.bills import record_bill
 from bot.wiring.build import stores_in, terminal_app

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bot.errors import WrongInput, nearest
 from bot.grammar.registry import Command, commands_by_name
-from bot.settings.readers import LINE_OPTIONS
+from bot.settings.options import LINE_OPTIONS
 from bot.wiring.surfaces import arguments_of, command_hints
 
 Words = Mapping[str, Sequence[str]]

@@ -18,8 +18,8 @@ from bot.model.limits import POLICY_BYTES, TEXT_BYTES
 from bot.model.money import counted
 from bot.model.request import Request
 from bot.ports import DocumentStore
-from bot.settings.readers import Options, words
-from bot.settings.routes import read_text
+from bot.settings.options import Options
+from bot.settings.routes import read_text, words
 from bot.settings.settings import Settings, read_settings, settings_text
 from bot.wiring.logs import hide
 

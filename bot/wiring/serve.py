@@ -27,7 +27,7 @@ from bot.model.money import counted
 from bot.model.window import Window, age_text
 from bot.ports import Clock
 from bot.ports.work import LANE, Lane
-from bot.settings.readers import Options
+from bot.settings.options import Options
 from bot.settings.settings import Settings
 from bot.watch.health import Prunes, Retention, Watchdog, sentence_of
 from bot.watch.tick import TickResult, grid

@@ -10,7 +10,7 @@ from bot.answers.all import ANSWERS
 from bot.app import App
 from bot.errors import WrongInput
 from bot.grammar.registry import commands_by_name
-from bot.settings.readers import read_options
+from bot.settings.options import read_options
 from bot.settings.settings import read_settings
 from bot.wiring.cli import answer_line
 from tests.answers.configuring import ask, refused

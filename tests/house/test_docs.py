@@ -18,7 +18,7 @@ from bot.grammar.registry import COMMANDS
 from bot.model.causes import Cause
 from bot.policy.schema import SETTINGS
 from bot.settings.keys import KEYS, SettingKey
-from bot.settings.readers import read_options, typed_line
+from bot.settings.options import read_options, typed_line
 from docs.generate import pages
 from docs.pages import CAUSES_BEGIN, CAUSES_END
 

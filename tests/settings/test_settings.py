@@ -11,7 +11,7 @@ import pytest
 
 import bot
 from bot.errors import WrongInput
-from bot.settings.readers import Secret
+from bot.settings.keys import Secret
 from bot.settings.settings import KEYS, read_settings, settings_text
 
 DEFAULT = (Path(bot.__file__).parent / "settings/default.toml").read_text()

@@ -30,7 +30,7 @@ from adapters.chat.teams.responder import Sdk, open_sdk
 from bot.cards.card import Card
 from bot.errors import WrongInput
 from bot.model.request import Request
-from bot.settings.readers import TEAMS_SDKS
+from bot.settings.keys import TEAMS_SDKS
 
 ROOT = Path(__file__).parents[2]
 CHANNEL = {

@@ -291,16 +291,10 @@ def export_card(toml: str) -> Card:
 def _field(setting: Setting, value: str) -> Field:
     low, high = setting.bounds()
     between = "" if low == "–" else f"{low} to {high}; "
-    kinds = {SettingUnit.SWITCH: FieldKind.SWITCH, SettingUnit.WORD: FieldKind.CHOICE}
-    kind = (
-        kinds.get(setting.unit, FieldKind.TEXT)
-        if setting.unit is not SettingUnit.WORD or setting.choices
-        else FieldKind.TEXT
-    )
+    kind = FieldKind.SWITCH if setting.unit is SettingUnit.SWITCH else FieldKind.TEXT
     label = setting.meaning[:1].upper() + setting.meaning[1:]
-    options = tuple((choice, choice) for choice in setting.choices)
     hint = f"{setting.key}: {between}default {setting.show(setting.default)}"
-    return Field(setting.key, label[:_LABEL], kind, value, options, hint)
+    return Field(setting.key, label[:_LABEL], kind, value, hint=hint)
 
 
 def _scope_field(name: str, choices: Sequence[str]) -> Field:
