@@ -113,6 +113,30 @@ def money_data(money: Money) -> dict[str, Decimal]:
     }
 
 
+MONEY_FIGURES = {
+    "gross_usd": (
+        "gross: usage, fees and negations at unblended cost; summed over the rows of the "
+        "bill that begin in the window and pass the filters"
+    ),
+    "discounts_usd": (
+        "discounts; summed over the rows of the bill that begin in the window and pass the filters"
+    ),
+    "credits_usd": (
+        "credits and refunds; summed over the rows of the bill that begin in the window and"
+        " pass the filters"
+    ),
+    "tax_usd": (
+        "tax; summed over the rows of the bill that begin in the window and pass the filters"
+    ),
+    "net_usd": "gross + discounts + credits + tax",
+    "amortised_usd": (
+        "amortised: commitments, and what is prepaid, spread over what they bought; summed "
+        "over the rows of the bill that begin in the window and pass the filters"
+    ),
+}
+"""How each of the amounts of `money_data` is made."""
+
+
 def amount_of(amount: Decimal, tally: Tally) -> str:
     """Write an amount in the currency of its bill."""
     return amount_in(amount, tally.currency)

@@ -139,6 +139,11 @@ class Command:
     """Changes nothing but a preview that it keeps, and that a person applies by its first button."""
     rows: tuple[str, ...] = ()
     """Lists of its data that make its CSV, where that is not the first one beside a table."""
+    figures: Mapping[str, str] = field(default_factory=dict)
+    """How each number of its data is made, by the end of its path.
+
+    `/` between names, `*` for any one: `receipt` says it.
+    """
 
     @property
     def opens(self) -> Needs:
@@ -184,6 +189,7 @@ def command(
     carries: bool = False,
     previews: bool = False,
     rows: tuple[str, ...] = (),
+    figures: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Card | Awaitable[Card]]], CommandHandler]:
     """Register an `async def name(ports, request, ...) -> Card` under a name that may have several words.
 
@@ -199,11 +205,9 @@ def command(
 
         asynchronous = inspect.iscoroutinefunction(function)
         handler = cast("CommandHandler", function) if asynchronous else in_thread
-        takes = _parameters(handler)
-        named = (name, summary, handler, takes, needs, may, topic, examples, who)
-        registered = Command(
-            *named, hidden, changes, audited, heavy, aliases, carries, previews, rows
-        )
+        described = (needs, may, topic, examples, who, hidden, changes, audited, heavy)
+        extras = (aliases, carries, previews, rows, figures or {})
+        registered = Command(name, summary, handler, _parameters(handler), *described, *extras)
         for word in (name, *aliases):
             if word in COMMANDS:
                 raise ValueError(f"two commands are called '{word}'")

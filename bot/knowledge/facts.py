@@ -29,7 +29,6 @@ from bot.model.claims import (
 )
 from bot.model.fleet import InstanceType, Market
 from bot.model.price import Basis, Price, StoragePrice
-from bot.model.receipt import FigureFormula
 
 T = TypeVar("T")
 Row = Mapping[str, str]
@@ -63,19 +62,6 @@ class KnowledgeFiles:
     def services(self) -> Mapping[str, str]:
         """Return the product code of each service by the name that AWS's cost tools show."""
         return self._services
-
-    def figures(self) -> tuple[FigureFormula, ...]:
-        """Return how each number of an answer's data is made."""
-        return self._figures
-
-    @cached_property
-    def _figures(self) -> tuple[FigureFormula, ...]:
-        return tuple(
-            _each(
-                "figures.csv",
-                lambda row: FigureFormula(row["command"], row["name"], row["formula"], row["how"]),
-            )
-        )
 
     @cached_property
     def _services(self) -> Mapping[str, str]:

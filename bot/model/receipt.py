@@ -16,8 +16,6 @@ from bot.model.price import Price
 from bot.model.spend import Filter, Money
 from bot.model.window import Window
 
-DRAWN = "stands on the card alone, rounded for reading"
-"""The formula of an amount on a card that is neither a number of its data nor a sum of them."""
 Path = tuple[str | int, ...]
 """Where a number stands in the data of an answer."""
 
@@ -81,25 +79,6 @@ class PortQuestion:
 
 
 @dataclass(frozen=True)
-class FigureFormula:
-    """State how a number of a command's data is made, and how it can be recomputed.
-
-    One row of figures.csv.
-    """
-
-    command: str
-    """`*` = any."""
-    name: str
-    """The end of its path, `/` between names and `*` for any one.
-
-    `@name` is a term of other formulas.
-    """
-    words: str
-    how: str
-    """`bill`, `price`, `again`, or an expression over the answer's data, the line's arguments and dated facts."""
-
-
-@dataclass(frozen=True)
 class Figure:
     """State one number of an answer, and how it came about."""
 
@@ -125,7 +104,7 @@ class Checked(StrEnum):
     """Name how a number was checked."""
 
     RECOMPUTED = "recomputed"
-    """From other terms than those the answer went by, or by its formula from terms that were checked themselves."""
+    """A sum of the bill that was added up from its days and its resources, or of the answer's rows."""
     LOOKED_UP = "looked up anew"
     """It stands in a price row that was asked for again."""
     AGAIN = "answered again"

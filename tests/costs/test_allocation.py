@@ -10,13 +10,13 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from bot.answers.receipt.readings import Readings
+from bot.answers.receipt.split_rows import SplitRows
 
 from adapters.billing.bill import BillOptions
 from adapters.billing.open import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.command import cost
-from bot.answers.receipt.readings import Readings
-from bot.answers.receipt.split_rows import SplitRows
 from bot.cards.card import Table, Text, plain
 from bot.costs.allocation import Allocation, owned_rows
 from bot.errors import Unavailable

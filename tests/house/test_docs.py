@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -170,7 +171,11 @@ PATHS = re.compile(
 )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.parent.name != "decisions"],  # those name files of their day
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     spans = re.findall(r"`([^`]+)`", page.read_text(encoding="utf-8"))
     named = {path for span in spans for path in PATHS.findall(span)}
@@ -229,7 +234,8 @@ def test_a_walk_leads_from_file_to_file(title: str) -> None:
     assert [shown for shown, _, _ in steps] == [linked for _, linked, _ in steps]
     unknown = [(path, name) for path, _, name in steps if name not in defined(path)]
     assert not unknown
-    assert len({path for path, _, _ in steps}) == len(steps), "a walk goes back to a file"
+    files = [path for path, _ in groupby(path for path, _, _ in steps)]
+    assert len(set(files)) == len(files), "a walk goes back to a file"
 
 
 def test_there_are_three_walks_and_every_step_is_read() -> None:

@@ -201,6 +201,25 @@ def _rest(n: int) -> str:
     return f"and {counted(n - _MOST, 'more alert')}" if n > _MOST else ""
 
 
+_DIGEST_FIGURES = {
+    "saved/alerts": "count of the alerts that ended in the week after somebody acted",
+    "saved/usd_per_hour": "sum of their waste an hour at the peak",
+    "saved/usd_so_far": (
+        "sum of waste an hour x hours from each end until now, or until the end of its UTC month"
+    ),
+    "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
+    "muted/usd_per_hour": "sum of the waste an hour of the open alerts that are muted",
+    "forecast/amortised_usd": (
+        "settled days of the month, fees at their day, and the recurring cost of the days "
+        "left, by the days that settled and the nodes that run"
+    ),
+    "forecast/low_usd": "the low end of the forecast's range, never under what is billed",
+    "forecast/high_usd": "the high end of the forecast's range",
+    "forecast/fees_usd": "one-off charges and monthly fees of the month, each counted once",
+    "forecast/settled_days": "count of the settled days that the forecast rests on",
+}
+
+
 @command(
     "digest",
     "The last seven days: what was saved, wasted and silenced.",
@@ -208,6 +227,7 @@ def _rest(n: int) -> str:
     may=Needs.BILL,
     topic=Topic.COSTS,
     examples=("digest",),
+    figures=_DIGEST_FIGURES,
 )
 async def digest(ports: Ports, request: Request) -> Card:
     """Show the digest as it would be posted now."""

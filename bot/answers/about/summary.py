@@ -82,6 +82,44 @@ class Summary:
         return usd_per_hour_of(self.speaking)
 
 
+_SUMMARY_FIGURES = {
+    "waste_usd/per_hour": (
+        "sum over the alert's things of the price of an hour x the wasted share; of a cause"
+        " of the bill, what was billed over the usual"
+    ),
+    "saved/alerts": "count of the alerts that ended in the week after somebody acted",
+    "saved/usd_per_hour": "sum of their waste an hour at the peak",
+    "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
+    "forecast/amortised_usd": (
+        "settled days of the month, fees at their day, and the recurring cost of the days "
+        "left, by the days that settled and the nodes that run"
+    ),
+    "forecast/low_usd": "the low end of the forecast's range, never under what is billed",
+    "forecast/high_usd": "the high end of the forecast's range",
+    "forecast/fees_usd": "one-off charges and monthly fees of the month, each counted once",
+    "forecast/settled_days": "count of the settled days that the forecast rests on",
+    "amortised_usd": "amortised cost of the time asked about, as far as it is compared",
+    "before/amortised_usd": "amortised cost of as long a part of the time before",
+    "hours/then": "instance-hours that were metered",
+    "usd_per_hour/then": "amortised cost of the nodes / their metered hours",
+    "covered_ratio/then": "metered hours under commitments / all metered hours",
+    "costs_usd/then": "amortised cost of the rows that the filters keep",
+    "hours/now": "instance-hours that were metered",
+    "usd_per_hour/now": "amortised cost of the nodes / their metered hours",
+    "covered_ratio/now": "metered hours under commitments / all metered hours",
+    "costs_usd/now": "amortised cost of the rows that the filters keep",
+    "driver/usd": (
+        "hours: change of hours x old rate; commitment: hours now x change of the shares of"
+        " ways to buy x their old rates; price: the rest of the nodes' change; of "
+        "everything else cost now - cost before"
+    ),
+    "change_usd": (
+        "amortised cost of the last days that are compared - that of as long a part before"
+    ),
+    "month/credits_usd": "credits of the month to date",
+}
+
+
 @command(
     "summary",
     "Ten lines for a lead: spend, forecast, waste, saved, the biggest change, what ends soon, open alerts, one advice.",
@@ -89,6 +127,7 @@ class Summary:
     may=Needs.BILL,
     topic=Topic.COSTS,
     examples=("summary", "summary money"),
+    figures=_SUMMARY_FIGURES,
 )
 async def summary(
     ports: Ports,
@@ -403,6 +442,53 @@ def _largest(services: Tally) -> list[tuple[Mapping[str, str], Decimal]]:
     return [(row.key, row.money.net) for row in top]
 
 
+_HOME_FIGURES = {
+    "net_usd": "gross + discounts + credits + tax of a service in the month to date",
+    "month_net_usd": "net: gross + discounts + credits + tax of the month to date",
+    "waste_usd/per_hour": (
+        "sum over the alert's things of the price of an hour x the wasted share; of a cause"
+        " of the bill, what was billed over the usual"
+    ),
+    "waste_usd/so_far": (
+        "sum over the ticks of hours x waste an hour then; of a cause of the bill, what the"
+        " bill shows over the usual, and an estimate of the hours after it"
+    ),
+    "waste_usd/month_end": "so far + waste an hour x hours left in the UTC month, where it goes on",
+    "at_risk_usd": "price of an hour of the nodes x hours since the last checkpoint",
+    "score": "how far the readings lie from the usual, 0 to 1, by the detector",
+    "usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
+    "saved/alerts": "count of the alerts that ended in the week after somebody acted",
+    "saved/usd_per_hour": "sum of their waste an hour at the peak",
+    "forecast/amortised_usd": (
+        "settled days of the month, fees at their day, and the recurring cost of the days "
+        "left, by the days that settled and the nodes that run"
+    ),
+    "forecast/low_usd": "the low end of the forecast's range, never under what is billed",
+    "forecast/high_usd": "the high end of the forecast's range",
+    "forecast/fees_usd": "one-off charges and monthly fees of the month, each counted once",
+    "forecast/settled_days": "count of the settled days that the forecast rests on",
+    "amortised_usd": "amortised cost of the time asked about, as far as it is compared",
+    "before/amortised_usd": "amortised cost of as long a part of the time before",
+    "hours/then": "instance-hours that were metered",
+    "usd_per_hour/then": "amortised cost of the nodes / their metered hours",
+    "covered_ratio/then": "metered hours under commitments / all metered hours",
+    "costs_usd/then": "amortised cost of the rows that the filters keep",
+    "hours/now": "instance-hours that were metered",
+    "usd_per_hour/now": "amortised cost of the nodes / their metered hours",
+    "covered_ratio/now": "metered hours under commitments / all metered hours",
+    "costs_usd/now": "amortised cost of the rows that the filters keep",
+    "driver/usd": (
+        "hours: change of hours x old rate; commitment: hours now x change of the shares of"
+        " ways to buy x their old rates; price: the rest of the nodes' change; of "
+        "everything else cost now - cost before"
+    ),
+    "change_usd": (
+        "amortised cost of the last days that are compared - that of as long a part before"
+    ),
+    "month/credits_usd": "credits of the month to date",
+}
+
+
 @command(
     "home",
     "The summary, what wastes now, and the month to date: the home page.",
@@ -411,6 +497,7 @@ def _largest(services: Tally) -> list[tuple[Mapping[str, str], Decimal]]:
     topic=Topic.COSTS,
     examples=("home",),
     rows=("services",),
+    figures=_HOME_FIGURES,
 )
 async def home(ports: Ports, request: Request) -> Card:
     """Sum up for a person's home page."""

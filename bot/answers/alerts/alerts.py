@@ -169,6 +169,23 @@ def snooze_form(alert: Alert) -> Card:
     )
 
 
+_ALERTS_FIGURES = {
+    "waste_usd/per_hour": (
+        "sum over the alert's things of the price of an hour x the wasted share; of a cause"
+        " of the bill, what was billed over the usual"
+    ),
+    "waste_usd/so_far": (
+        "sum over the ticks of hours x waste an hour then; of a cause of the bill, what the"
+        " bill shows over the usual, and an estimate of the hours after it"
+    ),
+    "waste_usd/month_end": "so far + waste an hour x hours left in the UTC month, where it goes on",
+    "at_risk_usd": "price of an hour of the nodes x hours since the last checkpoint",
+    "score": "how far the readings lie from the usual, 0 to 1, by the detector",
+    "usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
+    "muted_usd_per_hour": "sum of the waste an hour of the open alerts that something mutes",
+}
+
+
 @command(
     "alerts",
     "Alerts that are open now, the most expensive first.",
@@ -176,6 +193,7 @@ def snooze_form(alert: Alert) -> Card:
     may=Needs.METRICS,
     topic=Topic.ALERTS,
     examples=("alerts", "alerts llama", "alerts window=7d"),
+    figures=_ALERTS_FIGURES,
 )
 async def alerts(
     ports: Ports,
@@ -200,6 +218,21 @@ async def alerts(
     return alerts_card(listed, request.at, window)
 
 
+_ALERT_FIGURES = {
+    "waste_usd/per_hour": (
+        "sum over the alert's things of the price of an hour x the wasted share; of a cause"
+        " of the bill, what was billed over the usual"
+    ),
+    "waste_usd/so_far": (
+        "sum over the ticks of hours x waste an hour then; of a cause of the bill, what the"
+        " bill shows over the usual, and an estimate of the hours after it"
+    ),
+    "waste_usd/month_end": "so far + waste an hour x hours left in the UTC month, where it goes on",
+    "at_risk_usd": "price of an hour of the nodes x hours since the last checkpoint",
+    "score": "how far the readings lie from the usual, 0 to 1, by the detector",
+}
+
+
 @command(
     "alert",
     "One alert with its chart and its buttons.",
@@ -207,6 +240,7 @@ async def alerts(
     may=Needs.BILL,
     topic=Topic.ALERTS,
     examples=("alert a1b2c3d4e",),
+    figures=_ALERT_FIGURES,
 )
 async def alert(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Draw one alert as its notice."""
@@ -218,6 +252,21 @@ async def alert(ports: Ports, request: Request, name: str = WHICH) -> Card:
     )
 
 
+_WHY_FIGURES = {
+    "waste_usd/per_hour": (
+        "sum over the alert's things of the price of an hour x the wasted share; of a cause"
+        " of the bill, what was billed over the usual"
+    ),
+    "waste_usd/so_far": (
+        "sum over the ticks of hours x waste an hour then; of a cause of the bill, what the"
+        " bill shows over the usual, and an estimate of the hours after it"
+    ),
+    "waste_usd/month_end": "so far + waste an hour x hours left in the UTC month, where it goes on",
+    "at_risk_usd": "price of an hour of the nodes x hours since the last checkpoint",
+    "score": "how far the readings lie from the usual, 0 to 1, by the detector",
+}
+
+
 @command(
     "why",
     "Why an alert fires, is muted, or ended: evidence, runner-up, price; of a cluster without one, how it stands now.",
@@ -225,6 +274,7 @@ async def alert(ports: Ports, request: Request, name: str = WHICH) -> Card:
     may=Needs.BILL | Needs.DETECTOR,
     topic=Topic.ALERTS,
     examples=("why llama", "why a1b2c3d4e"),
+    figures=_WHY_FIGURES,
 )
 async def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Explain one alert; of a cluster without one, how it stands now."""

@@ -332,6 +332,11 @@ FAMILIES = tuple(dict.fromkeys(key.partition(".")[0] for key in SETTINGS))
 _LISTED = 100
 
 
+_CONFIG_FIGURES = {
+    "settings/*": "the policy in force: defaults, the settings file and people's changes",
+}
+
+
 @command(
     "config",
     "Open a form to change thresholds; a preview comes first.",
@@ -339,6 +344,7 @@ _LISTED = 100
     may=Needs.METRICS,
     examples=("config", "config idle", "config idle cluster=llama"),
     who=Role.ADMIN,
+    figures=_CONFIG_FIGURES,
 )
 async def config(
     ports: Ports,

@@ -12,6 +12,7 @@ from functools import partial
 from bot.answers.cost.card import CostAnswer, cost_card
 from bot.answers.cost.title import TIMES, refuse_unknown
 from bot.cards.card import Card
+from bot.cards.words import MONEY_FIGURES
 from bot.costs.allocation import Allocation
 from bot.costs.compiling import compiling_within, may_show_compiling
 from bot.costs.nowcast import Daily, Expected, Nowcast, expected, forecast_month, running_of
@@ -23,6 +24,51 @@ from bot.model.request import Request
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window, month_of
 from bot.ports import Outlook, Ports
+
+_COST_FIGURES = {
+    **MONEY_FIGURES,
+    "total/gross_usd": "sum of the rows here, and of those of the bill in the window",
+    "total/discounts_usd": "sum of the rows here, and of those of the bill in the window",
+    "total/credits_usd": "sum of the rows here, and of those of the bill in the window",
+    "total/tax_usd": "sum of the rows here, and of those of the bill in the window",
+    "total/amortised_usd": "sum of the rows here, and of those of the bill in the window",
+    "total/net_usd": "gross + discounts + credits + tax, and the sum of the rows here",
+    "derived/amortised_usd": (
+        "of the row's amortised cost, what was split among pods by the NeuronCores they "
+        "held, or has a derived team"
+    ),
+    "derived/unused_usd": (
+        "of it, cost of the cores that pods held and did not use: 1 - mean utilization"
+    ),
+    "derived/idle_usd": "cost of the cores that no pod held",
+    "owner_hints/amortised_usd": (
+        "amortised cost of the resources without a team that this owner's hint names"
+    ),
+    "compiling/compiles": "count of the compiles within the window, by metrics and logs",
+    "compiling/node_hours": "sum over compiles of the hours of each node",
+    "compiling/usd": "sum over compiles of node-hours x the price of the node's hour",
+    "compiling/cut_usd": "of it, compiles that were cut off before they were used",
+    "compiling/spared_usd": (
+        "of it, what one node compiling for all would have spared: the sum less the slowest"
+    ),
+    "forecast/amortised_usd": (
+        "settled days of the month, fees at their day, and the recurring cost of the days "
+        "left, by the days that settled and the nodes that run"
+    ),
+    "forecast/low_usd": "the low end of the forecast's range, never under what is billed",
+    "forecast/high_usd": "the high end of the forecast's range",
+    "forecast/fees_usd": "one-off charges and monthly fees of the month, each counted once",
+    "forecast/settled_days": "count of the settled days that the forecast rests on",
+    "expected/amortised_usd": (
+        "amortised cost billed before AWS's forecast begins + AWS's forecast of the rest"
+    ),
+    "expected/low_usd": (
+        "amortised cost billed before AWS's forecast begins + the low end of AWS's 80 % interval"
+    ),
+    "expected/high_usd": (
+        "amortised cost billed before AWS's forecast begins + the high end of AWS's 80 % interval"
+    ),
+}
 
 
 @command(
@@ -37,6 +83,7 @@ from bot.ports import Outlook, Ports
         "cost 30d by instance_type team=vision",
     ),
     rows=("rows",),
+    figures=_COST_FIGURES,
 )
 async def cost(
     ports: Ports,

@@ -24,7 +24,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.words import amount_of, cited, money_data, period
+from bot.cards.words import MONEY_FIGURES, amount_of, cited, money_data, period
 from bot.costs.commitments import Commitments, Weighed, on_demand_use
 from bot.costs.pricing import Offers
 from bot.costs.tally import settled_until
@@ -316,12 +316,20 @@ def _whole_days(at: datetime) -> Window:
     return Window((at - _BURN).replace(hour=0, minute=0, second=0, microsecond=0), at)
 
 
+_CREDITS_FIGURES = {
+    **MONEY_FIGURES,
+    "usd_per_day": "credits of the settled days / their number, to the cent",
+    "balance_usd": "as typed",
+}
+
+
 @command(
     "credits",
     "What credits paid, when they run out, and available credit programmes.",
     needs=Needs.BILL,
     topic=Topic.COSTS,
     examples=("credits", "credits 30d balance=50000"),
+    figures=_CREDITS_FIGURES,
 )
 async def credits_(
     ports: Ports,

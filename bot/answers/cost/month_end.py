@@ -24,7 +24,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.words import about, amount_in, clock, day, money_data, period
+from bot.cards.words import MONEY_FIGURES, about, amount_in, clock, day, money_data, period
 from bot.costs.allocation import Allocation
 from bot.costs.nowcast import Expected, Nowcast, expected, forecast_month, running_of
 from bot.costs.reconcile import Reconciled, reconciled
@@ -49,6 +49,29 @@ class MonthEnd:
     filters: tuple[Filter, ...] = ()
 
 
+_FORECAST_FIGURES = {
+    "forecast/amortised_usd": (
+        "settled days of the month, fees at their day, and the recurring cost of the days "
+        "left, by the days that settled and the nodes that run"
+    ),
+    "forecast/low_usd": "the low end of the forecast's range, never under what is billed",
+    "forecast/high_usd": "the high end of the forecast's range",
+    "forecast/fees_usd": "one-off charges and monthly fees of the month, each counted once",
+    "forecast/settled_days": "count of the settled days that the forecast rests on",
+    "expected/amortised_usd": (
+        "amortised cost billed before AWS's forecast begins + AWS's forecast of the rest"
+    ),
+    "expected/low_usd": (
+        "amortised cost billed before AWS's forecast begins + the low end of AWS's 80 % interval"
+    ),
+    "expected/high_usd": (
+        "amortised cost billed before AWS's forecast begins + the high end of AWS's 80 % interval"
+    ),
+    "spent_usd": "settled days of the month, and fees at their day",
+    "last_month/amortised_usd": "amortised cost of the month before this one",
+}
+
+
 @command(
     "forecast",
     "Where this month ends: spent so far, the forecast with its range, AWS's own, and last month.",
@@ -56,6 +79,7 @@ class MonthEnd:
     may=Needs.METRICS | Needs.STATE,
     topic=Topic.COSTS,
     examples=("forecast", "forecast team=vision"),
+    figures=_FORECAST_FIGURES,
 )
 async def forecast(
     ports: Ports,
@@ -278,11 +302,36 @@ def _data(comparison: Reconciled) -> dict[str, object]:
     }
 
 
+_RECONCILE_FIGURES = {
+    **MONEY_FIGURES,
+    "estimate/amortised_usd": (
+        "the forecast of the month's end as it was kept, or as it is made again from the "
+        "days that had settled by then"
+    ),
+    "estimate/low_usd": "the low end of that forecast's range",
+    "estimate/high_usd": "the high end of that forecast's range",
+    "estimate/billed_usd": (
+        "of it, amortised cost of the month up to the midnight before which the bill it "
+        "knew had settled"
+    ),
+    "estimate/estimated_usd": "the forecast less what was billed by then",
+    "so_far/estimated_usd": (
+        "what the estimate held of the settled days since: billed by then + its rest x the "
+        "share of its hours that have settled"
+    ),
+    "so_far/billed_usd": "amortised cost of the month's settled days",
+    "so_far/difference_usd": "billed less estimated over the same hours",
+    "difference_usd": "final amortised cost - estimate",
+    "difference_ratio": "(final amortised cost - estimate) / final amortised cost",
+}
+
+
 @command(
     "reconcile",
     "Each month's estimate against its final cost.",
     needs=Needs.BILL | Needs.STATE,
     examples=("reconcile", "reconcile this-year"),
+    figures=_RECONCILE_FIGURES,
 )
 async def reconcile(
     ports: Ports,

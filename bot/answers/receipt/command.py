@@ -7,20 +7,15 @@ import json
 import re
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 
 from bot.answers.receipt.card import receipt_card, verification_card
-from bot.answers.receipt.drawn import drawn_alone
-from bot.answers.receipt.terms import outside_of
+from bot.answers.receipt.verify import WatchedAnswer, receipt_of, verify
+from bot.answers.receipt.witness import Witness
 from bot.cards.card import Card
-from bot.costs.formulas import Formulas, Terms
 from bot.costs.tally import BilledBy, as_of
-from bot.costs.verify import WatchedAnswer, receipt_of, verify
-from bot.costs.witness import Witness
 from bot.errors import WrongInput, shortened
 from bot.grammar.line import CommandLine, read_line, typed
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.knowledge import load_knowledge
 from bot.model.codec import decode
 from bot.model.limits import YEARS
 from bot.model.receipt import AnswerReceipt, AskedPort
@@ -50,7 +45,7 @@ async def receipt(
 ) -> Card:
     """Answer the line, and state how it was answered."""
     answer = await answered(ports, request, _carried(read_line(request.line).rest))
-    return receipt_card(receipt_of(answer, _formulas()))
+    return receipt_card(receipt_of(answer))
 
 
 @command(
@@ -80,14 +75,9 @@ async def verify_(
         again = await answered(ports, request, _carried(kept.line))
     else:
         first, again = [await answered(ports, request, _carried(words)) for _ in range(2)]
-        kept = receipt_of(first, _formulas())
-    return verification_card(
-        kept, await asyncio.to_thread(verify, kept, again, _formulas(), ports.world.billing)
-    )
-
-
-def _formulas() -> Formulas:
-    return Formulas(load_knowledge().figures())
+        kept = receipt_of(first)
+    outcome = await asyncio.to_thread(verify, kept, again, ports.world.billing)
+    return verification_card(kept, outcome)
 
 
 def _carried(words: str) -> CommandLine:
@@ -117,17 +107,8 @@ async def answered(ports: Ports, request: Request, read: CommandLine) -> Watched
     call, witness = typed(read, request.at), Witness()
     asking = replace(request, line=read.text)
     card: Card = await call.command.handler(witness.watched(ports), asking, **call.arguments)
-    name, formulas = call.command.name, _formulas()
-    terms = Terms(
-        card.data, outside_of(call, card, ports, witness, request.at), partial(formulas.term, name)
-    )
-    made = [
-        (row.words, amount) for row in formulas.of_card(name) for amount in terms.amounts(row.how)
-    ]
     source = ports.site.facts.get("source", "")
-    return WatchedAnswer(
-        read.text, request.at, source, name, terms, witness, drawn_alone(card, made)
-    )
+    return WatchedAnswer(read.text, request.at, source, call.command.figures, card, witness)
 
 
 def _read(text: str, name: str) -> AnswerReceipt:

@@ -1,0 +1,404 @@
+"""State the receipt of an answer, and check one against the same data, asked again."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from bot.answers.receipt.witness import Witness
+from bot.cards.card import Card, Facts, Table, Text
+from bot.cards.words import about
+from bot.errors import OverBudget, WrongInput
+from bot.model.codec import encode
+from bot.model.fleet import Market
+from bot.model.money import cents, usd
+from bot.model.price import Price
+from bot.model.receipt import (
+    AnswerReceipt,
+    Checked,
+    Difference,
+    Figure,
+    Path,
+    Piece,
+    PortQuestion,
+    TallyTerms,
+    Verification,
+    agree,
+    exact,
+    numbers,
+    pointer,
+)
+from bot.model.spend import Money, Tally
+from bot.ports import Billing
+
+UNSTATED = "no formula is stated for it"
+DRAWN = "stands on the card alone, rounded for reading"
+"""The formula of an amount on a card that is neither a number of its data nor a sum of them."""
+MEASURES = ("gross", "discounts", "credits", "tax", "net", "amortised")
+_MILLIONTH = Decimal("0.000001")
+_COMMITTED = (Market.ON_DEMAND, Market.SAVINGS_PLAN, Market.RESERVED)
+_USD = re.compile(r"\$\d+(?:,\d{3})*(?:\.\d+)?")
+_LABELS = ("cluster", "team", "state", "instance_type", "service")
+"""What rows are summed by on cards."""
+
+
+@dataclass(frozen=True)
+class WatchedAnswer:
+    """Hold one answer to a line, with all that was noted while it was made."""
+
+    line: str
+    at: datetime
+    source: str
+    figures: Mapping[str, str]
+    """How each number of the command's data is made, by the end of its path."""
+    card: Card
+    witness: Witness
+
+
+def receipt_of(answer: WatchedAnswer) -> AnswerReceipt:
+    """Return the receipt of an answer: of every number in its data, and of every question it asked."""
+    stated = [
+        Figure(pointer(path), amount, formula_of(answer.figures, path))
+        for path, amount in numbers(answer.card.data)
+    ]
+
+    # Of the price rows that came, those of the types that the answer names.
+    questions = answer.witness.questions.values()
+    named = set(_texts(answer.card.data))
+    named |= {question.asked.partition(" ")[0] for question in questions}
+    shown = [
+        replace(question, prices=tuple(x for x in question.prices if x.instance_type in named))
+        for question in questions
+    ]
+    figures = (*stated, *drawn_alone(answer.card))
+    return AnswerReceipt(answer.line, answer.at, answer.source, tuple(shown), figures)
+
+
+def formula_of(figures: Mapping[str, str], path: Path) -> str:
+    """Return how a number is made, by the row that names most of its path; `*` is any name."""
+    names = [part for part in path if isinstance(part, str)]
+
+    def fits(end: str) -> bool:
+        wanted = end.split("/")
+        tail = names[-len(wanted) :]
+        return len(tail) == len(wanted) and all(
+            want in ("*", name) for want, name in zip(wanted, tail, strict=True)
+        )
+
+    fitting = [end for end in figures if fits(end)]
+    if not fitting:
+        return UNSTATED
+    return figures[max(fitting, key=lambda end: (end.count("/"), "*" not in end))]
+
+
+def _texts(data: Any) -> Iterator[str]:
+    """Yield every text within data."""
+    match data:
+        case str():
+            yield data
+        case Mapping():
+            for inner in data.values():
+                yield from _texts(inner)
+        case list() | tuple():
+            for inner in data:
+                yield from _texts(inner)
+
+
+def drawn_alone(card: Card) -> tuple[Figure, ...]:
+    """Return the amounts of USD that stand on a card and in no number of its data."""
+    known = {text for _, amount in numbers(card.data) for text in _writings(amount)}
+    sums = {text: (total, how) for how, total in _sums(card.data) for text in _writings(total)}
+
+    words = [encode(block) for block in card.blocks if isinstance(block, Text | Facts | Table)]
+    figures = []
+    for drawn in dict.fromkeys(
+        x for text in _texts([card.title, *words]) for x in _USD.findall(text)
+    ):
+        if drawn not in known:
+            rounded = Decimal(drawn.replace(",", "").removeprefix("$"))
+            amount, formula = sums.get(drawn, (rounded, DRAWN))
+            figures.append(Figure(f"/card/{drawn}", amount, formula))
+    return tuple(figures)
+
+
+def _writings(amount: Decimal) -> list[str]:
+    """Return the ways in which a card may write an amount."""
+    if not amount.is_finite():
+        return []
+    size = abs(amount)
+    return [about(size), *(usd(size, digits) for digits in (None, 0, 2, 4))]
+
+
+def _sums(data: Mapping[str, Any]) -> Iterator[tuple[str, Decimal]]:
+    """Yield the sums of a list's numbers over the rows of one label, with how each is made."""
+    for name, rows in data.items():
+        if not isinstance(rows, list | tuple) or not all(isinstance(row, Mapping) for row in rows):
+            continue
+        for label in _LABELS:
+            groups: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
+            for row in rows:
+                places = (row, row.get("labels"), row.get("key"))
+                values = [x[label] for x in places if isinstance(x, Mapping) and label in x]
+                for path, amount in numbers(row) if values else []:
+                    number = " ".join(map(str, path))
+                    if "usd" in number:
+                        groups[str(values[0]), number].append(amount)
+
+            for (value, number), amounts in groups.items():
+                if len(amounts) > 1 and any(amounts):
+                    how = f"sum of {name} {number} where {label} is {value or 'none'}"
+                    yield how, sum(amounts, Decimal(0))
+
+
+def verify(receipt: AnswerReceipt, again: WatchedAnswer, billing: Billing) -> Verification:
+    """Return how each number of a receipt was checked against the line answered again; may block.
+
+    A sum of the bill is added up from its days and its resources, a price is looked up in the rows
+    that came back, and every other number is compared with the new answer.
+    """
+    fresh = receipt_of(again)
+    changed = list(_changed_questions(receipt.questions, fresh.questions))
+    parts = list(dict.fromkeys(difference.what.partition(":")[0] for difference in changed))
+    more = f" and {len(parts) - 2} more" if len(parts) > 2 else ""
+    why = f"changed: {'; '.join(parts[:2])}{more}" if parts else "the same data make another number"
+
+    checked, wrong, sums_of = _checked_figures(receipt.figures, fresh.figures, again, why)
+
+    sums, notes = 0, []
+    if receipt.source != again.source:
+        stated, current = receipt.source or "a source without a name", again.source or "another one"
+        notes.append(f"The receipt was made of {stated}; this is {current}.")
+    for question in again.witness.questions.values():
+        if question.terms and str(question.terms) in sums_of:
+            tally = again.witness.tallies[str(question.terms)]
+            unequal, untried = _mismatches(billing, question.terms, tally)
+            wrong, notes, sums = [*wrong, *unequal], [*notes, *untried], sums + (not unequal)
+    return Verification(checked, (*changed, *wrong), sums, tuple(notes))
+
+
+def _checked_figures(
+    stated: Sequence[Figure], fresh: Sequence[Figure], again: WatchedAnswer, why: str
+) -> tuple[dict[str, Checked], list[Difference], set[str]]:
+    """Return how each stated number was checked, those that differ, and the sums they rest on."""
+    paths = {pointer(path): path for path, _ in numbers(again.card.data)}
+    current = {figure.path: figure for figure in fresh}
+    checked: dict[str, Checked] = {}
+    wrong: list[Difference] = []
+    sums_of: set[str] = set()
+    for figure in stated:
+        new = current.pop(figure.path, None)
+        if new is None:
+            wrong.append(Difference(figure.path, f"{figure.amount:f}", "not in the answer", why))
+        elif not agree(figure.amount, new.amount):
+            wrong.append(Difference(figure.path, *_written(figure.amount, new.amount), why))
+        elif figure.formula != new.formula:
+            reason = "the formula is another one"
+            wrong.append(Difference(figure.path, figure.formula, new.formula, reason))
+        elif figure.path not in paths:
+            checked[figure.path] = Checked.AGAIN if new.formula == DRAWN else Checked.RECOMPUTED
+        elif terms := _billed(paths[figure.path], new.amount, again):
+            sums_of.add(terms)
+            checked[figure.path] = Checked.RECOMPUTED
+        elif _priced(paths[figure.path], new.amount, again):
+            checked[figure.path] = Checked.LOOKED_UP
+        else:
+            checked[figure.path] = Checked.AGAIN
+
+    wrong += [
+        Difference(new.path, "not in the receipt", f"{new.amount:f}", why)
+        for new in current.values()
+    ]
+    return checked, wrong, sums_of
+
+
+def _written(stated: Decimal, current: Decimal) -> tuple[str, str]:
+    """Write two numbers to the cent, or in full where they differ by less."""
+    if cents(stated) != cents(current):
+        return f"{stated:.2f}", f"{current:.2f}"
+    return f"{stated:f}", f"{current:f}"
+
+
+def _scopes(path: Path, data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the objects around a number, the innermost first."""
+    value: Any = data
+    around = [value]
+    for part in path[:-1]:
+        value = value[part]
+        around.append(value)
+    return [scope for scope in reversed(around) if isinstance(scope, Mapping)]
+
+
+def _billed(path: Path, amount: Decimal, answer: WatchedAnswer) -> str:
+    """Return the terms of the sum of the bill that states this amount, "" where none does.
+
+    In the row of its key, else in a total.
+    """
+    measure = str(path[-1]).removesuffix("_usd").rpartition("_")[2]
+    if measure not in MEASURES:
+        return ""
+
+    key = _scopes(path, answer.card.data)[0].get("key")
+    for terms, tally in answer.witness.tallies.items():
+        if isinstance(key, Mapping):
+            sums = [row.money for row in tally.rows if dict(row.key) == key]
+        else:
+            sums = [tally.total]
+        if any(agree(getattr(money, measure), amount) for money in sums):
+            return terms
+    return ""
+
+
+def _priced(path: Path, amount: Decimal, answer: WatchedAnswer) -> bool:
+    """Return whether the amount is the price of a row: a quote, or the account's own rate."""
+    if "usd" not in str(path[-1]):
+        return False
+    scopes = _scopes(path, answer.card.data)
+
+    def label(name: str) -> str:
+        inside = [part for scope in scopes for part in (scope, scope.get("labels"))]
+        texts = [part[name] for part in inside if isinstance(part, Mapping) and name in part]
+        return next((text for text in texts if isinstance(text, str)), "")
+
+    rates = answer.witness.rates
+    quoted = [x for question in answer.witness.questions.values() for x in question.prices]
+    lists = (
+        rates.by_instance.get(label("instance"), ()),
+        rates.by_cluster.get(label("cluster"), ()),
+        rates.by_type,
+    )
+    kind = label("instance_type")
+    prices = [price.usd_per_hour for price in quoted if price.instance_type == kind]
+    for rows in lists:
+        prices += _means([price for price in rows if price.instance_type == kind])
+    return any(abs(price - amount) <= _MILLIONTH for price in prices)
+
+
+def _means(rates: Sequence[Price]) -> Iterator[Decimal]:
+    """Yield the rate of an hour in each region, weighted by hours.
+
+    Over all rates, the committed ones, and of each market.
+    """
+    for region in dict.fromkeys(rate.region for rate in rates):
+        for markets in (tuple(Market), _COMMITTED, *((market,) for market in Market)):
+            chosen = [x for x in rates if x.region == region and x.market in markets]
+            hours = sum((exact(x.hours) for x in chosen), Decimal(0))
+            if hours:
+                yield sum((x.usd_per_hour * exact(x.hours) for x in chosen), Decimal(0)) / hours
+
+
+def _mismatches(
+    billing: Billing, terms: TallyTerms, tally: Tally
+) -> tuple[list[Difference], list[str]]:
+    """Add a sum up from its days, and from its resources.
+
+    Return where it does not agree to the cent, and the sums not tried.
+    """
+    wrong: list[Difference] = []
+    untried: list[str] = []
+    for part in ("day", "resource"):
+        if part in terms.by:
+            continue
+        try:
+            pieces = billing.tally(terms.window, (*terms.by, part), terms.where)
+        except (WrongInput, OverBudget) as error:
+            untried.append(f"{terms} was not added up by {part}: {error}")
+            continue
+
+        sums: dict[tuple[str, ...], Money] = defaultdict(Money)
+        for row in pieces.rows:
+            sums[tuple(row.key[name] for name in terms.by)] += row.money
+        stated = {tuple(row.key[name] for name in terms.by): row.money for row in tally.rows}
+        pairs = [
+            (", ".join(key) or "all", stated.get(key, Money()), sums.get(key, Money()))
+            for key in dict.fromkeys((*stated, *sums))
+        ]
+        pairs.append(("total", tally.total, sum(sums.values(), Money())))
+
+        for name, total, added in pairs:
+            unequal = [x for x in MEASURES if not agree(getattr(total, x), getattr(added, x))]
+            if unequal:
+                was, now = (
+                    "; ".join(f"{measure} {getattr(money, measure):.2f}" for measure in unequal)
+                    for money in (total, added)
+                )
+                what = f"bill added up by {part}: {terms}, {name}"
+                wrong.append(Difference(what, was, now, "its pieces make another sum"))
+    return wrong, untried
+
+
+def _changed_questions(
+    stated: Sequence[PortQuestion], fresh: Sequence[PortQuestion]
+) -> Iterator[Difference]:
+    """Yield the questions that were answered otherwise, each changed part once, and those that one side alone asked."""
+    seen: set[tuple[str, str, str]] = set()
+    then = {question.key: question for question in stated}
+    now = {question.key: question for question in fresh}
+    for key, question in then.items():
+        if key not in now:
+            reason = "the answer asks for something else now"
+            yield Difference(_named(question), "asked", "not asked", reason)
+        elif now[key].digest != question.digest or now[key].total != question.total:
+            for change in _changes(question, now[key]):
+                what = change.what.partition(":")[0] if question.pieces else change.what
+                if (what, change.was, change.now) not in seen:
+                    yield change
+                seen.add((what, change.was, change.now))
+
+    for key, question in now.items():
+        if key not in then:
+            yield Difference(_named(question), "not asked", "asked", "new")
+
+
+def _changes(then: PortQuestion, now: PortQuestion) -> list[Difference]:
+    """Return the changes of one question: parts of a sum, price rows, else that something did."""
+    changes = []
+    reason = "rows were added or rewritten"
+    if then.rows != now.rows:
+        reason = f"{then.rows:,} rows came back, and now {now.rows:,}"
+    pieces = [{piece.key: piece for piece in question.pieces} for question in (then, now)]
+    for key in sorted({*pieces[0], *pieces[1]}):
+        was, current = pieces[0].get(key), pieces[1].get(key)
+        if was != current:
+            what = f"{then.port} of {key}: {then.asked}"
+            changes.append(Difference(what, _amounts(was), _amounts(current), reason))
+
+    prices = [_by_row(question.prices) for question in (then, now)]
+    for row in dict.fromkeys((*prices[0], *prices[1])):
+        before, after = prices[0].get(row), prices[1].get(row)
+        if before != after:
+            changes.append(Difference(f"price of {row}", _hour(before), _hour(after), _named(then)))
+
+    if not changes:
+        was_now = ("as noted", "other content")
+        if then.rows != now.rows:
+            was_now = (f"{then.rows:,} rows", f"{now.rows:,} rows")
+        changes.append(Difference(_named(then), *was_now, "the content changed"))
+    return changes
+
+
+def _amounts(piece: Piece | None) -> str:
+    if piece is None:
+        return "nothing"
+    return f"net {piece.money.net:.2f}, amortised {piece.money.amortised:.2f}"
+
+
+def _by_row(prices: Sequence[Price]) -> dict[str, Price]:
+    return {
+        ", ".join(filter(None, (x.instance_type, x.market, x.basis, x.region, x.zone))): x
+        for x in prices
+    }
+
+
+def _hour(price: Price | None) -> str:
+    if price is None:
+        return "no such row"
+    return f"{price.usd_per_hour:f} an hour, {price.source}, {price.asof}"
+
+
+def _named(question: PortQuestion) -> str:
+    return f"{question.port}: {question.asked}"

@@ -1,0 +1,163 @@
+"""Specify a table once: its cells on a card, its numbers in `data` and CSV, and their sources.
+
+UNUSED = Columns(
+    Column("storage", lambda item: item.labels.resource, key="resource"),
+    Column("GiB", lambda item: item.gib, COUNT, key="gib", source="provisioned size"),
+    Column("$/month", lambda item: item.usd_per_month, USD, key="usd_per_month", total=True),
+)
+UNUSED.table(items, most=20), UNUSED.data(items), UNUSED.sources("storage")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Generic, TypeVar
+
+from bot.cards.card import Align, Heading, Table
+from bot.cards.words import day
+from bot.model.money import usd
+from bot.model.window import rounded_duration
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """State how values of one kind are written in a cell, and stored in `data`."""
+
+    write: Callable[[Any], str]
+    align: Align = Align.RIGHT
+    store: Callable[[Any], Any] = lambda value: value
+
+
+def _usd(amount: Decimal) -> str:
+    return usd(amount)
+
+
+def _cents(amount: Decimal) -> str:
+    return usd(amount, 2)
+
+
+def _count(number: float) -> str:
+    return f"{number:,}"
+
+
+def _share(ratio: float) -> str:
+    return f"{100 * ratio:.0f} %"
+
+
+def _day(at: datetime) -> str:
+    return day(at)
+
+
+def _duration(length: timedelta) -> str:
+    return rounded_duration(length)
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 1e6:,.0f}"
+
+
+TEXT = Unit(str, Align.LEFT)
+DAY = Unit(_day, Align.LEFT)
+DURATION = Unit(_duration, Align.LEFT, timedelta.total_seconds)
+"""A span of time, in seconds in `data`."""
+NUMBER = Unit(str)
+COUNT = Unit(_count)
+MEGABYTES = Unit(_megabytes)
+"""Bytes, written in millions."""
+SHARE = Unit(_share)
+"""A ratio of 0 to 1, written in percent."""
+USD = Unit(_usd)
+USD_CENTS = Unit(_cents)
+"""USD to the cent, however large."""
+
+
+@dataclass(frozen=True)
+class Column(Generic[Item]):
+    """Specify one number or word of each item: its heading, its value, its name in `data`.
+
+    Without `name` it stands in `data` alone, without `key` on the card alone. A value of None, and
+    an empty text, is drawn as `missing`.
+    """
+
+    name: str
+    of: Callable[[Item], Any]
+    unit: Unit = TEXT
+    key: str = ""
+    source: str = ""
+    """How the number is made, as `receipt` says it."""
+    total: bool = False
+    """Added up in the row below the table."""
+    missing: str = "–"
+
+    def cell(self, item: Item) -> str:
+        """Return the value as the card shows it."""
+        value = self.of(item)
+        return self.missing if value is None or value == "" else self.unit.write(value)
+
+    def datum(self, item: Item) -> Any:
+        """Return the value as `data` has it."""
+        value = self.of(item)
+        return None if value is None else self.unit.store(value)
+
+
+class Columns(Generic[Item]):
+    """Specify a table by its columns, in the order of the card."""
+
+    def __init__(self, *columns: Column[Item]) -> None:
+        self.columns = columns
+        self.drawn = tuple(column for column in columns if column.name)
+        self.headings = tuple(Heading(column.name, column.unit.align) for column in self.drawn)
+
+    def table(
+        self,
+        items: Sequence[Item],
+        *,
+        most: int | None = None,
+        rest: str = "and {:,} more",
+        total: str = "",
+        caption: str = "",
+    ) -> Table:
+        """Draw the first `most` items; `rest` counts the others, `total` names the row of sums."""
+        shown = items if most is None else items[:most]
+        folded = len(items) - len(shown)
+        return Table(
+            self.headings,
+            tuple(self.row(item) for item in shown),
+            self._sums(items, total) if total else (),
+            caption,
+            rest.format(folded) if folded else "",
+        )
+
+    def row(self, item: Item) -> tuple[str, ...]:
+        """Return the cells of one item."""
+        return tuple(column.cell(item) for column in self.drawn)
+
+    def record(self, item: Item) -> dict[str, Any]:
+        """Return the typed values of one item by key."""
+        return {column.key: column.datum(item) for column in self.columns if column.key}
+
+    def data(self, items: Sequence[Item]) -> list[dict[str, Any]]:
+        """Return the typed values of every item by key: what `--json`, CSV and programs get."""
+        return [self.record(item) for item in items]
+
+    def sources(self, path: str) -> dict[str, str]:
+        """Return how each number is made, by its path below `path` in an answer's data."""
+        return {
+            f"{path}/{column.key}": column.source
+            for column in self.columns
+            if column.key and column.source
+        }
+
+    def _sums(self, items: Sequence[Item], name: str) -> tuple[str, ...]:
+        cells = []
+        for column in self.drawn:
+            values = [column.of(item) for item in items] if column.total else []
+            known = [value for value in values if value is not None]
+            cells.append(column.unit.write(sum(known, Decimal(0))) if column.total else "")
+
+        return (name, *cells[1:])
