@@ -12,8 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from adapters.aws.api.calls import Place
-from adapters.aws.api.operations import price_of
+from adapters.aws.api.operations import Place, price_of
 from adapters.aws.live.requests import RequestScope, SeriesBook, plan_requests
 from adapters.aws.metrics.points import MetricSeries, standard
 

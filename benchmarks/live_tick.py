@@ -16,7 +16,8 @@ from typing import Any
 
 import boto3
 
-from adapters.aws.api.calls import Calls, Place
+from adapters.aws.api.calls import Calls
+from adapters.aws.api.operations import Place
 from adapters.aws.live.frame_buffer import FrameBuffer
 from adapters.aws.live.poller import MetricPoller
 from adapters.aws.metrics.batch import TimeGrid

@@ -26,8 +26,8 @@ from bot.wiring.environment import STATE
 from bot.wiring.lazy import AtMostEvery, Once
 
 if TYPE_CHECKING:
-    from adapters.aws.api.calls import Place
-    from adapters.aws.bill.answers import ExplorerAnswers
+    from adapters.aws.api.operations import Place
+    from adapters.aws.bill.explorer import ExplorerAnswers
     from adapters.aws.live.source import Live
     from adapters.billing.bill import BillOptions
 
@@ -71,14 +71,14 @@ def _payer(settings: Settings, live: Live) -> Place:
 
     Often by a role of the account that pays, which is another than those that run.
     """
-    from adapters.aws.api.calls import Place
+    from adapters.aws.api.operations import Place
 
     return Place(live.home, settings["aws.billing_role"])
 
 
 def open_answers(settings: Settings, live: Live, folder: Path = FOLDER) -> ExplorerAnswers:
     """Return the keeper of Cost Explorer's answers, for the bill and for AWS's own outlook."""
-    from adapters.aws.bill.answers import ExplorerAnswers
+    from adapters.aws.bill.explorer import ExplorerAnswers
 
     place = _payer(settings, live)
     return ExplorerAnswers(
@@ -91,7 +91,7 @@ def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook
 
     Asked once a day of a live account, else read from a recording's `folder`.
     """
-    from adapters.aws.bill.outlook import RecordedOutlook
+    from adapters.aws.bill.explorer import RecordedOutlook
 
     services = load_knowledge().services()
     if live is None:
@@ -150,7 +150,7 @@ def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
 
 
 def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
-    from adapters.aws.bill.athena import AthenaCopy
+    from adapters.aws.bill.exports import AthenaCopy
     from adapters.billing.export_query import day_query
     from adapters.billing.open import open_billing
 

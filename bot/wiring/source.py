@@ -128,7 +128,7 @@ def reading_config(settings: Settings, types: Mapping[str, InstanceType]) -> Rea
 def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
     """Return the live source; nothing is called yet."""
     from adapters.aws.api.promql import PrometheusServer
-    from adapters.aws.live.config import (
+    from adapters.aws.live.account import (
         AccountAccess,
         CallLimits,
         ExtraSources,

@@ -14,7 +14,7 @@ import pytest
 from botocore.loaders import JSONFileLoader
 
 from adapters.aws.config import ReadingConfig
-from adapters.aws.live.config import (
+from adapters.aws.live.account import (
     AccountAccess,
     CallLimits,
     ExtraSources,

@@ -13,7 +13,7 @@ from typing import Any
 from botocore.model import OperationModel, Shape
 from botocore.validate import ParamValidator
 
-from adapters.aws.api.limits import limit_of
+from adapters.aws.api.calls import limit_of
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from adapters.aws.api.calls import Place
-from adapters.aws.api.history import ResponseHistory
-from adapters.aws.api.operations import DETAIL_RANK, operations, stops_at
+from adapters.aws.api.operations import DETAIL_RANK, Place, operations, stops_at
+from adapters.aws.api.responses import ResponseHistory
 from adapters.aws.config import ReadingConfig
 from adapters.aws.files import Problems
+from adapters.aws.inventory.ownership import REFUSED_CALLS
 from adapters.aws.inventory.poller import MOST_LOOKUPS, LaunchPoller
-from adapters.aws.inventory.refusals import REFUSED_CALLS
 from adapters.aws.recording.recording import open_recording
 from bot.errors import Unavailable
 from bot.model.fleet import FileSystem, Inventory

@@ -6,8 +6,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from adapters.aws.api.calls import Calls, Place
-from adapters.aws.bill.athena import AthenaCopy
+from adapters.aws.api.calls import Calls
+from adapters.aws.api.operations import Place
+from adapters.aws.bill.exports import AthenaCopy
 from adapters.billing.bill import BillOptions
 from adapters.billing.export_query import day_query
 from adapters.billing.open import open_billing

@@ -2,9 +2,9 @@
 
 from threading import Event
 
-from adapters.aws.api.calls import Place
-from adapters.aws.live.backfill import Backfill
-from adapters.aws.live.grid_ring import PastGrids
+from adapters.aws.api.operations import Place
+from adapters.aws.live.frame_buffer import PastGrids
+from adapters.aws.live.poller import Backfill
 from adapters.aws.live.requests import SeriesBook
 from adapters.aws.metrics.points import Points
 from benchmarks.aws_bill import fleet

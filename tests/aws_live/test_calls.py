@@ -8,14 +8,14 @@ from decimal import Decimal
 import botocore.session
 import pytest
 
-from adapters.aws.api.calls import TOKENS, Calls, Place, home_of, is_sold_in, partition_of
-from adapters.aws.api.failures import CallState, sentence
-from adapters.aws.api.operations import operations
+from adapters.aws.api.calls import TOKENS, Calls
+from adapters.aws.api.operations import Place, home_of, is_sold_in, operations, partition_of
+from adapters.aws.api.outcomes import CallState, sentence
 from adapters.aws.api.policy import policy
 from adapters.aws.api.promql import SERVICES
 from adapters.aws.api.responses import instant_of
 from adapters.aws.config import ReadingConfig
-from adapters.aws.live.config import LiveConfig, ReadTiming
+from adapters.aws.live.account import LiveConfig, ReadTiming
 from adapters.aws.live.source import Live
 from bot.errors import Unavailable, WrongInput
 from bot.model.window import month_of

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from adapters.aws.config import ReadingConfig
-from adapters.aws.events.notices import notice_of, notice_rows
-from adapters.aws.events.queue import read_event_queue
+from adapters.aws.events.notices import notice_of, notice_rows, read_event_queue
 from adapters.aws.live.record import record
 from adapters.aws.recording.recording import open_recording
 from bot.errors import WrongInput

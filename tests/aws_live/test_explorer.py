@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adapters.aws.api.calls import Calls, Place
-from adapters.aws.bill.answers import ExplorerAnswers
-from adapters.aws.bill.explorer import Explorer
+from adapters.aws.api.calls import Calls
+from adapters.aws.api.operations import Place
+from adapters.aws.bill.explorer import Explorer, ExplorerAnswers
 from adapters.billing.bill import BillOptions
 from adapters.billing.open import open_explorer
 from bot.errors import Unavailable, WrongInput

@@ -11,7 +11,8 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from adapters.aws.api.calls import Calls, Place
+from adapters.aws.api.calls import Calls
+from adapters.aws.api.operations import Place
 from adapters.aws.bill.exports import ExportCache
 from bot.errors import Unavailable, WrongInput
 

@@ -11,8 +11,8 @@ from botocore.exceptions import (
     UnauthorizedSSOTokenError,
 )
 
-from adapters.aws.api.failures import CallState, CallStates, TimedOut, state_of, with_timeout
 from adapters.aws.api.operations import operations
+from adapters.aws.api.outcomes import CallState, CallStates, TimedOut, state_of, with_timeout
 from tests.aws_live.ordeal import Lines
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

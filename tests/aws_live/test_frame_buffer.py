@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from adapters.aws.live.frame_buffer import FrameBuffer, spread
-from adapters.aws.live.poller import NewPoints
+from adapters.aws.live.frame_buffer import FrameBuffer, NewPoints, spread
 from adapters.aws.metrics.batch import TimeGrid
 from adapters.aws.metrics.points import MetricSeries, Points
 

@@ -7,7 +7,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from adapters.aws.api.calls import Place
+from adapters.aws.api.operations import Place
 from adapters.aws.files import Problems
 from adapters.aws.live.frame_buffer import FrameBuffer
 from adapters.aws.live.grid_cache import GridCache

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from adapters.aws.api.calls import Place
-from adapters.aws.api.history import KEPT, ApiCall, ResponseHistory, thinned
+from adapters.aws.api.operations import Place
+from adapters.aws.api.responses import KEPT, ApiCall, ResponseHistory, thinned
 from adapters.aws.files import Problems
 from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.snapshots import Snapshots

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from adapters.aws.api.calls import Place
-from adapters.aws.api.limits import DatapointPace, limit_of
-from adapters.aws.live.grid_ring import PastGrids
+from adapters.aws.api.calls import DatapointPace, limit_of
+from adapters.aws.api.operations import Place
+from adapters.aws.live.frame_buffer import PastGrids
 from adapters.aws.live.poller import MetricPoller
 from adapters.aws.metrics.points import Points
 from benchmarks.aws_bill import fleet

@@ -6,7 +6,7 @@ import pytest
 
 from adapters.aws.config import ReadingConfig
 from adapters.aws.live.record import record
-from adapters.aws.logs.poller import read_log_group
+from adapters.aws.logs.logbook import read_log_group
 from adapters.aws.recording.recording import open_recording
 from bot.errors import WrongInput
 from bot.model.run import Mark

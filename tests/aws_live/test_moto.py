@@ -8,8 +8,9 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from adapters.aws.api.calls import Calls, Place
-from adapters.aws.api.history import ApiCall, ResponseHistory
+from adapters.aws.api.calls import Calls
+from adapters.aws.api.operations import Place
+from adapters.aws.api.responses import ApiCall, ResponseHistory
 from adapters.aws.files import Problems
 from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.poller import ClusterPoller

@@ -5,10 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from adapters.aws.api.calls import Calls, Place
-from adapters.aws.bill.answers import ExplorerAnswers
-from adapters.aws.bill.explorer import OutlookPoller
-from adapters.aws.bill.outlook import RecordedOutlook
+from adapters.aws.api.calls import Calls
+from adapters.aws.api.operations import Place
+from adapters.aws.bill.explorer import ExplorerAnswers, OutlookPoller, RecordedOutlook
 from adapters.billing.open import open_billing
 from bot.answers.cost.command import cost
 from bot.errors import Unavailable

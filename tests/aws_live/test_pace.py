@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from adapters.aws.api.usage import CallCounts, UsageMeter
+from adapters.aws.api.outcomes import CallCounts, UsageMeter
 
 
 class Clock:

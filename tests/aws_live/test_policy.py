@@ -2,14 +2,11 @@
 
 from pathlib import Path
 
-from adapters.aws.api.calls import Place
-from adapters.aws.api.operations import call_prices, grants, operations
+from adapters.aws.api.operations import Place, call_prices, grants, operations
 from adapters.aws.api.policy import policy_text
 from adapters.aws.api.promql import MANAGED, OTEL_STORE, PrometheusServer
-from adapters.aws.bill.answers import ExplorerAnswers
-from adapters.aws.bill.athena import AthenaCopy
-from adapters.aws.bill.explorer import Explorer, OutlookPoller
-from adapters.aws.bill.exports import ExportCache
+from adapters.aws.bill.explorer import Explorer, ExplorerAnswers, OutlookPoller
+from adapters.aws.bill.exports import AthenaCopy, ExportCache
 from adapters.billing.export_query import day_query
 from bot.model.frame import MetricsSurface
 from tests.aws_live.serving import BUCKET

@@ -7,8 +7,7 @@ import pytest
 
 from adapters.aws.api.responses import ResponseInfo
 from adapters.aws.config import ReadingConfig
-from adapters.aws.inventory.identities import trimmed_events
-from adapters.aws.inventory.refusals import refusals_in
+from adapters.aws.inventory.ownership import refusals_in, trimmed_events
 from adapters.aws.live.record import record
 from adapters.aws.recording.recording import open_recording
 from bot.model.fleet import scarcities

@@ -9,9 +9,8 @@ from typing import Any
 import botocore.session
 import pytest
 
-from adapters.aws.api.calls import Place
-from adapters.aws.api.history import ResponseHistory
-from adapters.aws.api.operations import operations
+from adapters.aws.api.operations import Place, operations
+from adapters.aws.api.responses import ResponseHistory
 from adapters.aws.files import Problems
 from adapters.aws.prices.poller import PricePoller
 from bot.errors import Unavailable

@@ -7,7 +7,7 @@ from threading import Event, Thread
 import pytest
 
 import bot.answers.all  # noqa: F401 fills the registry
-from adapters.aws.live.last_reading import LastReading
+from adapters.aws.live.source import LastReading
 from adapters.simulator.generate import generate
 from adapters.store.memory import MemoryStore
 from bot.app import App

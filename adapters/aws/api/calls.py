@@ -1,15 +1,13 @@
-"""Make every AWS call.
-
-Clients, bounded retries, counting, pricing, and a check that each answer is whole.
-"""
+"""Make every AWS call: clients, bounded retries, counting, pricing, limits, a check that answers are whole."""
 
 from __future__ import annotations
 
 import math
+import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -23,37 +21,34 @@ from botocore.credentials import Credentials
 from botocore.parsers import ResponseParserError
 from botocore.session import get_session
 
-from adapters.aws.api.failures import (
+from adapters.aws.api.operations import (
+    DETAIL_RANK,
+    Operation,
+    Place,
+    home_of,
+    operations,
+    price_of,
+    rows_of,
+    stops_at,
+)
+from adapters.aws.api.outcomes import (
     FAILURES,
+    CallCounts,
     CallState,
     CallStates,
     TimedOut,
+    UsageMeter,
     code_of,
+    exposition,
     sentence,
     state_of,
     with_timeout,
 )
-from adapters.aws.api.operations import DETAIL_RANK, Operation, operations, price_of, stops_at
 from adapters.aws.api.promql import OTEL, OTEL_STORE, SERVICES, PrometheusServer, PromqlClient
 from adapters.aws.api.responses import instant_of
-from adapters.aws.api.usage import CallCounts, UsageMeter, exposition
-from bot.errors import Unavailable
-from bot.model.reading import Gap
+from bot.errors import Unavailable, WrongInput
 from bot.ports import Clock
 
-_HOMES = {
-    "aws": {"pricing": "us-east-1", "ce": "us-east-1", "savingsplans": "us-east-1"},
-    "aws-cn": {
-        "pricing": "cn-northwest-1",
-        "ce": "cn-northwest-1",
-        "savingsplans": "cn-northwest-1",
-    },
-    "aws-us-gov": {"ce": "us-gov-west-1"},
-}
-"""Where each partition answers for all of its regions (endpoints of botocore 1.44.5, 2026-11).
-
-STS answers in every region.
-"""
 ATTEMPTS = 6
 CALL_TIMEOUT_SECONDS = 45.0
 """How long one call may take, retries and all."""
@@ -69,42 +64,6 @@ TOKENS = {
 """What answers call the token of their next page, and what the call for it does."""
 
 
-@dataclass(frozen=True, order=True)
-class Place:
-    """Name one region as seen by one role; role "" stands for the process's own credentials."""
-
-    region: str
-    role: str = ""
-    account: str = ""
-
-    def gap(self, sentence: str) -> Gap:
-        """Return a gap of this place.
-
-        An account not asked for yet is the one its role's ARN names, "" where none does.
-        """
-        return Gap(sentence, self.account or (self.role.split(":") + [""] * 5)[4], self.region)
-
-    def __str__(self) -> str:
-        """Read as `us-west-2 of account 111122223333`."""
-        return f"{self.region} of account {self.account}" if self.account else self.region
-
-
-def home_of(service: str, region: str) -> str:
-    """Return the region where a service answers for another.
-
-    Its own, but for those that answer once for a partition.
-    """
-    return _HOMES.get(partition_of(region), {}).get(service, region)
-
-
-def is_sold_in(service: str, region: str) -> bool:
-    """Return whether the partition of a region has a service that answers once for a partition.
-
-    Others are everywhere.
-    """
-    return service not in _HOMES["aws"] or service in _HOMES.get(partition_of(region), {})
-
-
 class NoData(Unavailable):
     """Report that AWS answered well that it has no data.
 
@@ -114,19 +73,6 @@ class NoData(Unavailable):
 
 class MalformedAnswer(Exception):
     """Report the member that an answer lacks: boto3 reads a broken body as an empty answer."""
-
-
-_PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "eusc-": "aws-eusc"}
-
-
-def partition_of(region: str) -> str:
-    """Return the partition of a region, by its name.
-
-    Credentials, ARNs and endpoints of one mean nothing in another.
-    """
-    return next(
-        (partition for begin, partition in _PARTITIONS.items() if region.startswith(begin)), "aws"
-    )
 
 
 class Calls:
@@ -369,3 +315,65 @@ def _loader() -> Any:
     Each takes a good part of a second to parse.
     """
     return get_session().get_component("data_loader")
+
+
+_RECENT_SECONDS = 3 * 3600
+_OURS = 0.75
+"""Share of a quota that the bot takes.
+
+Dashboards and exporters of the same account and region have the rest.
+"""
+
+
+@cache
+def limit_of(service: str, operation: str, limit: str) -> int:
+    """Return one limit of an operation."""
+    rows = rows_of("limits.csv")
+    return next(
+        int(x["most"])
+        for x in rows
+        if (x["service"], x["operation"], x["limit"]) == (service, operation, limit)
+    )
+
+
+@dataclass
+class DatapointPace:
+    """Spread the points asked of GetMetricData over time.
+
+    CloudWatch counts all that a range could hold.
+    """
+
+    stopwatch: Callable[[], float]
+    pause: Callable[[float], None]
+    _free: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    """When the next call of an account and region may be made, by the stopwatch."""
+    _lock: Lock = field(default_factory=Lock)
+
+    def wait(self, place: Place, points: int, age: float, deadline: float) -> bool:
+        """Wait until so many points may be asked for, the oldest of that age.
+
+        Return False where that is after the deadline.
+        """
+        tier = "recent" if age <= _RECENT_SECONDS else "older"
+        rate = limit_of("cloudwatch", "get_metric_data", f"{tier}_datapoints_per_second") * _OURS
+        at = (place.account, place.region)
+        with self._lock:
+            now = self.stopwatch()
+            begin = max(now, self._free[at])
+            if begin >= deadline:
+                return False
+            self._free[at] = begin + points / rate
+        if begin > now:
+            self.pause(begin - now)
+        return True
+
+
+def bucket_and_prefix(address: str, what: str) -> tuple[str, str]:
+    """Return the two parts of `s3://BUCKET/PREFIX`.
+
+    Raise `WrongInput` naming `what` it should lead to.
+    """
+    parts = re.fullmatch(r"s3://([a-z0-9.-]{3,63})(?:/(.*))?", address)
+    if not parts:
+        raise WrongInput(f"'{address}' is no address of {what}; write s3://BUCKET/PREFIX.")
+    return parts[1], parts[2] or ""

@@ -1,7 +1,4 @@
-"""Declare every AWS operation that a live account may be asked, its reason and its price.
-
-The facts are rows of data files.
-"""
+"""Declare every AWS operation that a live account may be asked, its reason, its price and its place."""
 
 from __future__ import annotations
 
@@ -11,6 +8,72 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
+
+from bot.model.reading import Gap
+
+_HOMES = {
+    "aws": {"pricing": "us-east-1", "ce": "us-east-1", "savingsplans": "us-east-1"},
+    "aws-cn": {
+        "pricing": "cn-northwest-1",
+        "ce": "cn-northwest-1",
+        "savingsplans": "cn-northwest-1",
+    },
+    "aws-us-gov": {"ce": "us-gov-west-1"},
+}
+"""Where each partition answers for all of its regions (endpoints of botocore 1.44.5, 2026-11).
+
+STS answers in every region.
+"""
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Name one region as seen by one role; role "" stands for the process's own credentials."""
+
+    region: str
+    role: str = ""
+    account: str = ""
+
+    def gap(self, sentence: str) -> Gap:
+        """Return a gap of this place.
+
+        An account not asked for yet is the one its role's ARN names, "" where none does.
+        """
+        return Gap(sentence, self.account or (self.role.split(":") + [""] * 5)[4], self.region)
+
+    def __str__(self) -> str:
+        """Read as `us-west-2 of account 111122223333`."""
+        return f"{self.region} of account {self.account}" if self.account else self.region
+
+
+def home_of(service: str, region: str) -> str:
+    """Return the region where a service answers for another.
+
+    Its own, but for those that answer once for a partition.
+    """
+    return _HOMES.get(partition_of(region), {}).get(service, region)
+
+
+def is_sold_in(service: str, region: str) -> bool:
+    """Return whether the partition of a region has a service that answers once for a partition.
+
+    Others are everywhere.
+    """
+    return service not in _HOMES["aws"] or service in _HOMES.get(partition_of(region), {})
+
+
+_PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "eusc-": "aws-eusc"}
+
+
+def partition_of(region: str) -> str:
+    """Return the partition of a region, by its name.
+
+    Credentials, ARNs and endpoints of one mean nothing in another.
+    """
+    return next(
+        (partition for begin, partition in _PARTITIONS.items() if region.startswith(begin)), "aws"
+    )
+
 
 DETAIL_RANK = 5
 """Rank of looking at the parts of one node.

@@ -1,21 +1,140 @@
-"""Ask Cost Explorer for the bill, from the whole down to its parts, and once a day for AWS's own outlook on it."""
+"""Ask Cost Explorer for the bill and for AWS's outlook on it, within a day's calls."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
+from threading import RLock
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import orjson
 
-from adapters.aws.api.calls import NoData
-from adapters.aws.api.operations import price_of
-from adapters.aws.api.responses import MALFORMED, STAMP
-from adapters.aws.bill.answers import CapReached, ExplorerAnswers
+from adapters.aws.api.calls import Calls, NoData
+from adapters.aws.api.operations import Place, price_of
+from adapters.aws.api.responses import (
+    MALFORMED,
+    STAMP,
+    Pages,
+    RecordedResponses,
+    ResponseInfo,
+    json_of,
+    members,
+    read_stamp,
+)
+from adapters.aws.files import Problems
 from bot.errors import Unavailable
+from bot.model.labels import Labels
+from bot.model.spend import Commitment, CommitmentPlan, Finding, Forecast
+from bot.model.window import Window
+
+_NAME = re.compile(r"(\d{8}T\d{6}Z)(?:\.(.+))?\.json")
+_KEPT_SETS = 2
+"""The newest set of answers and the one before it, which a reader may still hold open."""
+
+
+class CapReached(Unavailable):
+    """Report that no more priced calls are made today."""
+
+
+@dataclass
+class ExplorerAnswers:
+    """Ask Cost Explorer at most `most_calls` times a UTC day, and keep its answers under `folder`/api."""
+
+    calls: Calls
+    folder: Path
+    place: Place
+    most_calls: int
+    lock: RLock = field(default_factory=RLock)
+
+    def ask(self, operation: str, **given: Any) -> list[Mapping[str, Any]]:
+        """Return every page of one answer.
+
+        Raise `CapReached` when the day's calls are used, `Unavailable` otherwise.
+        """
+        if self.left() <= 0:
+            raise CapReached(
+                f"Today's {self.most_calls} calls to Cost Explorer are used (TRNBOT_AWS_EXPLORER_CALLS)."
+            )
+        try:
+            return list(self.calls.pages(self.place, "ce", operation, **given))
+        finally:
+            self.calls.meter.save()
+
+    def left(self) -> int:
+        """Return how many calls of today are left."""
+        used = self.calls.meter.today().units
+        return self.most_calls - sum(
+            units for name, units in used.items() if name.startswith("ce:")
+        )
+
+    def put(
+        self,
+        operation: str,
+        at: datetime,
+        answers: Mapping[str, Sequence[Mapping[str, Any]]],
+        first: str = "",
+    ) -> None:
+        """Write a set of answers of one time, each by its subject; the one called `first` last.
+
+        Without it none counts.
+        """
+        folder = self.of(operation)
+        folder.mkdir(parents=True, exist_ok=True)
+        for about in sorted(answers, key=lambda name: name == first):
+            name = f"{at:{STAMP}}.{about}.json" if about else f"{at:{STAMP}}.json"
+            part = folder / f".{name}.part"
+            part.write_bytes(json_of(answers[about]) + b"\n")
+            part.replace(folder / name)
+        self._forget(folder, first)
+
+    def newest(self, operation: str, about: str = "") -> datetime | None:
+        """Return the time of the newest answer about a subject."""
+        times = [match[1] for match in self._named(self.of(operation)) if (match[2] or "") == about]
+        return read_stamp(max(times)) if times else None
+
+    def of(self, operation: str) -> Path:
+        """Return the folder of an operation's answers."""
+        return self.folder / "api" / "ce" / operation / "us-east-1"
+
+    def copy_to(self, folder: Path, until: datetime | None = None) -> int:
+        """Copy every kept answer into a recording; return how many.
+
+        An answer given after `until`, its end, counts from then.
+        """
+        files = [
+            path for path in (self.folder / "api").rglob("*.json") if _NAME.fullmatch(path.name)
+        ]
+        for path in files:
+            at, dot, rest = path.name.partition(".")
+            named = min(at, f"{until:{STAMP}}") if until else at
+            target = folder / path.relative_to(self.folder).with_name(named + dot + rest)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        return len(files)
+
+    def _forget(self, folder: Path, first: str) -> None:
+        """Drop sets that are older than the last ones of the same kind."""
+        times = sorted({match[1] for match in self._named(folder) if (match[2] or "") == first})[
+            :-_KEPT_SETS
+        ]
+        for match in self._named(folder):
+            tagged = (match[2] or "").startswith("tag=")
+            if match[1] in times and (
+                (match[2] or "") == first if first.startswith("tag=") else not tagged
+            ):
+                (folder / match[0]).unlink(missing_ok=True)
+
+    def _named(self, folder: Path) -> list[re.Match[str]]:
+        return [
+            match for path in sorted(folder.glob("*.json")) if (match := _NAME.fullmatch(path.name))
+        ]
+
 
 HOURS_KEPT = timedelta(hours=8)
 """Cost Explorer's own figures change up to three times a day (AWS Cost Management user guide, 2026-11)."""
@@ -243,3 +362,185 @@ def _outlook_requests(now: datetime) -> dict[str, dict[str, Any]]:
         "get_reservation_utilization": past,
         "get_anomalies": {"DateInterval": {"StartDate": str(first), "EndDate": str(today)}},
     }
+
+
+Translated = TypeVar("Translated")
+_STALE = timedelta(days=3)
+"""After so long an answer no longer says how things stand."""
+
+
+class RecordedOutlook:
+    """Implement `bot.ports.Outlook` over a folder with `api/ce`.
+
+    `refresh` brings it up to date before it is read.
+
+    `due` tells whether to look at the folder again.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        services: Mapping[str, str],
+        refresh: Callable[[datetime], Sequence[str]] = lambda _: (),
+        due: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._folder, self._services, self._refresh, self._due = folder, services, refresh, due
+        self._names: list[str] = []
+        self._responses: RecordedResponses | None = None
+        self._translated: dict[str, Any] = {}
+        self._troubles: Sequence[str] = ()
+        self._problems = Problems()
+
+    def forecast(self, now: datetime) -> Forecast | None:
+        """Return the newest forecast of the month that `now` is in."""
+        newest = self._newest("get_cost_forecast", forecast, now)
+        return newest if newest and newest.window.start <= now < newest.window.end else None
+
+    def commitments(self, now: datetime) -> Sequence[Commitment]:
+        """Return how Savings Plans and reservations were used, day by day."""
+        plans = self._newest("get_savings_plans_utilization", utilization, now) or ()
+        covered = self._newest("get_savings_plans_coverage", coverage, now) or {}
+        savings_plans = [
+            Commitment(x.plan, x.day, x.committed, x.unused, covered.get(x.day)) for x in plans
+        ]
+        return (
+            *savings_plans,
+            *(self._newest("get_reservation_utilization", reservations, now) or ()),
+        )
+
+    def findings(self, now: datetime) -> Sequence[Finding]:
+        """Return the anomalies that AWS Cost Anomaly Detection had found."""
+        return (
+            self._newest("get_anomalies", lambda pages, _: anomalies(pages, self._services), now)
+            or ()
+        )
+
+    def problems(self) -> Sequence[str]:
+        """Return a sentence for each answer that is missing or cannot be read."""
+        return (*self._troubles, *self._problems.sentences())
+
+    def _newest(
+        self, operation: str, translate: Callable[[Pages, ResponseInfo], Translated], now: datetime
+    ) -> Translated | None:
+        responses = self._indexed(now)
+        if operation not in self._translated:
+            self._translated[operation] = responses.histories("ce", operation, translate)
+        histories: list[list[tuple[datetime, Translated]]] = self._translated[operation]
+        fresh = [
+            entry for history in histories for entry in history if now - _STALE < entry[0] <= now
+        ]
+        return max(fresh, key=lambda entry: entry[0])[1] if fresh else None
+
+    def _indexed(self, now: datetime) -> RecordedResponses:
+        """Read the folder again where its files have changed."""
+        if not self._due() and self._responses is not None:
+            return self._responses
+        self._troubles = self._refresh(now)
+        names = sorted(path.name for path in self._folder.glob("api/ce/*/*/*.json"))
+        if self._responses is None or names != self._names:
+            self._problems, self._translated = Problems(), {}
+            self._responses, self._names = (
+                RecordedResponses(self._folder / "api", self._problems),
+                names,
+            )
+        return self._responses
+
+
+def forecast(pages: Pages, answer: ResponseInfo) -> Forecast:
+    """Translate GetCostForecast.
+
+    The spans of one answer follow each other, so their means add up, and their bounds at worst.
+    """
+    spans = members(pages, "ForecastResultsByTime")
+    start, end = (
+        min(x["TimePeriod"]["Start"] for x in spans),
+        max(x["TimePeriod"]["End"] for x in spans),
+    )
+    mean, low, high = (
+        sum((Decimal(x[name]) for x in spans), Decimal(0))
+        for name in ("MeanValue", "PredictionIntervalLowerBound", "PredictionIntervalUpperBound")
+    )
+    return Forecast(Window(_midnight(start), _midnight(end)), mean, low, high, answer.at)
+
+
+def utilization(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
+    """Translate GetSavingsPlansUtilization by day."""
+    return tuple(
+        Commitment(
+            CommitmentPlan.SAVINGS_PLANS,
+            _day(x),
+            _usd(x["Utilization"], "TotalCommitment"),
+            _usd(x["Utilization"], "UnusedCommitment"),
+        )
+        for x in members(pages, "SavingsPlansUtilizationsByTime")
+    )
+
+
+def coverage(pages: Pages, _: ResponseInfo) -> dict[date, Decimal]:
+    """Translate GetSavingsPlansCoverage: the covered share of each day's usage."""
+    days = members(pages, "SavingsPlansCoverages")
+    return {
+        _day(x): Decimal(str(x["Coverage"]["CoveragePercentage"])) / 100
+        for x in days
+        if x.get("Coverage")
+    }
+
+
+def reservations(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
+    """Translate GetReservationUtilization by day; days without a reservation are left out."""
+    days = [(_day(x), x["Total"]) for x in members(pages, "UtilizationsByTime")]
+    made = [
+        Commitment(
+            CommitmentPlan.RESERVATIONS,
+            day,
+            _usd(total, "TotalAmortizedFee"),
+            _usd(total, "RICostForUnusedHours"),
+        )
+        for day, total in days
+    ]
+    return tuple(one for one in made if one.committed)
+
+
+def anomalies(pages: Pages, services: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Translate GetAnomalies: its amounts are numbers, its services have their display names."""
+    return tuple(_finding(x, services) for x in members(pages, "Anomalies"))
+
+
+def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
+    first = date.fromisoformat(str(x["AnomalyStartDate"])[:10])
+    last = date.fromisoformat(str(x.get("AnomalyEndDate") or x["AnomalyStartDate"])[:10])
+    causes = sorted(
+        x.get("RootCauses", ()),
+        key=lambda cause: -float(cause.get("Impact", {}).get("Contribution", 0)),
+    )
+    named = tuple(_labels(cause, services) for cause in causes) or (
+        _labels({"Service": x.get("DimensionValue", "")}, services),
+    )
+    impact = x["Impact"]
+    total = impact.get("TotalImpact", impact["MaxImpact"])
+    amounts = (total, impact.get("TotalActualSpend", 0), impact.get("TotalExpectedSpend", 0))
+    total, actual, usual = (Decimal(str(amount)) for amount in amounts)
+    dismissed = x.get("Feedback") in ("NO", "PLANNED_ACTIVITY")
+    return Finding(str(x["AnomalyId"]), first, last, total, actual, usual, named, dismissed)
+
+
+def _labels(cause: Mapping[str, Any], services: Mapping[str, str]) -> Labels:
+    service = str(cause.get("Service", ""))
+    return Labels(
+        account=str(cause.get("LinkedAccount", "")),
+        service=services.get(service, service),
+        region=str(cause.get("Region", "")),
+        usage_type=str(cause.get("UsageType", "")),
+    )
+
+
+def _day(x: Mapping[str, Any]) -> date:
+    return date.fromisoformat(str(x["TimePeriod"]["Start"])[:10])
+
+
+def _usd(of: Mapping[str, Any], name: str) -> Decimal:
+    return Decimal(str(of[name]))
+
+
+def _midnight(text: str) -> datetime:
+    return datetime.fromisoformat(text[:10]).replace(tzinfo=UTC)

@@ -1,10 +1,10 @@
-"""Read the owner of a resource from its tags, and its launcher from tags or else from CloudTrail."""
+"""Read from tags and CloudTrail who launched a thing, and which launches were refused."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
-from adapters.aws.api.responses import Pages, ResponseInfo, instant, members
-from bot.model.fleet import Launcher, LauncherKind
+from adapters.aws.api.responses import MALFORMED, Pages, ResponseInfo, instant, members, required
+from bot.model.fleet import Launcher, LauncherKind, Refusal
 from bot.model.labels import Labels
 
 _EKS_OWNED = "kubernetes.io/cluster/"
@@ -151,3 +151,250 @@ def _rows(where: str) -> tuple[tuple[str, str], ...]:
 def _text(name: str) -> str:
     """Return one line of printable text: a session's name is chosen by whoever opens it."""
     return "".join(c for c in name if c.isprintable())[:_LONGEST]
+
+
+REFUSED_CALLS = ("RunInstances", "CreateFleet")
+"""Calls that launch instances (CloudTrail's event names).
+
+A fleet's answer names each refusal, though the call succeeds.
+"""
+_SHORT = "InsufficientInstanceCapacity"
+"""With `Server.` or `Client.` before it, or alone (EC2 API Reference, error codes, 2026-11)."""
+_MESSAGE = re.compile(
+    r"sufficient ([a-z0-9-]{1,20}\.[a-z0-9-]{1,20}) capacity in the Availability Zone you requested \(([a-z0-9-]{1,30})\)"
+)
+_TYPE, _ZONE = "instanceType", "availabilityZone"
+
+
+def refused_part(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a CloudTrail record that says what was refused, in CloudTrail's own form.
+
+    {} where nothing was.
+    """
+    if _is_refusal(record.get("errorCode")):
+        named = _MESSAGE.search(str(record.get("errorMessage", "")))
+        asked = record.get("requestParameters")
+        kind, zone = (
+            _first(asked, _TYPE) or (named[1] if named else ""),
+            _first(asked, _ZONE) or (named[2] if named else ""),
+        )
+        market = {"instanceMarketOptions": {"marketType": "spot"}} if _is_spot(record) else {}
+        return {"requestParameters": {_TYPE: kind, _ZONE: zone} | market}
+    errors = [_fleet_error(item) for item in _refused_items(record.get("responseElements"))]
+    return (
+        {"responseElements": {"CreateFleetResponse": {"errorSet": {"item": errors}}}}
+        if errors
+        else {}
+    )
+
+
+def refusals_in(event: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Refusal]:
+    """Yield the refusals that an event of LookupEvents names, one for each type and zone that a fleet could not have."""
+    if event.get("EventName") not in REFUSED_CALLS:
+        return
+    record = _refusals_record(event)
+    part = refused_part(record)
+    asked = part.get("requestParameters")
+    items = [asked] if asked else list(_refused_items(part.get("responseElements")))
+    for number, item in enumerate(items):
+        place = Labels(
+            region=answer.region,
+            account=answer.account,
+            zone=_first(item, _ZONE),
+            instance_type=_first(item, _TYPE),
+        )
+        name = str(event.get("EventId") or f"{event['EventName']} {event['EventTime']}")
+        at = required(str(event["EventTime"]), "EventTime")
+        yield Refusal(f"{name}/{number}", at, place, _is_spot(item), str(event["EventName"]))
+
+
+def _refusals_record(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        record = orjson.loads(event.get("CloudTrailEvent") or "{}")
+    except MALFORMED:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _is_refusal(code: object) -> bool:
+    return str(code or "").rpartition(".")[2] == _SHORT
+
+
+def _is_spot(value: Mapping[str, Any]) -> bool:
+    told = (_first(value, "marketType"), _first(value, "lifecycle"))
+    return "spot" in told or "Spot capacity" in str(value.get("errorMessage", ""))
+
+
+def _fleet_error(item: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {
+        _TYPE: _first(item, _TYPE),
+        _ZONE: _first(item, _ZONE),
+        "lifecycle": _first(item, "lifecycle"),
+    }
+    return {"errorCode": str(item["errorCode"])} | {
+        name: value for name, value in kept.items() if value
+    }
+
+
+def _refused_items(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects anywhere within a value that carry the error's code."""
+    if isinstance(value, dict):
+        if _is_refusal(value.get("errorCode")):
+            yield value
+        else:
+            for inner in value.values():
+                yield from _refused_items(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _refused_items(inner)
+
+
+def _first(value: Any, name: str) -> str:
+    """Return the first text under a name anywhere within a value, "" where there is none."""
+    if isinstance(value, dict):
+        own = value.get(name)
+        if isinstance(own, str) and own:
+            return own
+        value = list(value.values())
+    if isinstance(value, list):
+        return next((found for inner in value if (found := _first(inner, name))), "")
+    return ""
+
+
+_EVENT = ("EventId", "EventName", "EventTime", "Username")
+_EMAIL = re.compile(rb"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,255}")
+_ALIASES = "redacted.invalid"
+"""Their domain, which no mail reaches (RFC 2606)."""
+
+
+def trimmed_events(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return LookupEvents' events without what nobody reads.
+
+    Access key ids, addresses, user agents, ids of requests.
+    """
+    return [_trimmed(event) for event in events]
+
+
+def _trimmed(event: Mapping[str, Any]) -> dict[str, Any]:
+    record = _record(event)
+    who = record.get("userIdentity") or {}
+    issuer = ((who.get("sessionContext") or {}).get("sessionIssuer") or {}).get("userName")
+    identity = {name: who[name] for name in ("type", "arn", "userName", "invokedBy") if name in who}
+    identity |= {"sessionContext": {"sessionIssuer": {"userName": issuer}}} if issuer else {}
+    kept = (
+        {name: record[name] for name in ("errorCode",) if name in record}
+        | {"userIdentity": identity}
+        | refused_part(record)
+    )
+    resources = [{"ResourceName": name} for name in created_resources(event)]
+    summary = {name: event[name] for name in _EVENT if name in event}
+    return summary | {"Resources": resources, "CloudTrailEvent": orjson.dumps(kept).decode()}
+
+
+def _record(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        record = orjson.loads(event.get("CloudTrailEvent") or "{}")
+    except orjson.JSONDecodeError:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def with_trimmed_events(
+    raw: bytes, alias: Callable[[dict[str, Any]], dict[str, Any]] = lambda event: event
+) -> bytes:
+    """Return LookupEvents' pages with their events trimmed; pages that cannot be read hold none."""
+    try:
+        pages = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        pages = []
+    listed = [
+        page for page in (pages if isinstance(pages, list) else [pages]) if isinstance(page, dict)
+    ]
+    return orjson.dumps(
+        [
+            {"Events": [alias(event) for event in trimmed_events(page.get("Events", ()))]}
+            for page in listed
+        ]
+    )
+
+
+class Aliases:
+    """Put one alias in the place of each person, the same wherever that person is named."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        """Count the people."""
+        return len(self._of)
+
+    def in_events(self, raw: bytes) -> bytes:
+        """Return LookupEvents' pages trimmed, and people by their aliases."""
+        return with_trimmed_events(raw, self._aliased)
+
+    def in_text(self, raw: bytes) -> bytes:
+        """Return any other response with an alias for each email address in it.
+
+        Tags of owners hold some.
+        """
+        return _EMAIL.sub(lambda found: self.of(found[0].decode()).encode(), raw)
+
+    def of(self, person: str) -> str:
+        """Return the alias of a person.
+
+        One with an email address stays one who has such an address.
+        """
+        if not person or person.endswith(f"@{_ALIASES}"):
+            return person
+        number = f"person-{len(self._of) + 1}"
+        return self._of.setdefault(
+            person.lower(), f"{number}@{_ALIASES}" if "@" in person else number
+        )
+
+    def _aliased(self, event: dict[str, Any]) -> dict[str, Any]:
+        record = dict(_record(event))
+        who = record["userIdentity"]
+        head, _, session = str(who.get("arn", "")).rpartition("/")
+        issuer = who.get("sessionContext", {}).get("sessionIssuer", {}).get("userName") or ""
+        person = bool(issuer) and (issuer.startswith(SSO_ROLE) or "@" in session)
+        named = {"arn": f"{head}/{self.of(session)}"} if person else {"arn": head}
+        named |= {"userName": self.of(str(who["userName"]))} if who.get("userName") else {}
+        record["userIdentity"] = {**who, **named}
+        return {
+            **event,
+            "Username": self.of(str(event.get("Username", ""))),
+            "CloudTrailEvent": orjson.dumps(record).decode(),
+        }
+
+
+SERVICE, OPERATION = "cloudtrail", "lookup_events"
+REFUSALS = "refusals"
+"""The argument of the answer that holds the refused launches of a place."""
+SPACING_SECONDS = 0.5
+"""LookupEvents takes two calls a second of an account and region (CloudTrail User Guide, quotas, 2026-11)."""
+
+
+@dataclass(frozen=True)
+class Trail:
+    """Hold what one answer of LookupEvents says."""
+
+    launchers: Mapping[str, Launcher]
+    refusals: tuple[Refusal, ...] | None
+    """None where the answer is about one resource: nobody asked for refusals."""
+
+
+def trail(pages: Pages, answer: ResponseInfo) -> Trail:
+    """Translate LookupEvents."""
+    asked = answer.argument == REFUSALS
+    refused = tuple(x for event in members(pages, "Events") for x in refusals_in(event, answer))
+    return Trail({} if asked else launchers(pages, answer), refused if refused or asked else None)
+
+
+def refusals_of(every: Iterable[Trail]) -> tuple[Refusal, ...] | None:
+    """Return the refusals that answers name, each once, the oldest first.
+
+    None where nobody ever asked.
+    """
+    told = [one.refusals for one in every if one.refusals is not None]
+    by_id = {refusal.id: refusal for refusals in told for refusal in refusals}
+    return tuple(sorted(by_id.values(), key=lambda x: (x.at, x.id))) if told else None

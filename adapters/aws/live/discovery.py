@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from adapters.aws.api.calls import WORKERS, Calls, Place
-from adapters.aws.api.operations import DETAIL_RANK
+from adapters.aws.api.calls import WORKERS, Calls
+from adapters.aws.api.operations import DETAIL_RANK, Place
 from adapters.aws.live.promql import PromqlLister
 from adapters.aws.metrics.points import Catalogue, MetricSeries, Target, instance_of, labels_of
 from adapters.aws.metrics.promql import NAMESPACE as PROMQL

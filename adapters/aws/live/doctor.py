@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from adapters.aws.api.calls import Calls, Place
-from adapters.aws.events.queue import EventPoller
+from adapters.aws.api.calls import Calls
+from adapters.aws.api.operations import Place
+from adapters.aws.events.notices import EventPoller
 from adapters.aws.live.discovery import CLASSIC, PlaceFleet, SeriesLister, heard, worth_reading
 from adapters.aws.live.poller import MetricPoller
 from adapters.aws.live.promql import fetch
 from adapters.aws.live.requests import RequestScope, SeriesBook, SeriesValues, plan_requests
 from adapters.aws.live.stream import Streams
-from adapters.aws.logs.poller import LogPoller
+from adapters.aws.logs.logbook import LogPoller
 from adapters.aws.metrics.points import labels_of
 from bot.errors import Unavailable
 from bot.model.frame import Meaning, MetricsSurface, OwnNames

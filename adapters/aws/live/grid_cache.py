@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from adapters.aws.api.calls import Place
+from adapters.aws.api.operations import Place
 from adapters.aws.files import Problems, why
-from adapters.aws.live.backfill import HistoryBlock
-from adapters.aws.live.frame_buffer import MARGIN_SECONDS, FrameBuffer, Remembered
-from adapters.aws.live.grid_ring import StoredPart
-from adapters.aws.live.poller import MetricPoller
+from adapters.aws.live.frame_buffer import MARGIN_SECONDS, FrameBuffer, Remembered, StoredPart
+from adapters.aws.live.poller import HistoryBlock, MetricPoller
 from adapters.aws.metrics.points import MetricSeries, Points
 from bot.model.labels import Labels
 

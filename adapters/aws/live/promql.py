@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from adapters.aws.api.calls import Calls, Place
-from adapters.aws.api.limits import limit_of
-from adapters.aws.api.operations import call_price
+from adapters.aws.api.calls import Calls, limit_of
+from adapters.aws.api.operations import Place, call_price
 from adapters.aws.api.promql import OTEL
 from adapters.aws.live.requests import (
     MOST_SERIES,

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from adapters.aws.api.calls import Place
-from adapters.aws.api.history import file_of
-from adapters.aws.inventory.identities import Aliases, with_trimmed_events
+from adapters.aws.api.operations import Place
+from adapters.aws.api.responses import file_of
+from adapters.aws.inventory.ownership import Aliases, with_trimmed_events
 from adapters.aws.live.poller import detail_spans
 from adapters.aws.live.promql import fetch
 from adapters.aws.live.requests import ALL, MetricRequest, RequestScope, SeriesValues, plan_requests

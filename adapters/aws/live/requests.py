@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from adapters.aws.api.calls import Calls, Place
-from adapters.aws.api.limits import limit_of
+from adapters.aws.api.calls import Calls, limit_of
+from adapters.aws.api.operations import Place
 from adapters.aws.metrics.points import (
     Catalogue,
     Ints,

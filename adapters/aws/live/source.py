@@ -8,19 +8,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from threading import RLock
 
 import numpy as np
 
-from adapters.aws.api.calls import Calls, Place
-from adapters.aws.api.history import ResponseHistory
-from adapters.aws.api.s3 import S3Lister
-from adapters.aws.events.notices import Notices
-from adapters.aws.events.queue import EventPoller, read_event_queue
+from adapters.aws.api.calls import Calls
+from adapters.aws.api.operations import Place
+from adapters.aws.api.responses import ResponseHistory
+from adapters.aws.events.notices import EventPoller, Notices, read_event_queue
 from adapters.aws.files import Problems
-from adapters.aws.inventory.joined import JoinedInventory, core_counts, labelled
-from adapters.aws.inventory.snapshots import Snapshots, capacity_blocks
-from adapters.aws.live.account import AccountPoller
-from adapters.aws.live.config import LiveConfig
+from adapters.aws.inventory.snapshots import (
+    JoinedInventory,
+    Snapshots,
+    capacity_blocks,
+    core_counts,
+    labelled,
+)
+from adapters.aws.live.account import AccountPoller, LiveConfig
 from adapters.aws.live.discovery import (
     PlaceFleet,
     SeriesByName,
@@ -30,15 +34,13 @@ from adapters.aws.live.discovery import (
     worth_reading,
 )
 from adapters.aws.live.doctor import examine
-from adapters.aws.live.frame_buffer import FrameBuffer
+from adapters.aws.live.frame_buffer import FrameBuffer, NewPoints
 from adapters.aws.live.grid_cache import GridCache
-from adapters.aws.live.last_reading import LastReading
-from adapters.aws.live.poller import DetailPoller, MetricPoller, NewPoints
+from adapters.aws.live.poller import DetailPoller, MetricPoller
 from adapters.aws.live.promql import PromqlLister
 from adapters.aws.live.requests import SeriesBook
-from adapters.aws.live.stream import FIRST, Streams
-from adapters.aws.logs.logbook import node_names
-from adapters.aws.logs.poller import LogPoller, read_log_group
+from adapters.aws.live.stream import FIRST, S3Lister, Streams
+from adapters.aws.logs.logbook import LogPoller, node_names, read_log_group
 from adapters.aws.metrics.points import MetricSeries, instance_of
 from adapters.aws.prices.quoted import QuotedPrices
 from bot.errors import Unavailable
@@ -47,6 +49,44 @@ from bot.model.price import CommitmentOffer, Interruption, PlacementScore, Price
 from bot.model.reading import Gap, Reading
 from bot.model.window import Window
 from bot.ports import Check
+from bot.ports.work import LANE, Lane
+
+BRIEFLY_S = 0.2
+"""How long a line waits for a reading that is nearly done."""
+
+
+class LastReading:
+    """Keep the newest whole reading; `asking` is held by whoever asks AWS.
+
+    Only the watch waits for it.
+    """
+
+    def __init__(self) -> None:
+        self.asking = RLock()
+        self._newest: Reading | None = None
+
+    def read(self, now: datetime, ask: Callable[[datetime], Reading]) -> Reading:
+        """Return what `ask` reads at `now`.
+
+        To a line that comes while somebody else asks, the newest reading there is.
+
+        Raise `Unavailable` for a line that comes while the first reading is still under way.
+        """
+        if not self.asking.acquire(timeout=-1 if LANE.get() is Lane.WATCH else BRIEFLY_S):
+            if self._newest is None:
+                raise Unavailable(
+                    "AWS is being read for the first time since the start; ask again in a minute."
+                )
+            return self._newest
+        try:
+            reading = ask(now)
+            self._newest = (
+                reading if self._newest is None or self._newest.now <= now else self._newest
+            )
+            return reading
+        finally:
+            self.asking.release()
+
 
 _DISCOVERY = timedelta(minutes=59)
 _SOONER = timedelta(minutes=9)

@@ -16,8 +16,9 @@ from typing import Any
 
 import orjson
 
-from adapters.aws.api.calls import WORKERS, Calls, Place, home_of, is_sold_in
-from adapters.aws.api.history import ApiCall, ResponseHistory
+from adapters.aws.api.calls import WORKERS, Calls
+from adapters.aws.api.operations import Place, home_of, is_sold_in
+from adapters.aws.api.responses import ApiCall, ResponseHistory
 from adapters.aws.prices.quoted import ADVISOR_OPERATION, ADVISOR_SERVICE, ANY_OF, FEWEST_TYPES
 from bot.errors import Unavailable
 

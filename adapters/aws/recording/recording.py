@@ -14,8 +14,14 @@ from adapters.aws.api.responses import RecordedResponses
 from adapters.aws.config import ReadingConfig
 from adapters.aws.events.notices import Notices
 from adapters.aws.files import MetricForm, Problems, form_of
-from adapters.aws.inventory.joined import JoinedInventory, core_counts, labelled, last_seen
-from adapters.aws.inventory.snapshots import Snapshots
+from adapters.aws.inventory.snapshots import (
+    JoinedInventory,
+    Recent,
+    Snapshots,
+    core_counts,
+    labelled,
+    last_seen,
+)
 from adapters.aws.logs.logbook import Logbook, node_names, read_logs
 from adapters.aws.metrics.batch import TimeGrid, batches
 from adapters.aws.metrics.believed import believe
@@ -30,7 +36,6 @@ from adapters.aws.metrics.metric_grid import (
 from adapters.aws.metrics.parquet import read_parquet
 from adapters.aws.metrics.points import KEPT_DAYS, Catalogue, Gatherer
 from adapters.aws.prices.quoted import QuotedPrices
-from adapters.aws.recent import Recent
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Inventory
 from bot.model.frame import Frame
