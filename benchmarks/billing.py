@@ -21,7 +21,7 @@ from pathlib import Path
 
 import duckdb
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from benchmarks.bill_rows import MONTHS, BillSize, write_bill, write_part
 from bot.model.window import Window
 

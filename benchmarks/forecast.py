@@ -24,7 +24,7 @@ from statistics import median
 
 import numpy as np
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from bot.costs.nowcast import Nowcast, forecast_month
 from bot.costs.tally import BilledBy
 from bot.model.window import NO_TIME, Window, month_of

@@ -1,9 +1,10 @@
-"""Answer questions to the bill: CUR and FOCUS exports in a folder, loaded into DuckDB."""
+"""Answer questions to the bill: exports in a folder, or Cost Explorer's answers, loaded into DuckDB."""
 
 from __future__ import annotations
 
 import json
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,21 +12,34 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Lock
+from urllib.parse import unquote
 from uuid import uuid4
 
 import duckdb
 
-from adapters.billing.columns import ExportForm
-from adapters.billing.dimensions import canonical
-from adapters.billing.explorer import check_explorer_dimension
-from adapters.billing.files import ExplorerFiles, File, list_files
-from adapters.billing.kept import KeptTallies, whole_hours
-from adapters.billing.load import GATHERED, ExportPlace
-from adapters.billing.locked import connect_locked, cursor_of
-from adapters.billing.questions import NO_EXTENT, ask, extent_of, rates
-from adapters.billing.settle import refresh, settle_anew
-from adapters.billing.spend_frames import hours_frame, hours_of_week, spend_frame
-from adapters.billing.sql import sql
+from adapters.billing.database import connect_locked, cursor_of, sql
+from adapters.billing.exports import ExportForm
+from adapters.billing.files import (
+    TAG_VIEW,
+    TAGGED,
+    ExplorerFiles,
+    File,
+    about_of,
+    check_explorer_dimension,
+    list_files,
+)
+from adapters.billing.load import GATHERED, ExportPlace, refresh, settle_anew
+from adapters.billing.questions import (
+    NO_EXTENT,
+    TAG,
+    ask,
+    canonical,
+    extent_of,
+    hours_frame,
+    hours_of_week,
+    rates,
+    spend_frame,
+)
 from adapters.billing.tags import DEFAULT_NAMES, BillTagNames
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Reservation
@@ -34,7 +48,72 @@ from bot.model.price import AccountRates
 from bot.model.reading import Gap, Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
-from bot.ports.work import interruptible
+from bot.ports.work import interruptible, most_rows, refuse_rows
+
+MOST_ROWS = 20_000
+"""Of all tallies that are kept: some 15 MB. The one that was asked for longest ago goes first."""
+_HOUR = timedelta(hours=1)
+
+Question = tuple[Window, tuple[str, ...], tuple[Filter, ...]]
+
+
+class KeptTallies:
+    """Keep the tallies of one loading of the tables; any thread may ask.
+
+    Other tables are a matter of another one.
+    """
+
+    def __init__(self, most: int = MOST_ROWS) -> None:
+        self._most = most
+        self._rows = 0
+        self._kept: OrderedDict[Question, Tally] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, window: Window, by: Sequence[str], where: Sequence[Filter]) -> Tally | None:
+        """Return the kept tally of a question, else None.
+
+        Raise `OverBudget` where the line may not have so many rows.
+        """
+        question = window, tuple(by), tuple(where)
+        with self._lock:
+            tally = self._kept.get(question)
+            if tally is None:
+                return None
+            self._kept.move_to_end(question)
+        most = most_rows()
+        if most is not None and len(tally.rows) > most:
+            raise refuse_rows(most)
+        return tally
+
+    def keep(self, tally: Tally, by: Sequence[str], where: Sequence[Filter]) -> None:
+        """Keep the tally of a question, unless it alone is too large."""
+        question = tally.window, tuple(by), tuple(where)
+        size = _size(tally)
+        if size > self._most:
+            return
+        with self._lock:
+            if question in self._kept:
+                return
+            self._kept[question] = tally
+            self._rows += size
+            while self._rows > self._most:
+                self._rows -= _size(self._kept.popitem(last=False)[1])
+
+
+def whole_hours(window: Window) -> Window:
+    """Return the window that holds the same whole hours' beginnings and has whole hours as its ends."""
+    return Window(_begun(window.start), _begun(window.end))
+
+
+def _begun(at: datetime) -> datetime:
+    """Return the first whole hour at or after a time."""
+    hour = at.replace(minute=0, second=0, microsecond=0)
+    return hour if hour == at else hour + _HOUR
+
+
+def _size(tally: Tally) -> int:
+    return len(tally.rows) + 1
+
 
 _log = logging.getLogger("trnbot.billing")
 _LAYOUT = "8"
@@ -303,3 +382,132 @@ def _problems(db: duckdb.DuckDBPyConnection) -> list[str]:
         str(row[0])
         for row in db.execute("SELECT unnest(problems) FROM file ORDER BY path").fetchall()
     ]
+
+
+_USUAL = BillOptions()
+_ANSWERS = Path("api/ce/get_cost_and_usage")
+
+Refresher = Callable[[str], str]
+"""Bring the answers of a view up to date; return their age and their cost in words."""
+
+
+def open_billing(folder: Path, options: BillOptions = _USUAL, view: str = "") -> Bill:
+    """Open the exports under `folder/billing` (or `folder` itself), loaded at the first question and kept up to date.
+
+    Cost Explorer's answers under `folder/api` count for months that no export holds; `view` is
+    which view of them. Raise `WrongInput` when the folder is missing.
+    """
+    return Bill(folder, options, ExplorerFiles(folder / _ANSWERS, view, options.services))
+
+
+def open_explorer(
+    folder: Path, options: BillOptions = _USUAL, fresh: Refresher = lambda _: ""
+) -> ExplorerBill:
+    """Open Cost Explorer's answers under `folder/api`.
+
+    `fresh` brings a view of them up to date before it is asked.
+    """
+    return ExplorerBill(lambda view: open_billing(folder, options, view), fresh, options.tags)
+
+
+def has_only_answers(folder: Path) -> bool:
+    """Return whether a recording holds Cost Explorer's answers and no export."""
+    return (folder / _ANSWERS).is_dir() and not (folder / "billing").is_dir()
+
+
+class ExplorerBill:
+    """Implement `bot.ports.Billing` over Cost Explorer's answers.
+
+    The whole bill, and one view a tag.
+    """
+
+    def __init__(self, opened: Callable[[str], Bill], fresh: Refresher, tags: BillTagNames) -> None:
+        self._opened, self._fresh, self._names = opened, fresh, {**DEFAULT_NAMES, **tags}
+        self._bills: dict[str, Bill] = {}
+        self._lock = Lock()
+
+    def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
+        """Sum the rows of a window.
+
+        Raise `WrongInput` for a dimension that Cost Explorer does not have.
+        """
+        dimensions = [
+            canonical(name) for name in (*by, *(condition.dimension for condition in where))
+        ]
+        tags = {
+            dimension
+            for dimension in dimensions
+            if dimension in TAGGED or dimension.startswith(TAG)
+        }
+        if not tags:
+            return self._tally("", window, by, where)
+        first, *others = sorted(tags)
+        for dimension in (
+            *others,
+            *(dimension for dimension in dimensions if dimension not in tags),
+        ):
+            check_explorer_dimension(dimension, "" if dimension in others else first)
+        return self._tagged(first, window, by, where)
+
+    def deltas(self, now: datetime, days: int) -> Reading:
+        """Return the daily spend seen at `now`."""
+        self._fresh("")
+        return self._bill("").deltas(now, days)
+
+    def rates(self, now: datetime) -> AccountRates:
+        """Return the account's own rates."""
+        self._fresh("")
+        return self._bill("").rates(now)
+
+    def problems(self) -> Sequence[str]:
+        """Return a sentence for each answer that could not be read."""
+        return [sentence for bill in list(self._bills.values()) for sentence in bill.problems()]
+
+    def close(self) -> None:
+        """Release every view."""
+        for bill in self._bills.values():
+            bill.close()
+
+    def _tagged(
+        self, dimension: str, window: Window, by: Sequence[str], where: Sequence[Filter]
+    ) -> Tally:
+        """Ask by the tag names of a dimension until one has a value.
+
+        The first counts where none has.
+        """
+        first_tally = None
+        for name in self._tag_names(dimension):
+            view = TAG_VIEW + about_of(name)
+            tally = self._tally(view, window, by, where)
+            first_tally = first_tally or tally
+            if any(row.key.get(dimension) for row in self._tally(view, window, (dimension,)).rows):
+                return tally
+        assert first_tally
+        return first_tally
+
+    def _tag_names(self, dimension: str) -> Iterator[str]:
+        yield from self._names.get(dimension, ()) or (dimension.removeprefix(TAG),)
+
+    def _tally(
+        self, view: str, window: Window, by: Sequence[str], where: Sequence[Filter] = ()
+    ) -> Tally:
+        freshness = self._fresh(view)
+        try:
+            tally = self._bill(view).tally(window, by, where)
+        except Unavailable:
+            about = f"by tag {unquote(view.removeprefix(TAG_VIEW))}" if view else "yet"
+            raise Unavailable(
+                f"Cost Explorer has not been asked {about}. {freshness}".strip()
+            ) from None
+        return replace(
+            tally,
+            sources=tuple(
+                freshness or form if form == ExportForm.EXPLORER else form for form in tally.sources
+            ),
+        )
+
+    def _bill(self, view: str) -> Bill:
+        with self._lock:
+            if view not in self._bills:
+                self._bills[view] = self._opened(view)
+            return self._bills[view]

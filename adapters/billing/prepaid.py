@@ -13,8 +13,8 @@ from typing import Any
 
 import duckdb
 
-from adapters.billing.columns import ExportForm
-from adapters.billing.sql import sql
+from adapters.billing.database import sql
+from adapters.billing.exports import ExportForm
 from bot.model.fleet import Market, Reservation
 from bot.model.money import usd
 

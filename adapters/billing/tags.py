@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from adapters.billing.sql import text
+from adapters.billing.database import literal
 
 BillTagNames = Mapping[str, Sequence[str]]
 
@@ -103,28 +103,30 @@ def line_case() -> str:
     The first rule wins.
     """
     whens = " ".join(f"WHEN {_matches(rule)} THEN {_line(rule['line'])}" for rule in _rules())
-    return f"CASE {whens} ELSE {text(OTHER)} END"
+    return f"CASE {whens} ELSE {literal(OTHER)} END"
 
 
 def _line(line: str) -> str:
     """Split EC2 by its tags: hours spent on compiling are a line of their own."""
     return (
-        f"CASE WHEN t.compiles THEN {text(COMPILE)} ELSE {text(line)} END"
+        f"CASE WHEN t.compiles THEN {literal(COMPILE)} ELSE {literal(line)} END"
         if line == "EC2"
-        else text(line)
+        else literal(line)
     )
 
 
 def _matches(rule: dict[str, str]) -> str:
-    service = [f"regexp_matches(s.service, {text(rule['service'])})"] if rule["service"] else []
+    service = [f"regexp_matches(s.service, {literal(rule['service'])})"] if rule["service"] else []
     usage = (
-        [f"regexp_matches(s.usage_type, {text(rule['usage_type'])})"] if rule["usage_type"] else []
+        [f"regexp_matches(s.usage_type, {literal(rule['usage_type'])})"]
+        if rule["usage_type"]
+        else []
     )
     both = " AND ".join([*service, *usage])
     if not rule["description"]:
         return both
     said = [
         "s.usage_type = ''",
-        f"regexp_matches(coalesce(s.description, ''), {text(rule['description'])}, 'i')",
+        f"regexp_matches(coalesce(s.description, ''), {literal(rule['description'])}, 'i')",
     ]
     return f"(({both}) OR ({' AND '.join([*service, *said])}))"

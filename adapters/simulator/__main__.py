@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from adapters.simulator.generate import Files, SimulationTiming, generate
-from adapters.simulator.scenarios import SCENARIOS
+from adapters.simulator.scenario import SCENARIOS
 from bot.errors import TrnbotError, WrongInput
 from bot.model.window import parse_instant
 

@@ -11,7 +11,6 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from adapters.simulator.commitments import reserved_offerings, savings_plan_rates, savings_plans
 from adapters.simulator.fleet import (
     ACCOUNT,
     FileSystemSpec,
@@ -26,6 +25,9 @@ from adapters.simulator.offers import (
     capacity_block_offerings,
     describe_reservations,
     price_list,
+    reserved_offerings,
+    savings_plan_rates,
+    savings_plans,
     service_quotas,
     spot_history,
     tag_list,

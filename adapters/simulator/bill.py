@@ -14,11 +14,10 @@ from typing import Literal
 
 import duckdb
 
-from adapters.simulator.catalogue import rows_of
 from adapters.simulator.charges import Charge, charges
-from adapters.simulator.fleet import ACCOUNT, Fleet
-from adapters.simulator.metrics import quoted
+from adapters.simulator.fleet import ACCOUNT, Fleet, rows_of
 from adapters.simulator.scenario import Scenario
+from adapters.simulator.telemetry import quoted
 
 BillForm = Literal["cur2", "focus1.2", "legacy"]
 BillFile = Literal["parquet", "csv.gz"]

@@ -11,8 +11,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from math import ceil
 
-from adapters.simulator.catalogue import rates, usage_of, usage_prefix
-from adapters.simulator.commitments import commitments, savings_plan_arn, savings_plan_rate
 from adapters.simulator.fleet import (
     ACCOUNT,
     BLOCK_DAYS,
@@ -21,12 +19,15 @@ from adapters.simulator.fleet import (
     billed_from,
     block_nodes,
     file_systems,
+    rates,
     reservation_id,
+    usage_of,
+    usage_prefix,
     volumes,
 )
-from adapters.simulator.offers import SPOT_SHARE
+from adapters.simulator.offers import SPOT_SHARE, commitments, savings_plan_arn, savings_plan_rate
 from adapters.simulator.scenario import Kind, PlannedCluster, Scenario
-from adapters.simulator.signals import generator
+from adapters.simulator.workload import generator
 
 HOUR, DAY, MONTH = "1 hour", "1 day", "1 month"
 GB_MONTH_DAYS = Decimal("30.4375")

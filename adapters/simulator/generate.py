@@ -13,23 +13,29 @@ import numpy as np
 
 from adapters.simulator.api import write_api
 from adapters.simulator.bill import BillFile, BillForm, write_bill
-from adapters.simulator.catalogue import usage_of
-from adapters.simulator.commitments import savings_plan_arn
 from adapters.simulator.fleet import (
     Fleet,
     SimulatedNode,
     build_fleet,
     file_systems,
     reservation_id,
+    usage_of,
     volumes,
 )
 from adapters.simulator.incidents import apply_incident
-from adapters.simulator.metrics import MetricForm, RowWriter, SimulatedBlock
+from adapters.simulator.offers import savings_plan_arn
 from adapters.simulator.reports import run_blocks, write_logs, write_monitor
-from adapters.simulator.scenario import Kind, PlannedCluster, PlannedIncident, Scenario
-from adapters.simulator.scenarios import scenario_named
-from adapters.simulator.signals import alive, generator
+from adapters.simulator.scenario import (
+    Kind,
+    PlannedCluster,
+    PlannedIncident,
+    Scenario,
+    scenario_named,
+)
 from adapters.simulator.telemetry import (
+    MetricForm,
+    RowWriter,
+    SimulatedBlock,
     Workers,
     cluster_block,
     core_blocks,
@@ -39,7 +45,7 @@ from adapters.simulator.telemetry import (
     pod_blocks,
     volume_blocks,
 )
-from adapters.simulator.workload import healthy
+from adapters.simulator.workload import alive, generator, healthy
 from bot.errors import WrongInput
 from bot.model.causes import About, Cause
 from bot.ports.work import progressed

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from adapters.simulator.scenario import PlannedIncident, PlannedJob
-from adapters.simulator.signals import Signals, wander
-from adapters.simulator.workload import compile_graph, restart, stand_still
+from adapters.simulator.workload import Signals, compile_graph, restart, stand_still, wander
 from bot.model.causes import Cause
 
 

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from adapters.simulator.fleet import Fleet, SimulatedNode
-from adapters.simulator.metrics import SimulatedBlock, SimulatedSeries
 from adapters.simulator.scenario import Kind, PlannedJob
-from adapters.simulator.signals import Array, generator
-from adapters.simulator.telemetry import Workers
+from adapters.simulator.telemetry import SimulatedBlock, SimulatedSeries, Workers
+from adapters.simulator.workload import Array, generator
 
 NAMESPACE = "Trn/Training"
 

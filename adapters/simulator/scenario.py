@@ -1,14 +1,20 @@
-"""Describe a simulation: clusters, their jobs, and planned incidents.
+"""Describe a simulation: clusters, their jobs, and planned incidents; `scenarios.yaml` has some.
 
 All times are hours from the start.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from importlib import resources
+from typing import Any
 
+import yaml
+
+from bot.errors import WrongInput, nearest
 from bot.model.causes import Cause
 
 FOREVER = 1e9
@@ -109,6 +115,45 @@ class Scenario:
     incidents: tuple[PlannedIncident, ...] = ()
     bill_days: int = 2
     """Days of bill before the first metric."""
-    start: datetime = field(default=datetime(2026, 11, 17, tzinfo=UTC))
+    start: datetime = datetime(2026, 11, 17, tzinfo=UTC)
     missing: float = 0.0
     """Share of scrapes that never arrive."""
+
+
+def scenario_named(name: str) -> Scenario:
+    """Return a scenario; raise `WrongInput` with the nearest name."""
+    if name not in SCENARIOS:
+        raise WrongInput(f"'{name}' is not a scenario{nearest(name, SCENARIOS)}.")
+    return SCENARIOS[name]
+
+
+def _scenario(described: Mapping[str, Any]) -> Scenario:
+    """Return a scenario of the file; every list in it becomes a tuple."""
+    clusters = tuple(
+        PlannedCluster(**{**cluster, "jobs": tuple(_job(**job) for job in cluster["jobs"])})
+        for cluster in described["clusters"]
+    )
+    incidents = tuple(_incident(**incident) for incident in described.get("incidents", ()))
+    return Scenario(**{**described, "clusters": clusters, "incidents": incidents})
+
+
+def _job(kind: str = Kind.TRAINING, **figures: Any) -> PlannedJob:
+    for name in figures.keys() & {"joins", "leaves", "replaced"}:
+        figures[name] = tuple((node, hour) for node, hour in figures[name])
+    return PlannedJob(kind=Kind(kind), **figures)
+
+
+def _incident(cause: str, day: float | None = None, **figures: Any) -> PlannedIncident:
+    if day is not None:
+        figures["at"] = day * 24.0
+    if "nodes" in figures:
+        figures["nodes"] = tuple(figures["nodes"])
+    return PlannedIncident(Cause(cause), **figures)
+
+
+_DESCRIBED = resources.files(__package__).joinpath("scenarios.yaml").read_text(encoding="utf-8")
+SCENARIOS: Mapping[str, Scenario] = {
+    name: _scenario(described)
+    for name, described in yaml.load(_DESCRIBED, Loader=yaml.CSafeLoader).items()
+}
+"""The scenarios that can be asked for by name."""

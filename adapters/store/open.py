@@ -1,10 +1,17 @@
-"""Open the database an address names, with its tables up to date."""
+"""Open the database an address names: its tables up to date, its files private, its watch held by one process."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import logging
+import os
 import re
 import sqlite3
+import stat
+import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +19,192 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from adapters.store.faults import reason_of, remedy
-from adapters.store.lead import FileLead, Lead, PostgresLead
-from adapters.store.private import make_file, make_folder, tighten
-from adapters.store.sql import SqlStore
+from adapters.store.sql import Lead, SqlStore, reason_of, remedy
 from bot.errors import Unavailable, WrongInput, nearest
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_log = logging.getLogger("trnbot.store")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for this user alone.
+
+    One that is there already stays as it is.
+    """
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file for this user alone, where there is none."""
+    try:
+        os.close(
+            os.open(
+                path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IRUSR | stat.S_IWUSR
+            )
+        )
+    except FileExistsError:
+        return
+
+
+def tighten(paths: Iterable[Path]) -> None:
+    """Take files and folders from everybody but their owner, and log which.
+
+    A link's target is somebody else's business.
+    """
+    changed = [str(path) for path in paths if _tightened(path)]
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        _log.warning(
+            "others could read %s%s; now only the user who runs trnbot can", changed[0], more
+        )
+
+
+def _tightened(path: Path) -> bool:
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode) or not mode & _OTHERS:
+            return False
+        path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
+    except FileNotFoundError:  # gone meanwhile, as SQLite's files beside the database go
+        return False
+    except OSError as error:
+        _log.warning("others can read %s, and it cannot be changed: %s", path, error.strerror)
+        return False
+    return True
+
+
+LEADING = 7_478_606_002
+"""PostgreSQL's advisory lock of the one that watches."""
+SENDING = 747_860_600
+"""First half of PostgreSQL's advisory locks of those that send a message.
+
+The second is the message's own.
+"""
+
+
+class FileLead:
+    """Lock a file beside the database."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._held: int | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock where it is free, and return whether this process holds it."""
+        if self._held is not None:
+            return True
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return False
+        self._held = handle
+        return True
+
+    def release(self) -> None:
+        """Release the lock; the file stays, as deleting it would let two hold it."""
+        if self._held is not None:
+            os.close(self._held)
+        self._held = None
+
+    def hold(self, name: str) -> bool:
+        """Hold anything: no other process has this database."""
+        return bool(name)
+
+    def free(self, name: str) -> None:
+        """Do nothing."""
+
+
+class PostgresLead:
+    """Lock on a connection of its own.
+
+    When that breaks, PostgreSQL frees the lock and the next call asks anew.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._held: Connection | None = None
+        self._sending = _PostgresHolds(engine)
+
+    def acquire(self) -> bool:
+        """Take the lock where it is free, and return whether this process holds it.
+
+        Raise `SQLAlchemyError` without a server.
+        """
+        if self._alive():
+            return True
+        self.release()
+        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        if connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": LEADING}).scalar():
+            self._held = connection
+            return True
+        connection.close()
+        return False
+
+    def release(self) -> None:
+        """Release the lock by ending the connection, not by returning it to the pool with the lock."""
+        if self._held is not None:
+            with contextlib.suppress(SQLAlchemyError):
+                self._held.execute(
+                    text("SELECT pg_advisory_unlock(:key)"), {"key": LEADING}
+                )  # before the server sees it end
+            with contextlib.suppress(SQLAlchemyError):
+                self._held.invalidate()
+                self._held.close()
+        self._held = None
+
+    def hold(self, name: str) -> bool:
+        """Lock a name, and return whether nobody else has.
+
+        Raise `SQLAlchemyError` without a server.
+        """
+        return self._sending.hold(name)
+
+    def free(self, name: str) -> None:
+        """Unlock a name."""
+        self._sending.free(name)
+
+    def _alive(self) -> bool:
+        return self._held is not None and _answers(self._held)
+
+
+class _PostgresHolds:
+    """Lock names on one connection, which threads share in turn.
+
+    PostgreSQL frees them all when the process ends.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: Connection | None = None
+        self._turn = threading.Lock()
+
+    def hold(self, name: str) -> bool:
+        with self._turn:
+            if self._connection is None or not _answers(self._connection):
+                self._connection = self._engine.connect().execution_options(
+                    isolation_level="AUTOCOMMIT"
+                )
+            locked = text("SELECT pg_try_advisory_lock(:kind, hashtext(:name))")
+            return bool(self._connection.execute(locked, {"kind": SENDING, "name": name}).scalar())
+
+    def free(self, name: str) -> None:
+        with self._turn, contextlib.suppress(SQLAlchemyError):
+            if self._connection is not None:
+                unlocked = text("SELECT pg_advisory_unlock(:kind, hashtext(:name))")
+                self._connection.execute(unlocked, {"kind": SENDING, "name": name})
+
+
+def _answers(connection: Connection) -> bool:
+    try:
+        connection.execute(text("SELECT 1"))
+    except SQLAlchemyError:
+        return False
+    return True
+
 
 HEAD = "0005"
 """The newest migration."""

@@ -6,15 +6,17 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from json import JSONDecodeError
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
     Table,
+    case,
     delete,
     func,
     insert,
@@ -22,13 +24,16 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from adapters.store.derive import labels_of, open_within, with_decisions
-from adapters.store.faults import explained
-from adapters.store.lead import Lead
-from adapters.store.memory import KEEP_CLOSED, KEEP_SAID, KEEP_SLEPT
-from adapters.store.outbox import entries, receive, unsent_lines
-from adapters.store.rows import add, insert_into, replace
+from adapters.store.memory import (
+    KEEP_CLOSED,
+    KEEP_SAID,
+    KEEP_SLEPT,
+    labels_of,
+    open_within,
+    with_decisions,
+)
 from adapters.store.sealing import ChangedDocument
 from adapters.store.tables import (
     ALERTS,
@@ -43,23 +48,139 @@ from adapters.store.tables import (
     alert_row,
     decision_of,
     decision_row,
+    insert_into,
+    insert_new,
     line_row,
     said_row,
     silence_row,
+    upsert,
 )
-from bot.errors import Unavailable, WrongInput
+from bot.errors import StoreFailed, Unavailable, WrongInput
 from bot.model.alert import Alert, Decision, Silence
 from bot.model.codec import decode, encode
 from bot.model.labels import Labels
-from bot.model.notification import Line, NotificationLogEntry
+from bot.model.notification import Line, NotificationLogEntry, Receipt
 from bot.model.policy import Attempt, Version
 from bot.model.window import Window
 from bot.ports import State, StateUpdate
+
+_SPACE = "free some space on its disk"
+_RESTORE = "stop trnbot and restore a backup, or move the file away to begin anew"
+_START = "start the database, or check TRNBOT_DATABASE_URL"
+_REMEDIES = {
+    "is full": _SPACE,
+    "No space left": _SPACE,
+    "quota": _SPACE,
+    "malformed": _RESTORE,
+    "is not a database": _RESTORE,
+    "invalid page": "restore a backup of the database",
+    "disk I/O error": "check that its disk has space and is sound",
+    "readonly": "let trnbot's user write the file and its folder",
+    "unable to open": "check that the folder is there and that trnbot's user may write in it",
+    "no such table": _RESTORE,
+    "connection": _START,
+    "terminat": _START,
+    "shutting down": _START,
+    "starting up": "nothing needs to be done: it is starting",
+    "server closed": _START,
+}
+"""The remedy by what the driver's message contains, the first that fits."""
+_UNREADABLE = "something stored in it cannot be read"
+
+
+@contextmanager
+def explained(name: str) -> Iterator[None]:
+    """Turn a driver's error into one sentence that names the database, never its password."""
+    try:
+        yield
+    except (JSONDecodeError, UnicodeDecodeError) as error:
+        raise StoreFailed(f"The database {name} failed: {_UNREADABLE}; {_RESTORE}.") from error
+    except (SQLAlchemyError, OSError) as error:
+        reason = reason_of(error)
+        raise StoreFailed(f"The database {name} failed: {reason}{remedy(reason)}.") from error
+
+
+def reason_of(error: SQLAlchemyError | OSError) -> str:
+    """Return the first line of the driver's message, or the system's word for its error."""
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    message = (
+        str(error.orig) if isinstance(error, DBAPIError) and error.orig else type(error).__name__
+    )
+    return message.strip().split("\n")[0].rstrip(".")
+
+
+def remedy(reason: str) -> str:
+    """Return the tail of the sentence: what a person can do about it, "" where that is not known."""
+    return next(
+        (f"; {words}" for sign, words in _REMEDIES.items() if sign.lower() in reason.lower()), ""
+    )
+
+
+def entries(
+    connection: Connection, wanted: ColumnElement[bool]
+) -> tuple[NotificationLogEntry, ...]:
+    """Return entries of the notification log.
+
+    What a message shows stands in the columns that its receipt changes.
+    """
+    rows = connection.execute(
+        select(SAID).where(wanted).order_by(*SAID.primary_key.columns)
+    ).mappings()
+    try:
+        return tuple(
+            replace(
+                decode(NotificationLogEntry, row["body"]),
+                message=row["message"],
+                pending=bool(row["pending"]),
+                version=row["version"],
+            )
+            for row in rows
+        )
+    except ValueError as error:
+        raise Unavailable(f"A stored notification log entry cannot be read: {error}.") from error
+
+
+def unsent_lines(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Line, ...]:
+    """Return the lines that are not said yet, in the order of their decisions."""
+    rows = connection.execute(
+        select(LINES).where(LINES.c.sent == "", wanted).order_by(LINES.c.number)
+    ).mappings()
+    names = ("id", "notification", "channel", "at", "sent")
+    return tuple(Line(**{name: row[name] for name in names}, card=row["body"]) for row in rows)
+
+
+def receive(connection: Connection, receipt: Receipt) -> None:
+    """Note which message shows an entry, and whether it shows the newest."""
+    shown = case((SAID.c.version == receipt.version, 0), else_=SAID.c.pending)
+    where = (SAID.c.id == receipt.id) & (SAID.c.channel == receipt.channel)
+    connection.execute(update(SAID).where(where).values(message=receipt.message, pending=shown))
+
 
 T = TypeVar("T")
 KEEP_TICKS = 1_000
 _BATCH = 500
 """Ids a query names at once; SQLite's oldest limit is 999 parameters."""
+
+
+class Lead(Protocol):
+    """Hold the watch for this process alone."""
+
+    def acquire(self) -> bool:
+        """Return whether this process holds the watch now, taking it when it is free."""
+        ...
+
+    def release(self) -> None:
+        """Release the watch."""
+        ...
+
+    def hold(self, name: str) -> bool:
+        """Return whether this process alone may send what is called so, until it frees it or ends."""
+        ...
+
+    def free(self, name: str) -> None:
+        """Let others send it."""
+        ...
 
 
 class SqlStore:
@@ -108,13 +229,13 @@ class SqlStore:
     def save(self, changes: StateUpdate) -> None:
         """Write all of the changes or none of them; a decision already written stays as it is."""
         with self._speaking(self._writer) as connection:
-            replace(connection, ALERTS, map(alert_row, changes.alerts))
-            replace(connection, SAID, map(said_row, changes.notification_log), keep="message")
-            replace(connection, LINES, map(line_row, changes.lines), keep="sent", key="id")
+            upsert(connection, ALERTS, map(alert_row, changes.alerts))
+            upsert(connection, SAID, map(said_row, changes.notification_log), keep="message")
+            upsert(connection, LINES, map(line_row, changes.lines), keep="sent", key="id")
             for receipt in changes.receipts:
                 receive(connection, receipt)
-            replace(connection, SILENCES, map(silence_row, changes.silences))
-            add(connection, DECISIONS, "id", map(decision_row, changes.decisions))
+            upsert(connection, SILENCES, map(silence_row, changes.silences))
+            insert_new(connection, DECISIONS, "id", map(decision_row, changes.decisions))
             if changes.ticked_at:
                 connection.execute(insert(TICKS).values(at=changes.ticked_at))
 
@@ -212,7 +333,7 @@ class SqlStore:
                 "body": dict(document),
                 "written": _now(),
             }
-            replace(connection, SHELF, [row])
+            upsert(connection, SHELF, [row])
 
     def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
         """Return one document, or None."""

@@ -1,11 +1,8 @@
-"""Lay out the tables: columns for queries, the whole noun as JSON in `body`.
-
-Turn nouns into rows and back.
-"""
+"""Lay out the tables, turn nouns into rows and back, and write rows over those that are there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -14,6 +11,7 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     Column,
+    Connection,
     DateTime,
     Dialect,
     Index,
@@ -21,11 +19,14 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    case,
 )
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, UserDefinedType
 
-from adapters.store.derive import labels_of, undecided
+from adapters.store.memory import labels_of, undecided
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
 from bot.model.codec import encode
 from bot.model.notification import Line, NotificationLogEntry
@@ -287,3 +288,36 @@ def decision_of(row: Mapping[str, Any]) -> Decision:
         for name in ("id", "alert", "by", "by_name", "at", "note", "assignee", "assignee_name")
     }
     return Decision(doing=DecisionKind(row["doing"]), **fields)
+
+
+def upsert(
+    connection: Connection, table: Table, rows: Iterable[Row], keep: str = "", key: str = ""
+) -> None:
+    """Write rows over those with the same primary key (or `key`).
+
+    Where the column `keep` is "", it stays as it was.
+    """
+    ready = list(rows)
+    if not ready:
+        return
+    keys = [key] if key else [column.name for column in table.primary_key.columns]
+    statement = insert_into(connection, table)
+    others = {name: statement.excluded[name] for name in ready[0] if name not in keys}
+    if keep:
+        others[keep] = case(
+            (statement.excluded[keep] == "", table.c[keep]), else_=statement.excluded[keep]
+        )
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=others), ready)
+
+
+def insert_new(connection: Connection, table: Table, key: str, rows: Iterable[Row]) -> None:
+    """Write the rows whose key is new."""
+    if ready := list(rows):
+        connection.execute(
+            insert_into(connection, table).on_conflict_do_nothing(index_elements=[key]), ready
+        )
+
+
+def insert_into(connection: Connection, table: Table) -> Any:
+    """Begin a statement that may say what to do where a row is there already."""
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite_dialect).insert(table)

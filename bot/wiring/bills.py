@@ -44,7 +44,7 @@ def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
 
     Its exports, or the answers of Cost Explorer where it has none.
     """
-    from adapters.billing.open import has_only_answers, open_billing, open_explorer
+    from adapters.billing.bill import has_only_answers, open_billing, open_explorer
 
     options = _bill_options(settings)
     if has_only_answers(folder):
@@ -138,7 +138,7 @@ def tag_names(settings: Settings) -> Mapping[str, Sequence[str]]:
 
 def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
     from adapters.aws.bill.exports import ExportCache
-    from adapters.billing.open import open_billing
+    from adapters.billing.bill import open_billing
 
     folder.mkdir(parents=True, exist_ok=True)
     bill = open_billing(folder, replace(_bill_options(settings), blocks=live.capacity_blocks))
@@ -151,8 +151,8 @@ def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
 
 def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
     from adapters.aws.bill.exports import AthenaCopy
-    from adapters.billing.export_query import day_query
-    from adapters.billing.open import open_billing
+    from adapters.billing.bill import open_billing
+    from adapters.billing.exports import day_query
 
     named = (
         settings["aws.athena"],
@@ -169,7 +169,7 @@ def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
 
 def _by_explorer(settings: Settings, live: Live, folder: Path) -> Billing:
     from adapters.aws.bill.explorer import Explorer
-    from adapters.billing.open import open_explorer
+    from adapters.billing.bill import open_explorer
 
     folder.mkdir(parents=True, exist_ok=True)
     explorer = Explorer(open_answers(settings, live, folder.parent))

@@ -17,8 +17,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from adapters.http import Port, serve
-from adapters.store.open import open_store
-from adapters.store.private import tighten
+from adapters.store.open import open_store, tighten
 from adapters.timer import Attempts, ReplayClock, ReplayTimer, Standby, Timer
 from adapters.web.surface import StartingPages
 from bot.app import App

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.about.document import envelope, plain
 from bot.answers.all import ANSWERS

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from adapters.billing.open import open_billing
-from adapters.simulator.commitments import reserved_offerings, savings_plan_rates
-from adapters.simulator.scenarios import SCENARIOS
+from adapters.billing.bill import open_billing
+from adapters.simulator.offers import reserved_offerings, savings_plan_rates
+from adapters.simulator.scenario import SCENARIOS
 from bot.answers.plan.capacity import capacity
 from bot.cards.card import Table, Text
 from bot.knowledge import load_knowledge

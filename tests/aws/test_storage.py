@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from bot.answers.cost.storage import storage
 from bot.cards.card import Table
 from bot.knowledge import load_knowledge

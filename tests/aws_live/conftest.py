@@ -24,8 +24,7 @@ from adapters.aws.live.account import (
 )
 from adapters.aws.live.source import Live
 from adapters.aws.recording.recording import Recording, open_recording
-from adapters.billing.bill import Bill
-from adapters.billing.open import open_billing
+from adapters.billing.bill import Bill, open_billing
 from adapters.simulator.generate import generate
 from bot.knowledge import load_knowledge
 from bot.model.window import Window

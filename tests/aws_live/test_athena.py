@@ -9,9 +9,8 @@ import pytest
 from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import Place
 from adapters.aws.bill.exports import AthenaCopy
-from adapters.billing.bill import BillOptions
-from adapters.billing.export_query import day_query
-from adapters.billing.open import open_billing
+from adapters.billing.bill import BillOptions, open_billing
+from adapters.billing.exports import day_query
 from bot.errors import Unavailable, WrongInput
 from bot.model.window import Window
 from tests.aws_live.conftest import served

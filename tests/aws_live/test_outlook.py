@@ -8,7 +8,7 @@ import pytest
 from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import Place
 from adapters.aws.bill.explorer import ExplorerAnswers, OutlookPoller, RecordedOutlook
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from bot.answers.cost.command import cost
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge

@@ -7,7 +7,7 @@ from adapters.aws.api.policy import policy_text
 from adapters.aws.api.promql import MANAGED, OTEL_STORE, PrometheusServer
 from adapters.aws.bill.explorer import Explorer, ExplorerAnswers, OutlookPoller
 from adapters.aws.bill.exports import AthenaCopy, ExportCache
-from adapters.billing.export_query import day_query
+from adapters.billing.exports import day_query
 from bot.model.frame import MetricsSurface
 from tests.aws_live.serving import BUCKET
 from tests.aws_live.test_events import QUEUE, interruption

@@ -11,8 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from adapters.billing.bill import Bill, BillOptions
-from adapters.billing.open import open_billing
+from adapters.billing.bill import Bill, BillOptions, open_billing
 from bot.model.window import Window
 
 Row = dict[str, Any]

@@ -12,11 +12,9 @@ from typing import Any
 import duckdb
 import pytest
 
-import adapters.billing.load as loading
-from adapters.billing.bill import Bill
-from adapters.billing.locked import connect_locked
-from adapters.billing.open import open_billing
-from adapters.billing.sql import sql
+from adapters.billing import load as loading
+from adapters.billing.bill import Bill, open_billing
+from adapters.billing.database import connect_locked, sql
 from benchmarks.bill_rows import BillSize, write_bill
 from bot.model.fleet import Reservation
 from bot.model.window import EVER

@@ -9,8 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from adapters.billing.bill import BillOptions
-from adapters.billing.open import open_billing
+from adapters.billing.bill import BillOptions, open_billing
 from bot.errors import Unavailable
 from bot.model.spend import Filter
 from bot.model.window import EVER, NO_TIME
@@ -139,7 +138,7 @@ def test_a_left_out_copy_counts_again_when_the_better_goes(exports, november):
 
 
 def test_the_cache_spares_the_loading(exports, november, tmp_path, monkeypatch):
-    import adapters.billing.settle as module
+    from adapters.billing import load as module
 
     cache = tmp_path / "cache" / "bill.duckdb"
     first = exports.bill(exports.line(cost="3"), cache=cache)

@@ -10,8 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from adapters.billing.bill import Bill
-from adapters.billing.open import open_billing
+from adapters.billing.bill import Bill, open_billing
 from bot.model.window import EVER
 from tests.billing.conftest import line, write_csv
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from bot.errors import Unavailable
 from bot.model.limits import BILL_COLUMNS, UNPACKED_FREE, ZIP_MEMBERS
 from bot.model.window import EVER

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from bot.model.spend import Filter
 from bot.model.window import Window
 

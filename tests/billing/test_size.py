@@ -10,8 +10,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from adapters.billing.locked import connect_locked
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
+from adapters.billing.database import connect_locked
 from benchmarks.bill_rows import BillSize, write_bill, write_part
 from bot.model.limits import BILL_MEMORY_GIB
 from bot.model.spend import Filter

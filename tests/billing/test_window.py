@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from bot.errors import Unavailable, WrongInput
 from bot.model.spend import Filter
 from bot.model.window import Window

@@ -13,8 +13,7 @@ import pytest
 from bot.answers.receipt.readings import Readings
 from bot.answers.receipt.split_rows import SplitRows
 
-from adapters.billing.bill import BillOptions
-from adapters.billing.open import open_billing
+from adapters.billing.bill import BillOptions, open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.command import cost
 from bot.cards.card import Table, Text, plain

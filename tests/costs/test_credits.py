@@ -4,7 +4,7 @@ import csv
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.commitments import credits_
 from bot.grammar.line import understand

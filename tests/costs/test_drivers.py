@@ -11,8 +11,7 @@ from random import Random
 
 import pytest
 
-from adapters.billing.bill import BillOptions
-from adapters.billing.open import open_billing
+from adapters.billing.bill import BillOptions, open_billing
 from adapters.simulator.bill import write_charges
 from adapters.simulator.charges import Charge, charges
 from adapters.simulator.fleet import build_fleet

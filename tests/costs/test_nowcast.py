@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
 from bot.app import App

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.billing.bill import BillOptions
-from adapters.billing.open import open_billing
+from adapters.billing.bill import BillOptions, open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.fleet.command import fleet, idle
 from bot.answers.runs.card import run_data

@@ -7,7 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from bot.answers.fleet.command import fleet
 from bot.cards.card import Text, plain
 from bot.knowledge import load_knowledge

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.month_end import reconcile
 from bot.cards.card import Table, Text

@@ -42,7 +42,7 @@ SDK = {
     "chat.teams": {"botbuilder", "botframework", "microsoft_agents", "aiohttp", "jwt"},
     "charts": {"matplotlib", "numpy", "PIL"},
     "mcp": {"mcp", "mcp_types", "aiohttp"},
-    "simulator": {"numpy", "duckdb", "orjson", "matplotlib"},
+    "simulator": {"numpy", "duckdb", "yaml"},
     "store": {"sqlalchemy", "alembic", "psycopg", "cryptography"},
     "terminal": set(),
     "web": {"aiohttp", "jinja2", "markupsafe"},

@@ -27,8 +27,7 @@ import pytest
 from aiohttp import web
 from sqlalchemy import create_engine, text
 
-from adapters.store.lead import LEADING
-from adapters.store.open import open_store
+from adapters.store.open import LEADING, open_store
 from bot.model.labels import Labels
 from bot.model.window import EVER
 from bot.watch.preview import replay

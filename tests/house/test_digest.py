@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from adapters.store.open import open_store
 from bot.app import App
 from bot.cards.card import Card, Text, plain

@@ -16,8 +16,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from adapters.chat.slack.surface import SlackSurface
-from adapters.store.open import open_store
-from adapters.store.private import tighten
+from adapters.store.open import open_store, tighten
 from adapters.store.sealing import fresh_key
 from bot.__main__ import main
 from bot.settings.settings import read_settings

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from adapters.billing.open import open_billing
+from adapters.billing.bill import open_billing
 from bot.errors import Unavailable
 from bot.settings.routes import OwnersFile
 from bot.settings.settings import read_settings

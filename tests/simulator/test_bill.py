@@ -6,7 +6,7 @@ import pytest
 
 from adapters.simulator.bill import write_bill
 from adapters.simulator.fleet import build_fleet
-from adapters.simulator.scenarios import SCENARIOS
+from adapters.simulator.scenario import SCENARIOS
 
 CALM = SCENARIOS["calm"]
 LLAMA_RATE = Decimal("21.50")

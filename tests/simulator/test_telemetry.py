@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from adapters.simulator.generate import Simulation, SimulationTiming, simulate
-from adapters.simulator.metrics import gather
 from adapters.simulator.reports import follow
-from adapters.simulator.telemetry import Workers, utilization
+from adapters.simulator.telemetry import Workers, gather, utilization
 
 
 @pytest.fixture(scope="module")

@@ -158,8 +158,8 @@ store.save(StateUpdate(decisions=[Decision("kept", "a", DecisionKind.USEFUL, "u"
 store.put("before", "k", {})
 
 from adapters.store import sql
-dying = sql.add
-sql.add = lambda *args: (dying(*args), os._exit(7))
+dying = sql.insert_new
+sql.insert_new = lambda *args: (dying(*args), os._exit(7))
 store.save(StateUpdate(decisions=[Decision("lost", "a", DecisionKind.USEFUL, "u", "u", now)]))
 """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.simulator.scenarios import STORY
+from adapters.simulator.scenario import SCENARIOS
 from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
 from bot.grammar.line import read_line
@@ -129,5 +129,9 @@ def test_only_the_story_is_told_as_one(source, told):
 
 
 def test_the_story_is_what_the_recording_ends_with():
-    told = [one.at for one in STORY.incidents if one.cause in {Cause.STARVED, Cause.COMPILING}]
-    assert min(told) >= 24 * STORY.days - SHOWN.total_seconds() / 3600 - 0.1
+    told = [
+        one.at
+        for one in SCENARIOS["story"].incidents
+        if one.cause in {Cause.STARVED, Cause.COMPILING}
+    ]
+    assert min(told) >= 24 * SCENARIOS["story"].days - SHOWN.total_seconds() / 3600 - 0.1

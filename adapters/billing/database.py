@@ -1,16 +1,40 @@
-"""Open DuckDB so that no query, whatever text reached it, gets further than the files of one bill."""
+"""Open DuckDB so that no query gets further than the files of one bill, and read the SQL beside the code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import resources
 from pathlib import Path
 
 import duckdb
 
-from adapters.billing.sql import text
 from bot.model.limits import BILL_MEMORY, BILL_MEMORY_GIB, BILL_SPILL
+
+
+@cache
+def _template(name: str) -> str:
+    return resources.files(__package__).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+
+
+def sql(name: str, **parts: str) -> str:
+    """Return one template with its named parts filled in.
+
+    Parts are SQL made here, values travel as parameters.
+    """
+    return _template(name).format_map(parts) if parts else _template(name)
+
+
+def literal(value: str) -> str:
+    """Write a string literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def identifier(value: str) -> str:
+    """Write an identifier."""
+    return '"' + value.replace('"', '""') + '"'
 
 
 def connect_locked(database: Path | None, folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
@@ -22,15 +46,15 @@ def connect_locked(database: Path | None, folders: Sequence[Path]) -> duckdb.Duc
     """
     db = duckdb.connect()
     where = (
-        "':memory:' AS bill (COMPRESS)" if database is None else f"{text(str(database))} AS bill"
+        "':memory:' AS bill (COMPRESS)" if database is None else f"{literal(str(database))} AS bill"
     )
     db.execute(f"ATTACH {where}; USE bill")
-    allowed = ", ".join(text(str(folder.resolve())) for folder in folders)
+    allowed = ", ".join(literal(str(folder.resolve())) for folder in folders)
     for setting, value in (
         ("TimeZone", "'UTC'"),
         ("memory_limit", _memory(db)),
-        ("temp_directory", text(f"{folders[-1].resolve()}-spill")),
-        ("max_temp_directory_size", text(BILL_SPILL)),
+        ("temp_directory", literal(f"{folders[-1].resolve()}-spill")),
+        ("max_temp_directory_size", literal(BILL_SPILL)),
         ("autoinstall_known_extensions", "false"),
         ("autoload_known_extensions", "false"),
         ("allow_community_extensions", "false"),
@@ -81,11 +105,11 @@ def _pack(db: duckdb.DuckDBPyConnection) -> None:
 
 def _memory(db: duckdb.DuckDBPyConnection) -> str:
     """Return the lesser of the share of this machine and the fixed limit, as SQL."""
-    db.execute(f"SET GLOBAL memory_limit = {text(BILL_MEMORY)}")
+    db.execute(f"SET GLOBAL memory_limit = {literal(BILL_MEMORY)}")
     amount, unit = str(
         db.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
     ).split()
-    return text(
+    return literal(
         f"{BILL_MEMORY_GIB} GiB"
         if unit == "TiB" or (unit == "GiB" and float(amount) > BILL_MEMORY_GIB)
         else BILL_MEMORY
