@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from bot.model.window import Window
 
@@ -324,6 +324,18 @@ def _bare(span: Span) -> str:
             return f"@{name}"
         case Strong(text=words) | Code(text=words) | Link(text=words):
             return words
+
+
+def compose(*parts: Block | Iterable[Block] | Literal["", False] | None) -> tuple[Block, ...]:
+    """Return blocks in their order: what is empty is left out, what is several is spread."""
+    blocks: list[Block] = []
+    for part in parts:
+        if isinstance(part, Block):
+            blocks.append(part)
+        elif part:
+            blocks.extend(part)
+
+    return tuple(blocks)
 
 
 _EVERY = 300

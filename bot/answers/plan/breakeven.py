@@ -8,19 +8,8 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from bot.cards.card import (
-    Align,
-    Block,
-    Button,
-    Buttons,
-    Card,
-    Facts,
-    Heading,
-    Table,
-    Tone,
-    quiet,
-    text,
-)
+from bot.cards.card import Button, Buttons, Card, Facts, Tone, compose, quiet, text
+from bot.cards.columns import USD, Column, Columns, Unit
 from bot.cards.words import cited
 from bot.errors import WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -74,7 +63,7 @@ class Payback:
 
 def usual_port(efforts: Sequence[Effort]) -> tuple[Decimal, Effort]:
     """Return the cost of a port where nobody says more, and the effort that it takes."""
-    effort = next(x for x in efforts if x.name == _USUAL)
+    effort = next(effort for effort in efforts if effort.name == _USUAL)
     return cents(effort.months_high * ENGINEER_USD_A_YEAR / 12), effort
 
 
@@ -96,7 +85,40 @@ def outcomes(port: Porting, horizon_months: int) -> tuple[Payback, ...]:
     )
 
 
-_R = Align.RIGHT
+_PERCENT = Unit(lambda ratio: f"{(ratio * 100).normalize():f} %")
+
+
+def _spelled(number: Decimal, unit: str) -> str:
+    return f"{number.normalize():f} {unit}{'' if number == 1 else 's'}"
+
+
+def _judged(port: Porting, paybacks: Sequence[Payback], span: str) -> tuple[str, str, Tone]:
+    """Return the title, the verdict and the tone of a card: yes, it depends, or no."""
+    pays = [payback.balance > 0 for payback in paybacks]
+    if all(pays):
+        verdict = f"Yes: within {span} it saves more than it costs, even at the low saving."
+        advice, tone = "Port", Tone.GOOD
+    elif any(pays):
+        verdict = f"It depends on the saving: within {span} only the high one pays for the port."
+        advice, tone = "It depends", Tone.INFO
+    else:
+        saved = max(payback.balance for payback in paybacks) + port.cost
+        gain = f"saves {usd(saved)} at most" if saved > 0 else "saves nothing"
+        verdict = f"No: within {span} it {gain}, and costs {usd(port.cost)}."
+        advice, tone = "Stay on GPUs", Tone.WARNING
+
+    if port.runs is not None:
+        title = f"{advice}: {counted(port.runs, 'run')}, {usd(port.cost)} to port"
+        return title, verdict, tone
+
+    periods = sorted(payback.periods for payback in paybacks if payback.periods is not None)
+    if not periods:
+        return "Porting never pays back", verdict, tone
+    ends = list(dict.fromkeys(f"{period.normalize():f}" for period in periods))
+    if len(periods) < len(paybacks):
+        ends.append("never")
+    title = f"Porting for {usd(port.cost)} pays back after {' to '.join(ends)} months"
+    return title, verdict, tone
 
 
 def breakeven_card(
@@ -109,113 +131,63 @@ def breakeven_card(
 ) -> Card:
     """Draw the verdict first: yes, it depends, or no."""
     paybacks = outcomes(port, horizon_months)
-    pays = [outcome.balance > 0 for outcome in paybacks]
-    blocks: list[Block] = [
-        text(_verdict(port, paybacks, pays, horizon_months)),
-        _facts(port),
-        _table(port, paybacks, horizon_months),
-    ]
-    if stack:
-        blocks.append(text(stack))
-    if effort:
-        blocks.append(quiet(f"Effort '{effort.name}': {effort.says} ({cited(effort, today)})."))
-    blocks += [quiet(f"Risk, {x.subject}: {x.says} ({x.state}; {cited(x, today)}).") for x in risks]
-    blocks.append(
-        quiet(
-            "Estimated from your input; nothing was measured. Vendors' savings are claims: compare a run."
-        )
+    if port.runs is None:
+        unit, span = "month", f"{horizon_months} months"
+        after = counted(horizon_months, unit)
+    else:
+        unit, span = "run", counted(port.runs, "run")
+        after = span
+    title, verdict, tone = _judged(port, paybacks, span)
+
+    work = f"{_spelled(port.months, 'engineer-month')} at {usd(port.usd_per_year)} a year"
+    facts = {
+        "port": f"{usd(port.cost)} ({work})",
+        "compiling anew": usd(port.recompile_usd) if port.recompile_usd else "",
+        "GPU bill": f"{usd(port.bill_usd)} a {unit}",
+    }
+    table = Columns[Payback](
+        Column("saving", lambda payback: payback.saving, _PERCENT, key="saving_ratio"),
+        Column(f"saved a {unit}", lambda payback: payback.saved_each, USD, key="saved_usd"),
+        Column(
+            "pays after",
+            lambda payback: payback.periods,
+            Unit(lambda periods: _spelled(periods, unit)),
+            key="pays_after",
+            missing="never",
+        ),
+        Column(f"after {after}", lambda payback: payback.balance, USD, key="balance_usd"),
     )
-    blocks.append(
+    blocks = compose(
+        text(verdict),
+        Facts(tuple((name, words) for name, words in facts.items() if words)),
+        table.table(paybacks),
+        stack and text(stack),
+        effort is not None
+        and quiet(f"Effort '{effort.name}': {effort.says} ({cited(effort, today)})."),
+        [
+            quiet(f"Risk, {risk.subject}: {risk.says} ({risk.state}; {cited(risk, today)}).")
+            for risk in risks
+        ],
+        quiet(
+            "Estimated from your input; nothing was measured."
+            " Vendors' savings are claims: compare a run."
+        ),
         Buttons(
             (
                 Button("Ten questions", "decide"),
                 Button("A stated case", f"breakeven {port.bill_usd:f} preset=case"),
             )
-        )
+        ),
     )
-    tone = Tone.GOOD if all(pays) else Tone.WARNING if not any(pays) else Tone.INFO
-    return Card(
-        _title(port, paybacks, pays), tone, tuple(blocks), _data(port, paybacks, horizon_months)
-    )
-
-
-def _title(port: Porting, paybacks: Sequence[Payback], pays: Sequence[bool]) -> str:
-    if port.runs is not None:
-        advice = "Port" if all(pays) else "It depends" if any(pays) else "Stay on GPUs"
-        return f"{advice}: {counted(port.runs, 'run')}, {usd(port.cost)} to port"
-    months = sorted(each.periods for each in paybacks if each.periods is not None)
-    if not months:
-        return "Porting never pays back"
-    ends = list(dict.fromkeys(f"{x.normalize():f}" for x in months))
-    ends += ["never"] if len(months) < len(paybacks) else []
-    return f"Porting for {usd(port.cost)} pays back after {' to '.join(ends)} months"
-
-
-def _verdict(
-    port: Porting, paybacks: Sequence[Payback], pays: Sequence[bool], horizon_months: int
-) -> str:
-    span = f"{horizon_months} months" if port.runs is None else counted(port.runs, "run")
-    if all(pays):
-        return f"Yes: within {span} it saves more than it costs, even at the low saving."
-    if any(pays):
-        return f"It depends on the saving: within {span} only the high one pays for the port."
-    saved = max(each.balance for each in paybacks) + port.cost
-    gain = f"saves {usd(saved)} at most" if saved > 0 else "saves nothing"
-    return f"No: within {span} it {gain}, and costs {usd(port.cost)}."
-
-
-def _facts(port: Porting) -> Facts:
-    months = f"{port.months.normalize():f} engineer-month{'' if port.months == 1 else 's'}"
-    work = f"{months} at {usd(port.usd_per_year)} a year"
-    bill = f"{usd(port.bill_usd)} {'a month' if port.runs is None else 'a run'}"
-    again = [("compiling anew", usd(port.recompile_usd))] if port.recompile_usd else []
-    return Facts((("port", f"{usd(port.cost)} ({work})"), *again, ("GPU bill", bill)))
-
-
-def _table(port: Porting, paybacks: Sequence[Payback], horizon_months: int) -> Table:
-    unit = "month" if port.runs is None else "run"
-    after = f"after {counted(horizon_months if port.runs is None else port.runs, unit)}"
-    columns = (
-        Heading("saving", _R),
-        Heading(f"saved a {unit}", _R),
-        Heading("pays after", _R),
-        Heading(after, _R),
-    )
-    rows = tuple(
-        (_percent(x.saving), usd(x.saved_each), _periods(x, unit), usd(x.balance)) for x in paybacks
-    )
-    return Table(columns, rows)
-
-
-def _percent(share: Decimal) -> str:
-    return f"{(share * 100).normalize():f} %"
-
-
-def _periods(outcome: Payback, unit: str) -> str:
-    return (
-        "never"
-        if outcome.periods is None
-        else f"{outcome.periods.normalize():f} {unit}{'' if outcome.periods == 1 else 's'}"
-    )
-
-
-def _data(port: Porting, paybacks: Sequence[Payback], horizon_months: int) -> dict[str, object]:
-    return {
+    data = {
         "port_usd": port.cost,
         "engineer_months": port.months,
         "bill_usd": port.bill_usd,
         "runs": port.runs,
         "horizon_months": horizon_months,
-        "outcomes": [
-            {
-                "saving_ratio": x.saving,
-                "saved_usd": x.saved_each,
-                "pays_after": x.periods,
-                "balance_usd": x.balance,
-            }
-            for x in paybacks
-        ],
+        "outcomes": table.data(paybacks),
     }
+    return Card(title, tone, blocks, data)
 
 
 _MOST = Decimal(10**12)
@@ -286,44 +258,45 @@ async def breakeven(
 ) -> Card:
     """Join the typed arguments with a preset's effort."""
     claims = ports.world.knowledge.claims()
-    for name, amount in (
-        ("bill_usd", bill_usd),
-        ("eng_usd_year", eng_usd_year),
-        ("recompile_usd", recompile_usd),
-        ("months", months),
-    ):
+    amounts = {
+        "bill_usd": bill_usd,
+        "eng_usd_year": eng_usd_year,
+        "recompile_usd": recompile_usd,
+        "months": months,
+    }
+    for name, amount in amounts.items():
         if amount is not None and not 0 <= amount < _MOST:
             raise WrongInput(f"{name} is 0 or more; got {amount}.")
     if not 1 <= horizon <= 120 or (runs is not None and not 1 <= runs <= 10**6):
         raise WrongInput("horizon is 1 to 120 months, runs is 1 or more.")
+
+    # Who says how many months it takes needs no preset, unless they name one for its saving.
     class_, stack_words = STACKS.get(stack, ("", ""))
-    effort = _effort(preset or ("" if months is not None else class_ or _USUAL), claims.efforts)
-    low, high = _saving(saving, effort)
-    taken = months if months is not None else (effort.months_high if effort else Decimal(2))
-    port = Porting(taken, eng_usd_year, bill_usd, low, high, runs, recompile_usd)
+    name = preset or ("" if months is not None else class_ or _USUAL)
+    presets = {effort.name: effort for effort in claims.efforts}
+    if name and name not in presets:
+        raise WrongInput(f"'{name}' is not a preset{nearest(name, presets)}.")
+    effort = presets.get(name)
+    if months is None:
+        months = effort.months_high if effort else Decimal(2)
+
+    low, high = _saving_range(saving, effort)
+    port = Porting(months, eng_usd_year, bill_usd, low, high, runs, recompile_usd)
     return breakeven_card(port, effort, claims.of("risk"), stack_words, horizon, request.at.date())
 
 
-def _effort(name: str, efforts: tuple[Effort, ...]) -> Effort | None:
-    if not name:
-        return None
-    by_name = {x.name: x for x in efforts}
-    if name not in by_name:
-        raise WrongInput(f"'{name}' is not a preset{nearest(name, by_name)}.")
-    return by_name[name]
-
-
-def _saving(text: str, effort: Effort | None) -> tuple[Decimal, Decimal]:
+def _saving_range(text: str, effort: Effort | None) -> tuple[Decimal, Decimal]:
     """Read `35%`, `0.35` or `30-40%`; the preset's own, else 30-40 %, where nothing is said."""
     if not text:
-        own = effort.saving_ratio if effort else None
-        return (own, own) if own is not None else (Decimal("0.30"), Decimal("0.40"))
+        usual = effort.saving_ratio if effort else None
+        return (Decimal("0.30"), Decimal("0.40")) if usual is None else (usual, usual)
+
     match = re.fullmatch(r"(-?[\d.]+)(?:\s*-\s*([\d.]+))?\s*(%?)", text.strip())
     try:
-        parts = [Decimal(x) for x in (match[1], match[2]) if x] if match else []
+        ends = [Decimal(end) for end in (match[1], match[2]) if end] if match else []
     except ArithmeticError:
-        parts = []
-    shares = [x / 100 if (match and match[3]) or x > 1 else x for x in parts]
-    if not shares or not all(-1 <= x <= 1 for x in shares):
+        ends = []
+    shares = [end / 100 if (match and match[3]) or end > 1 else end for end in ends]
+    if not shares or not all(-1 <= share <= 1 for share in shares):
         raise WrongInput(f"'{text}' is not a saving; write it like 35% or 30-40%.")
     return min(shares), max(shares)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,11 +20,12 @@ from bot.cards.card import (
     Link,
     Strong,
     Table,
-    Text,
     Tone,
+    compose,
     quiet,
     text,
 )
+from bot.cards.columns import USD, Column, Columns
 from bot.cards.words import PriceAge, day, note_lines
 from bot.costs.commitments import Commitments
 from bot.costs.pricing import Offers, Pricing
@@ -60,23 +61,29 @@ class QuotaUse:
         """Return the vCPUs that can still be launched."""
         return max(0.0, self.quota.vcpus - self.used)
 
+    @property
+    def share(self) -> float:
+        """Return the part of the quota that is in use, 0 where it is of nothing."""
+        return self.used / self.quota.vcpus if self.quota.vcpus else 0.0
+
 
 def use_of(quota: Quota, inventory: Inventory) -> QuotaUse:
     """Count the running vCPUs of a quota's account, region, families and market."""
-    counts: dict[str, int] = {}
-    for instance in inventory.instances.values():
-        labels = instance.labels
-        mine = quota.labels.selects(labels) and quota.counts(labels.instance_type)
-        if mine and instance.state in _COUNTED and instance.market is quota.market:
-            counts[labels.instance_type] = counts.get(labels.instance_type, 0) + 1
-    vcpus = {name: inventory.types[name].vcpus for name in counts if name in inventory.types}
-    ordered = sorted(
-        counts.items(), key=lambda entry: (-entry[1] * vcpus.get(entry[0], 0), entry[0])
+    nodes = Counter(
+        instance.labels.instance_type
+        for instance in inventory.instances.values()
+        if instance.state in _COUNTED
+        and instance.market is quota.market
+        and quota.labels.selects(instance.labels)
+        and quota.counts(instance.labels.instance_type)
     )
-    used = sum(n * vcpus.get(name, 0) for name, n in ordered)
-    return QuotaUse(
-        quota, used, tuple(ordered), tuple(sorted(name for name in counts if not vcpus.get(name)))
+    vcpus = {name: inventory.types[name].vcpus for name in nodes if name in inventory.types}
+    running = sorted(
+        nodes.items(), key=lambda entry: (-entry[1] * vcpus.get(entry[0], 0), entry[0])
     )
+    used = sum(n * vcpus.get(name, 0) for name, n in running)
+    unknown = sorted(name for name in nodes if not vcpus.get(name))
+    return QuotaUse(quota, used, tuple(running), tuple(unknown))
 
 
 _COLUMNS = (
@@ -98,43 +105,64 @@ def quota_card(
 
     Room is counted in `instance_type`, else in the type that runs most.
     """
-    shown = [use for use in uses if use.used or instance_type or "trn" in use.quota.families][
-        :_MOST
-    ] or list(uses[:_MOST])
+    concerned = [use for use in uses if use.used or instance_type or "trn" in use.quota.families]
+    shown = (concerned or list(uses))[:_MOST]
     tight = [use for use in uses if is_tight(use, types, instance_type)]
-    rest = (
-        f"and {len(uses) - len(shown)} more quotas without running instances"
-        if len(uses) > len(shown)
-        else ""
-    )
-    blocks: list[Block] = [
-        Table(_COLUMNS, tuple(_row(use, types, instance_type) for use in shown), rest=rest)
-    ]
-    blocks.append(_link((tight or shown)[0], tight=bool(tight)))
-    unknown = sorted({name for use in uses for name in use.unknown})
-    blocks += (
-        [quiet(f"Not counted, as their vCPUs are not known: {', '.join(unknown)}.")]
-        if unknown
-        else []
-    )
-    oldest = min(use.quota.asof for use in uses)
-    blocks += [
-        quiet(
-            f"vCPUs of pending and running nodes against Service Quotas as of {day(oldest)}. Capacity Blocks do not count."
+    rows, data = [], []
+    for use in uses:
+        quota, labels, fits = use.quota, use.quota.labels, room(use, types, instance_type)
+        place = " ".join(part for part in (labels.account, labels.region) if part)
+        share = f" ({use.share * 100:.0f} %)" if quota.vcpus else ""
+        space = f"{fits[1]:,} x {fits[0]}" if fits else f"{use.free:,.0f} vCPU"
+        if use in shown:
+            used = f"{use.used:,} vCPU{share}"
+            rows.append((quota.name, place, used, f"{quota.vcpus:,.0f}", space))
+        data.append(
+            {
+                "name": quota.name,
+                "code": quota.code,
+                "account": labels.account,
+                "region": labels.region,
+                "market": quota.market.value,
+                "limit_vcpus": quota.vcpus,
+                "used_vcpus": use.used,
+                "running": dict(use.running),
+                "room": {"instance_type": fits[0], "nodes": fits[1]} if fits else None,
+                "asof": quota.asof,
+            }
         )
-    ]
-    title = (
-        f"{len(tight)} of {len(uses)} quotas leave no room for one more node"
-        if tight
-        else "Quotas leave room"
+    hidden = len(uses) - len(shown)
+    rest = f"and {hidden} more quotas without running instances" if hidden else ""
+
+    # A link is drawn only where region and code can be nothing else than parts of an address.
+    nearest = (tight or shown)[0].quota
+    region, code = nearest.labels.region, nearest.code
+    service: Link | str = "Service Quotas"
+    if all(letter.isalnum() or letter == "-" for letter in region + code):
+        console = f"https://{region}.console.aws.amazon.com"
+        service = Link("Service Quotas", f"{console}/servicequotas/home/services/ec2/quotas/{code}")
+    if tight:
+        refused = "The next launch would be refused with VcpuLimitExceeded; request more in "
+        advice = text(refused, service, ". It can take days.")
+        tone = Tone.WARNING
+        title = f"{len(tight)} of {len(uses)} quotas leave no room for one more node"
+    else:
+        allowed = "Any AWS customer may launch these types within the quota, without a partner;"
+        advice = text(f"{allowed} request more in ", service, ".")
+        tone, title = Tone.GOOD, "Quotas leave room"
+    if len(tight) == 1:
+        title = "1 quota leaves no room for one more node"
+
+    unknown = ", ".join(sorted({name for use in uses for name in use.unknown}))
+    oldest = day(min(use.quota.asof for use in uses))
+    counts = f"vCPUs of pending and running nodes against Service Quotas as of {oldest}."
+    blocks = compose(
+        Table(_COLUMNS, tuple(rows), rest=rest),
+        advice,
+        unknown and quiet(f"Not counted, as their vCPUs are not known: {unknown}."),
+        quiet(f"{counts} Capacity Blocks do not count."),
     )
-    title = "1 quota leaves no room for one more node" if len(tight) == 1 else title
-    return Card(
-        title,
-        Tone.WARNING if tight else Tone.GOOD,
-        tuple(blocks),
-        {"quotas": [_data(use, types, instance_type) for use in uses]},
-    )
+    return Card(title, tone, blocks, {"quotas": data})
 
 
 def room(
@@ -150,57 +178,9 @@ def room(
 
 
 def is_tight(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -> bool:
-    """Tell whether the next launch would be refused."""
+    """Return whether the next launch would be refused."""
     fits = room(use, types, instance_type)
     return fits[1] < 1 if fits else bool(use.used) and use.used >= use.quota.vcpus * TIGHT_SHARE
-
-
-def _row(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -> tuple[str, ...]:
-    labels, fits = use.quota.labels, room(use, types, instance_type)
-    where = " ".join(part for part in (labels.account, labels.region) if part)
-    share = f" ({use.used / use.quota.vcpus * 100:.0f} %)" if use.quota.vcpus else ""
-    fit = f"{fits[1]:,} x {fits[0]}" if fits else f"{use.free:,.0f} vCPU"
-    return (use.quota.name, where, f"{use.used:,} vCPU{share}", f"{use.quota.vcpus:,.0f}", fit)
-
-
-def _link(use: QuotaUse, *, tight: bool) -> Text:
-    region, code = use.quota.labels.region, use.quota.code
-    plain = all(c.isalnum() or c == "-" for c in region + code)
-    address = (
-        f"https://{region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{code}"
-    )
-    link = Link("Service Quotas", address) if plain else "Service Quotas"
-    if not tight:
-        return Text(
-            (
-                "Any AWS customer may launch these types within the quota, without a partner; request more in ",
-                link,
-                ".",
-            )
-        )
-    return Text(
-        (
-            "The next launch would be refused with VcpuLimitExceeded; request more in ",
-            link,
-            ". It can take days.",
-        )
-    )
-
-
-def _data(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: str) -> dict[str, Any]:
-    fits, quota = room(use, types, instance_type), use.quota
-    return {
-        "name": quota.name,
-        "code": quota.code,
-        "account": quota.labels.account,
-        "region": quota.labels.region,
-        "market": quota.market.value,
-        "limit_vcpus": quota.vcpus,
-        "used_vcpus": use.used,
-        "running": dict(use.running),
-        "room": {"instance_type": fits[0], "nodes": fits[1]} if fits else None,
-        "asof": quota.asof,
-    }
 
 
 _QUOTA_FIGURES = {
@@ -218,32 +198,26 @@ _QUOTA_FIGURES = {
     examples=("quota", "quota trn1.32xlarge"),
     figures=_QUOTA_FIGURES,
 )
-async def quota(
+def quota(
     ports: Ports,
     request: Request,
     instance_type: str = arg("", "show how many more instances of this type fit"),
 ) -> Card:
     """Compare each quota with the vCPUs that run, and say how many nodes more it lets through."""
-    inventory = (await asyncio.to_thread(ports.world.source.read, request.at)).inventory
+    inventory = ports.world.source.read(request.at).inventory
     if instance_type:
         instance_type = known_type(instance_type, inventory.types).name
-    uses = [use_of(quota, inventory) for quota in inventory.quotas]
-    fitting = [use for use in uses if use.quota.counts(instance_type)] if instance_type else uses
-    if not fitting:
+    quotas = [x for x in inventory.quotas if not instance_type or x.counts(instance_type)]
+    if not quotas:
         raise Unavailable(
             "No vCPU quota is known here; a live account needs servicequotas:ListServiceQuotas (deploy/iam-policy.json), "
             "a recording api/service-quotas/list_service_quotas."
         )
-    return quota_card(sorted(fitting, key=_tightest), inventory.types, instance_type)
+    uses = [use_of(quota, inventory) for quota in quotas]
+    uses.sort(key=lambda use: (not use.used, -use.share, use.quota.name))
+    return quota_card(uses, inventory.types, instance_type)
 
 
-def _tightest(use: QuotaUse) -> tuple[bool, float, str]:
-    """Order quotas: those in use first, the least free share before the rest."""
-    share = use.used / use.quota.vcpus if use.quota.vcpus else 0.0
-    return not use.used, -share, use.quota.name
-
-
-_R = Align.RIGHT
 HELD = {
     Market.CAPACITY_BLOCK: "Capacity Block, paid upfront",
     Market.ON_DEMAND: "on-demand reservation, paid used or not",
@@ -291,30 +265,27 @@ class Refused:
     zones: tuple[Scarcity, ...] | None
     at: datetime
 
-    def blocks(self) -> list[Block]:
-        """Say it in one sentence; nothing where nobody asked."""
+    def block(self) -> Block | None:
+        """Say it in one sentence; None where nobody asked."""
         if self.zones is None:
-            return []
+            return None
         span = f"within {rounded_duration(LOOKED)}"
         if not self.zones:
-            return [
-                quiet(
-                    f"No request for {self.instance_type} was refused for want of capacity {span} ({_TRAIL})."
-                )
-            ]
-        total = counted(sum(zone.refused for zone in self.zones), "request")
-        each = "; ".join(self._words(zone) for zone in self.zones[:_MOST_ZONES])
-        more = (
-            f"; and {counted(len(self.zones) - _MOST_ZONES, 'more zone')}"
-            if len(self.zones) > _MOST_ZONES
-            else ""
-        )
-        return [
-            text(
-                Strong(f"{total} refused"),
-                f" for want of capacity {span}: {each}{more} ({_TRAIL}).",
+            return quiet(
+                f"No request for {self.instance_type} was refused for want of capacity {span} ({_TRAIL})."
             )
-        ]
+
+        places = []
+        for zone in self.zones[:_MOST_ZONES]:
+            share = "all" if zone.spot == zone.refused else zone.spot
+            market = f", {share} on spot" if zone.spot else ""
+            age = age_text((self.at - zone.newest).total_seconds())
+            places.append(f"{zone.zone} {zone.refused:,}{market}, last {age} ago")
+        if len(self.zones) > _MOST_ZONES:
+            places.append(f"and {counted(len(self.zones) - _MOST_ZONES, 'more zone')}")
+        total = counted(sum(zone.refused for zone in self.zones), "request")
+        words = f" for want of capacity {span}: {'; '.join(places)} ({_TRAIL})."
+        return text(Strong(f"{total} refused"), words)
 
     def data(self) -> list[dict[str, Any]] | None:
         """Return the counts for scripts; None where nobody asked."""
@@ -325,19 +296,13 @@ class Refused:
             for x in self.zones
         ]
 
-    def _words(self, zone: Scarcity) -> str:
-        market = (
-            f", {'all' if zone.spot == zone.refused else zone.spot} on spot" if zone.spot else ""
-        )
-        return f"{zone.zone} {zone.refused:,}{market}, last {age_text((self.at - zone.newest).total_seconds())} ago"
-
 
 def refused_of(reading: Reading, instance_type: str) -> Refused:
     """Count the requests of a type that were refused lately."""
-    told = reading.refusals
-    since = reading.now - LOOKED
-    zones = None if told is None else scarcities([x for x in told if x.at >= since], instance_type)
-    return Refused(instance_type, zones, reading.now)
+    if reading.refusals is None:
+        return Refused(instance_type, None, reading.now)
+    newest = [x for x in reading.refusals if x.at >= reading.now - LOOKED]
+    return Refused(instance_type, scarcities(newest, instance_type), reading.now)
 
 
 LOOKED = timedelta(days=7)
@@ -361,75 +326,60 @@ class Ways:
 
 def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
     """Draw each way, the cheapest used hour first."""
-    prices = ways.prices
-    rows = [_capacity_row(x, demand, age) for x in sorted(prices, key=lambda x: x.usd_per_hour)]
-    columns = (
-        Heading("way"),
-        Heading("node $/h", _R),
-        Heading("in all", _R),
-        Heading("hour in use", _R),
-        Heading("region"),
-        Heading("price of"),
+    prices, used_hours = ways.prices, demand.hours * demand.used
+    table = Columns[Price](
+        Column("way", lambda price: HELD[price.market]),
+        Column("node $/h", lambda price: price.usd_per_hour, USD),
+        Column("in all", demand.paid, USD),
+        Column(
+            "hour in use",
+            lambda price: demand.paid(price) / used_hours if used_hours else None,
+            USD,
+        ),
+        Column("region", lambda price: price.region),
+        Column("price of", lambda price: f"{price.asof}, {price.basis}{age.of(price.asof)}"),
     )
     use = f"{demand.used * 100:.0f} % of the hours used; spot pays only those that run."
-    blocks: list[Block] = [Table(columns, tuple(rows), caption=f"{demand}; {use}")]
-    if demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices):
-        blocks.append(
-            text("A Capacity Block lasts 182 days at most: you would need two in succession.")
-        )
-    blocks += commitment_blocks(ways.commitments) if ways.commitments else []
-    blocks += ways.refused.blocks()
-    blocks += [
-        *note_lines(ways.notes, age.today),
+    long = demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices)
+    blocks = compose(
+        table.table(sorted(prices, key=lambda x: x.usd_per_hour), caption=f"{demand}; {use}"),
+        long and text("A Capacity Block lasts 182 days at most: you would need two in succession."),
+        commitment_blocks(ways.commitments) if ways.commitments else None,
+        ways.refused.block(),
+        note_lines(ways.notes, age.today),
         quiet(
             "Hours of a reservation or block that nothing uses raise the alert 'unused capacity'."
         ),
-    ]
-    blocks.append(
         Buttons(
             (
                 Button("Quotas", f"quota {demand.instance_type}"),
                 Button("Spot", f"spot {demand.instance_type}"),
             )
-        )
+        ),
     )
-    sure = [x for x in prices if x.market is not Market.SPOT]
-    best = min(sure or prices, key=lambda x: x.usd_per_hour)
+
+    sure = [price for price in prices if price.market is not Market.SPOT]
+    best = min(sure or prices, key=lambda price: price.usd_per_hour)
     title = f"{demand}: from {usd(demand.paid(best))} ({best.market.replace('-', ' ')})"
-    return Card(title, Tone.INFO, tuple(blocks), _capacity_data(demand, ways))
-
-
-def _capacity_data(demand: Demand, ways: Ways) -> dict[str, Any]:
-    each = [
-        {
-            "market": x.market.value,
-            "usd_per_hour": x.usd_per_hour,
-            "total_usd": demand.paid(x),
-            "region": x.region,
-            "asof": x.asof,
-        }
-        for x in ways.prices
-    ]
-    asked = {
+    data: dict[str, Any] = {
         "instance_type": demand.instance_type,
         "hours": demand.hours,
         "used_ratio": demand.used,
+        "ways": [
+            {
+                "market": price.market.value,
+                "usd_per_hour": price.usd_per_hour,
+                "total_usd": demand.paid(price),
+                "region": price.region,
+                "asof": price.asof,
+            }
+            for price in prices
+        ],
     }
-    committed = {"commitments": commitment_data(ways.commitments)} if ways.commitments else {}
-    return {**asked, "ways": each, **committed, "refused": ways.refused.data()}
-
-
-def _capacity_row(price: Price, demand: Demand, age: PriceAge) -> tuple[str, ...]:
-    paid = demand.paid(price)
-    each = usd(paid / (demand.hours * demand.used)) if demand.used else "–"
-    return (
-        HELD[price.market],
-        usd(price.usd_per_hour),
-        usd(paid),
-        each,
-        price.region,
-        f"{price.asof}, {price.basis}{age.of(price.asof)}",
-    )
+    if ways.commitments:
+        data["commitments"] = commitment_data(ways.commitments)
+    data["refused"] = ways.refused.data()
+    return Card(title, Tone.INFO, blocks, data)
 
 
 _CAPACITY_FIGURES = {
@@ -481,7 +431,7 @@ _CAPACITY_FIGURES = {
     ),
     figures=_CAPACITY_FIGURES,
 )
-async def capacity(
+def capacity(
     ports: Ports,
     request: Request,
     instance_type: str = arg(None, "the instance type"),
@@ -493,23 +443,20 @@ async def capacity(
     """Compare every way that has a price."""
     if not 1 <= nodes <= 100_000 or not 1 <= days <= 3_650 or not 1 <= used <= 100:
         raise WrongInput("nodes and days are 1 or more, used is 1 to 100 percent.")
-    return await asyncio.to_thread(
-        _answer, ports, request, Demand(instance_type.lower(), nodes, days, used / 100), region
-    )
-
-
-def _answer(ports: Ports, request: Request, demand: Demand, region: str) -> Card:
-    name = demand.instance_type
+    name = instance_type.lower()
     known_type(name, ports.world.knowledge.types())
     region = known_region(region, ports)
     offers = Offers(Pricing(ports).at(request.at))
     prices = offers.each(name, region)
     if not prices:
         raise Unavailable(f"No price of {name} is known in any market.")
-    stale = ports.policy.at(Labels()).number("advice.stale_days")
-    notes = ports.world.knowledge.claims().of("blocks")
-    refused = refused_of(ports.world.source.read(request.at), name)
-    committed = commitments_of(ports, (name, demand.nodes), offers, request.at, region)
-    return capacity_card(
-        demand, Ways(prices, refused, notes, committed), PriceAge(request.at.date(), stale)
+
+    ways = Ways(
+        prices,
+        refused_of(ports.world.source.read(request.at), name),
+        ports.world.knowledge.claims().of("blocks"),
+        commitments_of(ports, (name, nodes), offers, request.at, region),
     )
+    stale_days = ports.policy.at(Labels()).number("advice.stale_days")
+    demand = Demand(name, nodes, days, used / 100)
+    return capacity_card(demand, ways, PriceAge(request.at.date(), stale_days))

@@ -48,12 +48,21 @@ class ClusterStanding:
 def refusals(standing: ClusterStanding) -> tuple[str, ...]:
     """Return why no faster chip can be advised now, each a sentence; empty when it can."""
     reasons = [
-        f"{x.cause.value.replace('_', ' ')}: {x.cause.facts.no_faster_chip}"
-        for x in standing.alerts
-        if x.cause.facts.no_faster_chip and _half(x, standing)
+        f"{alert.cause.value.replace('_', ' ')}: {alert.cause.facts.no_faster_chip}"
+        for alert in standing.alerts
+        if alert.cause.facts.no_faster_chip and _half(alert, standing)
     ]
-    if not reasons and (sentence := _states(standing)):
-        reasons.append(sentence)
+
+    # An alert says better than the nodes' states why they do not work.
+    states = sorted(standing.states.items(), key=lambda entry: -entry[1])
+    total, working = (
+        sum(standing.states.values()),
+        sum(n for state, n in states if state in _WORKING),
+    )
+    if not reasons and 2 * working < total:
+        counts = ", ".join(f"{n} {state.value}" for state, n in states)
+        reasons.append(f"only {working} of {total} nodes work now ({counts})")
+
     if standing.utilization is None:
         reasons.append(
             "no utilization was read in the last 24 hours, so nothing can be said of its work"
@@ -84,18 +93,6 @@ def doubts(standing: ClusterStanding, least_utilization: float) -> tuple[str, ..
 
 def _half(alert: Alert, standing: ClusterStanding) -> bool:
     return not alert.anomaly.things or 2 * len(alert.anomaly.things) >= standing.nodes
-
-
-def _states(standing: ClusterStanding) -> str:
-    """Tell when fewer than half of the nodes work."""
-    total = sum(standing.states.values())
-    working = sum(n for state, n in standing.states.items() if state in _WORKING)
-    if not total or 2 * working >= total:
-        return ""
-    counts = ", ".join(
-        f"{n} {state.value}" for state, n in sorted(standing.states.items(), key=lambda x: -x[1])
-    )
-    return f"only {working} of {total} nodes work now ({counts})"
 
 
 Types = Mapping[str, InstanceType]
@@ -234,9 +231,8 @@ def default_target(standing: InstanceType, types: Types, claims: Claims) -> Inst
 
     Raise `WrongInput` where none do.
     """
-    claimed = [(x.from_family, x.to_family) for x in claims.speedups] + [
-        (x.from_family, x.to_family) for x in claims.savings
-    ]
+    claimed = [(x.from_family, x.to_family) for x in claims.speedups]
+    claimed += [(x.from_family, x.to_family) for x in claims.savings]
     families = [new for old, new in claimed if old == standing.family]
     if not families:
         compared = ", ".join(sorted({old for old, _ in claimed}))
@@ -258,22 +254,28 @@ def speed_range(
 
     Its middle is one that somebody states. Raise `WrongInput` when no source compares the two.
     """
-    speedups = [
-        x for x in claims.speedups if (x.from_family, x.to_family) == (old.family, new.family)
-    ]
     share = _share(new, types) / _share(old, types)
-    voices = [replace(x, factor=x.factor * share) for x in speedups]
-    if not any(x.kind is ClaimKind.PEAK for x in voices) and old.bf16_tflops and new.bf16_tflops:
-        voices.append(_peak(old, new))
+    voices = [
+        replace(speedup, factor=speedup.factor * share)
+        for speedup in claims.speedups
+        if (speedup.from_family, speedup.to_family) == (old.family, new.family)
+    ]
+    stated = any(voice.kind is ClaimKind.PEAK for voice in voices)
+    if not stated and old.bf16_tflops and new.bf16_tflops:
+        factor = new.bf16_tflops / old.bf16_tflops
+        peaks = f"{new.bf16_tflops:,.0f} / {old.bf16_tflops:,.0f} TFLOPS"
+        says = f"BF16 peak of a node is {factor:.2f} times ({peaks})"
+        source = "; ".join(dict.fromkeys((new.source, old.source)))
+        asof = min(old.asof, new.asof)
+        voices.append(SpeedUp(old.family, new.family, factor, ClaimKind.PEAK, says, source, asof))
+
     if not (measured or voices):
         raise WrongInput(
             f"No source compares {old.name} with {new.name}; run the model on both and compare the cost of an epoch."
         )
-    chosen = tuple(measured) or tuple(voices)
-    factors = [x.factor for x in chosen]
-    return SpeedRange(
-        min(factors), median_low(factors), max(factors), chosen, tuple(voices) if measured else ()
-    )
+    chosen, unused = (measured, voices) if measured else (voices, ())
+    factors = [voice.factor for voice in chosen]
+    return SpeedRange(min(factors), median_low(factors), max(factors), tuple(chosen), tuple(unused))
 
 
 def compare(
@@ -284,29 +286,31 @@ def compare(
     claims: Claims,
 ) -> Migration:
     """Return the comparison from every price of both types; `standing.price` must be known."""
-    assert standing.price
-    todays = [x for x in quotes if x.instance_type == standing.type.name]
-    moving = _offers([x for x in quotes if x.instance_type == to.name], standing.region)
-    others = [
-        x
-        for x in _offers(todays, standing.region)
-        if x.market is not standing.price.market and x.region == standing.region
+    today = standing.price
+    assert today
+    todays = [quote for quote in quotes if quote.instance_type == standing.type.name]
+    moving = _offers([quote for quote in quotes if quote.instance_type == to.name], standing.region)
+    options = []
+    for price in moving:
+        # A move is weighed against staying in its own region, or two regions would be compared.
+        staying: Price | None = today
+        if (price.market, price.region) != (today.market, standing.region):
+            there = [quote for quote in todays if quote.region == price.region]
+            staying = listed_price(there, price.market, price.region)
+        options.append(_option(standing, price, speeds, staying))
+    options += [
+        replace(_option(standing, price, SAME, None), stays=True)
+        for price in _offers(todays, standing.region)
+        if price.market is not today.market and price.region == standing.region
     ]
-    options = [
-        replace(_option(standing, x, speeds, False), staying=_alike(standing, todays, x))
-        for x in moving
-    ]
-    options += [_option(standing, x, SAME, True) for x in others]
+
+    families = (standing.type.family, to.family)
     return Migration(
         standing,
         to,
         speeds,
         tuple(sorted(options, key=lambda option: option.middle)),
-        tuple(
-            x
-            for x in claims.savings
-            if (x.from_family, x.to_family) == (standing.type.family, to.family)
-        ),
+        tuple(x for x in claims.savings if (x.from_family, x.to_family) == families),
         tuple(x for x in claims.conflicts if x.about(to.name) or x.about(standing.type.name)),
         tuple(_cautions(standing, to, speeds, moving)),
     )
@@ -326,38 +330,25 @@ def _share(kind: InstanceType, types: Types) -> float:
     return kind.chips / full
 
 
-def _peak(old: InstanceType, new: InstanceType) -> SpeedUp:
-    factor = new.bf16_tflops / old.bf16_tflops
-    says = f"BF16 peak of a node is {factor:.2f} times ({new.bf16_tflops:,.0f} / {old.bf16_tflops:,.0f} TFLOPS)"
-    source, asof = "; ".join(dict.fromkeys((new.source, old.source))), min(old.asof, new.asof)
-    return SpeedUp(old.family, new.family, factor, ClaimKind.PEAK, says, source, asof)
-
-
 def _offers(quotes: Sequence[Price], region: str) -> list[Price]:
     """Return one price for each way to buy: of here where there is one."""
     return [price for market in Market if (price := listed_price(quotes, market, region))]
 
 
-def _alike(standing: ClusterStanding, quotes: Sequence[Price], move: Price) -> Price | None:
-    """Return today's type bought as the move is, in its region.
-
-    The two regions' prices would be compared otherwise.
-    """
-    if standing.price and (move.market, move.region) == (standing.price.market, standing.region):
-        return standing.price
-    return listed_price([x for x in quotes if x.region == move.region], move.market, move.region)
-
-
-def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange, stays: bool) -> Option:
-    low, mid, high = (_scenario(standing, price, factor) for factor in speeds.each())
-    return Option(price, stays, price.region == standing.region, (low, mid, high))
-
-
-def _scenario(standing: ClusterStanding, price: Price, speedup: float) -> SpeedScenario:
+def _option(
+    standing: ClusterStanding, price: Price, speeds: SpeedRange, staying: Price | None
+) -> Option:
+    """Return a move at that price, with today's type bought the same way."""
     assert standing.price
-    nodes = math.ceil(standing.nodes / speedup - 1e-9)
-    relative = float(price.usd_per_hour / standing.price.usd_per_hour) / speedup
-    return SpeedScenario(speedup, nodes, nodes * price.usd_per_hour, relative)
+    ratio = float(price.usd_per_hour / standing.price.usd_per_hour)
+    scenarios = []
+    for speedup in speeds.each():
+        nodes = math.ceil(standing.nodes / speedup - 1e-9)
+        usd_per_hour = nodes * price.usd_per_hour
+        scenarios.append(SpeedScenario(speedup, nodes, usd_per_hour, ratio / speedup))
+    low, middle, high = scenarios
+    here = price.region == standing.region
+    return Option(price, False, here, (low, middle, high), staying)
 
 
 def _cautions(

@@ -9,7 +9,6 @@ from datetime import date
 from enum import StrEnum
 
 from bot.cards.card import (
-    Align,
     Block,
     Button,
     Buttons,
@@ -17,12 +16,12 @@ from bot.cards.card import (
     Field,
     FieldKind,
     Form,
-    Heading,
-    Table,
     Tone,
+    compose,
     quiet,
     text,
 )
+from bot.cards.columns import NUMBER, Column, Columns
 from bot.cards.words import cited
 from bot.errors import WrongInput, shortened
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -72,26 +71,26 @@ def verdict_of(questions: Sequence[Question], answers: Mapping[str, bool]) -> Ve
     A model that is not stable yet but will be trained again and again goes both ways: research on
     GPUs, stable training on Trainium.
     """
-    reasons = [
-        AnswerReason(q, answers[q.key], _points(q, answers[q.key]))
-        for q in questions
-        if q.key in answers
-    ]
-    points = sum(x.points for x in reasons)
-    middle = answers.get("stable") is False and answers.get("repeated") is True
-    choice = Choice.TRAINIUM if points >= LEAST else Choice.GPU if points <= -LEAST else Choice.BOTH
-    if middle and choice is Choice.TRAINIUM:
-        choice = Choice.BOTH
-    ordered = sorted(reasons, key=lambda x: -abs(x.points))
-    return Verdict(
-        choice, points, tuple(ordered), tuple(q for q in questions if q.key not in answers)
-    )
+    reasons = []
+    for question in questions:
+        if question.key not in answers:
+            continue
+        points = question.weight
+        if not answers[question.key]:
+            points = -((question.weight + 1) // 2) if question.weight > 0 else 0
+        reasons.append(AnswerReason(question, answers[question.key], points))
 
+    points = sum(reason.points for reason in reasons)
+    researched = answers.get("stable") is False and answers.get("repeated") is True
+    choice = Choice.BOTH
+    if points >= LEAST and not researched:
+        choice = Choice.TRAINIUM
+    elif points <= -LEAST:
+        choice = Choice.GPU
 
-def _points(question: Question, answer: bool) -> int:
-    if answer:
-        return question.weight
-    return -((question.weight + 1) // 2) if question.weight > 0 else 0
+    ordered = sorted(reasons, key=lambda reason: -abs(reason.points))
+    unanswered = tuple(question for question in questions if question.key not in answers)
+    return Verdict(choice, points, tuple(ordered), unanswered)
 
 
 _TITLES = {
@@ -99,47 +98,43 @@ _TITLES = {
     Choice.GPU: "Stay on GPUs",
     Choice.BOTH: "Both: research on GPUs, stable training on Trainium",
 }
-_YES_NO = (("yes", "yes"), ("no", "no"))
+_YES_NO = {True: "yes", False: "no"}
 
 
 def questions_card(
     questions: Sequence[Question], answers: Mapping[str, bool], workload: str, parameters: str
 ) -> Card:
     """Ask the questions that are not answered yet; the answers so far are filled in."""
+    words = {
+        question.key: _YES_NO[answers[question.key]] if question.key in answers else ""
+        for question in questions
+    }
     fields = [
         Field(
-            q.key,
-            q.asks,
+            question.key,
+            question.asks,
             FieldKind.CHOICE,
-            _word(answers.get(q.key)),
-            _YES_NO,
-            hint=q.why,
+            words[question.key],
+            (("yes", "yes"), ("no", "no")),
+            hint=question.why,
             required=True,
         )
-        for q in questions
+        for question in questions
     ]
-    fields.append(
-        Field(
-            "parameters",
-            "How many parameters does the model have?",
-            FieldKind.TEXT,
-            parameters,
-            hint="such as 7B",
-        )
-    )
+    asks = "How many parameters does the model have?"
+    fields.append(Field("parameters", asks, FieldKind.TEXT, parameters, hint="such as 7B"))
+
+    unanswered = [key for key, word in words.items() if not word]
+    count = f"{len(unanswered)} of {len(questions)} questions are open"
+    if len(unanswered) == len(questions):
+        count = "Ten questions"
     line = f"decide {workload}".strip()
-    left = sum(q.key not in answers for q in questions)
-    count = (
-        "Ten questions"
-        if left == len(questions)
-        else f"{left} of {len(questions)} questions are open"
-    )
-    typed = " ".join(f"{q.key}={_word(answers.get(q.key)) or 'yes'}" for q in questions)
+    typed = " ".join(f"{key}={word or 'yes'}" for key, word in words.items())
     blocks = (
         Form("Trainium or GPUs", line, tuple(fields), "Decide"),
         quiet(f"Or type them: {line} {typed}"),
     )
-    data = {"choice": None, "open": [q.key for q in questions if q.key not in answers]}
+    data = {"choice": None, "open": unanswered}
     return Card(f"Trainium or GPUs? {count}", Tone.INFO, blocks, data)
 
 
@@ -156,81 +151,61 @@ def verdict_card(
     verdict: Verdict, workload: str, parameters: float | None, notes: VerdictNotes
 ) -> Card:
     """Draw the advice; every reason carries its source."""
-    blocks: list[Block] = [text(_summary(verdict)), _reasons(verdict.reasons, notes.today)]
+    rule = f"{LEAST} or more points favour Trainium, {-LEAST} or fewer GPUs, anything between them both"
+    summary = f"{verdict.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on both gives the answer."
+    reasons = Columns[AnswerReason](
+        Column("points", lambda reason: f"{reason.points:+d}" if reason.points else "0", NUMBER),
+        Column("question", lambda reason: reason.question.key.replace("_", " ")),
+        Column("answer", lambda reason: _YES_NO[reason.answer]),
+        Column(
+            "why, and who says so",
+            lambda reason: f"{reason.question.why} ({cited(reason.question, notes.today)})",
+        ),
+    )
+
+    sizes: list[Block] = []
     if parameters is not None and parameters < SMALL_PARAMETERS:
-        blocks.append(
+        sizes = [
             text(
                 f"With {parameters / 1e6:,.0f} million parameters one core or a trn1.2xlarge is enough: "
                 "on many chips the interconnect outweighs the gain."
             )
-        )
-    elif verdict.choice is not Choice.GPU:
-        blocks += [
-            quiet(f"Size, {x.subject}: {x.says} ({cited(x, notes.today)}).") for x in notes.sizing
         ]
-    blocks += [
-        quiet(f"Managed instead, {x.subject}: {x.says} ({cited(x, notes.today)}).")
-        for x in notes.managed
-    ]
-    blocks.append(
+    elif verdict.choice is not Choice.GPU:
+        sizes = [
+            quiet(f"Size, {note.subject}: {note.says} ({cited(note, notes.today)}).")
+            for note in notes.sizing
+        ]
+    blocks = compose(
+        text(summary),
+        reasons.table(verdict.reasons),
+        sizes,
+        [
+            quiet(f"Managed instead, {note.subject}: {note.says} ({cited(note, notes.today)}).")
+            for note in notes.managed
+        ],
         Buttons(
             (
                 Button("Does porting pay?", "breakeven"),
                 Button("First steps", "checklist"),
                 Button("CUDA packages", "cuda"),
             )
-        )
+        ),
     )
     title = f"{workload}: {_TITLES[verdict.choice]}" if workload else _TITLES[verdict.choice]
-    tone = Tone.GOOD if verdict.choice is Choice.TRAINIUM else Tone.INFO
-    return Card(title, tone, tuple(blocks), _data(verdict, workload, parameters))
-
-
-def _summary(verdict: Verdict) -> str:
-    rule = f"{LEAST} or more points favour Trainium, {-LEAST} or fewer GPUs, anything between them both"
-    return f"{verdict.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on both gives the answer."
-
-
-def _reasons(reasons: Sequence[AnswerReason], today: date) -> Table:
-    rows = tuple(
-        (
-            f"{x.points:+d}" if x.points else "0",
-            x.question.key.replace("_", " "),
-            _word(x.answer),
-            _because(x.question, today),
-        )
-        for x in reasons
-    )
-    return Table(
-        (
-            Heading("points", Align.RIGHT),
-            Heading("question"),
-            Heading("answer"),
-            Heading("why, and who says so"),
-        ),
-        rows,
-    )
-
-
-def _because(question: Question, today: date) -> str:
-    return f"{question.why} ({cited(question, today)})"
-
-
-def _word(answer: bool | None) -> str:
-    return "" if answer is None else "yes" if answer else "no"
-
-
-def _data(verdict: Verdict, workload: str, parameters: float | None) -> dict[str, object]:
-    return {
+    data = {
         "workload": workload,
         "choice": verdict.choice.value,
         "points": verdict.points,
         "parameters": parameters,
         "reasons": [
-            {"key": x.question.key, "answer": x.answer, "points": x.points} for x in verdict.reasons
+            {"key": reason.question.key, "answer": reason.answer, "points": reason.points}
+            for reason in verdict.reasons
         ],
         "open": [],
     }
+    tone = Tone.GOOD if verdict.choice is Choice.TRAINIUM else Tone.INFO
+    return Card(title, tone, blocks, data)
 
 
 _SCALE = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
@@ -275,7 +250,7 @@ async def decide(
     parameters: str = arg("", "how many parameters, such as 7B", keyword=True),
 ) -> Card:
     """Ask until all ten are answered, then decide; the same answers give the same advice."""
-    given = {
+    typed = {
         "standard": standard,
         "stable": stable,
         "repeated": repeated,
@@ -287,7 +262,7 @@ async def decide(
         "moe": moe,
         "cuda_only": cuda_only,
     }
-    answers = {key: value for key, value in given.items() if value is not None}
+    answers = {key: value for key, value in typed.items() if value is not None}
     count = parameter_count(parameters) if parameters else None
     claims = ports.world.knowledge.claims()
     if len(answers) < len(claims.questions):
@@ -303,14 +278,13 @@ def parameter_count(text: str) -> float:
         count = float(re.sub("[,_]", "", match[1])) * _SCALE[match[2]] if match else 0.0
     except ValueError:
         count = 0.0
+
+    problem = ""
     if not count > 0:
-        raise WrongInput(
-            f"'{shortened(text)}' is not a count of parameters; write it like 7B or 350M.",
-            "parameters",
-        )
-    if count > MOST_PARAMETERS:
+        problem = "is not a count of parameters; write it like 7B or 350M"
+    elif count > MOST_PARAMETERS:
         limit = f"keep it under {MOST_PARAMETERS / 1e12:g}T"
-        raise WrongInput(
-            f"'{shortened(text)}' is more parameters than any model has; {limit}.", "parameters"
-        )
+        problem = f"is more parameters than any model has; {limit}"
+    if problem:
+        raise WrongInput(f"'{shortened(text)}' {problem}.", "parameters")
     return count

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from bot.cards.card import Align, Block, Heading, Table, quiet, text
+from bot.cards.card import Block, compose, quiet, text
+from bot.cards.columns import Column, Columns, Unit
 from bot.costs.pricing import Pricing
 from bot.model.fleet import Instance, InstanceType, serves
 from bot.model.frame import Frame
 from bot.model.price import Price
-from bot.model.reading import Reading
 from bot.ports import Ports
 
 NEURON = ("neuroncore_utilization_ratio",)
@@ -66,39 +66,36 @@ DAYS = timedelta(days=7)
 def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
     """Return the use of every cluster that has accelerators known here; may block."""
     reading = ports.world.source.read(at)
+    frame = reading.frame("node")
     pricing, types = Pricing(ports).at(at), ports.world.knowledge.types()
     running: dict[str, list[Instance]] = {}
     for instance in reading.inventory.instances.values():
         if instance.running and instance.labels.instance_type in types:
             running.setdefault(instance.labels.cluster, []).append(instance)
-    return tuple(
-        _usage(name, nodes, reading, pricing, ports) for name, nodes in sorted(running.items())
-    )
 
-
-def _usage(
-    name: str, nodes: list[Instance], reading: Reading, pricing: Pricing, ports: Ports
-) -> ClusterUse:
-    kind = Counter(node.labels.instance_type for node in nodes).most_common(1)[0][0]
-    mine = [node for node in nodes if node.labels.instance_type == kind]
-    frame, ids = reading.frame("node"), {node.id for node in mine}
-    use = measured(
-        frame,
-        [i for i, thing in enumerate(frame.things) if thing.instance in ids] if frame else [],
-        DAYS,
-    )
-    return ClusterUse(
-        name,
-        ports.world.knowledge.types()[kind],
-        len(mine),
-        mine[0].labels.region,
-        pricing.mean(mine),
-        use.level,
-        use.spread,
-        use.peak_gib,
-        any(run.labels.cluster == name for run in reading.runs),
-        any(serves(node.labels, node) for node in mine),
-    )
+    used = []
+    for cluster, instances in sorted(running.items()):
+        kind = Counter(x.labels.instance_type for x in instances).most_common(1)[0][0]
+        nodes = [node for node in instances if node.labels.instance_type == kind]
+        ids = {node.id for node in nodes}
+        things = frame.things if frame else ()
+        rows = [row for row, thing in enumerate(things) if thing.instance in ids]
+        use = measured(frame, rows, DAYS)
+        used.append(
+            ClusterUse(
+                cluster,
+                types[kind],
+                len(nodes),
+                nodes[0].labels.region,
+                pricing.mean(nodes),
+                use.level,
+                use.spread,
+                use.peak_gib,
+                any(run.labels.cluster == cluster for run in reading.runs),
+                any(serves(node.labels, node) for node in nodes),
+            )
+        )
+    return tuple(used)
 
 
 def measured(
@@ -180,47 +177,37 @@ def fp8_gain(kind: InstanceType) -> float | None:
     return kind.fp8_tflops / kind.bf16_tflops if kind.fp8_tflops and kind.bf16_tflops else None
 
 
-_R = Align.RIGHT
+_TIMES = Unit(lambda gain: f"{gain:.2f}x")
 
 
-def fit_blocks(fit: Fit) -> list[Block]:
+def fit_blocks(fit: Fit) -> tuple[Block, ...]:
     """Draw what a node has more of, and what that gives the model."""
-    words = ", ".join(
-        f"{ratio:.2f}x {name}"
-        for ratio, name in (
-            (fit.compute, "the BF16 peak"),
-            (fit.bandwidth, "the memory bandwidth"),
-            (fit.memory, "the memory"),
-        )
-        if ratio
+    ratios = {
+        "the BF16 peak": fit.compute,
+        "the memory bandwidth": fit.bandwidth,
+        "the memory": fit.memory,
+    }
+    words = ", ".join(f"{ratio:.2f}x {name}" for name, ratio in ratios.items() if ratio)
+    table = Columns[float](
+        Column("of a step in matmuls", lambda share: f"{share * 100:.0f} %"),
+        Column("speed at equal efficiency", fit.speedup, _TIMES),
+        Column("FP8 adds at most", fit.fp8_most, _TIMES),
     )
-    blocks: list[Block] = [text(f"A node of {fit.to.name} has {words}.")]
-    if fit.compute and fit.bandwidth:
-        rows = tuple(
-            (f"{share * 100:.0f} %", _times(fit.speedup(share)), _times(fit.fp8_most(share)))
-            for share in fit.shares
-        )
-        columns = (
-            Heading("of a step in matmuls"),
-            Heading("speed at equal efficiency", _R),
-            Heading("FP8 adds at most", _R),
-        )
-        blocks.append(
-            Table(
-                columns,
-                rows,
-                caption="By data sheets: matmuls by peak compute, the rest by memory bandwidth; how near a model comes differs",
-            )
-        )
-    return (
-        [*blocks, text(_precision(fit)), quiet(_untold(fit))]
-        if _untold(fit)
-        else [*blocks, text(_precision(fit))]
+    assumed = []
+    if not fit.precision:
+        assumed.append("No metric tells the precision: BF16 is assumed (precision=).")
+    if fit.matmul is None:
+        assumed.append("Nor the share of matmuls: neuron-profile shows it (matmul=70).")
+    return compose(
+        text(f"A node of {fit.to.name} has {words}."),
+        bool(fit.compute and fit.bandwidth)
+        and table.table(
+            fit.shares,
+            caption="By data sheets: matmuls by peak compute, the rest by memory bandwidth; how near a model comes differs",
+        ),
+        text(_precision(fit)),
+        bool(assumed) and quiet(" ".join(assumed)),
     )
-
-
-def _times(gain: float | None) -> str:
-    return "–" if gain is None else f"{gain:.2f}x"
 
 
 def _precision(fit: Fit) -> str:
@@ -237,16 +224,6 @@ def _precision(fit: Fit) -> str:
     suits = "FP8 suits it" if gain >= WORTH else "FP8 hardly suits it"
     share = f"with {fit.matmul * 100:.0f} % of a step in matmuls it adds {gain:.2f}x at most"
     return f"{first}{suits}: {share}; verify that the loss still converges."
-
-
-def _untold(fit: Fit) -> str:
-    """Say what is assumed, and how to find it out."""
-    told = []
-    if not fit.precision:
-        told.append("No metric tells the precision: BF16 is assumed (precision=).")
-    if fit.matmul is None:
-        told.append("Nor the share of matmuls: neuron-profile shows it (matmul=70).")
-    return " ".join(told)
 
 
 def fit_data(fit: Fit) -> dict[str, Any]:

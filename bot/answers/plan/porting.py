@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from fnmatch import fnmatchcase
@@ -16,13 +15,11 @@ from bot.cards.card import (
     ButtonStyle,
     Card,
     Code,
-    Heading,
-    Table,
-    Text,
     Tone,
     quiet,
     text,
 )
+from bot.cards.columns import Column, Columns
 from bot.cards.words import cited
 from bot.errors import WrongInput, nearest
 from bot.grammar.line import read_line
@@ -67,8 +64,21 @@ def requirements(text: str) -> tuple[Requirement, ...]:
         for line in text.splitlines()
         if not line.lstrip().startswith("#")
     ]
-    words = lines if len(lines) > 1 else re.split(r"[\s,]+(?![=<>!~;])", lines[0]) if lines else []
-    by_name = {requirement.name: requirement for word in words for requirement in _read(word)}
+    words = lines
+    if len(lines) == 1:
+        words = re.split(r"[\s,]+(?![=<>!~;])", lines[0])
+
+    by_name = {}
+    for line in words:
+        word = re.sub(r"^(?:-e|--editable)\s+", "", line)
+        if egg := re.search(r"#egg=([\w.-]+)", word):
+            word = egg[1]
+        match = _NAME.match(word)
+        if not match or word.startswith("-") or re.fullmatch(r"[\d.]+", word):
+            continue
+        built = f"{match['extras'] or ''}{match['rest'] or ''}"
+        name = normal(match["name"])
+        by_name[name] = Requirement(name, word, bool(_CUDA.search(built)))
     return tuple(by_name.values())
 
 
@@ -76,9 +86,17 @@ def audit(
     wanted: Sequence[Requirement], packages: Sequence[Package], today: date
 ) -> tuple[Blocked, ...]:
     """Return the packages that need CUDA, in the order of the file; a CUDA build of any does."""
-    return tuple(
-        blocked for requirement in wanted if (blocked := _blocked(requirement, packages, today))
-    )
+    blocked = []
+    for requirement in wanted:
+        listed = next((x for x in packages if fnmatchcase(requirement.name, x.name)), None)
+        if listed:
+            source = cited(listed, today)
+            blocked.append(Blocked(requirement, listed.reason, listed.instead, source))
+        elif requirement.cuda_build:
+            instead = f"{requirement.name} without the CUDA tag, as its Neuron build wants it"
+            source = "its version or extras say so"
+            blocked.append(Blocked(requirement, "a build for CUDA", instead, source))
+    return tuple(blocked)
 
 
 def normal(name: str) -> str:
@@ -86,67 +104,35 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _read(word: str) -> Iterator[Requirement]:
-    word = re.sub(r"^(?:-e|--editable)\s+", "", word)
-    if egg := re.search(r"#egg=([\w.-]+)", word):
-        word = egg[1]
-    match = _NAME.match(word)
-    if not match or word.startswith("-") or re.fullmatch(r"[\d.]+", word):
-        return
-    built = f"{match['extras'] or ''}{match['rest'] or ''}"
-    yield Requirement(normal(match["name"]), word, bool(_CUDA.search(built)))
-
-
-def _blocked(requirement: Requirement, packages: Sequence[Package], today: date) -> Blocked | None:
-    listed = next((x for x in packages if fnmatchcase(requirement.name, x.name)), None)
-    if listed:
-        return Blocked(requirement, listed.reason, listed.instead, cited(listed, today))
-    if requirement.cuda_build:
-        return Blocked(
-            requirement,
-            "a build for CUDA",
-            f"{requirement.name} without the CUDA tag, as its Neuron build wants it",
-            "its version or extras say so",
-        )
-    return None
-
-
 _MOST = 40
+
+
+_BLOCKED = Columns[Blocked](
+    Column("package", lambda blocked: blocked.requirement.name, key="name"),
+    Column("", lambda blocked: blocked.requirement.text, key="text"),
+    Column("why", lambda blocked: blocked.reason, key="reason"),
+    Column("instead", lambda blocked: blocked.instead, key="instead"),
+)
 
 
 def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card:
     """List the packages that have to go, with their replacements."""
     buttons = Buttons((Button("Does porting pay?", "breakeven"), Button("Ten questions", "decide")))
-    data = {
-        "packages": len(wanted),
-        "blocked": [
-            {
-                "name": x.requirement.name,
-                "text": x.requirement.text,
-                "reason": x.reason,
-                "instead": x.instead,
-            }
-            for x in blocked
-        ],
-    }
+    data = {"packages": len(wanted), "blocked": _BLOCKED.data(blocked)}
     note = quiet(
         "By names and versions alone: code may still call torch.cuda, and a package that is not listed may need CUDA too."
     )
+    packages = counted(len(wanted), "package")
     if not blocked:
-        return Card(
-            f"None of {counted(len(wanted), 'package')} is known to need CUDA",
-            Tone.GOOD,
-            (note, buttons),
-            data,
-        )
-    rows = tuple((x.requirement.name, x.reason, x.instead) for x in blocked[:_MOST])
-    rest = f"and {len(blocked) - _MOST} more" if len(blocked) > _MOST else ""
-    table = Table((Heading("package"), Heading("why"), Heading("instead")), rows, rest=rest)
+        title = f"None of {packages} is known to need CUDA"
+        return Card(title, Tone.GOOD, (note, buttons), data)
+
     sources = quiet(f"Sources: {'; '.join(sorted({x.source for x in blocked}))}.")
-    title = f"{len(blocked)} of {counted(len(wanted), 'package')} {'needs' if len(blocked) == 1 else 'need'} CUDA"
+    title = f"{len(blocked)} of {packages} {'needs' if len(blocked) == 1 else 'need'} CUDA"
     advice = text(
         "AWS Neuron asks to take CUDA dependencies out before a model is ported; each row is work to plan."
     )
+    table = _BLOCKED.table(blocked, most=_MOST)
     return Card(title, Tone.WARNING, (advice, table, note, sources, buttons), data)
 
 
@@ -174,29 +160,28 @@ _CUDA_FIGURES = {
     examples=("cuda torch==2.5.1+cu124 flash-attn==2.7.0 numpy", "cuda requirements.txt"),
     figures=_CUDA_FIGURES,
 )
-async def cuda(
+def cuda(
     ports: Ports,
     request: Request,
     packages: str = arg("", "the packages, or in a terminal the name of a file", rest=True),
 ) -> Card:
     """Look every package up."""
-    if not packages.strip():
+    words = packages.strip()
+    if not words:
         return cuda_help_card()
-    wanted = requirements(_text(ports, request, packages))
+
+    # Of what is pasted the lines are kept, as they stand in the line.
+    if _FILE.fullmatch(words):
+        pasted = ports.site.files.text(words, request)
+    else:
+        pasted = read_line(request.line).rest.strip().strip("`")
+    wanted = requirements(pasted)
     if not wanted:
         raise WrongInput(
             "No package was given; paste what 'pip freeze' prints, such as torch==2.5.1 flash-attn==2.7.0."
         )
-    return cuda_card(
-        wanted, audit(wanted, ports.world.knowledge.claims().packages, request.at.date())
-    )
-
-
-def _text(ports: Ports, request: Request, words: str) -> str:
-    """Return the pasted text, its lines kept, or the text of a file where a terminal asks."""
-    if not _FILE.fullmatch(words.strip()):
-        return read_line(request.line).rest.strip().strip("`")
-    return ports.site.files.text(words.strip(), request)
+    blocked = audit(wanted, ports.world.knowledge.claims().packages, request.at.date())
+    return cuda_card(wanted, blocked)
 
 
 @dataclass(frozen=True)
@@ -211,57 +196,45 @@ class Step:
 
 def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
     """Draw the steps in order; the first that is open has the strongest button."""
+    lines: list[Block] = []
+    presses = []
+    style, last_done = ButtonStyle.PRIMARY, 0
+    for step in steps:
+        note, mark, by = step.note, "[ ]", ""
+        if step.done_by:
+            mark, last_done = "[x]", max(last_done, step.number)
+            by = f" Done by {step.done_by}, {step.done_at:%Y-%m-%d}." if step.done_at else ""
+        else:
+            line = f"checklist done {name} {step.number} kind={kind}"
+            presses.append(Button(f"Done: {step.number}", line, style))
+            style = ButtonStyle.NORMAL
+        says = f"{note.says[0].upper()}{note.says[1:]} ({note.source}, {note.asof})"
+        lines.append(text(f"{mark} {step.number}. {says}.{by}"))
+    if last_done:
+        presses.append(Button(f"Reopen {last_done}", f"checklist reopen {name} {last_done}"))
+
     done = sum(bool(step.done_by) for step in steps)
-    blocks: list[Block] = [_line(step) for step in steps]
-    left = [step for step in steps if not step.done_by]
-    presses = [
-        Button(
-            f"Done: {step.number}",
-            f"checklist done {name} {step.number} kind={kind}",
-            ButtonStyle.PRIMARY if step is left[0] else ButtonStyle.NORMAL,
-        )
-        for step in left
-    ]
-    if done:
-        last = max((step for step in steps if step.done_by), key=lambda step: step.number)
-        presses.append(Button(f"Reopen {last.number}", f"checklist reopen {name} {last.number}"))
-    blocks += [
+    blocks = (
+        *lines,
         Buttons(tuple(presses)),
         quiet("In a thread: ", Code(f"checklist {name}"), " shows the current state to everyone."),
-    ]
+    )
     data = {
         "name": name,
         "kind": kind,
         "steps": [
             {
-                "number": x.number,
-                "subject": x.note.subject,
-                "done_by": x.done_by,
-                "done_at": x.done_at,
+                "number": step.number,
+                "subject": step.note.subject,
+                "done_by": step.done_by,
+                "done_at": step.done_at,
             }
-            for x in steps
+            for step in steps
         ],
     }
-    tone = Tone.GOOD if not left else Tone.INFO
-    return Card(
-        f"Migration {name}: {done} of {len(steps)} steps done",
-        tone,
-        tuple(blocks),
-        data,
-        public=True,
-    )
-
-
-def _line(step: Step) -> Text:
-    note, mark = step.note, "[x]" if step.done_by else "[ ]"
-    by = (
-        f" Done by {step.done_by}, {step.done_at:%Y-%m-%d}."
-        if step.done_by and step.done_at
-        else ""
-    )
-    return text(
-        f"{mark} {step.number}. {note.says[0].upper()}{note.says[1:]} ({note.source}, {note.asof}).{by}"
-    )
+    tone = Tone.GOOD if done == len(steps) else Tone.INFO
+    title = f"Migration {name}: {done} of {len(steps)} steps done"
+    return Card(title, tone, blocks, data, public=True)
 
 
 @dataclass(frozen=True)
@@ -299,7 +272,7 @@ _CHECKLIST_FIGURES = {
     examples=("checklist", "checklist llama kind=devops", "checklist llama"),
     figures=_CHECKLIST_FIGURES,
 )
-async def checklist(
+def checklist(
     ports: Ports,
     request: Request,
     name: str = arg("first", "name of the migration, such as the model's name"),
@@ -311,7 +284,7 @@ async def checklist(
     ),
 ) -> Card:
     """Show the steps as they stand; a name that is new has none ticked."""
-    return await asyncio.to_thread(_shown, ports, _plain(name), kind)
+    return _card(ports, name, _stored(ports, name, kind))
 
 
 @command(
@@ -322,7 +295,7 @@ async def checklist(
     examples=("checklist done llama 2", "checklist done llama 2 kind=devops"),
     changes=True,
 )
-async def checklist_done(
+def checklist_done(
     ports: Ports,
     request: Request,
     name: str = arg(None, "name of the migration"),
@@ -332,8 +305,12 @@ async def checklist_done(
     ),
 ) -> Card:
     """Write who did it, and when; the first tick counts."""
+    stored = _stored(ports, name, kind, number)
     tick = StepTick(request.user.name or request.user.id, request.at)
-    return await asyncio.to_thread(_ticked, ports, _plain(name), number, kind, tick)
+    others = {step: done for step, done in stored.done.items() if step != number}
+    ticked = replace(stored, done=others | {number: stored.done.get(number, tick)})
+    CHECKLISTS.put(ports.stores.documents, name, ticked)
+    return _card(ports, name, ticked)
 
 
 @command(
@@ -344,70 +321,60 @@ async def checklist_done(
     examples=("checklist reopen llama 2",),
     changes=True,
 )
-async def checklist_reopen(
+def checklist_reopen(
     ports: Ports,
     request: Request,
     name: str = arg(None, "name of the migration"),
     number: int = arg(None, "the step's number"),
 ) -> Card:
     """Forget who did it."""
-    return await asyncio.to_thread(_ticked, ports, _plain(name), number, "", None)
-
-
-def _plain(name: str) -> str:
-    if not re.fullmatch(r"[\w.-]{1,60}", name):
-        raise WrongInput(
-            f"'{name[:60]}' cannot be a name; use letters, digits, dots and dashes, such as llama-70b."
-        )
-    return name
-
-
-def _shown(ports: Ports, name: str, kind: str) -> Card:
-    return _card(ports, name, _stored(ports, name, kind))
-
-
-def _stored(ports: Ports, name: str, kind: str) -> Checklist:
-    """Return the checklist, an empty one for a name that is new.
-
-    Raise `WrongInput` where it is of another kind.
-    """
-    stored = CHECKLISTS.get(ports.stores.documents, name)
-    if stored is None or not stored.done:
-        return Checklist(kind or (stored.kind if stored else "start"))
-    if kind and stored.kind != kind:
-        raise WrongInput(
-            f"The checklist '{name}' is of kind {stored.kind} and begun; take another name."
-        )
-    return stored
-
-
-def _ticked(ports: Ports, name: str, number: int, kind: str, tick: StepTick | None) -> Card:
     documents = ports.stores.documents
-    if tick is None and CHECKLISTS.get(documents, name) is None:
+    _refuse_unwritable(name)
+    if CHECKLISTS.get(documents, name) is None:
         hint = nearest(
             name,
             CHECKLISTS.keys(documents, _CHECKLIST_MOST),
             otherwise="set one by 'checklist done NAME STEP'",
         )
         raise WrongInput(f"There is no checklist '{name}' with a tick{hint}.")
-    stored = _stored(ports, name, kind)
-    count = len(ports.world.knowledge.claims().of(KINDS[stored.kind]))
-    if not 1 <= number <= count:
-        raise WrongInput(f"The checklist '{name}' has steps 1 to {count}; got {number}.")
+
+    stored = _stored(ports, name, "", number)
     others = {step: done for step, done in stored.done.items() if step != number}
-    ticked = replace(
-        stored, done=others | {number: stored.done.get(number, tick)} if tick else others
-    )
-    CHECKLISTS.put(documents, name, ticked)
-    return _card(ports, name, ticked)
+    reopened = replace(stored, done=others)
+    CHECKLISTS.put(documents, name, reopened)
+    return _card(ports, name, reopened)
+
+
+def _refuse_unwritable(name: str) -> None:
+    if not re.fullmatch(r"[\w.-]{1,60}", name):
+        raise WrongInput(
+            f"'{name[:60]}' cannot be a name; use letters, digits, dots and dashes, such as llama-70b."
+        )
+
+
+def _stored(ports: Ports, name: str, kind: str, number: int | None = None) -> Checklist:
+    """Return the checklist, an empty one for a name that is new.
+
+    Raise `WrongInput` where it is of another kind, or has no step of that number.
+    """
+    _refuse_unwritable(name)
+    stored = CHECKLISTS.get(ports.stores.documents, name) or Checklist(kind or "start")
+    if kind and stored.kind != kind:
+        if stored.done:
+            raise WrongInput(
+                f"The checklist '{name}' is of kind {stored.kind} and begun; take another name."
+            )
+        stored = Checklist(kind)
+    count = len(ports.world.knowledge.claims().of(KINDS[stored.kind]))
+    if number is not None and not 1 <= number <= count:
+        raise WrongInput(f"The checklist '{name}' has steps 1 to {count}; got {number}.")
+    return stored
 
 
 def _card(ports: Ports, name: str, stored: Checklist) -> Card:
     notes = ports.world.knowledge.claims().of(KINDS[stored.kind])
-    return checklist_card(
-        name, stored.kind, [_step(n, note, stored.done.get(n)) for n, note in enumerate(notes, 1)]
-    )
-
-
-def _step(number: int, note: Note, tick: StepTick | None) -> Step:
-    return Step(number, note, tick.by, tick.at) if tick else Step(number, note)
+    steps = []
+    for number, note in enumerate(notes, 1):
+        tick = stored.done.get(number)
+        steps.append(Step(number, note, tick.by, tick.at) if tick else Step(number, note))
+    return checklist_card(name, stored.kind, steps)

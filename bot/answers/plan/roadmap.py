@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from itertools import groupby
-from typing import Any
 
-from bot.cards.card import Align, Block, Button, Buttons, Card, Heading, Table, Tone, quiet, text
+from bot.cards.card import Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
+from bot.cards.columns import USD, Column, Columns, Unit
 from bot.cards.words import PriceAge, cited, note_lines, notes_data
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
 from bot.errors import Unavailable, WrongInput
@@ -62,12 +61,8 @@ class WaitTerms:
 
 def waiting(now: Chip, later: Chip, terms: WaitTerms) -> Waiting:
     """Return both ways to do the work."""
-    peaks = (
-        (now.fp8_tflops, later.fp8_tflops)
-        if terms.precision == "fp8"
-        else (now.bf16_tflops, later.bf16_tflops)
-    )
-    speed = Decimal(str(peaks[1])) / Decimal(str(peaks[0]))
+    today_tflops, later_tflops = (_tflops(chip, terms.precision) for chip in (now, later))
+    speed = Decimal(str(later_tflops)) / Decimal(str(today_tflops))
     months, bill = terms.months, terms.months * terms.bill_usd
     today, work = cents(bill), bill / speed
     end = terms.wait_months + months / speed
@@ -84,6 +79,10 @@ def waiting(now: Chip, later: Chip, terms: WaitTerms) -> Waiting:
     )
 
 
+def _tflops(chip: Chip, precision: str) -> float:
+    return chip.fp8_tflops if precision == "fp8" else chip.bf16_tflops
+
+
 _LONG_MONTHS = 6
 NO_FASTER = 1.05
 """Speed-up under which two chips are called alike: trnbot's own default."""
@@ -93,61 +92,72 @@ def roadmap_card(
     notes: Sequence[Note], energy: Sequence[Note], claims: Sequence[Note], today: date
 ) -> Card:
     """List the facts with their state and source; contradictions stand beside each other."""
-    blocks: list[Block] = [
-        *note_lines(notes, today),
-        *note_lines(
+    blocks = compose(
+        note_lines(notes, today),
+        note_lines(
             energy,
             today,
             "Energy, as vendors state it: the lines contradict each other, and none is used in a calculation",
         ),
-        *note_lines(claims, today, "Other claims: none is used in a calculation"),
+        note_lines(claims, today, "Other claims: none is used in a calculation"),
         quiet(
             "Trn3 has no listed price: its savings are not known, only the most that it may cost ('wait')."
         ),
         Buttons((Button("Wait for Trn3?", "wait"), Button("Trainium or GPUs?", "decide"))),
-    ]
-    every = [*notes, *energy, *claims]
-    return Card(
-        "What comes after Trn2, by source", Tone.INFO, tuple(blocks), {"notes": notes_data(every)}
     )
+    data = {"notes": notes_data([*notes, *energy, *claims])}
+    return Card("What comes after Trn2, by source", Tone.INFO, blocks, data)
+
+
+_MONTHS = Unit(lambda months: f"{months.normalize():f} months")
 
 
 def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, today: date) -> Card:
     """Compare training now with waiting; Trainium3's price is a question, not a number."""
-    columns = (
-        Heading("way"),
-        Heading("done after", Align.RIGHT),
-        Heading("costs", Align.RIGHT),
-        Heading("delay's share", Align.RIGHT),
+    name = terms.precision.upper()
+    today_tflops, later_tflops = (_tflops(chip, terms.precision) for chip in (now, later))
+    if comparison.most_price_ratio <= 0:
+        verdict = f"The delay alone costs more than all the work: waiting for {later.name} pays at no price."
+    else:
+        most = f"{comparison.most_price_ratio}x one of today"
+        verdict = f"Waiting pays while an hour of a {later.name} chip costs less than {most}."
+    if comparison.speedup < NO_FASTER:
+        title = f"Train now: in {name} {later.name} is no faster a chip"
+    else:
+        way = "Waiting" if comparison.waits else "Training now"
+        title = f"{way} costs less, were {later.name} no dearer an hour"
+
+    columns = Columns[tuple[str, Decimal, Decimal, Decimal | None]](
+        Column("way", lambda way: way[0]),
+        Column("done after", lambda way: way[1], _MONTHS),
+        Column("costs", lambda way: way[2], USD),
+        Column("delay's share", lambda way: way[3], USD),
     )
-    rows = (
-        (f"now, {now.name}", _months(comparison.now_months), usd(comparison.now_usd), "–"),
+    ways = (
+        (f"now, {now.name}", comparison.now_months, comparison.now_usd, None),
         (
             f"wait, {later.name}",
-            _months(comparison.later_months),
-            usd(comparison.later_usd),
-            usd(comparison.delay_usd),
+            comparison.later_months,
+            comparison.later_usd,
+            comparison.delay_usd,
         ),
     )
-    caption = (
-        f"The same work; {later.name} at {now.name}'s price an hour, which nobody has promised"
-    )
-    blocks: list[Block] = [text(_verdict(comparison, later)), Table(columns, rows, caption=caption)]
-    if comparison.now_months < _LONG_MONTHS:
-        blocks.append(
-            text(
-                f"For less than {_LONG_MONTHS} months of work the difference rarely matters: train now."
-            )
-        )
-    blocks += [
-        quiet(_speed(comparison, now, later, terms.precision, today)),
+    peak = f"{later_tflops:,.0f} against {today_tflops:,.0f} TFLOPS, {comparison.speedup:.2f}x"
+    blocks = compose(
+        text(verdict),
+        columns.table(
+            ways,
+            caption=f"The same work; {later.name} at {now.name}'s price an hour, which nobody has promised",
+        ),
+        comparison.now_months < _LONG_MONTHS
+        and text(
+            f"For less than {_LONG_MONTHS} months of work the difference rarely matters: train now."
+        ),
+        quiet(
+            f"Estimated. {name} peak of a chip: {peak} ({cited(later, today)}; {cited(now, today)})."
+            " Nobody reaches a peak; 4.4x is a whole UltraServer."
+        ),
         Buttons((Button("All sources", "roadmap"),)),
-    ]
-    title = f"{'Waiting' if comparison.waits else 'Training now'} costs less, were {later.name} no dearer an hour"
-    title = (
-        f"Train now: in {terms.precision.upper()} {later.name} is no faster a chip"
-        if comparison.speedup < NO_FASTER
-        else title
     )
     data = {
         "precision": terms.precision,
@@ -158,28 +168,7 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
         "wait_months": terms.wait_months,
         "most_price_ratio": comparison.most_price_ratio,
     }
-    return Card(title, Tone.INFO, tuple(blocks), data)
-
-
-def _verdict(comparison: Waiting, later: Chip) -> str:
-    if comparison.most_price_ratio <= 0:
-        return f"The delay alone costs more than all the work: waiting for {later.name} pays at no price."
-    return f"Waiting pays while an hour of a {later.name} chip costs less than {comparison.most_price_ratio}x one of today."
-
-
-def _speed(comparison: Waiting, now: Chip, later: Chip, precision: str, today: date) -> str:
-    name = precision.upper()
-    of = (
-        (now.fp8_tflops, later.fp8_tflops)
-        if precision == "fp8"
-        else (now.bf16_tflops, later.bf16_tflops)
-    )
-    peak = f"{name} peak of a chip: {of[1]:,.0f} against {of[0]:,.0f} TFLOPS, {comparison.speedup:.2f}x"
-    return f"Estimated. {peak} ({cited(later, today)}; {cited(now, today)}). Nobody reaches a peak; 4.4x is a whole UltraServer."
-
-
-def _months(months: Decimal) -> str:
-    return f"{months.normalize():f} months"
+    return Card(title, Tone.INFO, blocks, data)
 
 
 _NOW, _LATER = "Trainium2", "Trainium3"
@@ -242,7 +231,6 @@ async def wait(
     return wait_card(waiting(now, later, terms), now, later, terms, request.at.date())
 
 
-_R = Align.RIGHT
 _MOST = 10
 _NAMED = 1
 """Regions of one price that are named; the others are counted."""
@@ -275,105 +263,79 @@ _PRICE_FIGURES = {
     examples=("price trn1.32xlarge", "price trn2.48xlarge region=us-east-2"),
     figures=_PRICE_FIGURES,
 )
-async def price(
+def price(
     ports: Ports,
     request: Request,
     instance_type: str = arg(None, "the instance type"),
     region: str = arg("", "only this region", keyword=True),
 ) -> Card:
     """List every price, on demand first; in each market the best founded first, then the cheapest."""
-    return await asyncio.to_thread(_answer, ports, request, instance_type, region)
-
-
-def _answer(ports: Ports, request: Request, name: str, region: str) -> Card:
-    kind, region = known_type(name, ports.world.knowledge.types()), known_region(region, ports)
-    offers = Offers(Pricing(ports).at(request.at))
-    prices = list(_prices(offers, kind.name, region))
+    kind = known_type(instance_type, ports.world.knowledge.types())
+    region = known_region(region, ports)
+    offers, prices = Offers(Pricing(ports).at(request.at)), []
+    for market in _WORDS:
+        regions = [x for x in offers.regions(kind.name, market) if region in ("", x)]
+        sold = [found for x in regions if (found := offers.here(kind.name, market, x))]
+        prices += sorted(
+            sold, key=lambda price: (_FOUNDED.index(price.basis), price.usd_per_hour, price.region)
+        )
     if not prices:
         raise Unavailable(f"No price of {kind.name} is known{f' in {region}' if region else ''}.")
-    stale = ports.policy.at(Labels()).number("advice.stale_days")
-    return price_card(kind, prices, PriceAge(request.at.date(), stale))
-
-
-def _prices(offers: Offers, name: str, region: str) -> Iterator[Price]:
-    for market in _WORDS:
-        here = [
-            offers.here(name, market, one)
-            for one in offers.regions(name, market)
-            if region in ("", one)
-        ]
-        yield from sorted(
-            (one for one in here if one),
-            key=lambda one: (_FOUNDED.index(one.basis), one.usd_per_hour, one.region),
-        )
+    stale_days = ports.policy.at(Labels()).number("advice.stale_days")
+    return price_card(kind, prices, PriceAge(request.at.date(), stale_days))
 
 
 def price_card(kind: InstanceType, prices: Sequence[Price], age: PriceAge) -> Card:
     """Draw the prices; `data` holds every one, the table the first."""
+    columns = Columns[Price](
+        Column("", lambda price: price.market.value, key="market"),
+        Column("", lambda price: price.region, key="region"),
+        Column("node $/h", lambda price: price.usd_per_hour, USD, key="usd_per_hour"),
+        Column(
+            "chip $/h",
+            lambda price: round(price.usd_per_hour / kind.chips, 4),
+            USD,
+            key="usd_per_chip_hour",
+        ),
+        Column(
+            "a month", lambda price: price.usd_per_hour * HOURS_A_MONTH, USD, key="usd_per_month"
+        ),
+        Column("", lambda price: price.basis.value, key="basis"),
+        Column("", lambda price: price.asof, key="asof"),
+        Column("price of", lambda price: f"{price.asof}, {price.basis}{age.of(price.asof)}"),
+    )
+
+    # A price is written once for the regions in which it is the same.
+    alike = groupby(prices, key=lambda x: (x.market, x.usd_per_hour, x.basis, x.asof))
+    groups = [list(group) for _, group in alike]
+    rows = []
+    for group in groups[:_MOST]:
+        regions = ", ".join(price.region for price in group[:_NAMED])
+        if len(group) > _NAMED:
+            regions += f" and {len(group) - _NAMED} more"
+        rows.append((_WORDS[group[0].market], regions, *columns.row(group[0])))
+    hidden = len(groups) - _MOST
+    table = Table(
+        (Heading("bought"), Heading("region"), *columns.headings),
+        tuple(rows),
+        rest=f"and {counted(hidden, 'more price')}" if hidden > 0 else "",
+    )
+
     first = prices[0]
-    title = (
-        f"{kind.name}: {usd(first.usd_per_hour)} an hour, {_WORDS[first.market]}, {first.region}"
+    cost = f"{usd(first.usd_per_hour)} an hour"
+    title = f"{kind.name}: {cost}, {_WORDS[first.market]}, {first.region}"
+    blocks = (
+        table,
+        quiet(
+            f"{kind.chips} × {kind.accelerator} a node; a month has {HOURS_A_MONTH} hours; without tax, storage and transfer."
+        ),
+        Buttons(
+            (
+                Button("Spot", f"spot {kind.name}"),
+                Button("Capacity", f"capacity {kind.name}"),
+                Button("Quotas", f"quota {kind.name}"),
+            )
+        ),
     )
-    columns = (
-        Heading("bought"),
-        Heading("region"),
-        Heading("node $/h", _R),
-        Heading("chip $/h", _R),
-        Heading("a month", _R),
-        Heading("price of"),
-    )
-    alike = [
-        list(each)
-        for _, each in groupby(prices, key=lambda x: (x.market, x.usd_per_hour, x.basis, x.asof))
-    ]
-    rows = tuple(_row(each, kind, age) for each in alike[:_MOST])
-    rest = f"and {counted(len(alike) - _MOST, 'more price')}" if len(alike) > _MOST else ""
-    note = quiet(
-        f"{kind.chips} × {kind.accelerator} a node; a month has {HOURS_A_MONTH} hours; without tax, storage and transfer."
-    )
-    more = (
-        Button("Spot", f"spot {kind.name}"),
-        Button("Capacity", f"capacity {kind.name}"),
-        Button("Quotas", f"quota {kind.name}"),
-    )
-    return Card(
-        title,
-        Tone.INFO,
-        (Table(columns, rows, rest=rest), note, Buttons(more)),
-        _data(kind, prices),
-    )
-
-
-def _row(alike: Sequence[Price], kind: InstanceType, age: PriceAge) -> tuple[str, ...]:
-    """Write a price once for the regions in which it is the same."""
-    each = alike[0]
-    regions = ", ".join(one.region for one in alike[:_NAMED]) + (
-        f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
-    )
-    amounts = (each.usd_per_hour, _of_chip(each, kind), each.usd_per_hour * HOURS_A_MONTH)
-    return (
-        _WORDS[each.market],
-        regions,
-        *(usd(amount) for amount in amounts),
-        f"{each.asof}, {each.basis}{age.of(each.asof)}",
-    )
-
-
-def _of_chip(each: Price, kind: InstanceType) -> Decimal:
-    return round(each.usd_per_hour / kind.chips, 4)
-
-
-def _data(kind: InstanceType, prices: Sequence[Price]) -> dict[str, Any]:
-    rows = [
-        {
-            "market": each.market.value,
-            "region": each.region,
-            "usd_per_hour": each.usd_per_hour,
-            "usd_per_chip_hour": _of_chip(each, kind),
-            "usd_per_month": each.usd_per_hour * HOURS_A_MONTH,
-            "basis": each.basis.value,
-            "asof": each.asof,
-        }
-        for each in prices
-    ]
-    return {"instance_type": kind.name, "prices": rows}
+    data = {"instance_type": kind.name, "prices": columns.data(prices)}
+    return Card(title, Tone.INFO, blocks, data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ from decimal import Decimal
 
 from bot.answers.plan.decide import SMALL_PARAMETERS, parameter_count
 from bot.answers.plan.fit import ClusterUse, usages
-from bot.cards.card import Align, Block, Button, Buttons, Card, Heading, Table, Tone, quiet, text
+from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
+from bot.cards.columns import NUMBER, USD, Column, Columns
 from bot.cards.words import PriceAge, note_lines
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
 from bot.grammar.names import no_cluster
@@ -32,20 +32,21 @@ def smaller(
     kind: InstanceType, peak_gib: float, utilization: float, types: Iterable[InstanceType]
 ) -> tuple[InstanceType, ...]:
     """Return the family's smaller sizes that hold a node's memory peak and its work, the smallest first."""
-    work = kind.bf16_tflops * utilization
-    return tuple(
-        sorted(
-            (
-                x
-                for x in types
-                if x.family == kind.family
-                and x.chips < kind.chips
-                and peak_gib <= x.accelerator_memory_gib * HEADROOM
-                and work <= x.bf16_tflops * HEADROOM
-            ),
-            key=lambda x: x.chips,
-        )
+    sizes = (x for x in types if x.family == kind.family and x.chips < kind.chips)
+    return _holding(sizes, peak_gib, kind.bf16_tflops * utilization)
+
+
+def _holding(
+    sizes: Iterable[InstanceType], peak_gib: float, tflops: float
+) -> tuple[InstanceType, ...]:
+    """Return the sizes that hold a memory peak and a work with room to spare, the smallest first."""
+    holding = (
+        size
+        for size in sizes
+        if peak_gib <= size.accelerator_memory_gib * HEADROOM
+        and tflops <= size.bf16_tflops * HEADROOM
     )
+    return tuple(sorted(holding, key=lambda size: size.chips))
 
 
 @dataclass(frozen=True)
@@ -105,59 +106,54 @@ def alike_price(usage: ClusterUse, kind: InstanceType, offers: Offers) -> Price 
     return alike or offers.plain(kind.name, usage.region)
 
 
-_R = Align.RIGHT
-
-
 def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
     """List clusters with the smaller size or the fewer nodes that would hold them, or that nothing would."""
-    columns = (
-        Heading("cluster"),
-        Heading("runs"),
-        Heading("used", _R),
-        Heading("memory peak", _R),
-        Heading("would fit"),
-        Heading("saves a month", _R),
-    )
-    drawn, total = [], Decimal(0)
+    cells = []
     for usage, leaner in rows:
+        peak, fitting = "no reading", "all are needed"
+        if usage.peak_gib is not None:
+            peak = f"{usage.peak_gib:,.0f} of {usage.type.accelerator_memory_gib:,} GiB"
+        if leaner:
+            fitting = f"{leaner.nodes} x {leaner.type.name}"
+        elif usage.utilization is None or usage.peak_gib is None:
+            fitting = "too little was read"
         saved = saving(usage, leaner)
-        total += saved or Decimal(0)
-        drawn.append(
+        cells.append(
             (
                 usage.cluster or "(no cluster)",
                 f"{usage.nodes} x {usage.type.name}",
                 share_text(usage),
-                _peak(usage),
-                f"{leaner.nodes} x {leaner.type.name}" if leaner else _needed(usage),
+                peak,
+                fitting,
                 usd(saved) if saved else "–",
             )
         )
-    blocks: list[Block] = [Table(columns, tuple(drawn))]
-    if any(leaner and leaner.type is usage.type for usage, leaner in rows):
-        blocks.append(
-            text(
-                "Fewer nodes hold the same work only if its jobs can be packed, or trained on fewer: take one away, and compare."
-            )
-        )
-    rule = (
-        f"peak memory and work (mean and twice its spread) use at most {HEADROOM * 100:.0f} % of it"
+    columns = (
+        Heading("cluster"),
+        Heading("runs"),
+        Heading("used", Align.RIGHT),
+        Heading("memory peak", Align.RIGHT),
+        Heading("would fit"),
+        Heading("saves a month", Align.RIGHT),
     )
-    blocks.append(
+
+    packed = any(leaner and leaner.type is usage.type for usage, leaner in rows)
+    spare = f"peak memory and work (mean and twice its spread) use at most {HEADROOM * 100:.0f} %"
+    blocks = compose(
+        Table(columns, tuple(cells)),
+        packed
+        and text(
+            "Fewer nodes hold the same work only if its jobs can be packed, or trained on fewer: take one away, and compare."
+        ),
         quiet(
-            f"Estimated over seven days; a size fits if {rule}. Committed hours are paid until the commitment ends."
-        )
+            f"Estimated over seven days; a size fits if {spare} of it."
+            " Committed hours are paid until the commitment ends."
+        ),
     )
-    title = (
-        f"Smaller sizes or fewer nodes would save about {usd(total)} a month"
-        if total
-        else "No cluster fits on less"
-    )
-    return Card(
-        title,
-        Tone.INFO,
-        tuple(blocks),
-        {"clusters": [usage_data(usage, leaner) for usage, leaner in rows]},
-    )
+    title = "No cluster fits on less"
+    if total := sum(saving(*row) or 0 for row in rows):
+        title = f"Smaller sizes or fewer nodes would save about {usd(total)} a month"
+    return Card(title, Tone.INFO, blocks, {"clusters": [usage_data(*row) for row in rows]})
 
 
 def saving(usage: ClusterUse, leaner: Leaner | None) -> Decimal | None:
@@ -168,25 +164,9 @@ def saving(usage: ClusterUse, leaner: Leaner | None) -> Decimal | None:
     return cents(saved * HOURS_A_MONTH) if saved > 0 else None
 
 
-def _needed(usage: ClusterUse) -> str:
-    return (
-        "too little was read"
-        if usage.utilization is None or usage.peak_gib is None
-        else "all are needed"
-    )
-
-
 def share_text(usage: ClusterUse) -> str:
     """Write the mean utilization."""
     return "no reading" if usage.utilization is None else f"{usage.utilization * 100:.0f} %"
-
-
-def _peak(usage: ClusterUse) -> str:
-    return (
-        "no reading"
-        if usage.peak_gib is None
-        else f"{usage.peak_gib:,.0f} of {usage.type.accelerator_memory_gib:,} GiB"
-    )
 
 
 def usage_data(usage: ClusterUse, leaner: Leaner | None) -> dict[str, object]:
@@ -241,41 +221,39 @@ def fits(parameters: float, types: Iterable[InstanceType]) -> tuple[Fit, ...]:
 
     Sizes of one chip are joined by the network alone: they count only where one of them is enough.
     UltraServers are for what no single node holds.
+
+    One node of the first family that holds it is advised, else UltraServers: Trn1 for fine-tuning
+    and mid-size models, Trn2 for what needs more, an UltraServer for what does not fit 16 chips.
     """
-    need = training_gib(parameters)
-    options = [_fewest(need, kind) for kind in types if kind.accelerator.startswith("Trainium")]
-    whole = any(x.nodes == 1 for x in options)
-    listed = (
-        x
-        for x in options
-        if x.nodes == 1 or (x.type.chips > 1 and not (whole and x.type.sold_in > 1))
-    )
-    every = sorted(listed, key=lambda x: (x.nodes * x.type.chips, x.type.name))
-    best = _advised(every)
-    return (best, *(x for x in every if x is not best))
+    need_gib = training_gib(parameters)
+    fewest = []
+    for kind in types:
+        if kind.accelerator.startswith("Trainium"):
+            sold = max(1, math.ceil(need_gib / (kind.accelerator_memory_gib * kind.sold_in)))
+            nodes = sold * kind.sold_in
+            fewest.append(Fit(kind, nodes, need_gib / (nodes * kind.accelerator_memory_gib)))
 
+    held = any(fit.nodes == 1 for fit in fewest)
+    options = [
+        fit
+        for fit in fewest
+        if fit.nodes == 1 or (fit.type.chips > 1 and not (held and fit.type.sold_in > 1))
+    ]
+    options.sort(key=lambda fit: (fit.nodes * fit.type.chips, fit.type.name))
 
-def _fewest(need_gib: float, kind: InstanceType) -> Fit:
-    sold = max(1, math.ceil(need_gib / (kind.accelerator_memory_gib * kind.sold_in)))
-    nodes = sold * kind.sold_in
-    return Fit(kind, nodes, need_gib / (nodes * kind.accelerator_memory_gib))
-
-
-def _advised(options: Sequence[Fit]) -> Fit:
-    """Return what the notes on sizes advise.
-
-    One node of the first family that holds it, else UltraServers.
-
-    Trn1 for fine-tuning and mid-size models, Trn2 for what needs more, an UltraServer for what does
-    not fit 16 chips.
-    """
-    one = [x for family in _FAMILIES for x in options if x.type.family == family and x.nodes == 1]
-    together = [x for x in options if x.type.sold_in > 1]
-    return (one or together or list(options))[0]
+    alone = [
+        fit
+        for family in _FAMILIES
+        for fit in options
+        if fit.type.family == family and fit.nodes == 1
+    ]
+    together = [fit for fit in options if fit.type.sold_in > 1]
+    best = (alone or together or options)[0]
+    return (best, *(fit for fit in options if fit is not best))
 
 
 _FAMILIES = ("trn1", "trn2")
-"""The order in which the notes name them, the cheaper chip first."""
+"""The order in which the notes on sizes name them, the cheaper chip first."""
 
 
 @dataclass(frozen=True)
@@ -291,82 +269,64 @@ def size_card(
     parameters: float, options: Sequence[Fit], prices: Mapping[str, Price], notes: SizeNotes
 ) -> Card:
     """Draw the fewest nodes of each type that hold the training states, with dollars where a price is known."""
+    rows, data = [], []
+    for fit in options:
+        price = prices.get(fit.type.name)
+        row = (fit.type.name, f"{fit.nodes}", f"{fit.filled * 100:.0f} %")
+        if price:
+            found = f"{price.asof}, {price.market}, {price.region}{notes.age.of(price.asof)}"
+            rows.append((*row, usd(price.usd_per_hour * fit.nodes), found))
+        else:
+            rows.append((*row, "?", "not known"))
+        data.append(
+            {
+                "instance_type": fit.type.name,
+                "nodes": fit.nodes,
+                "filled_ratio": round(fit.filled, 3),
+                "node_usd_per_hour": price.usd_per_hour if price else None,
+                "market": price.market.value if price else None,
+                "region": price.region if price else None,
+                "asof": price.asof if price else None,
+            }
+        )
     columns = (
         Heading("type"),
-        Heading("nodes", _R),
-        Heading("memory filled", _R),
-        Heading("$/h", _R),
+        Heading("nodes", Align.RIGHT),
+        Heading("memory filled", Align.RIGHT),
+        Heading("$/h", Align.RIGHT),
         Heading("price of"),
     )
-    rows = tuple(_fit(x, prices.get(x.type.name), notes.age) for x in options)
-    need = training_gib(parameters)
-    blocks: list[Block] = [
-        text(f"Training states need about {need:,.0f} GiB of accelerator memory."),
-        Table(columns, rows),
-    ]
-    if parameters < SMALL_PARAMETERS:
-        blocks.append(
-            text(
-                "A model this small runs on one core or a trn1.2xlarge: on many chips the interconnect outweighs the gain."
-            )
-        )
+
+    need_gib = training_gib(parameters)
     formula = f"{BYTES_A_PARAMETER} bytes a parameter (mixed precision, Adam) x {ROOM} for activations; long sequences need more."
-    blocks += [
+    blocks = compose(
+        text(f"Training states need about {need_gib:,.0f} GiB of accelerator memory."),
+        Table(columns, tuple(rows)),
+        parameters < SMALL_PARAMETERS
+        and text(
+            "A model this small runs on one core or a trn1.2xlarge: on many chips the interconnect outweighs the gain."
+        ),
         quiet(f"Estimated: {formula} This covers memory only, not the training time."),
         quiet(
             "Sizes of one chip are listed where one is enough: only the network joins several. UltraServers are bought whole."
         ),
-        *note_lines(notes.sizing, notes.age.today),
-        *note_lines(notes.advice, notes.age.today),
-    ]
-    blocks.append(
-        Buttons((Button("What it costs a year", "help tco"), Button("Capacity", "help capacity")))
+        note_lines(notes.sizing, notes.age.today),
+        note_lines(notes.advice, notes.age.today),
+        Buttons((Button("What it costs a year", "help tco"), Button("Capacity", "help capacity"))),
     )
+
     best = options[0]
-    data = {
-        "parameters": parameters,
-        "needs_gib": round(need, 1),
-        "advised": best.type.name,
-        "fits": [_fit_data(x, prices.get(x.type.name)) for x in options],
-    }
     holds = "holds" if best.nodes == best.type.sold_in else "hold"
-    return Card(
-        f"{_count(parameters)} parameters: {best} {holds} them", Tone.INFO, tuple(blocks), data
-    )
-
-
-def _fit(fit: Fit, price: Price | None, age: PriceAge) -> tuple[str, ...]:
-    of = (
-        f"{price.asof}, {price.market}, {price.region}{age.of(price.asof)}"
-        if price
-        else "not known"
-    )
-    return (
-        fit.type.name,
-        f"{fit.nodes}",
-        f"{fit.filled * 100:.0f} %",
-        usd(price.usd_per_hour * fit.nodes) if price else "?",
-        of,
-    )
-
-
-def _fit_data(fit: Fit, price: Price | None) -> dict[str, object]:
-    return {
-        "instance_type": fit.type.name,
-        "nodes": fit.nodes,
-        "filled_ratio": round(fit.filled, 3),
-        "node_usd_per_hour": price.usd_per_hour if price else None,
-        "market": price.market.value if price else None,
-        "region": price.region if price else None,
-        "asof": price.asof if price else None,
+    units = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+    scale, unit = next((x for x in units if parameters >= x[0]), units[-1])
+    document = {
+        "parameters": parameters,
+        "needs_gib": round(need_gib, 1),
+        "advised": best.type.name,
+        "fits": data,
     }
-
-
-def _count(parameters: float) -> str:
-    size, unit = next(
-        (x for x in ((1e12, "trillion"), (1e9, "billion")) if parameters >= x[0]), (1e6, "million")
-    )
-    return f"{parameters / size:g} {unit}"
+    title = f"{parameters / scale:g} {unit} parameters: {best} {holds} them"
+    return Card(title, Tone.INFO, blocks, document)
 
 
 _SIZE_FIGURES = {
@@ -392,16 +352,12 @@ _SIZE_FIGURES = {
     examples=("size 7B", "size", "size llama"),
     figures=_SIZE_FIGURES,
 )
-async def size(
+def size(
     ports: Ports,
     request: Request,
     what: str = arg("", "a count of parameters such as 7B, or a cluster"),
 ) -> Card:
     """Judge a model by its parameters, clusters by their use."""
-    return await asyncio.to_thread(_size, ports, request, what)
-
-
-def _size(ports: Ports, request: Request, what: str) -> Card:
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
     offers = Offers(Pricing(ports).at(request.at))
     if what[:1].isdigit():
@@ -409,14 +365,14 @@ def _size(ports: Ports, request: Request, what: str) -> Card:
         count = parameter_count(what)
         options = fits(count, types.values())
         prices = {x.type.name: price for x in options if (price := offers.plain(x.type.name))}
-        return size_card(
-            count, options, prices, SizeNotes(claims.of("sizing"), claims.of("advice"), age)
-        )
-    every = usages(ports, request.at)
-    mine = [x for x in every if what in ("", x.cluster)]
-    if not mine:
-        raise no_cluster(what, (x.cluster for x in every if x.cluster))
-    return right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in mine])
+        notes = SizeNotes(claims.of("sizing"), claims.of("advice"), age)
+        return size_card(count, options, prices, notes)
+
+    clusters = usages(ports, request.at)
+    asked = [usage for usage in clusters if what in ("", usage.cluster)]
+    if not asked:
+        raise no_cluster(what, (usage.cluster for usage in clusters if usage.cluster))
+    return right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in asked])
 
 
 STEADY = 0.15
@@ -435,53 +391,35 @@ def serving_sizes(
     """
     if kind.family not in {"trn1", "trn1n", "trn2", "trn2u"}:
         return ()
-    work = kind.bf16_tflops * utilization
-    fitting = [
-        x for x in types if x.family == "inf2" and peak_gib <= x.accelerator_memory_gib * HEADROOM
-    ]
-    return sorted((x for x in fitting if work <= x.bf16_tflops * HEADROOM), key=lambda x: x.chips)
+    sizes = (size for size in types if size.family == "inf2")
+    return _holding(sizes, peak_gib, kind.bf16_tflops * utilization)
 
 
 def serve_card(
     rows: Sequence[tuple[ClusterUse, Leaner]], notes: Sequence[Note], today: date
 ) -> Card:
     """List clusters that seem to serve on training chips, with the cost of Inferentia2."""
-    quoted = [*note_lines(notes, today, "What others report; not applied to the numbers above")]
+    quoted = note_lines(notes, today, "What others report; not applied to the numbers above")
+    data = {"clusters": [usage_data(*row) for row in rows]}
     if not rows:
         sentence = text(
             "No cluster on trn1 or trn2 serves steadily: none is marked as serving by name or tag, or all of them train."
         )
-        return Card(
-            "Nothing to move to Inferentia2", Tone.GOOD, (sentence, *quoted), {"clusters": []}
-        )
-    columns = (
-        Heading("cluster"),
-        Heading("runs"),
-        Heading("used", _R),
-        Heading("would fit"),
-        Heading("saves a month", _R),
+        return Card("Nothing to move to Inferentia2", Tone.GOOD, (sentence, *quoted), data)
+
+    table = Columns[tuple[ClusterUse, Leaner]](
+        Column("cluster", lambda row: row[0].cluster),
+        Column("runs", lambda row: f"{row[0].nodes} x {row[0].type.name}"),
+        Column("used", lambda row: share_text(row[0]), NUMBER),
+        Column("would fit", lambda row: f"{row[1].nodes} x {row[1].type.name}"),
+        Column("saves a month", lambda row: saving(*row), USD, missing="no price known"),
     )
-    drawn = tuple(
-        (
-            usage.cluster,
-            f"{usage.nodes} x {usage.type.name}",
-            share_text(usage),
-            f"{leaner.nodes} x {leaner.type.name}",
-            usd(saved) if (saved := saving(usage, leaner)) else "no price known",
-        )
-        for usage, leaner in rows
-    )
-    total = sum((saved for row in rows if (saved := saving(*row))), Decimal(0))
+    total = sum((saving(*row) or Decimal(0) for row in rows), Decimal(0))
     note = quiet(
         "Estimated from peak memory and peak TFLOPS over seven days: measure latency on one node before you move."
     )
     title = f"Serving could move to Inferentia2 and save about {usd(total)} a month"
-    return Card(
-        title,
-        Tone.INFO,
-        (Table(columns, drawn), note, *quoted),
-        {"clusters": [usage_data(*row) for row in rows]},
-    )
+    return Card(title, Tone.INFO, (table.table(rows), note, *quoted), data)
 
 
 _INFERENCE_FIGURES = {
@@ -507,19 +445,14 @@ def inference(ports: Ports, request: Request) -> Card:
     types, offers = ports.world.knowledge.types(), Offers(Pricing(ports).at(request.at))
     rows = []
     for usage in usages(ports, request.at):
-        if usage.utilization is None or usage.peak_gib is None or not _serves(usage):
+        if usage.utilization is None or usage.peak_gib is None or usage.trains:
+            continue
+        steady = usage.spread is not None and usage.spread < STEADY
+        light = 0.02 < usage.utilization < 0.5
+        if not usage.named_serving and not (steady and light):
             continue
         fitting = serving_sizes(usage.type, usage.peak_gib, busiest(usage), types.values())
         if fitting:
-            rows.append(
-                (usage, Leaner(fitting[0], usage.nodes, alike_price(usage, fitting[0], offers)))
-            )
+            price = alike_price(usage, fitting[0], offers)
+            rows.append((usage, Leaner(fitting[0], usage.nodes, price)))
     return serve_card(rows, ports.world.knowledge.claims().of("serve"), request.at.date())
-
-
-def _serves(usage: ClusterUse) -> bool:
-    """Tell whether it says that it serves, or works steadily and lightly without any training run."""
-    steady = (
-        usage.spread is not None and usage.spread < STEADY and 0.02 < (usage.utilization or 0) < 0.5
-    )
-    return not usage.trains and (usage.named_serving or steady)
