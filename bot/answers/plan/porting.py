@@ -111,7 +111,7 @@ _BLOCKED = Columns[Blocked](
     Column("package", lambda blocked: blocked.requirement.name, key="name"),
     Column("", lambda blocked: blocked.requirement.text, key="text"),
     Column("why", lambda blocked: blocked.reason, key="reason"),
-    Column("instead", lambda blocked: blocked.instead, key="instead"),
+    Column("instead", lambda blocked: blocked.instead, key="instead", missing=""),
 )
 
 
