@@ -90,7 +90,7 @@ def mcp(options: Options) -> int:
 
 def line(options: Options) -> int:
     """Answer any command line in the terminal."""
-    from bot.wiring.cli import answer_line
+    from bot.wiring.terminal import answer_line
 
     options.only(*LINE_OPTIONS)
     return answer_line(options)
@@ -151,7 +151,7 @@ def version(options: Options) -> int:
 
 def secrets(options: Options) -> int:
     """Make the key that seals stored secrets, or change it."""
-    from bot.wiring.environment import manage_secrets
+    from bot.wiring.secrets import manage_secrets
 
     _takes(options, "kms", "config", "verbose")
     return manage_secrets(options)

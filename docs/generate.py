@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from adapters.chat.manifest import TeamsApp, as_text, manifest_yaml, teams_manifest
+from bot.answers.all import ANSWERS
+from bot.grammar.registry import index_page
 from bot.wiring.surfaces import command_hints
 from docs.pages import commands_page, detection_page, settings_page
 
+assert ANSWERS
 ROOT = Path(__file__).parents[1]
 
 
@@ -16,6 +19,7 @@ def pages() -> Mapping[str, str]:
     """Return the text of every generated file by its path."""
     hints = command_hints()
     return {
+        "bot/grammar/commands.csv": index_page(),
         "docs/commands.md": commands_page(),
         "docs/settings.md": settings_page(),
         "docs/detection.md": detection_page(

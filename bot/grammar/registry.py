@@ -6,12 +6,17 @@ Signature and `@command` are all that parser, help, docs, hints, forms and a ter
 from __future__ import annotations
 
 import asyncio
+import csv
 import inspect
+import io
 import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
-from functools import wraps
+from functools import cache, wraps
+from importlib import import_module
+from importlib.resources import files
+from types import SimpleNamespace
 from typing import Any, cast
 
 from bot.cards.card import Card
@@ -152,6 +157,51 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {}
+"""The commands whose modules are imported; `find_command` imports that of a command it misses."""
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """Hold what is known of a command before its module is imported: a row of `commands.csv`."""
+
+    name: str
+    module: str
+    topic: Topic
+    example: str
+    summary: str
+    hidden: bool
+
+
+@cache
+def command_index() -> Mapping[str, IndexEntry]:
+    """Return every command by its name and its aliases, from the table that `make docs` writes."""
+    text = files(__package__).joinpath("commands.csv").read_text(encoding="utf-8")
+    entries = {}
+    for row in csv.DictReader(text.splitlines()):
+        entry = IndexEntry(
+            row["name"],
+            row["module"],
+            Topic[row["topic"]],
+            row["example"],
+            row["summary"],
+            row["hidden"] == "yes",
+        )
+        for word in (entry.name, *row["aliases"].split()):
+            entries[word] = entry
+    return entries
+
+
+def index_page() -> str:
+    """Write the table of all commands anew, from those that are imported."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(["name", "module", "topic", "hidden", "aliases", "example", "summary"])
+    for each in commands_by_name(hidden=True):
+        module, topic = each.handler.__module__, each.topic.name
+        hidden, aliases = "yes" if each.hidden else "", " ".join(each.aliases)
+        example = each.examples[0] if each.examples else each.name
+        writer.writerow([each.name, module, topic, hidden, aliases, example, each.summary])
+    return written.getvalue()
 
 
 def arg(
@@ -219,8 +269,10 @@ def command(
 
 def commands_by_name(*, hidden: bool = False) -> tuple[Command, ...]:
     """Return each command once, by name; those that only buttons type where `hidden`."""
-    once = {each.name: each for each in COMMANDS.values() if hidden or not each.hidden}
-    return tuple(once[name] for name in sorted(once))
+    for entry in command_index().values():
+        import_module(entry.module)
+    by_name = {each.name: each for each in COMMANDS.values() if hidden or not each.hidden}
+    return tuple(by_name[name] for name in sorted(by_name))
 
 
 def find_command(
@@ -228,28 +280,35 @@ def find_command(
 ) -> tuple[Command, list[str]]:
     """Return the command with the longest name that `words` begin with, and the words after it.
 
-    Raise `WrongInput`.
+    Raises `WrongInput` with the nearest name.
     """
-    table = COMMANDS if commands is None else commands
     for n in range(min(3, len(words)), 0, -1):
         name = " ".join(words[:n])
-        name = (
-            name.lower() if name.isascii() else name
-        )  # `K` (Kelvin) is no k, though its lower case is
+        if name.isascii():  # `K` (Kelvin) is no k, though its lower case is
+            name = name.lower()
+        if commands is None and name not in COMMANDS and name in command_index():
+            import_module(command_index()[name].module)
+        table = COMMANDS if commands is None else commands
         if name in table:
             return table[name], words[n:]
-    shown = sorted({c.name for c in table.values() if not c.hidden})
+
+    shown = {each.name for each in (commands or COMMANDS).values() if not each.hidden}
+    if commands is None:
+        shown |= {entry.name for entry in command_index().values() if not entry.hidden}
     typed = " ".join(words[:1])
     raise WrongInput(
-        f"'{typed}' is not a command{nearest(typed, shown, most=0)}; type 'help' for all of them."
+        f"'{typed}' is not a command{nearest(typed, sorted(shown), most=0)}; type 'help' for all of them."
     )
 
 
 def _parameters(handler: CommandHandler) -> tuple[Parameter, ...]:
     """Read the arguments after (ports, request) from the signature."""
-    hints = typing.get_type_hints(handler)
     parameters = []
-    for name, parameter in list(inspect.signature(handler).parameters.items())[2:]:
+    arguments = list(inspect.signature(handler).parameters.items())[2:]
+    annotations = {name: parameter.annotation for name, parameter in arguments}
+    namespace = inspect.unwrap(handler).__globals__
+    hints = typing.get_type_hints(SimpleNamespace(__annotations__=annotations), namespace)
+    for name, parameter in arguments:
         if not isinstance(parameter.default, Arg):
             raise TypeError(f"{handler.__name__}: '{name}' needs arg(...) as its default")
         parameters.append(Parameter(name, hints[name], parameter.default))

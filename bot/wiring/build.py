@@ -21,8 +21,12 @@ from bot.errors import Unavailable
 from bot.grammar.access import Access
 from bot.grammar.line import effect_of
 from bot.grammar.turns import Turns, limits_for
+from bot.model.alert import Alert, Decision
+from bot.model.labels import Labels
 from bot.model.request import Request
+from bot.model.window import Window
 from bot.ports import (
+    AlertStore,
     Answer,
     ChatPorts,
     Check,
@@ -31,6 +35,8 @@ from bot.ports import (
     Listener,
     People,
     Ports,
+    State,
+    StateUpdate,
     Stores,
     Surface,
     Tell,
@@ -39,7 +45,6 @@ from bot.settings.settings import LOOPBACK, Settings
 from bot.watch.health import Health
 from bot.watch.preview import replay
 from bot.wiring.environment import product_version, terminal_user
-from bot.wiring.lazy import ReplayedStore
 from bot.wiring.programs import Doors, program_listeners
 from bot.wiring.source import CONSOLE, OpenedSource, memory_stores
 from bot.wiring.story import ADMINS, StoryTeller
@@ -94,6 +99,37 @@ def terminal_app(
 def at_console(console: str, path: Callable[[str], str], line: str) -> str:
     """Return the address of a line's page or file at a console, "" where the console has no public one."""
     return f"{console.rstrip('/')}{path(line)}" if console else ""
+
+
+class ReplayedStore:
+    """Implement `Store` over one that a replay fills up to the first time that is asked for."""
+
+    def __init__(self, store: AlertStore, fill: Callable[[datetime], None]) -> None:
+        self._store = store
+        self._fill = fill
+        self._filled = False
+
+    def load(self, now: datetime) -> State:
+        """Return the state that the watch would have had at `now`."""
+        return self._ready(now).load(now)
+
+    def save(self, changes: StateUpdate) -> None:
+        """Write all of it or none of it."""
+        self._store.save(changes)
+
+    def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
+        """Return the alerts that were open within the window."""
+        return self._ready(window.end).history(window, selector)
+
+    def decisions(self, *alerts: str) -> Sequence[Decision]:
+        """Return people's decisions about some alerts."""
+        return self._store.decisions(*alerts)
+
+    def _ready(self, now: datetime) -> AlertStore:
+        if not self._filled:
+            self._filled = True
+            self._fill(now)
+        return self._store
 
 
 def _replayed(opened: OpenedSource, settings: Settings) -> Stores:

@@ -1,141 +1,26 @@
-"""Do one thing in a terminal and end."""
+"""Carry out the verbs of a terminal that are no lines: score, simulate, record, manifests, tools."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum, auto
 from pathlib import Path
-from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
-from adapters.terminal.progress import ProgressBar
-from bot.answers.about.document import as_json, csv_text, envelope
 from bot.app import App
-from bot.cards.card import Card
-from bot.errors import NothingToWatch, Unavailable, WrongInput
-from bot.grammar.line import attempted, read_line, understand
-from bot.grammar.plain.readings import means_something, read_plain
-from bot.grammar.plain.senses import names_of
-from bot.grammar.registry import Command, Needs
+from bot.errors import Unavailable, WrongInput
+from bot.grammar.registry import Command
 from bot.knowledge import load_knowledge
-from bot.model.fleet import Inventory
-from bot.model.limits import YEARS
-from bot.model.request import LOCAL, Request, User
-from bot.model.window import parse_duration, parse_instant
-from bot.ports import Stores
-from bot.ports.work import PROGRESS
-from bot.settings.options import Options, typed_line
-from bot.settings.settings import Settings
+from bot.model.request import User
+from bot.model.window import parse_duration
+from bot.settings.options import Options
 from bot.wiring.bills import record_bill
-from bot.wiring.build import stores_in, terminal_app
 from bot.wiring.environment import settings_of, terminal_user, wall_clock
-from bot.wiring.lazy import Once
 from bot.wiring.programs import ToolCalls, installed, tool_ports
-from bot.wiring.source import OpenedSource, memory_stores, open_account
+from bot.wiring.source import open_account
 from bot.wiring.surfaces import command_hints
-
-
-class _Keeps(Enum):
-    """Name where a command finds its state."""
-
-    REPLAY = auto()
-    """In a replay of the source, up to the time asked about."""
-    NOTHING = auto()
-    """Nowhere: there is no database yet."""
-    DATABASE = auto()
-
-
-@dataclass(frozen=True)
-class OpenedApp:
-    """Hold the bot as one command needs it."""
-
-    app: App
-    source: OpenedSource
-    needs: Needs
-
-    def now(self) -> datetime:
-        """Return the time that "now" means for the command.
-
-        The end of a recording, else that of the wall.
-        """
-        return (
-            self._end() if self.needs.watched and not self.source.live else None
-        ) or wall_clock()
-
-    def _end(self) -> datetime | None:
-        """Return the end of the source; None where nothing of it need be readable, and nothing is."""
-        try:
-            return self.source.end()
-        except Unavailable:
-            if Needs.SOURCE in self.needs:
-                return None
-            raise
-
-
-class TerminalApps:
-    """Open the bot for commands, and keep it for the next command of its kind."""
-
-    def __init__(self, settings: Settings, named: str) -> None:
-        self._settings = settings
-        self._named = named
-        """The source that the call itself names, "" for that of the settings."""
-        self._database = Once(self._open_database)
-        self._kept: dict[tuple[str, _Keeps], tuple[App, OpenedSource]] = {}
-        self._lock = Lock()
-
-    def open(self, command: Command) -> OpenedApp:
-        """Return the bot for a command; may block."""
-        settings, needs = self._settings, command.needs
-        watches = needs.watched and Needs.SOURCE not in needs
-        source = settings.source if watches else self._named or settings["source"]
-        with self._lock:
-            keeps = self._keeps(command)
-            if (source, keeps) not in self._kept:
-                console = "" if self._named else settings["public_url"]
-                self._kept[source, keeps] = terminal_app(
-                    settings, source, self._stores(keeps), console
-                )
-            app, opened = self._kept[source, keeps]
-            if keeps is _Keeps.REPLAY and opened.live:  # a replay is of one time
-                del self._kept[source, keeps]
-        return OpenedApp(app, opened, needs)
-
-    def _keeps(self, command: Command) -> _Keeps:
-        """Return where a command finds its state.
-
-        A named source is not the one whose watch the database remembers: a replay tells its state.
-        A command that only reads makes no database.
-        """
-        needs = command.needs
-        if Needs.DATABASE not in needs and (
-            self._named or Needs.STATE not in command.opens or not needs.watched
-        ):
-            return _Keeps.REPLAY
-        from adapters.store.open import file_of, read_address
-
-        address = read_address(self._settings.text("database_url"))
-        missing = address.drivername == "sqlite" and not file_of(address).exists()
-        return _Keeps.NOTHING if missing and not command.changes else _Keeps.DATABASE
-
-    def _stores(self, keeps: _Keeps) -> Stores | None:
-        match keeps:
-            case _Keeps.REPLAY:
-                return None
-            case _Keeps.NOTHING:
-                return memory_stores()
-            case _Keeps.DATABASE:
-                return self._database()
-
-    def _open_database(self) -> Stores:
-        from adapters.store.open import open_store
-
-        return stores_in(open_store(self._settings.text("database_url")))
 
 
 def serve_tools(options: Options) -> int:
@@ -145,6 +30,7 @@ def serve_tools(options: Options) -> int:
             "'mcp' needs the package of that protocol; install it with: pip install 'trnbot[mcp]'."
         )
     from adapters.mcp.server import serve_stdio
+    from bot.wiring.terminal import TerminalApps
 
     settings = settings_of(options.values)
     apps = TerminalApps(settings, options.values.get("source", ""))
@@ -164,78 +50,6 @@ def serve_tools(options: Options) -> int:
         )
     asyncio.run(serve_stdio(tool_ports(calls), settings["public_url"]))
     return 0
-
-
-def answer_line(options: Options) -> int:
-    """Answer one command line, as text, as JSON, or its table as CSV."""
-    options.words = options.words or ["help"]
-    line = typed_line(options.words)
-    if {"csv", "json"} <= options.switches:
-        raise WrongInput("An answer is written as --csv or as --json, not as both.")
-    understood = _understood(options, line)
-    try:
-        opened = TerminalApps(settings_of(options.values), options.values.get("source", "")).open(
-            understood.command
-        )
-        at = _at(options) or opened.now()
-    except NothingToWatch as nothing:
-        raise (understood.refused or nothing) from None
-    except Unavailable:
-        if understood.refused:
-            raise understood.refused from None
-        raise
-    with _progress():
-        request = Request(line, User(terminal_user(), ""), at, "terminal", LOCAL)
-        call, card = asyncio.run(opened.app.ask(request))
-    if "csv" in options.switches:
-        print(csv_text(line, card), end="")
-    elif "json" in options.switches:
-        print(as_json(envelope(call, card, at)))
-    else:
-        _print(card)
-    return 0
-
-
-@contextmanager
-def _progress() -> Iterator[None]:
-    """Show on a terminal how far long work is, beside what a pipe reads."""
-    bar = ProgressBar(sys.stderr)
-    before = PROGRESS.set(bar)
-    try:
-        yield
-    finally:
-        bar.close()
-        PROGRESS.reset(before)
-
-
-@dataclass(frozen=True)
-class _Understood:
-    """Hold the command that a line is opened for, and why it is refused where no source tells more."""
-
-    command: Command
-    refused: WrongInput | None = None
-
-
-def _understood(options: Options, line: str) -> _Understood:
-    """Return the command of a line, of plain words that of their nearest reading.
-
-    They are read without a fleet's names; where those alone may tell, the source is read as for a
-    summary. A slip in an option of the terminal is named before anything is made of it.
-    """
-    try:
-        return _Understood(understand(line, wall_clock()).command)
-    except WrongInput as refused:
-        options.refuse_mistyped()
-        types, regions = load_knowledge().types(), load_knowledge().claims().regions
-        reading = read_plain(
-            line, names_of(Inventory(), (), types, {"region": regions}), wall_clock()
-        )
-        if reading:
-            return _Understood(
-                read_line(reading.line).command, refused if attempted(line) else None
-            )
-        known = means_something(line, wall_clock()) and not attempted(line)
-        return _Understood(read_line("summary").command, None if known else refused)
 
 
 def score_files(options: Options) -> int:
@@ -318,28 +132,6 @@ def write_manifests(options: Options) -> int:
     build_package(teams, TeamsApp(settings.text("teams.app_id"), command_hints(), host))
     print(slack, teams, sep="\n")
     return 0
-
-
-def _at(options: Options) -> datetime | None:
-    text = options.values.get("at")
-    if text is None:
-        return None
-    try:
-        at = parse_instant(text)
-        if at.year in YEARS:
-            return at
-        raise ValueError
-    except (ValueError, OverflowError):
-        raise WrongInput(f"'{text}' is not a time; write it like 2026-11-20T09:00:00Z.") from None
-
-
-def _print(card: Card) -> None:
-    if "toml" in card.data:
-        print(card.data["toml"], end="")
-        return
-    from adapters.terminal.render import render
-
-    print(render(card, colour=sys.stdout.isatty()), end="")
 
 
 def record_account(options: Options) -> int:

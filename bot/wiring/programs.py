@@ -32,7 +32,7 @@ from bot.app import App
 from bot.cards.card import Card
 from bot.errors import TrnbotError
 from bot.grammar.line import Call, attempted, read_line
-from bot.grammar.registry import COMMANDS, Command
+from bot.grammar.registry import Command, find_command
 from bot.model.request import LOCAL, Manner, Request, User
 from bot.ports import Listener
 from bot.ports.chat import Answered, ToolPorts
@@ -79,7 +79,7 @@ class ToolCalls:
         """
         with _contained():
             whole = line_with(line, arguments) if arguments else line
-            app, at = await self._opened(attempted(whole) or COMMANDS["help"])
+            app, at = await self._opened(attempted(whole) or find_command(["help"])[0])
             request = Request(whole, self._user, at, self._surface, LOCAL, manner=Manner.VIEWED)
             return _answered(request, *await app.ask(request))
 

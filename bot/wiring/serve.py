@@ -31,9 +31,10 @@ from bot.settings.settings import Settings
 from bot.watch.health import Prunes, Retention, Watchdog, sentence_of
 from bot.watch.tick import TickResult, grid
 from bot.wiring.build import Database, Shown, running_bot
-from bot.wiring.environment import STATE, sealed_documents, settings_of, wall_clock
+from bot.wiring.environment import STATE, settings_of, wall_clock
 from bot.wiring.lanes import LanedExecutor
 from bot.wiring.logs import start_log
+from bot.wiring.secrets import sealed_documents
 from bot.wiring.source import OpenedSource
 from bot.wiring.story import SHOWN as STORY_SHOWN
 from bot.wiring.story import SOURCE, StoryTeller, tells

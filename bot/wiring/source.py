@@ -23,24 +23,16 @@ from bot.model.fleet import InstanceType
 from bot.model.notification import ReplayResult
 from bot.model.policy import Policy
 from bot.model.price import SelfCost
-from bot.model.reading import HISTORY
+from bot.model.reading import HISTORY, Reading
 from bot.model.route import OwnerMap, Routes
-from bot.model.window import NO_TIME
+from bot.model.window import NO_TIME, Window
 from bot.ports import Billing, NoInbox, Outlook, Ports, Prices, Site, Source, Stores, World
 from bot.settings.routes import OwnersFile
 from bot.settings.settings import NO_SOURCE, Settings
 from bot.wiring.bills import FOLDER
-from bot.wiring.environment import STATE, OfferedFiles, wall_clock
-from bot.wiring.lazy import (
-    LazyBilling,
-    LazyDetector,
-    LazyInbox,
-    LazyOutlook,
-    LazyPrices,
-    LazySource,
-    Once,
-    SharedSource,
-)
+from bot.wiring.environment import STATE, wall_clock
+from bot.wiring.folders import OfferedFiles
+from bot.wiring.lazy import Once, lazy
 
 if TYPE_CHECKING:
     from adapters.aws.config import ReadingConfig
@@ -201,20 +193,20 @@ class OpenedSource:
 
     def _world(self) -> World:
         """Return this source with a detector of its own."""
-        detector = LazyDetector(Once(_detector))
+        detector = lazy(Once(_detector))
         return World(
-            source=LazySource(self.metrics),
-            billing=LazyBilling(self.bill),
+            source=lazy(self.metrics),
+            billing=lazy(self.bill),
             billing_lag=self._settings["billing.lag"],
-            prices=LazyPrices(self.metrics),
+            prices=lazy(self.metrics),
             knowledge=self.knowledge,
             detect=detector,
             replays=SourceReplays(self._settings, self),
-            outlook=LazyOutlook(self.outlook),
+            outlook=lazy(self.outlook),
             compiles=detector.compiles,
             prepare=self._prepare,
             drill=self._drill if self.live else _no_drill,
-            inbox=LazyInbox(self.account) if self.live else NoInbox(),
+            inbox=lazy(self.account) if self.live else NoInbox(),
         )
 
     def _drill(self, instances: Sequence[str], now: datetime) -> None:
@@ -283,6 +275,28 @@ class OpenedSource:
 
 def _no_drill(_: Sequence[str], __: datetime) -> None:
     """Read nothing in detail: a recording holds no more."""
+
+
+class SharedSource:
+    """Implement `Source` for several replays side by side: a reading serves them all."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._latest: tuple[datetime, Reading] | None = None
+
+    def read(self, now: datetime) -> Reading:
+        """Return the reading of `now`."""
+        if self._latest is None or self._latest[0] != now:
+            self._latest = now, self._source.read(now)
+        return self._latest[1]
+
+    def extent(self) -> Window | None:
+        """Return first to last metric."""
+        return self._source.extent()
+
+    def problems(self) -> Sequence[str]:
+        """Return the failures of reading."""
+        return self._source.problems()
 
 
 class SourceReplays:

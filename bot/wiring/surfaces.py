@@ -9,14 +9,11 @@ from typing import Protocol
 
 from adapters.chat.config import SlackConfig, TeamsConfig, TeamsSdk
 from bot.answers.alerts.find import WHICH
-from bot.answers.all import ANSWERS
 from bot.grammar.registry import Command, Topic, commands_by_name
 from bot.model.notification import Delays
 from bot.model.spend import Filter
 from bot.ports import ChatPorts, CommandHint, Listener, People, Surface, Tell
 from bot.settings.settings import Settings
-
-assert ANSWERS
 
 
 class ChatSurface(Surface, Listener, People, Protocol):

@@ -20,7 +20,7 @@ from adapters.store.open import open_store, tighten
 from adapters.store.sealing import fresh_key
 from bot.__main__ import main
 from bot.settings.settings import read_settings
-from bot.wiring.environment import sealed_documents
+from bot.wiring.secrets import sealed_documents
 from tests.e2e.product import product, recording
 from tests.e2e.slackserver import free_port
 from tests.slack.conftest import Bot, Workspace, config, ports, slack

@@ -20,7 +20,7 @@ from adapters.store.sql import SqlStore
 from bot.__main__ import main
 from bot.errors import Unavailable, WrongInput
 from bot.settings.settings import read_settings
-from bot.wiring.environment import SECRET, cipher_of, sealed_documents
+from bot.wiring.secrets import SECRET, cipher_of, sealed_documents
 
 (SHELF,) = SECRET
 OLD, NEW = fresh_key(), fresh_key()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from bot.cards.card import (
     Align,
@@ -27,11 +28,13 @@ from bot.cards.card import (
 from bot.cards.words import period
 from bot.errors import Unavailable
 from bot.grammar.line import type_name
-from bot.grammar.registry import Needs, Topic, arg, command, commands_by_name, find_command
+from bot.grammar.registry import Needs, Topic, arg, command, command_index, find_command
 from bot.model.money import counted
 from bot.model.request import Request, Role
 from bot.model.window import BOUNDS, GRAMMAR, Window
-from bot.ports import Check, Ports
+
+if TYPE_CHECKING:  # `help` is answered without the world, and without what it takes to import it
+    from bot.ports import Check, Ports
 
 _ALL = "all"
 HelpRow = tuple[str, str, str | None, str]
@@ -150,6 +153,11 @@ async def help_(
     ports: Ports, request: Request, name: str = arg("", "one command, or all", rest=True)
 ) -> Card:
     """List what is asked most, or every command; or explain one with its arguments and examples."""
+    return help_about(name)
+
+
+def help_about(name: str) -> Card:
+    """Return what `help` answers, which opens nothing of the world."""
     if name and name != _ALL:
         explained, _ = find_command(name.split())
         rows = tuple(
@@ -164,10 +172,9 @@ async def help_(
             explained.name, explained.summary, rows, explained.examples, explained.who.value, notes
         )
     topics: dict[str, list[tuple[str, str, str]]] = {topic.value: [] for topic in Topic}
-    for each in commands_by_name():
-        topics[each.topic.value].append(
-            (each.name, each.summary, each.examples[0] if each.examples else each.name)
-        )
+    entries = {entry.name: entry for entry in command_index().values() if not entry.hidden}
+    for entry in (entries[key] for key in sorted(entries)):
+        topics[entry.topic.value].append((entry.name, entry.summary, entry.example))
     listed = {topic: commands for topic, commands in topics.items() if commands}
     return help_card(listed) if name else brief_help_card(listed)
 

@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from bot.cards.lines import quote
 from bot.grammar.plain.senses import Names, Sense, senses_of
-from bot.grammar.registry import COMMANDS
+from bot.grammar.registry import COMMANDS, command_index
 from bot.model.window import Window, month_of
 
 MOST = 3
@@ -182,7 +182,7 @@ class _Asked:
             kinds |= {"two", "old", "new"}
         if "run" in kinds and len(self._all("run")) == 2:
             kinds.add("run2")
-        if sense.means & COMMANDS.keys():
+        if sense.means & {*command_index(), *COMMANDS}:
             kinds.add("command")
         if sense.means & set(self._names.of("rule")):
             kinds.add("rule")
@@ -223,7 +223,11 @@ class _Asked:
         )
         fills["where"] = " ".join(self._where())
         fills["command"] = next(
-            (word for s in self._senses for word in sorted(s.means & COMMANDS.keys() - {"help"})),
+            (
+                word
+                for s in self._senses
+                for word in sorted(s.means & {*command_index(), *COMMANDS} - {"help"})
+            ),
             "",
         )
         fills["rule"] = next(

@@ -1,0 +1,152 @@
+"""Keep stored secrets sealed: make keys, seal anew, forget what no key opens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from adapters.chat.config import INSTALLATIONS
+from bot.errors import WrongInput, nearest
+from bot.model.money import counted
+from bot.ports import DocumentStore
+from bot.settings.options import Options
+from bot.settings.routes import words
+from bot.settings.settings import Settings
+from bot.wiring.environment import settings_of
+
+if TYPE_CHECKING:
+    from adapters.store.sealing import Cipher, Inventory
+    from adapters.store.sql import SqlStore
+
+SECRET = (INSTALLATIONS,)
+"""The collections whose documents are secrets.
+
+Every other document may be read by whoever reads the database.
+"""
+_KMS = "kms:"
+_log = logging.getLogger("trnbot")
+
+
+def cipher_of(settings: Settings) -> Cipher | None:
+    """Return the cipher of the configured keys, None without any.
+
+    Those that a KMS key wraps are unwrapped now, once.
+    """
+    keys = words(settings.text("secrets.key"))
+    if not keys:
+        return None
+    from adapters.store.sealing import Cipher
+
+    region = next(iter(settings["aws.regions"]), "")
+    return Cipher([_unwrapped(key, region) for key in keys])
+
+
+def _unwrapped(key: str, region: str) -> str:
+    if not key.startswith(_KMS):
+        return key
+    from adapters.aws.kms import DataKeys
+
+    return DataKeys(region).unwrap(key.removeprefix(_KMS))
+
+
+def sealed_documents(settings: Settings, store: SqlStore) -> DocumentStore:
+    """Return the documents of the database with secrets sealed.
+
+    What an older version left in plain text is sealed first.
+
+    Raises `Unavailable`, with what to do, where a stored secret is sealed with none of the keys.
+    """
+    from adapters.store.sealing import SealedDocuments, require_open, seal
+
+    cipher = cipher_of(settings)
+    if cipher:
+        found = seal(store, cipher, SECRET, older=False)
+        require_open(found)
+        if found.plain:
+            _log.info(
+                "sealed %s that lay in the database in plain text", counted(found.plain, "secret")
+            )
+        if found.older:
+            _log.info(
+                "%s sealed with an older key; 'trnbot secrets rotate' seals anew",
+                counted(found.older, "secret"),
+            )
+    return SealedDocuments(store, cipher, SECRET)
+
+
+def manage_secrets(options: Options) -> int:
+    """Make a key, seal every stored secret with the first key, or forget what no key opens."""
+    doing = {"key": print_key, "rotate": rotate, "forget": forget}
+    word = " ".join(options.words[1:]).lower()
+    if word not in doing:
+        raise WrongInput(
+            f"'secrets' takes one word more, such as 'trnbot secrets key'{nearest(word, doing)}."
+        )
+    return doing[word](options)
+
+
+def print_key(options: Options) -> int:
+    """Print a fresh key: a random one, or one that a KMS key wraps."""
+    name = options.values.get("kms", "")
+    if not name:
+        from adapters.store.sealing import fresh_key
+
+        print(fresh_key())
+        return 0
+    from adapters.aws.kms import DataKeys
+
+    region = next(iter(settings_of(options.values)["aws.regions"]), "")
+    print(f"{_KMS}{DataKeys(region).fresh(name)}")
+    return 0
+
+
+def rotate(options: Options) -> int:
+    """Seal every stored secret with the first key, and say what is left to do."""
+    from adapters.store.sealing import require_open
+
+    settings = settings_of(options.values)
+    with _resealed(settings) as (store, found):
+        store.scrub()
+    print(_told(found, len(words(settings.text("secrets.key"))) - 1))
+    require_open(found)
+    return 0
+
+
+def forget(options: Options) -> int:
+    """Drop the stored secrets that no key opens, and name them: their workspaces install again."""
+    with _resealed(settings_of(options.values)) as (store, found):
+        for collection, key in found.locked:
+            store.drop(collection, key)
+            print(f"{collection} {key} is dropped")
+    print(
+        f"{counted(len(found.locked), 'secret')} dropped, {counted(found.plain + found.older + found.first, 'secret')} kept."
+    )
+    return 0
+
+
+@contextmanager
+def _resealed(settings: Settings) -> Iterator[tuple[SqlStore, Inventory]]:
+    """Seal everything with the first key, and give the database and how its secrets were kept before."""
+    from adapters.store.open import open_store
+    from adapters.store.sealing import KEY, seal
+
+    cipher = cipher_of(settings)
+    if cipher is None:
+        raise WrongInput(
+            f"There is no key to seal with: set {KEY} to one that 'trnbot secrets key' prints."
+        )
+    store = open_store(settings.text("database_url"))
+    try:
+        yield store, seal(store, cipher, SECRET, older=True)
+    finally:
+        store.close()
+
+
+def _told(found: Inventory, older_keys: int) -> str:
+    """Say how many secrets were sealed anew, and what is left to do."""
+    done = f"{counted(found.plain + found.older, 'secret')} sealed with the first key; {found.first} were before."
+    if found.locked or not older_keys:
+        return done
+    return f"{done} Left to do: take the other {counted(older_keys, 'key')} off the list, and start every process again."
