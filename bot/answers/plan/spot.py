@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,19 +10,17 @@ from typing import Any
 
 from bot.answers.plan.spot_ranking import Offer, SpotJob, offer, ranked, zones
 from bot.cards.card import (
-    Align,
     Block,
     Button,
     Buttons,
     Card,
-    Heading,
     Strong,
-    Table,
-    Text,
     Tone,
+    compose,
     quiet,
     text,
 )
+from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, Unit
 from bot.cards.words import clock, day, period
 from bot.costs.pricing import Pricing, listed_price
 from bot.errors import Unavailable, WrongInput
@@ -32,13 +29,12 @@ from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Transfer
 from bot.model.fleet import Market
 from bot.model.money import counted, usd
-from bot.model.price import Interruption, PlacementScore, Price
+from bot.model.price import Interruption, PlacementScore
 from bot.model.request import Request
 from bot.model.window import Window, duration_text
 from bot.ports import Ports
 
 _MOST = 12
-_R = Align.RIGHT
 
 
 @dataclass(frozen=True)
@@ -58,215 +54,179 @@ class SpotAnswer:
 
 def spot_card(answer: SpotAnswer) -> Card:
     """Draw the ranking; without any price, the Spot Advisor's bands alone."""
+    name = answer.instance_type
     if not answer.offers:
         return _bands_card(answer)
-    best = answer.offers[0]
-    blocks: list[Block] = [
-        _lead(answer, best),
-        _ranking(answer),
-        _prices(answer),
-        _caps(answer, best),
-    ]
-    blocks += _move(answer) + _sources(answer)
-    other = "spot " + answer.instance_type + " nodes=16 checkpoint=30m"
-    blocks.append(
+    best, job = answer.offers[0], answer.job
+    work = f"{counted(job.nodes, 'node')} for {job.hours:,f} hours"
+    lost = "interruptions not counted: no band is known"
+    if best.lost_share is not None:
+        lost = f"{_lost(best)} of the work done twice"
+    if best.transfer:
+        lost += f", {usd(best.transfer)} to move the data"
+    lead = f" for {work} in {best.zone.zone} ({lost}). Estimated."
+
+    # AWS advises against a maximum price; a policy may require one.
+    caps = {"p95": best.zone.p95}
+    advice = "Do not set a maximum price: AWS advises against it, as it only adds interruptions; you pay the spot price either way."
+    if best.on_demand:
+        list_price = best.on_demand.usd_per_hour
+        caps |= {"half of on-demand": list_price / 2, "on-demand": list_price}
+        advice += f" If a policy requires one, use the on-demand price, {usd(list_price, 2)}."
+    if answer.cap is not None:
+        caps["yours"] = answer.cap
+
+    # From home a move is quoted by what it saves, less moving the data.
+    move = ""
+    stay = next((offer for offer in answer.offers if offer.zone.region == job.home), None)
+    if stay and best.zone.region != job.home:
+        less = usd(stay.expected - (best.expected - best.transfer))
+        saved = f"{less} less work cost, {usd(best.transfer)} to move {job.data_gb:,f} GB"
+        total = usd(stay.expected - best.expected)
+        move = f"From {stay.zone.zone} to {best.zone.zone}: {saved}; {total} saved. Advice only."
+
+    prices = Columns[Offer](
+        Column("$ an hour", lambda offer: offer.zone.zone),
+        Column("last", lambda offer: offer.zone.last.usd_per_hour, _MILLS),
+        Column("median", lambda offer: offer.zone.median, _MILLS),
+        Column("p95", lambda offer: offer.zone.p95, _MILLS),
+        Column("highest", lambda offer: offer.zone.highest, _MILLS),
+        Column("changes", lambda offer: offer.zone.changes, NUMBER),
+        Column("age", lambda offer: duration_text(answer.at - offer.zone.changed_at), NUMBER),
+    )
+    thresholds = Columns[tuple[str, Decimal]](
+        Column("cap", lambda cap: cap[0]),
+        Column("$ an hour", lambda cap: cap[1], _MILLS),
+        Column("crossed", lambda cap: best.zone.over(cap[1]).times, NUMBER),
+        Column("time above", lambda cap: f"{best.zone.over(cap[1]).share * 100:.1f} %", NUMBER),
+    )
+    blocks = compose(
+        text("Expected ", Strong(usd(best.expected)), lead),
+        _RANKING.table(
+            answer.offers,
+            most=_MOST,
+            rest=f"and {counted(len(answer.offers) - _MOST, 'dearer zone')}",
+            caption="Cheapest first: mean price x (1 + work lost) x nodes x hours, and moving the data",
+        ),
+        prices.table(
+            answer.offers[:_MOST],
+            caption=f"Prices by the time they stood, {period(answer.window)}; age = since the last change",
+        ),
+        thresholds.table(
+            list(caps.items()), caption=f"Effect of a maximum price in {best.zone.zone}"
+        ),
+        text(advice),
+        move and text(move),
+        _sources(answer),
         Buttons(
             (
-                Button("16 nodes, checkpoint every 30 min", other),
-                Button("Quotas", f"quota {answer.instance_type}"),
+                Button("16 nodes, checkpoint every 30 min", f"spot {name} nodes=16 checkpoint=30m"),
+                Button("Quotas", f"quota {name}"),
             )
-        )
+        ),
     )
-    title = f"{answer.instance_type} on spot: {best.zone.zone}, {usd(best.zone.last.usd_per_hour)} an hour now"
-    return Card(title, Tone.INFO, tuple(blocks), _data(answer))
+    title = f"{name} on spot: {best.zone.zone}, {usd(best.zone.last.usd_per_hour)} an hour now"
+    return Card(title, Tone.INFO, blocks, _data(answer))
 
 
-def _lead(answer: SpotAnswer, best: Offer) -> Text:
-    job = answer.job
-    what = f"{counted(job.nodes, 'node')} for {job.hours:,f} hours"
-    lost = (
-        "interruptions not counted: no band is known"
-        if best.lost_share is None
-        else f"{_lost(best)} of the work done twice"
-    )
-    moved = f", {usd(best.transfer)} to move the data" if best.transfer else ""
-    return text(
-        "Expected ",
-        Strong(usd(best.expected)),
-        f" for {what} in {best.zone.zone} ({lost}{moved}). Estimated.",
-    )
-
-
-def _ranking(answer: SpotAnswer) -> Table:
-    columns = (
-        Heading("zone"),
-        Heading("expected", _R),
-        Heading("compute", _R),
-        Heading("lost", _R),
-        Heading("moving", _R),
-        Heading("off list", _R),
-        Heading("interrupted a month"),
-        Heading("score", _R),
-    )
-    rows = tuple(
-        (
-            x.zone.zone,
-            usd(x.expected),
-            usd(x.compute),
-            _lost(x) if x.lost_share is not None else "?",
-            usd(x.transfer, 0) if x.transfer else "–",
-            f"{x.off * 100:.0f} %" if x.off is not None else "?",
-            x.band.band.replace("%", " %") if x.band else "not known",
-            f"{x.score.score}/10" if x.score else "?",
-        )
-        for x in answer.offers[:_MOST]
-    )
-    more = len(answer.offers) - _MOST
-    rest = f"and {counted(more, 'dearer zone')}" if more > 0 else ""
-    return Table(
-        columns,
-        rows,
-        caption="Cheapest first: mean price x (1 + work lost) x nodes x hours, and moving the data",
-        rest=rest,
-    )
-
-
-def _prices(answer: SpotAnswer) -> Table:
-    columns = (
-        Heading("$ an hour"),
-        *(Heading(name, _R) for name in ("last", "median", "p95", "highest", "changes", "age")),
-    )
-    rows = tuple(
-        (
-            x.zone.zone,
-            *(
-                usd(price, 4)
-                for price in (x.zone.last.usd_per_hour, x.zone.median, x.zone.p95, x.zone.highest)
-            ),
-            f"{x.zone.changes}",
-            duration_text(answer.at - x.zone.changed_at),
-        )
-        for x in answer.offers[:_MOST]
-    )
-    return Table(
-        columns,
-        rows,
-        caption=f"Prices by the time they stood, {period(answer.window)}; age = since the last change",
-    )
-
-
-def _caps(answer: SpotAnswer, best: Offer) -> Table:
-    caps = [("p95", best.zone.p95)]
-    caps += (
-        [
-            ("half of on-demand", best.on_demand.usd_per_hour / 2),
-            ("on-demand", best.on_demand.usd_per_hour),
-        ]
-        if best.on_demand
-        else []
-    )
-    caps += [("yours", answer.cap)] if answer.cap is not None else []
-    rows = []
-    for name, cap in caps:
-        crossed = best.zone.over(cap)
-        rows.append((name, usd(cap, 4), f"{crossed.times}", f"{crossed.share * 100:.1f} %"))
-    columns = (
-        Heading("cap"),
-        Heading("$ an hour", _R),
-        Heading("crossed", _R),
-        Heading("time above", _R),
-    )
-    return Table(columns, tuple(rows), caption=f"Effect of a maximum price in {best.zone.zone}")
-
-
-def _move(answer: SpotAnswer) -> list[Block]:
-    """Quote a move away from home: the saving, less moving the data."""
-    home = [x for x in answer.offers if x.zone.region == answer.job.home]
-    best = answer.offers[0]
-    advice = "Do not set a maximum price: AWS advises against it, as it only adds interruptions; you pay the spot price either way."
-    cap = (
-        f" If a policy requires one, use the on-demand price, {usd(best.on_demand.usd_per_hour, 2)}."
-        if best.on_demand
-        else ""
-    )
-    blocks: list[Block] = [text(advice + cap)]
-    if home and best.zone.region != answer.job.home:
-        here, there = home[0].expected, best.expected - best.transfer
-        saved = f"{usd(here - there)} less work cost, {usd(best.transfer)} to move {answer.job.data_gb:,f} GB"
-        blocks.append(
-            text(
-                f"From {home[0].zone.zone} to {best.zone.zone}: {saved}; {usd(here - best.expected)} saved. Advice only."
-            )
-        )
-    return blocks
+_MILLS = Unit(lambda price: usd(price, 4))
+_RANKING = Columns[Offer](
+    Column("zone", lambda offer: offer.zone.zone),
+    Column("expected", lambda offer: offer.expected, USD),
+    Column("compute", lambda offer: offer.compute, USD),
+    Column("lost", lambda offer: _lost(offer) or "?", NUMBER),
+    Column("moving", lambda offer: offer.transfer or None, Unit(lambda amount: usd(amount, 0))),
+    Column("off list", lambda offer: offer.off, SHARE, missing="?"),
+    Column(
+        "interrupted a month",
+        lambda offer: offer.band.band.replace("%", " %") if offer.band else "not known",
+    ),
+    Column("score", lambda offer: f"{offer.score.score}/10" if offer.score else "?", NUMBER),
+)
 
 
 def _sources(answer: SpotAnswer) -> list[Block]:
-    job = answer.job
+    job, route = answer.job, answer.route
     between, restart = duration_text(job.checkpoint), duration_text(job.restart)
-    loss = f"An interruption loses half of {between} between checkpoints and {restart} of restart; "
-    loss += "a band counts at its upper end."
-    newest = max((x.asof for x in answer.bands), default=None)
-    bands = (
-        f" Bands: AWS Spot Advisor of {day(newest)}, {newest.year}."
-        if newest
-        else " No Spot Advisor band is known here, so interruptions are not counted."
-    )
-    scored = max((x.asof for x in answer.scores), default=None)
-    any_of = ", ".join(answer.scores[0].instance_types) if answer.scores else ""
-    score = (
-        f" Scores: EC2 placement scores of {clock(scored)}, for a request that takes any of {any_of}."
-        if scored
-        else ""
-    )
-    listed = next((x.on_demand for x in answer.offers if x.on_demand), None)
-    against = (
-        f" List: {listed}, {listed.region}."
-        if listed
-        else " No on-demand price is known to compare with."
-    )
-    route = (
-        f" Moving: {usd(answer.route.usd_per_gb, 2)} a GB, {answer.route.asof} ({answer.route.source})."
-        if job.data_gb
-        else ""
-    )
-    price = "Prices: EC2 spot price history. A price does not guarantee capacity."
-    return [quiet(loss + bands + score), quiet(price + against + route)]
+    loss = f"An interruption loses half of {between} between checkpoints and {restart} of restart;"
+    loss += " a band counts at its upper end."
+    if answer.bands:
+        loss += f" Bands: {_advisor(answer.bands)}."
+    else:
+        loss += " No Spot Advisor band is known here, so interruptions are not counted."
+    if answer.scores:
+        scored = clock(max(score.asof for score in answer.scores))
+        types = ", ".join(answer.scores[0].instance_types)
+        loss += (
+            f" Scores: EC2 placement scores of {scored}, for a request that takes any of {types}."
+        )
+
+    prices = "Prices: EC2 spot price history. A price does not guarantee capacity."
+    listed = next((offer.on_demand for offer in answer.offers if offer.on_demand), None)
+    if listed:
+        prices += f" List: {listed}, {listed.region}."
+    else:
+        prices += " No on-demand price is known to compare with."
+    if job.data_gb:
+        prices += f" Moving: {usd(route.usd_per_gb, 2)} a GB, {route.asof} ({route.source})."
+    return [quiet(loss), quiet(prices)]
+
+
+def _advisor(bands: Sequence[Interruption]) -> str:
+    newest = max(band.asof for band in bands)
+    return f"AWS Spot Advisor of {day(newest)}, {newest.year}"
 
 
 def _bands_card(answer: SpotAnswer) -> Card:
-    rows = tuple(
-        (x.region, x.band.replace("%", " %"), f"{x.savings_ratio * 100:.0f} %")
-        for x in _by_band(answer.bands)[:_MOST]
-    )
-    columns = (Heading("region"), Heading("interrupted a month"), Heading("off list", _R))
-    newest = max(x.asof for x in answer.bands)
-    notes = quiet(
-        f"AWS Spot Advisor of {day(newest)}, {newest.year}. No spot price history is known here, so nothing is ranked in dollars."
-    )
-    return Card(
-        f"{answer.instance_type} on spot: {counted(len(answer.bands), 'region')}, no prices",
-        Tone.INFO,
-        (Table(columns, rows), notes),
-        _data(answer),
-    )
-
-
-def _by_band(bands: Sequence[Interruption]) -> list[Interruption]:
     order = ("<5%", "5-10%", "10-15%", "15-20%", ">20%")
-    return sorted(
-        bands,
-        key=lambda x: (order.index(x.band) if x.band in order else len(order), -x.savings_ratio),
+    ranks = {band: rank for rank, band in enumerate(order)}
+    bands = sorted(answer.bands, key=lambda x: (ranks.get(x.band, len(order)), -x.savings_ratio))
+    columns = Columns[Interruption](
+        Column("region", lambda band: band.region),
+        Column("interrupted a month", lambda band: band.band.replace("%", " %")),
+        Column("off list", lambda band: band.savings_ratio, SHARE),
     )
+    source = _advisor(answer.bands)
+    note = f"{source}. No spot price history is known here, so nothing is ranked in dollars."
+    title = f"{answer.instance_type} on spot: {counted(len(bands), 'region')}, no prices"
+    blocks = (columns.table(bands[:_MOST]), quiet(note))
+    return Card(title, Tone.INFO, blocks, _data(answer))
 
 
 def _lost(offer: Offer) -> str:
-    assert offer.lost_share is not None
+    """Write the share of the work that is done twice, "" where no band tells."""
+    if offer.lost_share is None:
+        return ""
     return f"{'at least ' if offer.at_least else ''}{offer.lost_share * 100:.2g} %"
 
 
 def _data(answer: SpotAnswer) -> dict[str, Any]:
-    job = answer.job
+    job, cap = answer.job, answer.cap
+    zones = []
+    for place in answer.offers:
+        zone = place.zone
+        crossed = zone.over(cap) if cap is not None else None
+        zones.append(
+            {
+                "region": zone.region,
+                "zone": zone.zone,
+                "last_usd_per_hour": zone.last.usd_per_hour,
+                "mean_usd_per_hour": zone.mean,
+                "median_usd_per_hour": zone.median,
+                "p95_usd_per_hour": zone.p95,
+                "changed_at": zone.changed_at,
+                "on_demand_usd_per_hour": place.on_demand.usd_per_hour if place.on_demand else None,
+                "band": place.band.band if place.band else None,
+                "score": place.score.score if place.score else None,
+                "lost_share": place.lost_share,
+                "compute_usd": place.compute,
+                "transfer_usd": place.transfer,
+                "expected_usd": place.expected,
+                "cap": {"usd_per_hour": cap, "times": crossed.times, "share": crossed.share}
+                if crossed
+                else None,
+            }
+        )
     return {
         "instance_type": answer.instance_type,
         "window": {"start": answer.window.start, "end": answer.window.end},
@@ -277,35 +237,11 @@ def _data(answer: SpotAnswer) -> dict[str, Any]:
             "data_gb": job.data_gb,
             "from": job.home,
         },
-        "zones": [_offer_data(x, answer) for x in answer.offers],
+        "zones": zones,
         "bands": [
             {"region": x.region, "band": x.band, "savings_ratio": x.savings_ratio, "asof": x.asof}
             for x in answer.bands
         ],
-    }
-
-
-def _offer_data(offer: Offer, answer: SpotAnswer) -> dict[str, Any]:
-    zone, cap = offer.zone, answer.cap
-    crossed = zone.over(cap) if cap is not None else None
-    return {
-        "region": zone.region,
-        "zone": zone.zone,
-        "last_usd_per_hour": zone.last.usd_per_hour,
-        "mean_usd_per_hour": zone.mean,
-        "median_usd_per_hour": zone.median,
-        "p95_usd_per_hour": zone.p95,
-        "changed_at": zone.changed_at,
-        "on_demand_usd_per_hour": offer.on_demand.usd_per_hour if offer.on_demand else None,
-        "band": offer.band.band if offer.band else None,
-        "score": offer.score.score if offer.score else None,
-        "lost_share": offer.lost_share,
-        "compute_usd": offer.compute,
-        "transfer_usd": offer.transfer,
-        "expected_usd": offer.expected,
-        "cap": {"usd_per_hour": cap, "times": crossed.times, "share": crossed.share}
-        if crossed
-        else None,
     }
 
 
@@ -352,7 +288,7 @@ _SPOT_FIGURES = {
     ),
     figures=_SPOT_FIGURES,
 )
-async def spot(
+def spot(
     ports: Ports,
     request: Request,
     instance_type: str = arg(None, "the instance type"),
@@ -372,22 +308,25 @@ async def spot(
     ),
 ) -> Card:
     """Rank the zones by the expected cost of the job."""
-    _refuse(nodes, hours, data_gb, from_, cap)
+    problem = ""
+    if not 1 <= nodes <= 100_000:
+        problem = f"nodes is a count from 1 to 100,000; got {nodes}"
+    elif not 0 < hours <= _COMMAND_MOST:
+        problem = f"hours is more than 0; got {hours}"
+    elif not 0 <= data_gb <= _COMMAND_MOST:
+        problem = f"data_gb is an amount of GB, such as 5000; got {data_gb}"
+    elif data_gb and not from_:
+        problem = "To price moving the data, say where it lies: data_gb=5000 from us-west-2"
+    elif cap is not None and not 0 < cap < _COMMAND_MOST:
+        problem = f"cap is USD an hour, such as 21.50; got {cap}"
+    if problem:
+        raise WrongInput(f"{problem}.")
+
+    name, now, market = instance_type.lower(), request.at, ports.world.prices
     job = SpotJob(nodes, hours, checkpoint, restart, data_gb, known_region(from_, ports))
-    return await asyncio.to_thread(_answer, ports, request, instance_type.lower(), window, job, cap)
-
-
-def _answer(
-    ports: Ports, request: Request, name: str, window: Window, job: SpotJob, cap: Decimal | None
-) -> Card:
-    changes = ports.world.prices.spot_history(name, request.at)
-    bands, scores = (
-        ports.world.prices.interruptions(name, request.at),
-        ports.world.prices.placement(name, request.at),
-    )
-    past = (
-        Window(window.start, min(window.end, request.at)) if window.start < request.at else window
-    )
+    changes = market.spot_history(name, now)
+    bands, scores = market.interruptions(name, now), market.placement(name, now)
+    past = Window(window.start, min(window.end, now)) if window.start < now else window
     zone_prices = zones(changes, past)
     if not zone_prices and not bands:
         known_type(name, ports.world.knowledge.types())
@@ -395,43 +334,20 @@ def _answer(
             f"No spot price of {name} is known here for {window}; a live account needs ec2:DescribeSpotPriceHistory "
             "(deploy/iam-policy.json), a recording api/ec2/describe_spot_price_history. Not every type is sold on spot."
         )
-    pricing, route = (
-        Pricing(ports).at(request.at),
-        ports.world.knowledge.claims().transfer("inter-region"),
-    )
-    listed = {
-        region: _on_demand(pricing, name, region) for region in {x.region for x in zone_prices}
-    }
+
+    pricing = Pricing(ports).at(now)
+    route = ports.world.knowledge.claims().transfer("inter-region")
+    listed = {}
+    for region in {zone.region for zone in zone_prices}:
+        # The list price, there or else anywhere: never the account's own discounted rate.
+        quotes = [price for price in pricing.quotes(name, region) if not price.hours]
+        listed[region] = listed_price(quotes, Market.ON_DEMAND, region)
     offers = ranked(
-        [offer(x, job, bands, scores, listed[x.region], route.usd_per_gb) for x in zone_prices]
+        [
+            offer(zone, job, bands, scores, listed[zone.region], route.usd_per_gb)
+            for zone in zone_prices
+        ]
     )
     return spot_card(
-        SpotAnswer(name, past, job, offers, tuple(bands), tuple(scores), route, cap, request.at)
+        SpotAnswer(name, past, job, offers, tuple(bands), tuple(scores), route, cap, now)
     )
-
-
-def _on_demand(pricing: Pricing, name: str, region: str) -> Price | None:
-    """Return the list price of an on-demand hour there, else anywhere.
-
-    Never the account's own discounted rate.
-    """
-    return listed_price(
-        [price for price in pricing.quotes(name, region) if not price.hours],
-        Market.ON_DEMAND,
-        region,
-    )
-
-
-def _refuse(nodes: int, hours: Decimal, data_gb: Decimal, home: str, cap: Decimal | None) -> None:
-    if not 1 <= nodes <= 100_000:
-        raise WrongInput(f"nodes is a count from 1 to 100,000; got {nodes}.")
-    if not 0 < hours <= _COMMAND_MOST:
-        raise WrongInput(f"hours is more than 0; got {hours}.")
-    if not 0 <= data_gb <= _COMMAND_MOST:
-        raise WrongInput(f"data_gb is an amount of GB, such as 5000; got {data_gb}.")
-    if data_gb and not home:
-        raise WrongInput(
-            "To price moving the data, say where it lies: data_gb=5000 from us-west-2."
-        )
-    if cap is not None and not 0 < cap < _COMMAND_MOST:
-        raise WrongInput(f"cap is USD an hour, such as 21.50; got {cap}.")

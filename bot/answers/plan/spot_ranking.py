@@ -70,8 +70,8 @@ class Zone:
         rises = int(bool(above) and above[0]) + sum(
             now and not before for before, now in pairwise(above)
         )
-        length = sum((held for price, held in self.spans if price > cap), timedelta())
-        whole = sum((held for _, held in self.spans), timedelta())
+        length = sum((stood for price, stood in self.spans if price > cap), timedelta())
+        whole = sum((stood for _, stood in self.spans), timedelta())
         return Crossing(cap, rises, length / whole if whole else 0.0)
 
 
@@ -118,9 +118,9 @@ class Offer:
 
 def zones(changes: Changes, window: Window) -> tuple[Zone, ...]:
     """Return every zone that had a price within the window, by region and zone."""
-    ordered = sorted(changes, key=lambda x: (x[1].region, x[1].zone, x[0]))
-    grouped = groupby(ordered, key=lambda x: (x[1].region, x[1].zone))
-    return tuple(zone for _, mine in grouped if (zone := _zone(list(mine), window)))
+    ordered = sorted(changes, key=lambda change: (change[1].region, change[1].zone, change[0]))
+    grouped = groupby(ordered, key=lambda change: (change[1].region, change[1].zone))
+    return tuple(zone for _, group in grouped if (zone := _zone(list(group), window)))
 
 
 def offer(
@@ -152,8 +152,8 @@ def lost_share(band: str, job: SpotJob) -> tuple[float | None, bool]:
     upper, open_ended = _UPPER.get(band, (None, False))
     if upper is None:
         return None, False
-    each = job.checkpoint / 2 + job.restart
-    return job.nodes * upper / _HOURS_A_MONTH * (each / timedelta(hours=1)), open_ended
+    loss = job.checkpoint / 2 + job.restart
+    return job.nodes * upper / _HOURS_A_MONTH * (loss / timedelta(hours=1)), open_ended
 
 
 def ranked(offers: Sequence[Offer]) -> tuple[Offer, ...]:
@@ -167,16 +167,16 @@ def ranked(offers: Sequence[Offer]) -> tuple[Offer, ...]:
 def _zone(changes: list[tuple[datetime, Price]], window: Window) -> Zone | None:
     steps = [(max(at, window.start), price) for at, price in changes if at < window.end]
     ends = [*(at for at, _ in steps), window.end][1:]
-    held = [
+    stood = [
         (price.usd_per_hour, end - at)
         for (at, price), end in zip(steps, ends, strict=True)
         if end > at
     ]
-    if not held:
+    if not stood:
         return None
     last_at, last = max((x for x in changes if x[0] < window.end), key=lambda x: x[0])
-    whole = sum((length for _, length in held), timedelta())
-    mean = sum((price * _hours(length) for price, length in held), _ZERO) / _hours(whole)
+    whole = sum((length for _, length in stood), timedelta())
+    mean = sum((price * _hours(length) for price, length in stood), _ZERO) / _hours(whole)
     within = sum(window.start <= at < window.end for at, _ in changes)
     return Zone(
         last.region,
@@ -184,22 +184,22 @@ def _zone(changes: list[tuple[datetime, Price]], window: Window) -> Zone | None:
         last,
         last_at,
         mean.quantize(_MILL),
-        quantile(held, 0.5),
-        quantile(held, 0.95),
-        max(price for price, _ in held),
+        quantile(stood, 0.5),
+        quantile(stood, 0.95),
+        max(price for price, _ in stood),
         within,
-        tuple(held),
+        tuple(stood),
     )
 
 
-def quantile(held: Sequence[tuple[Decimal, timedelta]], share: float) -> Decimal:
+def quantile(stood: Sequence[tuple[Decimal, timedelta]], share: float) -> Decimal:
     """Return the lowest price that stood, or was undercut, for that share of the time."""
-    need, so_far = sum((length for _, length in held), timedelta()) * share, timedelta()
-    for price, length in sorted(held):
+    need, so_far = sum((length for _, length in stood), timedelta()) * share, timedelta()
+    for price, length in sorted(stood):
         so_far += length
         if so_far >= need:
             return price
-    return max(price for price, _ in held)
+    return max(price for price, _ in stood)
 
 
 def _hours(length: timedelta) -> Decimal:

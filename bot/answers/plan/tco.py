@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from typing import Any
 
 from bot.answers.plan.breakeven import ENGINEER_USD_A_YEAR, usual_port
 from bot.answers.plan.comparison import SpeedRange, speed_range
 from bot.answers.runs.costed import measured_speeds
-from bot.cards.card import Align, Block, Button, Buttons, Card, Heading, Table, Tone, quiet, text
+from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
 from bot.cards.words import PriceAge, cited
 from bot.costs.pricing import Offers, Pricing
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.claims import Effort, Transfer
+from bot.model.claims import Transfer
 from bot.model.fleet import InstanceType, Market
 from bot.model.labels import Labels
 from bot.model.money import cents, usd
@@ -102,83 +100,62 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
     """Draw the first type, and the second at each speed that somebody states."""
     work, options, speeds, today = comparison.work, comparison.options, comparison.speeds, age.today
     base, moved = options[0], options[1:]
-    columns = (
-        Heading("USD"),
-        Heading(base.price.instance_type, Align.RIGHT),
-        *(Heading(_name(x), Align.RIGHT) for x in moved),
-    )
-    rows = [(line, *(usd(getattr(x, line)) for x in options)) for line in _LINES]
-    rows.append(("node $/h", *(usd(x.price.usd_per_hour) for x in options)))
-    rows.append(("node-hours", *(f"{x.hours:,.0f}" for x in options)))
+    old, new = base.price.instance_type, moved[0].price.instance_type
+    names = [f"{new.partition('.')[0]} at {option.speed:.2f}x" for option in moved]
+    rows = [(line, *(usd(getattr(option, line)) for option in options)) for line in _LINES]
+    rows.append(("node $/h", *(usd(option.price.usd_per_hour) for option in options)))
+    rows.append(("node-hours", *(f"{option.hours:,.0f}" for option in options)))
     table = Table(
-        columns,
+        (Heading("USD"), *(Heading(name, Align.RIGHT) for name in (old, *names))),
         tuple(rows),
-        ("total", *(usd(x.total) for x in options)),
+        ("total", *(usd(option.total) for option in options)),
         f"{work.months} months of the same work",
     )
-    blocks: list[Block] = [text(_verdict(base, moved, speeds)), table]
-    blocks += [
-        quiet(f"{x.instance_type}: {x}, {x.region}{age.of(x.asof)}.")
-        for x in dict.fromkeys(x.price for x in options)
-    ]
-    blocks += [
-        quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({cited(x, today)}).")
-        for x in speeds.voices
-    ]
-    blocks += [
-        quiet(f"Not used, as the own runs tell: {x.factor:.2f}x, {x.kind}: {x.says}.")
-        for x in speeds.unused
-    ]
-    route = comparison.route
-    blocks.append(quiet(comparison.port))
-    blocks.append(
-        quiet(
-            f"Estimated. Egress {usd(route.usd_per_gb, 2)} a GB ({cited(route, today)}). Storage is the same for both."
-        )
-    )
-    blocks.append(
-        Buttons((Button("Does porting pay?", "breakeven"), Button("Ten questions", "decide")))
-    )
-    low, high = min(x.total for x in moved), max(x.total for x in moved)
-    span = usd(low) if low == high else f"{usd(low)} to {usd(high)}"
-    title = f"{work.months} months: {base.price.instance_type} {usd(base.total)}, {moved[0].price.instance_type} {span}"
-    return Card(
-        title,
-        Tone.INFO,
-        tuple(blocks),
-        {"options": [_data(x) for x in options], "months": work.months},
+
+    cheaper = sum(option.total < base.total for option in moved)
+    measured = ", as your own runs measured it" if speeds.unused else " at every stated speed"
+    verdict = "It depends on the speed that your model gets: measure a short run on both."
+    if cheaper in (0, len(moved)):
+        verdict = f"{new if cheaper else old} costs less for the same work{measured}."
+    prices = dict.fromkeys(option.price for option in options)
+    egress = f"{usd(comparison.route.usd_per_gb, 2)} a GB ({cited(comparison.route, today)})"
+    blocks = compose(
+        text(verdict),
+        table,
+        [quiet(f"{x.instance_type}: {x}, {x.region}{age.of(x.asof)}.") for x in prices],
+        [
+            quiet(f"Speed {x.factor:.2f}x, {x.kind}: {x.says} ({cited(x, today)}).")
+            for x in speeds.voices
+        ],
+        [
+            quiet(f"Not used, as the own runs tell: {x.factor:.2f}x, {x.kind}: {x.says}.")
+            for x in speeds.unused
+        ],
+        quiet(comparison.port),
+        quiet(f"Estimated. Egress {egress}. Storage is the same for both."),
+        Buttons((Button("Does porting pay?", "breakeven"), Button("Ten questions", "decide"))),
     )
 
-
-def _name(option: Total) -> str:
-    return f"{option.price.instance_type.partition('.')[0]} at {option.speed:.2f}x"
-
-
-def _verdict(base: Total, moved: Sequence[Total], speeds: SpeedRange) -> str:
-    cheaper = [x for x in moved if x.total < base.total]
-    where = ", as your own runs measured it" if speeds.unused else " at every stated speed"
-    if len(cheaper) == len(moved):
-        return f"{moved[0].price.instance_type} costs less for the same work{where}."
-    if not cheaper:
-        return f"{base.price.instance_type} costs less for the same work{where}."
-    return "It depends on the speed that your model gets: measure a short run on both."
+    totals = sorted({option.total for option in moved})
+    span = " to ".join(usd(total) for total in dict.fromkeys((totals[0], totals[-1])))
+    title = f"{work.months} months: {old} {usd(base.total)}, {new} {span}"
+    data = {"options": [_option_data(option) for option in options], "months": work.months}
+    return Card(title, Tone.INFO, blocks, data)
 
 
-def _data(option: Total) -> dict[str, Any]:
-    lines: dict[str, Decimal] = {f"{line}_usd": getattr(option, line) for line in _LINES}
+def _option_data(option: Total) -> dict[str, Any]:
     price = option.price
-    named = {
+    return {
         "instance_type": price.instance_type,
         "speed": option.speed,
         "usd_per_hour": price.usd_per_hour,
         "asof": price.asof,
+        "market": price.market.value,
+        "region": price.region,
+        "node_hours": option.hours,
+        **{f"{line}_usd": getattr(option, line) for line in _LINES},
+        "total_usd": option.total,
     }
-    return (
-        named
-        | {"market": price.market.value, "region": price.region, "node_hours": option.hours}
-        | lines
-        | {"total_usd": option.total}
-    )
 
 
 _MOST = Decimal(10**9)
@@ -216,7 +193,7 @@ _TCO_FIGURES = {
     ),
     figures=_TCO_FIGURES,
 )
-async def tco(
+def tco(
     ports: Ports,
     request: Request,
     old: str = arg(None, "the current instance type"),
@@ -247,92 +224,64 @@ async def tco(
     ),
 ) -> Card:
     """Compare totals, never an hour alone."""
-    for name, amount in (
-        ("hours", hours),
-        ("egress_gb", egress_gb),
-        ("compile_hours", compile_hours),
-        ("engineering_usd", engineering_usd),
-    ):
+    amounts = {
+        "hours": hours,
+        "egress_gb": egress_gb,
+        "compile_hours": compile_hours,
+        "engineering_usd": engineering_usd,
+    }
+    for name, amount in amounts.items():
         if amount is not None and not 0 <= amount < _MOST:
             raise WrongInput(f"{name} is 0 or more; got {amount}.")
-    if (
-        not 1 <= nodes <= 100_000
-        or not 1 <= months <= 120
-        or (speed is not None and not 0 < speed <= 100)
-    ):
+    counts = 1 <= nodes <= 100_000 and 1 <= months <= 120
+    if not counts or (speed is not None and not 0 < speed <= 100):
         raise WrongInput("nodes is 1 or more, months 1 to 120, speed more than 0.")
-    work = Work(nodes, hours, months, egress_gb, compile_hours, engineering_usd)
     where = known_region(region, ports)
-    return await asyncio.to_thread(
-        _answer, ports, request, (old, new), work, speed, where, Market(buy) if buy else None
-    )
-
-
-def _answer(
-    ports: Ports,
-    request: Request,
-    names: tuple[str, str],
-    work: Work,
-    speed: Decimal | None,
-    region: str,
-    market: Market | None,
-) -> Card:
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
-    old, new = (_type(name, types) for name in names)
-    if old.name == new.name:
-        raise WrongInput(f"{old.name} is named twice; name two types.")
-    own = measured_speeds(ports, request.at, old, new) if speed is None else ()
-    speeds = (
-        speed_range(old, new, types, claims, own)
-        if speed is None
-        else SpeedRange(float(speed), float(speed), float(speed))
-    )
-    offers, both = Offers(Pricing(ports).at(request.at)), (old.name, new.name)
-    prices = _prices(offers, both, market or _sold_as(offers, both), region)
-    route, (port_usd, port) = (
-        claims.transfer("internet"),
-        _port(old, new, work.engineering_usd, claims.efforts, request.at.date()),
-    )
-    options = [total(work, prices[0], 1.0, route.usd_per_gb, old.has_neuron, Decimal(0))]
+    first, second = _type(old, types), _type(new, types)
+    if first.name == second.name:
+        raise WrongInput(f"{first.name} is named twice; name two types.")
+
+    if speed is None:
+        runs = measured_speeds(ports, request.at, first, second)
+        speeds = speed_range(first, second, types, claims, runs)
+    else:
+        speeds = SpeedRange(float(speed), float(speed), float(speed))
+    offers = Offers(Pricing(ports).at(request.at))
+    names = (first.name, second.name)
+    prices = _prices(offers, names, Market(buy) if buy else _sold_as(offers, names), where)
+
+    # Between two Neuron types, or two GPUs, there is nothing to port.
+    if engineering_usd is not None:
+        port_usd, port = engineering_usd, f"Engineering: {usd(engineering_usd)}, as you say."
+    elif first.has_neuron == second.has_neuron:
+        code = "Neuron" if second.has_neuron else "CUDA"
+        port_usd = Decimal(0)
+        port = f"Engineering: none, as {code} code runs on both (engineering_usd= sets it)."
+    else:
+        port_usd, effort = usual_port(claims.efforts)
+        source = cited(effort, request.at.date())
+        rate = f"{usd(ENGINEER_USD_A_YEAR)} a year ({source})"
+        port = f"Engineering: {usd(port_usd)}, {effort.says} at {rate}."
+
+    work = Work(nodes, hours, months, egress_gb, compile_hours, engineering_usd)
+    route = claims.transfer("internet")
+    per_gb = route.usd_per_gb
+    factors = {voice.factor for voice in speeds.voices} or set(speeds.each())
+    options = [total(work, prices[0], 1.0, per_gb, first.has_neuron, Decimal(0))]
     options += [
-        total(work, prices[1], x, route.usd_per_gb, new.has_neuron, port_usd)
-        for x in sorted({voice.factor for voice in speeds.voices} or set(speeds.each()))
+        total(work, prices[1], factor, per_gb, second.has_neuron, port_usd)
+        for factor in sorted(factors)
     ]
-    stale = ports.policy.at(Labels()).number("advice.stale_days")
-    return tco_card(
-        Comparison(work, options, speeds, route, port), PriceAge(request.at.date(), stale)
-    )
+    stale_days = ports.policy.at(Labels()).number("advice.stale_days")
+    comparison = Comparison(work, options, speeds, route, port)
+    return tco_card(comparison, PriceAge(request.at.date(), stale_days))
 
 
 def _type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
     """Return the type of that name, or the full node of a family of that name."""
     family = [kind for kind in types.values() if kind.family == name]
     return max(family, key=lambda kind: kind.chips) if family else known_type(name, types)
-
-
-def _port(
-    old: InstanceType,
-    new: InstanceType,
-    given: Decimal | None,
-    efforts: Sequence[Effort],
-    today: date,
-) -> tuple[Decimal, str]:
-    """Return the cost of porting and a sentence that founds it.
-
-    Between two Neuron types, or two GPUs, there is none.
-    """
-    if given is not None:
-        return given, f"Engineering: {usd(given)}, as you say."
-    if old.has_neuron == new.has_neuron:
-        return (
-            Decimal(0),
-            f"Engineering: none, as {'Neuron' if new.has_neuron else 'CUDA'} code runs on both (engineering_usd= sets it).",
-        )
-    cost, effort = usual_port(efforts)
-    return (
-        cost,
-        f"Engineering: {usd(cost)}, {effort.says} at {usd(ENGINEER_USD_A_YEAR)} a year ({cited(effort, today)}).",
-    )
 
 
 def _sold_as(offers: Offers, names: tuple[str, str]) -> Market:
