@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from bot.answers.config.preview import preview_card
@@ -13,7 +12,7 @@ from bot.grammar.line import read_line
 from bot.grammar.names import SCOPES, unseen
 from bot.grammar.registry import Needs, arg, command
 from bot.model.labels import Labels
-from bot.model.policy import Draft, Override, Version, VersionKind
+from bot.model.policy import Version, VersionKind
 from bot.model.request import Request, Role
 from bot.model.spend import Filter
 from bot.policy.change import BACK, applied, edits, read_changes, replaced, shown, stacked
@@ -41,7 +40,7 @@ _QUOTES = str.maketrans(
     audited=True,
     previews=True,
 )
-async def config_set(
+def config_set(
     ports: Ports,
     request: Request,
     key: str = arg("", "the setting, such as idle.below; more follow as key=value"),
@@ -57,7 +56,23 @@ async def config_set(
     """Read every setting of the line, all or none, and preview them together."""
     scope = Labels(cluster=cluster, team=team, account=account)
     changes = read_changes(_pairs(key, value, for_, pairs), scope)
-    return await asyncio.to_thread(_set, ports, request, changes, scope)
+    newest = ports.stores.versions.versions(1)
+    standing = newest[0].overrides if newest else ()
+
+    # What is as it should be already is no change.
+    policy = applied(ports.site.base, standing)
+    overridden = {override[:2] for override in standing}
+    effective = [
+        change
+        for change in changes
+        if (
+            change[:2] in overridden
+            if change[2] == BACK
+            else change[2] != shown(policy, scope, change[1])
+        )
+    ]
+    preview, seen = draft(ports, request, VersionKind.SET, effective, stacked(standing, effective))
+    return preview_card(preview, seen, unseen(ports, request, scope))
 
 
 @command(
@@ -68,11 +83,11 @@ async def config_set(
     who=Role.ADMIN,
     hidden=True,
 )
-async def config_change(
+def config_change(
     ports: Ports, request: Request, name: str = arg(None, "the preview's id")
 ) -> Card:
     """Fill the form with the values that were tried."""
-    preview = await asyncio.to_thread(kept_draft, ports, name)
+    preview = kept_draft(ports, name)
     policy = applied(ports.site.base, preview.overrides)
     scope = preview.changes[0][0]
     rules = dict.fromkeys(key.partition(".")[0] for _, key, _ in preview.changes)
@@ -95,11 +110,40 @@ async def config_change(
     changes=True,
     audited=True,
 )
-async def config_apply(
-    ports: Ports, request: Request, name: str = arg(None, "the preview's id")
-) -> Card:
+def config_apply(ports: Ports, request: Request, name: str = arg(None, "the preview's id")) -> Card:
     """Write the version that was previewed, exactly; a second press changes nothing."""
-    return await asyncio.to_thread(_apply, ports, request, name)
+    versions = ports.stores.versions.versions(_EVER)
+    if done := next((version for version in versions if version.preview == name), None):
+        return applied_card(done, again=True)
+
+    # The policy has to be the one that was previewed against.
+    preview, base = kept_draft(ports, name), ports.site.base
+    newest = versions[0] if versions else None
+    if newest and newest.number != preview.over:
+        raise WrongInput(
+            f"Since that preview {newest.who} made version {newest.number}; nothing was applied. Preview it again."
+        )
+    standing = applied(base, newest.overrides if newest else ())
+    places = [(edit.scope, edit.key, "") for edit in preview.edits]
+    if edits(standing, applied(base, preview.overrides), places) != preview.edits:
+        raise WrongInput(
+            "Since that preview the settings file has changed; nothing was applied. Preview it again."
+        )
+
+    version = Version(
+        preview.over + 1,
+        request.at,
+        request.user.id,
+        request.user.name,
+        preview.doing,
+        preview.edits,
+        preview.overrides,
+        preview.id,
+        preview.shown,
+    )
+    ports.stores.versions.add(version)
+    PREVIEWS.drop(ports.stores.documents, name)
+    return applied_card(version)
 
 
 @command(
@@ -111,11 +155,12 @@ async def config_apply(
     changes=True,
     audited=True,
 )
-async def config_cancel(
+def config_cancel(
     ports: Ports, request: Request, name: str = arg(None, "the preview's id")
 ) -> Card:
     """Drop it; nothing changes."""
-    await asyncio.to_thread(_cancel, ports, name)
+    kept_draft(ports, name)
+    PREVIEWS.drop(ports.stores.documents, name)
     return cancelled_card(name)
 
 
@@ -128,13 +173,38 @@ async def config_cancel(
     changes=True,
     audited=True,
 )
-async def config_undo(
+def config_undo(
     ports: Ports,
     request: Request,
     to: int | None = arg("", "an older version; 0 = the settings file alone", keyword=True),
 ) -> Card:
     """Write a version that equals an older one."""
-    return await asyncio.to_thread(_undo, ports, request, to)
+    versions = {version.number: version for version in ports.stores.versions.versions(_EVER)}
+    newest = max(versions, default=0)
+    target = to
+    if target is None:
+        # An undo has the content of the version that it went back to: the step is from that one.
+        origin = newest
+        while origin in versions and (restored := versions[origin].restores) is not None:
+            origin = restored
+        target = origin - 1
+    if target < 0:
+        raise WrongInput("There is nothing to undo: only the settings file applies.")
+    if target not in versions and target != 0:
+        raise WrongInput(
+            f"There is no version {target} to go back to; 'config history' lists them."
+        )
+
+    standing, wanted = (versions[n].overrides if n else () for n in (newest, target))
+    base, who = ports.site.base, request.user
+    undone = edits(applied(base, standing), applied(base, wanted), (*standing, *wanted))
+    if not undone:
+        raise WrongInput(f"Nothing would change: the policy is already as in version {target}.")
+    version = Version(
+        newest + 1, request.at, who.id, who.name, VersionKind.UNDO, undone, wanted, restores=target
+    )
+    ports.stores.versions.add(version)
+    return applied_card(version)
 
 
 @command(
@@ -147,7 +217,7 @@ async def config_undo(
     audited=True,
     previews=True,
 )
-async def config_import(
+def config_import(
     ports: Ports,
     request: Request,
     toml: str = arg(
@@ -155,159 +225,48 @@ async def config_import(
     ),
 ) -> Card:
     """Read the whole of it or nothing, and preview it."""
-    wanted = read_policy(*await asyncio.to_thread(_text, ports, request, toml))
-    overrides = replaced(ports.site.base, wanted)
-    preview, seen = await asyncio.to_thread(
-        draft, ports, request, VersionKind.IMPORT, overrides, overrides
-    )
+    # Pasted as it stands in the line, or that of a policy which it names.
+    words = read_line(request.line).rest.strip()
+    pasted, file = words.strip("`").removeprefix("toml").translate(_QUOTES), ""
+    if "=" not in pasted and "[" not in pasted:
+        pasted, file = ports.site.files.policy(toml, request), toml
+    overrides = replaced(ports.site.base, read_policy(pasted, file))
+    preview, seen = draft(ports, request, VersionKind.IMPORT, overrides, overrides)
     return preview_card(preview, seen)
 
 
 def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tuple[str, str]]:
     """Return every (key, text) of a line, `for 30m` under the rule's own key; raise `WrongInput`."""
-    if wrong := next((pair for pair in more if pair.negated), None):
-        raise WrongInput(
-            f"'{wrong.dimension}!=' compares; to set it write {wrong.dimension}=VALUE."
-        )
+    if negated := next((pair for pair in more if pair.negated), None):
+        name = negated.dimension
+        raise WrongInput(f"'{name}!=' compares; to set it write {name}=VALUE.")
     if key and not value:
         raise WrongInput(f"'{key}' needs a value after it, for example: config set idle.below 15%.")
-    words = ([(key, value)] if key else []) + [
-        (pair.dimension, ",".join(pair.values)) for pair in more
-    ]
-    pairs = [(_key(name), text) for name, text in words]
+
+    # A rule's name is its switch; another word without a dot is a scope misspelt.
+    words = [(key, value)] if key else []
+    words += [(pair.dimension, ",".join(pair.values)) for pair in more]
+    pairs = []
+    for name, text in words:
+        if f"{name}.on" in SETTINGS:
+            pairs.append((f"{name}.on", text))
+            continue
+        if "." not in name and name not in FAMILIES:
+            hint = nearest(
+                name, (*SCOPES, *SETTINGS), most=0, otherwise="'config show' lists the settings"
+            )
+            raise WrongInput(f"'{name}' is neither a setting nor a scope{hint}.")
+        pairs.append((name, text))
+
     rules = {name.partition(".")[0] for name, _ in pairs}
     if length and len(rules) != 1:
         raise WrongInput(
             "'for' belongs to one rule; write it with its key, for example idle.for=30m."
         )
-    pairs += [(f"{rules.pop()}.for", length)] if length else []
+    if length:
+        pairs.append((f"{rules.pop()}.for", length))
     if not pairs:
         raise WrongInput(
             "'config set' needs a setting and its value, for example: config set idle.below 15% for 30m cluster=llama."
         )
     return pairs
-
-
-def _key(name: str) -> str:
-    """Return the setting that a word means: a rule's name is its switch.
-
-    Raise `WrongInput` for a scope misspelt.
-    """
-    if f"{name}.on" in SETTINGS:
-        return f"{name}.on"
-    if "." not in name and name not in FAMILIES:
-        hint = nearest(
-            name, (*SCOPES, *SETTINGS), most=0, otherwise="'config show' lists the settings"
-        )
-        raise WrongInput(f"'{name}' is neither a setting nor a scope{hint}.")
-    return name
-
-
-def _set(ports: Ports, request: Request, changes: Sequence[Override], scope: Labels) -> Card:
-    newest = ports.stores.versions.versions(1)
-    standing = newest[0].overrides if newest else ()
-    policy, back = applied(ports.site.base, standing), {o[:2] for o in standing}
-    effective = [
-        c
-        for c in changes
-        if (c[:2] in back if c[2] == BACK else c[2] != shown(policy, scope, c[1]))
-    ]
-    preview, seen = draft(ports, request, VersionKind.SET, effective, stacked(standing, effective))
-    return preview_card(preview, seen, unseen(ports, request, scope))
-
-
-def _apply(ports: Ports, request: Request, name: str) -> Card:
-    versions = ports.stores.versions.versions(_EVER)
-    if done := next((version for version in versions if version.preview == name), None):
-        return applied_card(done, again=True)
-    preview = kept_draft(ports, name)
-    _still_fits(ports, preview, versions)
-    who = request.user
-    number = preview.over + 1
-    version = Version(
-        number,
-        request.at,
-        who.id,
-        who.name,
-        preview.doing,
-        preview.edits,
-        preview.overrides,
-        preview.id,
-        preview.shown,
-    )
-    ports.stores.versions.add(version)
-    PREVIEWS.drop(ports.stores.documents, name)
-    return applied_card(version)
-
-
-def _cancel(ports: Ports, name: str) -> None:
-    kept_draft(ports, name)
-    PREVIEWS.drop(ports.stores.documents, name)
-
-
-def _still_fits(ports: Ports, preview: Draft, versions: Sequence[Version]) -> None:
-    """Raise `WrongInput` when the policy is no longer the one that was previewed against."""
-    if versions and versions[0].number != preview.over:
-        by = versions[0].who
-        raise WrongInput(
-            f"Since that preview {by} made version {versions[0].number}; nothing was applied. Preview it again."
-        )
-    standing = versions[0].overrides if versions else ()
-    places = [(edit.scope, edit.key, "") for edit in preview.edits]
-    if (
-        edits(
-            applied(ports.site.base, standing), applied(ports.site.base, preview.overrides), places
-        )
-        != preview.edits
-    ):
-        raise WrongInput(
-            "Since that preview the settings file has changed; nothing was applied. Preview it again."
-        )
-
-
-def _undo(ports: Ports, request: Request, to: int | None) -> Card:
-    versions = {version.number: version for version in ports.stores.versions.versions(_EVER)}
-    newest = max(versions, default=0)
-    target = to if to is not None else _origin(versions, newest) - 1
-    if target < 0:
-        raise WrongInput("There is nothing to undo: only the settings file applies.")
-    if target not in versions and target != 0:
-        raise WrongInput(
-            f"There is no version {target} to go back to; 'config history' lists them."
-        )
-    standing, wanted = (versions[n].overrides if n else () for n in (newest, target))
-    undone = edits(
-        applied(ports.site.base, standing), applied(ports.site.base, wanted), (*standing, *wanted)
-    )
-    if not undone:
-        raise WrongInput(f"Nothing would change: the policy is already as in version {target}.")
-    who = request.user
-    version = Version(
-        newest + 1, request.at, who.id, who.name, VersionKind.UNDO, undone, wanted, restores=target
-    )
-    ports.stores.versions.add(version)
-    return applied_card(version)
-
-
-def _origin(versions: dict[int, Version], number: int) -> int:
-    """Return the version whose content a version has.
-
-    An undo has that of the version it went back to.
-    """
-    while number in versions:
-        restores = versions[number].restores
-        if restores is None:
-            return number
-        number = restores
-    return number
-
-
-def _text(ports: Ports, request: Request, words: str) -> tuple[str, str]:
-    """Return the TOML of a request and its file's name.
-
-    Pasted as it stands in the line, or that of a policy which it names.
-    """
-    raw = read_line(request.line).rest.strip().strip("`").removeprefix("toml").translate(_QUOTES)
-    if "=" in raw or "[" in raw:
-        return raw, ""
-    return ports.site.files.policy(words, request), words

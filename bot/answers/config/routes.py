@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bot.cards.card import Block, Button, Buttons, Card, Heading, Table, Text, Tone, quiet, text
+from bot.cards.card import Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
 from bot.errors import WrongInput
 from bot.grammar.names import noting_unseen
 from bot.grammar.registry import Needs, arg, command
@@ -15,7 +15,7 @@ from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause, Severity
 from bot.model.money import counted
 from bot.model.request import Request, Role
-from bot.model.route import NODE_GROUP, OwnerRule, Route, Routes, distinct
+from bot.model.route import NODE_GROUP, Route, Routes, distinct
 from bot.model.spend import Filter
 from bot.model.window import Window
 from bot.ports import Ports
@@ -29,26 +29,42 @@ _MOST, _FEW = 20, 6
 def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     """List every route in the order in which a person asks: mine, the rest, and the second ones."""
     rows = [
-        (str(entry), ", ".join(entry.to), f"{entry.by} subscribed" if entry.by else "settings")
+        (str(entry), entry.to, f"{entry.by} subscribed" if entry.by else "settings")
         for entry in routes.routes
     ]
+    rows += [
+        (f"alerts of {name}", to, "mapping file")
+        for name, to in sorted(routes.mapping.channels.items())
+    ]
+    rest = f"and {len(rows) - _MOST} more routes" if len(rows) > _MOST else ""
+    causes = ", ".join(cause.facts.words for cause in routes.finops_causes)
+    money = f"{causes or 'money, and what is bought or kept for nothing'}, in addition"
     beside = (
         ("alerts that match no route or have no known owner", routes.default, "TRNBOT_ROUTE"),
-        (_finops_words(routes), routes.finops, "TRNBOT_FINOPS"),
+        (money, routes.finops, "TRNBOT_FINOPS"),
         ("critical alerts not acknowledged in time", routes.escalate, "TRNBOT_ESCALATE"),
         ("every alert", always, "the console"),
     )
-    mapped = [(f"alerts of {name}", to) for name, to in sorted(routes.mapping.channels.items())]
-    rows += [(what, ", ".join(to), "mapping file") for what, to in mapped]
-    shown = [*rows[:_MOST], *((what, ", ".join(to), why) for what, to, why in beside if to)]
-    rest = f"and {len(rows) - _MOST} more routes" if len(rows) > _MOST else ""
-    known = sorted({*routes.owners, *routes.mapping.people})
-    owners = [quiet("Owners with an address: ", ", ".join(known))] if known else []
-    owners += [_mapped_text(routes.mapping.rules)] if routes.mapping.rules else []
-    hint = quiet(
-        "To subscribe a channel, type in it: subscribe cluster=llama. To test a route: routes test cluster=llama cause=idle"
+    shown = [*rows[:_MOST], *(row for row in beside if row[1])]
+    cells = tuple((alerts, ", ".join(to), why) for alerts, to, why in shown)
+
+    rules = routes.mapping.rules
+    mapped = [
+        f"{rule.owner} has "
+        + " ".join(f"{name}={','.join(patterns)}" for name, patterns in rule.where)
+        for rule in rules[:_FEW]
+    ]
+    if len(rules) > _FEW:
+        mapped.append(f"and {counted(len(rules) - _FEW, 'more rule')}")
+    owners = ", ".join(sorted({*routes.owners, *routes.mapping.people}))
+    blocks = compose(
+        Table(_COLUMNS, cells, rest=rest),
+        owners and quiet("Owners with an address: ", owners),
+        bool(mapped) and quiet(f"By the mapping file, the first that fits: {'; '.join(mapped)}."),
+        quiet(
+            "To subscribe a channel, type in it: subscribe cluster=llama. To test a route: routes test cluster=llama cause=idle"
+        ),
     )
-    blocks: tuple[Block, ...] = (Table(_COLUMNS, tuple(shown), rest=rest), *owners, hint)
     data = {
         "routes": [
             {"alerts": str(entry), "to": list(entry.to), "by": entry.by} for entry in routes.routes
@@ -59,28 +75,10 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
         "always": list(always),
         "owners": [
             {"owner": rule.owner, "where": {name: list(patterns) for name, patterns in rule.where}}
-            for rule in routes.mapping.rules
+            for rule in rules
         ],
     }
     return Card("Who is notified of which alerts", Tone.INFO, blocks, data)
-
-
-def _mapped_text(rules: Sequence[OwnerRule]) -> Text:
-    """List the first rules of the mapping file in their order."""
-    listed = "; ".join(f"{rule.owner} has {_patterns(rule)}" for rule in rules[:_FEW])
-    more = f"; and {counted(len(rules) - _FEW, 'more rule')}" if len(rules) > _FEW else ""
-    return quiet(f"By the mapping file, the first that fits: {listed}{more}.")
-
-
-def _patterns(rule: OwnerRule) -> str:
-    return " ".join(f"{name}={','.join(patterns)}" for name, patterns in rule.where)
-
-
-def _finops_words(routes: Routes) -> str:
-    """Say which causes the second audience hears of."""
-    if routes.finops_causes:
-        return f"{', '.join(cause.facts.words for cause in routes.finops_causes)}, in addition"
-    return "money, and what is bought or kept for nothing, in addition"
 
 
 def tried_card(
@@ -97,27 +95,19 @@ def tried_card(
     The owner is a name and an address, found `by_file` where the mapping file names it.
     """
     name, address = owner
-    who = (
-        f"{name} is {address} and is mentioned."
-        if address
-        else f"'{name}' has no known address, so nobody is mentioned."
-    )
-    blocks = [text("It goes to ", ", ".join(heard), ".")]
-    blocks += (
-        [text(f"If nobody acknowledges it in time, it also goes to {', '.join(escalated)}.")]
-        if escalated
-        else []
-    )
-    blocks += [text(f"{name} owns it by the mapping file.")] if by_file else []
-    blocks += [
-        text(
-            who
-            if name
-            else "Without an owner it also goes to the default channel; test one with owner=NAME."
-        )
-    ]
-    blocks += (
-        [quiet("It is about money, or about what is bought or kept for nothing.")] if money else []
+    who = "Without an owner it also goes to the default channel; test one with owner=NAME."
+    if name and address:
+        who = f"{name} is {address} and is mentioned."
+    elif name:
+        who = f"'{name}' has no known address, so nobody is mentioned."
+    late = f"If nobody acknowledges it in time, it also goes to {', '.join(escalated)}."
+    blocks = compose(
+        text("It goes to ", ", ".join(heard), "."),
+        bool(escalated) and text(late),
+        by_file and text(f"{name} owns it by the mapping file."),
+        text(who),
+        money and quiet("It is about money, or about what is bought or kept for nothing."),
+        Buttons((Button("All routes", "routes"),)),
     )
     data = {
         "alerts": conditions,
@@ -126,31 +116,18 @@ def tried_card(
         "owner": address,
         "owner_name": name,
     }
-    return Card(
-        f"Where it would go: {conditions}",
-        Tone.INFO,
-        (*blocks, Buttons((Button("All routes", "routes"),))),
-        data,
-    )
+    return Card(f"Where it would go: {conditions}", Tone.INFO, blocks, data)
 
 
 def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
     """Confirm which alerts a channel hears from the next look at the fleet on."""
-    words = "; ".join(map(str, routes))
-    title = (
-        f"This channel is notified of {words}" if routes else "This channel has no subscriptions"
-    )
-    note = (
-        "From the next tick on. "
-        if routes
-        else "Alerts that were already sent here are still updated until they end. "
-    )
-    return Card(
-        title,
-        Tone.GOOD,
-        (quiet(note, channel),),
-        {"channel": channel, "routes": [str(each) for each in routes]},
-    )
+    title = "This channel has no subscriptions"
+    note = "Alerts that were already sent here are still updated until they end. "
+    if routes:
+        title = f"This channel is notified of {'; '.join(map(str, routes))}"
+        note = "From the next tick on. "
+    data = {"channel": channel, "routes": [str(route) for route in routes]}
+    return Card(title, Tone.GOOD, (quiet(note, channel),), data)
 
 
 _ASKED = "labels of the alert: cluster=llama cause=idle severity=critical"
@@ -162,9 +139,9 @@ _ASKED = "labels of the alert: cluster=llama cause=idle severity=critical"
     needs=Needs.STATE,
     examples=("routes",),
 )
-async def routes(ports: Ports, request: Request) -> Card:
+def routes(ports: Ports, request: Request) -> Card:
     """List every route, the default, the second audience and the escalation."""
-    table = await asyncio.to_thread(routes_now, ports.site.current_routes(), ports.stores.documents)
+    table = routes_now(ports.site.current_routes(), ports.stores.documents)
     return routes_card(table, ports.site.channels)
 
 
@@ -187,7 +164,14 @@ async def routes_test(
     table = await asyncio.to_thread(routes_now, ports.site.current_routes(), ports.stores.documents)
     tried = _wanted_route(where)
     mapped = "" if owner else table.mapping.owner([dict(tried.selector) | {NODE_GROUP: node_group}])
-    alert = _imagined(tried, owner or mapped, launcher, request)
+    cause, severity = Cause(tried.cause or Cause.IDLE), Severity(tried.severity or Severity.WARNING)
+    labels, moment = tried.selector, Window(request.at, request.at)
+    anomaly = Anomaly(
+        cause.value, cause, labels, labels, (), moment, 1.0, 0.0, "ratio", severity=severity
+    )
+    claims = {"namespace": labels.namespace, "launcher": launcher}
+    owners = tuple(f"{kind}:{claim}" for kind, claim in claims.items() if claim)
+    alert = Alert("", anomaly, request.at, request.at, owner=owner or mapped, claims=owners)
     heard = distinct([*ports.site.channels, *route(alert, table)])
     escalated = table.escalate if alert.severity is Severity.CRITICAL else ()
     name = next((candidate for candidate in alert.owners if table.owner(candidate)), alert.owner)
@@ -217,7 +201,7 @@ async def subscribe_(
     channel = _here(request)
     wanted = replace(_wanted_route(where), to=(channel,), by=request.user.id)
     standing = await asyncio.to_thread(subscriptions, ports.stores.documents, channel)
-    if any(str(each) == str(wanted) for each in standing):
+    if str(wanted) in map(str, standing):
         raise WrongInput(f"This channel is already notified of {wanted}.")
     await asyncio.to_thread(subscribe, ports.stores.documents, channel, (*standing, wanted))
     return await noting_unseen(
@@ -233,20 +217,20 @@ async def subscribe_(
     who=Role.ADMIN,
     changes=True,
 )
-async def unsubscribe(
+def unsubscribe(
     ports: Ports, request: Request, where: tuple[Filter, ...] = arg("", _ASKED)
 ) -> Card:
     """Drop subscriptions; an alert that was told here already is still told to its end."""
     channel = _here(request)
-    standing = await asyncio.to_thread(subscriptions, ports.stores.documents, channel)
+    standing = subscriptions(ports.stores.documents, channel)
     unwanted = str(_wanted_route(where))
-    remaining = tuple(each for each in standing if where and str(each) != unwanted)
+    remaining = tuple(entry for entry in standing if where and str(entry) != unwanted)
     if len(remaining) == len(standing):
         current = ", ".join(map(str, standing)) or "nothing"
         raise WrongInput(
             f"This channel's subscriptions: {current}; routes from the settings can only be changed there."
         )
-    await asyncio.to_thread(subscribe, ports.stores.documents, channel, remaining)
+    subscribe(ports.stores.documents, channel, remaining)
     return subscribed_card(channel, remaining)
 
 
@@ -263,17 +247,3 @@ def _wanted_route(where: tuple[Filter, ...]) -> Route:
                 f"'{pair}' asks for more than one value; write {pair.dimension}=VALUE."
             )
     return route_of([(pair.dimension, pair.values[0]) for pair in where], ())
-
-
-def _imagined(wanted: Route, owner: str, launcher: str, request: Request) -> Alert:
-    cause, severity = (
-        Cause(wanted.cause or Cause.IDLE),
-        Severity(wanted.severity or Severity.WARNING),
-    )
-    labels, moment = wanted.selector, Window(request.at, request.at)
-    anomaly = Anomaly(
-        cause.value, cause, labels, labels, (), moment, 1.0, 0.0, "ratio", severity=severity
-    )
-    claims = (("namespace", labels.namespace), ("launcher", launcher))
-    owners = tuple(f"{kind}:{name}" for kind, name in claims if name)
-    return Alert("", anomaly, request.at, request.at, owner=owner, claims=owners)

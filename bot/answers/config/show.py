@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from bot.answers.config.preview import edit_data, edit_lines, edit_words
@@ -22,10 +23,12 @@ from bot.cards.card import (
     Table,
     Tone,
     When,
+    compose,
     folded,
     quiet,
     text,
 )
+from bot.cards.columns import NUMBER, Column, Columns
 from bot.cards.lines import quote
 from bot.cards.words import clock
 from bot.errors import WrongInput, nearest
@@ -46,25 +49,29 @@ _FOR_ALL = (
 )
 
 
+_CHANGE = "{} → {}"
+
+
 def applied_card(version: Version, again: bool = False) -> Card:
     """Say that a change holds now, and how to take it back."""
-    verb = (
-        "Applied before" if again else "Undone" if version.doing is VersionKind.UNDO else "Applied"
-    )
-    back = f": back at version {version.restores}" if version.restores else ""
-    back = ": the settings file alone" if version.restores == 0 else back
-    blocks = [
+    verb, back = "Applied", ""
+    if again:
+        verb = "Applied before"
+    elif version.doing is VersionKind.UNDO:
+        verb = "Undone"
+    if version.restores is not None:
+        back = f": back at version {version.restores}" if version.restores else _FILE_ALONE
+    blocks = (
         *edit_lines(version.edits),
         quiet("It takes effect at the next tick, in every replica. ", *_who(version)),
-        Buttons((*_undo(version, "Undo"), Button("History", "config history"))),
-    ]
-    return Card(
-        f"{verb} as version {version.number}{back}",
-        Tone.GOOD,
-        tuple(blocks),
-        version_data(version),
-        public=True,
+        Buttons((*_undo(version, "Undo"), _HISTORY)),
     )
+    title = f"{verb} as version {version.number}{back}"
+    return Card(title, Tone.GOOD, blocks, version_data(version), public=True)
+
+
+_FILE_ALONE = ": the settings file alone"
+_HISTORY = Button("History", "config history")
 
 
 def cancelled_card(name: str) -> Card:
@@ -72,42 +79,72 @@ def cancelled_card(name: str) -> Card:
     return Card("Cancelled; nothing changed", Tone.INFO, (), {"preview": name})
 
 
+def _edits(version: Version) -> str:
+    begun = {VersionKind.SET: "", VersionKind.IMPORT: "import: ", VersionKind.UNDO: "undo: "}
+    words = "; ".join(edit_words(edit) for edit in version.edits[:2])
+    more = f" and {len(version.edits) - 2} more" if len(version.edits) > 2 else ""
+    return begun[version.doing] + words + more
+
+
+_VERSIONS = Columns[Version](
+    Column("no.", lambda version: version.number),
+    Column("when", lambda version: clock(version.at)),
+    Column("who", lambda version: version.who, missing=""),
+    Column("what", _edits, missing=""),
+    Column(
+        "preview",
+        lambda version: (
+            _CHANGE.format(*version.shown["alerts"]) + " alerts"
+            if "alerts" in version.shown
+            else None
+        ),
+    ),
+)
+_REFUSALS = Columns[Attempt](
+    Column("when", lambda attempt: clock(attempt.at)),
+    Column("who", lambda attempt: attempt.who, missing=""),
+    Column("line", lambda attempt: attempt.line, missing=""),
+    Column("why", lambda attempt: attempt.refused),
+)
+
+
 def history_card(versions: Sequence[Version], attempts: Sequence[Attempt]) -> Card:
     """List the versions, newest first, and who was refused."""
     refused = [attempt for attempt in attempts if attempt.refused][:_REFUSED]
-    blocks: list[Block] = (
-        [_versions(versions)]
-        if versions
-        else [quiet("Nobody has changed the policy: the settings file applies.")]
-    )
-    blocks += [_refused(refused)] if refused else []
     undo = _undo(versions[0], f"Undo version {versions[0].number}") if versions else ()
-    blocks += [Buttons(undo)] if undo else []
+    rest = "and {} more; config history NUMBER shows one"
+    blocks = compose(
+        _VERSIONS.table(versions, most=_MOST, rest=rest)
+        if versions
+        else quiet("Nobody has changed the policy: the settings file applies."),
+        bool(refused) and _REFUSALS.table(refused, caption="Refused"),
+        bool(undo) and Buttons(undo),
+    )
     data = {
         "versions": [version_data(version) for version in versions],
         "attempts": [vars(attempt) for attempt in attempts],
     }
-    return Card("Who changed the policy", Tone.INFO, tuple(blocks), data)
+    return Card("Who changed the policy", Tone.INFO, blocks, data)
 
 
 def version_card(version: Version) -> Card:
     """Show one version with the summary of its preview."""
-    blocks: list[Block] = [*edit_lines(version.edits), quiet(*_who(version))]
-    blocks += [Facts(_preview_facts(version.shown))] if version.shown else []
-    blocks.append(
-        Buttons(
-            (
-                Button(
-                    "Return to the version before it",
-                    f"config undo to={version.number - 1}",
-                    confirm=_FOR_ALL,
-                ),
-            )
-        )
+    shown, facts = version.shown, []
+    if "alerts" in shown:
+        facts.append(("alerts sent", _CHANGE.format(*shown["alerts"])))
+    for channel, counts in shown.get("notices", {}).items():
+        facts.append((f"notifications to {channel}", _CHANGE.format(*counts)))
+    if "waste_usd" in shown:
+        facts.append(("waste caught", "${} → ${}".format(*shown["waste_usd"])))
+    line = f"config undo to={version.number - 1}"
+    blocks = compose(
+        edit_lines(version.edits),
+        quiet(*_who(version)),
+        bool(shown) and Facts(tuple(facts)),
+        Buttons((Button("Return to the version before it", line, confirm=_FOR_ALL),)),
     )
-    return Card(
-        f"Version {version.number} of the policy", Tone.INFO, tuple(blocks), version_data(version)
-    )
+    title = f"Version {version.number} of the policy"
+    return Card(title, Tone.INFO, blocks, version_data(version))
 
 
 def version_data(version: Version) -> dict[str, Any]:
@@ -135,49 +172,6 @@ def _who(version: Version) -> tuple[str | When, ...]:
     return (f"By {version.who}, ", When(version.at), ".")
 
 
-def _versions(versions: Sequence[Version]) -> Table:
-    columns = (Heading("no."), Heading("when"), Heading("who"), Heading("what"), Heading("preview"))
-    rows = tuple(
-        (str(v.number), clock(v.at), v.who, _what(v), _alerts(v.shown)) for v in versions[:_MOST]
-    )
-    rest = (
-        f"and {len(versions) - _MOST} more; config history NUMBER shows one"
-        if len(versions) > _MOST
-        else ""
-    )
-    return Table(columns, rows, rest=rest)
-
-
-def _what(version: Version) -> str:
-    words = "; ".join(edit_words(edit) for edit in version.edits[:2])
-    more = f" and {len(version.edits) - 2} more" if len(version.edits) > 2 else ""
-    begun = {VersionKind.SET: "", VersionKind.IMPORT: "import: ", VersionKind.UNDO: "undo: "}[
-        version.doing
-    ]
-    return begun + words + more
-
-
-def _alerts(shown: Mapping[str, Any]) -> str:
-    return "{} → {} alerts".format(*shown["alerts"]) if "alerts" in shown else "–"
-
-
-def _refused(attempts: Sequence[Attempt]) -> Table:
-    columns = (Heading("when"), Heading("who"), Heading("line"), Heading("why"))
-    rows = tuple((clock(a.at), a.who, a.line, a.refused) for a in attempts)
-    return Table(columns, rows, caption="Refused")
-
-
-def _preview_facts(shown: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    pairs = [("alerts sent", "{} → {}".format(*shown["alerts"]))] if "alerts" in shown else []
-    pairs += [
-        (f"notifications to {name}", "{} → {}".format(*both))
-        for name, both in shown.get("notices", {}).items()
-    ]
-    if "waste_usd" in shown:
-        pairs.append(("waste caught", "${} → ${}".format(*shown["waste_usd"])))
-    return tuple(pairs)
-
-
 _SHOW_MOST = 20
 _LABEL = 140
 
@@ -186,38 +180,32 @@ def config_card(
     settings: Sequence[Setting], policy: Policy, rule: str, scope: Labels, newest: Version | None
 ) -> Card:
     """List settings with their values; those that differ from the default say so."""
-    columns = (
-        Heading("setting"),
-        Heading("value", Align.RIGHT),
-        Heading("default", Align.RIGHT),
-        Heading("meaning"),
+    values = {setting.key: setting.show(policy.values[setting.key]) for setting in settings}
+    columns = Columns[Setting](
+        Column("setting", lambda setting: setting.key),
+        Column("value", lambda setting: values[setting.key], NUMBER, missing=""),
+        Column("default", lambda setting: setting.show(setting.default), NUMBER, missing=""),
+        Column("meaning", lambda setting: setting.meaning),
     )
-    rows = tuple(
-        (s.key, s.show(policy.values[s.key]), s.show(s.default), s.meaning) for s in settings
+    table = replace(
+        columns.table(settings),
+        lines=tuple(_typed("config", _family(key), scope) for key in values),
     )
-    lines = tuple(_typed("config", _rule(s.key), scope) for s in settings)
-    table = folded(
-        Table(columns, rows, lines=lines),
-        _SHOW_MOST,
-        f"and {len(settings) - _SHOW_MOST} more; name a rule: config show idle",
+    more = f"and {len(settings) - _SHOW_MOST} more; name a rule: config show idle"
+
+    keys: dict[str, list[str]] = {}
+    for setting in settings if rule else ():
+        keys.setdefault(setting.source, []).append(setting.key)
+    sources = "; ".join(f"{source} ({', '.join(named)})" for source, named in keys.items())
+    change = _typed("config", _family(rule), scope)
+    blocks = compose(
+        folded(table, _SHOW_MOST, more),
+        truth(newest),
+        sources and quiet(f"Sources: {sources}"),
+        Buttons((Button("Change…", change, opens=True), _HISTORY)),
     )
-    keys_by_source = (
-        {s.source: [x.key for x in settings if x.source == s.source] for s in settings}
-        if rule
-        else {}
-    )
-    sources = "; ".join(f"{source} ({', '.join(keys)})" for source, keys in keys_by_source.items())
-    blocks: list[Block] = [table, truth(newest)]
-    blocks += [quiet(f"Sources: {sources}")] if sources else []
-    blocks.append(
-        Buttons(
-            (Button("Change…", _typed("config", rule and _rule(rule), scope), opens=True), _HISTORY)
-        )
-    )
-    data = {"settings": {s.key: s.show(policy.values[s.key]) for s in settings}}
-    return Card(
-        f"Settings{f' of {rule}' if rule else ''}{_for(scope)}", Tone.INFO, tuple(blocks), data
-    )
+    title = f"Settings{f' of {rule}' if rule else ''}{_for(scope)}"
+    return Card(title, Tone.INFO, blocks, {"settings": values})
 
 
 def truth(newest: Version | None) -> Block:
@@ -245,21 +233,19 @@ def chooser_card(
     """Ask which settings shall change, and for whom; show those that differ from the defaults."""
     rules = tuple((family, family.replace("_", " ")) for family in families)
     fields = [Field("rule", "What", FieldKind.CHOICE, families[0], rules, required=True)]
-    fields += [_scope_field(name, choices.get(name, ())) for name in SCOPES]
-    columns = (
-        Heading("setting"),
-        Heading("where"),
-        Heading("value", Align.RIGHT),
-        Heading("default", Align.RIGHT),
-    )
-    rows = tuple(changed[:_SHOW_MOST])
-    rest = (
-        f"and {len(changed) - _SHOW_MOST} more; config export lists all"
-        if len(changed) > _SHOW_MOST
-        else ""
-    )
-    table = Table(columns, rows, caption="What differs from the defaults", rest=rest)
-    shown: Block = table if changed else quiet("Every setting stands at its default.")
+    for name in SCOPES:
+        words = tuple((word, word) for word in choices.get(name, ()))
+        kind = FieldKind.CHOICE if words else FieldKind.TEXT
+        hint = "everywhere when left empty"
+        fields.append(Field(name, f"Only this {name}", kind, "", words, hint))
+
+    rest = ""
+    if len(changed) > _SHOW_MOST:
+        rest = f"and {len(changed) - _SHOW_MOST} more; config export lists all"
+    shown: Block = quiet("Every setting stands at its default.")
+    if changed:
+        caption = "What differs from the defaults"
+        shown = Table(_CHANGED, tuple(changed[:_SHOW_MOST]), caption=caption, rest=rest)
     blocks = (
         shown,
         truth(newest),
@@ -269,13 +255,28 @@ def chooser_card(
     return Card("Settings", Tone.INFO, blocks, {"changed": [list(row) for row in changed]})
 
 
+_CHANGED = (
+    Heading("setting"),
+    Heading("where"),
+    Heading("value", Align.RIGHT),
+    Heading("default", Align.RIGHT),
+)
+
+
 def form_card(
     rule: str, settings: Sequence[Setting], values: Mapping[str, str], scope: Labels, note: str = ""
 ) -> Card:
     """Ask for the values of one rule at one scope; a field left as it stands changes nothing."""
     title = f"Settings of {rule.replace('_', ' ')}{_for(scope)}"
-    fields = tuple(_field(setting, values[setting.key]) for setting in settings)
-    form = Form(title, _typed("config set", "", scope), fields, "Preview")
+    fields = []
+    for setting in settings:
+        low, high = setting.bounds()
+        between = "" if low == "–" else f"{low} to {high}; "
+        kind = FieldKind.SWITCH if setting.unit is SettingUnit.SWITCH else FieldKind.TEXT
+        label = setting.meaning[:1].upper() + setting.meaning[1:]
+        hint = f"{setting.key}: {between}default {setting.show(setting.default)}"
+        fields.append(Field(setting.key, label[:_LABEL], kind, values[setting.key], hint=hint))
+    form = Form(title, _typed("config set", "", scope), tuple(fields), "Preview")
     words = (
         note
         or "Nothing changes yet: first comes a preview, the watch itself run over the last 14 days."
@@ -288,47 +289,20 @@ def export_card(toml: str) -> Card:
     return Card("Every setting as TOML", Tone.INFO, (text(Code(toml)),), {"toml": toml})
 
 
-def _field(setting: Setting, value: str) -> Field:
-    low, high = setting.bounds()
-    between = "" if low == "–" else f"{low} to {high}; "
-    kind = FieldKind.SWITCH if setting.unit is SettingUnit.SWITCH else FieldKind.TEXT
-    label = setting.meaning[:1].upper() + setting.meaning[1:]
-    hint = f"{setting.key}: {between}default {setting.show(setting.default)}"
-    return Field(setting.key, label[:_LABEL], kind, value, hint=hint)
-
-
-def _scope_field(name: str, choices: Sequence[str]) -> Field:
-    label = f"Only this {name}"
-    if not choices:
-        return Field(name, label, hint="everywhere when left empty")
-    return Field(
-        name,
-        label,
-        FieldKind.CHOICE,
-        "",
-        tuple((word, word) for word in choices),
-        "everywhere when left empty",
-    )
-
-
 def _typed(line: str, rule: str, scope: Labels) -> str:
-    return " ".join(
-        [line, *([rule] if rule else []), *(f"{name}={quote(value)}" for name, value in scope)]
-    )
+    words = (line, rule, *(f"{name}={quote(value)}" for name, value in scope))
+    return " ".join(filter(None, words))
 
 
-def _rule(rule: str) -> str:
-    return rule.partition(".")[0]
+def _family(key: str) -> str:
+    return key.partition(".")[0]
 
 
 def _for(scope: Labels) -> str:
     return f" for {scope}" if str(scope) else ""
 
 
-_HISTORY = Button("History", "config history")
-
-
-FAMILIES = tuple(dict.fromkeys(key.partition(".")[0] for key in SETTINGS))
+FAMILIES = tuple(dict.fromkeys(_family(key) for key in SETTINGS))
 _LISTED = 100
 
 
@@ -358,16 +332,24 @@ async def config(
     scope = Labels(cluster=cluster, team=team, account=account)
     chosen = settings_of(rule) if rule else []
     policy, newest = await asyncio.to_thread(_in_force, ports)
-    if chosen:
-        fitting = [s for s in chosen if s.scoped or not str(scope)]
-        card = form_card(
-            rule, fitting or chosen, _values(policy, scope), scope if fitting else Labels()
-        )
+    if rule:
+        # What has no scope is changed for everybody.
+        fitting = [setting for setting in chosen if setting.scoped or not str(scope)]
+        values = {key: shown(policy, scope, key) for key in SETTINGS}
+        card = form_card(rule, fitting or chosen, values, scope if fitting else Labels())
         return await noting_unseen(card, ports, request, scope)
+
+    rows = [
+        (setting.key, "everywhere", setting.show(policy.values[setting.key]), default)
+        for setting in SETTINGS.values()
+        if (default := setting.show(setting.default)) != setting.show(policy.values[setting.key])
+    ]
+    for where, key, value in policy.overrides:
+        setting = SETTINGS[key]
+        rows.append((key, str(where), setting.show(value), setting.show(setting.default)))
     choices = await asyncio.to_thread(scopes, ports, request)
-    return await noting_unseen(
-        chooser_card(FAMILIES, choices, _changed(policy), newest), ports, request, scope
-    )
+    card = chooser_card(FAMILIES, choices, rows, newest)
+    return await noting_unseen(card, ports, request, scope)
 
 
 @command(
@@ -399,7 +381,7 @@ async def config_show(
     needs=Needs.DATABASE,
     examples=("config export", "config export changed"),
 )
-async def config_export(
+def config_export(
     ports: Ports,
     request: Request,
     what: str = arg(
@@ -407,8 +389,7 @@ async def config_export(
     ),
 ) -> Card:
     """Print the policy as `backtest policy=FILE` and `config import` read it."""
-    policy, _ = await asyncio.to_thread(_in_force, ports)
-    return export_card(write_policy(policy, every=what == "all"))
+    return export_card(write_policy(ports.policy, every=what == "all"))
 
 
 @command(
@@ -417,23 +398,20 @@ async def config_export(
     needs=Needs.DATABASE,
     examples=("config history", "config history 3"),
 )
-async def config_history(
+def config_history(
     ports: Ports,
     request: Request,
     number: int | None = arg("", "one version, with the result of its preview"),
 ) -> Card:
     """List versions, or show one."""
-    versions = await asyncio.to_thread(ports.stores.versions.versions, _LISTED)
+    versions = ports.stores.versions.versions(_LISTED)
     if number is None:
-        return history_card(
-            versions, await asyncio.to_thread(ports.stores.versions.attempts, _LISTED)
-        )
-    chosen = [version for version in versions if version.number == number]
-    if not chosen:
-        raise WrongInput(
-            f"There is no version {number}{nearest(str(number), [str(v.number) for v in versions[:5]])}."
-        )
-    return version_card(chosen[0])
+        return history_card(versions, ports.stores.versions.attempts(_LISTED))
+    version = next((version for version in versions if version.number == number), None)
+    if version is None:
+        hint = nearest(str(number), [str(version.number) for version in versions[:5]])
+        raise WrongInput(f"There is no version {number}{hint}.")
+    return version_card(version)
 
 
 def settings_of(rule: str) -> list[Setting]:
@@ -443,26 +421,11 @@ def settings_of(rule: str) -> list[Setting]:
     """
     if rule not in FAMILIES and rule not in SETTINGS:
         raise WrongInput(f"'{rule}' has no settings{nearest(rule, FAMILIES, most=len(FAMILIES))}.")
-    return [s for key, s in SETTINGS.items() if key == rule or key.startswith(f"{rule}.")]
+    return [
+        setting for key, setting in SETTINGS.items() if key == rule or key.startswith(f"{rule}.")
+    ]
 
 
 def _in_force(ports: Ports) -> tuple[Policy, Version | None]:
     newest = ports.stores.versions.versions(1)
     return ports.policy, newest[0] if newest else None
-
-
-def _values(policy: Policy, scope: Labels) -> dict[str, str]:
-    return {key: shown(policy, scope, key) for key in SETTINGS}
-
-
-def _changed(policy: Policy) -> Sequence[tuple[str, ...]]:
-    """Return the settings that differ from the defaults: key, scope, value, default."""
-    everywhere = [
-        (s.key, "everywhere", s.show(policy.values[s.key]), s.show(s.default))
-        for s in SETTINGS.values()
-    ]
-    scoped = [
-        (key, str(scope), SETTINGS[key].show(value), SETTINGS[key].show(SETTINGS[key].default))
-        for scope, key, value in policy.overrides
-    ]
-    return [row for row in everywhere if row[2] != row[3]] + scoped
