@@ -1,1 +1,1 @@
-"""Draw charts as PNG with matplotlib."""
+"""Draw charts: as SVG for pages, and as PNG of the same for chats."""

@@ -16,8 +16,8 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from adapters.charts.svg import COLOURS, SHEET, Canvas, hue, svg
 from adapters.web.links import address, download
-from adapters.web.svg import COLOURS, hue, opened, svg
 from bot.cards import charts as axis
 from bot.cards.card import (
     Attachment,
@@ -43,8 +43,12 @@ from bot.ports.chat import Story
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-_FOLDER = Path(__file__).parent / "static"
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_FILES = {
+    path.name: path
+    for path in (SHEET, *sorted((Path(__file__).parent / "static").iterdir()))
+    if path.suffix in _TYPES
+}
 FOR_EVER = "max-age=31536000, immutable"
 """What lies at an address that names its content never changes there."""
 
@@ -60,32 +64,29 @@ def static_root() -> str:
 
     Scripts name each other relative to it.
     """
-    files = sorted(path for path in _FOLDER.iterdir() if path.suffix in _TYPES)
-    return f"/static/{digest(b''.join(path.read_bytes() for path in files))}"
+    return f"/static/{digest(b''.join(path.read_bytes() for path in _FILES.values()))}"
 
 
 async def static_file(request: web.Request) -> web.StreamResponse:
     """Serve one file; for ever where the address names this version, else to be asked for again."""
-    name = request.match_info["name"]
-    kind = _TYPES.get(Path(name).suffix)
-    if kind is None or name not in {path.name for path in _FOLDER.iterdir()}:
+    path = _FILES.get(request.match_info["name"])
+    if path is None:
         raise web.HTTPNotFound(text="There is no such file.\n")
-    keeps = FOR_EVER if request.path == f"{static_root()}/{name}" else "no-cache"
-    return web.FileResponse(
-        _FOLDER / name, headers={"Content-Type": f"{kind}; charset=utf-8", "Cache-Control": keeps}
-    )
+
+    keeps = FOR_EVER if request.path == f"{static_root()}/{path.name}" else "no-cache"
+    kind = f"{_TYPES[path.suffix]}; charset=utf-8"
+    return web.FileResponse(path, headers={"Content-Type": kind, "Cache-Control": keeps})
 
 
 def static_routes(
     guard: Callable[[Handler], Handler] = lambda handler: handler,
 ) -> list[web.RouteDef]:
     """Return the routes of the files, with their version and without."""
-    return [
-        web.get(f"/static/{path}", guard(static_file)) for path in ("{name}", "{version}/{name}")
-    ]
+    addresses = "/static/{name}", "/static/{version}/{name}"
+    return [web.get(path, guard(static_file)) for path in addresses]
 
 
-_KEY = Markup('<i class="swatch {}"></i>{}')
+_CANVAS = Canvas(address=address)
 _ADDRESS = re.compile(r"(https?://|/(?!/))[^\s\"'<>\\]*\Z", re.IGNORECASE)
 
 
@@ -121,19 +122,27 @@ class PageRenderer:
 
     def card(self, card: Card, where: str = "") -> Markup:
         """Return a card; `where` is the id of the message that its buttons answer under."""
-        groups = _laid_out(_joined(card.blocks))
-        return Markup(self.page("card.html", it=card, groups=groups, where=where))  # noqa: S704  # the template escapes
+        # Rows of buttons that follow each other are one row.
+        blocks: list[Block] = []
+        for block in card.blocks:
+            if isinstance(block, Buttons) and blocks and isinstance(blocks[-1], Buttons):
+                blocks[-1] = Buttons((*blocks[-1].buttons, *block.buttons))
+            else:
+                blocks.append(block)
+
+        page = self.page("card.html", it=card, groups=_groups(blocks), where=where)
+        return Markup(page)  # noqa: S704  # the template escapes
 
     def block(self, block: Block, where: str) -> Markup:
         """Return one block of a card."""
         match block:
             case Text():
-                return Markup('<p class="text {}">{}</p>').format(
-                    block.style.value, spans(block.spans)
-                )
+                written = Markup('<p class="text {}">{}</p>')
+                return written.format(block.style.value, spans(block.spans))
             case Chart():
                 drawn = Markup('<figure class="{}"><figcaption>{}</figcaption>{}{}</figure>')
-                return drawn.format(block.kind.value, block.title, legend(block), svg(block))
+                kind, picture = block.kind.value, svg(block, _CANVAS)
+                return drawn.format(kind, block.title, legend(block), picture)
             case Attachment():
                 file = Markup('<p class="text"><a class="button" href="{}" download>{}</a></p>')
                 return file.format(download(block.line), block.name)
@@ -151,46 +160,42 @@ def legend(chart: Chart) -> Markup:
     """
     if chart.kind is not ChartKind.BAR or not axis.named(chart):
         return Markup("")
-    names = [
-        opened(each.line, _KEY.format(hue(each, i), each.name or "none"))
-        for i, each in enumerate(chart.series[:COLOURS])
-    ]
-    partial = (
-        [Markup('<i class="swatch partial"></i>part of its time only')] if chart.partial else []
-    )
-    return Markup('<ul class="legend">{}</ul>').format(
-        Markup("").join(Markup("<li>{}</li>").format(x) for x in [*names, *partial])
-    )
+
+    swatch, items = Markup('<i class="swatch {}"></i>{}'), list[Markup]()
+    for i, series in enumerate(chart.series[:COLOURS]):
+        name = swatch.format(hue(series, i), series.name or "none")
+        items.append(_CANVAS.opened(series.line, name))
+    if chart.partial:
+        items.append(swatch.format("partial", "part of its time only"))
+
+    rows = Markup("").join(Markup("<li>{}</li>").format(item) for item in items)
+    return Markup('<ul class="legend">{}</ul>').format(rows)
 
 
 def spans(parts: tuple[Span, ...]) -> Markup:
     """Return spans as HTML, each text escaped."""
-    return Markup("").join(_span(span) for span in parts)
-
-
-def _span(span: Span) -> Markup:
-    match span:
-        case str():
-            return Markup("{}").format(span)
-        case Strong(text=words):
-            return Markup("<strong>{}</strong>").format(words)
-        case Code(text=words):
-            return Markup("<code>{}</code>").format(words)
-        case When(at=at):
-            return when(at)
-        case Mention(name=name):
-            return Markup('<span class="mention">@{}</span>').format(name)
-        case Link(text=words, url=url):
-            return _link(words, url)
-        case _:
-            assert_never(span)
-
-
-def _link(words: str, url: str) -> Markup:
-    """Link to web addresses and own pages alone: a script or data address stays plain text."""
-    if not _ADDRESS.match(url):
-        return Markup("{}").format(words)
-    return Markup('<a href="{}" rel="noreferrer noopener">{}</a>').format(url, words)
+    drawn = Markup("")
+    for span in parts:
+        match span:
+            case str():
+                drawn += span
+            case Strong(text=words):
+                drawn += Markup("<strong>{}</strong>").format(words)
+            case Code(text=words):
+                drawn += Markup("<code>{}</code>").format(words)
+            case When(at=at):
+                drawn += when(at)
+            case Mention(name=name):
+                drawn += Markup('<span class="mention">@{}</span>').format(name)
+            case Link(text=words, url=url) if _ADDRESS.match(url):
+                linked = Markup('<a href="{}" rel="noreferrer noopener">{}</a>')
+                drawn += linked.format(url, words)
+            case Link(text=words):
+                # A script or data address stays plain text.
+                drawn += words
+            case _:
+                assert_never(span)
+    return drawn
 
 
 def when(at: datetime, form: str = "full") -> Markup:
@@ -198,12 +203,11 @@ def when(at: datetime, form: str = "full") -> Markup:
 
     UTC without it and on hover.
     """
-    utc = at.astimezone(UTC)
-    shown = f"{utc:%H:%M} UTC" if form == "clock" else f"{utc:%Y-%m-%d %H:%M} UTC"
-
+    instant = at.astimezone(UTC)
+    shown = f"{instant:%H:%M} UTC" if form == "clock" else utc(at)
     html = Markup('<time datetime="{}" data-form="{}" title="{}">{}</time>')
     return html.format(
-        utc.isoformat(timespec="seconds"), form, f"{utc:%Y-%m-%d %H:%M:%S} UTC", shown
+        instant.isoformat(timespec="seconds"), form, f"{instant:%Y-%m-%d %H:%M:%S} UTC", shown
     )
 
 
@@ -215,17 +219,6 @@ def utc(at: datetime) -> str:
 def usd(amount: Decimal | float | str) -> str:
     """Write dollars whole: `$1,083`."""
     return f"${Decimal(str(amount)):,.0f}"
-
-
-def _joined(blocks: tuple[Block, ...]) -> list[Block]:
-    """Put rows of buttons that follow each other into one."""
-    joined: list[Block] = []
-    for block in blocks:
-        if isinstance(block, Buttons) and joined and isinstance(joined[-1], Buttons):
-            joined[-1] = Buttons((*joined[-1].buttons, *block.buttons))
-        else:
-            joined.append(block)
-    return joined
 
 
 @dataclass
@@ -241,21 +234,20 @@ class _Group:
     after: list[Block] = field(default_factory=list)
 
 
-def _laid_out(blocks: list[Block]) -> list[_Group]:
+def _groups(blocks: list[Block]) -> list[_Group]:
     """Put tables and charts that follow each other side by side.
 
-    The one line chart of a card beside its words.
+    The one line chart of a card stands beside its words.
     """
     lines = [
-        i
+        (i, block)
         for i, block in enumerate(blocks)
         if isinstance(block, Chart) and block.kind is ChartKind.LINE
     ]
-    if len(lines) == 1 and lines[0] and not any(isinstance(block, Form) for block in blocks):
-        at = lines[0]
-        chart = blocks[at]
-        assert isinstance(chart, Chart)
+    if len(lines) == 1 and lines[0][0] and not any(isinstance(block, Form) for block in blocks):
+        at, chart = lines[0]
         return [_Group("split", blocks[:at], chart, blocks[at + 1 :])]
+
     groups: list[_Group] = []
     for block in blocks:
         kind = "beside" if isinstance(block, Chart | Table) else "below"
@@ -271,21 +263,21 @@ def _tabled(card: Card) -> bool:
 
 
 def _headline(card: Card) -> tuple[str, str]:
-    """Split the title of an incident at its first dot: its state in words, and the rest.
+    """Split the title of an incident at its first dot: its state in words, and what follows.
 
     Other titles stay whole.
     """
-    state, dot, rest = card.title.partition(" · ")
+    state, dot, subject = card.title.partition(" · ")
     incident = card.tone in (Tone.CRITICAL, Tone.WARNING, Tone.OVER)
-    return (state, rest) if dot and incident else ("", card.title)
+    return (state, subject) if dot and incident else ("", card.title)
 
 
 def plain_json(value: Any) -> Any:
     """Return health facts as JSON holds them: money as decimal strings, times as ISO 8601 UTC."""
     if isinstance(value, Mapping):
-        return {str(name): plain_json(x) for name, x in value.items()}
+        return {str(name): plain_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain_json(x) for x in value]
+        return [plain_json(item) for item in value]
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return value if isinstance(value, str | int | float | bool) or value is None else str(value)

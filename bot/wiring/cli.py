@@ -90,7 +90,7 @@ def score_files(options: Options) -> int:
 
 def _drawing(folder: Path, truth: Path | None) -> Any:
     """Return the function that leaves one picture a series in the folder."""
-    from adapters.charts.scored import ScoredPlot, draw_scored
+    from adapters.charts.png import ScoredPlot, draw_scored
     from adapters.series_csv import read_truth
     from detectors.series.score import THRESHOLD
 

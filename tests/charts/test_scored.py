@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from adapters.charts.scored import ScoredPlot, draw_scored
+from adapters.charts.png import ScoredPlot, draw_scored
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TIMES = [START + timedelta(minutes=5) * n for n in range(50)]

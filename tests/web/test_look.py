@@ -9,9 +9,9 @@ from html import unescape
 
 import pytest
 
+from adapters.charts.svg import Canvas, svg
 from adapters.web.html import PageRenderer, legend
 from adapters.web.links import address, between, cost_controls, undoubled
-from adapters.web.svg import svg
 from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, folded, text
 from bot.model.request import CommandHint
 from tests.e2e import samples
@@ -78,7 +78,7 @@ def test_colours_are_named_in_full_and_open_what_they_stand_for():
 
 def test_a_bar_opens_its_line_and_a_partial_one_is_hatched():
     chart = replace(samples.bar_chart(), lines=("cost 2026-11-13 by team",), partial=(0,))
-    drawn = str(svg(chart))
+    drawn = str(svg(chart, Canvas(address=address)))
     assert drawn.count("<a href=") == 1
     assert drawn.count('class="unfinished"') == 1
     assert "13 Nov, a part of its time only · " in drawn

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from adapters.web.svg import svg
+from adapters.charts.svg import Canvas, svg
 from bot.cards.card import Chart, ChartKind, Series, Tone
 from tests.e2e import samples
 
@@ -12,7 +12,7 @@ LINE, BARS = samples.line_chart(), samples.bar_chart()
 
 
 def read(chart):
-    return ElementTree.fromstring(str(svg(chart)))
+    return ElementTree.fromstring(str(svg(chart, Canvas())))
 
 
 def found(chart, tag, kind):
@@ -43,7 +43,7 @@ def test_every_chart_is_well_formed_and_named(chart):
     assert drawn.find("title").text == chart.title
     assert (drawn.find("desc").text or "") == chart.summary
     assert drawn.get("role") == "img"
-    assert "nan" not in str(svg(chart))
+    assert "nan" not in str(svg(chart, Canvas()))
 
 
 def test_a_gap_breaks_the_line():

@@ -1,0 +1,369 @@
+"""Draw charts as SVG that a style sheet colours: crisp at any width, light or dark.
+
+On a page the plot stretches while its words keep their size: shapes stand in a nested view box that
+may be stretched, words at percentages of the outer box. No style attributes, so the strictest
+policy allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from markupsafe import Markup, escape
+
+from bot.cards import charts as axis
+from bot.cards.card import Chart, ChartKind, Series
+
+SHEET = Path(__file__).parent / "chart.css"
+"""Colours and letters of the parts of a chart, light and dark."""
+COLOURS = 8
+"""Series colours that the style sheet defines, `s0` to `s7`."""
+
+_ATTRIBUTES = {"kind": "class", "anchor": "text-anchor", "view": "viewBox"}
+_MOST_HITS = 120
+_HATCH = Markup(
+    '<defs><pattern id="partial" width="6" height="6" patternUnits="userSpaceOnUse"'
+    ' patternTransform="rotate(45)"><rect class="hatch" width="3" height="6"/></pattern></defs>'
+)
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """State the room of a drawing; the defaults are a page's, whose plot stretches with it."""
+
+    width: float = 1000
+    """Of the view box of the shapes, as is `height`: pixels where nothing stretches."""
+    height: float = 100
+    row: float = 26
+    """Pixels of a row of a heat map."""
+    times: int = 7
+    """Labels of the time axis at most."""
+    categories: int = 10
+    """Labels of the bars at most, which share so many `letters`."""
+    letters: int = 96
+    name: int = 14
+    """Letters of a line's name beside its end."""
+    sums: int = 16
+    """Bars at most whose sums stand over them; beyond `roomy` of them, the sums are brief."""
+    roomy: int = 10
+    pointed: bool = True
+    """Whether a pointer may rest on it: columns under it then tell their values."""
+    address: Callable[[str], str] | None = None
+    """Gives the address that opens a line, where a part of the chart can be pressed."""
+
+    def opened(self, line: str, drawn: Markup) -> Markup:
+        """Return a part of a chart that opens its line when it is pressed, without script too."""
+        return element("a", drawn, href=self.address(line)) if self.address and line else drawn
+
+
+def svg(chart: Chart, canvas: Canvas) -> Markup:
+    """Return the chart as an `<svg>` of a page, with an accessible title and description."""
+    drawn = Markup("").join(parts(chart, canvas))
+    height = len(chart.series) * canvas.row if chart.kind is ChartKind.HEAT else 176
+    # What is pressed inside a picture, nobody who hears it finds.
+    role = "group" if "<a " in drawn else "img"
+    box = Markup(
+        '<svg class="{}" role="{}" width="100%" height="{}"><title>{}</title><desc>{}</desc>{}</svg>'
+    )
+    return box.format(classes(chart), role, number(height), chart.title, chart.summary, drawn)
+
+
+def parts(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
+    """Yield the parts of a chart, the background first."""
+    match chart.kind:
+        case ChartKind.LINE:
+            if chart.times:
+                yield from LinePlot(chart, canvas).parts()
+        case ChartKind.BAR:
+            if chart.categories:
+                yield from _BarPlot(chart, canvas).parts()
+        case ChartKind.HEAT:
+            if chart.times:
+                yield from _heat_map(chart, canvas)
+
+
+def classes(chart: Chart) -> str:
+    """Return the classes of the box of a chart."""
+    return f"chart {chart.kind.value} {'many' if len(chart.series) > 1 else 'one'}"
+
+
+def hue(series: Series, i: int) -> str:
+    """Return the class that colours a series: its meaning's, else its place's in the palette."""
+    return f"t-{series.tone.value}" if series.tone else f"s{i % COLOURS}"
+
+
+def element(tag: str, content: str = "", /, **attributes: str | float) -> Markup:
+    """Return an element, content and attributes escaped; `kind` is its class."""
+    written = "".join(
+        f' {_ATTRIBUTES.get(name, name)}="{escape(value) if isinstance(value, str) else number(value)}"'
+        for name, value in attributes.items()
+    )
+    body = f">{escape(content)}</{tag}>" if content else "/>"
+    return Markup(f"<{tag}{written}{body}")  # noqa: S704  # every part is escaped above
+
+
+def number(value: float) -> str:
+    """Write a coordinate to two decimals."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def percent(value: float) -> str:
+    """Write a share of the box."""
+    return f"{number(value)}%"
+
+
+class _Plot:
+    """Place values on the value axis, whose ticks are the chart's own or given."""
+
+    def __init__(self, chart: Chart, canvas: Canvas, ticks: Sequence[float] = ()) -> None:
+        self.chart, self.canvas = chart, canvas
+        self.ticks = ticks or axis.marks(chart)
+        self.low, self.high = self.ticks[0], self.ticks[-1]
+
+    def y(self, value: float) -> float:
+        """Return the distance from the top, in percent of the plot."""
+        within = min(max(value, self.low), self.high)
+        return 100 - (within - self.low) / (self.high - self.low) * 100
+
+    def grid(self) -> Iterator[Markup]:
+        """Yield a hairline and a label for each tick of the value axis."""
+        labels = axis.tick_labels(self.ticks, self.chart.unit)
+        for tick, label in zip(self.ticks, labels, strict=True):
+            y, kind = percent(self.y(tick)), "rule" if tick else "base"
+            yield element("line", kind=kind, x1=0, x2="100%", y1=y, y2=y)
+            yield element("text", label, kind="tick", x=0, y=y, dx=-8, dy=4, anchor="end")
+
+    def values(self, i: int) -> str:
+        """Return the values at one place in words, the series named where there are several."""
+        phrases = []
+        for series in self.chart.series:
+            value = series.values[i] if i < len(series.values) else None
+            words = "no reading"
+            if value is not None and axis.is_reading(value):
+                words = axis.figure(value, self.chart.unit)
+            phrases.append(f"{series.name} {words}" if len(self.chart.series) > 1 else words)
+        return "; ".join(phrases)
+
+
+class LinePlot(_Plot):
+    """Draw lines over time: the usual band, the incident, gaps, and the newest values."""
+
+    def __init__(self, chart: Chart, canvas: Canvas, ticks: Sequence[float] = ()) -> None:
+        super().__init__(chart, canvas, ticks)
+        self.start = chart.times[0]
+        self.span = max(1.0, (chart.times[-1] - self.start).total_seconds())
+        shaded = chart.shaded
+        seen = shaded and shaded.end >= self.start and shaded.start <= chart.times[-1]
+        self.shaded = shaded if seen else None
+
+    def x(self, at: datetime) -> float:
+        """Return the distance from the left, in percent of the plot."""
+        return min(100.0, max(0.0, (at - self.start).total_seconds() / self.span * 100))
+
+    def clock(self) -> Iterator[Markup]:
+        """Yield the labels of the time axis, each second one of a class that a phone leaves out."""
+        instants = axis.time_ticks(self.start, self.chart.times[-1], self.canvas.times)
+        for i, (at, label) in enumerate(instants):
+            kind, x = "tick odd" if i % 2 else "tick", percent(self.x(at))
+            yield element("text", label, kind=kind, x=x, y="100%", dy=18, anchor="middle")
+        yield element("text", "UTC", kind="tick", x=0, y="100%", dx=-21, dy=18, anchor="end")
+
+    def shapes(self, lines: Sequence[tuple[str, Sequence[float | None]]]) -> Markup:
+        """Return the box that stretches, with a line of each class and its values.
+
+        A gap breaks a line; a reading alone between gaps is a dot.
+        """
+        size = self.canvas.width / 100, self.canvas.height / 100
+        paths = []
+        for kind, values in lines:
+            drawn, run = "", list[str]()
+            readings = zip(self.chart.times, values, strict=False)
+            for at, value in (*readings, (self.start, None)):
+                if value is not None and axis.is_reading(value):
+                    point = self.x(at) * size[0], self.y(value) * size[1]
+                    run.append(f"{number(point[0])} {number(point[1])}")
+                elif run:
+                    drawn += f"M{'L'.join(run)}{'h0' if len(run) == 1 else ''}"
+                    run = []
+            if drawn:
+                paths.append(element("path", kind=kind, d=drawn))
+
+        view = f"0 0 {number(self.canvas.width)} {number(self.canvas.height)}"
+        box = Markup(
+            '<svg class="plot" viewBox="{}" preserveAspectRatio="none" width="100%" height="100%">'
+            "{}</svg>"
+        )
+        return box.format(view, Markup("").join(paths))
+
+    def parts(self) -> Iterator[Markup]:
+        """Yield everything, the background first."""
+        if self.chart.band is not None:
+            low, high = self.chart.band
+            top, foot = self.y(high), self.y(low)
+            edges = {"y": percent(top), "height": percent(foot - top)}
+            yield element("rect", kind="usual", x=0, width="100%", **edges)
+            words = axis.span(low, high, self.chart.unit)
+            label = {"kind": "usual-label", "x": "100%", "y": percent((top + foot) / 2), "dx": "10"}
+            yield element("text", "usual", **label, dy=-3)
+            yield element("text", words, **label, dy=10)
+
+        left, right = 0.0, 0.0
+        if shaded := self.shaded:
+            left, right = self.x(shaded.start), self.x(shaded.end)
+            edges = {"x": percent(left), "width": percent(right - left)}
+            yield element("rect", kind="incident", **edges, y=0, height="100%")
+
+        yield from self.grid()
+        if shaded:
+            x, anchor = percent(left), "end" if left > 80 else "start"
+            yield element("line", kind="onset", x1=x, x2=x, y1=-4, y2="100%")
+            words = f"{_clock(shaded.start)}-{_clock(shaded.end)}"
+            if right > 99.9:
+                words = f"since {_clock(shaded.start)}"
+            yield element("text", words, kind="onset-label", x=x, y=0, dy=-9, anchor=anchor)
+        yield from self.clock()
+
+        lines = [(f"line {hue(x, i)}", x.values) for i, x in enumerate(self.chart.series)]
+        if shaded and len(lines) == 1:
+            readings = zip(self.chart.times, lines[0][1], strict=False)
+            inside = [value if shaded.start <= at <= shaded.end else None for at, value in readings]
+            lines.append(("line alarm", tuple(inside)))
+        yield self.shapes(lines)
+
+        yield from self._ends()
+        if self.canvas.pointed:
+            yield from self._hits()
+
+    def _ends(self) -> Iterator[Markup]:
+        """Label each line at its last reading, pushed apart where they would touch."""
+        several, apart, above = len(self.chart.series) > 1, 9.0, 200.0
+        ends = [(axis.newest(series.values), i) for i, series in enumerate(self.chart.series)]
+        for value, index, i in sorted((end[1], end[0], i) for end, i in ends if end is not None):
+            series = self.chart.series[i]
+            kind = hue(series, i) if several or self.shaded is None else "alarm"
+            x, y = self.x(self.chart.times[index]), self.y(value)
+            yield element("circle", kind=f"end {kind}", cx=percent(x), cy=percent(y), r=3.5)
+
+            words = axis.figure(value, self.chart.unit)
+            if several:
+                words = f"{axis.shorten(series.name, self.canvas.name)} {words}"
+                y = above = min(y, above - apart)
+            elif self.chart.band is not None:
+                # The label of the usual band has its place beside the band's middle.
+                middle = sum(self.y(end) for end in self.chart.band) / 2
+                if abs(y - middle) < 18:
+                    y = middle + 18 if y >= middle or middle < 20 else middle - 18
+            yield element("text", words, kind=f"now {kind}", x="100%", y=percent(y), dx=10, dy=4)
+
+    def _hits(self) -> Iterator[Markup]:
+        """Yield invisible columns that tell their time and values, few enough to tell apart."""
+        count = len(self.chart.times)
+        stride = axis.thinned(count, _MOST_HITS)
+        half = 50 * stride / max(1, count - 1)
+        for i in range((count - 1) % stride, count, stride):
+            at = self.chart.times[i]
+            left, right = max(0.0, self.x(at) - half), min(100.0, self.x(at) + half)
+            words = f"{at.astimezone(UTC):%d %b %H:%M} UTC · {self.values(i)}"
+            yield _hit(left, right - left, words)
+
+
+class _BarPlot(_Plot):
+    """Draw bars over categories, stacked where there are several series."""
+
+    def parts(self) -> Iterator[Markup]:
+        """Yield everything, the background first."""
+        yield from self.grid()
+        if self.chart.partial:
+            yield _HATCH
+
+        count, most = len(self.chart.categories), self.canvas.categories
+        stride, letters = axis.thinned(count, most), max(6, self.canvas.letters // min(most, count))
+        for i, name in enumerate(self.chart.categories):
+            yield from self._bar(i, 100 / count)
+            if i % stride == 0:
+                kind = "tick odd" if (i // stride) % 2 and count > 4 else "tick"
+                words, x = axis.shorten(name or "none", letters), percent((i + 0.5) * 100 / count)
+                yield element("text", words, kind=kind, x=x, y="100%", dy=18, anchor="middle")
+
+    def _bar(self, i: int, width: float) -> Iterator[Markup]:
+        """Yield the stack of a category, its sum where there is room, and the pointer's column."""
+        above = below = 0.0
+        place = {"x": percent((i + 0.14) * width), "width": percent(0.72 * width)}
+        for k, series in enumerate(self.chart.series):
+            value = series.values[i] if i < len(series.values) else None
+            if value is None or not axis.is_reading(value):
+                continue
+            foot = above if value >= 0 else below
+            top, bottom = sorted((self.y(foot), self.y(foot + value)))
+            edges = {"y": percent(top), "height": percent(bottom - top)}
+            yield element("rect", kind=f"bar {hue(series, k)}", **place, **edges)
+            above, below = above + max(value, 0.0), below + min(value, 0.0)
+
+        top, bottom = self.y(above), self.y(below)
+        if i in self.chart.partial:
+            edges = {"y": percent(top), "height": percent(bottom - top)}
+            yield element("rect", kind="unfinished", **place, **edges)
+
+        count, unit = len(self.chart.categories), self.chart.unit
+        if count <= self.canvas.sums and above + below:
+            kind, write = "sum", axis.amount
+            if count > self.canvas.roomy:
+                kind, write = "sum tight", axis.brief
+            where = {"x": percent((i + 0.5) * width), "y": percent(top)}
+            words = write(above + below, unit)
+            yield element("text", words, kind=kind, **where, dy=-5, anchor="middle")
+
+        if self.canvas.pointed:
+            partial = ", a part of its time only" if i in self.chart.partial else ""
+            words = f"{self.chart.categories[i] or 'none'}{partial} · {self.values(i)}"
+            line = self.chart.lines[i] if i < len(self.chart.lines) else ""
+            yield self.canvas.opened(line, _hit(i * width, width, words))
+
+
+def _heat_map(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
+    """Yield a row of cells each series: its name before it, its last reading behind it."""
+    width, middle = 100 / len(chart.times), number(canvas.row / 2 + 2)
+    for row, series in enumerate(chart.series):
+        top, name = number(row * canvas.row), axis.shorten(series.name, 16)
+        words = element("text", name, kind="row", x=0, y=top, dx=-10, dy=middle, anchor="end")
+        yield canvas.opened(series.line, words)
+
+        for i, value in enumerate(series.values[: len(chart.times)]):
+            shade, reading = axis.shade(value), "no reading"
+            if value is not None and shade is not None:
+                reading = axis.figure(value, chart.unit)
+            at = f"{chart.times[i].astimezone(UTC):%d %b %H:%M} UTC"
+            cell = element(
+                "rect",
+                element("title", f"{series.name} · {at} · {reading}"),
+                kind=f"hit cell h{'x' if shade is None else shade}",
+                x=percent(i * width),
+                width=percent(width),
+                y=top,
+                height=canvas.row - 4,
+            )
+            yield canvas.opened(series.line, cell)
+
+        if (end := axis.newest(series.values)) is not None:
+            last = axis.figure(round(end[1]), chart.unit)
+            yield element("text", last, kind="row", x="100%", y=top, dx=10, dy=middle)
+
+    for i, instant in enumerate(chart.times):
+        hour = instant.astimezone(UTC).hour
+        if hour % 4 == 0:
+            kind, x = "tick odd" if hour % 8 else "tick", percent(i * width)
+            yield element("text", _clock(instant), kind=kind, x=x, y="100%", dy=14, anchor="middle")
+    yield element("text", "UTC", kind="tick", x="100%", y="100%", dx=10, dy=14)
+
+
+def _hit(left: float, width: float, words: str) -> Markup:
+    """Return an invisible column over the plot that tells its values to a pointer."""
+    place = {"x": percent(left), "width": percent(width)}
+    return element("rect", element("title", words), kind="hit", **place, y=0, height="100%")
+
+
+def _clock(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%H:%M}"
