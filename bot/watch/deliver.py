@@ -62,61 +62,56 @@ def decide(
     notifications: Sequence[Notification], state: State, card_of: CardOf, line_of: LineOf
 ) -> Decided:
     """Return what the notifications change, and what threads still wait for from before."""
-    before = {entry.id: entry for entry in state.notification_log}
+    log_entries = {entry.id: entry for entry in state.notification_log}
     entries, lines, parcels = [], [], {}
-    for one in notifications:
-        known, card = before.get(one.id), card_of(one)
-        entry = decided_entry(one, known)
-        parcels[one.id] = _parcel(one, entry, card)
-        if one.owed:
+    for notification in notifications:
+        before, card = log_entries.get(notification.id), card_of(notification)
+        entry = decided_entry(notification, before)
+        parcels[notification.id] = Parcel(
+            notification.channel,
+            notification.id,
+            entry,
+            card,
+            sendable(notification.alerts, notification.at),
+            _urgency(notification, entry),
+        )
+        if notification.owed:
             continue
         entries.append(entry)
-        if known is not None and _threaded(one, known):
-            lines.append(_line(entry, line_of(one, known, card)))
+        if before is not None and _threaded(notification, before):
+            # Keyed by its decision, so that two processes that decide the same say it once.
+            key = f"{entry.id}-{entry.version}-{entry.reason.value.lower()}-{entry.digest[:8]}"
+            line = replace(line_of(notification, before, card), data={})
+            lines.append(Line(key, entry.id, entry.channel, entry.at, encode(line)))
+
     waiting = {line.notification: Parcel(line.channel, line.notification) for line in state.lines}
-    return Decided(
-        entries,
-        lines,
-        [*parcels.values(), *(one for name, one in waiting.items() if name not in parcels)],
-    )
+    unchanged = [parcel for name, parcel in waiting.items() if name not in parcels]
+    return Decided(entries, lines, [*parcels.values(), *unchanged])
 
 
-def _parcel(one: Notification, entry: NotificationLogEntry, card: Card) -> Parcel:
+def _urgency(notification: Notification, entry: NotificationLogEntry) -> tuple[int, bool, float]:
     """Order what is to be sent: new messages, then edits, then new dollars.
 
     Critical before others, dearest before cheap.
     """
-    critical = any(a.severity is Severity.CRITICAL and a.firing for a in one.alerts)
-    per_hour = float(usd_per_hour_of(a for a in leading(one.alerts) if a.firing))
-    kind = 0 if not entry.message else 1 if one.reason is not Reason.UPDATED else 2
-    urgency = (kind, not critical, -per_hour)
-    return Parcel(one.channel, one.id, entry, card, sendable(one.alerts, one.at), urgency)
+    kind = 2 if notification.reason is Reason.UPDATED else 1
+    critical = any(a.severity is Severity.CRITICAL and a.firing for a in notification.alerts)
+    per_hour = usd_per_hour_of(a for a in leading(notification.alerts) if a.firing)
+    return (kind if entry.message else 0, not critical, -float(per_hour))
 
 
-def _line(entry: NotificationLogEntry, card: Card) -> Line:
-    """Key a line by its decision, so that two processes that decide the same say it once."""
-    key = f"{entry.id}-{entry.version}-{entry.reason.value.lower()}-{entry.digest[:8]}"
-    return Line(key, entry.id, entry.channel, entry.at, encode(replace(card, data={})))
-
-
-def _threaded(one: Notification, before: NotificationLogEntry) -> bool:
+def _threaded(notification: Notification, before: NotificationLogEntry) -> bool:
     """Return whether the change is worth a line in the thread."""
-    if one.reason is Reason.FIRST or (one.reason is Reason.WORSE and not _faster(one, before)):
+    reason = notification.reason
+    if reason is Reason.FIRST:
         return False
-    return before.over or one.reason in _THREADED or _explained(one, before)
-
-
-def _explained(one: Notification, before: NotificationLogEntry) -> bool:
-    """Return whether what was told is now seen to be an effect of something else."""
-    return all(alert.id not in before.alerts for alert in leading(one.alerts))
-
-
-def _faster(one: Notification, before: NotificationLogEntry) -> bool:
-    """Return whether more is lost an hour than before.
-
-    Cost that merely adds up changes the message, not the thread.
-    """
-    return log_entry_of(one, "").usd_per_hour > before.usd_per_hour
+    # Cost that merely adds up changes the message, not the thread.
+    per_hour = log_entry_of(notification, "").usd_per_hour
+    if reason is Reason.WORSE and per_hour <= before.usd_per_hour:
+        return False
+    # What the message was about is now seen to be an effect of something else.
+    explained = all(alert.id not in before.alerts for alert in leading(notification.alerts))
+    return before.over or reason in _THREADED or explained
 
 
 T = TypeVar("T")
@@ -157,7 +152,6 @@ class _Pass:
     entries: list[NotificationLogEntry] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
     limits: list[Limited] = field(default_factory=list)
-    tried: list[Parcel] = field(default_factory=list)
     broken: StoreFailed | None = None
     """The failure of the bot's own database, which is no fault of the channel."""
 
@@ -197,28 +191,34 @@ class Delivery:
 
         Raises `StoreFailed` where the database failed meanwhile, so that the tick fails too.
         """
-        for parcel in sorted(parcels, key=lambda one: one.urgency):
-            known = self._waiting[parcel.channel].get(parcel.id)
-            self._waiting[parcel.channel][parcel.id] = (
-                known if known and not parcel.card else parcel
-            )
-        passes = {
-            channel: self._begin(channel)
-            for channel in dict.fromkeys(one.channel for one in parcels)
-        }
+        for parcel in sorted(parcels, key=lambda parcel: parcel.urgency):
+            waiting = self._waiting[parcel.channel]
+            if parcel.card or parcel.id not in waiting:
+                waiting[parcel.id] = parcel
+        passes = {parcel.channel: self._begin(parcel.channel) for parcel in parcels}
         if passes:
             await asyncio.wait(passes.values(), timeout=patience_s)
-        results = {channel: one.result() if one.done() else None for channel, one in passes.items()}
-        if broken := next((one.broken for one in results.values() if one and one.broken), None):
-            raise broken
-        return _delivered(results)
+
+        entries, failed, silent = list[NotificationLogEntry](), list[str](), {}
+        results = {channel: p.result() for channel, p in passes.items() if p.done()}
+        for result in results.values():
+            if result.broken:
+                raise result.broken
+        for channel in passes:
+            result = results.get(channel, _Pass(failures=[Unfinished()]))
+            errors = [*result.failures, *result.limits]
+            failed += [f"{channel}: {error}" for error in errors]
+            entries += result.entries
+            if channel in results and errors and not result.entries:
+                silent[channel] = errors[0]
+        return Delivered(tuple(entries), tuple(failed), silent)
 
     async def settle(self, patience_s: float = TICK_S) -> None:
         """Begin nothing more, and let what is being sent be finished."""
         for timer in self._timers.values():
             timer.cancel()
         self._waiting.clear()
-        if passes := [one for one in self._passes.values() if not one.done()]:
+        if passes := [task for task in self._passes.values() if not task.done()]:
             await asyncio.wait(passes, timeout=patience_s)
 
     def _begin(self, channel: str) -> asyncio.Task[_Pass]:
@@ -233,40 +233,35 @@ class Delivery:
         return running
 
     async def _pass(self, channel: str) -> _Pass:
-        """Try each of a channel's parcels once, the most urgent first."""
-        outcome, waiting = _Pass(), self._waiting[channel]
+        """Try each of a channel's parcels once, the most urgent first.
+
+        Plan to try again what is left: when a limit ends, else a while after a failure.
+        """
+        outcome, waiting, tried = _Pass(), self._waiting[channel], list[Parcel]()
         async with self._free:
             while len(outcome.failures) < ENOUGH and not outcome.broken:
-                untried = [
-                    one
-                    for one in waiting.values()
-                    if all(one is not other for other in outcome.tried)
-                ]
+                untried = [p for p in waiting.values() if not any(p is seen for seen in tried)]
                 if not untried:
                     break
-                parcel = min(untried, key=lambda one: one.urgency)
-                outcome.tried.append(parcel)
+                parcel = min(untried, key=lambda parcel: parcel.urgency)
+                tried.append(parcel)
                 if await self._attempt(parcel, outcome) and waiting.get(parcel.id) is parcel:
                     del waiting[parcel.id]
-        self._plan(channel, outcome)
-        return outcome
 
-    def _plan(self, channel: str, outcome: _Pass) -> None:
-        """Try again what is left: when a limit ends, else a while after a failure."""
-        if not self._waiting[channel]:
+        if not waiting:
             self._failed.pop(channel, None)
             self._done(channel)
-            return
+            return outcome
         if outcome.failures:
             self._failed[channel] += 1
         pauses = [limit.seconds for limit in outcome.limits]
-        if any(
-            not isinstance(one, Refused) for one in outcome.failures
-        ):  # what a person must mend waits for the next tick
+        # What a person must mend waits for the next tick.
+        if any(not isinstance(error, Refused) for error in outcome.failures):
             pauses.append(AGAIN_S[min(self._failed[channel], len(AGAIN_S)) - 1])
         if pauses:
             loop = asyncio.get_running_loop()
             self._timers[channel] = loop.call_later(max(LEAST_S, min(pauses)), self._begin, channel)
+        return outcome
 
     async def _attempt(self, parcel: Parcel, outcome: _Pass) -> bool:
         """Return whether the parcel is done with; note what it came to."""
@@ -274,74 +269,74 @@ class Delivery:
             entry = await self._deliver(parcel)
         except Limited as limit:
             outcome.limits.append(limit)
-            log.info("notice %s to %s waits: %s", parcel.id, parcel.channel, limit)
+            log.info("notification %s to %s waits: %s", parcel.id, parcel.channel, limit)
         except (TrnbotError, OSError, TimeoutError) as error:
             outcome.failures.append(error)
             outcome.broken = error if isinstance(error, StoreFailed) else None
-            log.warning("notice %s to %s was not delivered: %s", parcel.id, parcel.channel, error)
+            log.warning(
+                "notification %s to %s was not delivered: %s", parcel.id, parcel.channel, error
+            )
         else:
             outcome.entries += [entry] if entry else []
             return True
         return False
 
     async def _deliver(self, parcel: Parcel) -> NotificationLogEntry | None:
-        """Bring one message up to date and say what its thread waits for, while no other process does."""
+        """Bring one message up to date and say what its thread waits for.
+
+        No other process does so meanwhile.
+        """
         if not await asyncio.to_thread(self._outbox.hold, parcel.id):
             raise Limited("Another process of the bot sends this message.", AGAIN_S[0])
         try:
             entry, lines = await asyncio.to_thread(self._outbox.owed, parcel.id, parcel.channel)
             if entry is None:
                 return None
-            shown = entry.message
-            if (
-                parcel.entry
-                and parcel.card
-                and entry.pending
-                and _decided(entry) == _decided(parcel.entry)
-            ):
-                shown, lines = await self._show(parcel, parcel.card, entry, lines)
-            for line in lines if shown else ():
-                await self._say(line, shown)
-            return replace(entry, message=shown) if shown else None
+            message = entry.message
+            # A decision that another process has made since is for that one to show.
+            current = parcel.entry and _decision(entry) == _decision(parcel.entry)
+            if parcel.card and current and entry.pending:
+                message, lines = await self._show(parcel, parcel.card, entry, lines)
+            if not message:
+                return None
+
+            for line in lines:
+                surface, channel = surface_of(line.channel, self._surfaces)
+                sent = ""
+                if line.id not in self._unsent:
+                    sent = await surface.find(channel, line.id, message)
+                if not sent:
+                    card = decode(Card, line.card)
+                    sent = await self._once(line.id, surface.reply(channel, message, card, line.id))
+                await self._write(StateUpdate(lines=[replace(line, sent=sent or message)]))
+            return replace(entry, message=message)
         finally:
             await asyncio.to_thread(self._outbox.release, parcel.id)
 
     async def _show(
         self, parcel: Parcel, card: Card, entry: NotificationLogEntry, lines: Sequence[Line]
     ) -> tuple[str, Sequence[Line]]:
-        """Edit the message, or post it where there is none.
+        """Edit the message, or post it where there is none; return its id and the lines to say.
 
         What was decided before a first post is shown by it.
         """
         surface, channel = surface_of(parcel.channel, self._surfaces)
-        message = entry.message
+        message, shown = entry.message, list[Line]()
         if not message and parcel.id not in self._unsent:
             message = await surface.find(channel, parcel.id)
         if not message and not parcel.postable:
             return "", ()
-        said: Sequence[Line] = ()
-        if message:
-            message = await surface.edit(
-                channel, message, replace(card, public=True, mentions=()), parcel.id
-            )
-        else:
-            message = await self._once(
-                parcel.id, surface.post(channel, replace(card, public=True), parcel.id)
-            )
-            said, lines = [replace(line, sent=message) for line in lines], ()
-        receipt = Receipt(parcel.id, parcel.channel, message, entry.version)
-        await self._write(StateUpdate(receipts=[receipt], lines=said))
-        return message, lines
 
-    async def _say(self, line: Line, message: str) -> None:
-        """Say one line in a message's thread, unless it stands there already."""
-        surface, channel = surface_of(line.channel, self._surfaces)
-        sent = "" if line.id in self._unsent else await surface.find(channel, line.id, message)
-        if not sent:
-            sent = await self._once(
-                line.id, surface.reply(channel, message, decode(Card, line.card), line.id)
-            )
-        await self._write(StateUpdate(lines=[replace(line, sent=sent or message)]))
+        card = replace(card, public=True)
+        if message:
+            edited = replace(card, mentions=())
+            message = await surface.edit(channel, message, edited, parcel.id)
+        else:
+            message = await self._once(parcel.id, surface.post(channel, card, parcel.id))
+            shown, lines = [replace(line, sent=message) for line in lines], ()
+        receipt = Receipt(parcel.id, parcel.channel, message, entry.version)
+        await self._write(StateUpdate(receipts=[receipt], lines=shown))
+        return message, lines
 
     async def _once(self, key: str, sending: Awaitable[str]) -> str:
         """Return the id that sending gives.
@@ -364,7 +359,7 @@ class Delivery:
 
 
 class Aside:
-    """Do what is told beside alerts for a while, and leave the rest of it to go on beside the ticks."""
+    """Do what is beside alerts for a while; what takes longer goes on beside the ticks."""
 
     def __init__(self) -> None:
         self._running: dict[str, asyncio.Task[Any]] = {}
@@ -381,20 +376,9 @@ class Aside:
         return task.result() if task.done() else None
 
 
-def _decided(entry: NotificationLogEntry) -> tuple[object, ...]:
-    """Return what tells one decision about a message from another."""
+def _decision(entry: NotificationLogEntry) -> tuple[object, ...]:
+    """Return the facts that tell one decision about a message from another."""
     return entry.version, entry.reason, entry.digest
-
-
-def _delivered(results: Mapping[str, _Pass | None]) -> Delivered:
-    failed, entries, silent = [], [], {}
-    for channel, result in results.items():
-        errors: list[Exception] = [*result.failures, *result.limits] if result else [Unfinished()]
-        failed += [f"{channel}: {error}" for error in errors]
-        entries += result.entries if result else []
-        if result and errors and not result.entries:
-            silent[channel] = errors[0]
-    return Delivered(tuple(entries), tuple(failed), silent)
 
 
 def surface_of(address: str, surfaces: Mapping[str, Surface]) -> tuple[Surface, str]:

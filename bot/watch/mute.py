@@ -6,13 +6,12 @@ Only firing alerts are muted, none dropped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.model.alert import Alert, Silence, usd_per_hour_of
 from bot.model.causes import About, Severity
-from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.window import read_quiet_hours
 from bot.watch.feedback import fits
@@ -30,178 +29,144 @@ def mute(
     What `ended` less than `alert.resolve_after` ago still explains its effects: they take as long
     to be over as it did.
     """
-    inhibitors = _Inhibitors((*alerts, *ended), policy, now)
+    sources = (*alerts, *ended)
 
     def mark(alert: Alert) -> str:
+        holding = (f"silence:{s.id}" for s in silences if silences_alert(s, alert, now))
         return (
-            _silenced(alert, silences, now)
-            or inhibitors.mark(alert)
-            or _by_policy(alert, inhibitors.every, policy, now)
+            next(holding, "")
+            or _inhibited(alert, sources, policy, now)
+            or _by_policy(alert, sources, policy, now)
         )
 
     return [replace(alert, muted_by=mark(alert)) if alert.firing else alert for alert in alerts]
 
 
 def silences_alert(silence: Silence, alert: Alert, now: datetime) -> bool:
-    """Tell whether the silence holds for the alert now.
+    """Return whether the silence holds for the alert now.
 
     In time, selected, of its pattern, and under its dollar ceiling.
     """
-    if not silence.starts <= now < silence.ends or silence.ended_at is not None:
-        return False
-    if silence.pattern and not fits(silence.pattern, alert):
-        return False
-    if silence.alert and silence.alert != alert.id:
-        return False
-    if silence.cause and silence.cause != alert.cause.value:
-        return False
     spent = alert.waste.so_far if alert.waste else None
-    if silence.ceiling_usd is not None and spent is not None and spent >= silence.ceiling_usd:
-        return False
-    return silence.selector.selects(alert.anomaly.labels)
+    return (
+        silence.starts <= now < silence.ends
+        and silence.ended_at is None
+        and silence.alert in ("", alert.id)
+        and silence.cause in ("", alert.cause.value)
+        and silence.selector.selects(alert.anomaly.labels)
+        and (silence.pattern is None or fits(silence.pattern, alert))
+        and (silence.ceiling_usd is None or spent is None or spent < silence.ceiling_usd)
+    )
 
 
-def _silenced(alert: Alert, silences: Sequence[Silence], now: datetime) -> str:
-    holding = (silence for silence in silences if silences_alert(silence, alert, now))
-    return next((f"silence:{silence.id}" for silence in holding), "")
+def _inhibited(alert: Alert, sources: Sequence[Alert], policy: Policy, now: datetime) -> str:
+    """Return the mark of the alert that explains this one, "" where none does.
+
+    What is notified of however small is not lost with a source that is too small itself.
+    """
+    in_order = sorted((a for a in sources if a.id != alert.id), key=lambda a: not a.firing)
+    for source in in_order:
+        if (
+            _explains(source, alert)
+            and _in_effect(source, alert, policy, now)
+            and not (alert.cause.facts.however_small and _by_policy(source, sources, policy, now))
+        ):
+            return f"inhibit:{source.key}"
+    idle = _idle_hours(alert, sources)
+    return f"inhibit:{idle.key}" if idle else ""
 
 
-@dataclass(frozen=True)
-class _Inhibitors:
-    """Hold the alerts that may explain others, ended before too."""
+def _in_effect(source: Alert, alert: Alert, policy: Policy, now: datetime) -> bool:
+    """Return whether an effect of the source may still be seen: it takes as long to be over.
 
-    every: tuple[Alert, ...]
-    policy: Policy
-    now: datetime
-
-    def mark(self, alert: Alert) -> str:
-        """Return the mark of the alert that explains this one, "" where none does."""
-        others = sorted((a for a in self.every if a.id != alert.id), key=lambda a: not a.firing)
-        causes = (
-            a
-            for a in others
-            if _explains(a, alert) and self._in_effect(a, alert) and self._told(a, alert)
-        )
-        cause = next(causes, None) or _workless(alert, self.every)
-        return f"inhibit:{cause.key}" if cause else ""
-
-    def _told(self, other: Alert, alert: Alert) -> bool:
-        """Return whether what is told however small is told with `other`, rather than lost with it as too small itself."""
-        return not alert.cause.facts.however_small or not _by_policy(
-            other, self.every, self.policy, self.now
-        )
-
-    def _in_effect(self, other: Alert, alert: Alert) -> bool:
-        """Return whether what `other` caused may still be seen, as an effect takes as long to be over as it did.
-
-        What is counted over a span is seen for as long after its last event.
-        """
-        if other.closed is None:
-            return True
-        quiet = self.policy.duration("alert.resolve_after")
-        span = f"{alert.cause}.within"
-        if span in self.policy.values and alert.anomaly.window.start <= other.seen:
-            quiet += self.policy.duration(span)
-        return self.now - other.closed < quiet
+    What is counted over a span is seen for as long after its last event.
+    """
+    if source.closed is None:
+        return True
+    quiet, span = policy.duration("alert.resolve_after"), f"{alert.cause}.within"
+    if span in policy.values and alert.anomaly.window.start <= source.seen:
+        quiet += policy.duration(span)
+    return now - source.closed < quiet
 
 
-def _by_policy(alert: Alert, every: Sequence[Alert], policy: Policy, now: datetime) -> str:
-    scoped = policy.at(alert.anomaly.labels)
-    least = scoped.usd("alert.least_usd_per_hour")
-    if (
-        not alert.cause.facts.however_small
-        and alert.waste is not None
-        and _added_up(alert, every) < least
-    ):
-        return "policy:alert.least_usd_per_hour"
+def _by_policy(alert: Alert, alerts: Sequence[Alert], policy: Policy, now: datetime) -> str:
+    """Return the setting that mutes an alert, "" for none: it wastes too little, or waits."""
+    scoped, facts = policy.at(alert.anomaly.labels), alert.cause.facts
+    if alert.waste is not None and not facts.however_small:
+        # Many small things of one cluster and account count together; of what is lost already, all.
+        like = [alert]
+        if facts.adds_up:
+            lot = alert.anomaly.labels.only(("account", "cluster"))
+            firing = (a for a in alerts if a.firing and a.cause is alert.cause)
+            like = [a for a in firing if a.anomaly.labels.only(("account", "cluster")) == lot]
+        wastes = [(a.anomaly.lost_hours, a.waste) for a in like if a.waste]
+        usd = sum((waste.so_far if lost else waste.per_hour for lost, waste in wastes), Decimal(0))
+        if usd < scoped.usd("alert.least_usd_per_hour"):
+            return "policy:alert.least_usd_per_hour"
+
     hours = read_quiet_hours(scoped.text("alert.quiet_hours"))
     if hours and alert.severity is not Severity.CRITICAL and hours.hold(now):
         return "policy:alert.quiet_hours"
     return ""
 
 
-def _added_up(alert: Alert, alerts: Sequence[Alert]) -> Decimal:
-    """Return USD an hour of the alert, with its like in the same cluster and account where many small things count.
+def _idle_hours(spend: Alert, alerts: Sequence[Alert]) -> Alert | None:
+    """Return the dearest alert about idle nodes that may be the hours that the bill grew by.
 
-    Of what is lost already it is all of it.
+    Such alerts hold half of the cost of more hours of their type at least. No label contradicts,
+    and their nodes were there since the bill grew.
     """
-    like = [alert]
-    if alert.cause.facts.adds_up:
-        like = [a for a in alerts if a.firing and a.cause is alert.cause and _lot(a) == _lot(alert)]
-    return sum(
-        (a.waste.so_far if a.anomaly.lost_hours else a.waste.per_hour for a in like if a.waste),
-        Decimal(0),
-    )
-
-
-def _lot(alert: Alert) -> Labels:
-    return alert.anomaly.labels.only(("account", "cluster"))
-
-
-def _workless(alert: Alert, alerts: Sequence[Alert]) -> Alert | None:
-    """Return the dearest alert about idle nodes, when such alerts hold half of the cost of more hours of their type."""
-    kind = alert.anomaly.labels.instance_type
-    if not alert.cause.facts.buys_hours or not kind or alert.waste is None:
+    bought, grown_at = spend.anomaly.labels, spend.anomaly.window.start
+    if not (spend.cause.facts.buys_hours and bought.instance_type and spend.waste):
         return None
-    workless = (a for a in alerts if a.cause.facts.works_nothing and a.waste)
-    idle = [a for a in workless if a.anomaly.labels.instance_type == kind and _meets(a, alert)]
-    lost = usd_per_hour_of(idle)
-    return (
-        max(idle, key=lambda a: (a.usd_per_hour, a.key))
-        if 2 * lost >= alert.waste.per_hour > 0
-        else None
-    )
 
-
-def _meets(nodes: Alert, spend: Alert) -> bool:
-    """Return whether the nodes may be the hours bought.
-
-    No label contradicts, and they were there since the bill grew.
-    """
-    one, other = nodes.anomaly.labels, spend.anomaly.labels
-    places = ("region", "account", "cluster", "team")
-    there = all(one.get(name) in ("", other.get(name)) or not other.get(name) for name in places)
-    return there and (nodes.closed is None or nodes.closed >= spend.anomaly.window.start)
+    places = [name for name in ("region", "account", "cluster", "team") if bought.get(name)]
+    idle = [
+        a
+        for a in alerts
+        if a.cause.facts.works_nothing
+        and a.waste
+        and a.anomaly.labels.instance_type == bought.instance_type
+        and all(a.anomaly.labels.get(name) in ("", bought.get(name)) for name in places)
+        and (a.closed is None or a.closed >= grown_at)
+    ]
+    explained = 2 * usd_per_hour_of(idle) >= spend.waste.per_hour > 0
+    return max(idle, key=lambda a: (a.usd_per_hour, a.key)) if explained else None
 
 
 _BEFORE = timedelta(minutes=15)
 """How long before a wide incident is seen to begin its first symptom may be."""
 
 
-def _explains(other: Alert, alert: Alert) -> bool:
-    if _holds_part(other, alert):
+def _explains(source: Alert, alert: Alert) -> bool:
+    """Return whether one alert is the cause of another: a sick whole mutes its parts."""
+    if _holds_part(source, alert):
         return True
-    if other.cause not in alert.cause.facts.explained_by or _holds_part(alert, other):
+    if source.cause not in alert.cause.facts.explained_by or _holds_part(alert, source):
         return False
-    mine, theirs = set(alert.anomaly.things), set(other.anomaly.things)
-    if not mine or not theirs:
-        return other.anomaly.scope.selects(alert.anomaly.labels) and bool(str(other.anomaly.scope))
-    return 2 * len(mine & theirs) >= len(mine)
+    things, scope = set(alert.anomaly.things), source.anomaly.scope
+    if not things or not source.anomaly.things:
+        return scope.selects(alert.anomaly.labels) and bool(str(scope))
+    return 2 * len(things.intersection(source.anomaly.things)) >= len(things)
 
 
 def _holds_part(wide: Alert, alert: Alert) -> bool:
-    """Return whether the alert is about a few nodes of a wide incident that came first, or its run, and can come of it."""
-    if wide.cause not in alert.cause.facts.part_of:
-        return False
-    seen = (wide.anomaly, wide.peak.anomaly) if wide.peak else (wide.anomaly,)
-    mine, theirs = set(alert.anomaly.things), {thing for one in seen for thing in one.things}
-    if not any(one.wide for one in seen) or 2 * len(mine & theirs) < max(1, len(mine)):
-        return False
-    few = alert.cause.facts.about is not About.NODES or 2 * len(mine) <= len(theirs)
-    return few and (
-        wide.opened <= alert.opened or wide.anomaly.window.start <= _due(alert) + _BEFORE
-    )
+    """Return whether the alert is about a few nodes of a wide incident, or about its run.
 
-
-def _due(alert: Alert) -> datetime:
-    """Return when the alert's trouble began.
-
-    Of a checkpoint, when the next one was due and did not come.
+    The incident came first, and the alert's cause can come of it.
     """
-    start = alert.anomaly.window.start
-    late = (
-        alert.cause.facts.about is About.RUN
-        and alert.anomaly.unit == "seconds"
-        and alert.anomaly.usual
-    )
-    return start + timedelta(seconds=late[1]) if late else start
+    facts, anomaly = alert.cause.facts, alert.anomaly
+    if wide.cause not in facts.part_of:
+        return False
+    sights = (wide.anomaly, wide.peak.anomaly) if wide.peak else (wide.anomaly,)
+    things, held = set(anomaly.things), {thing for sight in sights for thing in sight.things}
+    if not any(sight.wide for sight in sights) or 2 * len(things & held) < max(1, len(things)):
+        return False
+    if facts.about is About.NODES and 2 * len(things) > len(held):
+        return False
+
+    # The trouble of a checkpoint began when the next one was due and did not come.
+    began = anomaly.window.start
+    if facts.about is About.RUN and anomaly.unit == "seconds" and anomaly.usual:
+        began += timedelta(seconds=anomaly.usual[1])
+    return wide.opened <= alert.opened or wide.anomaly.window.start <= began + _BEFORE

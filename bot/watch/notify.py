@@ -17,7 +17,7 @@ from bot.model.policy import Policy
 
 @dataclass(frozen=True)
 class Incident:
-    """Hold the alerts that share one message in one channel, and the log entry of its last notification."""
+    """Hold the alerts that share one message in one channel, and its last log entry."""
 
     id: str
     channel: str
@@ -29,89 +29,81 @@ def group(
     alerts: Sequence[Alert],
     entries: Sequence[NotificationLogEntry],
     channel: str,
-    meant: Set[str] | None = None,
+    audience: Set[str] | None = None,
 ) -> list[Incident]:
     """Return the incidents of one channel, oldest first.
 
     Alerts stay with the message that holds them.
 
-    Firing, unmuted alerts that are `meant` for the channel (ids, None = all) and in no message yet
-    join an open incident of the same group, else begin one. What another alert explains joins its
-    incident, and what explains an alert that was notified of minutes before joins that: one fault
-    is one message. An alert stays with its message, whoever it is for by now: its end is shown
-    where its beginning was.
+    Firing, unmuted alerts that are for the channel (the ids in `audience`, None = all) and in no
+    message yet join an open incident of the same group, else begin one. What another alert explains
+    joins its incident, and what explains an alert that was notified of minutes before joins that:
+    one fault is one message. An alert stays with its message, whoever it is for by now: its end is
+    shown where its beginning was.
     """
     by_id = {alert.id: alert for alert in alerts}
-    meant = by_id.keys() if meant is None else meant
-    opened = _open_entries(alerts, entries, channel)
-    members: dict[str, list[Alert]] = {}
-    for entry in opened.values():
-        members[entry.id] = [
-            by_id[i] for i in entry.alerts if i in by_id and (entry.message or i in meant)
-        ]
-    grouped = {alert.id for some in members.values() for alert in some}
-    groups = {
-        group_key(some[0]): incident
-        for incident, some in members.items()
-        if any(a.firing for a in leading(some))
+    audience = by_id.keys() if audience is None else audience
+
+    # The entries of incidents that are not over, not shown to be so, or of which an alert fires
+    # again.
+    firing = {alert.id for alert in alerts if alert.firing}
+    opened = {
+        entry.id: entry
+        for entry in entries
+        if entry.channel == channel
+        and (entry.pending or not (entry.over and firing.isdisjoint(entry.alerts)))
     }
-    fresh = [
-        alert for alert in alerts if alert.id not in grouped and alert.firing and alert.id in meant
-    ]
+    members = {
+        entry.id: [
+            by_id[i] for i in entry.alerts if i in by_id and (entry.message or i in audience)
+        ]
+        for entry in opened.values()
+    }
+    groups = {
+        group_key(incident[0]): name
+        for name, incident in members.items()
+        if any(alert.firing for alert in leading(incident))
+    }
+    grouped = {alert.id for incident in members.values() for alert in incident}
+    fresh = [a for a in alerts if a.id not in grouped and a.firing and a.id in audience]
     for alert in fresh:
         if not alert.muted_by:
-            incident = _of_effects(alert, members) or groups.setdefault(
+            name = _of_effects(alert, members) or groups.setdefault(
                 group_key(alert), incident_id(channel, alert)
             )
-            members.setdefault(incident, []).append(alert)
-    _join([alert for alert in fresh if alert.muted_by], members)
+            members.setdefault(name, []).append(alert)
+
+    # What is explained joins the incident of what explains it, be it one that is itself explained.
+    joining = explained = [alert for alert in fresh if alert.muted_by]
+    while joining:
+        holders = {
+            f"inhibit:{alert.key}": incident
+            for incident in members.values()
+            for alert in incident
+            if alert.firing
+        }
+        joining = [alert for alert in explained if alert.muted_by in holders]
+        explained = [alert for alert in explained if alert.muted_by not in holders]
+        for alert in joining:
+            holders[alert.muted_by].append(alert)
     return [
-        Incident(name, channel, tuple(some), opened.get(name))
-        for name, some in members.items()
-        if some
+        Incident(name, channel, tuple(incident), opened.get(name))
+        for name, incident in members.items()
+        if incident
     ]
 
 
 def _of_effects(alert: Alert, members: Mapping[str, Sequence[Alert]]) -> str:
-    """Return the incident of an alert that this one explains, and that was notified of no longer before it than it is seen."""
-    for incident, some in members.items():
-        effects = [one for one in some if one.firing and one.muted_by == f"inhibit:{alert.key}"]
-        if any(one.opened >= alert.anomaly.window.start for one in effects) and alert.key not in {
-            one.key for one in some
-        }:
-            return incident
+    """Return the incident of an alert that this one explains, "" for none.
+
+    It was notified of no longer before this one than this one is seen.
+    """
+    for name, incident in members.items():
+        effects = [a for a in incident if a.firing and a.muted_by == f"inhibit:{alert.key}"]
+        sooner = any(effect.opened >= alert.anomaly.window.start for effect in effects)
+        if sooner and all(member.key != alert.key for member in incident):
+            return name
     return ""
-
-
-def _join(explained: Sequence[Alert], members: dict[str, list[Alert]]) -> None:
-    """Add alerts to the incident of what explains them, be it one that is itself explained."""
-    left = list(explained)
-    while left:
-        holds = {
-            f"inhibit:{one.key}": incident
-            for incident, some in members.items()
-            for one in some
-            if one.firing
-        }
-        joining = [alert for alert in left if alert.muted_by in holds]
-        if not joining:
-            return
-        for alert in joining:
-            members[holds[alert.muted_by]].append(alert)
-            left.remove(alert)
-
-
-def _open_entries(
-    alerts: Sequence[Alert], entries: Sequence[NotificationLogEntry], channel: str
-) -> dict[str, NotificationLogEntry]:
-    """Return the channel's entries of incidents that are not over, not shown to be so, or of which an alert fires again."""
-    firing = {alert.id for alert in alerts if alert.firing}
-    theirs = (entry for entry in entries if entry.channel == channel)
-    return {
-        entry.id: entry
-        for entry in theirs
-        if entry.pending or not (entry.over and firing.isdisjoint(entry.alerts))
-    }
 
 
 def group_key(alert: Alert) -> str:
@@ -216,79 +208,73 @@ def decided_entry(
     entry = replace(
         log_entry_of(notification, before.message), pending=True, version=before.version + 1
     )
-    if (
-        notification.reason is Reason.UPDATED
-    ):  # what grows slowly is compared with what was told of it, not with the last hour
+    # What grows slowly is compared with what was notified of it, not with the last hour.
+    if notification.reason is Reason.UPDATED:
         return replace(entry, things=before.things, usd_per_hour=before.usd_per_hour)
     return entry
 
 
 def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
+    """Return why the channel is to be notified now, None where nothing is new."""
     entry, alerts = incident.entry, incident.alerts
     speaking = [alert for alert in alerts if alert.speaking]
-    over = not any(alert.firing for alert in leading(alerts))
-    if entry is None or (
-        entry.over and not entry.message and not entry.pending
-    ):  # nobody was ever notified of it
+    # Nobody was ever notified of it.
+    if entry is None or (entry.over and not entry.message and not entry.pending):
         return Reason.FIRST if speaking else None
-    if over:  # also of a message that is not sent yet: it may have been, after all
-        return None if entry.over or not (entry.message or sendable(alerts, now)) else Reason.OVER
+    # Also of a message that is not sent yet: it may have been, after all.
+    if not any(alert.firing for alert in leading(alerts)):
+        shown = entry.over or not (entry.message or sendable(alerts, now))
+        return None if shown else Reason.OVER
     if entry.over:
         return Reason.MORE if speaking else None
     if _decided(alerts) != entry.digest:
         return Reason.DECIDED
-    told = (
-        (_reminder(entry, speaking, policy, now) or _grown(entry, alerts, policy))
-        if speaking
-        else None
-    )
-    return told or _updated(entry, alerts, now)
+
+    if speaking and (
+        reason := _reminder(entry, speaking, policy, now) or _grown(entry, alerts, policy)
+    ):
+        return reason
+    # The dollars are said anew each hour, also in a message that is muted: it stands to be read.
+    stale = entry.message and now - entry.at >= _FRESH
+    return Reason.UPDATED if stale and cents(_so_far(alerts)) != cents(entry.usd_so_far) else None
 
 
 def too_late(alerts: Sequence[Alert], now: datetime) -> bool:
-    """Return whether alerts that nobody was notified of ended so long ago that nobody needs to be."""
+    """Return whether alerts ended so long ago that nobody needs to be notified any more."""
     return all(alert.closed is not None and now - alert.closed >= UNTOLD for alert in alerts)
-
-
-def _grown(entry: NotificationLogEntry, alerts: Sequence[Alert], policy: Policy) -> Reason | None:
-    things, per_hour = _things(alerts), _per_hour(alerts)
-    if set(entry.alerts) < {alert.id for alert in alerts} or things > entry.things * _GROWN:
-        return Reason.MORE
-    if things < entry.things * _SHRUNK or (
-        entry.usd_per_hour and not per_hour and any(a.anomaly.lost_hours for a in alerts)
-    ):
-        return Reason.FEWER
-    factor = Decimal(str(policy.number("alert.worse_factor")))
-    faster = entry.usd_per_hour and per_hour > entry.usd_per_hour * factor
-    doubled = entry.usd_so_far and _so_far(alerts) >= max(
-        2 * entry.usd_so_far, entry.usd_so_far + _LEAST_GROWTH_USD
-    )
-    return Reason.WORSE if faster or doubled else None
-
-
-def _updated(entry: NotificationLogEntry, alerts: Sequence[Alert], now: datetime) -> Reason | None:
-    """Say the dollars of a message anew each hour, also of one that is muted.
-
-    It stands there to be read.
-    """
-    stale = (
-        entry.message
-        and now - entry.at >= _FRESH
-        and cents(_so_far(alerts)) != cents(entry.usd_so_far)
-    )
-    return Reason.UPDATED if stale else None
 
 
 def _reminder(
     entry: NotificationLogEntry, speaking: Sequence[Alert], policy: Policy, now: datetime
 ) -> Reason | None:
-    """Remind at each multiple of `alert.remind_after` since the opening, however often the message was edited meanwhile."""
-    every = policy.duration("alert.remind_after")
-    urgent = [a for a in speaking if a.severity is Severity.CRITICAL and a.acknowledged is None]
+    """Remind at each multiple of `alert.remind_after` since the opening.
+
+    However often the message was edited meanwhile.
+    """
+    interval = policy.duration("alert.remind_after")
     due = any(
-        (now - a.opened) // every > (max(entry.at, a.opened) - a.opened) // every for a in urgent
+        (now - a.opened) // interval > (max(entry.at, a.opened) - a.opened) // interval
+        for a in speaking
+        if a.severity is Severity.CRITICAL and a.acknowledged is None
     )
     return Reason.REMINDER if due else None
+
+
+def _grown(entry: NotificationLogEntry, alerts: Sequence[Alert], policy: Policy) -> Reason | None:
+    """Return MORE, FEWER or WORSE beside the last notification, None where little changed."""
+    things, per_hour, so_far = _things(alerts), _per_hour(alerts), _so_far(alerts)
+    if set(entry.alerts) < {alert.id for alert in alerts} or things > entry.things * _GROWN:
+        return Reason.MORE
+    lost_before = any(alert.anomaly.lost_hours for alert in alerts)
+    if things < entry.things * _SHRUNK or (entry.usd_per_hour and not per_hour and lost_before):
+        return Reason.FEWER
+
+    factor = Decimal(str(policy.number("alert.worse_factor")))
+    faster = entry.usd_per_hour and per_hour > entry.usd_per_hour * factor
+    doubled = entry.usd_so_far and so_far >= max(
+        2 * entry.usd_so_far, entry.usd_so_far + _LEAST_GROWTH_USD
+    )
+    return Reason.WORSE if faster or doubled else None
 
 
 def _things(alerts: Sequence[Alert]) -> int:
@@ -304,17 +290,15 @@ def _so_far(alerts: Sequence[Alert]) -> Decimal:
 
 
 def _decided(alerts: Sequence[Alert]) -> str:
-    """Return a fingerprint of people's decisions: acknowledgements, silences and assignments."""
-    return hashlib.sha256(
-        repr([mark for mark in map(_mark, alerts) if any(mark[1:])]).encode()
-    ).hexdigest()[:16]
+    """Return a fingerprint of people's decisions: acknowledgements, silences and assignments.
 
-
-def _mark(alert: Alert) -> tuple[str, ...]:
-    """Return an alert's part of the fingerprint.
-
-    Of one that nobody assigned, as it was before alerts could be.
+    Of an alert that nobody assigned, as it was before alerts could be.
     """
-    silence = alert.muted_by if alert.muted_by.startswith("silence:") else ""
-    mark = (alert.id, alert.acknowledged.id if alert.acknowledged else "", silence)
-    return (*mark, alert.assignment.id) if alert.assignment else mark
+    marks = []
+    for alert in alerts:
+        ack = alert.acknowledged.id if alert.acknowledged else ""
+        silence = alert.muted_by if alert.muted_by.startswith("silence:") else ""
+        assignment = (alert.assignment.id,) if alert.assignment else ()
+        if ack or silence or any(assignment):
+            marks.append((alert.id, ack, silence, *assignment))
+    return hashlib.sha256(repr(marks).encode()).hexdigest()[:16]
