@@ -12,7 +12,7 @@ from bot.model.anomaly import Anomaly
 from bot.model.labels import Labels
 from bot.model.money import cents
 from bot.model.window import Window, month_of
-from bot.policy.schema import SETTINGS, Setting, SettingUnit
+from bot.policy.schema import SETTINGS, SettingUnit
 
 _SPREAD = 0.5
 """How far from the judged level the pattern still holds, as a share of it; our own."""
@@ -30,7 +30,10 @@ _SOFTER = ("for", "above", "least", "hours", "factor", "shallow_for")
 
 @dataclass(frozen=True)
 class RuleScore:
-    """State how people judged the alerts of one rule, and the line that would make it speak less where it is mostly wrong."""
+    """State how people judged the alerts of one rule.
+
+    `suggestion` is the line that would make it speak less, where it is mostly wrong.
+    """
 
     rule: str
     useful: int
@@ -50,9 +53,8 @@ def pattern_of(alert: Alert) -> Pattern:
     """
     anomaly = alert.anomaly
     low = high = None
-    if anomaly.unit != "seconds" and not anomaly.kind.startswith(
-        "spend"
-    ):  # a length of time grows, money is bounded below
+    # A length of time grows, and money is bounded by its cost.
+    if anomaly.unit != "seconds" and not anomaly.kind.startswith("spend"):
         margin = max(abs(anomaly.value) * _SPREAD, _LEAST_RATIO if anomaly.unit == "ratio" else 0.0)
         low, high = anomaly.value - margin, anomaly.value + margin
     dearest = cents(alert.waste.per_hour * _DEARER) if alert.waste else None
@@ -60,22 +62,19 @@ def pattern_of(alert: Alert) -> Pattern:
 
 
 def fits(pattern: Pattern, alert: Alert) -> bool:
-    """Tell whether an alert is of the pattern: same rule and place, at its level, no dearer."""
+    """Return whether an alert is of the pattern: same rule and place, at its level, no dearer."""
     anomaly = alert.anomaly
     if (anomaly.rule, _place(anomaly)) != (pattern.rule, pattern.scope):
         return False
     low, high = pattern.low, pattern.high
-    level = (
-        low is None
-        or high is None
-        or (anomaly.unit == pattern.unit and low <= anomaly.value <= high)
-    )
-    dear = (
-        pattern.usd_per_hour is not None
-        and alert.waste is not None
-        and alert.waste.per_hour > pattern.usd_per_hour
-    )
-    return level and not dear
+    if (
+        low is not None
+        and high is not None
+        and not (anomaly.unit == pattern.unit and low <= anomaly.value <= high)
+    ):
+        return False
+    dearest = pattern.usd_per_hour
+    return dearest is None or alert.waste is None or alert.waste.per_hour <= dearest
 
 
 def _place(anomaly: Anomaly) -> Labels:
@@ -85,8 +84,14 @@ def _place(anomaly: Anomaly) -> Labels:
 
 def patterns(silences: Iterable[Silence], alert: Alert, now: datetime) -> list[Silence]:
     """Return the remembered patterns that hold for the alert now."""
-    held = (s for s in silences if s.pattern and s.ended_at is None and s.starts <= now < s.ends)
-    return [s for s in held if s.pattern and fits(s.pattern, alert)]
+    return [
+        silence
+        for silence in silences
+        if silence.pattern
+        and silence.ended_at is None
+        and silence.starts <= now < silence.ends
+        and fits(silence.pattern, alert)
+    ]
 
 
 def scores(
@@ -96,26 +101,20 @@ def scores(
 
     Of several judgements of one opening the last counts.
     """
-    last = {
-        alert.id: (alert, decision.doing)
-        for alert, decision in sorted(judged, key=lambda x: x[1].at)
-    }
+    by_time = sorted(judged, key=lambda judgement: judgement[1].at)
+    last = {alert.id: (alert, decision.doing) for alert, decision in by_time}
     rules: dict[str, tuple[list[Alert], list[Alert]]] = {}
-    for alert, doing in (one for one in last.values() if one[1] is not DecisionKind.UNJUDGED):
-        rules.setdefault(alert.anomaly.rule, ([], []))[doing is DecisionKind.NOT_AN_ANOMALY].append(
-            alert
-        )
-    scored = [_score(rule, useful, wrong, values) for rule, (useful, wrong) in rules.items()]
+    for alert, doing in last.values():
+        if doing is not DecisionKind.UNJUDGED:
+            judgements = rules.setdefault(alert.anomaly.rule, ([], []))
+            judgements[doing is DecisionKind.NOT_AN_ANOMALY].append(alert)
+
+    scored = []
+    for rule, (useful, wrong) in rules.items():
+        mostly_wrong = len(useful) + len(wrong) >= JUDGED and len(wrong) > len(useful)
+        suggestion = _suggestion(rule, wrong, values) if mostly_wrong else ""
+        scored.append(RuleScore(rule, len(useful), len(wrong), suggestion))
     return sorted(scored, key=lambda score: (score.precision, -score.wrong, score.rule))
-
-
-def _score(
-    rule: str, useful: Sequence[Alert], wrong: Sequence[Alert], values: Mapping[str, object]
-) -> RuleScore:
-    mostly = len(useful) + len(wrong) >= JUDGED and len(wrong) > len(useful)
-    return RuleScore(
-        rule, len(useful), len(wrong), _suggestion(rule, wrong, values) if mostly else ""
-    )
 
 
 def _suggestion(rule: str, wrong: Sequence[Alert], values: Mapping[str, object]) -> str:
@@ -123,30 +122,23 @@ def _suggestion(rule: str, wrong: Sequence[Alert], values: Mapping[str, object])
 
     Only where it was wrong, when that is one cluster.
     """
-    setting = next(
-        (SETTINGS[f"{rule}.{name}"] for name in _SOFTER if f"{rule}.{name}" in SETTINGS), None
-    )
-    if setting is None:
+    keys = [f"{rule}.{name}" for name in _SOFTER if f"{rule}.{name}" in SETTINGS]
+    if not keys:
         return f"config {rule}"
-    clusters = {alert.anomaly.labels.cluster for alert in wrong}
-    where = (
-        f" cluster={clusters.pop()}"
-        if setting.scoped and len(clusters) == 1 and all(clusters)
-        else ""
-    )
-    return f"config set {setting.key} {setting.show(_doubled(setting, values[setting.key]))}{where}"
-
-
-def _doubled(setting: Setting, value: object) -> timedelta | float:
+    setting, value = SETTINGS[keys[0]], values[keys[0]]
+    doubled: timedelta | float
     if isinstance(value, timedelta):
-        return min(2 * value, timedelta(seconds=setting.high))
-    assert isinstance(value, int | float), setting.key
-    raised = min(2 * float(value), setting.high)
-    return (
-        (1 + float(value)) / 2
-        if setting.unit is SettingUnit.RATIO and raised >= 1 > value
-        else raised
-    )
+        doubled = min(2 * value, timedelta(seconds=setting.high))
+    else:
+        assert isinstance(value, int | float), setting.key
+        doubled = min(2 * float(value), setting.high)
+        if setting.unit is SettingUnit.RATIO and doubled >= 1 > value:
+            doubled = (1 + float(value)) / 2
+
+    clusters = {alert.anomaly.labels.cluster for alert in wrong}
+    scoped = setting.scoped and len(clusters) == 1 and all(clusters)
+    where = f" cluster={clusters.pop()}" if scoped else ""
+    return f"config set {setting.key} {setting.show(doubled)}{where}"
 
 
 @dataclass(frozen=True)
@@ -158,7 +150,7 @@ class Saving:
     """Who acknowledged it, "" where nobody did and its things are gone."""
     usd_per_hour: Decimal
     usd_so_far: Decimal
-    """What it would have wasted from its last sight, to which its cost counts, until now or the end of that UTC month."""
+    """What it would have wasted since it was last seen, until now or the end of that UTC month."""
 
 
 def savings(alerts: Sequence[Alert], running: Set[str], now: datetime) -> list[Saving]:
@@ -169,14 +161,20 @@ def savings(alerts: Sequence[Alert], running: Set[str], now: datetime) -> list[S
     Counts an alert that ended and cost something, and that was acknowledged before, or notified of
     and lost all its nodes.
     """
-    acted = [
-        alert for alert in alerts if _stopped(alert) and (_acted(alert) or _gone(alert, running))
-    ]
-    return sorted(
-        (_saving(alert, now) for alert in acted),
-        key=lambda saving: saving.usd_per_hour,
-        reverse=True,
-    )
+    saved = []
+    for alert in alerts:
+        if not (alert.closed and alert.ended and alert.waste and alert.waste.per_hour > 0):
+            continue
+        things, ack = alert.anomaly.things, alert.acknowledged
+        acted = ack is not None and ack.at <= alert.closed
+        gone = things and alert.anomaly.kind == "node" and running.isdisjoint(things)
+        if not acted and (alert.muted_by or not gone):
+            continue
+        until = min(now, month_of(alert.ended).end)
+        hours = max(Decimal(0), Decimal(str((until - alert.ended).total_seconds())) / 3600)
+        so_far, by = cents(alert.waste.per_hour * hours), ack.who if ack and acted else ""
+        saved.append(Saving(alert, by, alert.waste.per_hour, so_far))
+    return sorted(saved, key=lambda saving: saving.usd_per_hour, reverse=True)
 
 
 def saved_within(
@@ -189,32 +187,3 @@ def saved_within(
         if alert.closed and window.start <= alert.closed <= min(window.end, now)
     ]
     return savings(ended, running, now)
-
-
-def _stopped(alert: Alert) -> bool:
-    return alert.closed is not None and alert.waste is not None and alert.waste.per_hour > 0
-
-
-def _acted(alert: Alert) -> bool:
-    ack = alert.acknowledged
-    return ack is not None and alert.closed is not None and ack.at <= alert.closed
-
-
-def _gone(alert: Alert, running: Set[str]) -> bool:
-    things = alert.anomaly.things
-    return (
-        alert.anomaly.kind == "node"
-        and not alert.muted_by
-        and bool(things)
-        and running.isdisjoint(things)
-    )
-
-
-def _saving(alert: Alert, now: datetime) -> Saving:
-    assert alert.ended
-    assert alert.waste
-    ack = alert.acknowledged if _acted(alert) else None
-    until = min(now, month_of(alert.ended).end)
-    hours = max(Decimal(0), Decimal(str((until - alert.ended).total_seconds())) / 3600)
-    so_far = cents(alert.waste.per_hour * hours)
-    return Saving(alert, ack.who if ack else "", alert.waste.per_hour, so_far)

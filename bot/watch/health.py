@@ -1,4 +1,7 @@
-"""Keep the process sound: counters for `/healthz` and `/metrics`, a watchdog, and rounds that drop old documents."""
+"""Keep the process sound.
+
+Counters for `/healthz` and `/metrics`, a watchdog, and rounds that drop old documents.
+"""
 
 from __future__ import annotations
 
@@ -63,15 +66,18 @@ REPEATED = timedelta(days=1)
 class Prunes(Protocol):
     """Drop old documents."""
 
-    def prune(self, kept: Mapping[str, timedelta], told: timedelta) -> int:
-        """Drop documents of these shelves written longer ago, and return how many."""
+    def prune(self, ages: Mapping[str, timedelta], log: timedelta) -> int:
+        """Drop what was written longer ago, and return how much.
+
+        `ages` are those of the documents of collections, `log` that of the notification log.
+        """
         ...
 
 
 class Retention(Background):
     """Drop old documents in rounds.
 
-    `repeats` are the shelves of keys that come once, `messages` those of messages.
+    `repeats` are the collections of keys that come once, `messages` those of messages.
     """
 
     def __init__(
@@ -79,12 +85,12 @@ class Retention(Background):
     ) -> None:
         super().__init__("retention", EVERY_S)
         self._store, self._retention = store, retention
-        self._kept = {**dict.fromkeys(repeats, REPEATED), **dict.fromkeys(messages, retention)}
+        self._ages = dict.fromkeys(repeats, REPEATED) | dict.fromkeys(messages, retention)
 
     async def work(self) -> None:
         """Drop what is old; a database that is away for now is asked again in the next round."""
         try:
-            dropped = await asyncio.to_thread(self._store.prune, self._kept, self._retention)
+            dropped = await asyncio.to_thread(self._store.prune, self._ages, self._retention)
             _retention_log.debug("%d old documents dropped", dropped)
         except TrnbotError as error:
             _retention_log.warning("old documents were not dropped: %s", error)
@@ -156,7 +162,10 @@ _LANES = (
 
 
 LEAST_S = 15.0
-"""The shortest silence that is worth a word: a recording played fast ticks several times a second."""
+"""The shortest silence that is worth a word.
+
+A recording that is played fast ticks several times a second.
+"""
 BLIND_TICKS = 3
 """Ticks in a row in which something is not read from which a person is told.
 
@@ -168,7 +177,10 @@ REMEMBERED = 20
 
 @dataclass
 class Health:
-    """Hold the counters of one process, and whether its watch, or the leader's that it stands by for, goes on."""
+    """Hold the counters of one process, and whether its watch goes on.
+
+    Of a process that stands by it is the leader's watch.
+    """
 
     ticks: int = 0
     failures: int = 0
@@ -196,13 +208,13 @@ class Health:
     Before the watch began, and at the end of a recording.
     """
     setup_problem: Callable[[], str] = lambda: ""
-    """Returns what is wrong with a file that is read anew while the watch goes on, "" for nothing."""
+    """Returns the mistake in a file that is read anew while the watch goes on, "" for none."""
     leading: bool | None = None
-    """Whether this process watches, or stands by for one that does; None where it is not known yet."""
+    """Whether this process watches, or stands by for one that does; None while nobody knows."""
     failed_in_a_row: int = 0
     """Failures since the last tick that was run whole."""
     unread_in_a_row: int = 0
-    """Ticks, up to the last one, in which something could not be read without which nobody can tell what runs or works."""
+    """Ticks, up to the last one, without a reading by which to tell what runs or works."""
     _whole_at: float = 0.0
     """When the stopwatch showed the last whole tick, or the beginning."""
     _lengths: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
@@ -213,7 +225,7 @@ class Health:
 
     @property
     def n_undelivered(self) -> int:
-        """Return how many notices the last tick could not deliver."""
+        """Return how many notifications the last tick could not deliver."""
         return len(self.undelivered)
 
     @property
@@ -233,21 +245,28 @@ class Health:
 
     @property
     def blind(self) -> str:
-        """Return what was not read for several ticks in a row, "" while all was or a tick or two may mend it."""
+        """Return what was not read for several ticks in a row, "" while a tick or two may mend it."""
         if self.unread_in_a_row < BLIND_TICKS or not self.gaps:
             return ""
         more = f" (and {counted(len(self.gaps) - 1, 'more gap')})" if len(self.gaps) > 1 else ""
-        return f"Not read for {counted(self.unread_in_a_row, 'tick')}, so alerts may be missing: {self.gaps[0]}{more}"
+        ticks = counted(self.unread_in_a_row, "tick")
+        return f"Not read for {ticks}, so alerts may be missing: {self.gaps[0]}{more}"
 
     @property
     def overdue(self) -> str:
-        """Return since when no tick was run whole, "" while that is shorter than two intervals and a tick's usual length."""
+        """Return since when no tick was run whole.
+
+        "" while that is shorter than two intervals and a tick's usual length.
+        """
         usual = median(self._lengths) if self._lengths else 0.0
         if self.interval_s is None or self.silent_s <= max(2 * self.interval_s, LEAST_S) + usual:
             return ""
         last = f"that of {self.last_tick:%b %d, %H:%M} UTC" if self.last_tick else "the start"
         whose = "The leader has run no tick" if self.leading is False else "No tick was run"
-        return f"{whose} since {last}, {age_text(self.silent_s)} ago; see its log, and restart it if it stands still."
+        return (
+            f"{whose} since {last}, {age_text(self.silent_s)} ago;"
+            " see its log, and restart it if it stands still."
+        )
 
     @property
     def silent_s(self) -> float:
@@ -339,38 +358,32 @@ class Health:
             "open_alerts": self.open_alerts,
             "usd_per_hour": self.usd_per_hour,
             **{
-                f"delayed_by_{name}_seconds": round(held.seconds, 1)
-                for name, held in self.delays.items()
+                f"delayed_by_{name}_seconds": round(delays.seconds, 1)
+                for name, delays in self.delays.items()
             },
-            **{f"waiting_for_{name}": held.waiting for name, held in self.delays.items()},
+            **{f"waiting_for_{name}": delays.waiting for name, delays in self.delays.items()},
         }
 
     def exposition(self) -> str:
         """Return the counters in Prometheus's text format."""
+        tables: tuple[tuple[Sequence[tuple[str, ...]], Mapping[str, object]], ...] = (
+            (_METRICS, {"": self}),
+            (_DELAYS, {f'{{platform="{name}"}}': delays for name, delays in self.delays.items()}),
+            (_LANES, {f'{{lane="{lane}"}}': load for lane, load in self.lanes.items()}),
+        )
         lines = []
-        for name, kind, meaning, attribute in _METRICS:
-            value = getattr(self, attribute)
-            number = int(value or 0) if value is None or isinstance(value, bool) else value
-            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {number}"]
-        for name, kind, meaning, attribute in _DELAYS:
-            samples = [
-                f'{name}{{platform="{platform}"}} {getattr(held, attribute)}'
-                for platform, held in self.delays.items()
-            ]
-            lines += (
-                [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples] if samples else []
-            )
-        for name, kind, meaning, attribute in _LANES:
-            samples = [
-                f'{name}{{lane="{lane}"}} {getattr(load, attribute)}'
-                for lane, load in self.lanes.items()
-            ]
-            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples]
+        for rows, sources in tables:
+            for name, kind, meaning, attribute in rows if sources else ():
+                lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
+                for labels, source in sources.items():
+                    value = getattr(source, attribute)
+                    number = int(value or 0) if value is None or isinstance(value, bool) else value
+                    lines.append(f"{name}{labels} {number}")
         return "\n".join(lines) + "\n"
 
 
 def sentence_of(error: Exception) -> str:
-    """Return what may be shown of an error: a sentence of the bot's own, or the kind of any other."""
+    """Return a sentence that may be shown of an error: the bot's own, or the kind of any other."""
     if isinstance(error, TrnbotError):
         return str(error)
     return f"{getattr(error, 'strerror', None) or type(error).__name__}; the log says where."
@@ -412,7 +425,7 @@ async def watch_channels(
             )
         if due:
             await tell(f"Nothing reaches {channel}: {error}")
-    for channel in {one.channel for one in delivered.entries} & outages.keys():
+    for channel in {entry.channel for entry in delivered.entries} & outages.keys():
         await asyncio.to_thread(OUTAGES.drop, store, channel)
         if outages[channel].reported:
             await tell(f"Messages reach {channel} again.")
@@ -446,9 +459,9 @@ class Watchdog(Background):
         health = self._health
         if not self._told:
             self._failures_before = health.failures - health.failed_in_a_row
-        fault = health.overdue or (
-            health.last_error if health.leading and health.failed_in_a_row > 1 else ""
-        )
+        fault = health.overdue
+        if not fault and health.leading and health.failed_in_a_row > 1:
+            fault = health.last_error
         if fault and not self._told:
             self._told = True
             await self._tell(f"The watch fails, and alerts wait until it works again: {fault}")
@@ -456,10 +469,7 @@ class Watchdog(Background):
             self._told = False
             failed = counted(max(health.failures - self._failures_before, 0), "attempt")
             await self._tell(f"The watch works again; {failed} failed meanwhile.")
-        await self._look_at_gaps()
 
-    async def _look_at_gaps(self) -> None:
-        health = self._health
         if health.leading and health.blind and not self._told_blind:
             self._told_blind = True
             await self._tell(health.blind)

@@ -24,7 +24,7 @@ from bot.ports import Documents, Ports
 from bot.ports.work import checkpoint, progressed
 from bot.settings.routes import routes_now
 from bot.watch.notify import decided_entry
-from bot.watch.tick import TickResult, Watch, grid
+from bot.watch.tick import Watch, grid
 
 
 def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None) -> ReplayResult:
@@ -35,11 +35,12 @@ def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None)
     Raises `Unavailable` for a source without an end.
     """
     extent = opened(ports)
-    seen = ReplayResult(extent)
+    replayed = ReplayResult(extent)
     times = grid(extent.start, extent.end, ports.site.interval)
-    for _ in ticking(ports, channels, [now for now in times if not until or now <= until], seen):
+    times = [now for now in times if not until or now <= until]
+    for _ in ticking(ports, channels, times, replayed):
         pass
-    return seen
+    return replayed
 
 
 def opened(ports: Ports) -> Window:
@@ -55,38 +56,34 @@ def opened(ports: Ports) -> Window:
     prepared.result()
     if extent is None:
         raise Unavailable(
-            "A live account has no end to replay to; record it first (trnbot record DIR), or set TRNBOT_SOURCE to it."
+            "A live account has no end to replay to; record it first (trnbot record DIR),"
+            " or set TRNBOT_SOURCE to it."
         )
     return extent
 
 
 def ticking(
-    ports: Ports, channels: Sequence[str], times: Sequence[datetime], seen: ReplayResult
+    ports: Ports, channels: Sequence[str], times: Sequence[datetime], replayed: ReplayResult
 ) -> Iterator[datetime]:
-    """Tick at each time into `seen`, handing each back, so that several replays can go on side by side."""
+    """Tick at each time into `replayed`, yielding it: several replays can go on side by side."""
     watch = Watch(ports, channels)
     for count, now in enumerate(times):
         checkpoint()
         progressed("Replaying", count, len(times))
         result = watch.tick(now)
-        _save(ports, result, now)
-        seen.ticks += 1
-        seen.alerts.update((alert.id, alert) for alert in result.outcome.alerts)
-        seen.notifications.extend(
-            one for one in result.outcome.notifications if one.reason is not Reason.UPDATED
-        )
+
+        # The outcome is saved as if every notification had been delivered.
+        changes, notifications = result.changes(), result.outcome.notifications
+        before = {entry.id: entry for entry in result.state.notification_log}
+        decided = [decided_entry(n, before.get(n.id)) for n in notifications]
+        sent = [replace(entry, message=f"m{entry.id}", pending=False) for entry in decided]
+        log = [*changes.notification_log, *sent]
+        ports.stores.alerts.save(replace(changes, notification_log=log, ticked_at=now))
+
+        replayed.ticks += 1
+        replayed.alerts.update((alert.id, alert) for alert in result.outcome.alerts)
+        replayed.notifications += [n for n in notifications if n.reason is not Reason.UPDATED]
         yield now
-
-
-def _save(ports: Ports, result: TickResult, now: datetime) -> None:
-    """Save the tick's outcome, as if every notification had been delivered."""
-    changes, notifications = result.changes(), result.outcome.notifications
-    before = {entry.id: entry for entry in result.state.notification_log} if notifications else {}
-    decided = [decided_entry(one, before.get(one.id)) for one in notifications]
-    sent = [replace(entry, message=f"m{entry.id}", pending=False) for entry in decided]
-    ports.stores.alerts.save(
-        replace(changes, notification_log=[*changes.notification_log, *sent], ticked_at=now)
-    )
 
 
 @dataclass(frozen=True)
@@ -120,9 +117,10 @@ class PolicyComparison:
 
 def compare(before: ReplayResult, after: ReplayResult) -> PolicyComparison:
     """Compare two replays; two alerts are one when they have the same key and overlap in time."""
-    old, new = side_of(before), side_of(after)
-    appear, disappear = _without(new.notified, old.notified), _without(old.notified, new.notified)
-    return PolicyComparison(after.window, after.ticks, old, new, appear, disappear)
+    sides = side_of(before), side_of(after)
+    notified = sides[0].notified, sides[1].notified
+    appear, disappear = _without(notified[1], notified[0]), _without(*notified)
+    return PolicyComparison(after.window, after.ticks, *sides, appear, disappear)
 
 
 def side_of(result: ReplayResult) -> Side:
@@ -192,20 +190,22 @@ def summary(comparison: PolicyComparison) -> dict[str, Any]:
 
 
 def _without(alerts: Sequence[Alert], others: Sequence[Alert]) -> tuple[Alert, ...]:
+    """Return the alerts that overlap none of the others of the same key."""
     spans: dict[str, list[tuple[datetime, datetime]]] = {}
-    for other in others:
-        spans.setdefault(other.key, []).append(_span(other))
+    for alert in others:
+        spans.setdefault(alert.key, []).append(_span(alert))
     return tuple(
-        a for a in alerts if not any(_overlap(_span(a), span) for span in spans.get(a.key, ()))
+        alert
+        for alert in alerts
+        if all(
+            _span(alert)[1] < start or end < _span(alert)[0]
+            for start, end in spans.get(alert.key, ())
+        )
     )
 
 
 def _span(alert: Alert) -> tuple[datetime, datetime]:
     return alert.anomaly.window.start, alert.closed or max(alert.seen, alert.anomaly.window.end)
-
-
-def _overlap(span: tuple[datetime, datetime], other: tuple[datetime, datetime]) -> bool:
-    return span[0] <= other[1] and other[0] <= span[1]
 
 
 SPAN = timedelta(days=14)
@@ -229,34 +229,39 @@ def draft(
     Raises `WrongInput` when nothing would change, `Unavailable` while another preview runs or
     without recorded time.
     """
-    newest = ports.stores.versions.versions(1)
-    stored = newest[0].overrides if newest else ()
-    now, then = applied(ports.site.base, stored), applied(ports.site.base, overrides)
-    changed = edits(
-        now, then, (*stored, *overrides, *((*o[:2], "") for o in ports.site.base.overrides))
-    )
+    versions = ports.stores.versions.versions(1)
+    over, stored = (versions[0].number, versions[0].overrides) if versions else (0, ())
+    base = ports.site.base
+    current, candidate = applied(base, stored), applied(base, overrides)
+    taken_back = [(scope, key, "") for scope, key, _ in base.overrides]
+    changed = edits(current, candidate, (*stored, *overrides, *taken_back))
     if not changed:
         raise WrongInput("Nothing would change: all of it stands so already.")
+
     if not _RUNNING.acquire(blocking=False):
         raise Unavailable("Another preview runs just now; try again in a minute.")
     try:
-        comparison = preview(ports, (now, then), request.at)
+        comparison = preview(ports, (current, candidate), request.at)
     finally:
         _RUNNING.release()
-    stamp = repr((request.at, request.user.id, changed, newest[0].number if newest else 0))
-    candidate = Draft(
+
+    stamp = repr((request.at, request.user.id, changed, over))
+    previewed = Draft(
         id="p" + hashlib.sha256(stamp.encode()).hexdigest()[:8],
         at=request.at,
         by=request.user.id,
-        over=newest[0].number if newest else 0,
+        over=over,
         doing=doing,
         changes=tuple(changes),
         overrides=tuple(overrides),
         edits=changed,
         shown=summary(comparison),
     )
-    _keep(ports, candidate)
-    return candidate, comparison
+    documents = ports.stores.documents
+    PREVIEWS.put(documents, previewed.id, previewed)
+    for name in PREVIEWS.keys(documents, 2 * KEPT)[KEPT:]:
+        PREVIEWS.drop(documents, name)
+    return previewed, comparison
 
 
 def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> PolicyComparison:
@@ -264,23 +269,27 @@ def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> P
 
     Silences and subscriptions that hold now hold in both.
     """
-    window = _window(ports.world.source.extent(), until)
-    times = [now for now in grid(window.start, window.end, ports.site.interval) if now <= until]
-    silences = [
-        held_since(silence, window.start) for silence in ports.stores.alerts.load(until).silences
-    ]
+    extent = ports.world.source.extent() or Window(until - SPAN, until)
+    start, end = max(until - SPAN, extent.start), min(until, extent.end)
+    if start >= end:
+        raise Unavailable(
+            f"Nothing is recorded in the 14 days before {until:%Y-%m-%d %H:%M} UTC,"
+            " so nothing can be previewed."
+        )
+
+    window = Window(start, end)
+    times = [now for now in grid(start, end, ports.site.interval) if now <= until]
+    silences = [held_since(s, start) for s in ports.stores.alerts.load(until).silences]
     routes = routes_now(ports.site.current_routes(), ports.stores.documents)
-    runs = [
-        (replace(side, site=replace(side.site, routes=routes)), ReplayResult(window))
-        for side in ports.world.replays.again(policies)
-    ]
-    for side, _ in runs:
+    results, replays = [], []
+    for side in ports.world.replays.again(policies):
         side.stores.alerts.save(StateUpdate(silences=silences))
-    for _ in zip(
-        *(ticking(side, ports.site.channels, times, result) for side, result in runs), strict=True
-    ):
+        routed = replace(side, site=replace(side.site, routes=routes))
+        results.append(ReplayResult(window))
+        replays.append(ticking(routed, ports.site.channels, times, results[-1]))
+    for _ in zip(*replays, strict=True):
         pass
-    return compare(runs[0][1], runs[1][1])
+    return compare(*results)
 
 
 def held_since(silence: Silence, start: datetime) -> Silence:
@@ -293,27 +302,10 @@ def held_since(silence: Silence, start: datetime) -> Silence:
 
 def kept_draft(ports: Ports, name: str) -> Draft:
     """Return a preview that can still be applied; raise `WrongInput` for any other."""
-    stored = PREVIEWS.get(ports.stores.documents, name)
-    if stored is None:
+    previewed = PREVIEWS.get(ports.stores.documents, name)
+    if previewed is None:
         raise WrongInput(
-            f"There is no preview '{name}'; it was applied or cancelled, is too old, or never was. Preview it again."
+            f"There is no preview '{name}'; it was applied or cancelled, is too old,"
+            " or never was. Preview it again."
         )
-    return stored
-
-
-def _keep(ports: Ports, document: Draft) -> None:
-    PREVIEWS.put(ports.stores.documents, document.id, document)
-    for name in PREVIEWS.keys(ports.stores.documents, 2 * KEPT)[KEPT:]:
-        PREVIEWS.drop(ports.stores.documents, name)
-
-
-def _window(extent: Window | None, until: datetime) -> Window:
-    start, end = (
-        max(until - SPAN, extent.start) if extent else until - SPAN,
-        min(until, extent.end) if extent else until,
-    )
-    if start >= end:
-        raise Unavailable(
-            f"Nothing is recorded in the 14 days before {until:%Y-%m-%d %H:%M} UTC, so nothing can be previewed."
-        )
-    return Window(start, end)
+    return previewed

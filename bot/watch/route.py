@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 
 from bot.model.alert import Alert, OwnerBy
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Severity
 from bot.model.fleet import Instance, LauncherKind, Stored
-from bot.model.labels import Labels
 from bot.model.notification import NotificationLogEntry
 from bot.model.policy import Policy
 from bot.model.reading import Reading
@@ -25,26 +25,23 @@ def route(alert: Alert, routes: Routes) -> tuple[str, ...]:
     route of the settings and no channel of an owner takes, and what has no owner; the second
     audience hears what is bought or kept for nothing too, not what runs badly.
     """
-    fitting = [one for one in routes.routes if fits(one, alert)]
+    fitting = [candidate for candidate in routes.routes if fits(candidate, alert)]
     owners = routes.mapping.channels.get(alert.owner.lower(), ())
-    taken = bool(owners) or (
-        any(not one.by for one in fitting) and bool(routes.owner_among(alert.owners))
-    )
-    channels = [
-        *(() if taken else routes.default),
-        *(channel for one in fitting for channel in one.to),
-        *owners,
-    ]
-    return distinct([*channels, *routes.finops_of(alert.cause)])
+    from_settings = any(not fit.by for fit in fitting)
+    default = routes.default
+    if owners or (from_settings and routes.owner_among(alert.owners)):
+        default = ()
+    channels = [channel for fit in fitting for channel in fit.to]
+    return distinct([*default, *channels, *owners, *routes.finops_of(alert.cause)])
 
 
-def fits(one: Route, alert: Alert) -> bool:
-    """Tell whether the alert has everything that the route asks for."""
+def fits(route: Route, alert: Alert) -> bool:
+    """Return whether the alert has everything that the route asks for."""
     labels = alert.anomaly.scope.merge(alert.anomaly.labels)
     return (
-        one.selector.selects(labels)
-        and one.cause in {"", alert.cause.value}
-        and one.severity in {"", alert.severity.value}
+        route.selector.selects(labels)
+        and route.cause in {"", alert.cause.value}
+        and route.severity in {"", alert.severity.value}
     )
 
 
@@ -67,10 +64,8 @@ def listeners(
 
     Those of every alert, those of some alert now, and those that hold a message already.
     """
-    notified = (entry.channel for entry in entries if entry.message)
-    return tuple(
-        dict.fromkeys([*channels, *(channel for some in audiences for channel in some), *notified])
-    )
+    notified = [entry.channel for entry in entries if entry.message]
+    return tuple(dict.fromkeys([*channels, *chain(*audiences), *notified]))
 
 
 def with_owner(alert: Alert, reading: Reading, mapping: OwnerMap) -> Alert:
@@ -89,10 +84,11 @@ def owner_of(anomaly: Anomaly, reading: Reading, mapping: OwnerMap) -> tuple[str
 
     Owner tags, else Kubernetes labels, else the mapping, else nobody.
     """
-    described = [one for thing in anomaly.things if (one := _described(thing, reading))]
-    if owner := _named(one.owner for one in described):
+    described = _described(anomaly, reading)
+    if owner := _named(thing.owner for thing in described):
         return owner, OwnerBy.TAG
-    if owner := _named(one.labelled_owner for one in described if isinstance(one, Instance)):
+    nodes = [thing for thing in described if isinstance(thing, Instance)]
+    if owner := _named(node.labelled_owner for node in nodes):
         return owner, OwnerBy.LABEL
     owner = mapping.owner(facts_of(anomaly, reading))
     return owner, OwnerBy.FILE if owner else OwnerBy.TAG
@@ -101,26 +97,23 @@ def owner_of(anomaly: Anomaly, reading: Reading, mapping: OwnerMap) -> tuple[str
 def facts_of(anomaly: Anomaly, reading: Reading) -> Iterator[Facts]:
     """Yield the facts of each thing; of an anomaly without described things, its labels."""
     shared = anomaly.scope.merge(anomaly.labels)
-    described = [one for thing in anomaly.things if (one := _described(thing, reading))]
-    for one in described:
-        yield _facts(one.labels.merge(shared), one)
+    described = _described(anomaly, reading)
+    for thing in described:
+        facts = dict(thing.labels.merge(shared))
+        facts |= {f"{TAG}{name}": value for name, value in thing.tags.items()}
+        if isinstance(thing, Instance):
+            facts[NODE_GROUP] = thing.node_group
+            facts |= {f"{LABEL}{name}": value for name, value in thing.node_labels.items()}
+        yield facts
     if not described:
         yield dict(shared)
 
 
-def _facts(labels: Labels, thing: Instance | Stored) -> Facts:
-    facts = dict(labels) | {f"{TAG}{name}": value for name, value in thing.tags.items()}
-    if not isinstance(thing, Instance):
-        return facts
-    return (
-        facts
-        | {NODE_GROUP: thing.node_group}
-        | {f"{LABEL}{name}": value for name, value in thing.node_labels.items()}
-    )
-
-
-def _described(thing: str, reading: Reading) -> Instance | Stored | None:
-    return reading.inventory.instances.get(thing) or reading.inventory.resource(thing)
+def _described(anomaly: Anomaly, reading: Reading) -> list[Instance | Stored]:
+    """Return the things of an anomaly that the inventory describes."""
+    inventory = reading.inventory
+    things = (inventory.instances.get(x) or inventory.resource(x) for x in anomaly.things)
+    return [thing for thing in things if thing]
 
 
 def claims_of(anomaly: Anomaly, reading: Reading) -> tuple[str, ...]:
@@ -130,16 +123,13 @@ def claims_of(anomaly: Anomaly, reading: Reading) -> tuple[str, ...]:
     """
     namespace = anomaly.scope.namespace or anomaly.labels.namespace
     launches = (reading.inventory.launcher(thing) for thing in anomaly.things)
-    launcher = _named(one.name for one in launches if one and one.kind is not LauncherKind.MACHINE)
-    return tuple(
-        f"{kind}:{found}"
-        for kind, found in (("namespace", namespace), ("launcher", launcher))
-        if found
-    )
+    launcher = _named(by.name for by in launches if by and by.kind is not LauncherKind.MACHINE)
+    claims = {"namespace": namespace, "launcher": launcher}
+    return tuple(f"{kind}:{name}" for kind, name in claims.items() if name)
 
 
 def launcher_of(things: Iterable[str], reading: Reading) -> str:
-    """Return in words the person or machine that launched most of the things, "" where nobody tells."""
+    """Return in words who or what launched most of the things, "" where nobody tells."""
     return _named(str(by) for thing in things if (by := reading.inventory.launcher(thing)))
 
 

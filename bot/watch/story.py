@@ -9,6 +9,7 @@ type.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -29,18 +30,21 @@ MEI = User("demo:mei", "Mei (simulated)")
 TRIED = "config set compiling.grace 30m"
 PATIENCE = timedelta(minutes=15)
 """How long, in recorded time, a simulated person reads before they act."""
-_TOLD = {Cause.LONG_COMPILE, Cause.COLD_CACHE, Cause.KILLED_COMPILE}
+_RAISED = {Cause.LONG_COMPILE, Cause.COLD_CACHE, Cause.KILLED_COMPILE}
 
 
 @dataclass(frozen=True)
 class Compiling:
-    """State the nodes of a cluster that compile, or did until `ended`, and whether an alert told of it."""
+    """State the nodes of a cluster that compile, or did until `ended`.
+
+    `raised` = an alert was raised about it.
+    """
 
     cluster: str
     nodes: int
     began: datetime
     ended: datetime | None = None
-    told: bool = False
+    raised: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Seen:
     began: datetime
     now: datetime
     grace: timedelta = timedelta(0)
-    """How long a compile may take before it is told."""
+    """How long a compile may take before an alert is raised."""
     starved: Alert | None = None
     compiling: Compiling | None = None
     jump: Alert | None = None
@@ -76,47 +80,43 @@ class Seen:
             compiling=self._compiling(result),
         )
 
-    def _newest(self, known: Alert | None, alerts: tuple[Alert, ...], cause: Cause) -> Alert | None:
-        if known:
-            return next((one for one in alerts if one.id == known.id), known)
-        return next(
-            (
-                one
-                for one in alerts
-                if one.cause is cause and one.opened >= self.began and not one.muted_by
-            ),
-            None,
-        )
+    def _newest(self, before: Alert | None, alerts: Sequence[Alert], cause: Cause) -> Alert | None:
+        """Return the alert as it is now, or the first of its cause that was raised since."""
+        if before:
+            return next((alert for alert in alerts if alert.id == before.id), before)
+        raised = (a for a in alerts if a.cause is cause and not a.muted_by)
+        return next((alert for alert in raised if alert.opened >= self.began), None)
 
     def _compiling(self, result: TickResult) -> Compiling | None:
+        """Return the first cluster that compiles on several nodes, as it is now."""
         now, instances = result.reading.now, result.reading.inventory.instances
         nodes = Counter(
             instances[name].labels.cluster
             for name, state in result.detection.states.items()
             if state is NodeState.COMPILING and name in instances
         )
-        if self.compiling is None:
+        before = self.compiling
+        if before is None:
             cluster, n = next(iter(nodes.most_common(1)), ("", 0))
             return Compiling(cluster, n, now) if n > 1 else None
-        seen = self.compiling
-        told = seen.told or any(
-            one.cause in _TOLD and one.anomaly.scope.cluster == seen.cluster
-            for one in result.outcome.alerts
+
+        n = nodes[before.cluster]
+        raised = any(
+            alert.cause in _RAISED and alert.anomaly.scope.cluster == before.cluster
+            for alert in result.outcome.alerts
         )
-        n = nodes[seen.cluster]
         return replace(
-            seen, told=told, nodes=max(n, seen.nodes), ended=seen.ended or (None if n else now)
+            before,
+            raised=before.raised or raised,
+            nodes=max(n, before.nodes),
+            ended=before.ended or (None if n else now),
         )
 
     def next_line(self) -> Line | None:
         """Return the line that a simulated person types now, None while nobody does."""
         starved, jump = self.starved, self.jump
-        if (
-            starved
-            and starved.firing
-            and not starved.acknowledged
-            and self.now - starved.opened >= PATIENCE
-        ):
+        unseen = starved and starved.firing and not starved.acknowledged
+        if starved and unseen and self.now - starved.opened >= PATIENCE:
             return Line(DANA, f"ack {starved.id} the data loader; on it")
         if jump and not self.preview and self.now - jump.opened >= PATIENCE:
             return Line(MEI, f"share {TRIED}")
@@ -124,13 +124,25 @@ class Seen:
 
     def chapters(self) -> tuple[Chapter, ...]:
         """Return every chapter, those that were not seen yet without words."""
+        starved, jump = self.starved, self.jump
+        page = f"/alert/{starved.id}" if starved else ""
+        taken = jumped = tried = ""
+        if ack := starved.acknowledged if starved else None:
+            taken = f"{ack.who} acknowledged it at {since(ack.at, self.now)}."
+        if jump:
+            jumped = f"{jump.anomaly.why} Told at {since(jump.opened, self.now)}."
+        if self.preview:
+            tried = (
+                f"{MEI.name} typed “{TRIED}”. {self.preview}."
+                " Nothing changes before somebody applies it."
+            )
         return (
-            Chapter("64 nodes starve", self._starved(), _page(self.starved)),
-            Chapter("Somebody takes it", self._taken(), _page(self.starved)),
+            Chapter("64 nodes starve", self._starved(), page),
+            Chapter("Somebody takes it", taken, page),
             Chapter("It ends, and money is saved", self._saved(), "/saved"),
             Chapter("A compile, not told", self._compiled(), "/fleet"),
-            Chapter("The bill jumps", self._jumped(), _page(self.jump)),
-            Chapter("A setting, tried first", self._tried(), "/"),
+            Chapter("The bill jumps", jumped, f"/alert/{jump.id}" if jump else ""),
+            Chapter("A setting, tried first", tried, "/"),
         )
 
     def _starved(self) -> str:
@@ -138,13 +150,9 @@ class Seen:
         if not alert:
             return ""
         dear = f", {about(alert.waste.per_hour)} an hour" if alert.waste else ""
-        onset, told = (since(at, self.now) for at in (alert.anomaly.window.start, alert.opened))
+        onset, opened = (since(t, self.now) for t in (alert.anomaly.window.start, alert.opened))
         nodes = f"{counted(alert.things_at_peak, 'node')} of {alert.anomaly.scope.cluster}"
-        return f"{nodes} wait for data since {onset}{dear}. Told at {told}."
-
-    def _taken(self) -> str:
-        ack = self.starved.acknowledged if self.starved else None
-        return f"{ack.who} acknowledged it at {since(ack.at, self.now)}." if ack else ""
+        return f"{nodes} wait for data since {onset}{dear}. Told at {opened}."
 
     def _saved(self) -> str:
         alert = self.starved
@@ -152,43 +160,23 @@ class Seen:
             return ""
         ended = f"It ended at {since(alert.ended, self.now)}."
         for saving in savings([alert], set(alert.anomaly.things), self.now):
-            since_then = f", {about(saving.usd_so_far)} not lost since" if saving.usd_so_far else ""
-            return f"{ended} {about(saving.usd_per_hour)} an hour stopped{since_then}."
+            so_far = f", {about(saving.usd_so_far)} not lost since" if saving.usd_so_far else ""
+            return f"{ended} {about(saving.usd_per_hour)} an hour stopped{so_far}."
         return ended
 
     def _compiled(self) -> str:
-        seen = self.compiling
-        if not seen:
+        compiling = self.compiling
+        if not compiling:
             return ""
-        nodes = f"{counted(seen.nodes, 'node')} of {seen.cluster}"
-        first = since(seen.began, self.now)
-        did = (
-            f"compiled, seen from {first} to {since(seen.ended, self.now)}"
-            if seen.ended
-            else f"compile, seen since {first}"
-        )
-        if seen.told:
-            return f"{nodes} {did}; it took longer than its grace of {rounded_duration(self.grace)}, and was told."
-        within = f"Within the grace of {rounded_duration(self.grace)} that is work"
-        return f"{nodes} {did}. {within}: no alert was sent."
-
-    def _jumped(self) -> str:
-        return (
-            f"{self.jump.anomaly.why} Told at {since(self.jump.opened, self.now)}."
-            if self.jump
-            else ""
-        )
-
-    def _tried(self) -> str:
-        return (
-            f"{MEI.name} typed “{TRIED}”. {self.preview}. Nothing changes before somebody applies it."
-            if self.preview
-            else ""
-        )
+        nodes, grace = counted(compiling.nodes, "node"), rounded_duration(self.grace)
+        began = since(compiling.began, self.now)
+        sentence = f"{nodes} of {compiling.cluster} compile, seen since {began}"
+        if compiling.ended:
+            until = since(compiling.ended, self.now)
+            sentence = f"{nodes} of {compiling.cluster} compiled, seen from {began} to {until}"
+        if compiling.raised:
+            return f"{sentence}; it took longer than its grace of {grace}, and was told."
+        return f"{sentence}. Within the grace of {grace} that is work: no alert was sent."
 
 
 NOTHING_SEEN = Seen(datetime.max.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
-
-
-def _page(alert: Alert | None) -> str:
-    return f"/alert/{alert.id}" if alert else ""

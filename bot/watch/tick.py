@@ -12,7 +12,6 @@ import numpy as np
 from bot.costs.pricing import Pricing
 from bot.model.alert import Alert
 from bot.model.anomaly import Detection
-from bot.model.frame import Frame
 from bot.model.notification import Notification, State, StateUpdate
 from bot.model.policy import Policy
 from bot.model.price import Price
@@ -34,31 +33,23 @@ def learning(reading: Reading, policy: Policy) -> str:
 
     "" once it knows them all.
     """
-    nodes, days = reading.frame("node"), policy.number("alert.usual_days")
-    known = _known(nodes) / _DAY if nodes else days
-    said = []
-    if known < days:
-        waits = policy.number("odd.silent_days")
-        later = (
-            f"; nodes unlike their peers are told after {waits:g}"
-            if known < waits and policy.on("odd.on")
-            else ""
-        )
-        said.append(f"Learning: {int(known)} of {days:g} days of history are known{later}.")
-    return " ".join([*said, reading.learning] if reading.learning else said)
+    sentences, nodes = [], reading.frame("node")
+    if nodes:
+        # How long ago the first reading is, to the hour: a frame may begin with steps that nobody
+        # has read.
+        hourly = nodes.steps(_HOUR)
+        levels = [nodes.of(name)[:, ::hourly] for name in _LEVELS if nodes.has(name)]
+        unread = [np.isnan(level).all(axis=0) for level in levels]
+        first = np.flatnonzero(~np.logical_and.reduce(unread)).tolist() if levels else []
+        known = (nodes.n_steps - first[0] * hourly) * nodes.step / _DAY if first else 0.0
 
-
-def _known(nodes: Frame) -> timedelta:
-    """Return how long ago the first reading is, to the hour.
-
-    A frame may begin with steps that nobody has read.
-    """
-    every = nodes.steps(_HOUR)
-    read = [
-        ~np.isnan(nodes.of(name)[:, ::every]).all(axis=0) for name in _LEVELS if nodes.has(name)
-    ]
-    first = np.flatnonzero(np.logical_or.reduce(read)).tolist() if read else []
-    return (nodes.n_steps - first[0] * every) * nodes.step if first else timedelta(0)
+        days, waits = policy.number("alert.usual_days"), policy.number("odd.silent_days")
+        later = ""
+        if known < waits and policy.on("odd.on"):
+            later = f"; nodes unlike their peers are told after {waits:g}"
+        if known < days:
+            sentences = [f"Learning: {int(known)} of {days:g} days of history are known{later}."]
+    return " ".join([*sentences, *filter(None, [reading.learning])])
 
 
 SPEND_DAYS = 45
@@ -105,20 +96,16 @@ class TickResult:
         Alerts, and entries whose message became pointless unsent.
         """
         before = {alert.id: alert for alert in self.state.alerts}
+        alerts = before | {alert.id: alert for alert in self.outcome.alerts}
         changed = [alert for alert in self.outcome.alerts if before.get(alert.id) != alert]
-        alerts = {**before, **{alert.id: alert for alert in self.outcome.alerts}}
-        unsent = [
-            entry for entry in self.state.notification_log if entry.pending and not entry.message
-        ]
         pointless = [
-            e
-            for e in unsent
-            if too_late([alerts[name] for name in e.alerts if name in alerts], self.reading.now)
+            replace(entry, over=True, pending=False)
+            for entry in self.state.notification_log
+            if entry.pending
+            and not entry.message
+            and too_late([alerts[i] for i in entry.alerts if i in alerts], self.reading.now)
         ]
-        return StateUpdate(
-            alerts=changed,
-            notification_log=[replace(e, over=True, pending=False) for e in pointless],
-        )
+        return StateUpdate(alerts=changed, notification_log=pointless)
 
 
 class Watch:
@@ -141,9 +128,8 @@ class Watch:
         now, rules = reading.now, self.rules()
         state = self._ports.stores.alerts.load(now)
         detection = self._ports.world.detect(reading, rules.policy, state.alerts)
-        return TickResult(
-            state, reading, detection, step(state, reading, detection, self.pricing.at(now), rules)
-        )
+        outcome = step(state, reading, detection, self.pricing.at(now), rules)
+        return TickResult(state, reading, detection, outcome)
 
     def read(self, now: datetime) -> Reading:
         """Return the metrics, the inventory and the bill as visible at `now`."""
@@ -174,58 +160,47 @@ def step(
     The same arguments give the same outcome.
     """
     now, policy = reading.now, rules.policy
-    tracked = [
-        with_owner(x, reading, rules.routes.mapping)
-        for x in _track(state, reading, detection, policy)
-    ]
-    valued = _value(tracked, state, detection, reading, price_of)
-    peaked = [escalated(at_peak(alert, now), policy) for alert in valued]
-    muted = mute(
-        peaked, state.silences, policy, now, [alert for alert in state.alerts if not alert.firing]
-    )
-    return Outcome(tuple(muted), notify(state, muted, rules, now))
-
-
-def _track(state: State, reading: Reading, detection: Detection, policy: Policy) -> list[Alert]:
     firing = [alert for alert in state.alerts if alert.firing]
-    ended = recent(state.alerts, reading.now, policy.duration("alert.reopen_within"))
-    return track(firing, detection, reading, policy.duration("alert.resolve_after"), ended)
+    ended = [alert for alert in state.alerts if not alert.firing]
+    returning = recent(state.alerts, now, policy.duration("alert.reopen_within"))
+    alerts = track(firing, detection, reading, policy.duration("alert.resolve_after"), returning)
 
-
-def _value(
-    alerts: Sequence[Alert], state: State, detection: Detection, reading: Reading, price_of: PriceOf
-) -> list[Alert]:
     before = {alert.id: alert for alert in state.alerts}
-    onset = {anomaly.key: anomaly.window.start for anomaly in detection.anomalies}
+    onsets = {anomaly.key: anomaly.window.start for anomaly in detection.anomalies}
 
     def price(thing: str) -> Price | None:
         return price_of(thing, reading.inventory)
 
-    return [
-        value(alert, before.get(alert.id), price, reading.now, onset.get(alert.key))
-        for alert in alerts
-    ]
+    valued = []
+    for alert in alerts:
+        owned = with_owner(alert, reading, rules.routes.mapping)
+        priced = value(owned, before.get(alert.id), price, now, onsets.get(alert.key))
+        valued.append(escalated(at_peak(priced, now), policy))
+    muted = mute(valued, state.silences, policy, now, ended)
+    return Outcome(tuple(muted), notify(state, muted, rules, now))
 
 
 def notify(
     state: State, alerts: Sequence[Alert], rules: Rules, now: datetime
 ) -> tuple[Notification, ...]:
-    """Return the notifications that `alerts` (open or just ended) call for, and those of alerts that ended unsent.
+    """Return the notifications that `alerts` (open or just ended) call for.
+
+    Those of alerts that ended unsent are among them.
 
     The rules' channels are notified of every alert; the others, of the alerts routed to them.
     """
-    current = {alert.id for alert in alerts}
-    every = [*(a for a in state.alerts if a.id not in current), *alerts]
+    ids = {alert.id for alert in alerts}
+    current = [*(alert for alert in state.alerts if alert.id not in ids), *alerts]
     audiences = {
         alert.id: (*rules.channels, *audience(alert, rules.routes, rules.policy, now))
-        for alert in every
+        for alert in current
     }
     incidents: list[Incident] = []
     for channel in listeners(state.notification_log, rules.channels, tuple(audiences.values())):
-        theirs = {name for name, channels in audiences.items() if channel in channels}
-        incidents += group(every, state.notification_log, channel, theirs)
+        audible = {name for name, channels in audiences.items() if channel in channels}
+        incidents += group(current, state.notification_log, channel, audible)
     notifications = (notification_of(incident, rules.policy, now) for incident in incidents)
-    return tuple(one for one in notifications if one is not None)
+    return tuple(notification for notification in notifications if notification)
 
 
 def grid(start: datetime, end: datetime, interval: timedelta) -> list[datetime]:

@@ -98,11 +98,11 @@ def test_the_compile_is_not_told_and_the_page_says_so(seen):
     last = seen[-1]
     assert "no alert was sent" in last.chapters()[3].words
     assert last.compiling.cluster == "frontier"
-    assert not last.compiling.told
+    assert not last.compiling.raised
 
 
 def test_a_compile_that_was_told_is_not_called_untold(seen):
-    told = replace(seen[-1], compiling=Compiling("frontier", 8, seen[0].now, told=True))
+    told = replace(seen[-1], compiling=Compiling("frontier", 8, seen[0].now, raised=True))
     assert "no alert" not in told.chapters()[3].words
     assert "was told" in told.chapters()[3].words
 
