@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from datetime import date
 from decimal import Decimal
 from functools import cache, cached_property
 from importlib.resources import files
-from typing import TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from bot.model.claims import (
     Chip,
     ClaimedSaving,
-    ClaimKind,
     Claims,
     Conflict,
     Effort,
@@ -27,7 +27,7 @@ from bot.model.claims import (
     SpeedUp,
     Transfer,
 )
-from bot.model.fleet import InstanceType, Market
+from bot.model.fleet import InstanceType
 from bot.model.price import Basis, Price, StoragePrice
 
 T = TypeVar("T")
@@ -69,34 +69,55 @@ class KnowledgeFiles:
 
     @cached_property
     def _types(self) -> Mapping[str, InstanceType]:
-        return {kind.name: kind for kind in _each("instance_types.csv", _type)}
+        read = noun_of(InstanceType)
+
+        def typed(row: Row) -> InstanceType:
+            return read({**row, "family": row["name"].partition(".")[0]})
+
+        return {kind.name: kind for kind in _each("instance_types.csv", typed)}
 
     @cached_property
     def _prices(self) -> tuple[Price, ...]:
-        return tuple(_each("prices.csv", _price))
+        read = noun_of(Price)
+        return tuple(_each("prices.csv", lambda row: read({**row, "basis": Basis.FALLBACK})))
 
     @cached_property
     def _storage(self) -> tuple[StoragePrice, ...]:
-        return tuple(_each("storage.csv", _storage_price))
+        return tuple(_each("storage.csv", noun_of(StoragePrice)))
 
     @cached_property
     def _claims(self) -> Claims:
         return Claims(
-            tuple(_each("speedups.csv", _speedup)),
-            tuple(_each("savings.csv", _saving)),
-            tuple(_each("conflicts.csv", _conflict)),
-            tuple(_each("transfer.csv", _transfer)),
-            tuple(_each("programmes.csv", _programme)),
-            tuple(_each("notes.csv", _note)),
-            tuple(_each("cuda.csv", _package)),
-            tuple(_each("questions.csv", _question)),
-            tuple(_each("efforts.csv", _effort)),
-            tuple(_each("chips.csv", _chip)),
-            tuple(_each("power.csv", _power)),
-            tuple(_each("grids.csv", _grid)),
-            tuple(_each("pue.csv", _pue)),
+            tuple(_each("speedups.csv", noun_of(SpeedUp))),
+            tuple(_each("savings.csv", noun_of(ClaimedSaving))),
+            tuple(_each("conflicts.csv", noun_of(Conflict))),
+            tuple(_each("transfer.csv", noun_of(Transfer))),
+            tuple(_each("programmes.csv", noun_of(Programme))),
+            tuple(_each("notes.csv", noun_of(Note))),
+            tuple(_each("cuda.csv", noun_of(Package))),
+            tuple(_each("questions.csv", noun_of(Question))),
+            tuple(_each("efforts.csv", noun_of(Effort))),
+            tuple(_each("chips.csv", noun_of(Chip))),
+            tuple(_each("power.csv", noun_of(Power))),
+            tuple(_each("grids.csv", noun_of(Grid))),
+            tuple(_each("pue.csv", noun_of(Pue))),
             tuple(sorted(_each("regions.csv", lambda row: row["region"]))),
         )
+
+
+def noun_of(kind: type[T]) -> Callable[[Row], T]:
+    """Return a reader of rows whose columns are the fields of a noun, each read by its type."""
+    hints = get_type_hints(kind)
+    readers: Mapping[Any, Callable[[str], Any]] = {
+        date: date.fromisoformat,
+        Decimal | None: lambda text: Decimal(text) if text else None,
+    }
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type] # a noun is a dataclass
+
+    def read(row: Row) -> T:
+        return kind(**{n: readers.get(hints[n], hints[n])(row[n]) for n in names if n in row})
+
+    return read
 
 
 def _each(name: str, read: Callable[[Row], T]) -> Iterator[T]:
@@ -105,137 +126,5 @@ def _each(name: str, read: Callable[[Row], T]) -> Iterator[T]:
     for line, row in enumerate(csv.DictReader(text.splitlines()), 2):
         try:
             yield read(row)
-        except (ValueError, ArithmeticError, KeyError) as error:
+        except (ValueError, ArithmeticError, KeyError, TypeError) as error:
             raise ValueError(f"{name}, line {line}: {error}") from error
-
-
-def _type(row: Row) -> InstanceType:
-    return InstanceType(
-        name=row["name"],
-        family=row["name"].partition(".")[0],
-        accelerator=row["accelerator"],
-        chips=int(row["chips"]),
-        cores=int(row["cores"]),
-        accelerator_memory_gib=int(row["accelerator_memory_gib"]),
-        host_memory_gib=int(row["host_memory_gib"]),
-        vcpus=int(row["vcpus"]),
-        network_gbps=float(row["network_gbps"]),
-        bf16_tflops=float(row["bf16_tflops"]),
-        fp8_tflops=float(row["fp8_tflops"]),
-        source=row["source"],
-        asof=date.fromisoformat(row["asof"]),
-        note=row["note"],
-        memory_tb_per_second=float(row["memory_tb_per_second"]),
-        sold_in=int(row["sold_in"]),
-    )
-
-
-def _price(row: Row) -> Price:
-    market, usd = Market(row["market"]), Decimal(row["usd_per_hour"])
-    return Price(
-        row["instance_type"],
-        usd,
-        market,
-        Basis.FALLBACK,
-        row["region"],
-        date.fromisoformat(row["asof"]),
-        row["source"],
-    )
-
-
-def _storage_price(row: Row) -> StoragePrice:
-    usd, asof = Decimal(row["usd_per_gib_month"]), date.fromisoformat(row["asof"])
-    return StoragePrice(row["kind"], row["region"], usd, row["source"], asof)
-
-
-def _speedup(row: Row) -> SpeedUp:
-    kind, asof = ClaimKind(row["kind"]), date.fromisoformat(row["asof"])
-    return SpeedUp(
-        row["from_family"],
-        row["to_family"],
-        float(row["factor"]),
-        kind,
-        row["says"],
-        row["source"],
-        asof,
-    )
-
-
-def _saving(row: Row) -> ClaimedSaving:
-    asof = date.fromisoformat(row["asof"])
-    return ClaimedSaving(row["from_family"], row["to_family"], row["says"], row["source"], asof)
-
-
-def _conflict(row: Row) -> Conflict:
-    asof = date.fromisoformat(row["asof"])
-    return Conflict(row["subject"], row["vendor_says"], row["aws_says"], row["source"], asof)
-
-
-def _transfer(row: Row) -> Transfer:
-    return Transfer(
-        row["route"], Decimal(row["usd_per_gb"]), row["source"], date.fromisoformat(row["asof"])
-    )
-
-
-def _programme(row: Row) -> Programme:
-    asof = date.fromisoformat(row["asof"])
-    return Programme(
-        row["name"], row["amount"], row["who"], row["route"], row["kind"], row["source"], asof
-    )
-
-
-def _note(row: Row) -> Note:
-    asof = date.fromisoformat(row["asof"])
-    return Note(row["topic"], row["subject"], row["says"], row["state"], row["source"], asof)
-
-
-def _package(row: Row) -> Package:
-    return Package(
-        row["name"], row["reason"], row["instead"], row["source"], date.fromisoformat(row["asof"])
-    )
-
-
-def _question(row: Row) -> Question:
-    asof = date.fromisoformat(row["asof"])
-    return Question(row["key"], row["asks"], int(row["weight"]), row["why"], row["source"], asof)
-
-
-def _effort(row: Row) -> Effort:
-    low, high, asof = (
-        Decimal(row["months_low"]),
-        Decimal(row["months_high"]),
-        date.fromisoformat(row["asof"]),
-    )
-    saving = Decimal(row["saving_ratio"]) if row["saving_ratio"] else None
-    return Effort(row["name"], low, high, saving, row["says"], row["source"], asof)
-
-
-def _chip(row: Row) -> Chip:
-    bf16, fp8, asof = (
-        float(row["bf16_tflops"]),
-        float(row["fp8_tflops"]),
-        date.fromisoformat(row["asof"]),
-    )
-    return Chip(row["name"], bf16, fp8, int(row["memory_gib"]), row["source"], asof)
-
-
-def _power(row: Row) -> Power:
-    return Power(
-        row["accelerator"], float(row["watts"]), row["source"], date.fromisoformat(row["asof"])
-    )
-
-
-def _grid(row: Row) -> Grid:
-    asof = date.fromisoformat(row["asof"])
-    told = (row["counts"], row["licence"], row["read"])
-    return Grid(row["region"], float(row["kg_per_kwh"]), row["zone"], row["source"], asof, *told)
-
-
-def _pue(row: Row) -> Pue:
-    return Pue(
-        row["provider"],
-        float(row["pue"]),
-        row["says"],
-        row["source"],
-        date.fromisoformat(row["asof"]),
-    )

@@ -1,4 +1,4 @@
-"""State vendors' claims of speed and saving, dated and sourced, and where they contradict each other."""
+"""State vendors' claims, dated and sourced, and where they contradict each other."""
 
 from __future__ import annotations
 
@@ -7,19 +7,14 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
-from typing import Protocol
 
 
-class Sourced(Protocol):
-    """Anything that somebody stated at a date."""
+@dataclass(frozen=True, kw_only=True)
+class Sourced:
+    """State something that somebody said: who, or where it was read, and of which date it is."""
 
-    @property
-    def source(self) -> str:
-        """Return who states it, or where it was read."""
-
-    @property
-    def asof(self) -> date:
-        """Return the date that it is of."""
+    source: str
+    asof: date
 
 
 class ClaimKind(StrEnum):
@@ -35,7 +30,7 @@ class ClaimKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class SpeedUp:
+class SpeedUp(Sourced):
     """State the work of a full node of `to_family` in BF16 as a multiple of a full node of `from_family`."""
 
     from_family: str
@@ -43,12 +38,10 @@ class SpeedUp:
     factor: float
     kind: ClaimKind
     says: str
-    source: str
-    asof: date
 
 
 @dataclass(frozen=True)
-class ClaimedSaving:
+class ClaimedSaving(Sourced):
     """State a vendor's claim of a saving.
 
     Its prices are not told, so it is never multiplied with today's.
@@ -57,20 +50,16 @@ class ClaimedSaving:
     from_family: str
     to_family: str
     says: str
-    source: str
-    asof: date
 
 
 @dataclass(frozen=True)
-class Conflict:
+class Conflict(Sourced):
     """State where a vendor's text contradicts AWS's own documents; AWS's count."""
 
     subject: str
     """A family, or one instance type."""
     vendor_says: str
     aws_says: str
-    source: str
-    asof: date
 
     def about(self, instance_type: str) -> bool:
         """Return whether the claim concerns the type."""
@@ -78,17 +67,15 @@ class Conflict:
 
 
 @dataclass(frozen=True)
-class Transfer:
+class Transfer(Sourced):
     """State the USD of moving one GB: `inter-region`, `internet`, `cross-zone`."""
 
     route: str
     usd_per_gb: Decimal
-    source: str
-    asof: date
 
 
 @dataclass(frozen=True)
-class Programme:
+class Programme(Sourced):
     """State a programme of credits as others describe it: the amount, who may apply, and how."""
 
     name: str
@@ -97,12 +84,10 @@ class Programme:
     route: str
     kind: str
     """`programme`, or `vendor claim` where AWS itself does not say it."""
-    source: str
-    asof: date
 
 
 @dataclass(frozen=True)
-class Note:
+class Note(Sourced):
     """State one sentence about a topic, with how firm it is.
 
     `GA`, `announced`, `documented`, `claim`, `case`.
@@ -112,35 +97,29 @@ class Note:
     subject: str
     says: str
     state: str
-    source: str
-    asof: date
 
 
 @dataclass(frozen=True)
-class Package:
+class Package(Sourced):
     """State a Python package that needs CUDA: `name` may end in `*`."""
 
     name: str
     reason: str
     instead: str
-    source: str
-    asof: date
 
 
 @dataclass(frozen=True)
-class Question:
+class Question(Sourced):
     """State one yes-or-no question whose yes speaks for Trainium (`weight` > 0) or for GPUs (< 0)."""
 
     key: str
     asks: str
     weight: int
     why: str
-    source: str
-    asof: date
 
 
 @dataclass(frozen=True)
-class Effort:
+class Effort(Sourced):
     """State a class of porting effort or a stated case.
 
     Engineer-months, and the saving where one is stated.
@@ -151,42 +130,34 @@ class Effort:
     months_high: Decimal
     saving_ratio: Decimal | None
     says: str
-    source: str
-    asof: date
 
 
 @dataclass(frozen=True)
-class Chip:
+class Chip(Sourced):
     """State one chip's dense peaks and its memory."""
 
     name: str
     bf16_tflops: float
     fp8_tflops: float
     memory_gib: int
-    source: str
-    asof: date
 
 
 @dataclass(frozen=True)
-class Power:
+class Power(Sourced):
     """State the watts of one accelerator under full load, as its vendor gives them."""
 
     accelerator: str
     watts: float
-    source: str
-    asof: date
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Sourced):
     """State the kg of CO2 equivalents of one kWh where a region's data centres stand."""
 
     region: str
     kg_per_kwh: float
     zone: str
     """The electricity zone that the region is in, as its publisher names it."""
-    source: str
-    asof: date
     counts: str = ""
     """What the publisher counts: `direct emissions` of the power plants, or their `life cycle`."""
     licence: str = ""
@@ -196,7 +167,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Pue:
+class Pue(Sourced):
     """State the power usage effectiveness of a provider.
 
     Energy of the whole data centre over that of its machines.
@@ -205,8 +176,6 @@ class Pue:
     provider: str
     ratio: float
     says: str
-    source: str
-    asof: date
 
 
 @dataclass(frozen=True)

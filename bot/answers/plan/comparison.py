@@ -266,8 +266,16 @@ def speed_range(
         peaks = f"{new.bf16_tflops:,.0f} / {old.bf16_tflops:,.0f} TFLOPS"
         says = f"BF16 peak of a node is {factor:.2f} times ({peaks})"
         source = "; ".join(dict.fromkeys((new.source, old.source)))
-        asof = min(old.asof, new.asof)
-        voices.append(SpeedUp(old.family, new.family, factor, ClaimKind.PEAK, says, source, asof))
+        peak = SpeedUp(
+            old.family,
+            new.family,
+            factor,
+            ClaimKind.PEAK,
+            says,
+            source=source,
+            asof=min(old.asof, new.asof),
+        )
+        voices.append(peak)
 
     if not (measured or voices):
         raise WrongInput(

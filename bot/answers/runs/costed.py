@@ -305,6 +305,6 @@ def _speed(
         now.millions / was.millions,
         ClaimKind.MEASURED,
         says,
-        "the account's own runs",
-        today,
+        source="the account's own runs",
+        asof=today,
     )
