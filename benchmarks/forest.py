@@ -23,7 +23,7 @@ from sklearn.ensemble import IsolationForest
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.notification import ReplayResult
-from bot.policy.change import applied
+from bot.policy.file import applied
 from bot.ports import Ports
 from bot.watch.preview import ticking
 from bot.watch.tick import grid

@@ -24,7 +24,7 @@ from adapters.simulator import generate
 from bot.model.labels import Labels
 from bot.model.notification import ReplayResult
 from bot.model.policy import Policy
-from bot.policy.change import applied
+from bot.policy.file import applied
 from bot.policy.schema import SETTINGS
 from bot.watch.preview import ticking
 from bot.watch.tick import grid

@@ -21,7 +21,6 @@ from bot.ports.chat import (
     Surface,
     Tell,
 )
-from bot.ports.records import Files, NoFiles, Ports, Replays, Site, Stores, World
 from bot.ports.stores import (
     AlertStore,
     Deduplicator,
@@ -35,13 +34,20 @@ from bot.ports.world import (
     Billing,
     Compiles,
     Detect,
+    Files,
     Inbox,
     Knowledge,
+    NoFiles,
     NoInbox,
     NoOutlook,
     Outlook,
+    Ports,
     Prices,
+    Replays,
+    Site,
     Source,
+    Stores,
+    World,
 )
 
 __all__ = [

@@ -19,7 +19,7 @@ from bot.model.notification import Reason, ReplayResult, StateUpdate
 from bot.model.policy import Draft, Override, Policy, VersionKind
 from bot.model.request import Request
 from bot.model.window import Window
-from bot.policy.change import applied, edits
+from bot.policy.file import applied, edits
 from bot.ports import Documents, Ports
 from bot.ports.work import checkpoint, progressed
 from bot.settings.routes import routes_now

@@ -23,7 +23,7 @@ from bot.model.labels import Labels
 from bot.model.notification import Notification, Reason, ReplayResult
 from bot.model.policy import Attempt, Draft, Version, VersionKind
 from bot.model.window import Window
-from bot.policy.change import applied, edits, read_changes, shown
+from bot.policy.file import applied, edits, read_changes, shown
 from bot.policy.schema import SETTINGS, default_policy
 from bot.watch.preview import PolicyComparison, compare, summary
 from tests.builders import NOON, alert, anomaly, waste

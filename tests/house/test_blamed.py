@@ -6,7 +6,7 @@ import pytest
 
 from bot.errors import WrongInput
 from bot.model.labels import Labels
-from bot.policy.change import read_changes
+from bot.policy.file import read_changes
 from tests.builders import NOON, anomaly
 from tests.house.fakes import Chat, Script, app, ask
 

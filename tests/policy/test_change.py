@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 from bot.errors import WrongInput
 from bot.model.labels import Labels
 from bot.model.policy import Policy
-from bot.policy.change import applied, canonical, edits, read_changes, replaced, stacked
-from bot.policy.file import read_policy, write_policy
+from bot.policy.file import (
+    applied,
+    canonical,
+    edits,
+    read_changes,
+    read_policy,
+    replaced,
+    stacked,
+    write_policy,
+)
 from bot.policy.schema import SETTINGS, SettingUnit, default_policy
 
 EVERYWHERE, LLAMA, SEARCH = Labels(), Labels(cluster="llama"), Labels(team="search")

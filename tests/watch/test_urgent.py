@@ -8,7 +8,7 @@ import pytest
 
 from bot.model.causes import Cause, Severity
 from bot.model.labels import Labels
-from bot.policy.change import applied
+from bot.policy.file import applied
 from bot.policy.schema import default_policy
 from bot.watch.track import escalated
 from tests.builders import NOON, alert, anomaly, waste

@@ -15,8 +15,16 @@ from bot.model.labels import Labels
 from bot.model.policy import Version, VersionKind
 from bot.model.request import Request, Role
 from bot.model.spend import Filter
-from bot.policy.change import BACK, applied, edits, read_changes, replaced, shown, stacked
-from bot.policy.file import read_policy
+from bot.policy.file import (
+    BACK,
+    applied,
+    edits,
+    read_changes,
+    read_policy,
+    replaced,
+    shown,
+    stacked,
+)
 from bot.policy.schema import SETTINGS
 from bot.ports import Ports
 from bot.watch.preview import PREVIEWS, draft, kept_draft

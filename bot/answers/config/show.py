@@ -37,8 +37,7 @@ from bot.grammar.registry import Needs, arg, command
 from bot.model.labels import Labels
 from bot.model.policy import Attempt, Policy, Version, VersionKind
 from bot.model.request import Request, Role
-from bot.policy.change import shown
-from bot.policy.file import write_policy
+from bot.policy.file import shown, write_policy
 from bot.policy.schema import SETTINGS, Setting, SettingUnit
 from bot.ports import Ports
 
