@@ -1,9 +1,19 @@
-"""Follow every compile of every node, and tell which starts of a job compiled work that had run before."""
+"""Follow every compile of every node, and tell which starts of a job compiled work that had run.
+
+A compile is `USED` where executions follow. It is `CUT` where its runtime, pod or node is surely
+gone and nothing executed for `killed_compile.after`; points that are merely missing say nothing. A
+pre-compile ends alike, so what executes within `REUSED` without compiling again makes it used after
+all.
+
+The compiles of a scope that begin together are a start of a job. The job is known by the tag of its
+nodes, by the runs that stand still while it compiles and go on after it, and where neither tells,
+by the device memory that is held when it works: a compiled graph holds the same on every node.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -13,7 +23,7 @@ from bot.model.frame import Frame
 from bot.model.money import counted
 from bot.model.run import Compile, Ending
 from bot.model.window import Window
-from detectors.arrays import Floats, Mask, Rows
+from detectors.arrays import Mask, Rows
 from detectors.readings import COMPILING, LULL
 from detectors.roster import Limits, build_roster, scope_of
 from detectors.usual import NOTHING, SAME
@@ -23,14 +33,20 @@ LEAST = timedelta(minutes=10)
 """A compile that lasted less is none worth counting: a node's boot keeps its CPUs as busy."""
 REUSED = timedelta(hours=6)
 """How long after its end a compile may first be used by another process."""
+SHOWN = timedelta(minutes=45)
+"""How long after a compile its work is looked at, by its memory and its runs."""
+RAN = timedelta(minutes=30)
+"""Work that must have been seen before a start for it to be none of something new."""
+_NONE = float("nan")
+_ATTEMPT = re.compile(
+    r"(?:[-_.](?:\d{6,}(?:[-_.T]?\d{4,6}Z?)?|(?:r|run|trial|try|retry|attempt)[-_]?\d+))+$",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True)
 class _CompilingNode:
-    """Hold the steps of one node: where it compiled, executed, was unread or gone.
-
-    And two lengths in steps.
-    """
+    """Hold the steps of one node, each (n_steps,), and two lengths in steps."""
 
     compiling: Mask
     executing: Mask
@@ -47,36 +63,34 @@ class _CompilingNode:
         edges = np.flatnonzero(np.diff(np.concatenate(([0], self.compiling.view(np.int8), [0]))))
         joined: list[tuple[int, int]] = []
         for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            if joined and self._goes_on(joined[-1][1], begin):
+            between = slice(joined[-1][1] if joined else 0, begin)
+            quiet = begin - between.start <= self.lull and not self.gone[between].any()
+            unread = bool(self.unknown[between].all())
+            if joined and not self.executing[between].any() and (quiet or unread):
                 joined[-1] = (joined[-1][0], end)
             else:
                 joined.append((begin, end))
         return joined
 
     def ending(self, end: int, after: int, left: bool) -> Ending:
-        """Return how the compile that ends before step `end` ended; `left`.
+        """Return how the compile that ends before step `end` ended.
 
-        The node itself stopped with its last reading.
+        `left` says that the node itself stopped with its last reading.
         """
-        used, again, gone = (_first(x, end) for x in (self.executing, self.compiling, self.gone))
+
+        def first(mask: Mask) -> int:
+            """Return the first step from `end` on where it holds, far beyond the last if nowhere."""
+            return end + int(mask[end:].argmax()) if mask[end:].any() else 1 << 40
+
+        used, again, gone = first(self.executing), first(self.compiling), first(self.gone)
         if used < again and (used < gone or used - end <= self.reused):
             return Ending.USED
         if self.unknown[end:].all():
-            return (
-                Ending.CUT
-                if left
-                else Ending.GOING
-                if len(self.unknown) - end < after
-                else Ending.UNKNOWN
-            )
+            going = Ending.GOING if len(self.unknown) - end < after else Ending.UNKNOWN
+            return Ending.CUT if left else going
         until = min(used, again, len(self.gone))
         lasted = left or again <= until or until - gone >= after
         return Ending.CUT if gone < until and lasted else Ending.UNKNOWN
-
-    def _goes_on(self, end: int, begin: int) -> bool:
-        between = slice(end, begin)
-        quiet = begin - end <= self.lull and not self.gone[between].any()
-        return not self.executing[between].any() and (quiet or bool(self.unknown[between].all()))
 
 
 def compiles(view: View) -> tuple[Compile, ...]:
@@ -87,88 +101,62 @@ def compiles(view: View) -> tuple[Compile, ...]:
     mask = view.compiling & view.limits.on("compiling.on")[:, None]
     if not mask.any():
         return ()
-    away = gone(view)
-    after = view.steps("killed_compile.after")
-    return tuple(
-        x
-        for row in np.flatnonzero(mask.any(axis=1)).tolist()
-        for x in _of_node(view, row, mask, away, int(after[row]))
-    )
 
-
-def gone(view: View) -> Mask:
-    """Return where a node surely has no process that compiles.
-
-    Its pod or, where pods are not known, its runtime is gone.
-    """
+    # A node surely has no process that compiles where its pod or, where pods are not known, its
+    # runtime is gone.
     reserved = view.metric("neuroncore_reserved_count")
     left = np.where(np.isnan(reserved), view.held == 0, reserved == 0)
     quiet = ~(view.cpu >= view.number("compiling.cpu")[:, None])
-    return np.asarray(view.zero & ~view.compiling & left & quiet)
+    gone = np.asarray(view.zero & ~view.compiling & left & quiet)
+    rows = np.flatnonzero(mask.any(axis=1)).tolist()
+    return tuple(compile_ for row in rows for compile_ in _of_node(view, row, mask[row], gone[row]))
 
 
-def _of_node(view: View, row: int, mask: Mask, away: Mask, after: int) -> Iterator[Compile]:
-    frame = view.window
+def _of_node(view: View, row: int, compiling: Mask, gone: Mask) -> Iterator[Compile]:
+    frame, name = view.window, view.roster.ids[row]
+    after = int(view.steps("killed_compile.after")[row])
+    scope = view.roster.scopes[view.roster.scope[row]]
     node = _CompilingNode(
-        mask[row],
+        compiling,
         view.executing[row],
         view.unknown[row],
-        away[row],
+        gone,
         frame.steps(LULL),
         frame.steps(REUSED),
     )
-    scope = view.roster.scopes[view.roster.scope[row]]
-    left = not view.roster.running[row] and _left_at_once(view, row)
+
+    # A node that runs no more ended with its readings, as far as EC2 says when.
+    left = not view.roster.running[row]
+    instance = view.reading.inventory.instances.get(name)
+    if left and instance and instance.ended_at:
+        left = instance.ended_at <= view.time_of(float(view.silent_steps[row])) + LULL
+
     for begin, end in node.stretches():
         ending = node.ending(end, after, left)
         last = frame.n_steps if ending is Ending.GOING else end
         window = Window(frame.start + begin * frame.step, frame.start + last * frame.step)
         if ending is Ending.GOING or window.length >= LEAST:
-            logged = view.logged is not None and bool(
-                (view.logged[row, begin:end] == COMPILING).any()
-            )
-            yield Compile(view.roster.ids[row], scope, window, ending, logged)
-
-
-def _left_at_once(view: View, row: int) -> bool:
-    """Return whether a node that runs no more ended when its readings did, as far as EC2 says when."""
-    instance = view.reading.inventory.instances.get(view.roster.ids[row])
-    ended = instance.ended_at if instance else None
-    return ended is None or ended <= view.time_of(float(view.silent_steps[row])) + LULL
-
-
-def _first(mask: Mask, start: int) -> int:
-    """Return the first step from `start` on where it holds, far beyond the last where nowhere."""
-    rest = mask[start:]
-    return start + int(rest.argmax()) if rest.any() else 1 << 40
-
-
-SHOWN = timedelta(minutes=45)
-"""How long after a compile its work is looked at, by its memory and its runs."""
-RAN = timedelta(minutes=30)
-"""Work that must have been seen before a start for it to be none of something new."""
-_NONE = float("nan")
-_ATTEMPT = re.compile(
-    r"(?:[-_.](?:\d{6,}(?:[-_.T]?\d{4,6}Z?)?|(?:r|run|trial|try|retry|attempt)[-_]?\d+))+$",
-    re.ASCII,
-)
+            states = None if view.logged is None else view.logged[row, begin:end]
+            logged = states is not None and bool((states == COMPILING).any())
+            yield Compile(name, scope, window, ending, logged)
 
 
 @dataclass(frozen=True)
 class Start:
-    """Hold the compiles of one start of a job, the names of the job, the memory it holds when it works, whether it ran before."""
+    """Hold the compiles of one start of a job, and the signs of the job."""
 
     compiles: tuple[Compile, ...]
-    names: frozenset[str]
-    memory: float
-    again: bool
+    names: frozenset[str] = frozenset()
+    memory: float = _NONE
+    """The memory that a node holds when it works; nan = not known."""
+    again: bool = False
+    """Whether the work ran before."""
 
     @property
     def window(self) -> Window:
         """Return the time from the first node's begin to the last one's end."""
-        return Window(
-            min(x.window.start for x in self.compiles), max(x.window.end for x in self.compiles)
-        )
+        windows = [x.window for x in self.compiles]
+        return Window(min(x.start for x in windows), max(x.end for x in windows))
 
     @property
     def hours(self) -> float:
@@ -188,7 +176,7 @@ class Start:
     def same_work(self, other: Start) -> bool:
         """Return whether both are of one job.
 
-        By their names, else their memory, else as most of the nodes are the same.
+        It is told by their names, else their memory, else as most of the nodes are the same.
         """
         if self.names and other.names:
             return bool(self.names & other.names)
@@ -203,22 +191,72 @@ def job_of(name: str) -> str:
 
 
 def starts(view: View, scope: int, least: timedelta) -> list[Start]:
-    """Return the starts of a scope that compiled for `least` or longer and then worked, or still compile, oldest first."""
+    """Return the starts of a scope that compiled for `least` or longer, oldest first.
+
+    They then worked, or still compile.
+    """
     past = of_rows(view, np.flatnonzero(view.roster.scope == scope), view.whole)
-    counted = [x for x in compiles(past) if x.ending in (Ending.USED, Ending.GOING)]
-    groups = [Start(tuple(group), frozenset(), _NONE, again=False) for group in _together(counted)]
-    runs = _runs_of(view, scope)
-    return [_known(start, past, runs) for start in groups if start.window.length >= least]
+    used = [x for x in compiles(past) if x.ending in (Ending.USED, Ending.GOING)]
+    together: list[list[Compile]] = []
+    for compile_ in sorted(used, key=lambda x: (x.window.start, x.instance)):
+        if together and compile_.window.start - together[-1][0].window.start <= LULL:
+            together[-1].append(compile_)
+        else:
+            together.append([compile_])
+
+    runs, place = view.reading.frame("run"), view.roster.scopes[scope]
+    if runs is not None and runs.has("run_step_count"):
+        runs = runs.pick([i for i, x in enumerate(runs.things) if scope_of(x) == place])
+        steps = runs.of("run_step_count")[:, :, None]
+        runs = replace(runs, metrics=("run_step_count",), values=steps)
+    else:
+        runs = None
+    groups = (Start(tuple(group)) for group in together)
+    return [_with_job(start, past, runs) for start in groups if start.window.length >= least]
 
 
-def _runs_of(view: View, scope: int) -> Frame | None:
-    """Return the progress of a scope's runs, None where none is read."""
-    frame = view.reading.frame("run")
-    if frame is None or not frame.has("run_step_count"):
-        return None
-    here = view.roster.scopes[scope]
-    part = frame.pick([i for i, x in enumerate(frame.things) if scope_of(x) == here])
-    return replace(part, metrics=("run_step_count",), values=part.of("run_step_count")[:, :, None])
+def _with_job(start: Start, past: View, runs: Frame | None) -> Start:
+    """Return the start with the signs of its job, and whether it ran before."""
+    rows = np.array(past.roster.rows_of(sorted(start.instances)), dtype=np.intp)
+    jobs = (past.roster.labels[row].job for row in rows)
+    tags = frozenset(job_of(job) for job in jobs if job)
+    if start.goes_on:
+        return replace(start, names=tags)
+    frame, window = past.window, start.window
+    until = _step(frame, window.start)
+
+    # The memory that its nodes hold as they work after the compile.
+    shown = slice(_step(frame, window.end), _step(frame, window.end + SHOWN))
+    held = past.memory[rows, shown][past.executing[rows, shown]]
+    held = held[held > 0]
+    memory = float(np.median(held)) if len(held) else _NONE
+
+    names = _went_on(runs, window) if runs else frozenset()
+    if runs and names:
+        same = [i for i, x in enumerate(runs.things) if job_of(x.job) in names]
+        reported = ~np.isnan(runs.of("run_step_count")[same, : _step(runs, window.start)])
+        again = bool(reported.sum() >= runs.steps(RAN))
+    else:
+        # Whether a node of the scope worked with this memory; any work counts where none is read.
+        worked = past.executing[:, :until]
+        if not np.isnan(memory):
+            worked = worked & (np.abs(past.memory[:, :until] / memory - 1) <= SAME)
+        again = bool(worked.sum(axis=1).max(initial=0) >= frame.steps(RAN))
+    return replace(start, names=tags | names, memory=memory, again=again)
+
+
+def _went_on(runs: Frame, window: Window) -> frozenset[str]:
+    """Return the jobs of the runs that stood still during a compile and went on soon after."""
+    begin, end = _step(runs, window.start), _step(runs, window.end)
+    steps = runs.of("run_step_count")[:, begin : _step(runs, window.end + SHOWN)]
+    moved = np.zeros(steps.shape, dtype=bool)
+    moved[:, 1:] = (np.diff(steps, axis=1) != 0) & ~np.isnan(steps[:, 1:])
+    going = moved[:, end - begin :].any(axis=1) & ~moved[:, 1 : end - begin - 1].any(axis=1)
+    return frozenset(job_of(runs.things[i].job) for i in np.flatnonzero(going))
+
+
+def _step(frame: Frame, at: datetime) -> int:
+    return max(0, min(frame.n_steps, (at - frame.start) // frame.step))
 
 
 def of_rows(view: View, rows: Rows, frame: Frame) -> View:
@@ -249,9 +287,12 @@ class Cold:
         return sum(x.hours for x in (*self.earlier, self.newest))
 
     def history(self) -> str:
-        """Say how often this work compiled again, since when, and what all of it took."""
+        """Say how often this work compiled again, since when, and how long all of it took."""
         times, first = counted(1 + len(self.earlier), "start"), self.earlier[0].window.start
-        return f"this work ran before, and {times} since {first:%Y-%m-%d %H:%M} UTC compiled for {self.hours:,.1f} node-hours"
+        return (
+            f"this work ran before, and {times} since {first:%Y-%m-%d %H:%M} UTC compiled"
+            f" for {self.hours:,.1f} node-hours"
+        )
 
     def job_words(self) -> str:
         """Say of which job the newest start is, as far as a name tells."""
@@ -262,106 +303,27 @@ class Cold:
 
         Those of the earlier may be gone.
         """
-        mine = dict.fromkeys(ids, sum(x.hours for x in self.earlier) / len(ids))
-        for one in self.newest.compiles:
-            if one.instance in mine:
-                mine[one.instance] += one.hours
-        return mine
+        lost = dict.fromkeys(ids, sum(x.hours for x in self.earlier) / len(ids))
+        for compile_ in self.newest.compiles:
+            if compile_.instance in lost:
+                lost[compile_.instance] += compile_.hours
+        return lost
 
 
 def cold_start(view: View, rows: Rows) -> Cold | None:
-    """Return the newest start of the nodes at `rows`, all of one scope, and those before at which the same work compiled again.
+    """Return the newest start of the nodes at `rows`, and those before of the same work.
 
-    A first compile is due, and one more may be a change; None where it is no more than that.
+    The nodes are of one scope. A first compile is due, and one more may be a change; None where it
+    is no more than that.
     """
-    mine = {view.roster.ids[row] for row in rows}
+    ids = {view.roster.ids[row] for row in rows}
     again = float(view.steps("cold_cache.again")[rows[0]]) * view.window.step
-    every = starts(view, int(view.roster.scope[rows[0]]), again / 2)
-    newest = next((one for one in reversed(every) if mine & one.instances), None)
+    known = starts(view, int(view.roster.scope[rows[0]]), again / 2)
+    newest = next((start for start in reversed(known) if ids & start.instances), None)
     if newest is None:
         return None
-    alike = tuple(
-        x for x in every if x.window.end <= newest.window.start and x.again and x.same_work(newest)
-    )
-    lengths = [x.window.length for x in (*alike, newest)]
-    return (
-        Cold(newest, alike) if alike and sum(lengths, timedelta(0)) > again * len(lengths) else None
-    )
-
-
-def _together(many: Iterable[Compile]) -> list[list[Compile]]:
-    """Group the compiles that began together."""
-    groups: list[list[Compile]] = []
-    for one in sorted(many, key=lambda x: (x.window.start, x.instance)):
-        if groups and one.window.start - groups[-1][0].window.start <= LULL:
-            groups[-1].append(one)
-        else:
-            groups.append([one])
-    return groups
-
-
-def _known(start: Start, past: View, runs: Frame | None) -> Start:
-    """Return the start with what is known of its job, and whether it ran before."""
-    rows = np.array(past.roster.rows_of(sorted(start.instances)), dtype=np.intp)
-    tags = frozenset(
-        job_of(past.roster.labels[row].job) for row in rows if past.roster.labels[row].job
-    )
-    if start.goes_on:
-        return replace(start, names=tags)
-    jobs = _went_on(runs, start.window) if runs else frozenset()
-    memory = _memory(past, rows, start.window)
-    again = (
-        _reported_before(runs, jobs, start.window)
-        if runs and jobs
-        else _held_before(past, memory, start.window)
-    )
-    return replace(start, names=tags | jobs, memory=memory, again=again)
-
-
-def _memory(past: View, rows: Rows, window: Window) -> float:
-    """Return the memory that the nodes hold as they work after a compile, nan where none does."""
-    cut = slice(_step(past.window, window.end), _step(past.window, window.end + SHOWN))
-    held = past.memory[rows, cut][past.executing[rows, cut]]
-    held = held[held > 0]
-    return float(np.median(held)) if len(held) else _NONE
-
-
-def _held_before(past: View, memory: float, window: Window) -> bool:
-    """Return whether a node of the scope worked with this memory before a compile.
-
-    Any work counts where memory is not read.
-    """
-    until = _step(past.window, window.start)
-    worked = past.executing[:, :until]
-    alike = (
-        worked
-        if np.isnan(memory)
-        else worked & (np.abs(past.memory[:, :until] / memory - 1) <= SAME)
-    )
-    return bool(alike.sum(axis=1).max(initial=0) >= past.window.steps(RAN))
-
-
-def _went_on(runs: Frame, window: Window) -> frozenset[str]:
-    """Return the jobs of the runs that stood still during a compile, and made progress soon after."""
-    begin, end = _step(runs, window.start), _step(runs, window.end)
-    moved = _moved(runs.of("run_step_count")[:, begin : _step(runs, window.end + SHOWN)])
-    going = moved[:, end - begin :].any(axis=1) & ~moved[:, 1 : end - begin - 1].any(axis=1)
-    return frozenset(job_of(runs.things[i].job) for i in np.flatnonzero(going))
-
-
-def _moved(steps: Floats) -> Mask:
-    """Return where the step count of each run is another than in the step before, or is reported again."""
-    moved = np.zeros(steps.shape, dtype=bool)
-    moved[:, 1:] = (np.diff(steps, axis=1) != 0) & ~np.isnan(steps[:, 1:])
-    return moved
-
-
-def _reported_before(runs: Frame, jobs: frozenset[str], window: Window) -> bool:
-    """Return whether a run of the jobs was seen before."""
-    rows = [i for i, x in enumerate(runs.things) if job_of(x.job) in jobs]
-    seen = ~np.isnan(runs.of("run_step_count")[rows, : _step(runs, window.start)])
-    return bool(seen.sum() >= runs.steps(RAN))
-
-
-def _step(frame: Frame, at: datetime) -> int:
-    return max(0, min(frame.n_steps, (at - frame.start) // frame.step))
+    ended = (x for x in known if x.window.end <= newest.window.start and x.again)
+    alike = tuple(start for start in ended if start.same_work(newest))
+    lengths = [start.window.length for start in (*alike, newest)]
+    long = sum(lengths, timedelta(0)) > again * len(lengths)
+    return Cold(newest, alike) if alike and long else None

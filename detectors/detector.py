@@ -1,7 +1,4 @@
-"""Judge one tick.
-
-Compare the newest steps with the usual, and return the anomalies and the state of every node.
-"""
+"""Judge one tick: compare the newest steps with the usual, find anomalies and nodes' states."""
 
 from __future__ import annotations
 
@@ -50,15 +47,14 @@ _EMPTY = Frame(
 class Detector:
     """Find anomalies in a reading.
 
-    The same reading, policy and known alerts give the same detection.
-
-    What is kept between ticks (roster, limits, usual levels, forest, judgement of the bill) only
-    saves work: each is a pure function of its key, anchored at fixed UTC instants, so that a
-    restarted process finds what one that never stopped finds.
+    The same reading, policy and known alerts give the same detection. The memos (roster, limits,
+    usual levels, forest, judgement of the bill) only save work between ticks: each is a pure
+    function of its key, anchored at fixed UTC instants, so that a restarted process finds the same
+    as one that never stopped.
     """
 
     def __init__(self, grow: Grow = fit, *, money: bool = True) -> None:
-        """Take what learns strangeness, and whether it sees the bill.
+        """Take the learner of strangeness, and whether the detector sees the bill.
 
         A benchmark asks what both earn.
         """
@@ -73,8 +69,14 @@ class Detector:
         self._bill = BillJudge()
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
-        """Judge `reading.now` by the history before it, without the spans that `known` alerts were about."""
-        view = self._look(reading, policy, known)
+        """Judge `reading.now` by the history before it, without the spans of `known` alerts."""
+        whole = reading.frame("node")
+        whole = whole if whole and whole.n_steps else _EMPTY
+        limits = self._limits_of(whole, reading, policy)
+        window = whole.last(limits.longest + LOOKBACK)
+        still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in known if a.firing}
+        usual = self._usual_of(whole, limits, known, reading.now)
+        view = View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
         with np.errstate(invalid="ignore", divide="ignore"):
             diagnosis = diagnose(view)
             anomalies = [
@@ -91,118 +93,87 @@ class Detector:
             return Detection(tuple(anomalies), states(view, diagnosis.starved))
 
     def compiles(self, reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:
-        """Return every compile that was going on at `since` or later, as far back as the reading goes."""
+        """Return every compile that was going on at `since` or later, as far as the reading goes."""
         whole = reading.frame("node")
         if not whole or not whole.n_steps:
             return ()
         limits = Limits(policy, build_roster(whole.things, reading.inventory))
-        # What began before is seen from its beginning, if it took no longer than a day.
+        # A compile that began before is seen from its beginning, if it took no longer than a day.
         part = whole.since(since - _DAY)
         view = View(reading, policy, limits, NOTHING, part, part, {})
         with np.errstate(invalid="ignore", divide="ignore"):
             return tuple(x for x in compiles(view) if x.window.end > since)
 
-    def _look(self, reading: Reading, policy: Policy, alerts: Sequence[Alert]) -> View:
-        whole = reading.frame("node")
-        whole = whole if whole and whole.n_steps else _EMPTY
-        limits = self._limits_of(self._roster_of(whole, reading), policy)
-        window = whole.last(limits.longest + LOOKBACK)
-        still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in alerts if a.firing}
-        usual = self._usual_of(whole, limits, alerts, reading.now)
-        return View(reading, policy, limits, usual, window, whole, still_open, tuple(alerts))
-
-    def _roster_of(self, whole: Frame, reading: Reading) -> Roster:
-        instances = reading.inventory.instances
-        if (
-            self._roster is None
-            or self._roster[1] is not instances
-            or self._roster[0] != whole.things
-        ):
-            self._roster = (whole.things, instances, build_roster(whole.things, reading.inventory))
-        return self._roster[2]
-
-    def _limits_of(self, roster: Roster, policy: Policy) -> Limits:
-        if (
-            self._limits is None
-            or self._limits.roster is not roster
-            or self._limits.policy != policy
-        ):
-            self._limits = Limits(policy, roster)
-        return self._limits
+    def _limits_of(self, whole: Frame, reading: Reading, policy: Policy) -> Limits:
+        """Return the thresholds of the nodes, made anew where the nodes or the policy changed."""
+        instances, roster = reading.inventory.instances, self._roster
+        if roster is None or roster[1] is not instances or roster[0] != whole.things:
+            roster = (whole.things, instances, build_roster(whole.things, reading.inventory))
+            self._roster = roster
+        limits = self._limits
+        if limits is None or limits.roster is not roster[2] or limits.policy != policy:
+            limits = self._limits = Limits(policy, roster[2])
+        return limits
 
     def _usual_of(
         self, whole: Frame, limits: Limits, alerts: Sequence[Alert], now: datetime
     ) -> Usual:
+        """Return the usual of the jobs that run now, by the days before, else by the last hours."""
+        roster, floor = limits.roster, limits.number("idle.below")
+        nodes = (whole.things, roster.running.tobytes(), floor.tobytes())
         anchor = anchor_of(now, whole)
         past = Past(anchor, limits.policy.number("alert.usual_days"), strange_spans(alerts, anchor))
-        roster, floor = limits.roster, limits.number("idle.below")
-
-        same = (whole.things, roster.running.tobytes(), floor.tobytes())
 
         def learnt() -> Usual:
-            return learn(history(whole, past.anchor, past.days), roster, floor, past.strange)
+            return learn(history(whole, anchor, past.days), roster, floor, past.strange)
 
         def young() -> Usual:
             hour = anchor_of(now, whole, _HOUR)
             newest = Past(hour, YOUNG_JOB / _DAY, strange_spans(alerts, hour))
 
             def learnt() -> Usual:
-                return learn(
-                    history(whole, hour, newest.days, whole.step),
-                    roster,
-                    floor,
-                    newest.strange,
-                    LEAST_OF_JOB,
-                )
+                part = history(whole, hour, newest.days, whole.step)
+                return learn(part, roster, floor, newest.strange, LEAST_OF_JOB)
 
-            return self._young.get((newest, *same), learnt)
+            return self._young.get((newest, *nodes), learnt)
 
-        return current(self._usual.get((past, *same), learnt), whole, roster, floor, young)
+        return current(self._usual.get((past, *nodes), learnt), whole, roster, floor, young)
 
     def _odd(self, view: View, explained: Mask) -> Iterable[Anomaly]:
-        model = self._odd_model_of(view)
+        """Return the odd combinations of nodes that no rule explains."""
+        midnight = view.now.replace(hour=0, minute=0, second=0, microsecond=0)
+        silent = timedelta(days=view.policy.number("odd.silent_days"))
+        if midnight - view.whole.start < silent - _DAY or not view.limits.on("odd.on").any():
+            return ()
+        floor, things = view.number("idle.below"), view.whole.things
+        spend = view.reading.frame("spend_hour") if self._money else None
+        days, strange = view.policy.number("alert.usual_days"), strange_spans(view.alerts, midnight)
+        past = Past(midnight, days, strange)
+        model = self._odd_model.get(
+            (past, things, view.roster.scopes, floor.tobytes()),
+            lambda: learn_oddness(view.whole, spend, Nodes(view.roster, floor), past, self._grow),
+        )
         if not model:
             return ()
-        alerted = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
-        falling = drop.fell_lately(view, view.policy.duration("odd.for"))
-        known = odd.Oddness(model, self._job_usual_of(view), self._costs_of(view, model))
-        return odd.odd_anomalies(view, known, explained | alerted, falling)
 
-    def _odd_model_of(self, view: View) -> OddModel | None:
-        anchor = view.now.replace(hour=0, minute=0, second=0, microsecond=0)
-        silent = timedelta(days=view.policy.number("odd.silent_days"))
-        if anchor - view.whole.start < silent - _DAY or not view.limits.on("odd.on").any():
-            return None
-        past = Past(
-            anchor, view.policy.number("alert.usual_days"), strange_spans(view.alerts, anchor)
-        )
-        floor = view.number("idle.below")
-        key = (past, view.whole.things, view.roster.scopes, floor.tobytes())
-        spend, nodes = self._spend_of(view), Nodes(view.roster, floor)
-        return self._odd_model.get(
-            key, lambda: learn_oddness(view.whole, spend, nodes, past, self._grow)
+        hour = anchor_of(view.now, view.whole, _HOUR)
+        strange_now = strange_spans(view.alerts, hour)
+        usual = self._job_usual.get(
+            (hour, strange_now, things, floor.tobytes()),
+            lambda: job_usual(
+                view.whole.until(hour).since(hour - JOB_HOURS), view.roster, floor, strange_now
+            ),
         )
 
-    def _spend_of(self, view: View) -> Frame | None:
-        return view.reading.frame("spend_hour") if self._money else None
-
-    def _costs_of(self, view: View, model: OddModel) -> Floats:
-        """Return how far each node's costs lay from their usual in the newest hours of the bill, (n, n_costs)."""
-        spend = self._spend_of(view)
+        # How far each node's costs lay from their usual in the newest hours of the bill.
         end = spend.end if spend else view.now
         costs = self._costs.get(
-            (end, view.whole.things),
-            lambda: known_costs(spend, view.whole, view.roster, end, timedelta(hours=1)),
+            (end, things), lambda: known_costs(spend, view.whole, view.roster, end, _HOUR)
         )
-        return (
-            model.costs.distances(costs[:, -1])
-            if costs.shape[1]
-            else np.zeros_like(model.costs.middle)
-        )
-
-    def _job_usual_of(self, view: View) -> JobUsual:
-        anchor = anchor_of(view.now, view.whole, timedelta(hours=1))
-        strange, floor = strange_spans(view.alerts, anchor), view.number("idle.below")
-        part = view.whole.until(anchor).since(anchor - JOB_HOURS)
-        key = (anchor, strange, view.whole.things, floor.tobytes())
-        return self._job_usual.get(key, lambda: job_usual(part, view.roster, floor, strange))
+        distances = np.zeros_like(model.costs.middle)
+        if costs.shape[1]:
+            distances = model.costs.distances(costs[:, -1])
+        alerted = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
+        falling = drop.fell_lately(view, view.policy.duration("odd.for"))
+        known = odd.Oddness(model, usual, distances)
+        return odd.odd_anomalies(view, known, explained | alerted, falling)

@@ -17,13 +17,23 @@ from detectors.usual import daily_levels, history, utilization_of
 from detectors.view import View
 
 AGE = "run_checkpoint_age_seconds"
-
 STUCK = timedelta(minutes=20)
 RECENT = timedelta(minutes=20)
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_ENOUGH = 2
+"""Days of a kind, weekday or weekend, on which an hour must have been seen.
+
+On as many a service rests by habit.
+"""
+_READ = 0.9
+"""Share of a day that must have been read to say that nothing happened in it."""
 
 
 def stuck_scopes(view: View) -> set[int]:
-    """Return the scopes (as indices of the roster) with a run that still reports but whose step has not moved for 20 minutes."""
+    """Return the scopes with a run that reports but whose step has not moved for 20 minutes.
+
+    They are indices of the roster.
+    """
     return _scopes(view, moves=False)
 
 
@@ -37,14 +47,14 @@ def _scopes(view: View, moves: bool) -> set[int]:
     if frame is None or not frame.has("run_step_count"):
         return set()
     steps = frame.last(STUCK).of("run_step_count")
-    reports = (~np.isnan(steps)).mean(axis=1) >= 0.6
-    chosen = reports & ((_span(steps) > 0) == moves)
-    scopes = {s: i for i, s in enumerate(view.roster.scopes)}
-    return {
-        scopes[scope_of(frame.things[i])]
-        for i in np.flatnonzero(chosen)
-        if scope_of(frame.things[i]) in scopes
-    }
+    read = ~np.isnan(steps)
+    highest = np.where(read, steps, -np.inf).max(axis=1)
+    lowest = np.where(read, steps, np.inf).min(axis=1)
+    reports = read.mean(axis=1) >= 0.6
+    chosen = reports & ((np.asarray(highest - lowest, dtype=np.float32) > 0) == moves)
+    index = {scope: i for i, scope in enumerate(view.roster.scopes)}
+    scopes = {scope_of(frame.things[i]) for i in np.flatnonzero(chosen)}
+    return {index[scope] for scope in scopes if scope in index}
 
 
 def pace(view: View, cluster: str) -> float | None:
@@ -55,40 +65,27 @@ def pace(view: View, cluster: str) -> float | None:
     frame = view.reading.frame("run")
     if frame is None or not frame.has("run_step_count") or not cluster:
         return None
-    rows = [i for i, x in enumerate(frame.things) if x.cluster == cluster]
-    now = _speed(frame.pick(rows).last(RECENT))
-    before = _speed(frame.pick(rows).until(view.now - timedelta(hours=1)).last(timedelta(days=2)))
+    runs = frame.pick([i for i, x in enumerate(frame.things) if x.cluster == cluster])
+
+    def speed(part: Frame) -> float | None:
+        """Return the median growth of the step count a frame's step; falls are left out."""
+        growth = np.diff(part.of("run_step_count"), axis=1)
+        steps = growth[np.isfinite(growth) & (growth >= 0)]
+        return float(np.median(steps)) if len(steps) >= 2 else None
+
+    now = speed(runs.last(RECENT))
+    before = speed(runs.until(view.now - _HOUR).last(2 * _DAY))
     if now is None or before is None or before <= 0:
         return None
     return now / before
 
 
-def _span(values: Floats) -> Floats:
-    """Return the largest less the smallest reading of each row; -inf where there is none."""
-    read = ~np.isnan(values)
-    highest = np.where(read, values, -np.inf).max(axis=1)
-    lowest = np.where(read, values, np.inf).min(axis=1)
-    return np.asarray(highest - lowest, dtype=np.float32)
-
-
-def _speed(part: Frame) -> float | None:
-    """Return the median growth of the step count a frame's step, over the runs that report.
-
-    Falls are left out.
-    """
-    growth = np.diff(part.of("run_step_count"), axis=1)
-    steps = growth[np.isfinite(growth) & (growth >= 0)]
-    return float(np.median(steps)) if len(steps) >= 2 else None
-
-
 @dataclass(frozen=True)
 class NodesRun:
-    """Name a run.
-
-    Its row in the frame of runs (None where none is known), and the labels of its place.
-    """
+    """Name a run: its row in the frame of runs, and the labels of its place."""
 
     row: int | None
+    """None where none is known."""
     labels: Labels
 
 
@@ -102,17 +99,15 @@ def run_of(view: View, labels: Labels, at: datetime) -> NodesRun:
     if frame is None or not labels.cluster:
         return NodesRun(None, place)
     reporting = ~np.isnan(frame.until(at).last(RECENT).of(AGE)).all(axis=1)
-    mine = [int(i) for i in np.flatnonzero(reporting) if frame.things[i].cluster == labels.cluster]
-    same = [i for i in mine if frame.things[i].job == labels.job]
-    mine = same or ([] if labels.job else mine)
-    return NodesRun(mine[0], frame.things[mine[0]]) if len(mine) == 1 else NodesRun(None, place)
+    runs = [int(i) for i in np.flatnonzero(reporting) if frame.things[i].cluster == labels.cluster]
+    same = [i for i in runs if frame.things[i].job == labels.job]
+    if same or labels.job:
+        runs = same
+    return NodesRun(runs[0], frame.things[runs[0]]) if len(runs) == 1 else NodesRun(None, place)
 
 
 def checkpoint_age(view: View, run: NodesRun, at: datetime) -> float | None:
-    """Return the age of a run's newest checkpoint at a time, seconds.
-
-    None where nobody told it lately.
-    """
+    """Return the age of a run's newest checkpoint at a time, seconds; None where not known."""
     frame = view.reading.frame("run")
     if run.row is None or frame is None:
         return None
@@ -137,8 +132,8 @@ def workers_of(view: View, run: NodesRun, things: Sequence[str]) -> tuple[str, .
 
     The nodes themselves where no run is known.
     """
-    mine = run_rows(view, run.labels) if run.row is not None else []
-    return tuple(sorted({*things, *(view.roster.ids[i] for i in mine)}))
+    rows = run_rows(view, run.labels) if run.row is not None else []
+    return tuple(sorted({*things, *(view.roster.ids[i] for i in rows)}))
 
 
 def run_rows(view: View, labels: Labels) -> list[int]:
@@ -164,65 +159,52 @@ def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: flo
     part = view.whole.last(timedelta(seconds=age)).pick(rows)
     level = utilization_of(part)
     read = ~np.isnan(level)
-    busy = (level > view.number("idle.below")[rows][:, None]).sum(axis=0) >= 0.5 * np.maximum(
-        read.sum(axis=0), 1
-    )
-    idle = ~busy & read.any(axis=0)
+    working = (level > view.number("idle.below")[rows][:, None]).sum(axis=0)
+    idle = (working < 0.5 * np.maximum(read.sum(axis=0), 1)) & read.any(axis=0)
     return age - max(stuck, float(idle.sum()) * part.step.total_seconds())
 
 
 def work_at_risk(view: View, rows: Rows, stopped: datetime | None = None) -> AtRisk | None:
     """Return the work of the run on the nodes at `rows` that no checkpoint holds.
 
-    None where it is not known.
-
-    Of a run that stands still since `stopped` it is the work before that.
+    None where it is not known. Of a run that stands still since `stopped` it is the work before
+    that.
     """
     until = min(view.now, stopped or view.now)
     run = run_of(view, Labels.shared(view.roster.labels[i] for i in rows), until)
     age = checkpoint_age(view, run, until)
     if age is None:
         return None
-    hours = min(worked_since(view, run, age + (view.now - until).total_seconds(), None), age) / 3600
-    return (
-        AtRisk(workers_of(view, run, [view.roster.ids[i] for i in rows]), hours)
-        if hours > 0
-        else None
-    )
-
-
-_HOUR = timedelta(hours=1)
-_DAY = timedelta(days=1)
-_ENOUGH = 2
-"""Days of a kind, weekday or weekend, on which an hour must have been seen.
-
-On as many a service rests by habit.
-"""
-_READ = 0.9
-"""Share of a day that must have been read to say that nothing happened in it."""
+    worked = worked_since(view, run, age + (view.now - until).total_seconds(), None)
+    hours = min(worked, age) / 3600
+    if hours <= 0:
+        return None
+    return AtRisk(workers_of(view, run, [view.roster.ids[i] for i in rows]), hours)
 
 
 def may_be_told(view: View, asked: Mask, needed: Numbers) -> Mask:
-    """Return which of the servers asked for rest at an hour at which their service always has requests, or all day long, (n,).
+    """Return which of the servers asked for waste their time, (n,).
 
-    Requests that go to other nodes of the service are no waste of the node, unless it had none for
-    a whole day.
+    They rest at an hour at which their service always has requests, or all day long. Requests that
+    go to other nodes of the service are no waste of the node, unless it had none for a whole day.
     """
     rows = np.flatnonzero(asked & view.roster.inference)
-    told = np.zeros(view.n, dtype=bool)
+    wasteful = view.nobody()
     if len(rows):
-        lows = _lows(view, rows, needed)
-        told[rows] = (lows > 2 * view.number("idle.below")[rows]) & (
-            _service_level(view, rows, needed) <= view.number("idle.below")[rows]
-        )
-        told[rows] |= _quiet_day(view, rows)
-    return told
+        below = view.number("idle.below")[rows]
+        busy_hour = _lows(view, rows, needed) > 2 * below
+        rests = _service_level(view, rows, needed) <= below
+        wasteful[rows] = (busy_hour & rests) | _quiet_day(view, rows)
+    return wasteful
 
 
 def by_habit(view: View, asked: Mask, needed: Numbers) -> Mask:
-    """Return which of the servers asked for are of a service that usually rests about this hour, and had requests today, (n,)."""
+    """Return which servers asked for are of a service that usually rests about this hour, (n,).
+
+    It had requests today.
+    """
     rows = np.flatnonzero(asked & view.roster.inference)
-    rests = np.zeros(view.n, dtype=bool)
+    rests = view.nobody()
     if len(rows):
         lows = _lows(view, rows, needed, of_any_kind=True)
         rests[rows] = (lows <= 2 * view.number("idle.below")[rows]) & ~_quiet_day(view, rows)
@@ -230,30 +212,30 @@ def by_habit(view: View, asked: Mask, needed: Numbers) -> Mask:
 
 
 def falls_short(view: View, asked: Mask, needed: Numbers, share: Numbers) -> Mask:
-    """Return which servers asked for are of a service that has less than a `share` of its usual demand at this hour, (n,)."""
+    """Return which servers asked for are of a service that lacks its usual demand, (n,).
+
+    It has less than a `share` of the demand at this hour.
+    """
     rows = np.flatnonzero(asked & view.roster.inference)
-    short = np.zeros(view.n, dtype=bool)
+    short = view.nobody()
     if len(rows):
         services, of_service = np.unique(view.roster.scope[rows], return_inverse=True)
-        usual = _usual_demand(view, services)[int(view.now.weekday() >= 5), view.now.hour][
-            of_service
-        ]
-        short[rows] = _service_level(view, rows, needed) < share[rows] * usual
+        usual = _usual_demand(view, services)[int(view.now.weekday() >= 5), view.now.hour]
+        short[rows] = _service_level(view, rows, needed) < share[rows] * usual[of_service]
     return short
 
 
 def _lows(view: View, rows: Rows, needed: Numbers, of_any_kind: bool = False) -> Floats:
-    """Return the usual demand of the service of each row, at the lowest hour from `needed` steps ago to an hour from now.
+    """Return the usual demand of the service of each row at its lowest hour, (len(rows),).
 
-    A lull may come an hour early. Nan where fewer than two days of the kind were seen, or of either
-    kind if that will do.
+    It is looked for from `needed` steps ago to an hour from now: a lull may come an hour early. Nan
+    where fewer than two days of the kind were seen, or of either kind if that will do.
     """
     services, of_service = np.unique(view.roster.scope[rows], return_inverse=True)
     usual = _usual_demand(view, services)
     if of_any_kind:
         usual = np.where(np.isnan(usual), usual[::-1], usual)
-    at = view.now + _HOUR
-    hours = []
+    at, hours = view.now + _HOUR, []
     while at > view.now - float(needed[rows].max()) * view.window.step - _HOUR:
         hours.append(usual[int(at.weekday() >= 5), at.hour])
         at -= _HOUR
@@ -261,43 +243,42 @@ def _lows(view: View, rows: Rows, needed: Numbers, of_any_kind: bool = False) ->
 
 
 def _usual_demand(view: View, services: Rows) -> Floats:
-    """Return the second lowest daily level of each service by kind of day and hour, (2, 24, n_services); one day is no habit.
+    """Return the second lowest daily level of each service by kind of day and hour.
 
-    All that was seen before today counts, also what was told: a lull that comes back every day is
-    one.
+    Shape (2, 24, n_services). One day is no habit. All that was seen before today counts, alerts or
+    not: a lull that comes back every day is one.
     """
     midnight = view.now.replace(hour=0, minute=0, second=0, microsecond=0)
+    days = view.policy.number("alert.usual_days")
     lowest = np.full((2, 24, len(services)), np.nan, dtype=np.float32)
-    members = [
-        np.flatnonzero(view.roster.inference & (view.roster.scope == service))
-        for service in services
-    ]
+    inference, scope = view.roster.inference, view.roster.scope
     parts = [
-        history(view.whole.pick(rows), midnight, view.policy.number("alert.usual_days"))
-        for rows in members
+        history(view.whole.pick(np.flatnonzero(inference & (scope == service))), midnight, days)
+        for service in services
     ]
     if not parts[0].n_steps:
         return lowest
-    daily, weekend = daily_levels(
-        np.stack([_mean(utilization_of(part)) for part in parts]), parts[0]
-    )
+    levels = np.stack([_mean(utilization_of(part)) for part in parts])
+    daily, weekend = daily_levels(levels, parts[0])
     for kind in (0, 1):
-        days = np.sort(daily[:, weekend == bool(kind)], axis=1)  # nan last
-        if days.shape[1] >= _ENOUGH:
-            lowest[kind] = days[:, _ENOUGH - 1]
+        ranked = np.sort(daily[:, weekend == bool(kind)], axis=1)  # nan last
+        if ranked.shape[1] >= _ENOUGH:
+            lowest[kind] = ranked[:, _ENOUGH - 1]
     return lowest
 
 
 def _service_level(view: View, rows: Rows, needed: Numbers) -> Numbers:
-    """Return the mean utilization of the whole service of each row over its newest `needed` steps, nan where none was read."""
-    levels = np.full(len(rows), np.nan)
-    for service in np.unique(view.roster.scope[rows]):
-        mine = view.roster.scope[rows] == service
-        peers = np.flatnonzero(
-            view.eligible & view.roster.inference & (view.roster.scope == service)
-        )
-        level = _mean(view.utilization[peers, -int(needed[rows[mine]].max()) :])
-        levels[mine] = np.nanmean(level) if np.isfinite(level).any() else np.nan
+    """Return the mean utilization of the service of each row over its newest `needed` steps.
+
+    Nan where none was read.
+    """
+    levels, scope = np.full(len(rows), np.nan), view.roster.scope
+    for service in np.unique(scope[rows]):
+        of_service = scope[rows] == service
+        peers = np.flatnonzero(view.eligible & view.roster.inference & (scope == service))
+        level = _mean(view.utilization[peers, -int(needed[rows[of_service]].max()) :])
+        if np.isfinite(level).any():
+            levels[of_service] = np.nanmean(level)
     return levels
 
 
@@ -316,6 +297,5 @@ def _mean(level: Floats) -> Floats:
     """Return the mean of the nodes that were read in each step, nan where none was, (n_steps,)."""
     read = ~np.isnan(level)
     total = np.where(read, level, 0).sum(axis=0)
-    return np.where(read.any(axis=0), total / np.maximum(read.sum(axis=0), 1), np.nan).astype(
-        np.float32
-    )
+    mean = np.where(read.any(axis=0), total / np.maximum(read.sum(axis=0), 1), np.nan)
+    return mean.astype(np.float32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -17,7 +17,7 @@ from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.run import CompileMark, Mark
 from bot.model.window import Window
-from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, close_gaps, drop_singles, trailing
+from detectors.arrays import Counts, Floats, Mask, Numbers, close_gaps, drop_singles, trailing
 from detectors.roster import Limits, Roster
 from detectors.usual import Usual, worked_of
 
@@ -57,6 +57,10 @@ class Readings:
         """Return the number of nodes."""
         return len(self.roster.ids)
 
+    def nobody(self) -> Mask:
+        """Return a new mask that holds no node, (n,)."""
+        return np.zeros(self.n, dtype=bool)
+
     def number(self, key: str) -> Numbers:
         """Return a threshold per node, (n,)."""
         return self.limits.number(key)
@@ -86,18 +90,14 @@ class Readings:
     @cached_property
     def efa(self) -> Floats:
         """Return the larger of the sent and received rates over EFA, bytes a second."""
-        names = ("tx", "rx", "rdma_write", "rdma_read")
-        parts = [
-            self.metric(f"efa_{name}_bytes_per_second")
-            for name in names
-            if self.window.has(f"efa_{name}_bytes_per_second")
-        ]
-        if not parts:
+        names = (f"efa_{way}_bytes_per_second" for way in ("tx", "rx", "rdma_write", "rdma_read"))
+        rates = [self.metric(name) for name in names if self.window.has(name)]
+        if not rates:
             return np.full(self.utilization.shape, np.nan, dtype=np.float32)
-        most = parts[0]
-        for part in parts[1:]:
-            most = np.fmax(most, part)
-        return most
+        highest = rates[0]
+        for rate in rates[1:]:
+            highest = np.fmax(highest, rate)
+        return highest
 
     @cached_property
     def memory(self) -> Floats:
@@ -152,28 +152,22 @@ class Readings:
     def usual_of(self, name: str) -> Floats:
         """Return the usual of a metric while the node works, (n,); nan where unknown."""
         medians = self.usual.medians.get(name)
-        return self._unknown_usual if medians is None else medians
-
-    @cached_property
-    def _unknown_usual(self) -> Floats:
-        return np.full(self.n, np.nan, dtype=np.float32)
+        return np.full(self.n, np.nan, dtype=np.float32) if medians is None else medians
 
     def recent(self, values: Floats, steps: int = 3) -> Floats:
         """Return the mean of the newest readings, (n,); nan where there is none."""
         key = id(values), steps
         if key not in self._recent:
-            self._recent[key] = (
-                values,
-                mean_of(values[:, -steps:]),
-            )  # while it is kept, no other array has its id
+            # The values are kept too: until then no other array has their id.
+            self._recent[key] = (values, mean_of_rows(values[:, -steps:]))
         return self._recent[key][1]
 
     def time_of(self, steps_ago: float) -> datetime:
-        """Return the start of the step that lies `steps_ago` steps before the end (1 = the last step)."""
+        """Return the start of the step `steps_ago` steps before the end (1 = the last step)."""
         return self.now - steps_ago * self.window.step
 
 
-def mean_of(part: Floats) -> Floats:
+def mean_of_rows(part: Floats) -> Floats:
     """Return the mean of each row's readings, (n, n_steps) -> (n,); nan where there is none."""
     if part.shape[1] == 1:
         return part[:, 0].astype(np.float32)
@@ -189,7 +183,7 @@ LogStates = npt.NDArray[np.int8]
 COMPILING, OVER, SILENT = 1, 0, -1
 """The state of a step by a log; `SILENT` leaves it to the metrics."""
 ROOMY = 0.15
-"""Share of the device memory under which a busy host may be compiling: the model is not loaded yet."""
+"""Share of the device memory under which a busy host may be compiling: no model is loaded yet."""
 EMPTY = 0.05
 """The same where the host's CPU is not read."""
 LULL = timedelta(minutes=10)
@@ -209,16 +203,31 @@ def states_in_log(marks: Sequence[CompileMark], frame: Frame, roster: Roster) ->
     None where they say nothing.
     """
     by_node: dict[str, list[CompileMark]] = {}
-    for one in marks:
-        if one.instance in roster.row and one.at > frame.start - LONGEST:
-            by_node.setdefault(one.instance, []).append(one)
+    for mark in marks:
+        if mark.instance in roster.row and mark.at > frame.start - LONGEST:
+            by_node.setdefault(mark.instance, []).append(mark)
     if not by_node or not frame.n_steps:
         return None
+
+    def step(at: datetime) -> int:
+        if at <= frame.start:
+            return -1
+        return min(frame.n_steps - 1, -((frame.start - at) // frame.step) - 1)
+
     states = np.full((len(roster.ids), frame.n_steps), SILENT, dtype=np.int8)
     for instance, lines in by_node.items():
+        # Graphs with less than a lull between them are one compile.
+        compiles: list[Window] = []
+        for graph in sorted(_graphs_in_log(lines, frame.end)):
+            if compiles and graph.start - compiles[-1].end <= LULL:
+                end = max(compiles[-1].end, graph.end)
+                compiles[-1] = Window(compiles[-1].start, end)
+            else:
+                compiles.append(graph)
+
         row = roster.row[instance]
-        for span in _spans(lines, frame.end):
-            first, last = _step(span.start, frame), _step(span.end, frame) + 1
+        for span in compiles:
+            first, last = step(span.start), step(span.end) + 1
             after = min(last + frame.steps(SETTLED), frame.n_steps)
             if span.end < frame.end:
                 states[row, max(0, last) : max(0, after)] = OVER
@@ -226,72 +235,49 @@ def states_in_log(marks: Sequence[CompileMark], frame: Frame, roster: Roster) ->
     return states
 
 
-def _spans(marks: Sequence[CompileMark], now: datetime) -> Iterator[Window]:
-    """Yield when a node compiled, by its log alone.
-
-    Spans with less than a lull between them are one.
-    """
-    joined: list[Window] = []
-    for one in sorted(_open_spans(marks, now)):
-        if joined and one.start - joined[-1].end <= LULL:
-            joined[-1] = Window(joined[-1].start, max(joined[-1].end, one.end))
-        else:
-            joined.append(one)
-    yield from joined
-
-
-def _open_spans(marks: Sequence[CompileMark], now: datetime) -> Iterator[Window]:
-    """Yield from when to when each graph of each stream was compiled."""
+def _graphs_in_log(marks: Sequence[CompileMark], now: datetime) -> list[Window]:
+    """Return from when to when each graph of each stream of a node's log was compiled."""
+    graphs: list[Window] = []
     begun: dict[tuple[str, str], datetime] = {}
-    for one in sorted(marks, key=lambda x: x.at):
-        if one.mark is Mark.BEGUN:
-            begun.setdefault((one.stream, one.module), one.at)
+    for mark in sorted(marks, key=lambda mark: mark.at):
+        if mark.mark is Mark.BEGUN:
+            begun.setdefault((mark.stream, mark.module), mark.at)
             continue
-        for key in _ended(one, [key for key in begun if key[0] == one.stream]):
-            start = begun.pop(key)
-            yield Window(start, min(one.at, start + LONGEST))
-    yield from (
-        Window(start, min(now, start + LONGEST)) for start in begun.values() if start <= now
-    )
 
-
-def _ended(one: CompileMark, compiling: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return which graphs of its stream a line ends.
-
-    One that names none ends the only one there is.
-    """
-    if one.mark is Mark.OVER:
-        return compiling
-    if one.mark not in (Mark.DONE, Mark.FAILED):
-        return []
-    named = [key for key in compiling if key[1] == one.module] if one.module else []
-    return named or (compiling if len(compiling) == 1 and not one.module else [])
-
-
-def _step(at: datetime, frame: Frame) -> int:
-    """Return the step that holds an instant, beyond the frame's ends too."""
-    return (
-        min(frame.n_steps - 1, -((frame.start - at) // frame.step) - 1) if at > frame.start else -1
-    )
+        # A line ends the graph that it names; one that names none ends the only one there is.
+        ended = [key for key in begun if key[0] == mark.stream]
+        if mark.mark is not Mark.OVER and mark.module:
+            ended = [key for key in ended if key[1] == mark.module]
+        elif mark.mark is not Mark.OVER and len(ended) != 1:
+            ended = []
+        if mark.mark in (Mark.OVER, Mark.DONE, Mark.FAILED):
+            starts = [begun.pop(key) for key in ended]
+            graphs += [Window(start, min(mark.at, start + LONGEST)) for start in starts]
+    going = [start for start in begun.values() if start <= now]
+    return graphs + [Window(start, min(now, start + LONGEST)) for start in going]
 
 
 def compiling(readings: Readings, logged: LogStates | None) -> Mask:
     """Return where nodes compile, (n, n_steps).
 
-    Where a log says so, and where it is silent, where metrics look like it.
+    It is where a log says so, and where it is silent, where metrics look like it.
     """
     if logged is None:
         return looks_compiling(readings)
-    surely = (logged == COMPILING) & ~readings.executing & ~_left(readings, logged)
+
+    # The process that a log calls compiling may be gone: its pod, or a runtime that it had loaded.
+    in_log = logged == COMPILING
+    had = np.maximum.accumulate(readings.zero & (readings.held > 0) & in_log, axis=1)
+    left = (readings.metric("neuroncore_reserved_count") == 0) | (had & (readings.held == 0))
+    surely = in_log & ~readings.executing & ~left
     return np.asarray(surely | ((logged == SILENT) & looks_compiling(readings)))
 
 
 def looks_compiling(readings: Readings) -> Mask:
-    """Return where a node looks like it compiles.
+    """Return where a node looks like it compiles, (n, n_steps).
 
-    No executions, busy host CPUs, and little or no device memory held.
-
-    Where the host's CPU is not read, a runtime that holds next to nothing is taken for one.
+    It executes nothing, its host's CPUs are busy, and it holds little or no device memory. Where
+    the host's CPU is not read, a runtime that holds next to nothing is taken for a compile.
     """
     if not readings.any_zero:
         return readings.zero
@@ -299,66 +285,44 @@ def looks_compiling(readings: Readings) -> Mask:
     share = readings.memory / readings.roster.memory[:, None].astype(np.float32)
     roomy = ~(readings.held > 0) | (share < ROOMY)
     unread = np.isnan(readings.cpu) & (readings.held > 0) & (share < EMPTY)
-    return drop_singles(
-        close_gaps(readings.zero & ((busy & roomy) | unread) & np.isnan(readings.latency))
-    )
+    likely = readings.zero & ((busy & roomy) | unread) & np.isnan(readings.latency)
+    return drop_singles(close_gaps(likely))
 
 
 def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
     """Return which nodes may wait for a peer that compiles, (n,).
 
-    They rest since its start, with a pod, for the same job.
-
-    Where no pods are known, so may those that rest since at most `idle.for` before the compile
-    began.
+    They rest since its start, with a pod, for the same job. Where no pods are known, so may those
+    that rest since at most `idle.for` before the compile began.
     """
-    waits = np.zeros(readings.n, dtype=bool)
-    lull = readings.window.steps(LULL)
+    waits = readings.nobody()
+    roster, lull = readings.roster, readings.window.steps(LULL)
     lately = compiling[:, -lull - 1 :].any(axis=1)
     pods = readings.metric("neuroncore_reserved_count")
     begun = _begun(readings.zero & ~(pods == 0), gap)
     for leader in np.flatnonzero(lately).tolist():
-        peers = np.flatnonzero(
-            (readings.roster.scope == readings.roster.scope[leader])
-            & (begun[:, -1] >= 0)
-            & ~lately
-            & ~waits
-        )
+        same_scope = roster.scope == roster.scope[leader]
+        peers = np.flatnonzero(same_scope & (begun[:, -1] >= 0) & ~lately & ~waits)
         if not len(peers):
             continue
         last = int(np.flatnonzero(compiling[leader])[-1])
         began = last - int(trailing(compiling[[leader], : last + 1], gap[[leader], : last + 1])[0])
         bare = np.isnan(pods[peers]).all(axis=1)
-        since = np.where(
-            bare, began - readings.steps("idle.for")[peers], begun[leader, last] - lull - 1
-        )
-        until = np.where(bare, readings.window.n_steps, begun[leader, last] + lull)
+        with_pods = begun[leader, last]
+        since = np.where(bare, began - readings.steps("idle.for")[peers], with_pods - lull - 1)
+        until = np.where(bare, readings.window.n_steps, with_pods + lull)
         near = (begun[peers, -1] > since) & (begun[peers, -1] <= until)
-        waits[peers] = near & _same_job(readings, leader, peers)
+
+        # No tag may name another job.
+        job = roster.labels[leader].job
+        same_job = [not job or roster.labels[peer].job in ("", job) for peer in peers]
+        waits[peers] = near & np.array(same_job, dtype=bool)
     return waits & readings.limits.on("compiling.on")
 
 
 def _begun(holds: Mask, gap: Mask) -> Counts:
-    """Return the step since which it holds, of each step, (n, n_steps); -1 where it does not hold."""
+    """Return the step since which a state holds, of each step, (n, n_steps); -1 where it does not."""
     steps = np.arange(holds.shape[1])
     ends = np.where(~(holds | gap), steps, -1)
     first = np.maximum.accumulate(ends, axis=1) + 1
     return np.asarray(np.where(holds | gap, first, -1))
-
-
-def _same_job(readings: Readings, leader: int, peers: Rows) -> Mask:
-    """Return which nodes may be of a node's job: their tags do not name another."""
-    labels = readings.roster.labels
-    mine = labels[leader].job
-    return np.array([not mine or labels[peer].job in ("", mine) for peer in peers], dtype=bool)
-
-
-def _left(readings: Readings, logged: LogStates) -> Mask:
-    """Return where a process that a log calls compiling is gone.
-
-    Its pod, or a runtime that it had loaded.
-    """
-    had = np.maximum.accumulate(readings.zero & (readings.held > 0) & (logged == COMPILING), axis=1)
-    return np.asarray(
-        (readings.metric("neuroncore_reserved_count") == 0) | (had & (readings.held == 0))
-    )

@@ -12,16 +12,17 @@ import numpy as np
 from bot.model.causes import CAUSES, About
 from bot.model.fleet import Instance, Inventory, serves
 from bot.model.labels import Labels
-from bot.model.policy import Policy, Value
+from bot.model.policy import Policy
 from detectors.arrays import Mask, Numbers, Rows
 
 GIB = 2.0**30
 _NEURON = ("trn", "inf")
+_OF_NODES = {cause.value for cause, facts in CAUSES.items() if facts.about is About.NODES}
 
 
 @dataclass(frozen=True)
 class Roster:
-    """Describe the n nodes of a frame, in its order, and the accelerated instances that no row speaks of."""
+    """Describe the n nodes of a frame, in its order, and the accelerated instances without a row."""
 
     ids: tuple[str, ...]
     labels: tuple[Labels, ...]
@@ -67,74 +68,56 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
     """Join a frame's things with the inventory; without any inventory every node counts as running."""
     instances = [inventory.instances.get(x.instance) for x in things]
     labels = tuple(i.labels.merge(x) if i else x for x, i in zip(things, instances, strict=True))
-    scopes = sorted({scope_of(x) for x in labels})
-    place = {s: i for i, s in enumerate(scopes)}
-    nothing_known = not inventory.instances
     types = [inventory.types.get(x.instance_type) for x in labels]
+    scope_of_node = [scope_of(x) for x in labels]
+    scopes = sorted(set(scope_of_node))
+    place = {scope: i for i, scope in enumerate(scopes)}
+    nothing_known = not inventory.instances
     seen = {x.instance for x in things}
+
+    def numbers(values: Iterable[float]) -> Numbers:
+        """Return one number per node; 0 is one that is not known."""
+        return np.array([value or np.nan for value in values], dtype=np.float64)
+
+    launches = [i.launched_at.timestamp() if i else -np.inf for i in instances]
+    serving = [serves(x, i) for x, i in zip(labels, instances, strict=True)]
+    accelerated = [_is_neuron(x) or t is not None for x, t in zip(labels, types, strict=True)]
+    running = [i.running if i else nothing_known for i in instances]
+    mute = (i for i in inventory.instances.values() if i.running and i.id not in seen)
     return Roster(
         ids=tuple(x.instance for x in labels),
         labels=labels,
         scopes=tuple(scopes),
-        scope=np.array([place[scope_of(x)] for x in labels], dtype=np.intp),
-        running=np.array([i.running if i else nothing_known for i in instances], dtype=bool),
-        launched=np.array(
-            [i.launched_at.timestamp() if i else -np.inf for i in instances], dtype=np.float64
-        ),
-        inference=np.array(
-            [serves(x, i) for x, i in zip(labels, instances, strict=True)], dtype=bool
-        ),
-        accelerated=np.array(
-            [_neuron(x) or t is not None for x, t in zip(labels, types, strict=True)], dtype=bool
-        ),
-        neuron=np.array([_neuron(x) or not x.instance_type for x in labels], dtype=bool),
-        nic=np.array(
-            [t.network_gbps * 1e9 / 8 if t and t.network_gbps else np.nan for t in types],
-            dtype=np.float64,
-        ),
-        memory=np.array(
-            [
-                t.accelerator_memory_gib * GIB if t and t.accelerator_memory_gib else np.nan
-                for t in types
-            ]
-        ),
-        cores=np.array([t.cores if t and t.cores else np.nan for t in types], dtype=np.float64),
-        mute=tuple(
-            i
-            for i in inventory.instances.values()
-            if i.running and i.id not in seen and _neuron(i.labels)
-        ),
+        scope=np.array([place[scope] for scope in scope_of_node], dtype=np.intp),
+        running=np.array(running, dtype=bool),
+        launched=np.array(launches, dtype=np.float64),
+        inference=np.array(serving, dtype=bool),
+        accelerated=np.array(accelerated, dtype=bool),
+        neuron=np.array([_is_neuron(x) or not x.instance_type for x in labels], dtype=bool),
+        nic=numbers(t.network_gbps * 1e9 / 8 if t else 0 for t in types),
+        memory=numbers(t.accelerator_memory_gib * GIB if t else 0 for t in types),
+        cores=numbers(t.cores if t else 0 for t in types),
+        mute=tuple(i for i in mute if _is_neuron(i.labels)),
     )
 
 
 def scope_of(labels: Labels) -> Labels:
     """Return the scope of alerts about a thing: its cluster, or where it is when it has none."""
-    return (
-        Labels(cluster=labels.cluster)
-        if labels.cluster
-        else labels.only(("team", "region", "account"))
-    )
+    if labels.cluster:
+        return Labels(cluster=labels.cluster)
+    return labels.only(("team", "region", "account"))
 
 
-def _neuron(labels: Labels) -> bool:
+def _is_neuron(labels: Labels) -> bool:
     return labels.instance_type.startswith(_NEURON)
-
-
-_OF_NODES = {cause.value for cause, facts in CAUSES.items() if facts.about is About.NODES}
-
-
-def _looks_back(key: str, value: Value) -> bool:
-    """Return whether some rule looks back as long as a setting says.
-
-    A length of time of a cause about nodes, unless ahead.
-    """
-    cause, _, name = key.partition(".")
-    return isinstance(value, timedelta) and cause in _OF_NODES and name != "ahead"
 
 
 @dataclass
 class Limits:
-    """Spread the policy's thresholds over the nodes, each by the overrides for its cluster, team, region and account."""
+    """Spread the policy's thresholds over the nodes.
+
+    Each has the overrides of its cluster, team, region and account.
+    """
 
     policy: Policy
     roster: Roster
@@ -161,12 +144,16 @@ class Limits:
     @cached_property
     def longest(self) -> timedelta:
         """Return the longest span that any rule looks back over."""
-        policies = set(map(id, self._policies))
-        chosen = [
-            p for p in (self.policy, *self._policies) if id(p) in policies or p is self.policy
+        # Lengths of time of causes about nodes, unless they look ahead.
+        spans = [
+            key
+            for key, value in self.policy.values.items()
+            if isinstance(value, timedelta)
+            and key.partition(".")[0] in _OF_NODES
+            and key.partition(".")[2] != "ahead"
         ]
-        spans = [key for key, value in self.policy.values.items() if _looks_back(key, value)]
-        return max(p.duration(key) for p in chosen for key in spans)
+        policies = {id(policy): policy for policy in (self.policy, *self._policies)}
+        return max(policy.duration(key) for policy in policies.values() for key in spans)
 
     def _spread(self, key: str, step: float, of: Callable[[Policy], float]) -> Numbers:
         if (key, step) not in self._cache:

@@ -1,11 +1,8 @@
-"""Define a rule about nodes.
-
-Which nodes it matches, how it explains them, and the anomaly that both make.
-"""
+"""Define a rule about nodes: whom it matches, how it explains them, and their anomaly."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -24,13 +21,16 @@ from detectors.view import View
 
 @dataclass(frozen=True)
 class RuleMatch:
-    """Hold which nodes a rule is about (n,), since how many steps (n,), and the share of each that is wasted (n,)."""
+    """Hold which nodes a rule is about, since how many steps, and the wasted share of each.
+
+    Arrays are (n,).
+    """
 
     hit: Mask
     steps: Numbers
     wasted: Numbers | None = None
     wasted_since: Numbers | None = None
-    """The mean of it since an open alert was last seen, else since the onset, (n,).
+    """The mean of it since an open alert was last seen, else since the onset.
 
     None where it does not change.
     """
@@ -41,25 +41,22 @@ class RuleMatch:
     """
 
 
-def no_match(view: View) -> RuleMatch:
-    """Return the match of a rule that is about no node."""
-    return _matching_none(view.n)
-
-
 @lru_cache(maxsize=8)
-def _matching_none(n: int) -> RuleMatch:
-    """Return arrays that most rules give at most ticks; nobody may write into them."""
+def _no_match(n: int) -> RuleMatch:
+    """Return the arrays of most rules at most ticks; nobody may write into them."""
     none = RuleMatch(np.zeros(n, dtype=bool), np.ones(n))
     none.hit.flags.writeable = none.steps.flags.writeable = False
     return none
 
 
+def no_match(view: View) -> RuleMatch:
+    """Return the match of a rule that is about no node."""
+    return _no_match(view.n)
+
+
 @dataclass(frozen=True)
 class Explanation:
-    """Explain an anomaly.
-
-    The symptom in numbers, its evidence, how sure it is, and the steps to try.
-    """
+    """Explain an anomaly: its symptom, evidence and certainty, and the steps to try."""
 
     why: str
     value: float
@@ -77,7 +74,8 @@ class Explanation:
     kind: str | None = None
     severity: Severity | None = None
     family: tuple[str, ...] | None = None
-    """Rules whose open alert in the same scope goes on under its own name, though the cause is now seen better."""
+    """Rules whose open alert in the same scope goes on under its own name, though another cause is
+    now seen better."""
     lost_hours: Mapping[str, float] = field(default_factory=dict)
     """Node-hours of each instance that were lost before this anomaly."""
     at_risk: AtRisk | None = None
@@ -92,7 +90,7 @@ Explain = Callable[[View, RuleMatch, Rows], Explanation]
 
 @dataclass(frozen=True)
 class Rule:
-    """Name a cause of trouble in nodes, with the function that finds its nodes and the one that explains those of a scope."""
+    """Name a cause of trouble in nodes, and how to find its nodes and explain those of a scope."""
 
     cause: Cause
     find: Callable[[View], RuleMatch]
@@ -127,9 +125,13 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
     Where an alert about it is open, it keeps that alert's rule and start.
     """
     cause = explanation.cause or cause
-    alert = view.alert((cause.value, *_family(cause, explanation)), subject.scope)
-    start = alert.anomaly.window.start if alert else subject.start
     facts, hours = cause.facts, explanation.lost_hours
+    family = explanation.family or ()
+    if explanation.family is None and facts.family:
+        family = facts.family.rules
+    alert = view.alert((cause.value, *family), subject.scope)
+    start = alert.anomaly.window.start if alert else subject.start
+    suggestions, metric = explanation.suggestions, explanation.metric
     return Anomaly(
         rule=alert.anomaly.rule if alert else cause.value,
         cause=cause,
@@ -145,14 +147,12 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
         evidence=explanation.evidence,
         confidence=explanation.confidence,
         runners_up=explanation.runners_up,
-        suggestions=facts.suggestions
-        if explanation.suggestions is None
-        else explanation.suggestions,
+        suggestions=facts.suggestions if suggestions is None else suggestions,
         wasted_shares=subject.wasted_shares,
         shares_since=subject.shares_since,
         usd_per_hour=subject.usd_per_hour,
         lost_hours=tuple(hours.get(thing, 0.0) for thing in subject.things) if hours else (),
-        metric=facts.metric if explanation.metric is None else explanation.metric,
+        metric=facts.metric if metric is None else metric,
         kind=explanation.kind or facts.about.value,
         severity=explanation.severity or facts.severity,
         billed=subject.billed,
@@ -162,25 +162,17 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
     )
 
 
-def _family(cause: Cause, explanation: Explanation) -> tuple[str, ...]:
-    if explanation.family is not None or cause.facts.family is None:
-        return explanation.family or ()
-    return cause.facts.family.rules
-
-
 def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -> Iterator[Anomaly]:
     """Yield one anomaly for each incident that has nodes in the match."""
-    scope, rules = (
-        view.roster.scope,
-        cause.facts.family.rules if cause.facts.family else (cause.value,),
-    )
-    for one in np.unique(scope[match.hit]):
-        for incident in incidents(view, rules, np.flatnonzero(match.hit & (scope == one))):
-            rows = incident.rows
-            told = rows if match.kept is None or match.kept[rows].all() else rows[~match.kept[rows]]
-            yield anomaly_of_nodes(
-                view, cause, match, rows, explain(view, match, told), incident.scope
-            )
+    scope, family = view.roster.scope, cause.facts.family
+    rules = family.rules if family else (cause.value,)
+    for place in np.unique(scope[match.hit]):
+        for incident in incidents(view, rules, np.flatnonzero(match.hit & (scope == place))):
+            rows = speaking = incident.rows
+            if match.kept is not None and not match.kept[rows].all():
+                speaking = rows[~match.kept[rows]]
+            explanation = explain(view, match, speaking)
+            yield anomaly_of_nodes(view, cause, match, rows, explanation, incident.scope)
 
 
 def anomaly_of_nodes(
@@ -200,21 +192,21 @@ def anomaly_of_nodes(
     order = sorted(
         range(len(rows)), key=lambda i: (-round(float(wasted[i]), 4), roster.ids[rows[i]])
     )
+
+    def shares(values: Numbers | None) -> tuple[float, ...]:
+        """Return the shares of the nodes in their order; empty where nothing is wasted."""
+        if values is None:
+            return ()
+        clipped = np.clip(values[rows], 0, 1)
+        return tuple(float(round(clipped[i], 4)) for i in order)
+
     subject = Subject(
         scope=scope or roster.scopes[roster.scope[rows[0]]],
         labels=Labels.shared(roster.labels[i] for i in rows),
         things=tuple(roster.ids[rows[i]] for i in order),
         start=view.time_of(float(match.steps[rows].max())),
-        wasted_shares=_shares(match.wasted, rows, order),
-        shares_since=_shares(match.wasted_since, rows, order),
+        wasted_shares=shares(match.wasted),
+        shares_since=shares(match.wasted_since),
         wide=bool(1 < len(rows) >= roster.sizes[roster.scope[rows[0]]] / 2),
     )
     return anomaly_of(view, cause, subject, explanation)
-
-
-def _shares(wasted: Numbers | None, rows: Rows, order: Sequence[int]) -> tuple[float, ...]:
-    """Return the shares of the nodes at `rows` in an order; empty where nothing is wasted."""
-    if wasted is None:
-        return ()
-    shares = np.clip(wasted[rows], 0, 1)
-    return tuple(float(round(shares[i], 4)) for i in order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Generic, NamedTuple, TypeVar
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Memo(Generic[T]):
-    """Remember one value by its key."""
+    """Remember the newest value of a pure function by its key."""
 
     def __init__(self) -> None:
         self._newest: tuple[object, T] | None = None
@@ -30,6 +30,7 @@ class Memo(Generic[T]):
         return self._newest[1]
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SAMPLE = timedelta(minutes=15)
 LEAST = timedelta(hours=3)
 """Work that must have been seen before anything is called usual."""
@@ -39,7 +40,7 @@ LATENCY = "neuron_execution_latency_seconds"
 SENT = "efa_tx_bytes_per_second"
 HIGHEST = "neuroncore_utilization_highest_ratio"
 SAME = 0.02
-"""How far apart the device memory of two nodes may lie that run one job.
+"""How far apart the device memory of two nodes of one job may lie.
 
 Compiled graphs hold what they hold.
 """
@@ -69,10 +70,7 @@ class StrangeSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Past:
-    """Bound the history that is learnt from.
-
-    So many days up to an anchor, without the spans that were strange.
-    """
+    """Bound the history that is learnt from: so many days up to an anchor, without strange spans."""
 
     anchor: datetime
     days: float
@@ -81,10 +79,9 @@ class Past:
 
 @dataclass(frozen=True)
 class Usual:
-    """Hold utilization (median, 25th and 95th percentile) and medians of other metrics while active, each (n,); nan = unknown.
+    """Hold the usual levels of each node, each (n,); nan = unknown.
 
-    `by_hour` of shape (2, 24, n) holds for inference the lowest and the median daily level at an
-    hour, by weekday/weekend.
+    The median, 25th and 95th percentile of utilization, and medians of other metrics while active.
     """
 
     middle: Floats
@@ -92,7 +89,9 @@ class Usual:
     high: Floats
     medians: dict[str, Floats]
     hourly_low: Floats
+    """For inference the lowest daily level at an hour, by weekday/weekend, (2, 24, n)."""
     hourly_middle: Floats
+    """The median daily level, (2, 24, n)."""
     own: Mask
     """Whether the levels were learnt from the job that a node runs, (n,).
 
@@ -101,7 +100,7 @@ class Usual:
     unpaused: Floats
     """The mean level as a share of the middle one, (n,), at most 1.
 
-    What its checkpoints take of a job's time is no loss.
+    The time that a job's checkpoints take is no loss.
     """
 
     def at(self, now: datetime, inference: Mask) -> tuple[Floats, Floats, Floats]:
@@ -120,7 +119,7 @@ _NO_LEVELS = np.zeros(0, dtype=np.float32)
 NOTHING = Usual(
     _NO_LEVELS, _NO_LEVELS, _NO_LEVELS, {}, _NO_LEVELS, _NO_LEVELS, _NO_LEVELS > 0, _NO_LEVELS
 )
-"""Knows no node: for looks that ask what is and not what is usual."""
+"""Knows no node: for looks that ask about the present and not about the usual."""
 
 
 def anchor_of(now: datetime, frame: Frame, whole: timedelta = timedelta(hours=6)) -> datetime:
@@ -129,8 +128,7 @@ def anchor_of(now: datetime, frame: Frame, whole: timedelta = timedelta(hours=6)
     Each UTC hour while young, else each `whole`.
     """
     every = timedelta(hours=1) if now - frame.start < YOUNG else whole
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    return epoch + (now - epoch) // every * every
+    return _EPOCH + (now - _EPOCH) // every * every
 
 
 def strange_spans(alerts: Sequence[Alert], anchor: datetime) -> tuple[StrangeSpan, ...]:
@@ -143,18 +141,18 @@ def strange_spans(alerts: Sequence[Alert], anchor: datetime) -> tuple[StrangeSpa
 
 
 def history(frame: Frame, anchor: datetime, days: float, every: timedelta = SAMPLE) -> Frame:
-    """Return the part of `frame` that is learnt from, thinned to one step in `every` at fixed instants."""
+    """Return the part of `frame` that is learnt from, thinned to one step in `every`.
+
+    The steps lie at fixed instants.
+    """
     part = frame.until(anchor).since(anchor - timedelta(days=days))
     stride = max(1, every // part.step)
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    first = -((part.start - epoch) // part.step) % stride
-    return Frame(
-        part.kind,
-        part.things,
-        part.start + first * part.step,
-        part.step * stride,
-        part.metrics,
-        part.values[:, first::stride],
+    first = -((part.start - _EPOCH) // part.step) % stride
+    return replace(
+        part,
+        start=part.start + first * part.step,
+        step=part.step * stride,
+        values=part.values[:, first::stride],
     )
 
 
@@ -165,16 +163,22 @@ def learn(
     strange: tuple[StrangeSpan, ...],
     least: timedelta = LEAST,
 ) -> Usual:
-    """Learn from `part` the usual of each node while its utilization is above `floor` (n,), without the strange spans.
+    """Learn from `part` the usual of each node while its utilization is above `floor`, (n,).
 
-    Of the jobs that a node ran only the newest is learnt from, known by the device memory that it
-    holds.
+    Strange spans are left out. Of the jobs that a node ran only the newest is learnt from, known by
+    the device memory that it holds.
     """
     level = utilization_of(part).copy()
-    newest = memory_of_newest(part, level > floor[:, None])[:, None]
+    memory, working = part.of(MEMORY), level > floor[:, None]
+
+    # The memory that each node held in its newest work, nan where that is not read.
+    read = working & ~np.isnan(memory)
+    left = read[:, ::-1].cumsum(axis=1)[:, ::-1]
+    newest = _medians_where(memory, read & (left <= part.steps(NEWEST)))[:, None]
+
     forget(level, part, roster, strange)
     active = level > floor[:, None]
-    memory, any_job = part.of(MEMORY), np.isnan(newest) | roster.inference[:, None]
+    any_job = np.isnan(newest) | roster.inference[:, None]
     fewest = max(3, least // part.step)
     own = active & (same_memory(memory, newest) | any_job)
     known = own.sum(axis=1) >= fewest
@@ -185,9 +189,14 @@ def learn(
     for array in (low, middle, high):
         array[~enough] = np.nan
     _borrow((low, middle, high), roster)
+
     active[enough] = own[enough]
-    medians = {name: _median_where(part.of(name), active) for name in MEDIANS_OF if part.has(name)}
+    medians = {name: _medians_where(part.of(name), active) for name in MEDIANS_OF if part.has(name)}
     hourly_low, hourly_middle = _by_hour(level, part, roster)
+
+    read = ~np.isnan(level)
+    mean = np.where(read, level, 0).sum(axis=1) / np.maximum(read.sum(axis=1), 1)
+    unpaused = np.where(enough & ~roster.inference, np.minimum(1, mean / middle), 1)
     return Usual(
         middle,
         low,
@@ -196,28 +205,19 @@ def learn(
         hourly_low,
         hourly_middle,
         known,
-        _unpaused(level, middle, enough & ~roster.inference),
+        unpaused.astype(np.float32),
     )
 
 
-def _unpaused(level: Floats, middle: Floats, known: Mask) -> Floats:
-    """Return the mean of each node's levels as a share of the middle one, at most 1.
-
-    1 where that is not `known`, (n,).
-    """
-    read = ~np.isnan(level)
-    mean = np.where(read, level, 0).sum(axis=1) / np.maximum(read.sum(axis=1), 1)
-    return np.where(known, np.minimum(1, mean / middle), 1).astype(np.float32)
-
-
-def memory_of_newest(part: Frame, active: Mask) -> Floats:
-    """Return the memory that each node held in its newest work, (n,); nan where that is not read."""
-    memory = part.of(MEMORY)
-    working = active & ~np.isnan(memory)
-    left = working[:, ::-1].cumsum(axis=1)[:, ::-1]
-    return medians_along(
-        np.where(working & (left <= part.steps(NEWEST)), memory, np.nan).astype(np.float32)
-    )
+def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:
+    """Give a node without history the median of its cluster, training apart from inference."""
+    unknown = np.isnan(levels[1])
+    for scope in np.unique(roster.scope[unknown]):
+        training = (roster.scope == scope) & ~roster.inference
+        peers, new = training & ~unknown, training & unknown
+        if peers.any() and new.any():
+            for array in levels:
+                array[new] = np.median(array[peers])
 
 
 def same_memory(held: Floats | None, other: Floats, apart: float = SAME) -> Mask:
@@ -229,6 +229,10 @@ def same_memory(held: Floats | None, other: Floats, apart: float = SAME) -> Mask
 def medians_along(values: Floats) -> Floats:
     """Return the median of each row without nan, (n,)."""
     return percentiles(values, (0.5,))[0]
+
+
+def _medians_where(values: Floats, chosen: Mask) -> Floats:
+    return medians_along(np.where(chosen, values, np.nan).astype(np.float32))
 
 
 def utilization_of(frame: Frame) -> Floats:
@@ -259,22 +263,8 @@ def forget(values: Floats, part: Frame, roster: Roster, strange: tuple[StrangeSp
             values[rows, first:last] = np.nan
 
 
-def _borrow(levels: tuple[Floats, ...], roster: Roster) -> None:
-    """Give a node without history of its own the median of its cluster, training apart from inference."""
-    unknown = np.isnan(levels[1])
-    for scope in np.unique(roster.scope[unknown]):
-        peers = (roster.scope == scope) & ~unknown & ~roster.inference
-        new = (roster.scope == scope) & unknown & ~roster.inference
-        if peers.any() and new.any():
-            for array in levels:
-                array[new] = np.median(array[peers])
-
-
 def percentiles(values: Floats, ranks: tuple[float, ...]) -> tuple[Floats, ...]:
-    """Return percentiles along the last axis without nan, nan where there is nothing.
-
-    Nan sorts last in numpy.
-    """
+    """Return percentiles along the last axis without nan, nan where there is nothing."""
     if values.shape[1] == THREE:
         ordered = np.stack(in_order(*values.T), axis=1)
     else:
@@ -282,9 +272,11 @@ def percentiles(values: Floats, ranks: tuple[float, ...]) -> tuple[Floats, ...]:
         ordered.sort(axis=1)
     if not ordered.shape[1]:
         return tuple(np.full(len(ordered), np.nan, dtype=np.float32) for _ in ranks)
+
+    # numpy sorts nan last; a row of nothing but nan gives its first.
     unread = np.isnan(ordered)
     last = np.where(unread[:, -1], unread.argmax(axis=1), ordered.shape[1]) - 1
-    np.maximum(last, 0, out=last)  # a row of nothing but nan gives its first
+    np.maximum(last, 0, out=last)
     rows = np.arange(len(ordered))
     return tuple(
         ordered[rows, np.rint(rank * last).astype(np.intp)].astype(np.float32, copy=False)
@@ -306,17 +298,12 @@ def in_order(first: Floats, second: Floats, third: Floats) -> tuple[Floats, Floa
     return first, second, third
 
 
-def _median_where(values: Floats, active: Mask) -> Floats:
-    return percentiles(np.where(active, values, np.nan).astype(np.float32), (0.5,))[0]
-
-
 def _by_hour(level: Floats, part: Frame, roster: Roster) -> tuple[Floats, Floats]:
-    """Return the lowest and the median daily level by kind of day and hour, (2, 24, n).
+    """Return the lowest and the median daily level by kind of day and hour, each (2, 24, n).
 
-    Only for inference, two days at least.
+    They are known only for inference, from two days on.
     """
-    n = len(level)
-    lowest = np.full((2, 24, n), np.nan, dtype=np.float32)
+    lowest = np.full((2, 24, len(level)), np.nan, dtype=np.float32)
     middle = lowest.copy()
     rows = np.flatnonzero(roster.inference)
     if not len(rows) or not part.n_steps:

@@ -1,7 +1,4 @@
-"""Look at one tick.
-
-The state of every node by its readings and its usual, and the alerts that are open.
-"""
+"""Derive the state of every node at one tick from its readings, its usual and the open alerts."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from detectors.arrays import (
     trailing,
 )
 from detectors.jobs import fellows, incidents
-from detectors.readings import LogStates, Readings, compiling, mean_of, states_in_log, waiting
+from detectors.readings import LogStates, Readings, compiling, mean_of_rows, states_in_log, waiting
 from detectors.roster import scope_of
 from detectors.usual import LATENCY, MEMORY, utilization_of, worked_of
 
@@ -35,7 +32,7 @@ PAUSE = timedelta(minutes=5)
 EVALUATED = 0.25
 """Share of the usual device memory that an evaluation still holds: its weights."""
 OTHER = 0.25
-"""How far from its usual the time of an execution lies that is of another graph."""
+"""How far from its usual the time of another graph's execution lies."""
 GAP = timedelta(minutes=15)
 """How long readings may be missing within one state; an agent's upgrade takes about as long."""
 BOOT = timedelta(minutes=30)
@@ -54,29 +51,25 @@ class View(Readings):
     def standing(self) -> Mask:
         """Return where a node is really stopped.
 
-        Without a runtime, its memory freed, or for longer than a checkpoint takes.
+        It has no runtime, its memory is freed, or it stands for longer than a checkpoint takes.
         """
         if not self.any_zero:
             return self.zero
         unloaded = (self.held == 0) | (self.memory < 0.5 * self.usual_of(MEMORY)[:, None])
-        return np.asarray(
-            (self.zero & unloaded) | sustained(self.zero, self.window.steps(PAUSE) + 1)
-        )
+        long = sustained(self.zero, self.window.steps(PAUSE) + 1)
+        return np.asarray((self.zero & unloaded) | long)
 
     @cached_property
     def restarting(self) -> Mask:
-        """Return where a process was gone for part of a step: a living one keeps its device memory."""
-        usual = self.usual_of(MEMORY)[:, None]
-        return np.asarray(self.memory < 0.85 * usual)
+        """Return where a process was gone for part of a step: a living one keeps its memory."""
+        return np.asarray(self.memory < 0.85 * self.usual_of(MEMORY)[:, None])
 
     @cached_property
     def forward(self) -> Mask:
         """Return where executions are so quick that they are of another kind.
 
-        An evaluation only runs forward.
-
-        Where the host is at its end, the data loader is: the runtime's latency says nothing of
-        that.
+        An evaluation only runs forward. Where the host is saturated, the data loader is: the
+        runtime's latency says nothing of that.
         """
         usual = self.usual_of(LATENCY)[:, None]
         busy = self.cpu >= self.number("starved.cpu")[:, None]
@@ -86,34 +79,29 @@ class View(Readings):
     def evaluating(self) -> Mask:
         """Return where a node executes other graphs in less memory than it trains in.
 
-        An evaluation amid a job, no start.
+        That is an evaluation amid a job, no start.
         """
         usual = self.usual_of(LATENCY)[:, None]
-        kept = self.memory >= EVALUATED * self.usual_of(MEMORY)[:, None]
-        other = self.restarting & kept & (np.abs(self.latency / usual - 1) > OTHER)
-        return np.asarray(self.executing & (self.forward | other))
+        weights_held = self.memory >= EVALUATED * self.usual_of(MEMORY)[:, None]
+        other_graph = np.abs(self.latency / usual - 1) > OTHER
+        smaller = self.restarting & weights_held & other_graph
+        return np.asarray(self.executing & (self.forward | smaller))
 
     @cached_property
     def at_work(self) -> Mask:
-        """Return where a node trains, however slowly: a stop, a start or an evaluation is no drop."""
+        """Return where a node trains, however slowly: a stop, start or evaluation is no drop."""
         return ~self.standing & ~self.restarting & ~self.forward
 
     @cached_property
     def compiling(self) -> Mask:
-        """Return where a node compiles.
-
-        Where its compiler's log says so, else where it looks like it.
-        """
+        """Return where a node compiles: by its compiler's log, else where it looks like it."""
         return compiling(self, self.logged)
 
     @cached_property
     def logged(self) -> LogStates | None:
         """Return the state of each step by the compilers' logs, None where no log is read."""
-        return (
-            states_in_log(self.reading.marks, self.window, self.roster)
-            if self.reading.marks
-            else None
-        )
+        marks = self.reading.marks
+        return states_in_log(marks, self.window, self.roster) if marks else None
 
     @cached_property
     def resting(self) -> Mask:
@@ -124,16 +112,13 @@ class View(Readings):
     def asleep(self) -> Mask:
         """Return where a node rests although pods hold its cores.
 
-        Not of a server, nor without the host's CPU: it might compile.
+        A server never does, nor a node without the host's CPU: it might compile.
         """
         if not self.any_zero:
             return self.zero
-        told = ~np.isnan(self.cpu).all(axis=1) & ~self.roster.inference
-        return np.asarray(
-            self.resting
-            & (self.metric("neuroncore_reserved_count") > 0)
-            & np.asarray(told)[:, None]
-        )
+        known = np.asarray(~np.isnan(self.cpu).all(axis=1) & ~self.roster.inference)
+        reserved = self.metric("neuroncore_reserved_count") > 0
+        return np.asarray(self.resting & reserved & known[:, None])
 
     @cached_property
     def holding(self) -> Mask:
@@ -142,29 +127,26 @@ class View(Readings):
 
     @cached_property
     def silent_steps(self) -> Counts:
-        """Return how many steps ago a node last reported, (n,).
-
-        The window's length where never in it.
-        """
+        """Return how many steps ago a node last reported, (n,); n_steps where never."""
         return since_last(~self.unknown)
 
     def newest(self, holds: Mask) -> Mask:
         """Return where the newest reading of a node holds, (n,)."""
         if not self.window.n_steps or not holds.any():
-            return np.zeros(self.n, dtype=bool)
+            return self.nobody()
         at = np.maximum(0, self.window.n_steps - 1 - self.silent_steps)
         return np.asarray(holds[np.arange(self.n), at])
 
     @cached_property
     def silent(self) -> Mask:
-        """Return which nodes have not reported for as long as is told, (n,)."""
+        """Return which nodes have not reported for `no_data.for`, (n,)."""
         return self.silent_steps >= self.steps("no_data.for")
 
     @cached_property
     def unwatched(self) -> Mask:
-        """Return which hosts are of no Neuron family and told no accelerator's work for a day, (n,).
+        """Return which silent hosts had no accelerator's work for a day, (n,).
 
-        Nothing is missing there.
+        They are of no Neuron family, and nothing is missing there.
         """
         strange = self.silent & ~self.roster.neuron
         if not strange.any():
@@ -173,7 +155,7 @@ class View(Readings):
 
     @cached_property
     def eligible(self) -> Mask:
-        """Return which nodes run and have lately reported, (n,): only they can begin an anomaly."""
+        """Return which nodes run and have lately reported, (n,): only they begin an anomaly."""
         return self.roster.running & ~self.silent
 
     @cached_property
@@ -189,97 +171,80 @@ class View(Readings):
     @cached_property
     def waiting(self) -> Mask:
         """Return which nodes may wait for a peer that compiles, (n,)."""
-        return (
-            waiting(self, self.compiling, self.gap)
-            if self.compiling.any()
-            else np.zeros(self.n, dtype=bool)
-        )
+        if not self.compiling.any():
+            return self.nobody()
+        return waiting(self, self.compiling, self.gap)
 
     def patience(self, key: str, rested: Counts | None = None) -> Numbers:
         """Return for how many steps each node may do nothing, (n,).
 
-        As `key` says, as a compile where it may wait for one.
-
-        A node that has `rested` without a runtime for so many steps may wait as long if it never
-        worked since its launch.
+        It is the number of a setting; that of a compile where a node may wait for one, or has
+        `rested` without a runtime, steps (n,), ever since its launch.
         """
         needed, may_wait = self.steps(key), self.waiting
         if rested is not None:
-            may_wait = may_wait | (
-                self.age_seconds <= rested * self.window.step.total_seconds() + BOOT.total_seconds()
-            )
+            length = rested * self.window.step.total_seconds() + BOOT.total_seconds()
+            may_wait = may_wait | (self.age_seconds <= length)
         return np.where(may_wait, np.maximum(needed, self.steps("compiling.grace")), needed)
 
     @cached_property
     def lost_share(self) -> Numbers:
-        """Return the share of its usual work that each node now loses, 0 where that is not known, (n,)."""
+        """Return the share of its usual work that each node now loses, 0 where unknown, (n,)."""
         lost = self.lost_at(self.recent(self.utilization))
         return np.where(lost > 0.1, lost, 0.0).astype(np.float64)
 
     def lost_at(self, level: Floats, rows: Rows | slice = slice(None)) -> Floats:
-        """Return the share of its usual work that each node at `rows` loses at a level, (n,) or (n, n_steps).
+        """Return the share of its usual work that each node at `rows` loses at a level.
 
-        The job's usual pauses are no loss.
+        Shape (n,) or (n, n_steps), as the level. The job's usual pauses are no loss.
         """
         return np.asarray((self.usual.unpaused[rows] - level.T / self.levels[1][rows]).T)
 
     def lost_since(self, hit: Mask, steps: Numbers, *rules: str) -> Numbers:
-        """Return the mean share of its usual work that each node of `hit` lost, (n,).
-
-        Nan where that is not known.
+        """Return the mean share of its usual work that each node of `hit` lost, (n,); nan = unknown.
 
         It is taken since an open alert of the rules was last seen, else over the last `steps`:
-        summed over the ticks of an alert it is what was lost, step by step, whatever the newest
+        summed over the ticks of an alert it is the whole loss, step by step, whatever the newest
         readings are.
         """
         rows = np.flatnonzero(hit)
         lost = np.full(self.n, np.nan)
-        if len(rows):
-            share = np.clip(self.lost_at(self.utilization[rows], rows), 0, 1)
-            share[self._evaluating_together(rows)] = 0
-            ago = self._unseen(rows, steps, rules)
-            share[np.arange(self.window.n_steps) < (self.window.n_steps - ago)[:, None]] = np.nan
-            lost[rows] = mean_of(share)
+        if not len(rows):
+            return lost
+        share = np.clip(self.lost_at(self.utilization[rows], rows), 0, 1)
+
+        # A job evaluates as a whole: one node that frees memory while its executions are slow
+        # does not.
+        evaluating, scope = self.evaluating[rows], self.roster.scope[rows]
+        for place in np.unique(scope) if evaluating.any() else ():
+            few = evaluating[scope == place].mean(axis=0) < 0.5
+            evaluating[np.ix_(scope == place, few)] = False
+        share[evaluating] = 0
+
+        # Steps that an earlier tick has counted are not counted again.
+        ago = steps[rows].astype(np.intp)
+        for place in np.unique(scope):
+            for incident in incidents(self, rules, rows[scope == place]):
+                if incident.alert:
+                    seen = round((self.now - incident.alert.seen) / self.window.step)
+                    ago[np.isin(rows, incident.rows)] = seen
+        n_steps = self.window.n_steps
+        ago = np.clip(ago, 1, n_steps)
+        share[np.arange(n_steps) < (n_steps - ago)[:, None]] = np.nan
+        lost[rows] = mean_of_rows(share)
         return lost
 
     def fellows(self, rows: Rows) -> Mask:
-        """Return which training nodes run, report and may be of the job of those at `rows`, (n,)."""
-        return np.asarray(
-            self.eligible & ~self.roster.inference & fellows(self.usual, self.roster, rows)
-        )
-
-    def _evaluating_together(self, rows: Rows) -> Mask:
-        """Return where nodes at `rows` evaluate with half of those there of their scope, (len(rows), n_steps).
-
-        A job evaluates as a whole; one node that frees memory while its executions are slow does
-        not.
-        """
-        evaluating, scope = self.evaluating[rows], self.roster.scope[rows]
-        for one in np.unique(scope) if evaluating.any() else ():
-            evaluating[np.ix_(scope == one, evaluating[scope == one].mean(axis=0) < 0.5)] = False
-        return np.asarray(evaluating)
-
-    def _unseen(self, rows: Rows, steps: Numbers, rules: tuple[str, ...]) -> Counts:
-        """Return how many steps of the nodes at `rows` no tick has counted yet, (len(rows),)."""
-        ago, scope = steps[rows].astype(np.intp), self.roster.scope[rows]
-        told = [
-            incident
-            for one in np.unique(scope)
-            for incident in incidents(self, rules, rows[scope == one])
-        ]
-        for incident in told:
-            if incident.alert:
-                ago[np.isin(rows, incident.rows)] = round(
-                    (self.now - incident.alert.seen) / self.window.step
-                )
-        return np.clip(ago, 1, self.window.n_steps)
+        """Return which training nodes report and may be of the job of those at `rows`, (n,)."""
+        trains = self.eligible & ~self.roster.inference
+        return np.asarray(trains & fellows(self.usual, self.roster, rows))
 
     def alert(self, rules: tuple[str, ...], scope: Labels) -> Alert | None:
         """Return the open alert of any of the rules with a scope as its key."""
         return next((self.open[rule, scope] for rule in rules if (rule, scope) in self.open), None)
 
     def alert_of(self, rules: tuple[str, ...], rows: Rows) -> Alert | None:
-        """Return the open alert of any of the rules that the nodes at `rows`, all of one incident, belong to."""
+        """Return the open alert of the rules about the nodes at `rows`, all of one incident."""
         return incidents(self, rules, rows)[0].alert
 
     def is_open(self, *rules: str) -> bool:
@@ -288,7 +253,7 @@ class View(Readings):
 
     def held_open(self, *rules: str) -> Mask:
         """Return which nodes an open alert of the rules is about, (n,)."""
-        mask = np.zeros(self.n, dtype=bool)
+        mask = self.nobody()
         for (rule, _), alert in self.open.items():
             if rule in rules:
                 mask[self.roster.rows_of(alert.anomaly.things)] = True
@@ -298,47 +263,46 @@ class View(Readings):
     def gap(self) -> Mask:
         """Return where nothing was read for a moment only.
 
-        What was seen before and after it is one state.
+        The state before such a gap and the one after it are one.
         """
         return gaps_up_to(self.unknown, self.window.steps(GAP))
 
     def streak(self, holds: Mask) -> tuple[Counts, Counts]:
-        """Return how many steps ago a state began that still holds, and in how many steps since it was seen, each (n,)."""
+        """Return how many steps ago a state began that still holds, and in how many it was seen.
+
+        Each (n,).
+        """
         steps = trailing(holds, self.gap)
         return steps, seen_within(holds, steps) if steps.any() else steps
 
     def mostly(self, holds: Mask) -> Mask:
-        """Return which nodes were so in most of what was read lately, (n,).
+        """Return which nodes were in a state in most of their latest readings, (n,).
 
         A state that is over comes back for a pause only.
         """
-        newest = self.window.steps(LATELY)
-        seen = (holds[:, -newest:] & ~self.unknown[:, -newest:]).sum(axis=1)
-        return np.asarray(2 * seen >= (~self.unknown[:, -newest:]).sum(axis=1))
+        newest = slice(-self.window.steps(LATELY), None)
+        read = ~self.unknown[:, newest]
+        return np.asarray(2 * (holds[:, newest] & read).sum(axis=1) >= read.sum(axis=1))
 
     def since(self, steps: Numbers, rows: Rows, *rules: str) -> datetime:
         """Return when the state of the nodes at `rows` began.
 
-        When an open alert of the rules did, or their longest streak.
-
-        A streak that is shorter than the window was interrupted: only what came after is of this
-        state.
+        That is when an open alert of the rules did, or their longest streak.
         """
         longest = float(steps[rows].max())
         start = self.time_of(longest)
         alert = self.alert_of(rules, rows)
-        return (
-            min(start, alert.anomaly.window.start)
-            if alert and longest >= self.window.n_steps
-            else start
-        )
+        # A streak that is shorter than the window was interrupted: the time before is not its own.
+        if alert and longest >= self.window.n_steps:
+            return min(start, alert.anomaly.window.start)
+        return start
 
     def stretch(self, steps: Numbers, rows: Rows, *rules: str) -> Floats:
-        """Return the utilization of the nodes at `rows` over all of their state, (len(rows), n_steps)."""
+        """Return the utilization of the nodes at `rows` over their state, (len(rows), n_steps)."""
         return worked_of(self.whole.since(self.since(steps, rows, *rules)))[rows]
 
     def lasting(self, steps: Numbers, rows: Rows, *rules: str) -> timedelta:
-        """Return how long the nodes at `rows` were seen to be so.
+        """Return how long the nodes at `rows` were seen in a state.
 
         Time in which none of them was read is not counted.
         """
@@ -346,7 +310,7 @@ class View(Readings):
         return max(1, int(read.sum())) * self.window.step
 
     def band(self, rows: Rows) -> tuple[float, float] | None:
-        """Return the usual band of utilization of the nodes at `rows`, None where it is not known."""
+        """Return the usual band of utilization of the nodes at `rows`, None where not known."""
         low, _, high = (level[rows] for level in self.levels)
         if not np.isfinite(low).any() or not np.isfinite(high).any():
             return None
@@ -354,15 +318,14 @@ class View(Readings):
 
     def gauge(self, rows: Rows) -> str:
         """Name the utilization of the nodes at `rows` as their vendor does."""
-        neuron = (
-            ~np.isnan(self.metric("neuroncore_utilization_ratio")[rows])
-        ).any() or not self.window.has("gpu_utilization_ratio")
-        return "NeuronCore utilization" if neuron else "GPU utilization"
+        neuron = (~np.isnan(self.metric("neuroncore_utilization_ratio")[rows])).any()
+        if neuron or not self.window.has("gpu_utilization_ratio"):
+            return "NeuronCore utilization"
+        return "GPU utilization"
 
     def rows_in(self, labels: Labels) -> Rows:
         """Return the rows of the nodes in the scope of `labels`."""
-        scope = scope_of(labels)
-        scopes = self.roster.scopes
+        scope, scopes = scope_of(labels), self.roster.scopes
         if scope not in scopes:
             return np.zeros(0, dtype=np.intp)
         return np.flatnonzero(self.roster.scope == scopes.index(scope))

@@ -1,4 +1,4 @@
-"""Find faults of nodes: broken hardware, executions that fail, memory nearly full, and silence."""
+"""Find faults of nodes: broken hardware, executions that fail, full memory, and silence."""
 
 from __future__ import annotations
 
@@ -36,114 +36,47 @@ _TYPES = ("hardware", "numerical", "transient", "model", "runtime")
 
 
 def find_hardware(view: View) -> RuleMatch:
-    """Return nodes with uncorrected ECC events, hardware errors, failed status checks or many ECC events within the span.
+    """Return nodes with hardware errors, failed status checks or many ECC events within the span.
 
-    A fault lasts while any event is seen within the span, and until the node has worked for as long
-    without one: a node that stands still after a fault is under repair.
+    A single uncorrected ECC event is enough. A fault lasts while any event is seen within the span,
+    and until the node has worked for as long without one: a node that stands still after a fault is
+    under repair.
     """
-    broken_still = _unmended(view)
+    hit = _unmended(view)
     metrics = [view.metric(name) for name in _HARDWARE]
     rows = np.flatnonzero(np.logical_or.reduce([(metric > 0).any(axis=1) for metric in metrics]))
-    if not (len(rows) or broken_still.any()):
+    if not (len(rows) or hit.any()):
         return no_match(view)
-    uncorrected, broken, every, status = (metric[rows] for metric in metrics)
+    uncorrected, broken, ecc, status = (metric[rows] for metric in metrics)
     needed = view.steps("hardware_fault.within")[rows]
-    many = (
-        sums(every, needed) + _failed(view, rows) >= view.number("hardware_fault.ecc_events")[rows]
-    )
     grave = (
         (sums(uncorrected, needed) >= 1)
         | (sums(broken, needed) >= 3)
         | (trailing(status > 0, np.isnan(status)) >= view.window.steps(STATUS))
     )
-    hit = broken_still.copy()
-    hit[rows] |= grave | many
+
+    # Where ECC events recur, executions that fail are of the broken device too.
+    errors = view.metric("neuron_execution_errors_count")[rows]
+    events = sums(ecc, needed) + np.where(recurring(view)[rows], sums(errors, needed), 0.0)
+    hit[rows] |= grave | (events >= view.number("hardware_fault.ecc_events")[rows])
     hit &= view.roster.running & view.limits.on("hardware_fault.on")
     return _with_job(view, RuleMatch(hit, np.ones(view.n))) if hit.any() else no_match(view)
 
 
-def _failed(view: View, rows: Rows) -> Numbers:
-    """Return how many executions failed within the span where ECC events recur, (len(rows),).
-
-    Of a broken device both do.
-    """
-    errors, needed = (
-        view.metric("neuron_execution_errors_count")[rows],
-        view.steps("hardware_fault.within")[rows],
-    )
-    return np.where(recurring(view)[rows], sums(errors, needed), 0.0)
-
-
-def recurring(view: View) -> Mask:
-    """Return which nodes had ECC events again and again within the span, though not yet as many as a fault needs, (n,)."""
-    events = view.metric("neuron_hardware_ecc_events_count")
-    if not ((events > 0).sum(axis=1) >= RECURS).any():
-        return np.zeros(view.n, dtype=bool)
-    return np.asarray(
-        ((events > 0) & _within(events, view.steps("hardware_fault.within"))).sum(axis=1) >= RECURS
-    )
-
-
-def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
-    """Add to the broken nodes those of their job that fell about as far as they did, and what each of them loses.
-
-    What fell before waits for something else.
-    """
-    rows = np.flatnonzero(sick.hit)
-    seen, within = _events(view)[rows], int(view.steps("hardware_fault.within")[rows].max())
-    since = trailing(lately(seen, within))
-    sick.steps[rows] = np.maximum(1, np.where(since, since, seen.shape[1] - seen.argmax(axis=1)))
-    steps, lost = (
-        sick.steps.copy(),
-        view.lost_at(view.recent(view.utilization, view.window.steps(LATELY))),
-    )
-    behind = view.mostly(view.lost_at(view.utilization) > BEHIND)
-    broken = rows[(failing(view) & behind & ~view.roster.inference)[rows]]
-    for row in broken:
-        peers = view.fellows(np.array([row]))
-        steps[peers] = np.where(
-            sick.hit[peers], steps[peers], np.maximum(steps[peers], sick.steps[row])
-        )
-        alike = behind & (lost > max(BEHIND, lost[row] / 2))
-        sick.hit[peers] |= (alike & ~_under_before(view, steps))[peers]
-    wasted = np.where(lost > BEHIND, lost, 0.0).astype(np.float64)
-    mean = view.lost_since(sick.hit, steps, Cause.HARDWARE_FAULT.value)
-    return RuleMatch(sick.hit, steps, wasted, np.where(np.isnan(mean), wasted, mean))
-
-
-def _under_before(view: View, steps: Numbers) -> Mask:
-    """Return which nodes worked under their usual before the last `steps`, (n,)."""
-    under = view.lost_at(view.utilization) > BEHIND
-    known = ~view.unknown & ~view.evaluating
-    return np.asarray(
-        share_before(under, known, steps.astype(np.intp), view.steps("hardware_fault.within").max())
-        > 0.5
-    )
-
-
-def failing(view: View) -> Mask:
-    """Return which nodes had a hardware event within the span.
-
-    One under repair fails no more, and nobody waits for it, (n,).
-    """
-    return np.asarray(
-        (_events(view) & _within(view.utilization, view.steps("hardware_fault.within"))).any(axis=1)
-    )
-
-
 def _unmended(view: View) -> Mask:
-    """Return which nodes an open alert found broken that have not yet worked for the span without another event, (n,)."""
-    broken = np.zeros(view.n, dtype=bool)
+    """Return which broken nodes of open alerts have not yet worked for the span without an event.
+
+    Shape (n,).
+    """
+    broken = view.nobody()
     for (rule, _), alert in view.open.items():
         rows = np.array(view.roster.rows_of(alert.anomaly.things), dtype=np.intp)
         if rule == Cause.HARDWARE_FAULT.value and len(rows):
-            told = view.whole.since(alert.anomaly.window.start).pick(rows)
-            uncorrected, errors, every, status = (
-                np.nan_to_num(told.of(name)) for name in _HARDWARE
-            )
+            since = view.whole.since(alert.anomaly.window.start).pick(rows)
+            uncorrected, errors, ecc, status = (np.nan_to_num(since.of(name)) for name in _HARDWARE)
             grave = (uncorrected > 0) | (errors > 0)
             failed = (status > 0).sum(axis=1) >= view.window.steps(STATUS)
-            many = every.sum(axis=1) >= view.number("hardware_fault.ecc_events")[rows]
+            many = ecc.sum(axis=1) >= view.number("hardware_fault.ecc_events")[rows]
             broken[rows] = grave.any(axis=1) | failed | many
     if not broken.any():
         return broken
@@ -152,45 +85,92 @@ def _unmended(view: View) -> Mask:
     return np.asarray(broken & (failing(view) | ~works))
 
 
-def find_errors(view: View) -> RuleMatch:
-    """Return nodes with more than `execution_errors.above` errors within the span, in more than one step of it."""
-    every = view.metric("neuron_execution_errors_count")
-    rows = np.flatnonzero((every > 0).any(axis=1))
-    if not len(rows):
-        return no_match(view)
-    errors, needed = every[rows], view.steps("execution_errors.within")[rows]
-    often = ((errors > 0) & _within(errors, needed)).sum(axis=1) >= 2
-    on = view.roster.running & view.limits.on("execution_errors.on")
-    hit, steps = np.zeros(view.n, dtype=bool), np.ones(view.n)
-    hit[rows] = (
-        (sums(errors, needed) > view.number("execution_errors.above")[rows]) & often & on[rows]
-    )
-    if not hit.any():
-        return no_match(view)
-    steps[rows] = np.maximum(1, trailing(since_last_within(errors > 0)))
-    return RuleMatch(hit, steps, view.lost_share)
+def recurring(view: View) -> Mask:
+    """Return which nodes had ECC events again and again within the span, (n,).
+
+    They need not be as many yet as make a fault.
+    """
+    events = view.metric("neuron_hardware_ecc_events_count")
+    if not ((events > 0).sum(axis=1) >= RECURS).any():
+        return view.nobody()
+    within = _within(events, view.steps("hardware_fault.within"))
+    return np.asarray(((events > 0) & within).sum(axis=1) >= RECURS)
+
+
+def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
+    """Add to the broken nodes those of their job that fell about as far, and the loss of each.
+
+    A node that fell before waits for something else.
+    """
+    rows = np.flatnonzero(sick.hit)
+    seen, within = _events(view)[rows], int(view.steps("hardware_fault.within")[rows].max())
+    since = trailing(lately(seen, within))
+    sick.steps[rows] = np.maximum(1, np.where(since, since, seen.shape[1] - seen.argmax(axis=1)))
+    steps = sick.steps.copy()
+
+    lost = view.lost_at(view.recent(view.utilization, view.window.steps(LATELY)))
+    under = view.lost_at(view.utilization) > BEHIND
+    behind = view.mostly(under)
+    known = ~view.unknown & ~view.evaluating
+    longest = view.steps("hardware_fault.within").max()
+    broken = rows[(failing(view) & behind & ~view.roster.inference)[rows]]
+    for row in broken:
+        peers = view.fellows(np.array([row]))
+        later = np.maximum(steps[peers], sick.steps[row])
+        steps[peers] = np.where(sick.hit[peers], steps[peers], later)
+        alike = behind & (lost > max(BEHIND, lost[row] / 2))
+        under_before = share_before(under, known, steps.astype(np.intp), longest) > 0.5
+        sick.hit[peers] |= (alike & ~under_before)[peers]
+
+    wasted = np.where(lost > BEHIND, lost, 0.0).astype(np.float64)
+    mean = view.lost_since(sick.hit, steps, Cause.HARDWARE_FAULT.value)
+    return RuleMatch(sick.hit, steps, wasted, np.where(np.isnan(mean), wasted, mean))
+
+
+def failing(view: View) -> Mask:
+    """Return which nodes had a hardware event within the span, (n,).
+
+    A node under repair fails no more, and no other waits for it.
+    """
+    within = _within(view.utilization, view.steps("hardware_fault.within"))
+    return np.asarray((_events(view) & within).any(axis=1))
 
 
 def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Explain which kinds of hardware event were seen, and how many."""
-    needed = view.steps("hardware_fault.within")
-    ecc = _total(view.metric("neuron_hardware_ecc_events_count"), needed, rows)
-    uncorrected = _total(view.metric("neuron_hardware_ecc_uncorrected_count"), needed, rows)
-    broken = _total(view.metric("neuron_execution_errors_hardware_count"), needed, rows)
+    key = "hardware_fault.within"
+    ecc = _total(view, "neuron_hardware_ecc_events_count", key, rows)
+    uncorrected = _total(view, "neuron_hardware_ecc_uncorrected_count", key, rows)
+    broken = _total(view, "neuron_execution_errors_hardware_count", key, rows)
     failed = int((view.recent(view.metric("status_check_failed_count"))[rows] > 0).sum())
-    parts = (
-        [f"{ecc:,.0f} ECC events" + (f" ({uncorrected:,.0f} uncorrected)" if uncorrected else "")]
-        if ecc
-        else []
-    )
-    parts += [f"{uncorrected:,.0f} uncorrected ECC events"] if uncorrected and not ecc else []
-    parts += [f"{broken:,.0f} hardware errors of executions"] if broken else []
-    parts += [f"failed EC2 status checks on {counted(failed, 'node')}"] if failed else []
+    parts = []
+    if ecc and uncorrected:
+        parts.append(f"{ecc:,.0f} ECC events ({uncorrected:,.0f} uncorrected)")
+    elif ecc:
+        parts.append(f"{ecc:,.0f} ECC events")
+    elif uncorrected:
+        parts.append(f"{uncorrected:,.0f} uncorrected ECC events")
+    if broken:
+        parts.append(f"{broken:,.0f} hardware errors of executions")
+    if failed:
+        parts.append(f"failed EC2 status checks on {counted(failed, 'node')}")
+
+    # The sick nodes are named, those that only wait are counted.
+    within = _within(view.utilization, view.steps(key))
+    sick = [i for i in rows if (_events(view)[i] & within[i]).any()] or list(rows)
+    where = f"on {counted(len(sick), 'node')}"
+    if len(sick) <= 3:
+        where = f"on {', '.join(view.roster.ids[i] for i in sick)}"
+    if waiting := len(rows) - len(sick):
+        fall = "falls" if waiting == 1 else "fall"
+        where += f"; {counted(waiting, 'other node')} of the cluster {fall} behind"
     devices = cores.device_evidence(view, rows)
-    where = _where(view, rows) + (f" ({devices[0].partition(':')[0]})" if devices else "")
-    seen = f"{', '.join(parts)} within {_minutes(view, rows, 'hardware_fault.within')} {where}."
+    if devices:
+        where += f" ({devices[0].partition(':')[0]})"
+
+    why = f"{', '.join(parts)} within {_minutes(view, rows, key)} {where}."
     return Explanation(
-        why=seen if parts else _repair(view, rows, where),
+        why=why if parts else _repair(view, rows, where),
         value=ecc + broken,
         unit="count",
         usual=(0.0, 0.0),
@@ -202,81 +182,76 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
 
 
 def _repair(view: View, rows: Rows, where: str) -> str:
-    """Explain a fault of which nothing is seen now.
-
-    What was, and that its nodes have not worked since.
-    """
-    told = view.whole.since(
-        view.since(np.full(view.n, view.window.n_steps), rows, Cause.HARDWARE_FAULT.value)
-    ).pick(rows)
-    events = sum(np.nan_to_num(told.of(name)) for name in _HARDWARE)
+    """Explain a fault of which nothing is seen now: its nodes have not worked since its events."""
+    longest = np.full(view.n, view.window.n_steps)
+    start = view.since(longest, rows, Cause.HARDWARE_FAULT.value)
+    part = view.whole.since(start).pick(rows)
+    events = sum(np.nan_to_num(part.of(name)) for name in _HARDWARE)
     if not np.any(events):
         return f"Hardware events {where}."
     last = np.flatnonzero(np.any(np.asarray(events) > 0, axis=0))[-1]
-    ago = lasted(max(1, told.n_steps - 1 - int(last)) * told.step)
-    return f"{float(np.sum(events)):,.0f} hardware events {where}, the last {ago} ago; no work was seen there since."
-
-
-def _where(view: View, rows: Rows) -> str:
-    """Name the sick nodes, and count the others that only wait."""
-    within = _within(view.utilization, view.steps("hardware_fault.within"))
-    sick = [i for i in rows if (_events(view)[i] & within[i]).any()] or list(rows)
-    names = (
-        ", ".join(view.roster.ids[i] for i in sick[:3])
-        if len(sick) <= 3
-        else counted(len(sick), "node")
-    )
-    waiting = len(rows) - len(sick)
-    return f"on {names}" + (
-        f"; {counted(waiting, 'other node')} of the cluster {'falls' if waiting == 1 else 'fall'} behind"
-        if waiting
-        else ""
-    )
+    ago = lasted(max(1, part.n_steps - 1 - int(last)) * part.step)
+    number = f"{float(np.sum(events)):,.0f} hardware events {where}"
+    return f"{number}, the last {ago} ago; no work was seen there since."
 
 
 def _events(view: View) -> Mask:
-    """Return where any hardware event was seen."""
+    """Return where any hardware event was seen, (n, n_steps)."""
     return np.asarray(np.logical_or.reduce([view.metric(name) > 0 for name in _HARDWARE]))
+
+
+def find_errors(view: View) -> RuleMatch:
+    """Return nodes with more than `execution_errors.above` errors, in several steps of the span."""
+    metric = view.metric("neuron_execution_errors_count")
+    rows = np.flatnonzero((metric > 0).any(axis=1))
+    if not len(rows):
+        return no_match(view)
+    errors, needed = metric[rows], view.steps("execution_errors.within")[rows]
+    often = ((errors > 0) & _within(errors, needed)).sum(axis=1) >= 2
+    on = view.roster.running & view.limits.on("execution_errors.on")
+    many = sums(errors, needed) > view.number("execution_errors.above")[rows]
+    hit, steps = view.nobody(), np.ones(view.n)
+    hit[rows] = many & often & on[rows]
+    if not hit.any():
+        return no_match(view)
+    steps[rows] = np.maximum(1, trailing(np.logical_or.accumulate(errors > 0, axis=1)))
+    return RuleMatch(hit, steps, view.lost_share)
 
 
 def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Explain how many executions failed, and of which types."""
-    needed = view.steps("execution_errors.within")
-    total = _total(view.metric("neuron_execution_errors_count"), needed, rows)
-    kinds = [
-        (_total(view.metric(f"neuron_execution_errors_{kind}_count"), needed, rows), kind)
-        for kind in _TYPES
-    ]
-    kinds_seen = (
-        ", ".join(f"{number:,.0f} {kind}" for number, kind in sorted(kinds, reverse=True) if number)
-        or "type not told"
+    key = "execution_errors.within"
+    total = _total(view, "neuron_execution_errors_count", key, rows)
+    kinds = sorted(
+        (
+            (_total(view, f"neuron_execution_errors_{kind}_count", key, rows), kind)
+            for kind in _TYPES
+        ),
+        reverse=True,
     )
+    seen = ", ".join(f"{number:,.0f} {kind}" for number, kind in kinds if number)
+    seen = seen or "type not told"
     return Explanation(
-        why=f"{total:,.0f} execution errors within {_minutes(view, rows, 'execution_errors.within')}"
-        f" on {counted(len(rows), 'node')} ({kinds_seen}).",
+        why=f"{total:,.0f} execution errors within {_minutes(view, rows, key)}"
+        f" on {counted(len(rows), 'node')} ({seen}).",
         value=total,
         unit="count",
         usual=(0.0, 0.0),
         score=0.92,
-        evidence=(kinds_seen, *cores.core_evidence(view, rows)),
+        evidence=(seen, *cores.core_evidence(view, rows)),
         runners_up=((Cause.HARDWARE_FAULT, 0.15),),
         confidence=0.85,
     )
 
 
 def sums(values: Floats, steps: Numbers) -> Numbers:
-    """Return the sum of the newest `steps` (n,) readings of each row.
+    """Return the sum of the newest `steps`, (n,), readings of each row.
 
     0 where nothing was read, which flags nothing.
     """
     newest = values[:, -int(steps.max(initial=1)) :]
-    counted = np.where(_within(newest, steps) & ~np.isnan(newest), newest, 0)
-    return np.asarray(counted.sum(axis=1, dtype=np.float64))
-
-
-def since_last_within(holds: Mask) -> Mask:
-    """Return which steps lie at or after the first that holds, (n, n_steps)."""
-    return np.logical_or.accumulate(holds, axis=1)
+    readings = np.where(_within(newest, steps) & ~np.isnan(newest), newest, 0)
+    return np.asarray(readings.sum(axis=1, dtype=np.float64))
 
 
 def _within(values: Floats, steps: Numbers) -> Mask:
@@ -284,8 +259,9 @@ def _within(values: Floats, steps: Numbers) -> Mask:
     return np.asarray(np.arange(n_steps) >= (n_steps - steps)[:, None])
 
 
-def _total(values: Floats, steps: Numbers, rows: Rows) -> float:
-    return float(sums(values, steps)[rows].sum())
+def _total(view: View, name: str, key: str, rows: Rows) -> float:
+    """Return the sum of a metric over the nodes at `rows` within the span of a setting."""
+    return float(sums(view.metric(name), view.steps(key))[rows].sum())
 
 
 def _minutes(view: View, rows: Rows, key: str) -> str:
@@ -293,80 +269,67 @@ def _minutes(view: View, rows: Rows, key: str) -> str:
     return f"{minutes:.0f} min"
 
 
-HARDWARE_FAULT = Rule(Cause.HARDWARE_FAULT, find_hardware, explain_hardware)
-EXECUTION_ERRORS = Rule(Cause.EXECUTION_ERRORS, find_errors, explain_errors, yields_to_fault=True)
-
-
 def find_memory(view: View) -> RuleMatch:
     """Return nodes whose device memory is nearly full although it usually is not."""
     share = (view.memory / view.roster.memory[:, None]).astype(np.float32)
-    usual = view.usual_of("neuroncore_memory_used_bytes") / view.roster.memory
     above = view.number("memory_pressure.above")
     full = share >= above[:, None]
     if not (view.is_open(Cause.MEMORY_PRESSURE.value) or full.any()):
         return no_match(view)
+    usual = view.usual_of("neuroncore_memory_used_bytes") / view.roster.memory
     steps = trailing(full, np.isnan(share))
-    grown = ~(usual >= above - 0.02)
+    begins = view.eligible & ~(usual >= above - 0.02)
+    begins &= steps >= view.steps("memory_pressure.for")
     stays = view.held_open(Cause.MEMORY_PRESSURE.value) & (view.recent(share) >= above - 0.02)
-    hit = (view.eligible & grown & (steps >= view.steps("memory_pressure.for"))) | (
-        view.roster.running & stays
-    )
-    return RuleMatch(
-        hit & view.limits.on("memory_pressure.on"), steps.astype(np.float64), view.lost_share
-    )
+    hit = (begins | (view.roster.running & stays)) & view.limits.on("memory_pressure.on")
+    return RuleMatch(hit, steps.astype(np.float64), view.lost_share)
 
 
 def explain_memory(view: View, _: RuleMatch, rows: Rows) -> Explanation:
     """Explain how full the device memory is, against the type's."""
-    used = view.recent(view.memory)[rows]
-    share = float(np.nanmax(used / view.roster.memory[rows]))
-    whole = float(np.nanmedian(view.roster.memory[rows]))
-    usual = (view.usual_of("neuroncore_memory_used_bytes")[rows] / view.roster.memory[rows])[
-        np.isfinite(used)
-    ]
-    finite = usual[np.isfinite(usual)]
+    used, whole = view.recent(view.memory)[rows], view.roster.memory[rows]
+    share = float(np.nanmax(used / whole))
+    usual = (view.usual_of("neuroncore_memory_used_bytes")[rows] / whole)[np.isfinite(used)]
+    usual = usual[np.isfinite(usual)]
+    before = f", usually {percent(float(np.median(usual)))}" if len(usual) else ""
+    most, of = size(float(np.nanmax(used))), size(float(np.nanmedian(whole)))
     return Explanation(
-        why=f"Device memory {percent(share)} full ({size(float(np.nanmax(used)))} of {size(whole)})"
-        f" on {counted(len(rows), 'node')}"
-        + (f", usually {percent(float(np.median(finite)))}." if len(finite) else "."),
+        why=f"Device memory {percent(share)} full ({most} of {of})"
+        f" on {counted(len(rows), 'node')}{before}.",
         value=share,
         unit="ratio",
-        usual=(float(finite.min()), float(finite.max())) if len(finite) else None,
+        usual=(float(usual.min()), float(usual.max())) if len(usual) else None,
         score=0.8,
     )
 
 
-MEMORY_PRESSURE = Rule(Cause.MEMORY_PRESSURE, find_memory, explain_memory)
-
-
 def find_silent(view: View) -> RuleMatch:
-    """Return running nodes silent for `no_data.for` although they reported before (or have peers that do)."""
+    """Return running nodes silent for `no_data.for` that reported before, or whose peers report.
+
+    No reading is neither zero nor an end.
+    """
     if not view.silent.any():
         return no_match(view)
     roster, steps = view.roster, view.silent_steps
-    reported = (steps < view.window.n_steps) | (
-        _ever(view) if (steps >= view.window.n_steps).any() else False
-    )
-    peers = _share_reporting(view)[roster.scope] > 0
-    expected = reported | (
-        roster.accelerated & peers & (view.age_seconds >= LOOKBACK.total_seconds())
-    )
+    reported = steps < view.window.n_steps
+    if not reported.all():
+        # Whether the others reported within the last day, sampled.
+        day = view.whole.values[:, -view.whole.steps(24 * LOOKBACK) :: 3]
+        reported |= (~np.isnan(day)).any(axis=(1, 2))
+    speaking = np.bincount(roster.scope[view.eligible], minlength=len(roster.scopes))
+    peers = (speaking / np.maximum(roster.sizes, 1))[roster.scope] > 0
+    old = view.age_seconds >= LOOKBACK.total_seconds()
+    expected = reported | (roster.accelerated & peers & old)
     settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds() + 600
-    hit = (
-        roster.running
-        & expected
-        & settled
-        & view.silent
-        & ~view.unwatched
-        & view.limits.on("no_data.on")
-    )
-    if (
-        view.reading.gaps
-    ):  # a cluster that is silent as a whole may just be the part of the source that was not read
-        hit &= peers | ~np.fromiter(
-            map(view.reading.hidden, roster.labels), bool, len(roster.labels)
-        )
-    if view.reading.unread:  # nobody asked these nodes, or got an answer: that is not their silence
+    hit = roster.running & expected & settled & view.silent & ~view.unwatched
+    hit &= view.limits.on("no_data.on")
+
+    # A cluster that is silent as a whole may be the part of the source that was not read.
+    if view.reading.gaps:
+        hidden = map(view.reading.hidden, roster.labels)
+        hit &= peers | ~np.fromiter(hidden, bool, len(roster.labels))
+    # Nodes that nobody asked, or that gave no answer to the source, are not silent themselves.
+    if view.reading.unread:
         hit &= ~np.isin(roster.ids, sorted(view.reading.unread))
     return RuleMatch(hit, steps.astype(np.float64))
 
@@ -375,15 +338,14 @@ def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain how long the nodes have been silent, and whether the hosts themselves still report."""
     longest = view.now - view.since(match.steps, rows, Cause.NO_DATA.value)
     alive = ~np.isnan(view.recent(view.cpu)[rows])
-    host = (
-        "the hosts still report: the Neuron agent is down"
-        if alive.all()
-        else "nothing else reports either"
-    )
-    if alive.any() and not alive.all():
+    host = "nothing else reports either"
+    if alive.all():
+        host = "the hosts still report: the Neuron agent is down"
+    elif alive.any():
         host = f"{int(alive.sum())} of {len(rows)} hosts still report"
+    nodes = counted(len(rows), "running node")
     return Explanation(
-        why=f"No Neuron metrics from {counted(len(rows), 'running node')} for {lasted(longest)}; {host}.",
+        why=f"No Neuron metrics from {nodes} for {lasted(longest)}; {host}.",
         value=longest.total_seconds(),
         unit="seconds",
         score=0.9,
@@ -393,50 +355,38 @@ def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
 
 def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
     """Add instances that never reported at all, where others of their cluster do."""
-    for scope in {scope_of(i.labels) for i in view.roster.mute if _overdue(view, i)}:
+    overdue: dict[Labels, list[Instance]] = {}
+    for instance in view.roster.mute:
+        scope = scope_of(instance.labels)
+        patience = LOOKBACK + view.policy.at(scope).duration("no_data.for")
+        read = instance.id not in view.reading.unread
+        if read and view.now - instance.launched_at >= patience:
+            overdue.setdefault(scope, []).append(instance)
+
+    for scope, instances in overdue.items():
         rows = view.rows_in(scope)
         if not view.limits.on("no_data.on")[rows].any() or not view.eligible[rows].any():
             continue
-        ids = sorted(
-            i.id for i in view.roster.mute if scope_of(i.labels) == scope and _overdue(view, i)
-        )
-        same = [a for a in anomalies if a.scope == scope]
+        instances.sort(key=lambda instance: instance.id)
+        ids = tuple(instance.id for instance in instances)
+        same = [i for i, anomaly in enumerate(anomalies) if anomaly.scope == scope]
         if same:
-            anomalies[anomalies.index(same[0])] = replace(same[0], things=(*same[0].things, *ids))
-        else:
-            anomalies.append(_never(view, scope, ids))
-    return sorted(anomalies, key=lambda a: str(a.scope))
+            silent = anomalies[same[0]]
+            anomalies[same[0]] = replace(silent, things=(*silent.things, *ids))
+            continue
+        start = max(view.now - LOOKBACK, min(x.launched_at for x in instances))
+        explanation = Explanation(
+            why=f"{counted(len(ids), 'running node')} never reported Neuron metrics although others"
+            " of the cluster do.",
+            value=(view.now - start).total_seconds(),
+            unit="seconds",
+            score=0.8,
+        )
+        subject = Subject(scope, Labels.shared(x.labels for x in instances), ids, start)
+        anomalies.append(anomaly_of(view, Cause.NO_DATA, subject, explanation))
+    return sorted(anomalies, key=lambda anomaly: str(anomaly.scope))
 
 
-def _never(view: View, scope: Labels, ids: list[str]) -> Anomaly:
-    instances = [view.reading.inventory.instances[i] for i in ids]
-    start = max(view.now - LOOKBACK, min(i.launched_at for i in instances))
-    explanation = Explanation(
-        why=f"{counted(len(ids), 'running node')} never reported Neuron metrics although others of the cluster do.",
-        value=(view.now - start).total_seconds(),
-        unit="seconds",
-        score=0.8,
-    )
-    subject = Subject(scope, Labels.shared(i.labels for i in instances), tuple(ids), start)
-    return anomaly_of(view, Cause.NO_DATA, subject, explanation)
-
-
-def _overdue(view: View, instance: Instance) -> bool:
-    return (
-        instance.id not in view.reading.unread
-        and view.now - instance.launched_at
-        >= LOOKBACK + view.policy.at(scope_of(instance.labels)).duration("no_data.for")
-    )
-
-
-def _ever(view: View) -> Mask:
-    """Return which nodes reported within the last day, sampled; (n,)."""
-    day = view.whole.values[:, -view.whole.steps(24 * LOOKBACK) :: 3]
-    return np.asarray((~np.isnan(day)).any(axis=(1, 2)))
-
-
-def _share_reporting(view: View) -> Numbers:
-    """Return the share of each scope's running nodes that report, (n_scopes,)."""
-    roster = view.roster
-    speaking = np.bincount(roster.scope[view.eligible], minlength=len(roster.scopes))
-    return np.asarray(speaking / np.maximum(roster.sizes, 1))
+HARDWARE_FAULT = Rule(Cause.HARDWARE_FAULT, find_hardware, explain_hardware)
+EXECUTION_ERRORS = Rule(Cause.EXECUTION_ERRORS, find_errors, explain_errors, yields_to_fault=True)
+MEMORY_PRESSURE = Rule(Cause.MEMORY_PRESSURE, find_memory, explain_memory)
