@@ -408,7 +408,7 @@ async def test_an_event_that_denies_a_shared_channel_is_believed_where_slack_is_
 async def test_a_stranger_is_told_once_an_hour_and_a_member_asked_for_once(door):
     foreign(door.slack)
     now = [0.0]
-    door.surface._listener._strangers.monotonic = lambda: now[0]
+    door.surface._listener._refusals.people.monotonic = lambda: now[0]
     for n in range(50):
         await SERVED["a mention"](door, f"{n:04}", "U9")
         await SERVED["a mention"](door, f"{n:04}", "U1")
@@ -426,7 +426,7 @@ async def test_a_stranger_is_told_once_an_hour_and_a_member_asked_for_once(door)
 async def test_an_outage_locks_nobody_out_who_was_known(door):
     people = (await door.surface._workspaces.of("T1")).belongings._people
     now = [0.0]
-    people._monotonic = lambda: now[0]
+    people.recent.monotonic = lambda: now[0]
     foreign(door.slack)
     for user in ("U1", "U9"):
         await SERVED["a mention"](door, "one ", user)

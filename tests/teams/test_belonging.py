@@ -257,7 +257,7 @@ async def test_the_roster_is_asked_once_an_hour_and_its_outage_locks_out_nobody_
     signed: Any, connector: Any
 ) -> None:
     watch = Watch()
-    signed.surface._listener._belongings._people._monotonic = watch
+    signed.surface._listener._belongings._people.monotonic = watch
     for _ in range(3):
         await hear(signed, "cost")
     assert connector.rosters_asked == [DANA]
@@ -286,7 +286,7 @@ async def test_what_is_remembered_of_people_is_bounded(signed: Any) -> None:
     people = signed.surface._listener._belongings._people
     for n in range(6000):
         people.put(f"29:{n}", None)
-    assert len(people._kept) == 5000
+    assert len(people) == 5000
 
 
 async def test_a_roster_that_hangs_does_not_hold_up_a_press(

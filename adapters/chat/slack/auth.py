@@ -18,14 +18,15 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from aiohttp import ClientError, web
-from slack_sdk.errors import SlackApiError, SlackClientError
+from aiohttp import web
+from slack_sdk.errors import SlackApiError
 from slack_sdk.signature import SignatureVerifier
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.chat.config import INSTALLATIONS, REDIRECT_PATH, SlackConfig
 from adapters.chat.manifest import SCOPES
-from adapters.chat.slack.client import code_of
+from adapters.chat.slack.client import FAILURES, code_of
+from adapters.chat.work import Refusal
 from bot.errors import Refused
 from bot.model.codec import decode, encode
 from bot.ports import DocumentStore, IdempotencyKeys
@@ -74,25 +75,6 @@ class _InstallationDocument:
     """ISO 8601, and the scopes between spaces."""
     scopes: str = ""
 
-    @staticmethod
-    def of(made: Installation) -> _InstallationDocument:
-        """Return the document of an installation."""
-        return _InstallationDocument(
-            made.name,
-            made.token,
-            made.bot_user,
-            made.by,
-            made.at.isoformat(),
-            " ".join(made.scopes),
-        )
-
-    def installation(self, team: str) -> Installation:
-        """Return the installation of a workspace."""
-        at = datetime.fromisoformat(self.at)
-        return Installation(
-            team, self.name, self.token, self.bot_user, self.by, at, tuple(self.scopes.split())
-        )
-
 
 class Installations:
     """Read and write installations; the database may block, so each call runs in a thread."""
@@ -100,17 +82,21 @@ class Installations:
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
 
-    async def keep(self, made: Installation) -> None:
+    async def keep(self, installation: Installation) -> None:
         """Write an installation over the workspace's one before."""
-        document = encode(_InstallationDocument.of(made))
-        await asyncio.to_thread(self._documents.put, INSTALLATIONS, made.team, document)
+        facts = {name: value for name, value in vars(installation).items() if name != "team"}
+        facts |= {"at": installation.at.isoformat(), "scopes": " ".join(installation.scopes)}
+        document = encode(_InstallationDocument(**facts))
+        await asyncio.to_thread(self._documents.put, INSTALLATIONS, installation.team, document)
 
     async def of(self, team: str) -> Installation | None:
         """Return the installation of a workspace, None where there is none (any more)."""
         document = await asyncio.to_thread(self._documents.get, INSTALLATIONS, team)
-        return (
-            None if document is None else decode(_InstallationDocument, document).installation(team)
-        )
+        if document is None:
+            return None
+        facts = vars(decode(_InstallationDocument, document))
+        at, scopes = datetime.fromisoformat(facts["at"]), tuple(facts["scopes"].split())
+        return Installation(team, **{**facts, "at": at, "scopes": scopes})
 
     async def forget(self, team: str) -> None:
         """Drop the token of a workspace that removed the app."""
@@ -124,14 +110,14 @@ def split_address(address: str, workspaces: Sequence[str]) -> tuple[str, str]:
 
     Raises `Refused` for a workspace that is not among them.
     """
-    named = _ADDRESS.fullmatch(address)
-    if not named:
+    matched = _ADDRESS.fullmatch(address)
+    if not matched:
         return (workspaces[0] if workspaces else ""), address
-    if workspaces and named[1] not in workspaces:
+    if workspaces and matched[1] not in workspaces:
         raise Refused(
-            f"Slack workspace {named[1]} is not served; add it to TRNBOT_SLACK_WORKSPACES."
+            f"Slack workspace {matched[1]} is not served; add it to TRNBOT_SLACK_WORKSPACES."
         )
-    return named[1], named[2]
+    return matched[1], matched[2]
 
 
 def address_prefix(team: str, workspaces: Sequence[str]) -> str:
@@ -140,14 +126,6 @@ def address_prefix(team: str, workspaces: Sequence[str]) -> str:
     "" for the first of `workspaces`, `T123/` for others.
     """
     return "" if team in workspaces[:1] else f"{team}/"
-
-
-class Refusal(Exception):
-    """Refuse an HTTP request, with a sentence for whoever made it."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence = status, sentence
 
 
 async def signed_body(request: web.Request, secret: str) -> str:
@@ -163,11 +141,8 @@ async def signed_body(request: web.Request, secret: str) -> str:
     try:
         signed = SignatureVerifier(secret).is_valid_request(bytes(body), request.headers)
         text = body.decode()
-    except (
-        ValueError,
-        TypeError,
-        OverflowError,
-    ):  # a time that is no number, signs that are no signature, bytes that are no text
+    except (ValueError, TypeError, OverflowError):
+        # A time that is no number, signs that are no signature, bytes that are no text.
         signed = False
     if not signed:
         raise Refusal(401, "Slack did not sign this request within the last five minutes.")
@@ -197,13 +172,14 @@ class InstallPages:
 
     async def begin(self, _: web.Request) -> web.Response:
         """Send the person to Slack, to choose the workspace and to agree."""
+        config = self._config
         state = self._signed(f"{secrets.token_urlsafe(24)}.{int(time.time()) + _LASTS_S}")
-        asked = {"client_id": self._config.client_id, "scope": ",".join(SCOPES), "state": state}
-        asked |= {"redirect_uri": self._config.redirect_uri} if self._config.redirect_uri else {}
-        answer = web.Response(
-            status=302, headers={**_HEADERS, "Location": f"{AUTHORIZE_URL}?{urlencode(asked)}"}
-        )
-        secure = not self._config.public_url.startswith("http://")
+        query = {"client_id": config.client_id, "scope": ",".join(SCOPES), "state": state}
+        query |= {"redirect_uri": config.redirect_uri} if config.redirect_uri else {}
+        location = f"{AUTHORIZE_URL}?{urlencode(query)}"
+
+        answer = web.Response(status=302, headers={**_HEADERS, "Location": location})
+        secure = not config.public_url.startswith("http://")
         answer.set_cookie(
             _COOKIE, state, max_age=_LASTS_S, httponly=True, secure=secure, samesite="Lax"
         )
@@ -212,47 +188,49 @@ class InstallPages:
     async def finish(self, request: web.Request) -> web.Response:
         """Take the person back from Slack: check the state, fetch the token, keep it."""
         try:
-            made = await self._install(request)
+            installation = await self._install(request)
         except Refusal as refusal:
             return _page(refusal.status, refusal.sentence)
-        _log.info("installed in Slack workspace %s", made.team)
-        answer = _page(
-            200, f"trnbot is installed in {made.name or made.team}. Type /trn help there."
-        )
+
+        _log.info("installed in Slack workspace %s", installation.team)
+        name = installation.name or installation.team
+        answer = _page(200, f"trnbot is installed in {name}. Type /trn help there.")
         answer.del_cookie(_COOKIE)
         return answer
 
     async def _install(self, request: web.Request) -> Installation:
-        await self._check_state(request)
-        if request.query.get("error"):
-            raise Refusal(
-                400,
-                "Slack says that nothing was installed; open the page to install again when you want to.",
-            )
-        made = await self._fetch(request.query.get("code", ""))
-        if made.team not in self._config.workspaces:
-            await self._give_back(made.token)
-            raise Refusal(
-                403,
-                f"Slack workspace {made.team} may not install this bot; its operator lists it first.",
-            )
-        await self._installs.keep(made)
-        return made
-
-    async def _check_state(self, request: web.Request) -> None:
-        """Refuse an answer that this browser did not ask for, that is used already, or too old."""
-        state, mine = request.query.get("state", ""), request.cookies.get(_COOKIE, "")
+        """Keep the installation that a request brings, and return it; raise `Refusal`."""
+        # The answer must be one that this browser asked for, not used already, and not too old.
+        state = request.query.get("state", "")
         nonce, _, _ = state.rpartition(".")
         genuine = (
-            _same(state, mine)
+            _same(state, request.cookies.get(_COOKIE, ""))
             and _same(state, self._signed(nonce))
             and int(nonce.rpartition(".")[2]) >= time.time()
         )
         if not (genuine and await asyncio.to_thread(self._keys.first, STATES, nonce)):
             raise Refusal(
                 400,
-                "This page was not asked for here, or too long ago; open the page to install again.",
+                "This page was not asked for here, or too long ago;"
+                " open the page to install again.",
             )
+        if request.query.get("error"):
+            raise Refusal(
+                400,
+                "Slack says that nothing was installed;"
+                " open the page to install again when you want to.",
+            )
+
+        installation = await self._fetch(request.query.get("code", ""))
+        if installation.team not in self._config.workspaces:
+            await self._give_back(installation.token)
+            raise Refusal(
+                403,
+                f"Slack workspace {installation.team} may not install this bot;"
+                " its operator lists it first.",
+            )
+        await self._installs.keep(installation)
+        return installation
 
     def _signed(self, nonce: str) -> str:
         signature = hmac.digest(self._config.client_secret.encode(), nonce.encode(), "sha256").hex()
@@ -274,46 +252,46 @@ class InstallPages:
         except SlackApiError as error:
             raise Refusal(
                 400,
-                f"Slack refused the installation with '{code_of(error)}'; open the page to install again.",
+                f"Slack refused the installation with '{code_of(error)}';"
+                " open the page to install again.",
             ) from None
-        except (SlackClientError, ClientError, TimeoutError, OSError):
+        except FAILURES:
             raise Refusal(
                 502, "Slack cannot be reached; open the page to install again later."
             ) from None
+
+        team, token = answer.get("team") or {}, str(answer.get("access_token") or "")
         if answer.get("is_enterprise_install"):
-            await self._give_back(str(answer.get("access_token") or ""))
+            await self._give_back(token)
             raise Refusal(
                 400, "Install trnbot into one workspace, not into the whole organization."
             )
-        team, token = answer.get("team") or {}, str(answer.get("access_token") or "")
         if not (team.get("id") and token):
             raise Refusal(
                 502,
-                "Slack's answer names no workspace or holds no bot token; open the page to install again.",
+                "Slack's answer names no workspace or holds no bot token;"
+                " open the page to install again.",
             )
-        by = (answer.get("authed_user") or {}).get("id") or ""
-        scopes = tuple(str(answer.get("scope") or "").split(","))
-        user = str(answer.get("bot_user_id") or "")
         return Installation(
             str(team["id"]),
             str(team.get("name") or ""),
             token,
-            user,
-            str(by),
+            str(answer.get("bot_user_id") or ""),
+            str((answer.get("authed_user") or {}).get("id") or ""),
             datetime.now(UTC),
-            scopes,
+            tuple(str(answer.get("scope") or "").split(",")),
         )
 
     async def _give_back(self, token: str) -> None:
         """Revoke a token that is not wanted."""
         try:
             await self._client.auth_revoke(token=token)
-        except (SlackClientError, ClientError, TimeoutError, OSError) as error:
+        except FAILURES as error:
             _log.warning("a token that is not wanted was not revoked: %s", type(error).__name__)
 
 
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(errors="replace"), other.encode(errors="replace"))
+def _same(left: str, right: str) -> bool:
+    return hmac.compare_digest(left.encode(errors="replace"), right.encode(errors="replace"))
 
 
 def _page(status: int, sentence: str) -> web.Response:

@@ -1,4 +1,11 @@
-"""Call Slack's Web API at its pace, explain its refusals in one sentence, and keep tokens out of the log."""
+"""Call Slack's Web API at its pace, explain its refusals, and keep tokens out of the log.
+
+Slack limits each method by workspace, about one message a second and channel; `chat.postMessage` by
+channel too. A 429 names the method and not which of the two limits it was: it closes the channel,
+and the workspace when another channel is closed as well.
+
+Source: docs.slack.dev, apis/web-api/rate-limits.
+"""
 
 from __future__ import annotations
 
@@ -50,37 +57,41 @@ class Pace:
             await lock.acquire()
         try:
             self.check(channel, method)
-            if (wait := self._next_s.get(channel, 0.0) - loop.time()) > 0:
-                with self._delays.held(loop.time):
-                    await asyncio.sleep(wait)
+            if (wait_s := self._next_s.get(channel, 0.0) - loop.time()) > 0:
+                await self.wait(wait_s)
             try:
                 yield
             finally:
-                self._next_s[channel] = max(
-                    self._next_s.get(channel, 0.0), loop.time() + self._interval_s
-                )
+                self._next_s[channel] = loop.time() + self._interval_s
         finally:
             lock.release()
 
     def check(self, channel: str, method: str) -> None:
         """Raise `Limited` where Slack asked for a wait that is not over."""
-        if (wait := self.closed_s(channel, method)) > 0:
-            words = f"Slack limits how fast the bot may post in {channel}; it will be retried in {wait:.0f} s."
-            raise Limited(words, wait)
+        wait_s = self.closed_s(channel, method)
+        if wait_s > 0:
+            raise Limited(
+                f"Slack limits how fast the bot may post in {channel};"
+                f" it will be retried in {wait_s:.0f} s.",
+                wait_s,
+            )
 
     def hold(self, channel: str, method: str, seconds: float) -> None:
         """Let nothing through by this method for so long, as Slack asked."""
         if seconds <= 0:
             return
-        now = asyncio.get_running_loop().time()
-        others = {
+        at_s = asyncio.get_running_loop().time()
+
+        # A second channel that is closed at a time tells that the limit is the workspace's.
+        closed = {
             place
             for (name, place), until in self._closed_s.items()
-            if name == method and until > now
-        } - {channel}
-        by_channel = method in BY_CHANNEL and not others
+            if name == method and until > at_s
+        }
+        by_channel = method in BY_CHANNEL and not closed - {channel}
         place = channel if by_channel else ""
-        self._closed_s[method, place] = max(self._closed_s.get((method, place), 0.0), now + seconds)
+        until_s = max(self._closed_s.get((method, place), 0.0), at_s + seconds)
+        self._closed_s[method, place] = until_s
         self._delays.seconds += seconds
 
     def closed_s(self, channel: str, method: str) -> float:
@@ -120,8 +131,8 @@ Whoever delivers it comes again.
 
 def retry_after_s(headers: Mapping[str, Any]) -> float:
     """Return the seconds that Slack asks to wait, 1 where it does not say."""
-    asked = next((value for name, value in headers.items() if name.lower() == "retry-after"), "1")
-    first = asked[0] if isinstance(asked, list | tuple) and asked else asked
+    stated = next((value for name, value in headers.items() if name.lower() == "retry-after"), "1")
+    first = stated[0] if isinstance(stated, list | tuple) and stated else stated
     return float(str(first)) if str(first).isdecimal() else 1.0
 
 
@@ -145,14 +156,14 @@ class RateLimitRetry(AsyncRateLimitErrorRetryHandler):
         super().__init__(max_retry_count=most)
         self._delays = delays
 
-    async def _can_retry_async(self, *, response: HttpResponse | None = None, **asked: Any) -> bool:
-        limited = await super()._can_retry_async(response=response, **asked)
+    async def _can_retry_async(self, *, response: HttpResponse | None = None, **call: Any) -> bool:
+        limited = await super()._can_retry_async(response=response, **call)
         return limited and response is not None and retry_after_s(response.headers) <= BRIEF_S
 
-    async def prepare_for_next_attempt_async(self, **asked: Any) -> None:
+    async def prepare_for_next_attempt_async(self, **call: Any) -> None:
         """Wait, and count it."""
         with self._delays.held(asyncio.get_running_loop().time):
-            await super().prepare_for_next_attempt_async(**asked)
+            await super().prepare_for_next_attempt_async(**call)
 
 
 FAILURES = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
@@ -183,10 +194,10 @@ class Client(AsyncWebClient):
             ],
         )
 
-    async def api_call(self, api_method: str, **asked: Any) -> Any:
+    async def api_call(self, api_method: str, **arguments: Any) -> Any:
         """Call a method; raise `SlackRequestError` where the answer is none of Slack's."""
         try:
-            return await super().api_call(api_method, **asked)
+            return await super().api_call(api_method, **arguments)
         except (AttributeError, TypeError, ValueError) as error:
             raise SlackRequestError(
                 f"What answered {api_method} is not Slack ({type(error).__name__})."
@@ -205,7 +216,7 @@ class Client(AsyncWebClient):
 
 
 _UNWANTED = ("`token` will be unused", "file-based InstallationStore", "Unhandled request")
-"""Words of what bolt believes when it finds SLACK_BOT_TOKEN or SLACK_CLIENT_ID in the environment, or shows whole payloads by."""
+"""Words of bolt's remarks on variables that are ours to read, and of those that show a payload."""
 _LONGEST_LOGGED = 1_000
 
 
@@ -236,7 +247,7 @@ class Redacting(logging.Filter):
 def sdk_logger() -> logging.Logger:
     """Return the logger given to Slack's SDKs, whose debugging of addresses and payloads it drops."""
     logger = logging.getLogger("trnbot.slack.sdk")
-    if not any(isinstance(one, Redacting) for one in logger.filters):
+    if not any(isinstance(known, Redacting) for known in logger.filters):
         logger.addFilter(Redacting())
     return logger
 
@@ -246,20 +257,24 @@ BAD_BLOCKS = frozenset({"invalid_blocks", "invalid_blocks_format", "invalid_atta
 
 _AGAIN = "reinstall the app in Slack and set SLACK_BOT_TOKEN to its new token."
 _SENTENCES = {
-    "channel_not_found": "Slack knows no channel {channel} that the bot can see; check the id and invite the bot with /invite.",
+    "channel_not_found": "Slack knows no channel {channel} that the bot can see;"
+    " check the id and invite the bot with /invite.",
     "not_in_channel": "The bot is not in Slack channel {channel}; type /invite and its name there.",
     "is_archived": "Slack channel {channel} is archived; unarchive it or route to another.",
     "user_not_found": "Slack knows no person {channel}; check the id in their profile.",
     "no_such_subteam": "Slack knows no such user group; check the groups in TRNBOT_ADMINS.",
     "cannot_dm_bot": "Slack does not allow messages to {channel}, which is a bot.",
-    "restricted_action": "A Slack admin has restricted posting in {channel}; ask them to allow the bot.",
+    "restricted_action": "A Slack admin has restricted posting in {channel};"
+    " ask them to allow the bot.",
     "invalid_auth": f"Slack does not accept the token; {_AGAIN}",
     "not_authed": "Slack got no token; set SLACK_BOT_TOKEN.",
     "account_inactive": f"The Slack app was removed from the workspace; {_AGAIN}",
     "token_revoked": f"The Slack token was revoked; {_AGAIN}",
     "token_expired": f"The Slack token expired; {_AGAIN}",
-    "missing_scope": "The Slack app lacks the scope '{needed}'; update it from manifest/slack.yaml and reinstall it.",
-    "not_allowed_token_type": "This is the wrong kind of Slack token; the bot token begins with xoxb-, the app token with xapp-.",
+    "missing_scope": "The Slack app lacks the scope '{needed}';"
+    " update it from manifest/slack.yaml and reinstall it.",
+    "not_allowed_token_type": "This is the wrong kind of Slack token;"
+    " the bot token begins with xoxb-, the app token with xapp-.",
     "ratelimited": "Slack limits how fast the bot may post in {channel}; it will be retried later.",
     "msg_blocks_too_long": "Slack finds the message for {channel} too long.",
 }
@@ -282,50 +297,40 @@ PASSING = frozenset(
 
 def code_of(error: SlackApiError) -> str:
     """Return Slack's error code, `unknown_error` when it sent none."""
-    answer = getattr(
-        error.response, "data", None
-    )  # of a page in place of JSON, the SDK makes text, or the bare HTTP response
+    # Of a page in place of JSON, the SDK makes text, or the bare HTTP response.
+    answer = getattr(error.response, "data", None)
     code = answer.get("error") if isinstance(answer, Mapping) else ""
     return code if isinstance(code, str) and re.fullmatch(r"\w{1,60}", code) else "unknown_error"
-
-
-def sentence(error: SlackApiError, channel: str = "") -> str:
-    """Return a sentence that names Slack's refusal and the remedy."""
-    code = code_of(error)
-    needed = str(error.response.get("needed") or "?") if code == "missing_scope" else ""
-    template = _SENTENCES.get(code, "Slack refused with '{code}'.")
-    return template.format(channel=channel or "there", needed=needed, code=code)
 
 
 @asynccontextmanager
 async def explained(channel: str = "") -> AsyncIterator[None]:
     """Raise `Unavailable` for every failure of a call to Slack.
 
-    No address and no token in its sentence.
+    Its sentence names the refusal and the remedy, no address and no token.
     """
     try:
         yield
     except SlackApiError as error:
+        place, code = channel or "there", code_of(error)
         if is_limited(error):
-            raise Limited(
-                _SENTENCES["ratelimited"].format(channel=channel or "there"), closed_s(error)
-            ) from None
-        raise _kind(code_of(error))(sentence(error, channel)) from None
-    except aiohttp.ClientConnectorError as error:
+            sentence = _SENTENCES["ratelimited"].format(channel=place)
+            raise Limited(sentence, closed_s(error)) from None
+
+        needed = str(error.response.get("needed") or "?") if code == "missing_scope" else ""
+        template = _SENTENCES.get(code, "Slack refused with '{code}'.")
+        sentence = template.format(channel=place, needed=needed, code=code)
+        if code in LASTING:
+            raise Refused(sentence) from None
+        # Slack's own failures may come after it took the call.
+        if code in PASSING - {"ratelimited"}:
+            raise Unanswered(sentence) from None
+        raise Unavailable(sentence) from None
+    except ClientConnectorError as error:
         raise Unavailable(
             f"Slack cannot be reached ({type(error).__name__}); it is tried again later."
         ) from None
-    except (aiohttp.ClientError, SlackClientError, TimeoutError, OSError) as error:
+    except FAILURES as error:
         raise Unanswered(
             f"Slack did not answer ({type(error).__name__}); it is tried again later."
         ) from None
-
-
-def _kind(code: str) -> type[Unavailable]:
-    """Return the error that a code stands for.
-
-    Slack's own failures may come after it took the call.
-    """
-    if code in LASTING:
-        return Refused
-    return Unanswered if code in PASSING - {"ratelimited"} else Unavailable

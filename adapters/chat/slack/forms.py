@@ -338,6 +338,11 @@ class Requester(Claim):
         """Return whether the person belongs to no organization that is served, or nobody can tell."""
         return self.belonging.standing is Standing.STRANGER
 
+    @property
+    def among_people(self) -> bool:
+        """Return whether others read where the person asks: a direct message is of one."""
+        return bool(self.channel) and not self.channel.startswith("D")
+
 
 def parse_line(text: str) -> str:
     """Return the line: Slack's escapes undone, typographic quotes and dashes as on a keyboard.

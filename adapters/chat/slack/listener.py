@@ -13,12 +13,13 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.context.ack.async_ack import AsyncAck
 from slack_bolt.context.async_context import AsyncBoltContext
 from slack_bolt.response import BoltResponse
+from slack_sdk.errors import SlackApiError
 
-from adapters.chat.cards import Json
+from adapters.chat.cards import Json, first_words
 from adapters.chat.manifest import ASK, usage_hint
 from adapters.chat.slack.auth import Installations, address_prefix, split_address
-from adapters.chat.slack.belonging import Belongings, Members, Strangers
-from adapters.chat.slack.client import Client, loggable
+from adapters.chat.slack.belonging import Belongings, Members
+from adapters.chat.slack.client import Client, code_of, loggable
 from adapters.chat.slack.forms import (
     FORM,
     PRESS,
@@ -38,10 +39,11 @@ from adapters.chat.slack.forms import (
     working,
 )
 from adapters.chat.slack.markup import cut, one_line
-from adapters.chat.slack.responder import Answered, Responder, Tasks
+from adapters.chat.slack.responder import Answered, Responder
 from adapters.chat.slack.sender import Sender
-from bot.cards.card import Buttons, ButtonStyle, Card, Form, Mention, Text, Tone, plain, text
-from bot.errors import Refused
+from adapters.chat.work import Refusals, Tasks
+from bot.cards.card import Buttons, ButtonStyle, Card, Form, Tone
+from bot.errors import Refused, TrnbotError
 from bot.model.request import Effect, Standing
 from bot.ports import ChatPorts, Deduplicator
 
@@ -50,8 +52,6 @@ _ANSWER_WITHIN_S = 2.0
 """Slack waits three seconds for what a modal shall do next."""
 _STALE = Card("This button no longer works; type /trn help for the commands.", Tone.ERROR)
 _log = logging.getLogger("trnbot.slack")
-
-
 _ADDRESS = re.compile(r"slack:(T\w+/)?\w+")
 
 
@@ -72,16 +72,17 @@ class Workspace:
         """Show no token."""
         return f"Workspace({self.prefix})"
 
-    def own(self, card: Card) -> Card:
+    def localized(self, card: Card) -> Card:
         """Return the card without pings of people of other workspaces.
 
         An id may mean somebody else here.
         """
-        return replace(card, mentions=tuple(one for one in card.mentions if self._knows(one)))
-
-    def _knows(self, one: Mention) -> bool:
-        address = _ADDRESS.fullmatch(one.user)
-        return address is None or (address[1] or "") == self.prefix
+        mentions = []
+        for mention in card.mentions:
+            address = _ADDRESS.fullmatch(mention.user)
+            if address is None or (address[1] or "") == self.prefix:
+                mentions.append(mention)
+        return replace(card, mentions=tuple(mentions))
 
 
 OpenWorkspace = Callable[[str, str, str], Workspace]
@@ -109,9 +110,9 @@ class Workspaces:
         served: Sequence[str] = (),
     ) -> None:
         self._open, self._installs, self._served = open_workspace, installs, tuple(served)
-        self._opened: dict[str, Workspace] = (
-            {"": open_workspace(token, "", "")} if installs is None else {}
-        )
+        self._opened: dict[str, Workspace] = {}
+        if installs is None:
+            self._opened[""] = open_workspace(token, "", "")
 
     async def of(self, team: str) -> Workspace:
         """Return a workspace; raise `Refused` where it did not install the app, or is not served."""
@@ -121,7 +122,8 @@ class Workspaces:
         if installation is None:
             self._opened.pop(team, None)
             raise Refused(
-                f"The app is not installed in Slack workspace {team}; open /slack/install of this bot there."
+                f"The app is not installed in Slack workspace {team};"
+                " open /slack/install of this bot there."
             )
         workspace = self._opened.get(team)
         if workspace is None or workspace.token != installation.token:
@@ -140,15 +142,6 @@ class Workspaces:
         return tuple(self._opened.values())
 
 
-@dataclass(frozen=True)
-class _Submission:
-    """Hold a submitted modal, the line it stands for, and who submitted it."""
-
-    view: Json
-    line: str
-    requester: Requester
-
-
 class EventListener:
     """Handle commands, mentions, messages, buttons, shortcuts, modals and App Home.
 
@@ -164,8 +157,8 @@ class EventListener:
         installs: Installations | None = None,
     ) -> None:
         self._of, self._ports, self._seen, self._installs = of, ports, seen, installs
-        self._strangers = Strangers()
-        self.tasks = Tasks()
+        self._refusals = Refusals()
+        self.tasks = Tasks(_report)
 
     def register(self, app: AsyncApp) -> None:
         """Attach every handler; nothing Slack may send is left without one."""
@@ -182,46 +175,78 @@ class EventListener:
         app.event(_ANY)(self.on_other)
         app.error(self.on_error)
 
-    async def drain(self) -> None:
-        """Wait for the answers under way."""
-        await self.tasks.drain()
-
     async def on_command(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Answer `/trn LINE`, privately, with a button to share."""
         await ack()
-        self.tasks.spawn(self._type_command(body, context))
+
+        async def respond() -> None:
+            line = parse_line(body.get("text") or "")
+            claim = parse_claim(body, body.get("channel_id", ""))
+            await self._respond(line, claim, body.get("trigger_id", ""), context)
+
+        self.tasks.spawn(respond())
 
     async def on_mention(self, body: Json, context: AsyncBoltContext) -> None:
         """Answer `@trnbot LINE` in its thread, for all."""
         event = body.get("event") or {}
         if is_person(event):
-            self.tasks.spawn(
-                self._answer_message(body, context, event.get("thread_ts") or event.get("ts", ""))
-            )
+            thread = event.get("thread_ts") or event.get("ts", "")
+            self.tasks.spawn(self._hear(body, thread, context))
 
     async def on_message(self, body: Json, context: AsyncBoltContext) -> None:
-        """Answer a direct message; messages in channels are not ours unless they mention the bot."""
+        """Answer a direct message; messages in channels are not ours without a mention."""
         event = body.get("event") or {}
         if event.get("channel_type") == "im" and is_person(event):
-            self.tasks.spawn(self._answer_message(body, context, event.get("thread_ts", "")))
+            self.tasks.spawn(self._hear(body, event.get("thread_ts", ""), context))
+
+    async def _hear(self, body: Json, thread: str, context: AsyncBoltContext) -> None:
+        event = body.get("event") or {}
+        line = parse_line(without_mention(event.get("text") or ""))
+        key = f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"
+        await self._respond(line, parse_author(body, thread), key, context)
+
+    async def _respond(self, line: str, claim: Claim, key: str, context: AsyncBoltContext) -> None:
+        """Answer a member's line once, however often it comes."""
+        requester = await self._admitted(claim, line, context)
+        if requester and not await self._seen.again(key):
+            await (await self._workspace(context)).responder.respond(line, requester)
 
     async def on_link(self, body: Json, context: AsyncBoltContext) -> None:
         """Draw under a message the alerts that its links lead to."""
-        self.tasks.spawn(self._unfurl(body, context))
+
+        async def unfurl() -> None:
+            workspace = await self._workspace(context)
+            requester = await workspace.belongings.requester(parse_author(body))
+
+            # Of a stranger's links, and where strangers read, nothing is drawn.
+            belonging = requester.belonging
+            is_member = belonging.standing is Standing.MEMBER and not belonging.shared
+            if is_member and not await self._seen.again(body.get("event_id", "")):
+                await workspace.responder.unfurl(body.get("event") or {}, requester)
+
+        self.tasks.spawn(unfurl())
 
     async def on_home(self, body: Json, context: AsyncBoltContext) -> None:
-        """Draw App Home."""
-        event = body.get("event") or {}
-        if event.get("tab", "home") == "home":
-            self.tasks.spawn(self._show_home(body, context))
+        """Draw App Home; a stranger's says so, and holds no more what it once showed a member."""
+
+        async def show_home() -> None:
+            if await self._seen.again(body.get("event_id", "")):
+                return
+            workspace = await self._workspace(context)
+            claim = replace(parse_author(body), channel="")
+            requester = await workspace.belongings.requester(claim)
+            if not requester.stranger or self._is_to_be_told(requester):
+                await workspace.responder.show_home(requester)
+
+        if (body.get("event") or {}).get("tab", "home") == "home":
+            self.tasks.spawn(show_home())
 
     async def on_removed(self, body: Json, context: AsyncBoltContext) -> None:
         """Forget the token of a workspace that removed the app or revoked it."""
         event = body.get("event") or {}
-        revoked = event.get("type") == "app_uninstalled" or bool(
-            (event.get("tokens") or {}).get("bot")
-        )
-        if self._installs and revoked and context.team_id:
+        revoked = (event.get("tokens") or {}).get("bot")
+        removed = event.get("type") == "app_uninstalled" or bool(revoked)
+        if self._installs and removed and context.team_id:
             _log.warning("the app was removed from Slack workspace %s", one_line(context.team_id))
             self.tasks.spawn(self._installs.forget(context.team_id))
 
@@ -231,7 +256,28 @@ class EventListener:
     async def on_action(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type a button's line for the person who pressed."""
         await ack()
-        self.tasks.spawn(self._type_button(body, context))
+        self.tasks.spawn(self._press(body, context))
+
+    async def _press(self, body: Json, context: AsyncBoltContext) -> None:
+        """Answer a press where the button stands: in its modal, in a new one, or in the channel."""
+        action = (body.get("actions") or [{}])[0]
+        line, action_id = str(action.get("value") or ""), str(action.get("action_id") or "")
+        trigger, view = body.get("trigger_id", ""), body.get("view") or {}
+        requester = await self._admitted(parse_presser(body), line, context)
+        if requester is None or await self._seen.again(trigger):
+            return
+
+        responder = (await self._workspace(context)).responder
+        if action.get("type", "button") != "button" or not line:
+            await responder.deliver(_STALE, "help", requester)
+        elif view.get("type") == "modal":
+            await responder.respond_in_open_modal(str(view.get("id") or ""), line, requester)
+        elif view or action_id.startswith("opens"):
+            await responder.respond_in_modal(line, requester, trigger)
+        else:
+            is_private = bool((body.get("container") or {}).get("is_ephemeral"))
+            shares = is_private and self._ports.effect(line) is Effect.SHARES
+            await responder.respond(line, replace(requester, pressed_share=shares))
 
     async def on_shortcut(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Open the modal where a line is typed.
@@ -239,7 +285,22 @@ class EventListener:
         Its answer goes into the thread of the message it was opened on.
         """
         await ack()
-        self.tasks.spawn(self._open_shortcut(body, context))
+
+        async def open_modal() -> None:
+            message = body.get("message") or {}
+            channel = (body.get("channel") or {}).get("id", "")
+            thread = message.get("thread_ts") or message.get("ts", "") if channel else ""
+            words = without_mention(message.get("text") or "").strip()
+            line = parse_line(words) if words else ""
+
+            claim = parse_claim(body, channel, thread=thread)
+            if await self._admitted(claim, line or "help", context):
+                typed = line if self._ports.effect(line) is not Effect.NOTHING else ""
+                view = ask_view(usage_hint(self._ports.hints), typed, Origin(channel, thread))
+                responder = (await self._workspace(context)).responder
+                await responder.open_modal(body.get("trigger_id", ""), view)
+
+        self.tasks.spawn(open_modal())
 
     async def on_submit(self, ack: AsyncAck, body: Json, context: AsyncBoltContext) -> None:
         """Type the line a modal stands for; keep the modal open when the line was wrong."""
@@ -252,100 +313,68 @@ class EventListener:
         if await self._seen.again(body.get("trigger_id", "")):
             await ack()
             return
+
         claim = parse_claim(
             body, origin.channel, thread=origin.thread, private=view.get("callback_id") != ASK
         )
-        answer = self.tasks.spawn(self._answer_submission(claim, line, context))
+        answer = self.tasks.spawn(self._answer(claim, line, context))
         await asyncio.wait({answer}, timeout=_ANSWER_WITHIN_S)
         responder = (await self._workspace(context)).responder
         if not answer.done():
             name = f"trnbot-{secrets.token_hex(12)}"
             await ack(response_action="update", view=working(name))
             self.tasks.spawn(responder.fill_late_modal(name, answer, line))
-        elif answered := answer.result():
-            await self._close(ack, _Submission(view, line, answered[0]), answered[1], responder)
+        elif result := answer.result():
+            await self._close(ack, view, line, result, responder)
         else:
             await ack()
 
-    async def on_error(
-        self, error: Exception, body: Json, response: BoltResponse | None
-    ) -> BoltResponse | None:
-        """Log a failed request, nothing of its payload but its type, and refuse it where it is not answered yet."""
-        _log.error(
-            "could not handle %s: %s: %s",
-            loggable(str(body.get("type", "a request"))),
-            type(error).__name__,
-            loggable(str(error)),
-        )
-        return (
-            BoltResponse(status=400, body="This is not understood.") if response else None
-        )  # bolt refuses one too late
-
-    async def _type_command(self, body: Json, context: AsyncBoltContext) -> None:
-        line = parse_line(body.get("text") or "")
-        requester = await self._admitted(
-            parse_claim(body, body.get("channel_id", "")), line, context
-        )
-        if requester and not await self._seen.again(body.get("trigger_id", "")):
-            await (await self._workspace(context)).responder.respond(line, requester)
-
-    async def _type_button(self, body: Json, context: AsyncBoltContext) -> None:
-        action = (body.get("actions") or [{}])[0]
-        line, action_id = str(action.get("value") or ""), str(action.get("action_id") or "")
-        requester = await self._admitted(parse_presser(body), line, context)
-        if requester is None or await self._seen.again(body.get("trigger_id", "")):
-            return
-        responder, view = (await self._workspace(context)).responder, body.get("view") or {}
-        if action.get("type", "button") != "button" or not line:
-            await responder.deliver(_STALE, "help", requester)
-        elif view.get("type") == "modal":
-            await responder.respond_in_open_modal(str(view.get("id") or ""), line, requester)
-        elif view or action_id.startswith("opens"):
-            await responder.respond_in_modal(line, requester, body.get("trigger_id", ""))
-        else:
-            shares = self._ports.effect(line) is Effect.SHARES
-            mine = bool((body.get("container") or {}).get("is_ephemeral")) and shares
-            await responder.respond(line, replace(requester, pressed_share=mine))
-
-    async def _open_shortcut(self, body: Json, context: AsyncBoltContext) -> None:
-        message = body.get("message") or {}
-        channel = (body.get("channel") or {}).get("id", "")
-        origin = Origin(
-            channel, message.get("thread_ts") or message.get("ts", "") if channel else ""
-        )
-        words = without_mention(message.get("text") or "").strip()
-        line = parse_line(words) if words else ""
-        known = self._ports.effect(line) is not Effect.NOTHING
-        claim = parse_claim(body, origin.channel, thread=origin.thread)
-        if await self._admitted(claim, line or "help", context):
-            view = ask_view(usage_hint(self._ports.hints), line if known else "", origin)
-            await (await self._workspace(context)).responder.open_modal(
-                body.get("trigger_id", ""), view
-            )
+    async def _answer(self, claim: Claim, line: str, context: AsyncBoltContext) -> Answered | None:
+        requester = await self._admitted(claim, line, context)
+        if requester is None:
+            return None
+        return requester, await (await self._workspace(context)).responder.ask(line, requester)
 
     async def _close(
-        self, ack: AsyncAck, submission: _Submission, card: Card, responder: Responder
+        self, ack: AsyncAck, view: Json, line: str, answered: Answered, responder: Responder
     ) -> None:
         """Show the answer to a submitted modal.
 
         Its error in place, a form or card in the modal, else where the person is.
         """
-        view, requester = submission.view, submission.requester
+        requester, card = answered
         block = blamed_input(view, card.data.get("argument", ""))
         if card.tone is Tone.ERROR and block:
-            await ack(response_action="errors", errors={block: cut(_sentence(card), 500)})
+            sentence = one_line(f"{card.title} {first_words(card)}") or "Not understood."
+            await ack(response_action="errors", errors={block: cut(sentence, 500)})
             return
+
+        # A card that asks for more, by a form or by its main button, stays in the modal.
+        rows = [block.buttons for block in card.blocks if isinstance(block, Buttons)]
+        asks = any(isinstance(block, Form) for block in card.blocks) or any(
+            button.style is ButtonStyle.PRIMARY for row in rows for button in row
+        )
         pressed = view.get("callback_id") == PRESS
-        stays = pressed or (view.get("callback_id") == FORM and _goes_on(card))
+        stays = pressed or (view.get("callback_id") == FORM and asks)
         if stays:
-            await ack(
-                response_action="update",
-                view=answer_view(card, Origin(requester.channel, requester.thread)),
-            )
+            origin = Origin(requester.channel, requester.thread)
+            await ack(response_action="update", view=answer_view(card, origin))
         else:
             await ack()
         if not stays or (pressed and card.public and requester.channel):
-            self.tasks.spawn(responder.deliver(card, submission.line, requester))
+            self.tasks.spawn(responder.deliver(card, line, requester))
+
+    async def on_error(
+        self, error: Exception, body: Json, response: BoltResponse | None
+    ) -> BoltResponse | None:
+        """Log a failed request, nothing of its payload but its type, and refuse it.
+
+        Bolt refuses one too late that is answered already.
+        """
+        kind = loggable(str(body.get("type", "a request")))
+        words = loggable(str(error))
+        _log.error("could not handle %s: %s: %s", kind, type(error).__name__, words)
+        return BoltResponse(status=400, body="This is not understood.") if response else None
 
     async def _workspace(self, context: AsyncBoltContext) -> Workspace:
         return await self._of(context.team_id or "")
@@ -361,61 +390,20 @@ class EventListener:
         requester = await workspace.belongings.requester(claim)
         if not requester.stranger:
             return requester
-        if self._strangers.is_to_be_told(requester):
+        if self._is_to_be_told(requester):
             await workspace.responder.respond(line, requester)
         return None
 
-    async def _answer_submission(
-        self, claim: Claim, line: str, context: AsyncBoltContext
-    ) -> Answered | None:
-        requester = await self._admitted(claim, line, context)
-        return (
-            (requester, await (await self._workspace(context)).responder.ask(line, requester))
-            if requester
-            else None
-        )
-
-    async def _unfurl(self, body: Json, context: AsyncBoltContext) -> None:
-        """Draw the alerts of a member's links; of a stranger's, and where strangers read, none."""
-        workspace = await self._workspace(context)
-        requester = await workspace.belongings.requester(parse_author(body))
-        known = not (
-            requester.stranger
-            or requester.belonging.shared
-            or requester.belonging.standing is Standing.GUEST
-        )
-        if known and not await self._seen.again(body.get("event_id", "")):
-            await workspace.responder.unfurl(body.get("event") or {}, requester)
-
-    async def _show_home(self, body: Json, context: AsyncBoltContext) -> None:
-        """Draw App Home; a stranger's says so, and holds no more what it once showed a member."""
-        if await self._seen.again(body.get("event_id", "")):
-            return
-        workspace = await self._workspace(context)
-        requester = await workspace.belongings.requester(replace(parse_author(body), channel=""))
-        if not requester.stranger or self._strangers.is_to_be_told(requester):
-            await workspace.responder.show_home(requester)
-
-    async def _answer_message(self, body: Json, context: AsyncBoltContext, thread: str) -> None:
-        event = body.get("event") or {}
-        line = parse_line(without_mention(event.get("text") or ""))
-        requester = await self._admitted(parse_author(body, thread), line, context)
-        if requester and not await self._seen.again(
-            f"{context.team_id}:{event.get('channel')}:{event.get('ts')}"
-        ):
-            await (await self._workspace(context)).responder.respond(line, requester)
+    def _is_to_be_told(self, stranger: Requester) -> bool:
+        certain = bool(stranger.belonging.organization)
+        return self._refusals.is_due(stranger.user, certain=certain)
 
 
-def _goes_on(card: Card) -> bool:
-    """Return whether a card asks for more: by a form, or by its main button."""
-    buttons = [
-        button for block in card.blocks if isinstance(block, Buttons) for button in block.buttons
-    ]
-    return any(isinstance(one, Form) for one in card.blocks) or any(
-        one.style is ButtonStyle.PRIMARY for one in buttons
-    )
-
-
-def _sentence(card: Card) -> str:
-    first = next((plain(block.spans) for block in card.blocks if isinstance(block, Text)), "")
-    return one_line(f"{card.title} {first}") or plain(text("Not understood.").spans)
+def _report(error: BaseException) -> None:
+    """Log why an answer did not arrive."""
+    if isinstance(error, TrnbotError):
+        _log.warning("an answer was not delivered: %s", error)
+    elif isinstance(error, SlackApiError):
+        _log.warning("an answer was not delivered: %s", code_of(error))
+    else:
+        _log.error("an answer failed: %s: %s", type(error).__name__, loggable(str(error)))

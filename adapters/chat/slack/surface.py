@@ -1,4 +1,4 @@
-"""Join the parts of the Slack app for each workspace: it listens to people, and posts and edits messages."""
+"""Join the parts of the Slack app: it listens to people, and posts and edits messages."""
 
 from __future__ import annotations
 
@@ -14,18 +14,14 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 
 from adapters.chat.config import SlackConfig
-from adapters.chat.slack.auth import (
-    Installations,
-    InstallPages,
-    Refusal,
-    signed_body,
-)
+from adapters.chat.slack.auth import Installations, InstallPages, signed_body
 from adapters.chat.slack.belonging import Belongings, Members
 from adapters.chat.slack.client import Client, Pace, explained, sdk_logger
 from adapters.chat.slack.listener import EventListener, Workspace, Workspaces
 from adapters.chat.slack.pictures import ChartUploader
 from adapters.chat.slack.responder import Responder
 from adapters.chat.slack.sender import Sender
+from adapters.chat.work import Refusal
 from bot.cards.card import Card
 from bot.errors import Refused
 from bot.model.notification import Delays
@@ -36,11 +32,11 @@ _log = logging.getLogger("trnbot.slack")
 
 
 class SlackSurface:
-    """Implement `bot.ports.Surface` and `bot.ports.Listener` for one workspace, or for those that install the app by OAuth.
+    """Implement `bot.ports.Surface` and `bot.ports.Listener`, for one workspace or for many.
 
     With an app token it connects out (Socket Mode, no public address needed); without one it serves
     signed HTTP. With a client id instead of a bot token, the workspaces of the configuration may
-    install.
+    install the app by OAuth.
     """
 
     def __init__(self, config: SlackConfig, ports: ChatPorts) -> None:
@@ -61,11 +57,12 @@ class SlackSurface:
         """Return the parts that post and answer in one workspace."""
         config, ports = self._config, self._ports
         client, pace = self._client(token), Pace(config.interval_s, self.delays)
-        sending = Client(
-            token, config.api_url, None
-        )  # whoever sends waits: an alert's delivery not at all
+
+        # Whoever sends waits: an alert's delivery not at all.
+        sending = Client(token, config.api_url, None)
         charts = ChartUploader(sending, ports.draw, ports.documents, pace)
         sender = Sender(sending, charts, pace, upload_delay_s=config.interval_s)
+
         responder = Responder(
             client,
             sender,
@@ -86,16 +83,14 @@ class SlackSurface:
             "signing_secret": self._config.signing_secret,
             "logger": sdk_logger(),
             "name": "trnbot",
+            # `_serve` verifies before bolt parses, and logs no body.
+            "request_verification_enabled": False,
         }
-        common["request_verification_enabled"] = (
-            False  # `_serve` verifies before bolt parses, and logs no body
-        )
         if self._installs is None:
             return AsyncApp(client=self._workspaces.opened()[0].client, **common)
 
-        async def authorize(
-            enterprise_id: str | None, team_id: str | None
-        ) -> Any:  # bolt takes no method for this
+        # Bolt takes no method for this.
+        async def authorize(enterprise_id: str | None, team_id: str | None) -> Any:
             try:
                 workspace = await self._workspaces.of(team_id or "")
             except Refused:
@@ -104,18 +99,21 @@ class SlackSurface:
                 enterprise_id=enterprise_id, team_id=team_id, bot_token=workspace.token
             )
 
-        sentence = "trnbot is not installed in this workspace; ask its operator for the address to install it."
         return AsyncApp(
             client=self._client(),
             authorize=authorize,
-            user_facing_authorize_error_message=sentence,
+            user_facing_authorize_error_message="trnbot is not installed in this workspace;"
+            " ask its operator for the address to install it.",
             **common,
         )
 
     async def post(self, channel: str, card: Card, key: str) -> str:
-        """Send a new message and return its timestamp; `key` travels as metadata and as a block id."""
+        """Send a new message and return its timestamp.
+
+        `key` travels as metadata and as a block id.
+        """
         workspace, place = await self._workspaces.at(channel)
-        sent = await workspace.sender.post(place, workspace.own(card), key)
+        sent = await workspace.sender.post(place, workspace.localized(card), key)
         self._listener.tasks.spawn(workspace.belongings.warn_of_readers(place))
         return sent
 
@@ -125,7 +123,7 @@ class SlackSurface:
         Returns a new timestamp when the old one was deleted and it was posted fresh.
         """
         workspace, place = await self._workspaces.at(channel)
-        return await workspace.sender.edit(place, message, workspace.own(card), key)
+        return await workspace.sender.edit(place, message, workspace.localized(card), key)
 
     async def reply(self, channel: str, message: str, card: Card, key: str) -> str:
         """Add to the message's thread and return the line's timestamp.
@@ -133,62 +131,65 @@ class SlackSurface:
         `key` travels with it as with a message.
         """
         workspace, place = await self._workspaces.at(channel)
-        return await workspace.sender.post(place, workspace.own(card), key, thread=message)
+        return await workspace.sender.post(place, workspace.localized(card), key, thread=message)
 
     async def find(self, channel: str, key: str, thread: str = "") -> str:
-        """Return the message posted with `key` among the channel's last few hundred, or the line in `thread`, else ""."""
+        """Return the message posted with `key`, or the line in `thread`, "" where there is none.
+
+        The channel's last few hundred are looked through.
+        """
         workspace, place = await self._workspaces.at(channel)
         return await workspace.sender.find(place, key, thread)
 
     async def belongs(self, user: str, group: str) -> bool:
-        """Return whether a person is in a user group (`S0123`, `T2/S0123`) of their own workspace, or one of its `admins`."""
-        (home, _, person), (there, _, name) = user.rpartition("/"), group.rpartition("/")
-        if home != there or not person.startswith(("U", "W")):
+        """Return whether a person is in a group of their own workspace.
+
+        A user group (`S0123`, `T2/S0123`), or its `admins`.
+        """
+        (home, _, person), (workspace, _, name) = user.rpartition("/"), group.rpartition("/")
+        if home != workspace or not person.startswith(("U", "W")):
             return False
         return await (await self._workspaces.at(user))[0].members.belongs(person, name)
 
     async def name(self, user: str) -> str:
-        """Return the name of a person who belongs to a workspace (`U0123`, `T2/U0123`), "" for anybody else."""
+        """Return the name of a person who belongs to a workspace (`U0123`, `T2/U0123`), else ""."""
         workspace, person = await self._workspaces.at(user)
         return await workspace.belongings.name(person)
 
     def routes(self) -> Sequence[Any]:
-        """Return the signed events route (none in Socket Mode) and the pages of an installation (none of a bot token)."""
+        """Return the route of signed events and the pages of an installation.
+
+        None of events in Socket Mode, no pages with a bot token.
+        """
         events = [] if self._config.app_token else [web.post(EVENTS_PATH, self._serve)]
         if self._installs is None:
             return events
-        return [
-            *events,
-            *InstallPages(self._config, self._client(), self._installs, self._ports.keys).routes(),
-        ]
+        pages = InstallPages(self._config, self._client(), self._installs, self._ports.keys)
+        return [*events, *pages.routes()]
 
     async def start(self) -> None:
         """Connect by Socket Mode; raise `Unavailable` when Slack refuses.
 
         Over HTTP there is nothing to connect.
         """
-        app_token, public_url = self._config.app_token, self._config.public_url
+        app_token, base = self._config.app_token, self._config.public_url.rstrip("/")
         if not app_token:
-            where = (
-                f"{public_url.rstrip('/')}{EVENTS_PATH}"
-                if public_url
-                else f"a public address ending {EVENTS_PATH}"
-            )
+            where = f"{base}{EVENTS_PATH}" if base else f"a public address ending {EVENTS_PATH}"
             _log.info("Slack must reach %s; set SLACK_APP_TOKEN to need no public address", where)
             return
+
         self._socket = AsyncSocketModeHandler(self._app, app_token, logger=sdk_logger())
         async with explained():
-            await self._app.client.apps_connections_open(
-                app_token=app_token
-            )  # connect() below retries refusals for ever
-            await self._socket.client.connect()  # type: ignore[no-untyped-call]  # slack_sdk has no types here
+            # connect() below retries refusals for ever.
+            await self._app.client.apps_connections_open(app_token=app_token)
+            await self._socket.client.connect()  # type: ignore[no-untyped-call]  # has no types
 
     async def stop(self) -> None:
         """Stop listening, then finish the answers under way."""
         if self._socket is not None:
-            await self._socket.client.close()  # type: ignore[no-untyped-call]  # slack_sdk has no types here
+            await self._socket.client.close()  # type: ignore[no-untyped-call]  # has no types
             self._socket = None
-        await self._listener.drain()
+        await self._listener.tasks.drain()
 
     async def _serve(self, request: web.Request) -> web.Response:
         """Hand one HTTP request to bolt, once signature and age are checked.
@@ -197,19 +198,14 @@ class SlackSurface:
         """
         try:
             body = await signed_body(request, self._config.signing_secret)
-            asked = AsyncBoltRequest(
-                body=body, headers={"content-type": request.content_type}
-            )  # the others are not signed
-            return await to_aiohttp_response(await self._app.async_dispatch(asked))
+            # The other headers are not signed.
+            headers = {"content-type": request.content_type}
+            answer = await self._app.async_dispatch(AsyncBoltRequest(body=body, headers=headers))
+            return await to_aiohttp_response(answer)
         except Refusal as refusal:
             _log.warning("a request to %s was refused: %s", EVENTS_PATH, refusal)
             return web.Response(status=refusal.status, text=refusal.sentence)
-        except (
-            ValueError,
-            TypeError,
-            AttributeError,
-            LookupError,
-            RecursionError,
-        ) as error:  # bolt reads what is no payload so
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+            # Bolt reads what is no payload so.
             _log.warning("not a request of Slack: %s", type(error).__name__)
             return web.Response(status=400, text="This is not a request of Slack.")
