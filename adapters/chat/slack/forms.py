@@ -28,7 +28,7 @@ from adapters.chat.slack.markup import (
     plain_text,
 )
 from adapters.chat.slack.render import view_blocks
-from bot.cards.card import Block, Button, Buttons, ButtonStyle, Card, Field, FieldKind, Form, quiet
+from bot.cards.card import Block, Buttons, ButtonStyle, Card, Field, FieldKind, Form, quiet
 from bot.cards.lines import form_line
 from bot.model.request import Belonging, Standing
 
@@ -86,71 +86,51 @@ def answer_view(card: Card, origin: Origin) -> Json:
     Its form to fill in, else the card to read, its main button at the foot.
     """
     form = next((block for block in card.blocks if isinstance(block, Form)), None)
-    if form is None:
-        return _press_view(card, origin) or {
-            **_view(SHOWN, card.title, _under(card.title, card)),
-            "private_metadata": origin.dump(),
-        }
-    return form_view(
-        form,
-        Card(card.title, card.tone, tuple(b for b in card.blocks if not isinstance(b, Form))),
-        origin,
-    )
+    if form is not None:
+        blocks = tuple(block for block in card.blocks if not isinstance(block, Form))
+        return form_view(form, Card(card.title, card.tone, blocks), origin)
 
-
-def _press_view(card: Card, origin: Origin) -> Json | None:
-    """Return the card with its main button as the modal's own, None where it has none.
-
-    Not every client sends a button inside.
-    """
-    rows = [block for block in card.blocks if isinstance(block, Buttons)]
-    main = next(
-        (one for row in rows for one in row.buttons if one.style is ButtonStyle.PRIMARY), None
-    )
+    rows = [block.buttons for block in card.blocks if isinstance(block, Buttons)]
+    primary = (button for row in rows for button in row if button.style is ButtonStyle.PRIMARY)
+    main = next(primary, None)
     if main is None or len(metadata := replace(origin, line=main.line).dump()) > VIEW_METADATA:
-        return None
-    rest = Card(
-        card.title,
-        card.tone,
-        tuple(b for block in card.blocks if (b := _without(block, main)) != Buttons(())),
-    )
+        view = _view(SHOWN, card.title, _under(card.title, card))
+        return {**view, "private_metadata": origin.dump()}
+
+    # Not every client sends a button inside: the main one becomes the modal's own.
+    remaining: list[Block] = []
+    for block in card.blocks:
+        buttons = block.buttons if isinstance(block, Buttons) else ()
+        others = Buttons(tuple(button for button in buttons if button != main))
+        if others.buttons or not isinstance(block, Buttons):
+            remaining.append(others if buttons else block)
+    body = _under(card.title, Card(card.title, card.tone, tuple(remaining)))
     submit = plain_text(main.text, VIEW_BUTTON)
-    return {
-        **_view(PRESS, card.title, _under(card.title, rest)),
-        "private_metadata": metadata,
-        "submit": submit,
-    }
-
-
-def _without(block: Block, button: Button) -> Block:
-    return (
-        Buttons(tuple(one for one in block.buttons if one != button))
-        if isinstance(block, Buttons)
-        else block
-    )
+    return {**_view(PRESS, card.title, body), "private_metadata": metadata, "submit": submit}
 
 
 def form_view(form: Form, around: Card, origin: Origin) -> Json:
     """Return a form as a modal, the card's other blocks above its inputs."""
-    metadata = Origin(origin.channel, origin.thread, form.line).dump()
+    metadata = replace(origin, line=form.line).dump()
     if len(metadata) > VIEW_METADATA:
         refusal = quiet("This form's line is too long for Slack; type the command instead.")
         return _view(SHOWN, form.title, view_blocks(Card(form.title, blocks=(refusal,))))
+
     inputs = [_input(field) for field in form.fields]
-    shown = _under(form.title, around)[: max(0, VIEW_BLOCKS - len(inputs))] if around.blocks else []
-    asked = [*shown, *inputs][:VIEW_BLOCKS] or [
-        {"type": "section", "text": plain_text(form.title, SECTION)}
-    ]
-    view = _view(FORM, form.title, asked)
+    above = _under(form.title, around)[: max(0, VIEW_BLOCKS - len(inputs))] if around.blocks else []
+    empty = {"type": "section", "text": plain_text(form.title, SECTION)}
+    view = _view(FORM, form.title, [*above, *inputs][:VIEW_BLOCKS] or [empty])
     return {**view, "private_metadata": metadata, "submit": plain_text(form.submit, VIEW_BUTTON)}
 
 
 def _under(title: str, card: Card) -> list[Json]:
-    """Return a card's blocks for a window of this title, which is not said twice where the window shows it whole."""
+    """Return a card's blocks for a window of this title.
+
+    It is not said twice where the window shows it whole.
+    """
     blocks = view_blocks(card)
-    repeated = (
-        markup.one_line(card.title) == markup.one_line(title) and markup.size(title) <= VIEW_TITLE
-    )
+    same = markup.one_line(card.title) == markup.one_line(title)
+    repeated = same and markup.size(title) <= VIEW_TITLE
     return blocks[1:] if repeated and len(blocks) > 1 else blocks
 
 
@@ -170,116 +150,23 @@ def ask_view(example: str, typed: str, origin: Origin) -> Json:
 def submitted_line(view: Mapping[str, Any]) -> tuple[str, Origin]:
     """Return the line a submitted modal stands for, and where it was opened.
 
-    Raise `ValueError` for another app's.
+    Raise `ValueError` for another app's, and for more or longer values than people can fill in.
     """
     origin = Origin.load(view.get("private_metadata") or "null")
-    filled = _filled(view)
-    if view.get("callback_id") == ASK:
-        return filled.get("line", "").strip(), origin
-    return form_line(origin.line, filled), origin
-
-
-def blamed_input(view: Mapping[str, Any], argument: str) -> str:
-    """Return the block id of the input that fills an argument, else of the first one.
-
-    "" when there is none.
-    """
-    inputs = [
-        str(b["block_id"])
-        for b in view.get("blocks", [])
-        if b.get("type") == "input" and "block_id" in b
-    ]
-    return argument if argument in inputs else next(iter(inputs), "")
-
-
-def _view(callback: str, title: str, blocks: list[Json]) -> Json:
-    close = plain_text("Close", VIEW_BUTTON)
-    return {
-        "type": "modal",
-        "callback_id": callback,
-        "title": plain_text(title, VIEW_TITLE),
-        "close": close,
-        "blocks": blocks,
-    }
-
-
-def _input(field: Field) -> Json:
-    """Return one input; its block id and action id are the argument's name."""
-    drawn: Json = {
-        "type": "input",
-        "block_id": field.name,
-        "label": plain_text(field.label or field.name, min(LABEL, 150)),
-        "element": {"action_id": field.name, **_element(field)},
-        "optional": not field.required or field.kind is FieldKind.SWITCH,
-    }
-    if hint := _PICKED if field.kind is FieldKind.WHEN else field.hint:
-        drawn["hint"] = plain_text(hint, min(LABEL, 500))
-    return drawn
-
-
-def _element(field: Field) -> Json:
-    match field.kind:
-        case (
-            FieldKind.TEXT | FieldKind.NUMBER
-        ):  # number_input would refuse `70%`, `$5,000` and `2h`; the command knows better
-            initial = {"initial_value": markup.cut(field.value, INPUT)} if field.value else {}
-            return {"type": "plain_text_input", **initial}
-        case FieldKind.WHEN:
-            return {"type": "datetimepicker"}
-        case FieldKind.PERSON:
-            return {"type": "users_select", "placeholder": plain_text("Choose", PLACEHOLDER)}
-        case FieldKind.SWITCH:
-            on = _option("true", field.label or field.name)
-            return {
-                "type": "checkboxes",
-                "options": [on],
-                **({"initial_options": [on]} if field.value.lower() in _ON else {}),
-            }
-        case FieldKind.CHOICE:
-            return _choice(field)
-
-
-def _choice(field: Field) -> Json:
-    """Return a menu.
-
-    A choice without usable options becomes a text input, so that it can still be answered.
-    """
-    options = [
-        _option(value, label or value)
-        for value, label in field.options
-        if 0 < len(value) <= OPTION_VALUE
-    ]
-    if not options:
-        return {"type": "plain_text_input"}
-    chosen = [option for option in options[:OPTIONS] if option["value"] == field.value]
-    initial = {"initial_option": chosen[0]} if chosen else {}
-    menu = {
-        "type": "static_select",
-        "options": options[:OPTIONS],
-        "placeholder": plain_text("Choose", PLACEHOLDER),
-    }
-    return {**menu, **initial}
-
-
-def _option(value: str, label: str) -> Json:
-    return {"text": plain_text(label, OPTION_TEXT), "value": value}
-
-
-def _filled(view: Mapping[str, Any]) -> dict[str, str]:
-    """Return the value of each input, "" for an empty one.
-
-    Raise `ValueError` for more or longer ones than people can fill.
-    """
     values = (view.get("state") or {}).get("values") or {}
     filled = {name: _value(state) for block in values.values() for name, state in block.items()}
     if len(filled) > VIEW_BLOCKS or any(
         len(name) > _NAME or len(value) > INPUT for name, value in filled.items()
     ):
         raise ValueError("more than a modal of ours holds")
-    return filled
+
+    if view.get("callback_id") == ASK:
+        return filled.get("line", "").strip(), origin
+    return form_line(origin.line, filled), origin
 
 
 def _value(state: Mapping[str, Any]) -> str:
+    """Return the value of one input as a person would type it, "" for an empty one."""
     if state.get("type") == "checkboxes":
         return "true" if state.get("selected_options") else "false"
     if picked := state.get("selected_date_time"):
@@ -288,6 +175,80 @@ def _value(state: Mapping[str, Any]) -> str:
         return f"slack:{person}"
     chosen = state.get("selected_option")
     return str((chosen or {}).get("value") or state.get("value") or "").strip()
+
+
+def blamed_input(view: Mapping[str, Any], argument: str) -> str:
+    """Return the block id of the input that fills an argument, else of the first one.
+
+    "" when there is none.
+    """
+    inputs = [
+        str(block["block_id"])
+        for block in view.get("blocks", [])
+        if block.get("type") == "input" and "block_id" in block
+    ]
+    return argument if argument in inputs else next(iter(inputs), "")
+
+
+def _view(callback: str, title: str, blocks: list[Json]) -> Json:
+    return {
+        "type": "modal",
+        "callback_id": callback,
+        "title": plain_text(title, VIEW_TITLE),
+        "close": plain_text("Close", VIEW_BUTTON),
+        "blocks": blocks,
+    }
+
+
+def _input(field: Field) -> Json:
+    """Return one input; its block id and action id are the argument's name."""
+    label = field.label or field.name
+    drawn: Json = {
+        "type": "input",
+        "block_id": field.name,
+        "label": plain_text(label, min(LABEL, 150)),
+        "element": {"action_id": field.name, **_element(field, label)},
+        "optional": not field.required or field.kind is FieldKind.SWITCH,
+    }
+    if hint := _PICKED if field.kind is FieldKind.WHEN else field.hint:
+        drawn["hint"] = plain_text(hint, min(LABEL, 500))
+    return drawn
+
+
+def _element(field: Field, label: str) -> Json:
+    """Return the element to fill in.
+
+    A choice without usable options is a text, so that it can still be answered.
+    """
+    choose = plain_text("Choose", PLACEHOLDER)
+    match field.kind:
+        case FieldKind.TEXT | FieldKind.NUMBER:
+            # A number_input would refuse `70%`, `$5,000` and `2h`; the command knows better.
+            initial = {"initial_value": markup.cut(field.value, INPUT)} if field.value else {}
+            return {"type": "plain_text_input", **initial}
+        case FieldKind.WHEN:
+            return {"type": "datetimepicker"}
+        case FieldKind.PERSON:
+            return {"type": "users_select", "placeholder": choose}
+        case FieldKind.SWITCH:
+            on = _option("true", label)
+            checked = {"initial_options": [on]} if field.value.lower() in _ON else {}
+            return {"type": "checkboxes", "options": [on], **checked}
+        case FieldKind.CHOICE:
+            options = [
+                _option(value, name or value)
+                for value, name in field.options
+                if 0 < len(value) <= OPTION_VALUE
+            ][:OPTIONS]
+            if not options:
+                return {"type": "plain_text_input"}
+            chosen = [option for option in options if option["value"] == field.value]
+            picked = {"initial_option": chosen[0]} if chosen else {}
+            return {"type": "static_select", "options": options, "placeholder": choose, **picked}
+
+
+def _option(value: str, label: str) -> Json:
+    return {"text": plain_text(label, OPTION_TEXT), "value": value}
 
 
 _LINK = re.compile(r"<(?:https?://[^|<>]*|mailto:[^|<>]*|#\w+|!\w+)\|([^<>]*)>")
@@ -388,12 +349,18 @@ def parse_claim(body: Json, channel: str, *, thread: str = "", private: bool = T
 
 
 def parse_presser(body: Json) -> Claim:
-    """Return who pressed, in the thread where the button stands."""
+    """Return who pressed, in the thread where the button stands.
+
+    A modal names where it was opened; App Home and views of another time name nowhere.
+    """
     container, message = body.get("container") or {}, body.get("message") or {}
     channel = (body.get("channel") or {}).get("id") or container.get("channel_id", "")
     thread = container.get("thread_ts") or message.get("thread_ts", "")
     if view := body.get("view"):
-        origin = parse_origin(view)
+        try:
+            origin = Origin.load(view.get("private_metadata") or "{}")
+        except (ValueError, TypeError):
+            origin = Origin()
         channel, thread = origin.channel, origin.thread
     return parse_claim(body, channel, thread=thread)
 
@@ -401,20 +368,12 @@ def parse_presser(body: Json) -> Claim:
 def parse_author(body: Json, thread: str = "") -> Claim:
     """Return who caused an event: wrote a message, opened App Home."""
     event = body.get("event") or {}
-    told = body.get("is_ext_shared_channel")
+    shared = body.get("is_ext_shared_channel")
     return Claim(
         str(event.get("user") or ""),
         channel=str(event.get("channel") or ""),
         thread=thread,
         private=False,
         team=str(event.get("user_team") or event.get("source_team") or ""),
-        shared=told if isinstance(told, bool) else None,
+        shared=shared if isinstance(shared, bool) else None,
     )
-
-
-def parse_origin(view: Json) -> Origin:
-    """Return where a modal was opened; nowhere for App Home and for views of another time."""
-    try:
-        return Origin.load(view.get("private_metadata") or "{}")
-    except (ValueError, TypeError):
-        return Origin()

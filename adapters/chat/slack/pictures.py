@@ -53,9 +53,18 @@ class Picture:
         picture = Picture(file, digest(chart))
         if not chart.times:
             return picture
-        last = tuple(_last(series.values) for series in chart.series)
+
+        lines = [
+            [value for value in series.values if value is not None and math.isfinite(value)]
+            for series in chart.series
+        ]
+        values = [value for line in lines for value in line] + list(chart.band or ())
         return replace(
-            picture, frame=_frame(chart), until=chart.times[-1], last=last, span=_span(chart)
+            picture,
+            frame=_frame(chart),
+            until=chart.times[-1],
+            last=tuple(line[-1] if line else None for line in lines),
+            span=max(values) - min(values) if values else 0.0,
         )
 
     def shows(self, chart: Chart) -> bool:
@@ -67,13 +76,18 @@ class Picture:
             return True
         if not (self.frame and self.until and chart.times) or self.frame != _frame(chart):
             return False
+
         moved, axis = chart.times[-1] - self.until, chart.times[-1] - chart.times[0]
-        return moved <= _MOVED * axis and all(
-            _is_near(value, last, self.span * _STRAYED)
-            for series, last in zip(chart.series, self.last, strict=False)
-            for at, value in zip(chart.times, series.values, strict=False)
-            if at > self.until
-        )
+        if moved > _MOVED * axis:
+            return False
+        for series, last in zip(chart.series, self.last, strict=False):
+            for time, value in zip(chart.times, series.values, strict=False):
+                # A missing reading is no news.
+                if time <= self.until or value is None:
+                    continue
+                if last is None or not abs(value - last) <= self.span * _STRAYED:
+                    return False
+        return True
 
 
 @dataclass(frozen=True)
@@ -98,15 +112,13 @@ class Pictures:
 
     def find(self, chart: Chart) -> Picture | None:
         """Return the picture that shows a chart, None where there is none."""
-        return next((one for one in self.shown if one.shows(chart)), None)
+        return next((picture for picture in self.shown if picture.shows(chart)), None)
 
     def after(self, shown: Sequence[Picture]) -> Pictures:
         """Return the pictures of the message once it shows these."""
-        files = {one.file for one in shown}
-        left = (*self.dropped, *(one.file for one in self.shown))
-        return Pictures(
-            tuple(shown), tuple(dict.fromkeys(file for file in left if file not in files))
-        )
+        files = {picture.file for picture in shown}
+        earlier = dict.fromkeys((*self.dropped, *(picture.file for picture in self.shown)))
+        return Pictures(tuple(shown), tuple(file for file in earlier if file not in files))
 
 
 def digest(chart: Chart) -> str:
@@ -127,30 +139,6 @@ def _frame(chart: Chart) -> str:
 
 def _hashed(value: object) -> str:
     return hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()[:32]
-
-
-def _last(values: Sequence[float | None]) -> float | None:
-    return next((value for value in reversed(values) if _is_reading(value)), None)
-
-
-def _span(chart: Chart) -> float:
-    values = [
-        value
-        for series in chart.series
-        for value in series.values
-        if value is not None and math.isfinite(value)
-    ]
-    values += chart.band or ()
-    return max(values) - min(values) if values else 0.0
-
-
-def _is_near(value: float | None, last: float | None, most: float) -> bool:
-    """Return whether a reading is as the last one was; a missing one is no news."""
-    return value is None or (last is not None and abs(value - last) <= most)
-
-
-def _is_reading(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 _UPLOADS = "slack-pictures"
@@ -182,42 +170,50 @@ class ChartUploader:
 
         Those of a message are kept under its key: one that still shows what matters is used again.
         """
-        charts, kept = chart_places(card, native=native), await self._kept(key)
-        pictures = {
-            place: kept.find(chart) or await self._picture(chart) for place, chart in charts.items()
-        }
-        shown = {place: picture for place, picture in pictures.items() if picture}
-        await self._keep(key, kept.after(tuple(shown.values())))
+        previous = await self._read(key)
+        shown: dict[int, Picture] = {}
+        for place, chart in chart_places(card, native=native).items():
+            picture = previous.find(chart)
+            if picture is None and (file := await self._upload(chart)):
+                picture = Picture.of(chart, file)
+            if picture:
+                shown[place] = picture
+        await self._write(key, previous.after(tuple(shown.values())))
         return {place: picture.file for place, picture in shown.items()}
 
     async def settle(self, key: str) -> None:
-        """Delete the files that the message of a key shows no more, now that Slack has taken its newest state."""
-        kept = await self._kept(key)
-        if kept.dropped:
-            await self._keep(key, replace(kept, dropped=await self.delete(kept.dropped)))
+        """Delete the files that the message of a key shows no more.
+
+        Slack has taken its newest state.
+        """
+        pictures = await self._read(key)
+        if pictures.dropped:
+            dropped = await self.delete(pictures.dropped)
+            await self._write(key, replace(pictures, dropped=dropped))
 
     async def withdraw(self, key: str, files: Iterable[str]) -> None:
         """Delete files that were uploaded for a message which does not show them after all."""
-        kept = await self._kept(key)
-        await self._keep(key, Pictures(dropped=await self.delete((*kept.dropped, *files))))
+        pictures = await self._read(key)
+        dropped = await self.delete((*pictures.dropped, *files))
+        await self._write(key, Pictures(dropped=dropped))
 
     async def delete(self, files: Iterable[str]) -> tuple[str, ...]:
         """Delete files, and return those that are to be tried again."""
-        left = []
+        remaining = []
         for file in files:
             if self._pace.closed_s("", _DELETES):
-                left.append(file)
+                remaining.append(file)
                 continue
             try:
                 await self._client.files_delete(file=file)
             except SlackApiError as error:
                 self._pace.hold("", _DELETES, closed_s(error))
                 if is_limited(error) or code_of(error) in PASSING:
-                    left.append(file)
+                    remaining.append(file)
             except FAILURES as error:
                 _log.info("picture not deleted: %s", type(error).__name__)
-                left.append(file)
-        return tuple(left)
+                remaining.append(file)
+        return tuple(remaining)
 
     async def give(self, file: Attachment, channel: str, thread: str) -> bool:
         """Put a file into a conversation or its thread; return whether Slack took it."""
@@ -239,19 +235,15 @@ class ChartUploader:
         for chart in chart_places(card).values():
             await self._upload(chart, channel, thread)
 
-    async def _kept(self, key: str) -> Pictures:
+    async def _read(self, key: str) -> Pictures:
         document = await asyncio.to_thread(self._documents.get, _UPLOADS, key) if key else None
         return Pictures.read(document) if document else Pictures()
 
-    async def _keep(self, key: str, pictures: Pictures) -> None:
+    async def _write(self, key: str, pictures: Pictures) -> None:
         if key and pictures != Pictures():
             await asyncio.to_thread(self._documents.put, _UPLOADS, key, encode(pictures))
         elif key:
             await asyncio.to_thread(self._documents.drop, _UPLOADS, key)
-
-    async def _picture(self, chart: Chart) -> Picture | None:
-        file = await self._upload(chart)
-        return Picture.of(chart, file) if file else None
 
     async def _upload(
         self, chart: Chart, channel: str | None = None, thread: str | None = None

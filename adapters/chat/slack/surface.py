@@ -199,9 +199,8 @@ class SlackSurface:
         try:
             body = await signed_body(request, self._config.signing_secret)
             # The other headers are not signed.
-            headers = {"content-type": request.content_type}
-            answer = await self._app.async_dispatch(AsyncBoltRequest(body=body, headers=headers))
-            return await to_aiohttp_response(answer)
+            signed = AsyncBoltRequest(body=body, headers={"content-type": request.content_type})
+            return await to_aiohttp_response(await self._app.async_dispatch(signed))
         except Refusal as refusal:
             _log.warning("a request to %s was refused: %s", EVENTS_PATH, refusal)
             return web.Response(status=refusal.status, text=refusal.sentence)
