@@ -13,6 +13,7 @@ from typing import Any
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from adapters.chat.cards import Json
 from adapters.chat.slack.client import (
     BAD_BLOCKS,
     BRIEF_S,
@@ -126,14 +127,14 @@ class Sender:
         return True
 
     async def _briefly(self, send: Callable[[], Awaitable[str]]) -> str:
-        for left in range(_TRIES, 0, -1):
+        for _ in range(_TRIES - 1):
             try:
                 return await send()
             except Limited as limit:
-                if limit.seconds > BRIEF_S or left == 1:
+                if limit.seconds > BRIEF_S:
                     raise
                 await self._pace.wait(limit.seconds)
-        return ""
+        return await send()
 
     async def edit(self, channel: str, ts: str, card: Card, key: str = "", line: str = "") -> str:
         """Replace a message; post it fresh when it is gone.
@@ -149,7 +150,20 @@ class Sender:
                 if not self._pace.is_newest(channel, ts, number):
                     return ts
                 async with self._showing(around, key):
-                    return await self._replace(channel, ts, card, around)
+                    try:
+                        return await self._send("chat.update", channel, card, around, {"ts": ts})
+                    except SlackApiError as error:
+                        if code_of(error) not in GONE:
+                            raise
+                        _log.info("message gone, posted fresh: %s", code_of(error))
+
+                    # It may have been posted before, by a call whose answer was lost.
+                    fresh = await self._find(channel, key) if key else ""
+                    if fresh not in ("", ts):
+                        where = {"ts": fresh}
+                        return await self._send("chat.update", channel, card, around, where)
+                    await self.wait_for_upload()
+                    return await self._send("chat.postMessage", channel, card, around, {})
         finally:
             self._pace.release(channel, ts, number)
 
@@ -158,20 +172,19 @@ class Sender:
     ) -> None:
         """Show a message to one person in a channel; send it to them directly where that cannot be."""
         where = {"user": user, **_thread(thread)}
-        await self._briefly(lambda: self._post_ephemeral(channel, card, line, where))
 
-    async def _post_ephemeral(
-        self, channel: str, card: Card, line: str, where: dict[str, str]
-    ) -> str:
-        around = await self.around(card, line)
-        async with explained(channel), self._showing(around, ""):
-            try:
-                return await self._send("chat.postEphemeral", channel, card, around, where)
-            except SlackApiError as error:
-                if is_limited(error):
-                    raise
-                _log.info("answered directly: %s", code_of(error))
-                return await self._send("chat.postMessage", where["user"], card, around, {})
+        async def send() -> str:
+            around = await self.around(card, line)
+            async with explained(channel), self._showing(around, ""):
+                try:
+                    return await self._send("chat.postEphemeral", channel, card, around, where)
+                except SlackApiError as error:
+                    if is_limited(error):
+                        raise
+                    _log.info("answered directly: %s", code_of(error))
+                    return await self._send("chat.postMessage", user, card, around, {})
+
+        await self._briefly(send)
 
     async def find(self, channel: str, key: str, thread: str = "") -> str:
         """Return the newest message with the key among the last few hundred, or the line in a thread.
@@ -186,28 +199,27 @@ class Sender:
     async def _find(self, channel: str, key: str, thread: str = "") -> str:
         """Look through the pages of a channel, or of a message's thread."""
         method, cursor = "conversations.replies" if thread else "conversations.history", ""
-        asked = {
-            "channel": channel,
-            "limit": _THREAD_PAGE if thread else _PAGE,
-            "include_all_metadata": True,
-        }
-        asked |= {"ts": thread} if thread else {}
+        limit = _THREAD_PAGE if thread else _PAGE
+        query = {"channel": channel, "limit": limit, "include_all_metadata": True}
+        query |= {"ts": thread} if thread else {}
         for _ in range(_PAGES):
             try:
-                params = asked | ({"cursor": cursor} if cursor else {})
+                params = query | ({"cursor": cursor} if cursor else {})
                 page: Any = await self._client.api_call(method, http_verb="GET", params=params)
             except SlackApiError as error:
                 self._pace.hold(channel, method, closed_s(error))
+                # Not having looked is no proof that it is not there.
                 if is_limited(error) or code_of(error) in PASSING:
-                    raise  # not having looked is no proof that it is not there
+                    raise
                 _log.info("%s of %s not read: %s", method, channel, code_of(error))
                 return ""
-            ts = next(
-                (str(one["ts"]) for one in page.get("messages") or () if _has_key(one, key)), ""
-            )
+
+            for posted in page.get("messages") or ():
+                if _has_key(posted, key):
+                    return str(posted["ts"])
             cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
-            if ts or not cursor:
-                return ts
+            if not cursor:
+                return ""
         return ""
 
     async def _conversation(self, channel: str) -> str:
@@ -224,19 +236,6 @@ class Sender:
         """Give Slack the time to make an uploaded picture ready, and keep to its rate limit."""
         await asyncio.sleep(self._upload_delay_s)
 
-    async def _replace(self, channel: str, ts: str, card: Card, around: Around) -> str:
-        try:
-            return await self._send("chat.update", channel, card, around, {"ts": ts})
-        except SlackApiError as error:
-            if code_of(error) not in GONE:
-                raise
-            _log.info("message gone, posted fresh: %s", code_of(error))
-        fresh = await self._find(channel, around.key) if around.key else ""
-        if fresh not in ("", ts):  # posted before, by a call whose answer was lost
-            return await self._send("chat.update", channel, card, around, {"ts": fresh})
-        await self.wait_for_upload()
-        return await self._send("chat.postMessage", channel, card, around, {})
-
     async def around(self, card: Card, line: str = "", key: str = "", kept: str = "") -> Around:
         """Return the facts that a message needs beside its card.
 
@@ -247,7 +246,10 @@ class Sender:
 
     @asynccontextmanager
     async def _showing(self, around: Around, kept: str) -> AsyncIterator[None]:
-        """Delete the pictures that no message shows once Slack took the newest, or refused one whose pictures are not kept."""
+        """Delete the pictures that no message shows.
+
+        Once Slack took the newest, or refused one whose pictures are not kept.
+        """
         try:
             yield
         except SlackApiError:
@@ -256,10 +258,6 @@ class Sender:
             raise
         await self.charts.settle(kept)
 
-    async def plainer(self, card: Card, around: Around) -> Around:
-        """Return the same without Slack's own tables and charts, each chart with its picture."""
-        return replace(around, native=False, images=await self.charts.upload(card, around.key))
-
     async def _send(
         self, method: str, channel: str, card: Card, around: Around, where: dict[str, str]
     ) -> str:
@@ -267,23 +265,28 @@ class Sender:
 
         Then in plainer blocks, then without.
         """
-        refused: SlackApiError | None = None
-        for tried in [around] * (2 if around.images else 1):
-            if refused:
+        tries = 2 if around.images else 1
+        for number in range(tries):
+            if number:
                 await self.wait_for_upload()
             try:
-                return await self._call(method, channel, card, tried, where)
+                return await self._call(method, channel, card, around, where)
             except SlackApiError as error:
                 if code_of(error) not in BAD_BLOCKS or not (around.images or around.native):
                     raise
-                refused = error
+
         if around.native:
-            sent = await self._send(method, channel, card, await self.plainer(card, around), where)
+            # Without Slack's own tables and charts, each chart with its picture.
+            images = await self.charts.upload(card, around.key)
+            plainer = replace(around, native=False, images=images)
+            sent = await self._send(method, channel, card, plainer, where)
             self._native = False
             _log.info(
-                "Slack refused its own tables and charts; they are drawn as text and pictures from now on"
+                "Slack refused its own tables and charts;"
+                " they are drawn as text and pictures from now on"
             )
             return sent
+
         await self.wait_for_upload()
         ts = await self._call(method, channel, card, Around(around.key, around.line), where)
         await self.charts.withdraw(around.key, around.images.values())
@@ -295,12 +298,7 @@ class Sender:
         self, method: str, channel: str, card: Card, around: Around, where: dict[str, str]
     ) -> str:
         drawn = message(card, around)
-        body: dict[str, Any] = {
-            "channel": channel,
-            "text": drawn.text,
-            "blocks": drawn.blocks,
-            **where,
-        }
+        body: Json = {"channel": channel, "text": drawn.text, "blocks": drawn.blocks, **where}
         if around.key:
             body["metadata"] = {"event_type": EVENT_TYPE, "event_payload": {"key": around.key}}
         if method != "chat.update":
@@ -317,12 +315,10 @@ def _thread(ts: str) -> dict[str, str]:
     return {"thread_ts": ts} if ts else {}
 
 
-def _has_key(posted: dict[str, Any], key: str) -> bool:
-    """Tell by metadata, or by the block id where metadata was dropped."""
+def _has_key(posted: Json, key: str) -> bool:
+    """Return whether a message has the key: by metadata, or by the block id where that was dropped."""
     metadata = posted.get("metadata") or {}
-    if (
-        metadata.get("event_type") == EVENT_TYPE
-        and (metadata.get("event_payload") or {}).get("key") == key
-    ):
+    payload = metadata.get("event_payload") or {}
+    if metadata.get("event_type") == EVENT_TYPE and payload.get("key") == key:
         return True
     return any(block.get("block_id") == key_block_id(key) for block in posted.get("blocks") or ())
