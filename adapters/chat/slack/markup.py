@@ -21,6 +21,7 @@ _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
 )
 _USER = re.compile(r"slack:(?:T[A-Z0-9]{1,20}/)?([UW][A-Z0-9]{1,20})")
+_MARKS = "*`"
 _LONGEST_WORD = 200
 _LONGEST_MARKED = 390
 _LONGEST_URL = 700
@@ -43,8 +44,8 @@ def one_line(text: str) -> str:
 
 def escape(text: str) -> str:
     """Return `text` from data as mrkdwn that shows it and does nothing else."""
-    shown = _without_emoji(_QUOTE.sub(r"\1›", bare(text)))
-    return escape_controls(_MARKUP.sub(lambda sign: _LOOKALIKES[sign[0]], shown))
+    safe = _without_emoji(_QUOTE.sub(r"\1›", bare(text)))
+    return escape_controls(_MARKUP.sub(lambda sign: _LOOKALIKES[sign[0]], safe))
 
 
 def _without_emoji(text: str) -> str:
@@ -54,14 +55,14 @@ def _without_emoji(text: str) -> str:
 
 def code(text: str) -> str:
     """Return `text` as inline code; nothing inside is markup but the grave accent."""
-    shown = escape_controls(one_line(text).replace("`", _LOOKALIKES["`"]))
-    return f"`{shown}`" if shown else ""
+    safe = escape_controls(one_line(text).replace("`", _LOOKALIKES["`"]))
+    return f"`{safe}`" if safe else ""
 
 
 def strong(text: str) -> str:
     """Return `text` bold."""
-    shown = escape(one_line(text))
-    return f"*{shown}*" if shown else ""
+    safe = escape(one_line(text))
+    return f"*{safe}*" if safe else ""
 
 
 def user_id(user: str) -> str:
@@ -76,7 +77,7 @@ def when(span: When) -> str:
 
 
 def link(span: Link) -> str:
-    """Return a link the bot made; one that is not http(s) stays text."""
+    """Return a link the bot made; an address that is not http(s) stays text."""
     text = cut(one_line(span.text), _LONGEST_WORD)
     if urlsplit(span.url).scheme not in ("http", "https") or len(span.url) > _LONGEST_URL:
         return escape(text)
@@ -95,9 +96,8 @@ def pieces(spans: Iterable[Span]) -> Iterator[str]:
     for span in _merged(spans):
         match span:
             case str():
-                yield from (
-                    escape(part) for part in _words(_without_emoji(bare(span)))
-                )  # a cut may part an emoji's colons
+                # A cut may part an emoji's colons.
+                yield from (escape(part) for part in _words(_without_emoji(bare(span))))
             case Strong(text=text):
                 yield from _apart(text, strong)
             case Code(text=text):
@@ -117,8 +117,11 @@ def join(parts: Iterable[str]) -> str:
     """
     joined = ""
     for part in parts:
-        glued = joined and part and _touch(joined[-1], part[0])
-        joined += f"\u200b{part}" if glued else part
+        left, right = joined[-1:], part[:1]
+        glued = (left in _MARKS and (right.isalnum() or right in _MARKS)) or (
+            right in _MARKS and left.isalnum()
+        )
+        joined += f"\u200b{part}" if left and right and glued else part
     return joined
 
 
@@ -149,23 +152,20 @@ def cut(text: str, most: int) -> str:
 
 
 def _merged(spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield spans with neighbouring texts joined, plain or bold, so that no markup hides between two of them."""
-    held: Span = ""
+    """Yield spans with neighbouring texts joined, plain or bold.
+
+    No markup hides between two of them.
+    """
+    previous: Span = ""
     for span in spans:
-        if isinstance(held, str) and isinstance(span, str):
-            held += span
-        elif isinstance(held, Strong) and isinstance(span, Strong):
-            held = Strong(held.text + span.text)
+        if isinstance(previous, str) and isinstance(span, str):
+            previous += span
+        elif isinstance(previous, Strong) and isinstance(span, Strong):
+            previous = Strong(previous.text + span.text)
         else:
-            yield held
-            held = span
-    yield held
-
-
-def _touch(left: str, right: str) -> bool:
-    return (left in "*`" and (right.isalnum() or right in "*`")) or (
-        right in "*`" and left.isalnum()
-    )
+            yield previous
+            previous = span
+    yield previous
 
 
 def _apart(text: str, draw: Callable[[str], str]) -> Iterator[str]:
@@ -277,35 +277,25 @@ def fit(units: Sequence[SizeUnit], most: int) -> list[Json]:
     fitting = list(units)
     lengths = [_length(unit.block) for unit in units]
     dropped: list[SizeUnit] = []
-    while _over(fitting, lengths, most, bool(dropped)):
+    while (
+        len(fitting) + bool(dropped) > most or sum(lengths) + _NOTE_LENGTH * bool(dropped) > TOTAL
+    ):
         rank = max(unit.rank for unit in fitting)
         if rank is Rank.NEVER:
             break
-        at = max(n for n, unit in enumerate(fitting) if unit.rank is rank)
-        lengths.pop(at)
-        dropped.insert(0, fitting.pop(at))
+        last = max(n for n, unit in enumerate(fitting) if unit.rank is rank)
+        lengths.pop(last)
+        dropped.insert(0, fitting.pop(last))
+
     blocks = [unit.block for unit in fitting]
-    return [*blocks, _left_out(dropped)] if dropped else blocks
-
-
-def _over(fitting: Sequence[SizeUnit], lengths: Sequence[int], most: int, noted: bool) -> bool:
-    note = _NOTE_LENGTH if noted else 0
-    return len(fitting) + noted > most or sum(lengths) + note > TOTAL
+    if not dropped:
+        return blocks
+    names = ", ".join(dict.fromkeys(unit.name for unit in dropped))
+    note = cut(f"Left out, too long for one Slack message: {names}.", 300)
+    return [*blocks, context([cut(escape(note), 600)])]
 
 
 def _length(block: Json) -> int:
     """Return the length of the block as JSON, the strictest reading of Slack's undocumented total."""
     written = json.dumps(block, ensure_ascii=False)
     return size(written.replace('\\"', '"').replace("\\n", " ").replace("\\\\", " ")) + 2
-
-
-def _left_out(dropped: Sequence[SizeUnit]) -> Json:
-    names = ", ".join(dict.fromkeys(unit.name for unit in dropped))
-    return context(
-        [
-            cut(
-                escape(cut(f"Left out, too long for one Slack message: {names}.", 300)),
-                600,
-            )
-        ]
-    )

@@ -6,9 +6,9 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import TypeVar, assert_never
 
-from adapters.chat.cards import Json
+from adapters.chat.cards import Json, first_words, unnamed
 from adapters.chat.slack import markup
 from adapters.chat.slack.markup import (
     ALT_TEXT,
@@ -45,14 +45,12 @@ from bot.cards.card import (
     Chart,
     Facts,
     Form,
-    Mention,
     Span,
     Strong,
     Style,
     Table,
     Text,
     Tone,
-    plain,
 )
 
 ICONS = {
@@ -63,8 +61,12 @@ ICONS = {
     Tone.GOOD: "🟢",
     Tone.ERROR: "⚠️",
 }
-_PARTS = 4  # of one grey paragraph in a block, so that the first, which is never dropped, leaves room for the title
+_PARTS = 4
+"""Parts of a grey paragraph in a block: the first, never dropped, leaves room for the title."""
 _LOUD = (Tone.CRITICAL, Tone.WARNING, Tone.INFO, Tone.GOOD)
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -108,15 +110,14 @@ def view_blocks(card: Card, around: Around | None = None) -> list[Json]:
 
 
 def key_block_id(key: str) -> str:
-    """Return the block id by which a message with this key is found again, whatever happens to its metadata."""
+    """Return the block id by which a message is found again, whatever happens to its metadata."""
     return f"trnbot:{hashlib.sha256(key.encode()).hexdigest()[:24]}"
 
 
 def fallback(card: Card) -> str:
-    """Return the text of notifications and of clients without blocks: title and first paragraph."""
-    first = next((plain(block.spans) for block in card.blocks if isinstance(block, Text)), "")
-    words = "\n".join(part for part in (_titled(card), markup.bare(first).strip()) if part)
-    return markup.escape(markup.cut(words, FALLBACK))
+    """Return the text of notifications and of clients without blocks: title, first paragraph."""
+    lines = (_titled(card), markup.bare(first_words(card)).strip())
+    return markup.escape(markup.cut("\n".join(filter(None, lines)), FALLBACK))
 
 
 def chart_places(card: Card, *, native: bool = False) -> dict[int, Chart]:
@@ -130,13 +131,13 @@ def _units(card: Card, around: Around) -> Iterator[SizeUnit]:
     """Yield every block of the message in order, each with its rank."""
     yield from (SizeUnit("title", block, Rank.NEVER) for block in _title(card))
     first = next((block for block in card.blocks if isinstance(block, Text)), None)
-    drawer = _Drawer(
-        around, native_charts(card) if around.native else {}, TABLES if around.native else 0
-    )
+    native = native_charts(card) if around.native else {}
+    drawer = _Drawer(around, native, TABLES if around.native else 0)
     for block in card.blocks:
         rank = Rank.LATE if isinstance(block, Buttons | Form) else Rank.FIRST
-        for n, drawn in enumerate(drawer.draw(block)):
-            yield SizeUnit(_name(block), drawn, Rank.NEVER if block is first and n == 0 else rank)
+        name, drawn = drawer.draw(block)
+        for n, element in enumerate(drawn):
+            yield SizeUnit(name, element, Rank.NEVER if block is first and n == 0 else rank)
 
 
 @dataclass
@@ -150,32 +151,47 @@ class _Drawer:
     charts: Iterator[int] = field(default_factory=itertools.count)
     actions: Iterator[int] = field(default_factory=itertools.count)
 
-    def draw(self, block: Block) -> list[Json]:
-        """Return one card block as Slack blocks: the one place where each kind is drawn."""
+    def draw(self, block: Block) -> tuple[str, list[Json]]:
+        """Return a name for a card block, and its Slack blocks: the one place for each kind."""
         match block:
             case Text() | Attachment():
-                return _text(block if isinstance(block, Text) else Text((f"📎 {block.name}",)))
+                text = block if isinstance(block, Text) else Text((f"📎 {block.name}",))
+                return "text", _text(text)
             case Facts():
-                return _facts(block)
-            case Table():
-                return self._table(block)
-            case Chart():
+                return "facts", _facts(block)
+            case Table(caption=title):
+                return f"table {_named(title)}".strip(), self._table(block)
+            case Chart(title=title):
                 place = next(self.charts)
-                return _chart(block, self.around.images.get(place, ""), self.native.get(place))
+                drawn = _chart(block, self.around.images.get(place, ""), self.native.get(place))
+                return _named(title) or "chart", drawn
             case Buttons():
-                return _buttons(block, self.actions)
-            case Form():
-                opener = Button(
-                    block.title, self.around.line or block.line, ButtonStyle.PRIMARY, opens=True
-                )
-                return _buttons(Buttons((opener,)), self.actions)
+                return "buttons", _buttons(block, self.actions)
+            case Form(title=title):
+                line = self.around.line or block.line
+                opener = Button(title, line, ButtonStyle.PRIMARY, opens=True)
+                return _named(title) or "chart", _buttons(Buttons((opener,)), self.actions)
             case _:
                 assert_never(block)
 
     def _table(self, block: Table) -> list[Json]:
+        """Return a table as text, or as Slack's own while there may be more of those."""
         native = table_block(block) if self.tables else None
-        self.tables -= native is not None
-        return _native_table(block, *native) if native else _table(block)
+        if native is None:
+            text = [section(table_text(block, SECTION))] if block.columns else []
+            return [*text, *_notes(block.rest)]
+
+        # The total stands below, where no sorting moves it, and then the rows left out.
+        drawn, folded = native
+        self.tables -= 1
+        more = f"and {folded:,} more rows" if folded else ""
+        rest = "" if len(drawn["rows"]) > len(block.rows) + 1 else block.rest
+        total = [section(total_line(block))] if block.total else []
+        return [drawn, *total, *_notes("; ".join(filter(None, (more, rest))))]
+
+
+def _named(title: str) -> str:
+    return markup.cut(markup.one_line(title), 60)
 
 
 def _title(card: Card) -> list[Json]:
@@ -188,14 +204,11 @@ def _title(card: Card) -> list[Json]:
     if card.tone in _LOUD:
         drawn.append({"type": "header", "text": plain_text(title, HEADER)})
     if card.tone not in _LOUD or markup.size(title) > HEADER:
-        drawn.append(
-            section(
-                markup.chunks((title if card.tone is Tone.OVER else Strong(title),), SECTION)[0]
-            )
-        )
-    unseen = _unseen(card)
-    if unseen:
-        spans: list[Span] = [part for one in unseen for part in (one, " ")]
+        span = title if card.tone is Tone.OVER else Strong(title)
+        drawn.append(section(markup.chunks((span,), SECTION)[0]))
+
+    if people := unnamed(card):
+        spans: list[Span] = [part for person in people for part in (person, " ")]
         drawn.append(context(markup.chunks(spans, FIELD)[:1]))
     return drawn
 
@@ -204,59 +217,24 @@ def _titled(card: Card) -> str:
     return f"{ICONS[card.tone]} {markup.one_line(card.title) or 'trnbot'}".strip()
 
 
-def _unseen(card: Card) -> list[Mention]:
-    """Return the people the card pings whom no text of it mentions."""
-    seen = {
-        span
-        for block in card.blocks
-        if isinstance(block, Text)
-        for span in block.spans
-        if isinstance(span, Mention)
-    }
-    return [one for one in dict.fromkeys(card.mentions) if one not in seen]
-
-
 def _text(block: Text) -> list[Json]:
     if block.style is Style.QUIET:
         texts = markup.chunks(block.spans, FIELD)
         return [context(list(part)) for part in _batches(texts, min(_PARTS, CONTEXT_ELEMENTS))]
-    spans = tuple(Strong(span) if isinstance(span, str) else span for span in block.spans)
-    return [
-        section(text)
-        for text in markup.chunks(spans if block.style is Style.LEAD else block.spans, SECTION)
-    ]
+    spans = block.spans
+    if block.style is Style.LEAD:
+        spans = tuple(Strong(span) if isinstance(span, str) else span for span in spans)
+    return [section(text) for text in markup.chunks(spans, SECTION)]
 
 
 def _facts(block: Facts) -> list[Json]:
-    fields = [
-        mrkdwn_object(text) for text in (_fact(name, value) for name, value in block.pairs) if text
-    ]
+    fields = []
+    for name, value in block.pairs:
+        strong = markup.strong(markup.cut(name, 80))
+        shown = markup.escape(markup.cut(markup.one_line(value), 300))
+        if strong or shown:
+            fields.append(mrkdwn_object("\n".join(filter(None, (strong, shown)))))
     return [{"type": "section", "fields": list(part)} for part in _batches(fields, FIELDS)]
-
-
-def _fact(name: str, value: str) -> str:
-    parts = (
-        markup.strong(markup.cut(name, 80)),
-        markup.escape(markup.cut(markup.one_line(value), 300)),
-    )
-    return "\n".join(part for part in parts if part)
-
-
-def _table(block: Table) -> list[Json]:
-    return [*([section(table_text(block, SECTION))] if block.columns else []), *_notes(block.rest)]
-
-
-def _native_table(block: Table, drawn: Json, left: int) -> list[Json]:
-    """Return Slack's own table, its total below, where no sorting moves it, and the number of rows left out."""
-    notes = [
-        f"and {left:,} more rows" if left else "",
-        "" if len(drawn["rows"]) > len(block.rows) + 1 else block.rest,
-    ]
-    return [
-        drawn,
-        *([section(total_line(block))] if block.total else []),
-        *_notes("; ".join(filter(None, notes))),
-    ]
 
 
 def _notes(words: str) -> list[Json]:
@@ -264,86 +242,55 @@ def _notes(words: str) -> list[Json]:
     return [context(texts)] if texts else []
 
 
-def _chart(block: Chart, file: str, native: Json | None = None) -> list[Json]:
+def _chart(block: Chart, file: str, native: Json | None) -> list[Json]:
     title, summary = markup.one_line(block.title), markup.one_line(block.summary)
     if native:
         return [native, *_notes(summary)]
     if not file:
         spans = (Strong(title), " " if title else "", summary)
         return [context([text]) for text in markup.chunks(spans, FIELD)[:1]]
-    words = (
-        ": ".join(part for part in (title, summary) if part) or "chart"
-    )  # the picture shows its title itself
+
+    # The picture shows its title itself.
+    words = ": ".join(filter(None, (title, summary))) or "chart"
     return [{"type": "image", "slack_file": {"id": file}, "alt_text": markup.cut(words, ALT_TEXT)}]
 
 
 def _buttons(block: Buttons, actions: Iterator[int]) -> list[Json]:
-    elements = [
-        _button(button, f"{'opens' if button.opens else 'line'}:{next(actions)}")
-        for button in block.buttons
-        if markup.size(button.line) <= BUTTON_VALUE and markup.one_line(button.text)
-    ]
+    elements: list[Json] = []
+    too_long: list[str] = []
+    for button in block.buttons:
+        name = markup.one_line(button.text)
+        if markup.size(button.line) > BUTTON_VALUE:
+            too_long.append(name)
+            continue
+        if not name:
+            continue
+        element: Json = {
+            "type": "button",
+            "action_id": f"{'opens' if button.opens else 'line'}:{next(actions)}",
+            "text": plain_text(button.text, BUTTON_TEXT),
+            "value": button.line,
+        }
+        if button.style is not ButtonStyle.NORMAL:
+            element["style"] = button.style.value
+        if button.confirm:
+            # The dialog's button is red where the press is.
+            danger = {"style": "danger"} if button.style is ButtonStyle.DANGER else {}
+            element["confirm"] = {
+                "title": plain_text(button.text, CONFIRM_TITLE),
+                "text": plain_text(button.confirm, CONFIRM_TEXT),
+                "confirm": plain_text(button.text, CONFIRM_BUTTON),
+                "deny": plain_text("Leave it", CONFIRM_BUTTON),
+                **danger,
+            }
+        elements.append(element)
+
     drawn: list[Json] = [
         {"type": "actions", "elements": list(part)} for part in _batches(elements, BUTTONS)
     ]
-    missing = [
-        markup.one_line(button.text)
-        for button in block.buttons
-        if markup.size(button.line) > BUTTON_VALUE
-    ]
-    if missing:
-        note = f"Too long for a button: {', '.join(missing)}."
-        drawn.append(context(markup.chunks((note,), FIELD)[:1]))
-    return drawn
+    return [*drawn, *_notes(f"Too long for a button: {', '.join(too_long)}." if too_long else "")]
 
 
-def _button(button: Button, action: str) -> Json:
-    drawn: Json = {
-        "type": "button",
-        "action_id": action,
-        "text": plain_text(button.text, BUTTON_TEXT),
-        "value": button.line,
-    }
-    if button.style is not ButtonStyle.NORMAL:
-        drawn["style"] = button.style.value
-    if button.confirm:
-        drawn["confirm"] = _confirm(button)
-    return drawn
-
-
-def _confirm(button: Button) -> Json:
-    """Return the dialog that asks before a press counts; its button is red where the press is."""
-    asked = {
-        "title": plain_text(button.text, CONFIRM_TITLE),
-        "text": plain_text(button.confirm, CONFIRM_TEXT),
-    }
-    pressed = {
-        "confirm": plain_text(button.text, CONFIRM_BUTTON),
-        "deny": plain_text("Leave it", CONFIRM_BUTTON),
-    }
-    return {
-        **asked,
-        **pressed,
-        **({"style": "danger"} if button.style is ButtonStyle.DANGER else {}),
-    }
-
-
-def _name(block: Block) -> str:
-    match block:
-        case Text() | Attachment():
-            return "text"
-        case Facts():
-            return "facts"
-        case Table(caption=title):
-            return f"table {markup.cut(markup.one_line(title), 60)}".strip()
-        case Chart(title=title) | Form(title=title):
-            return markup.cut(markup.one_line(title), 60) or "chart"
-        case Buttons():
-            return "buttons"
-        case _:
-            assert_never(block)
-
-
-def _batches(items: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
+def _batches(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
     for start in range(0, len(items), most):
         yield items[start : start + most]
