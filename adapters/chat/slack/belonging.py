@@ -1,4 +1,4 @@
-"""Tell to which organization a person belongs, who is in which group, and whether others read a channel.
+"""Tell to which organization people belong, who is in which group, and who reads a channel.
 
 Slack is asked once in a while.
 
@@ -141,7 +141,7 @@ class Profile:
 
     name: str = ""
     teams: tuple[str, ...] = ()
-    """The person's own workspace first, the others of the same organization, and the organization."""
+    """The person's own workspace first, others of the same organization, and the organization."""
     guest: bool = False
     active: bool = True
     """A person, and not deactivated."""

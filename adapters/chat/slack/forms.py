@@ -1,4 +1,4 @@
-"""Draw forms as modals, and read from modals and messages the line that a person means, and who asks."""
+"""Draw forms as modals, and read from payloads the line that a person means, and who asks."""
 
 from __future__ import annotations
 

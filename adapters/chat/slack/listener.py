@@ -1,4 +1,4 @@
-"""Take the commands, mentions, presses and modals that Slack sends, and have each answered in its workspace."""
+"""Take what Slack sends of people, and have it answered in its workspace."""
 
 from __future__ import annotations
 

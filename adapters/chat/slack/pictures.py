@@ -1,4 +1,4 @@
-"""Upload a card's charts, use a picture again while it shows what matters, and delete it afterwards."""
+"""Upload a card's charts, use a picture again while it shows enough, and delete it afterwards."""
 
 from __future__ import annotations
 
