@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 
 from bot.answers.about.digest import post_due
-from bot.cards.alert import Reach, notice_card, thread_line
+from bot.cards.alert import Reach, notification_card, thread_line
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Span, Tone, text
 from bot.cards.charts import alert_chart
@@ -364,4 +364,4 @@ def _card(notification: Notification, state: State, reading: Reading, routes: Ro
         lambda name: routes.owner(name, notification.channel),
         lambda name: name.lower() in routes.mapping.channels,
     )
-    return notice_card(notification, chart, state.silences, reach)
+    return notification_card(notification, chart, state.silences, reach)

@@ -47,17 +47,18 @@ def lasted(alerts: Sequence[Alert], now: datetime) -> timedelta:
     From its first onset to now, or to its last sight where all of it is over.
     """
     begun = min(alert.anomaly.window.start for alert in alerts)
-    return (
-        now if any(alert.firing for alert in alerts) else max(alert.seen for alert in alerts)
-    ) - begun
+    ended = max(alert.seen for alert in alerts)
+    return (now if any(alert.firing for alert in alerts) else ended) - begun
 
 
 def total_waste(alerts: Sequence[Alert]) -> tuple[Decimal, Decimal]:
-    """Return the USD an hour and so far of an incident; effects of another alert count within it."""
+    """Return the USD an hour and so far of an incident.
+
+    Effects of another alert count within it.
+    """
     wastes = [alert.waste for alert in leading(alerts) if alert.waste and alert.firing]
-    return sum((waste.per_hour for waste in wastes), Decimal(0)), sum(
-        (waste.so_far for waste in wastes), Decimal(0)
-    )
+    per_hour = sum((waste.per_hour for waste in wastes), Decimal(0))
+    return per_hour, sum((waste.so_far for waste in wastes), Decimal(0))
 
 
 def where(alert: Alert) -> str:
@@ -65,27 +66,19 @@ def where(alert: Alert) -> str:
 
     A cluster's second incident names its job.
     """
-    labels, things = alert.anomaly.labels, alert.anomaly.things
+    labels, things, scope = alert.anomaly.labels, alert.anomaly.things, alert.anomaly.scope
     money = labels.service if alert.anomaly.kind.startswith("spend") else ""
     name = (
         money or labels.cluster or labels.resource or labels.service or labels.job or labels.account
     )
-    several = (
-        f"{len(things)} x {labels.instance_type}"
-        if labels.instance_type
-        else things_in(alert.anomaly)
-    )
-    count = (
-        several if len(things) > 1 else " ".join(p for p in (labels.instance_type, *things) if p)
-    )
-    job = (
-        f"job {alert.anomaly.scope.job}"
-        if alert.cause.facts.of_job and alert.anomaly.scope.job
-        else ""
-    )
-    return ", ".join(
-        part for part in (name, job, count if count != name else "", labels.region) if part
-    )
+    job = f"job {scope.job}" if alert.cause.facts.of_job and scope.job else ""
+    if len(things) < 2:
+        count = " ".join(filter(None, (labels.instance_type, *things)))
+    elif labels.instance_type:
+        count = f"{len(things)} x {labels.instance_type}"
+    else:
+        count = things_in(alert.anomaly)
+    return ", ".join(filter(None, (name, job, count if count != name else "", labels.region)))
 
 
 _NOUNS: Mapping[str, str] = {
@@ -143,36 +136,30 @@ def risk_texts(alert: Alert) -> list[Block]:
     if risk is None or not alert.at_risk_usd:
         return []
     nodes = counted(len(risk.things), "node")
-    ago = f" of work on {nodes} since the newest checkpoint, {duration_text(timedelta(hours=risk.hours))} ago; estimated."
-    return [text("At risk: ", Strong(usd(alert.at_risk_usd)), ago, style=Style.LEAD)]
+    ago = duration_text(timedelta(hours=risk.hours))
+    work = f" of work on {nodes} since the newest checkpoint, {ago} ago; estimated."
+    return [text("At risk: ", Strong(usd(alert.at_risk_usd)), work, style=Style.LEAD)]
 
 
 def price_words(alert: Alert) -> str:
     """Name the price that the dollars rest on, and its age; "" where no dollars are asked for."""
-    waste = alert.waste
+    waste, billed = alert.waste, alert.anomaly.billed
     if waste is None:
-        return (
-            "No price is known for these nodes, so no dollars"
-            if alert.anomaly.wasted_shares
-            else ""
-        )
-    if billed := alert.anomaly.billed:
-        through = f"{billed.through:%Y-%m-%d %H:%M} UTC"
-        later = (
-            ", later hours are an estimate"
-            if alert.firing and billed.until != billed.through
-            else ""
-        )
-        return f"Billed through {through}{later}"
-    dated = f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else ""
-    few = (
-        f"; {waste.unpriced} of {things_in(alert.anomaly)} left out, as no price is known for them"
-        if waste.unpriced
-        else ""
-    )
+        unpriced = "No price is known for these nodes, so no dollars"
+        return unpriced if alert.anomaly.wasted_shares else ""
+    if billed:
+        goes_on = alert.firing and billed.until != billed.through
+        later = ", later hours are an estimate" if goes_on else ""
+        return f"Billed through {billed.through:%Y-%m-%d %H:%M} UTC{later}"
+
     basis, _, whose = waste.basis.partition(", ")
-    of_whom = f" ({whose})" if whose else ""
-    return f"Estimated at {_PRICES.get(basis, basis)}{of_whom}{dated}{few}"
+    words = f"Estimated at {_PRICES.get(basis, basis)}"
+    words += f" ({whose})" if whose else ""
+    words += f" of {waste.priced_at:%Y-%m-%d}" if waste.priced_at else ""
+    if waste.unpriced:
+        things = things_in(alert.anomaly)
+        words += f"; {waste.unpriced} of {things} left out, as no price is known for them"
+    return words
 
 
 def worth(alert: Alert) -> tuple[bool, bool, Decimal]:
@@ -233,54 +220,38 @@ def held_words(alert: Alert) -> str:
 
     "" where nobody does.
     """
-    ack, assigned = alert.acknowledged, alert.assigned
-    names = {
-        "acknowledged by": ack.who if ack else "",
-        "assigned to": assigned.whom if assigned else "",
-    }
-    if names["acknowledged by"] == names["assigned to"]:
-        del names["assigned to"]
-    return ", ".join(f"{did} {name}" for did, name in names.items() if name)
+    ack = alert.acknowledged.who if alert.acknowledged else ""
+    assignee = alert.assigned.whom if alert.assigned else ""
+    words = [f"acknowledged by {ack}"] if ack else []
+    words += [f"assigned to {assignee}"] if assignee not in ("", ack) else []
+    return ", ".join(words)
 
 
 def decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:
     """Name publicly to whom it is assigned, who acknowledged, and who snoozed until when."""
     blocks: list[Block] = []
-    if alert.assigned:
-        given = alert.assigned
-        by = "" if given.by == given.assignee else f" by {given.who}"
-        note = f": {given.note}" if given.note else ""
-        blocks.append(text("Assigned to ", Strong(given.whom), f"{by}, ", When(given.at), note))
-    if alert.acknowledged:
-        ack = alert.acknowledged
+    if assigned := alert.assigned:
+        by = "" if assigned.by == assigned.assignee else f" by {assigned.who}"
+        note = f": {assigned.note}" if assigned.note else ""
+        name, at = Strong(assigned.whom), When(assigned.at)
+        blocks.append(text("Assigned to ", name, f"{by}, ", at, note))
+    if ack := alert.acknowledged:
         note = f": {ack.note}" if ack.note else ""
         blocks.append(text("Acknowledged by ", Strong(ack.who), ", ", When(ack.at), note))
     for silence in silences:
-        if alert.muted_by == f"silence:{silence.id}":
-            ceiling = (
-                f" or until it has cost {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
-            )
-            who, why = silence.who, f": {silence.reason}" if silence.reason else ""
-            if silence.pattern:
-                blocks.append(
-                    text(
-                        "Muted as not an anomaly by ",
-                        Strong(who),
-                        " until ",
-                        When(silence.ends),
-                        *_while(silence),
-                    )
-                )
-                continue
-            blocks.append(
-                text("Snoozed by ", Strong(who), " until ", When(silence.ends), ceiling, why)
-            )
+        if alert.muted_by != f"silence:{silence.id}":
+            continue
+        until = (Strong(silence.who), " until ", When(silence.ends))
+        if silence.pattern:
+            words = pattern_words(silence.pattern)
+            pattern = [f", while it is {words}"] if words else []
+            blocks.append(text("Muted as not an anomaly by ", *until, *pattern))
+        else:
+            limit = silence.ceiling_usd
+            ceiling = f" or until it has cost {usd(limit)}" if limit else ""
+            why = f": {silence.reason}" if silence.reason else ""
+            blocks.append(text("Snoozed by ", *until, ceiling, why))
     return blocks
-
-
-def _while(silence: Silence) -> list[str]:
-    words = pattern_words(silence.pattern) if silence.pattern else ""
-    return [f", while it is {words}"] if words else []
 
 
 def pattern_words(pattern: Pattern) -> str:
@@ -288,21 +259,18 @@ def pattern_words(pattern: Pattern) -> str:
 
     "" where any fits.
     """
-    parts = []
+    parts, unit = [], pattern.unit
     if pattern.low is not None and pattern.high is not None:
-        parts.append(_levels(max(0.0, pattern.low), max(0.0, pattern.high), pattern.unit))
+        # A range of levels has its unit once: `at 9.9 to 29.6 %`, `at 1 h to 4 h 32 min`.
+        low, high = max(0.0, pattern.low), max(0.0, pattern.high)
+        if unit == "seconds" or unit.startswith("USD"):
+            parts.append(f"at {quantity(low, unit)} to {quantity(high, unit)}")
+        else:
+            factor, sign = 1, {"count": "events", "score": ""}.get(unit, unit)
+            if unit in {"ratio", "%"}:
+                factor, sign = 100, "%"
+            levels = figure(round(low * factor, 6), ""), figure(round(high * factor, 6), sign)
+            parts.append(f"at {levels[0]} to {levels[1]}")
     if pattern.usd_per_hour is not None:
         parts.append(f"at most {usd(pattern.usd_per_hour)} an hour")
     return " and ".join(parts)
-
-
-def _levels(low: float, high: float, unit: str) -> str:
-    """Write a range of levels with the unit once: `at 9.9 to 29.6 %`, `at 1 h to 4 h 32 min`."""
-    if unit == "seconds" or unit.startswith("USD"):
-        return f"at {quantity(low, unit)} to {quantity(high, unit)}"
-    factor, sign = (
-        (100, "%")
-        if unit in {"ratio", "%"}
-        else (1, {"count": "events", "score": ""}.get(unit, unit))
-    )
-    return f"at {figure(round(low * factor, 6), '')} to {figure(round(high * factor, 6), sign)}"

@@ -1,4 +1,4 @@
-"""Define a Card: the one thing every alert and answer becomes, drawn by each surface in one file."""
+"""Define a Card: every alert and answer becomes one, and each surface draws it in one file."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from bot.cards.card import Chart, ChartKind, Series
 from bot.cards.words import figures
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly
-from bot.model.frame import Floats, Frame
+from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.window import Window
 
@@ -29,8 +29,18 @@ def extent(chart: Chart) -> tuple[float, float]:
 
     Zero is always in view, percentages end at 100 where they fit.
     """
-    values = [*_heights(chart), *(chart.band or ())]
-    low, high = min([0.0, *values]), max([0.0, *values])
+    rows = [
+        [value if value is not None and is_reading(value) else 0.0 for value in series.values]
+        for series in chart.series
+    ]
+    heights = [value for row in rows for value in row]
+    if chart.kind is not ChartKind.LINE and len(rows) > 1:  # bars stand on one another
+        columns = list(zip(*rows, strict=False))
+        heights = [sum(value for value in column if value > 0) for column in columns]
+        heights += [sum(value for value in column if value < 0) for column in columns]
+
+    values = [0.0, *heights, *(chart.band or ())]
+    low, high = min(values), max(values)
     if chart.unit == "%" and high <= 100:
         return low, 100.0
     return (low, high) if high > low else (low, low + 1.0)
@@ -43,13 +53,10 @@ def marks(chart: Chart) -> tuple[float, ...]:
 
 def counts(chart: Chart) -> bool:
     """Return whether a chart counts things: it has no unit, and every reading is whole."""
-    values = [
-        value
-        for series in chart.series
-        for value in series.values
-        if value is not None and is_reading(value)
-    ]
-    return not chart.unit and all(float(value).is_integer() for value in values)
+    values = (value for series in chart.series for value in series.values)
+    return not chart.unit and all(
+        float(value).is_integer() for value in values if value is not None and is_reading(value)
+    )
 
 
 def named(chart: Chart) -> bool:
@@ -61,9 +68,10 @@ def named(chart: Chart) -> bool:
 
 
 def ticks(low: float, high: float, most: int = 5, least: float = 0.0) -> tuple[float, ...]:
-    """Return up to `most` round values that enclose `low` and `high`, their step 1, 2, 2.5 or 5 times a power of ten.
+    """Return up to `most` round values that enclose `low` and `high`.
 
-    No step is smaller than `least`, itself such a step, or 0.
+    Their step is 1, 2, 2.5 or 5 times a power of ten, and no smaller than `least`, itself such a
+    step, or 0.
     """
     raw = max((high - low) / max(1, most - 1), least)
     power = 10.0 ** math.floor(math.log10(raw))
@@ -85,7 +93,8 @@ def time_ticks(start: datetime, end: datetime, most: int = 7) -> tuple[tuple[dat
     at = origin + -((origin - start) // step) * step
     instants: list[tuple[datetime, str]] = []
     while at <= end and len(instants) < most:
-        instants.append((at, _instant(at)))
+        midnight = at.hour == at.minute == 0
+        instants.append((at, f"{at.day} {at:%b}" if midnight else f"{at:%H:%M}"))
         at += step
     return tuple(instants)
 
@@ -123,12 +132,9 @@ def brief(value: float, unit: str) -> str:
 
     `$34.6k`, `$396/h`.
     """
-    three = float(f"{value:.3g}")
-    return (
-        tick_label(three, unit if _is_sign(unit) else "")
-        if abs(value) >= 1000
-        else amount(value, unit)
-    )
+    if abs(value) < 1000:
+        return amount(value, unit)
+    return tick_label(float(f"{value:.3g}"), unit if _is_sign(unit) else "")
 
 
 def shade(value: float | None) -> int | None:
@@ -177,24 +183,6 @@ def _is_sign(unit: str) -> bool:
     return unit.startswith("$") or unit == "%"
 
 
-def _heights(chart: Chart) -> list[float]:
-    rows = [
-        [value if value is not None and is_reading(value) else 0.0 for value in series.values]
-        for series in chart.series
-    ]
-    if chart.kind is ChartKind.LINE or len(rows) < 2:
-        return [value for row in rows for value in row]
-    columns = list(zip(*rows, strict=False))
-    above = [sum(value for value in column if value > 0) for column in columns]
-    below = [sum(value for value in column if value < 0) for column in columns]
-    return above + below
-
-
-def _instant(at: datetime) -> str:
-    at = at.astimezone(UTC)
-    return f"{at.day} {at:%b}" if at.hour == at.minute == 0 else f"{at:%H:%M}"
-
-
 _SHOWN = timedelta(hours=6)
 _UNITS: Mapping[str, tuple[str, float]] = {
     "ratio": ("%", 100.0),
@@ -207,41 +195,56 @@ _UNITS: Mapping[str, tuple[str, float]] = {
 
 
 def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
-    """Return the alert's metric over six hours (35 days for a daily frame), mean over things (money: sum), usual band, incident.
+    """Return the alert's metric over six hours, with its usual band and the incident.
 
-    None when the frame is not there or holds no reading of the metric.
+    It is the mean over things, of money the sum; 35 days for a daily frame. None when the frame is
+    not there or holds no reading of the metric.
     """
     anomaly = alert.anomaly
     frame = frames.get(anomaly.kind)
     if frame is None or not anomaly.metric or not frame.has(anomaly.metric):
         return None
-    cut = frame.last(
-        timedelta(days=35) if frame.step >= timedelta(days=1) else max(_SHOWN, _since(alert, frame))
-    )
+
+    # The onset is shown with an hour before it, of two days at most.
+    onset = frame.end - anomaly.window.start + timedelta(hours=1)
+    length = max(_SHOWN, min(timedelta(days=2), onset))
+    cut = frame.last(timedelta(days=35) if frame.step >= timedelta(days=1) else length)
     rows = [i for i, thing in enumerate(cut.things) if belongs(thing, anomaly)]
-    money = anomaly.kind.startswith("spend")
-    values = (_sum if money else _mean)(cut.of(anomaly.metric)[rows]) if rows else np.empty(0)
-    if not np.isfinite(values).any():
+    readings, money = cut.of(anomaly.metric)[rows], anomaly.kind.startswith("spend")
+    if not np.isfinite(readings).any():
         return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        combined = np.nansum(readings, axis=0) if money else np.nanmean(readings, axis=0)
+
     unit, scale = unit_of(anomaly.metric)
-    band = _band(anomaly.usual, scale) if _same_quantity(anomaly) else None
-    name = name_of(anomaly.metric) + {"spend": " a day", "spend_hour": " an hour"}.get(
-        anomaly.kind, ""
-    )
-    shown = tuple(None if np.isnan(v) else round(float(v) * scale, 3) for v in values)
+    values = np.where(np.isnan(readings).all(axis=0), np.nan, combined)
+    points = tuple(None if np.isnan(v) else round(float(v) * scale, 3) for v in values)
+    # The usual is shown only where it is of what the chart shows: a share of the memory is no
+    # number of bytes.
+    measured, band = anomaly.unit.partition(" ")[0].lower(), None
+    if anomaly.metric.endswith({"%": "_ratio"}.get(measured, f"_{measured}")):
+        band = _band(anomaly.usual, scale)
+
+    period = {"spend": " a day", "spend_hour": " an hour"}.get(anomaly.kind, "")
+    name = title = name_of(anomaly.metric) + period
+    if len(rows) > 1 and not money:
+        title = f"{name}, mean of {len(rows)} {anomaly.kind.replace('_', ' ')}s"
+    shaded = None
+    if anomaly.window.start < cut.end:
+        shaded = Window(anomaly.window.start, min(alert.closed or cut.end, cut.end))
+    rounded = [round(v) if v >= 10 else v for v in points if v is not None]
+    last, low, high = (figure(v, unit) for v in (rounded[-1], min(rounded), max(rounded)))
+    usual = f", usually {span(*band, unit)}" if band else ""
     return Chart(
         kind=ChartKind.LINE,
-        title=f"{name}, mean of {len(rows)} {anomaly.kind.replace('_', ' ')}s"
-        if len(rows) > 1 and not money
-        else name,
+        title=title,
         unit=unit,
-        series=(Series(name, shown),),
+        series=(Series(name, points),),
         times=tuple(cut.times()),
         band=band,
-        shaded=Window(alert.anomaly.window.start, min(alert.closed or cut.end, cut.end))
-        if _within(alert, cut)
-        else None,
-        summary=_summary(shown, unit, band),
+        shaded=shaded,
+        summary=f"Last {last}{usual}; between {low} and {high} in the time shown.",
     )
 
 
@@ -253,52 +256,18 @@ def unit_of(metric: str) -> tuple[str, float]:
     return "", 1.0
 
 
-def _same_quantity(anomaly: Anomaly) -> bool:
-    """Return whether the usual of an anomaly is of what its chart shows.
-
-    A share of the memory is no number of bytes.
-    """
-    unit = anomaly.unit.partition(" ")[0].lower()
-    return anomaly.metric.endswith({"%": "_ratio"}.get(unit, f"_{unit}"))
-
-
 def belongs(thing: Labels, anomaly: Anomaly) -> bool:
-    """Return whether a row of a frame is one of the anomaly's things (or, where it names none, within its labels)."""
+    """Return whether a row of a frame is one of the anomaly's things.
+
+    Where it names none: whether it is within its labels.
+    """
     if not anomaly.things:
         return anomaly.labels.selects(thing)
+    whole = anomaly.kind in {"run", "spend", "spend_hour", "pod"}
     return (
         thing.instance in anomaly.things
         or thing.resource in anomaly.things
-        or _whole(thing, anomaly)
-    )
-
-
-def _whole(thing: Labels, anomaly: Anomaly) -> bool:
-    """Return whether an anomaly of a run or of the bill is about this row."""
-    return anomaly.kind in {"run", "spend", "spend_hour", "pod"} and anomaly.scope.selects(thing)
-
-
-def _since(alert: Alert, frame: Frame) -> timedelta:
-    """Return a span that shows the onset with an hour before it, two days at most."""
-    return min(timedelta(days=2), frame.end - alert.anomaly.window.start + timedelta(hours=1))
-
-
-def _within(alert: Alert, frame: Frame) -> bool:
-    return alert.anomaly.window.start < frame.end
-
-
-def _mean(values: Floats) -> Floats:
-    """Return the mean over things, nan where none has a reading."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        mean: Floats = np.nanmean(values, axis=0)
-    return mean
-
-
-def _sum(values: Floats) -> Floats:
-    """Return the sum over things, nan where none has a reading."""
-    return np.asarray(
-        np.where(np.isnan(values).all(axis=0), np.nan, np.nansum(values, axis=0)), dtype=np.float32
+        or (whole and anomaly.scope.selects(thing))
     )
 
 
@@ -322,16 +291,3 @@ def _band(usual: tuple[float, float] | None, scale: float) -> tuple[float, float
         return None
     low, high = (float(f"{end * scale:.3g}") for end in usual)
     return (round(low), round(high)) if low >= 10 else (low, high)
-
-
-def _summary(shown: tuple[float | None, ...], unit: str, band: tuple[float, float] | None) -> str:
-    readings = [v for v in shown if v is not None]
-    last, low, high = (
-        figure(_whole_of(v), unit) for v in (readings[-1], min(readings), max(readings))
-    )
-    usual = f", usually {span(*band, unit)}" if band else ""
-    return f"Last {last}{usual}; between {low} and {high} in the time shown."
-
-
-def _whole_of(value: float) -> float:
-    return round(value) if value >= 10 else value

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import time, timedelta
 
-from bot.cards.card import Block, Button, Buttons, Card, Form, Link, ShareButton, Table, Tone, quiet
+from bot.cards.card import Button, Buttons, Card, Form, Link, ShareButton, Table, Tone, quiet
 from bot.model.spend import Filter
 from bot.model.window import Window
 
@@ -28,35 +28,25 @@ def form_line(line: str, filled: Mapping[str, str]) -> str:
 
 
 def filter_line(pair: Filter) -> str:
-    """Return a filter as it may be typed: `team=vision`, `team!=vision,research`, `team=` for none."""
-    return f"{pair.dimension}{'!=' if pair.negated else '='}{quote(','.join(pair.values)) if any(pair.values) else ''}"
+    """Return a filter as it may be typed: `team=vision`, `team!=vision,research`, `team=`."""
+    values = quote(",".join(pair.values)) if any(pair.values) else ""
+    return f"{pair.dimension}{'!=' if pair.negated else '='}{values}"
 
 
 def cost_line(window: str, by: Sequence[str], filters: Sequence[Filter] = ()) -> str:
-    """Return the line that asks for the cost of a window, by these dimensions, of the charges that pass the filters."""
-    return " ".join(
-        ["cost", window, *(["by", ",".join(by)] if by else []), *map(filter_line, filters)]
-    )
+    """Return the line that asks for the cost of a window, by these dimensions and filters."""
+    split = ["by", ",".join(by)] if by else []
+    return " ".join(["cost", window, *split, *map(filter_line, filters)])
 
 
 def window_line(window: Window) -> str:
-    """Return the window as it may be typed: `2026-11`, `2026-11-01..2026-11-07`, or two instants."""
-    midnight = all(
-        at == at.replace(hour=0, minute=0, second=0, microsecond=0)
-        for at in (window.start, window.end)
-    )
-    if not midnight or window.length < timedelta(days=1):
-        return f"{_instant(window.start)}..{_instant(window.end)}"
-    last = window.end - timedelta(days=1)
-    return (
-        f"{window.start:%Y-%m-%d}..{last:%Y-%m-%d}"
-        if last > window.start
-        else f"{window.start:%Y-%m-%d}"
-    )
-
-
-def _instant(at: datetime) -> str:
-    return f"{at:%Y-%m-%dT%H:%M}" if not at.second else f"{at:%Y-%m-%dT%H:%M:%S}"
+    """Return the window as it may be typed: `2026-11`, `2026-11-01..2026-11-07`, two instants."""
+    ends = (window.start, window.end)
+    midnights = all(end.time() == time.min for end in ends)
+    if not midnights or window.length < timedelta(days=1):
+        return "..".join(f"{end:%Y-%m-%dT%H:%M:%S}".removesuffix(":00") for end in ends)
+    first, last = window.start, window.end - timedelta(days=1)
+    return f"{first:%Y-%m-%d}" + (f"..{last:%Y-%m-%d}" if last > first else "")
 
 
 def spreadsheet(table: str) -> bytes:
@@ -76,57 +66,52 @@ LONGEST_SHARED = 1_500
 """Characters of a line that a button can hold on every platform."""
 
 
+def _asks(card: Card) -> bool:
+    """Return whether a card is a form or a mistake: nothing to share or to keep."""
+    return card.tone is Tone.ERROR or any(isinstance(block, Form) for block in card.blocks)
+
+
 def with_share(card: Card, line: str) -> Card:
     """Give a private answer the button that shows it to everyone, in its last row of buttons.
 
     A form is for who opened it.
     """
-    asks = any(isinstance(block, Form) for block in card.blocks)
-    if card.public or asks or card.tone is Tone.ERROR or len(line) > LONGEST_SHARED:
+    if card.public or _asks(card) or len(line) > LONGEST_SHARED:
         return card
     return _with_button(card, ShareButton("Share", f"{PREFIX}{line}"))
 
 
 def with_file(card: Card, line: str) -> Card:
-    """Give an answer with a table the button that makes a file of it, in its last row of buttons."""
+    """Give an answer with a table the button that makes a file of it, in its last row."""
     tabled = any(isinstance(block, Table) for block in card.blocks)
-    asks = any(isinstance(block, Form) for block in card.blocks)
-    if not tabled or asks or card.tone is Tone.ERROR or len(line) > LONGEST_SHARED:
+    if not tabled or _asks(card) or len(line) > LONGEST_SHARED:
         return card
     return _with_button(card, Button("CSV", f"csv {line}"))
 
 
 def _with_button(card: Card, button: Button) -> Card:
-    last = card.blocks[-1] if card.blocks else None
+    *above, last = card.blocks or (None,)
     if isinstance(last, Buttons):
-        return replace(card, blocks=(*card.blocks[:-1], Buttons((*last.buttons, button))))
+        return replace(card, blocks=(*above, Buttons((*last.buttons, button))))
     return replace(card, blocks=(*card.blocks, Buttons((button,))))
 
 
 def with_permalink(card: Card, url: str) -> Card:
     """Say where the same line is answered again; before the last buttons, which stay last."""
-    asks = any(isinstance(block, Form) for block in card.blocks)
-    if not url or asks or card.tone is Tone.ERROR:
+    if not url or _asks(card):
         return card
-    last = card.blocks[-1:] if card.blocks and isinstance(card.blocks[-1], Buttons) else ()
-    return replace(
-        card,
-        blocks=(
-            *card.blocks[: len(card.blocks) - len(last)],
-            quiet(Link("Open in console", url)),
-            *last,
-        ),
-    )
+    link, end = quiet(Link("Open in console", url)), len(card.blocks)
+    if card.blocks and isinstance(card.blocks[-1], Buttons):
+        end -= 1
+    return replace(card, blocks=(*card.blocks[:end], link, *card.blocks[end:]))
 
 
 def without_share(card: Card) -> Card:
     """Return the card without buttons to share it: all can see it already."""
-    return replace(
-        card, blocks=tuple(block for block in map(_unshared, card.blocks) if block != Buttons(()))
+    blocks = (
+        Buttons(tuple(b for b in block.buttons if not isinstance(b, ShareButton)))
+        if isinstance(block, Buttons)
+        else block
+        for block in card.blocks
     )
-
-
-def _unshared(block: Block) -> Block:
-    if not isinstance(block, Buttons):
-        return block
-    return Buttons(tuple(button for button in block.buttons if not isinstance(button, ShareButton)))
+    return replace(card, blocks=tuple(block for block in blocks if block != Buttons(())))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Block, Strong, Text, text
+from bot.cards.card import Block, Strong, text
 from bot.model.claims import Note, Sourced, stale_days
 from bot.model.money import usd
 from bot.model.spend import Money, Tally
@@ -23,8 +23,17 @@ def period(window: Window) -> str:
     `November 2026`, `Nov 13 to 19, 2026`, `7 days to Nov 20, 12:00 UTC`, or two instants.
     """
     start, end = window.start.astimezone(UTC), window.end.astimezone(UTC)
-    if _midnight(start) and _midnight(end) and end > start:
-        return _dates(window, start, end - _DAY)
+    if start.time() == end.time() == time.min and end > start:
+        last = end - _DAY
+        if window == month_of(start):
+            return f"{start:%B %Y}"
+        if start == last:
+            return f"{day(start)}, {start.year}"
+        if start.year != last.year:
+            return f"{day(start)}, {start.year} to {day(last)}, {last.year}"
+        return (
+            f"{day(start)} to {last.day if start.month == last.month else day(last)}, {last.year}"
+        )
     if window.length and not window.length % (_DAY if window.length > 2 * _DAY else _HOUR):
         return f"{rounded_duration(window.length)} to {clock(end)} UTC"
     return f"{clock(start)}{f' {start.year}' if start.year != end.year else ''} to {clock(end)} UTC"
@@ -87,20 +96,6 @@ def figures(value: float) -> str:
     return f"{float(f'{value:.3g}'):.10f}".rstrip("0").rstrip(".")
 
 
-def _midnight(at: datetime) -> bool:
-    return at == at.replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def _dates(window: Window, first: datetime, last: datetime) -> str:
-    if window == month_of(first):
-        return f"{first:%B %Y}"
-    if first == last:
-        return f"{day(first)}, {first.year}"
-    if first.year != last.year:
-        return f"{day(first)}, {first.year} to {day(last)}, {last.year}"
-    return f"{day(first)} to {last.day if first.month == last.month else day(last)}, {last.year}"
-
-
 def money_data(money: Money) -> dict[str, Decimal]:
     """Return the six amounts under the names scripts rely on."""
     return {
@@ -149,7 +144,7 @@ def amount_in(amount: Decimal, currency: str) -> str:
 
 @dataclass(frozen=True)
 class PriceAge:
-    """Tell how old a price is on a day, where it is older than a price may be (`advice.stale_days`)."""
+    """Write how old a price is on a day, where it is older than `advice.stale_days` allows."""
 
     today: date
     days: float
@@ -161,7 +156,7 @@ class PriceAge:
 
 
 def cited(fact: Sourced, today: date) -> str:
-    """Write where a fact was read and its date, and its age where that is more than its kind may have."""
+    """Write where a fact was read and its date, and its age where it is too old for its kind."""
     old = stale_days(fact, today)
     return f"{fact.source}, {fact.asof}" + (f", {old} days old: check it" if old else "")
 
@@ -169,7 +164,10 @@ def cited(fact: Sourced, today: date) -> str:
 def note_lines(notes: Sequence[Note], today: date, heading: str = "") -> list[Block]:
     """Draw each note as a line of its own: a table would cut the words that matter."""
     head: list[Block] = [text(Strong(heading))] if heading and notes else []
-    return head + [_line(note, today) for note in notes]
+    return head + [
+        text(Strong(note.subject), f": {note.says} ({note.state}; {cited(note, today)}).")
+        for note in notes
+    ]
 
 
 def notes_data(notes: Sequence[Note]) -> list[dict[str, Any]]:
@@ -185,10 +183,6 @@ def notes_data(notes: Sequence[Note]) -> list[dict[str, Any]]:
         }
         for note in notes
     ]
-
-
-def _line(note: Note, today: date) -> Text:
-    return text(Strong(note.subject), f": {note.says} ({note.state}; {cited(note, today)}).")
 
 
 def grouped_words(by: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ from bot.answers.plan.comparison import ClusterStanding, compare, doubts, refusa
 from bot.answers.plan.fit import fit_of
 from bot.answers.plan.migrate import migration_card, refused_card
 from bot.app import error_card
-from bot.cards.alert import Reach, notice_card
+from bot.cards.alert import Reach, notification_card
 from bot.cards.card import (
     Attachment,
     Button,
@@ -175,7 +175,7 @@ def notice(
     reason: Reason = Reason.FIRST,
 ) -> Card:
     mapped = {"slack:U01DANA": "slack:U01DANA", HOSTILE: ""}
-    return notice_card(
+    return notification_card(
         Notification("n1", "slack:C02FIN", reason, NOON, alerts),
         drawn,
         silences,

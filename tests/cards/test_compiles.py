@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.cards.alert import notice_card
+from bot.cards.alert import notification_card
 from bot.cards.card import Card
 from bot.model.causes import Cause
 from bot.model.notification import Notification, Reason
@@ -11,7 +11,7 @@ from tests.builders import NOON, alert, anomaly, waste
 
 def card(cause: Cause, n: int) -> Card:
     one = alert(anomaly(cause, n=n), waste=waste("80", "60"))
-    return notice_card(Notification("n1", "default", Reason.FIRST, NOON, (one,)))
+    return notification_card(Notification("n1", "default", Reason.FIRST, NOON, (one,)))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_compile_that_was_cut_off_says_what_is_lost_and_that_no_more_is() -> N
         Cause.KILLED_COMPILE, n=2, usual=None, wasted_shares=(0.0, 0.0), lost_hours=(0.5, 0.75)
     )
     one = alert(killed, waste=waste("0", "27"))
-    text = str(notice_card(Notification("n1", "default", Reason.FIRST, NOON, (one,))))
+    text = str(notification_card(Notification("n1", "default", Reason.FIRST, NOON, (one,))))
     assert "Wasted " in text
     assert "$27" in text
     assert "in 1.2 node-hours; nothing more is being lost to it." in text

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from bot.answers.alerts.alerts import alerts_card
 from bot.answers.alerts.why import why_card
-from bot.cards.alert import notice_card, thread_line
+from bot.cards.alert import notification_card, thread_line
 from bot.cards.alert_words import headline
 from bot.cards.card import Code, Table, Text, When
 from bot.model.notification import Notification, Reason
@@ -43,7 +43,7 @@ def test_card_list_and_why_tell_the_same_length_of_an_alert_that_is_over() -> No
         for block in alerts_card([over], NOON + 2 * HOUR, None).blocks
         if isinstance(block, Table)
     )
-    assert notice_card(notification).title.startswith("OVER after 25 min")
+    assert notification_card(notification).title.startswith("OVER after 25 min")
     assert table.rows[0][2] == "25 min"
     assert why_card(over, (), None, NOON + 2 * HOUR).title.startswith("Why: OVER after 25 min")
 
@@ -57,10 +57,10 @@ def test_what_came_with_an_alert_makes_it_no_longer() -> None:
 def test_the_thread_says_the_dollars_of_the_message() -> None:
     worse, other = starved(waste=waste("2000", "900")), idle()
     seen = Notification("n1", "c", Reason.WORSE, NOON, (worse, other))
-    said = thread_line(seen, log_entry_of(seen, "m1"), notice_card(seen))
+    said = thread_line(seen, log_entry_of(seen, "m1"), notification_card(seen))
     together = [
         " ".join(map(str, block.spans))
-        for block in notice_card(seen).blocks
+        for block in notification_card(seen).blocks
         if isinstance(block, Text)
     ]
     assert said.title == "Worse: $2,064 an hour now, $1,222 so far"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from builder import START, STEP, Fleet, World, hours, only
 
-from bot.cards.alert import notice_card, over_card
+from bot.cards.alert import notification_card, over_card
 from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.frame import Frame
@@ -48,7 +48,7 @@ def test_a_broken_device_says_what_a_stop_of_its_job_loses():
     assert (len(fault.at_risk.things), fault.at_risk.hours) == (4, pytest.approx(0.67, abs=0.01))
     alert = valued(fault, hours(30))
     assert alert.at_risk_usd == pytest.approx(Decimal("57.33"), abs=Decimal("0.01"))
-    card = notice_card(Notification("n", "c", Reason.FIRST, hours(30), (alert,)))
+    card = notification_card(Notification("n", "c", Reason.FIRST, hours(30), (alert,)))
     (line,) = [block for block in card.blocks if "At risk" in str(block)]
     assert "of work on 4 nodes since the newest checkpoint, 40 min ago" in str(line)
     assert card.data["at_risk_usd"] == alert.at_risk_usd

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from builder import START, STEP, Fleet, World, hours, only
 
-from bot.cards.alert import notice_card
+from bot.cards.alert import notification_card
 from bot.model.alert import Alert
 from bot.model.causes import Cause, Severity
 from bot.model.fleet import Market, Notice, NoticeKind, Reservation
@@ -89,7 +89,7 @@ def test_dollars_at_risk_are_the_price_of_all_nodes_of_the_job_times_the_age():
     )
     assert alert.at_risk_usd == Decimal("30.10")
     assert alert.waste is None
-    card = notice_card(Notification("n1", "c", Reason.FIRST, hours(30), (alert,)))
+    card = notification_card(Notification("n1", "c", Reason.FIRST, hours(30), (alert,)))
     words = str(card.blocks)
     assert "$30.10" in words
     assert "21 min ago" in words

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from builder import HBM, Fleet, World, hours, join, only
 
-from bot.cards.alert import notice_card
+from bot.cards.alert import notification_card
 from bot.model.alert import Alert
 from bot.model.causes import Cause
 from bot.model.notification import Notification, Reason
@@ -45,7 +45,7 @@ def test_the_card_says_what_the_run_costs_less_without_it():
     assert alert.waste.per_hour == pytest.approx(
         Decimal(15) * Decimal("21.50") / 2, rel=Decimal("0.05")
     )
-    card = notice_card(Notification("n", "c", Reason.FIRST, hours(31), (alert,)))
+    card = notification_card(Notification("n", "c", Reason.FIRST, hours(31), (alert,)))
     (line,) = [block for block in card.blocks if "Without" in str(block)]
     assert "i-llama015" in str(line)
     assert "an hour" in str(line)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.cards.alert import Reach, notice_card
+from bot.cards.alert import Reach, notification_card
 from bot.cards.card import Table, Tone
 from bot.errors import WrongInput
 from bot.model.notification import Notification, Reason
@@ -111,7 +111,7 @@ def test_an_owner_of_the_settings_is_mentioned_and_a_stranger_is_named(
 ) -> None:
     routes = Routes(owners={"dana": ("chat:U1",)})
     notice = Notification("n1", "chat:ops", Reason.FIRST, NOON, (alert(owner=owner),))
-    card = notice_card(notice, reach=Reach(lambda name: routes.owner(name, "chat")))
+    card = notification_card(notice, reach=Reach(lambda name: routes.owner(name, "chat")))
     assert tuple(mention.user for mention in card.mentions) == pinged
     assert words in repr(card.blocks)
 
@@ -133,7 +133,7 @@ def test_an_owner_that_no_tag_names_is_found_and_the_card_says_how(
 ) -> None:
     routes = Routes(owners={"dana": ("chat:U1",), "namespace:nlp": ("chat:U3",)})
     notice = Notification("n1", "chat:ops", Reason.FIRST, NOON, (alert(claims=claims),))
-    card = notice_card(notice, reach=Reach(lambda name: routes.owner(name, "chat:ops")))
+    card = notification_card(notice, reach=Reach(lambda name: routes.owner(name, "chat:ops")))
     assert tuple(mention.user for mention in card.mentions) == pinged
     assert words in repr(card.blocks)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot.cards.alert import Reach, notice_card
+from bot.cards.alert import Reach, notification_card
 from bot.model.alert import Alert, OwnerBy
 from bot.model.anomaly import Detection
 from bot.model.causes import Cause
@@ -235,5 +235,7 @@ def test_the_card_says_how_the_owner_was_found(owned: Alert, words: str) -> None
         lambda name: routes.owner(name, "slack:C1"),
         lambda name: name.lower() in routes.mapping.channels,
     )
-    card = notice_card(Notification("n1", "slack:C1", Reason.FIRST, NOON, (owned,)), reach=reach)
+    card = notification_card(
+        Notification("n1", "slack:C1", Reason.FIRST, NOON, (owned,)), reach=reach
+    )
     assert words in repr(card.blocks)

@@ -20,7 +20,7 @@ from bot.answers.alerts.find import (
 )
 from bot.answers.alerts.why import why_card
 from bot.answers.fleet.command import standing_card
-from bot.cards.alert import notice_card
+from bot.cards.alert import notification_card
 from bot.cards.alert_words import alert_data, held_words, lasted, muted_words, where, worth
 from bot.cards.card import (
     Align,
@@ -247,7 +247,7 @@ async def alert(ports: Ports, request: Request, name: str = WHICH) -> Card:
     target = await find_alert(ports, request, name)
     memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
     chart = await _chart(ports, request, target)
-    return notice_card(
+    return notification_card(
         Notification("", "", Reason.FIRST, request.at, (target,)), chart, memory.silences
     )
 
