@@ -32,6 +32,7 @@ from bot.settings.settings import NO_SOURCE, Settings
 from bot.wiring.bills import FOLDER
 from bot.wiring.environment import STATE, wall_clock
 from bot.wiring.folders import OfferedFiles
+from bot.wiring.kept import content_of, kept
 from bot.wiring.lazy import Once, lazy
 
 if TYPE_CHECKING:
@@ -254,9 +255,11 @@ class OpenedSource:
     def _open_recording(self) -> Recording:
         from adapters.aws.recording.recording import open_recording
 
-        return open_recording(
-            self._folder(), reading_config(self._settings, self.knowledge.types())
-        )
+        folder, config = self._folder(), reading_config(self._settings, self.knowledge.types())
+        if not folder.is_dir():
+            return open_recording(folder, config)
+        depends_on = (str(folder.resolve()), content_of(folder), config)
+        return kept("recording", depends_on, lambda: open_recording(folder, config))
 
     def _open_bill(self) -> Billing:
         from bot.wiring.bills import open_account_bill, open_recorded_bill

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -499,6 +500,8 @@ def last_seen(nodes: MetricGrid) -> LastSeen:
         reported |= np.isfinite(nodes.values[metric])
     rows = np.where(reported, np.arange(reported.shape[0])[:, None], -1)
     newest_row = np.maximum.accumulate(rows, axis=0).astype(np.int64)
-    return lambda end, n: np.asarray(
-        newest_row[min(end - nodes.base, len(newest_row) - 1), :n] + nodes.base
-    )
+    return partial(_newest_by, newest_row, nodes.base)
+
+
+def _newest_by(newest_row: Ints, base: int, end: int, n: int) -> Ints:
+    return np.asarray(newest_row[min(end - base, len(newest_row) - 1), :n] + base)

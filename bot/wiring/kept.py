@@ -1,0 +1,110 @@
+"""Keep on disk what took long to open, so that the next call maps it instead of reading it again.
+
+A kept file is the pickle of a thing with its arrays behind it, which are mapped and not read. It
+lies in this user's own folder and is named by all that the thing depends on: the files it was read
+from, the settings, and the code.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import logging
+import mmap
+import os
+import pickle
+from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from threading import Lock
+from typing import TypeVar, cast
+
+from bot.wiring.environment import STATE
+
+FOLDER = STATE / "opened"
+_MOST_FILES = 24
+_ALIGNED = 64
+"""Arrays begin at multiples of this many bytes."""
+_log = logging.getLogger("trnbot.kept")
+
+Part = TypeVar("Part")
+
+
+def kept(name: str, depends_on: tuple[object, ...], make: Callable[[], Part]) -> Part:
+    """Return the thing that was kept under this name for the same dependencies, else make and keep it."""
+    digest = blake2b(repr((*depends_on, _code())).encode(), digest_size=12).hexdigest()
+    path = FOLDER / f"{name}-{digest}"
+    try:
+        return cast("Part", _load(path))
+    except FileNotFoundError:
+        pass
+    except Exception as error:  # whatever is wrong with a copy, the original is read
+        _log.info("%s could not be used, so it is made anew: %s", path.name, type(error).__name__)
+
+    part = make()
+    try:
+        _store(path, part)
+    except (OSError, TypeError, AttributeError, pickle.PicklingError) as error:
+        _log.info("%s is not kept: %s", path.name, error)
+    return part
+
+
+def content_of(folder: Path) -> str:
+    """Return a name for the files under a folder: another one when any is added, written or gone."""
+    stamps = []
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            status = os.stat(os.path.join(place, name))
+            stamps.append((place, name, status.st_size, status.st_mtime_ns))
+    return blake2b(repr(stamps).encode(), digest_size=12).hexdigest()
+
+
+@cache
+def _code() -> str:
+    """Return a name for the code that makes things."""
+    root = Path(__file__).parents[2]
+    return " ".join(content_of(root / room) for room in ("bot", "adapters", "detectors"))
+
+
+def _store(path: Path, part: object) -> None:
+    """Write a thing beside its place and rename it, so that no half of it is ever read."""
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = io.BytesIO()
+    pickler = pickle.Pickler(pickled, protocol=5, buffer_callback=buffers.append)
+    pickler.dispatch_table = {**copyreg.dispatch_table, type(Lock()): lambda _: (Lock, ())}
+    pickler.dump(part)
+
+    views = [buffer.raw() for buffer in buffers]
+    head = [len(pickled.getvalue()), *(view.nbytes for view in views)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("wb") as file:
+        file.write(repr(head).encode() + b"\n")
+        for content in (pickled.getbuffer(), *views):
+            file.write(b"\0" * (-file.tell() % _ALIGNED))
+            file.write(content)
+    beside.rename(path)
+
+    files = sorted(path.parent.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+    for old in files[_MOST_FILES:]:
+        old.unlink(missing_ok=True)
+
+
+def _load(path: Path) -> object:
+    """Map a kept thing; raise `PermissionError` for a file that others could have written."""
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid != os.getuid() or status.st_mode & 0o022:
+            raise PermissionError(path)
+        content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        head = file.readline()
+
+    place, views = len(head), []
+    for size in map(int, head.decode().strip("[]\n").split(",")):
+        place += -place % _ALIGNED
+        views.append(content[place : place + size])
+        place += size
+    os.utime(path)
+    return pickle.loads(views[0], buffers=views[1:])  # noqa: S301  written by this user alone
