@@ -45,10 +45,9 @@ from bot.settings.settings import LOOPBACK, Settings
 from bot.watch.health import Health
 from bot.watch.preview import replay
 from bot.wiring.environment import product_version, terminal_user
-from bot.wiring.programs import Doors, program_listeners
+from bot.wiring.kept import kept
 from bot.wiring.source import CONSOLE, OpenedSource, memory_stores
 from bot.wiring.story import ADMINS, StoryTeller
-from bot.wiring.surfaces import chats, command_hints
 
 if TYPE_CHECKING:
     from adapters.store.sql import SqlStore
@@ -140,7 +139,12 @@ def _replayed(opened: OpenedSource, settings: Settings) -> Stores:
     stores, replayed = memory_stores(), memory_stores()
 
     def fill(now: datetime) -> None:
-        replay(opened.ports(replayed, settings.policy), CONSOLE, now)
+        def ticked() -> AlertStore:
+            replay(opened.ports(replayed, settings.policy), CONSOLE, now)
+            return replayed.alerts
+
+        filled = kept("replay", opened.depends_on(now), ticked)
+        vars(replayed.alerts).update(vars(filled))
 
     return replace(
         stores,
@@ -183,6 +187,8 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     """
     from adapters.charts.png import draw
     from adapters.web.surface import WebSurface
+    from bot.wiring.programs import Doors, program_listeners
+    from bot.wiring.surfaces import chats, command_hints
 
     surfaces: dict[str, Surface] = {}
     people: dict[str, People] = {}

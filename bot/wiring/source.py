@@ -249,6 +249,22 @@ class OpenedSource:
             except Unavailable as no_bill:
                 raise Unavailable(f"{no_metrics} {no_bill}") from None
 
+    def depends_on(self, now: datetime) -> tuple[object, ...]:
+        """Return all that a replay of a folder up to a time depends on."""
+        folder, settings = self._folder(), self._settings
+        config = reading_config(settings, self.knowledge.types())
+        owners = Path(settings["owners_file"]).expanduser() if settings["owners_file"] else None
+        return (
+            str(folder.resolve()),
+            content_of(folder),
+            config,
+            settings.policy,
+            settings.routes,
+            owners.read_bytes() if owners and owners.is_file() else None,
+            settings["billing.lag"],
+            now,
+        )
+
     def _open_live(self) -> Live:
         return open_account(self._settings, self.knowledge.types())
 
