@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -15,21 +14,20 @@ from bot.answers.cost.title import forecast_data
 from bot.answers.cost.why import CostChange, change_of, driver_data, percent, reason
 from bot.cards.alert_words import held_words, where, worth
 from bot.cards.card import (
-    Align,
     Block,
     Button,
     Buttons,
     Card,
-    Heading,
     Strong,
-    Table,
     Text,
     Tone,
     When,
     coded,
+    compose,
     quiet,
     text,
 )
+from bot.cards.columns import USD, Column, Columns
 from bot.cards.words import about, amount_in, amount_of, day, period, since
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.tally import settled_until
@@ -41,7 +39,7 @@ from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.reading import Reading
 from bot.model.request import Request
-from bot.model.spend import Commitment, CommitmentPlan, Tally
+from bot.model.spend import Commitment, CommitmentPlan, Spend, Tally
 from bot.model.window import NO_TIME, Window
 from bot.ports import Ports
 from bot.watch.feedback import Saving, saved_within
@@ -129,7 +127,7 @@ _SUMMARY_FIGURES = {
     examples=("summary", "summary money"),
     figures=_SUMMARY_FIGURES,
 )
-async def summary(
+def summary(
     ports: Ports,
     request: Request,
     part: str = arg(
@@ -137,12 +135,10 @@ async def summary(
     ),
 ) -> Card:
     """Sum up the last seven days."""
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    reading = await asyncio.to_thread(ports.world.source.read, request.at)
+    memory = ports.stores.alerts.load(request.at)
+    reading = ports.world.source.read(request.at)
     firing = [alert for alert in memory.alerts if alert.firing]
-    return summary_card(
-        await asyncio.to_thread(summary_of, ports, firing, reading, request.at), Part(part)
-    )
+    return summary_card(summary_of(ports, firing, reading, request.at), Part(part))
 
 
 def summary_of(
@@ -152,35 +148,29 @@ def summary_of(
 
     May block.
     """
-    week = Window(now - WEEK, now)
-    history = [
-        alert
-        for alert in ports.stores.alerts.history(week, Labels())
-        if reading or alert.acknowledged
-    ]
-    saved = saved_within(history, week, reading.inventory.running if reading else frozenset(), now)
+    week, billing = Window(now - WEEK, now), ports.world.billing
+    history = ports.stores.alerts.history(week, Labels())
+    ended = [alert for alert in history if reading or alert.acknowledged]
+    running = reading.inventory.running if reading else frozenset()
+    saved = saved_within(ended, week, running, now)
+
+    # The newest seven days that have settled are compared.
     change = nowcast = month = None
     with suppress(TrnbotError):
-        change = _settled_week(ports, now)
+        through = billing.tally(NO_TIME, ()).billed_through
+        if through is not None:
+            settled = settled_until(min(through, now))
+            change = change_of(ports, now, Window(settled - WEEK, settled))
     with suppress(TrnbotError):
         nowcast = forecast_of(ports, now, reading)
-        month = ports.world.billing.tally(Window.parse("mtd", now), ())
-    reserved = reading.inventory.reservations if reading else ()
+        month = billing.tally(Window.parse("mtd", now), ())
     ending = [
-        one for one in reserved if one.ends_at and now < one.ends_at <= now + _SOON and one.active
+        reservation
+        for reservation in (reading.inventory.reservations if reading else ())
+        if reservation.active and reservation.ends_at and now < reservation.ends_at <= now + _SOON
     ]
-    return Summary(
-        now, firing, saved, change, nowcast, month, ending, ports.world.outlook.commitments(now)
-    )
-
-
-def _settled_week(ports: Ports, now: datetime) -> CostChange | None:
-    """Return the change of the newest seven days that have settled; None where nothing is billed."""
-    through = ports.world.billing.tally(NO_TIME, ()).billed_through
-    if through is None:
-        return None
-    settled = settled_until(min(through, now))
-    return change_of(ports, now, Window(settled - WEEK, settled))
+    commitments = ports.world.outlook.commitments(now)
+    return Summary(now, firing, saved, change, nowcast, month, ending, commitments)
 
 
 class Part(StrEnum):
@@ -201,20 +191,20 @@ def summary_card(of: Summary, part: Part = Part.ALL) -> Card:
         Button("Alerts", "alerts"),
         Button("By team", "cost 7d by team"),
     )
-    return Card(
-        summary_title(of),
-        summary_tone(of),
-        (*summary_lines(of, part), Buttons(more)),
-        summary_data(of),
-    )
+    blocks = compose(summary_lines(of, part), Buttons(more))
+    return Card(summary_title(of), summary_tone(of), blocks, summary_data(of))
 
 
 def summary_title(of: Summary) -> str:
     """Say the week's spend and what is wasted now."""
-    now = of.change.now if of.change else None
-    spent = f"{amount_of(now.total.amortised, now)} spent {period(now.window)}; " if now else ""
-    open_now = counted(len(of.speaking), "open alert")
-    return f"{spent}{f'{usd(of.wasting)} an hour wasted now in {open_now}' if of.speaking else 'no open alert'}"
+    spent, waste = "", "no open alert"
+    if of.change:
+        week = of.change.now
+        spent = f"{amount_of(week.total.amortised, week)} spent {period(week.window)}; "
+    if of.speaking:
+        count = counted(len(of.speaking), "open alert")
+        waste = f"{usd(of.wasting)} an hour wasted now in {count}"
+    return spent + waste
 
 
 def summary_tone(of: Summary) -> Tone:
@@ -225,15 +215,33 @@ def summary_tone(of: Summary) -> Tone:
 def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
     """Yield the lines of a part."""
     yield from _spend(of)
+    if part is Part.ALL and of.speaking:
+        count = counted(len(of.speaking), "open alert")
+        yield _line("Waste", f"{usd(of.wasting)} an hour now, in {count}.")
+    elif part is Part.ALL:
+        yield _line("Waste", "no open alert wastes anything.")
+
+    if of.saved and part is not Part.MONEY:
+        stopped = sum(saving.usd_per_hour for saving in of.saved)
+        ended = f"{counted(len(of.saved), 'alert')} ended after somebody acted (estimate)"
+        yield _line("Saved", f"about {usd(Decimal(stopped))} an hour: {ended}.")
+    elif part is Part.ALL:
+        yield _line("Saved", "no alert of the last 7 days ended because somebody acted.")
+    if ends := _ends(of):
+        yield _line("Commitments and credits", f"{'; '.join(ends)}.")
+
     if part is Part.ALL:
-        yield _waste(of)
-    if part is Part.ALL or (part is Part.HOME and of.saved):
-        yield _saved(of)
-    yield from _ends(of)
-    if part is Part.ALL:
-        yield from _alerts(of)
-    if part is not Part.MONEY:
-        yield from _advice(of)
+        for alert in of.speaking[:_MOST]:
+            cost = f"{usd(alert.waste.per_hour)} an hour, " if alert.waste else ""
+            owner = f"{cost}{alert.owner or 'nobody owns it'}"
+            yield _line("Alert", f"{alert.cause.facts.words} · {where(alert)} · {owner}")
+
+    # One piece of advice: of the dearest alert that has any.
+    advised = next((alert for alert in of.speaking if alert.anomaly.suggestions), None)
+    if advised and part is not Part.MONEY:
+        advice = coded(advised.anomaly.suggestions[0].rstrip("."))
+        place = advised.anomaly.labels.cluster or where(advised)
+        yield text(Strong("Do first"), ": ", *advice, f" ({place}).")
 
 
 def _line(name: str, words: str) -> Text:
@@ -245,97 +253,51 @@ def _spend(of: Summary) -> Iterator[Text]:
     if change is None:
         yield _line("Spend", "the bill tells of no settled week yet.")
     else:
-        now, then = change.now, change.then.total.amortised
-        grown = (
-            f", {'up' if change.change > 0 else 'down'} {percent(abs(change.change) / then)} on the week before"
-            if then > 0
-            else ""
-        )
-        yield _line(
-            "Spend",
-            f"{amount_of(now.total.amortised, now)} from {period(now.window)}{grown} (amortised, settled days).",
-        )
+        week, before, trend = change.now, change.then.total.amortised, ""
+        if before > 0:
+            direction = "up" if change.change > 0 else "down"
+            share = percent(abs(change.change) / before)
+            trend = f", {direction} {share} on the week before"
+        spent = f"{amount_of(week.total.amortised, week)} from {period(week.window)}{trend}"
+        yield _line("Spend", f"{spent} (amortised, settled days).")
+
     if nowcast:
         low, middle, high = (
-            _about(x, nowcast.currency) for x in (nowcast.low, nowcast.forecast, nowcast.high)
+            about(amount) if nowcast.currency == "USD" else amount_in(amount, nowcast.currency)
+            for amount in (nowcast.low, nowcast.forecast, nowcast.high)
         )
         yield _line("Forecast", f"about {middle} in {nowcast.month.start:%B} ({low} to {high}).")
+
     if change and change.drivers:
-        yield _line("Biggest change", _biggest(change))
+        first = change.drivers[0]
+        sign = "+" if first.usd > 0 else ""
+        words = f"{sign}{amount_of(first.usd, change.now)}, {reason(first)}."
+        if abs(first.usd) < _NOTABLE * change.then.total.amortised:
+            words = f"none of {percent(_NOTABLE)} of the week's spend or more."
+        yield _line("Biggest change", words)
 
 
-def _biggest(change: CostChange) -> str:
-    """Name the first driver of a change, where it is worth a lead's time."""
-    first = change.drivers[0]
-    if abs(first.usd) < _NOTABLE * change.then.total.amortised:
-        return f"none of {percent(_NOTABLE)} of the week's spend or more."
-    return f"{'+' if first.usd > 0 else ''}{amount_of(first.usd, change.now)}, {reason(first)}."
-
-
-def _about(amount: Decimal, currency: str) -> str:
-    return about(amount) if currency == "USD" else amount_in(amount, currency)
-
-
-def _waste(of: Summary) -> Text:
-    if not of.speaking:
-        return _line("Waste", "no open alert wastes anything.")
-    return _line(
-        "Waste", f"{usd(of.wasting)} an hour now, in {counted(len(of.speaking), 'open alert')}."
-    )
-
-
-def _saved(of: Summary) -> Text:
-    if not of.saved:
-        return _line("Saved", "no alert of the last 7 days ended because somebody acted.")
-    each = sum((saving.usd_per_hour for saving in of.saved), Decimal(0))
-    return _line(
-        "Saved",
-        f"about {usd(each)} an hour: {counted(len(of.saved), 'alert')} ended after somebody acted (estimate).",
-    )
-
-
-def _ends(of: Summary) -> Iterator[Text]:
-    """Tell how commitments are used, which reservations end, and the credits of the month."""
+def _ends(of: Summary) -> list[str]:
+    """Return how commitments are used, which reservations end, and the credits of the month."""
     words = []
     for plan in CommitmentPlan:
-        days = [one for one in of.commitments if one.plan is plan and one.committed]
+        days = [day for day in of.commitments if day.plan is plan and day.committed]
         if days:
-            last = max(days, key=lambda one: one.day)
-            words.append(
-                f"{plan} used to {percent(last.utilization)} on {last.day:%b} {last.day.day}"
-            )
-    for one in sorted(of.ending, key=lambda one: one.ends_at or of.now)[:2]:
-        assert one.ends_at
-        words.append(f"{one.total} x {one.labels.instance_type} reserved until {day(one.ends_at)}")
+            last = max(days, key=lambda commitment: commitment.day)
+            date = f"{last.day:%b} {last.day.day}"
+            words.append(f"{plan} used to {percent(last.utilization)} on {date}")
+    ending = [(entry.ends_at, entry) for entry in of.ending if entry.ends_at]
+    for at, entry in sorted(ending, key=lambda pair: pair[0])[:2]:
+        words.append(f"{entry.total} x {entry.labels.instance_type} reserved until {day(at)}")
     if of.month and of.month.total.credits:
         words.append(f"{amount_of(-of.month.total.credits, of.month)} of credits used this month")
-    if words:
-        yield _line("Commitments and credits", f"{'; '.join(words)}.")
-
-
-def _alerts(of: Summary) -> Iterator[Text]:
-    for alert in of.speaking[:_MOST]:
-        each = f"{usd(alert.waste.per_hour)} an hour, " if alert.waste else ""
-        yield _line(
-            "Alert",
-            f"{alert.cause.facts.words} · {where(alert)} · {each}{alert.owner or 'nobody owns it'}",
-        )
-
-
-def _advice(of: Summary) -> Iterator[Text]:
-    """Give the first suggestion of the dearest alert that has one."""
-    alert = next((one for one in of.speaking if one.anomaly.suggestions), None)
-    if alert:
-        advice = coded(alert.anomaly.suggestions[0].rstrip("."))
-        yield text(
-            Strong("Do first"), ": ", *advice, f" ({alert.anomaly.labels.cluster or where(alert)})."
-        )
+    return words
 
 
 def summary_data(of: Summary) -> dict[str, Any]:
     """Return the typed numbers of every line."""
     saved = sum((saving.usd_per_hour for saving in of.saved), Decimal(0))
-    return {
+    data: dict[str, Any] = {
         "window": of.window,
         "open": {
             "alerts": [alert.id for alert in of.speaking],
@@ -343,45 +305,82 @@ def summary_data(of: Summary) -> dict[str, Any]:
             "dearest": dearest_data(of),
         },
         "saved": {"alerts": len(of.saved), "usd_per_hour": saved, "estimate": True},
-        **({"changed": _changed(of.change)} if of.change else {}),
-        **({"month": {"credits_usd": of.month.total.credits}} if of.month else {}),
-        "ending": [
-            {"reservation": one.labels.resource, "ends_at": one.ends_at} for one in of.ending
-        ],
-        **forecast_data(of.nowcast, None),
     }
+    if change := of.change:
+        week, before = change.now, change.then
+        data["changed"] = {
+            "window": {"start": week.window.start, "end": week.window.end},
+            "before": {
+                "window": {"start": before.window.start, "end": before.window.end},
+                "amortised_usd": before.total.amortised,
+            },
+            "amortised_usd": week.total.amortised,
+            "change_usd": change.change,
+        }
+        if change.drivers:
+            data["changed"]["driver"] = driver_data(change.drivers[0])
+    if of.month:
+        data["month"] = {"credits_usd": of.month.total.credits}
+    data["ending"] = [
+        {"reservation": entry.labels.resource, "ends_at": entry.ends_at} for entry in of.ending
+    ]
+    return data | forecast_data(of.nowcast, None)
 
 
 def dearest_data(of: Summary, most: int = _MOST) -> list[dict[str, Any]]:
     """Return the typed numbers of the dearest open alerts."""
-    return [{"id": one.id, "owner": one.owner, **_waste_data(one)} for one in of.speaking[:most]]
-
-
-def _waste_data(alert: Alert) -> dict[str, Any]:
-    return {"waste_usd": {"per_hour": alert.waste.per_hour}} if alert.waste else {}
-
-
-def _changed(change: CostChange) -> dict[str, Any]:
-    now, then = change.now, change.then
-    first = {"driver": driver_data(change.drivers[0])} if change.drivers else {}
-    return {
-        "window": {"start": now.window.start, "end": now.window.end},
-        "before": {
-            "window": {"start": then.window.start, "end": then.window.end},
-            "amortised_usd": then.total.amortised,
-        },
-        "amortised_usd": now.total.amortised,
-        "change_usd": change.change,
-        **first,
-    }
+    dearest = []
+    for alert in of.speaking[:most]:
+        waste = {"waste_usd": {"per_hour": alert.waste.per_hour}} if alert.waste else {}
+        dearest.append({"id": alert.id, "owner": alert.owner, **waste})
+    return dearest
 
 
 _HOME_MOST = 8
 _SERVICES = 5
 
 
+_BY_SERVICE = Columns[Spend](
+    Column("", lambda row: row.key, key="key"),
+    Column("month to date by service", lambda row: row.key["service"], missing="(none)"),
+    Column("net", lambda row: row.money.net, USD, key="net_usd"),
+)
+
+
 def home_card(of: Summary, services: Tally | None) -> Card:
     """Begin with the summary; alerts are told once, by the rows that open them."""
+    data = {
+        **summary_data(of),
+        "open": [alert.id for alert in of.speaking],
+        "dearest": dearest_data(of, _HOME_MOST),
+        "services": [],
+        "month_to_date": None,
+        "usd_per_hour": of.wasting,
+        "month_net_usd": None,
+    }
+    month: list[Block] = []
+    if services:
+        largest = sorted(services.rows, key=lambda row: -row.money.net)[:_SERVICES]
+        total = ("total", usd(services.total.net))
+        month.append(replace(_BY_SERVICE.table(largest), total=total))
+        if services.billed_through:
+            month.append(quiet("Billed through ", When(services.billed_through)))
+        data["services"] = _BY_SERVICE.data(largest)
+        data["month_to_date"] = {"start": services.window.start, "end": services.window.end}
+        data["month_net_usd"] = services.total.net
+
+    alerts: list[Block] = []
+    for alert in of.speaking[:_HOME_MOST]:
+        cost = f"{usd(alert.waste.per_hour)} an hour · " if alert.waste else ""
+        lasted = since(alert.anomaly.window.start, of.now)
+        state = held_words(alert) or alert.owner or "nobody owns it"
+        words = f" · {where(alert)} · {cost}since {lasted} · {state}"
+        alerts.append(text(Strong(alert.cause.facts.words), words))
+        open_, ack = Button("Open", f"alert {alert.id}"), Button("Acknowledge", f"ack {alert.id}")
+        alerts.append(Buttons((open_, ack)))
+    if len(of.speaking) > _HOME_MOST:
+        alerts.append(quiet(f"and {len(of.speaking) - _HOME_MOST} more open"))
+
     next_lines = (
         Button("Why it changed", "why cost 7d"),
         Button("Forecast", "forecast"),
@@ -389,103 +388,23 @@ def home_card(of: Summary, services: Tally | None) -> Card:
         Button("Fleet", "fleet"),
         Button("Help", "help"),
     )
-    blocks = (
-        *summary_lines(of, Part.HOME),
-        *_home_alerts(of),
-        *(_month(services) if services else ()),
-        Buttons(next_lines),
-    )
-    data = {
-        **summary_data(of),
-        "open": [alert.id for alert in of.speaking],
-        "dearest": dearest_data(of, _HOME_MOST),
-        "services": [{"key": key, "net_usd": net} for key, net in _largest(services)]
-        if services
-        else [],
-        "month_to_date": {"start": services.window.start, "end": services.window.end}
-        if services
-        else None,
-        "usd_per_hour": of.wasting,
-        "month_net_usd": services.total.net if services else None,
-    }
+    blocks = compose(summary_lines(of, Part.HOME), alerts, month, Buttons(next_lines))
     return Card(summary_title(of), summary_tone(of), blocks, data)
 
 
-def _home_alerts(of: Summary) -> Iterator[Block]:
-    for alert in of.speaking[:_HOME_MOST]:
-        cost = f"{usd(alert.waste.per_hour)} an hour · " if alert.waste else ""
-        lasted = since(alert.anomaly.window.start, of.now)
-        yield text(
-            Strong(alert.cause.facts.words),
-            f" · {where(alert)} · {cost}since {lasted} · {held_words(alert) or alert.owner or 'nobody owns it'}",
-        )
-        yield Buttons(
-            (Button("Open", f"alert {alert.id}"), Button("Acknowledge", f"ack {alert.id}"))
-        )
-    if len(of.speaking) > _HOME_MOST:
-        yield quiet(f"and {len(of.speaking) - _HOME_MOST} more open")
-
-
-def _month(services: Tally) -> Iterator[Block]:
-    columns = (Heading("month to date by service"), Heading("net", Align.RIGHT))
-    yield Table(
-        columns,
-        tuple((key["service"] or "(none)", usd(net)) for key, net in _largest(services)),
-        ("total", usd(services.total.net)),
-    )
-    if services.billed_through:
-        yield quiet("Billed through ", When(services.billed_through))
-
-
-def _largest(services: Tally) -> list[tuple[Mapping[str, str], Decimal]]:
-    top = sorted(services.rows, key=lambda row: -row.money.net)[:_SERVICES]
-    return [(row.key, row.money.net) for row in top]
-
-
-_HOME_FIGURES = {
-    "net_usd": "gross + discounts + credits + tax of a service in the month to date",
-    "month_net_usd": "net: gross + discounts + credits + tax of the month to date",
-    "waste_usd/per_hour": (
-        "sum over the alert's things of the price of an hour x the wasted share; of a cause"
-        " of the bill, what was billed over the usual"
-    ),
+_HOME_FIGURES = _SUMMARY_FIGURES | {
+    "net_usd": ("gross + discounts + credits + tax of a service in the month to date"),
+    "month_net_usd": ("net: gross + discounts + credits + tax of the month to date"),
     "waste_usd/so_far": (
         "sum over the ticks of hours x waste an hour then; of a cause of the bill, what the"
         " bill shows over the usual, and an estimate of the hours after it"
     ),
-    "waste_usd/month_end": "so far + waste an hour x hours left in the UTC month, where it goes on",
-    "at_risk_usd": "price of an hour of the nodes x hours since the last checkpoint",
-    "score": "how far the readings lie from the usual, 0 to 1, by the detector",
-    "usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
-    "saved/alerts": "count of the alerts that ended in the week after somebody acted",
-    "saved/usd_per_hour": "sum of their waste an hour at the peak",
-    "forecast/amortised_usd": (
-        "settled days of the month, fees at their day, and the recurring cost of the days "
-        "left, by the days that settled and the nodes that run"
+    "waste_usd/month_end": (
+        "so far + waste an hour x hours left in the UTC month, where it goes on"
     ),
-    "forecast/low_usd": "the low end of the forecast's range, never under what is billed",
-    "forecast/high_usd": "the high end of the forecast's range",
-    "forecast/fees_usd": "one-off charges and monthly fees of the month, each counted once",
-    "forecast/settled_days": "count of the settled days that the forecast rests on",
-    "amortised_usd": "amortised cost of the time asked about, as far as it is compared",
-    "before/amortised_usd": "amortised cost of as long a part of the time before",
-    "hours/then": "instance-hours that were metered",
-    "usd_per_hour/then": "amortised cost of the nodes / their metered hours",
-    "covered_ratio/then": "metered hours under commitments / all metered hours",
-    "costs_usd/then": "amortised cost of the rows that the filters keep",
-    "hours/now": "instance-hours that were metered",
-    "usd_per_hour/now": "amortised cost of the nodes / their metered hours",
-    "covered_ratio/now": "metered hours under commitments / all metered hours",
-    "costs_usd/now": "amortised cost of the rows that the filters keep",
-    "driver/usd": (
-        "hours: change of hours x old rate; commitment: hours now x change of the shares of"
-        " ways to buy x their old rates; price: the rest of the nodes' change; of "
-        "everything else cost now - cost before"
-    ),
-    "change_usd": (
-        "amortised cost of the last days that are compared - that of as long a part before"
-    ),
-    "month/credits_usd": "credits of the month to date",
+    "at_risk_usd": ("price of an hour of the nodes x hours since the last checkpoint"),
+    "score": ("how far the readings lie from the usual, 0 to 1, by the detector"),
+    "usd_per_hour": ("sum of the waste an hour of the open alerts that nothing mutes"),
 }
 
 
@@ -499,14 +418,10 @@ _HOME_FIGURES = {
     rows=("services",),
     figures=_HOME_FIGURES,
 )
-async def home(ports: Ports, request: Request) -> Card:
+def home(ports: Ports, request: Request) -> Card:
     """Sum up for a person's home page."""
-    return await asyncio.to_thread(_home, ports, request.at)
-
-
-def _home(ports: Ports, now: datetime) -> Card:
+    now, reading, services = request.at, None, None
     firing = [alert for alert in ports.stores.alerts.load(now).alerts if alert.firing]
-    reading = services = None
     with suppress(TrnbotError):  # what cannot be read leaves its lines out
         reading = ports.world.source.read(now)
     with suppress(TrnbotError):
