@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 
 from bot.answers.about.summary import summary_card, summary_of
 from bot.answers.cost.title import forecast_data, month_end_words
@@ -24,11 +25,12 @@ from bot.cards.card import (
     Heading,
     Strong,
     Table,
-    Text,
     Tone,
+    compose,
     quiet,
     text,
 )
+from bot.cards.columns import USD, Column, Columns
 from bot.cards.words import about, period
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.training import RunComparison
@@ -42,21 +44,12 @@ from bot.model.reading import Reading
 from bot.model.request import Request, Role
 from bot.model.route import Routes
 from bot.model.window import Window, read_recurring, read_weekly
-from bot.ports import Documents, DocumentStore, Ports
+from bot.ports import Documents, Ports
 from bot.watch.deliver import surface_of
 from bot.watch.feedback import Saving, saved_within
 
 WEEK = timedelta(days=7)
 _MOST = 5
-_SAVED = (Heading("stopped"), Heading("where"), Heading("because"), Heading("$/h", Align.RIGHT))
-_OPEN = (
-    Heading("still open"),
-    Heading("where"),
-    Heading("owner"),
-    Heading("$/h", Align.RIGHT),
-    Heading("so far", Align.RIGHT),
-)
-_MUTED = (Heading("muted"), Heading("where"), Heading("why"), Heading("$/h", Align.RIGHT))
 
 
 @dataclass(frozen=True)
@@ -73,6 +66,24 @@ class Week:
     """Where the month's whole bill ends; None where too little of it is known."""
 
 
+_STOPPED = Columns[Saving](
+    Column("stopped", lambda saving: saving.alert.cause.facts.words),
+    Column("where", lambda saving: where(saving.alert), missing=""),
+    Column(
+        "because",
+        lambda saving: f"acknowledged by {saving.by}" if saving.by else "its nodes are gone",
+    ),
+    Column("$/h", lambda saving: saving.usd_per_hour, USD),
+)
+_OPEN = Columns[Alert](
+    Column("still open", lambda alert: alert.cause.facts.words),
+    Column("where", where, missing=""),
+    Column("owner", lambda alert: alert.owner),
+    Column("$/h", lambda alert: alert.usd_per_hour, USD),
+    Column("so far", lambda alert: alert.waste.so_far if alert.waste else Decimal(0), USD),
+)
+
+
 def digest_card(week: Week) -> Card:
     """Tell one week in three short tables, dearest first.
 
@@ -81,20 +92,34 @@ def digest_card(week: Week) -> Card:
     ranked = sorted(week.firing, key=worth, reverse=True)
     speaking = [alert for alert in ranked if alert.speaking]
     muted = [alert for alert in ranked if not alert.speaking]
-    saved, wasting = _sum(saving.usd_per_hour for saving in week.saved), usd_per_hour_of(speaking)
-    so_far = _sum(saving.usd_so_far for saving in week.saved)
-    blocks: list[Block] = [
-        *_saved(week.saved, so_far),
-        *_open(speaking),
-        *_muted(muted, week.silences),
-    ]
-    blocks += [_parity(name, comparison) for name, comparison in week.parities]
-    blocks += (
-        [text(Strong("The whole bill"), f": {month_end_words(week.nowcast)}")]
+    saved = sum((saving.usd_per_hour for saving in week.saved), Decimal(0))
+    so_far = sum((saving.usd_so_far for saving in week.saved), Decimal(0))
+    wasting = usd_per_hour_of(speaking)
+
+    stopped: tuple[Block, ...] = (text("No alert ended because somebody acted."),)
+    if week.saved:
+        estimate = f"About {about(so_far)} not lost since (estimated; waste that would have ended by itself is included)."
+        table = _STOPPED.table(week.saved, most=_MOST, rest=_rest(len(week.saved)))
+        stopped = (table, quiet(estimate))
+    migrations = []
+    for name, comparison in week.parities:
+        words = "its run or its baseline no longer reports; 'migration close' ends it."
+        if comparison:
+            words = sentence(comparison)
+        migrations.append(text(Strong(f"Migration {name}"), f": {words}"))
+    blocks = compose(
+        stopped,
+        _OPEN.table(speaking, most=_MOST, rest=_rest(len(speaking)))
+        if speaking
+        else text("No alert is open."),
+        _muted(muted, week.silences) if muted else None,
+        migrations,
+        text(Strong("The whole bill"), f": {month_end_words(week.nowcast)}")
         if week.nowcast
-        else []
+        else None,
+        Buttons((Button("Savings", "savings 7d"), Button("Alerts", "alerts"))),
     )
-    title = f"The week to {period(week.window).rpartition(' to ')[2]}: {usd(saved)} an hour stopped, {usd(wasting)} an hour open"
+
     data = {
         "window": week.window,
         "saved": {
@@ -111,13 +136,32 @@ def digest_card(week: Week) -> Card:
         "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": usd_per_hour_of(muted)},
         **forecast_data(week.nowcast, None),
     }
-    tone = Tone.WARNING if speaking else Tone.GOOD
-    return Card(
-        title,
-        tone,
-        (*blocks, Buttons((Button("Savings", "savings 7d"), Button("Alerts", "alerts")))),
-        data,
+    end = period(week.window).rpartition(" to ")[2]
+    title = f"The week to {end}: {usd(saved)} an hour stopped, {usd(wasting)} an hour open"
+    return Card(title, Tone.WARNING if speaking else Tone.GOOD, blocks, data)
+
+
+def _muted(alerts: Sequence[Alert], silences: Sequence[Silence]) -> Table:
+    by = {f"silence:{silence.id}": silence for silence in silences}
+    rows = []
+    for alert in alerts[:_MOST]:
+        why = muted_words(alert)
+        if silence := by.get(alert.muted_by):
+            reason = f": {silence.reason}" if silence.reason else ""
+            end = f"{silence.ends:%b} {silence.ends.day}"
+            why = f"snoozed by {silence.who} until {end}{reason}"
+        rows.append((alert.cause.facts.words, where(alert), why, usd(alert.usd_per_hour)))
+    columns = (
+        Heading("muted"),
+        Heading("where"),
+        Heading("why"),
+        Heading("$/h", Align.RIGHT),
     )
+    return Table(columns, tuple(rows), rest=_rest(len(alerts)) if len(alerts) > _MOST else "")
+
+
+def _rest(n: int) -> str:
+    return f"and {counted(n - _MOST, 'more alert')}"
 
 
 def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Week:
@@ -130,75 +174,6 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
     return Week(window, saved, firing, memory.silences, parities(ports, now), nowcast)
-
-
-def _parity(name: str, comparison: RunComparison | None) -> Text:
-    """Tell an open migration's cost parity."""
-    if comparison is None:
-        return text(
-            Strong(f"Migration {name}"),
-            ": its run or its baseline no longer reports; 'migration close' ends it.",
-        )
-    return text(Strong(f"Migration {name}"), f": {sentence(comparison)}")
-
-
-def _saved(savings: Sequence[Saving], so_far: Decimal) -> list[Block]:
-    if not savings:
-        return [text("No alert ended because somebody acted.")]
-    rows = tuple(
-        (s.alert.cause.facts.words, where(s.alert), _because(s), usd(s.usd_per_hour))
-        for s in savings[:_MOST]
-    )
-    note = quiet(
-        f"About {about(so_far)} not lost since (estimated; waste that would have ended by itself is included)."
-    )
-    return [Table(_SAVED, rows, rest=_rest(len(savings))), note]
-
-
-def _open(alerts: Sequence[Alert]) -> list[Block]:
-    if not alerts:
-        return [text("No alert is open.")]
-    rows = tuple(
-        (
-            a.cause.facts.words,
-            where(a),
-            a.owner or "–",
-            usd(a.usd_per_hour),
-            usd(a.waste.so_far if a.waste else Decimal(0)),
-        )
-        for a in alerts[:_MOST]
-    )
-    return [Table(_OPEN, rows, rest=_rest(len(alerts)))]
-
-
-def _muted(alerts: Sequence[Alert], silences: Sequence[Silence]) -> list[Block]:
-    if not alerts:
-        return []
-    by = {f"silence:{silence.id}": silence for silence in silences}
-    rows = tuple(
-        (a.cause.facts.words, where(a), _why(a, by.get(a.muted_by)), usd(a.usd_per_hour))
-        for a in alerts[:_MOST]
-    )
-    return [Table(_MUTED, rows, rest=_rest(len(alerts)))]
-
-
-def _why(alert: Alert, silence: Silence | None) -> str:
-    if silence is None:
-        return muted_words(alert)
-    reason = f": {silence.reason}" if silence.reason else ""
-    return f"snoozed by {silence.who} until {silence.ends:%b} {silence.ends.day}{reason}"
-
-
-def _because(saving: Saving) -> str:
-    return f"acknowledged by {saving.by}" if saving.by else "its nodes are gone"
-
-
-def _sum(amounts: Iterable[Decimal]) -> Decimal:
-    return sum(amounts, Decimal(0))
-
-
-def _rest(n: int) -> str:
-    return f"and {counted(n - _MOST, 'more alert')}" if n > _MOST else ""
 
 
 _DIGEST_FIGURES = {
@@ -229,13 +204,10 @@ _DIGEST_FIGURES = {
     examples=("digest",),
     figures=_DIGEST_FIGURES,
 )
-async def digest(ports: Ports, request: Request) -> Card:
+def digest(ports: Ports, request: Request) -> Card:
     """Show the digest as it would be posted now."""
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    reading = await asyncio.to_thread(ports.world.source.read, request.at)
-    return digest_card(
-        await asyncio.to_thread(week_of, ports, memory, reading, request.at, request.at)
-    )
+    memory, reading = ports.stores.alerts.load(request.at), ports.world.source.read(request.at)
+    return digest_card(week_of(ports, memory, reading, request.at, request.at))
 
 
 log = logging.getLogger("trnbot.periodic")
@@ -323,37 +295,34 @@ async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime)
     It stays due, and the next tick tries again.
     """
     failed = []
-    for what in PERIODICALS:
-        for each in await asyncio.to_thread(due, what, ports, now):
+    for periodical in PERIODICALS:
+        for owed in await asyncio.to_thread(due, periodical, ports, now):
             try:
-                await _post(each, ports, memory, reading, now)
+                await _post(owed, ports, memory, reading, now)
             except (TrnbotError, OSError, TimeoutError) as error:
-                log.warning("the %s to %s was not delivered: %s", what.name, each.channel, error)
-                failed.append(f"{each.channel}: {error}")
+                log.warning(
+                    "the %s to %s was not delivered: %s", periodical.name, owed.channel, error
+                )
+                failed.append(f"{owed.channel}: {error}")
     return tuple(failed)
 
 
-async def _post(each: Due, ports: Ports, memory: State, reading: Reading, now: datetime) -> None:
+async def _post(owed: Due, ports: Ports, memory: State, reading: Reading, now: datetime) -> None:
     """Write the intent, send, write the message's id.
 
     After a crash in between the message is looked for, not repeated.
     """
-    surface, channel = surface_of(each.channel, ports.site.surfaces)
-    message = await surface.find(channel, each.key) if each.begun else ""
+    surface, channel = surface_of(owed.channel, ports.site.surfaces)
+    note = partial(owed.what.sent.put, ports.stores.documents, owed.channel)
+    message = await surface.find(channel, owed.key) if owed.begun else ""
     if not message:
-        await _note(ports.stores.documents, each, "")
-        card = await asyncio.to_thread(each.what.draw, ports, memory, reading, each.moment, now)
-        message = await surface.post(channel, replace(card, public=True), each.key)
-    await _note(ports.stores.documents, each, message)
+        await asyncio.to_thread(note, SentPeriodical(owed.moment))
+        card = await asyncio.to_thread(owed.what.draw, ports, memory, reading, owed.moment, now)
+        message = await surface.post(channel, replace(card, public=True), owed.key)
+    await asyncio.to_thread(note, SentPeriodical(owed.moment, message))
 
 
-async def _note(store: DocumentStore, each: Due, message: str) -> None:
-    await asyncio.to_thread(
-        each.what.sent.put, store, each.channel, SentPeriodical(each.moment, message)
-    )
-
-
-async def _subscribe(
+def _subscribe(
     what: Periodical, ports: Ports, request: Request, at: str, *, days: bool = True
 ) -> Card:
     """Write when this channel gets the answer, from the next such time on.
@@ -363,33 +332,26 @@ async def _subscribe(
     if not request.channel:
         raise WrongInput("A channel is subscribed from within it; type this line there.")
     when = str(read_recurring(at, read_weekly(ports.site.routes.digest_at), days=days))
-    await asyncio.to_thread(
-        what.subscribed.put, ports.stores.documents, request.channel, Subscription(when, request.at)
-    )
-    return _here(what, request.channel, when)
+    subscription = Subscription(when, request.at)
+    what.subscribed.put(ports.stores.documents, request.channel, subscription)
+    return _here(f"This channel gets {what.words}, {when}", request.channel, when)
 
 
-async def _unsubscribe(what: Periodical, ports: Ports, request: Request) -> Card:
+def _unsubscribe(what: Periodical, ports: Ports, request: Request) -> Card:
     """Drop this channel's subscription; a channel that the settings name keeps getting the answer."""
     here = request.channel
-    if here not in await asyncio.to_thread(wanted, what, ports):
+    if here not in wanted(what, ports):
         raise WrongInput(f"This channel does not get {what.words}.")
     if here in what.named(ports.site.routes):
         raise WrongInput(
             f"The settings ({what.setting}) send {what.words} here; take it back there."
         )
-    await asyncio.to_thread(what.subscribed.drop, ports.stores.documents, here)
-    return _here(what, here, "")
+    what.subscribed.drop(ports.stores.documents, here)
+    return _here(f"This channel no longer gets {what.words} by subscription", here, "")
 
 
-def _here(what: Periodical, channel: str, at: str) -> Card:
-    """Confirm whether a channel gets the answer, and when; `at` is "" where it does not."""
-    gets = (
-        f"This channel gets {what.words}, {at}"
-        if at
-        else f"This channel no longer gets {what.words} by subscription"
-    )
-    return Card(gets, Tone.GOOD, (quiet(channel),), {"channel": channel, "at": at})
+def _here(title: str, channel: str, at: str) -> Card:
+    return Card(title, Tone.GOOD, (quiet(channel),), {"channel": channel, "at": at})
 
 
 def _digest(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
@@ -397,9 +359,8 @@ def _digest(ports: Ports, memory: State, reading: Reading, until: datetime, now:
 
 
 def _summary(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
-    return summary_card(
-        summary_of(ports, [alert for alert in memory.alerts if alert.firing], reading, now)
-    )
+    firing = [alert for alert in memory.alerts if alert.firing]
+    return summary_card(summary_of(ports, firing, reading, now))
 
 
 DIGEST = Periodical(
@@ -430,13 +391,13 @@ PERIODICALS = (DIGEST, SUMMARY)
     who=Role.ADMIN,
     changes=True,
 )
-async def subscribe_digest(
+def subscribe_digest(
     ports: Ports,
     request: Request,
     at: str = arg("", "day, time and time zone; those of the settings when left out", rest=True),
 ) -> Card:
     """Write when this channel gets the digest."""
-    return await _subscribe(DIGEST, ports, request, at, days=False)
+    return _subscribe(DIGEST, ports, request, at, days=False)
 
 
 @command(
@@ -448,9 +409,9 @@ async def subscribe_digest(
     who=Role.ADMIN,
     changes=True,
 )
-async def unsubscribe_digest(ports: Ports, request: Request) -> Card:
+def unsubscribe_digest(ports: Ports, request: Request) -> Card:
     """Drop this channel's subscription; a channel that the settings name keeps getting the digest."""
-    return await _unsubscribe(DIGEST, ports, request)
+    return _unsubscribe(DIGEST, ports, request)
 
 
 @command(
@@ -466,7 +427,7 @@ async def unsubscribe_digest(ports: Ports, request: Request) -> Card:
     who=Role.ADMIN,
     changes=True,
 )
-async def subscribe_summary(
+def subscribe_summary(
     ports: Ports,
     request: Request,
     at: str = arg(
@@ -474,7 +435,7 @@ async def subscribe_summary(
     ),
 ) -> Card:
     """Write when this channel gets the summary."""
-    return await _subscribe(SUMMARY, ports, request, at)
+    return _subscribe(SUMMARY, ports, request, at)
 
 
 @command(
@@ -486,6 +447,6 @@ async def subscribe_summary(
     who=Role.ADMIN,
     changes=True,
 )
-async def unsubscribe_summary(ports: Ports, request: Request) -> Card:
+def unsubscribe_summary(ports: Ports, request: Request) -> Card:
     """Drop this channel's subscription."""
-    return await _unsubscribe(SUMMARY, ports, request)
+    return _unsubscribe(SUMMARY, ports, request)

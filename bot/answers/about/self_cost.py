@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Align, Block, Card, Facts, Heading, Strong, Table, Tone, quiet, text
+from bot.cards.card import Block, Card, Facts, Strong, Tone, compose, quiet, text
+from bot.cards.columns import COUNT, NUMBER, Column, Columns, Unit
 from bot.grammar.registry import Needs, Topic, command
 from bot.model.money import usd
 from bot.model.price import CallUse, SelfCost
@@ -17,14 +17,6 @@ from bot.model.request import Request
 from bot.model.window import duration_text
 from bot.ports import Ports
 
-_COLUMNS = (
-    Heading("AWS call"),
-    Heading("calls", Align.RIGHT),
-    Heading("billed", Align.RIGHT),
-    Heading("$ today", Align.RIGHT),
-    Heading("failed", Align.RIGHT),
-    Heading("stopped", Align.RIGHT),
-)
 _LATE = 2
 """Intervals without a tick from which the watch is late."""
 _MOST = 20
@@ -45,122 +37,95 @@ class Watched:
 
     @property
     def late(self) -> bool:
-        """Tell whether the last tick is older than it should be."""
+        """Return whether the last tick is older than it should be."""
         return self.ticked_at is not None and self.now - self.ticked_at > _LATE * self.interval
 
 
 def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[str]) -> Card:
     """Draw the watch's standing, then the calls, their cost, and those that the budget stopped."""
-    blocks: list[Block] = [
-        _watch(watched),
-        *(_bill(bill) if bill else [quiet("No AWS account is being read, so no calls are made.")]),
-    ]
-    blocks += [quiet("• ", problem) for problem in problems[:5]]
-    blocks += [quiet(f"and {len(problems) - 5} more; type: about")] if len(problems) > 5 else []
-    stopped = _stopping(bill) if bill else False
-    title = (
-        f"Own AWS calls: {_cents(bill.usd)} today, about {usd(bill.month_usd)} a month"
-        if bill
-        else "Status of the watch"
+    age, lag = "none yet", None
+    if watched.ticked_at:
+        lag = watched.now - watched.ticked_at
+        age = f"{duration_text(lag)} ago{', late' if watched.late else ''}"
+    facts = [("last whole tick", age), ("a tick every", duration_text(watched.interval))]
+    for name, value in watched.facts.items():
+        words = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+        if value not in (None, "", (), []):
+            facts.append((name.replace("_", " "), words))
+
+    title, stopped = "Status of the watch", False
+    calls: Sequence[Block] = (quiet("No AWS account is being read, so no calls are made."),)
+    if bill:
+        today = f"{_cents(bill.usd)} today, about {usd(bill.month_usd)} a month"
+        title, calls = f"Own AWS calls: {today}", _calls(bill)
+        used = _used(bill)
+        stopped = any(use.stopped for use in bill.uses) or any(used >= at for at, _ in bill.stops)
+    blocks = compose(
+        Facts(tuple(facts)),
+        calls,
+        [quiet("• ", problem) for problem in problems[:5]],
+        len(problems) > 5 and quiet(f"and {len(problems) - 5} more; type: about"),
     )
     data = {
-        "bill": _bill_data(bill) if bill else None,
-        "watch": _watch_data(watched),
+        "bill": {
+            "day": bill.day,
+            "usd": bill.usd,
+            "month_usd": bill.month_usd,
+            "budget_usd": bill.budget_usd,
+            "retries": bill.retries,
+            "throttled": bill.throttled,
+            "estimated": True,
+            "calls": [vars(use) for use in bill.uses],
+            "days": [{"day": day, "usd": amount} for day, amount in bill.days],
+        }
+        if bill
+        else None,
+        "watch": {
+            "ticked_at": watched.ticked_at,
+            "lag_seconds": None if lag is None else lag.total_seconds(),
+            "late": watched.late,
+            **watched.facts,
+        },
         "problems": list(problems),
     }
-    return Card(
-        title,
-        Tone.WARNING if watched.late or stopped or problems else Tone.GOOD,
-        tuple(blocks),
-        data,
+    tone = Tone.WARNING if watched.late or stopped or problems else Tone.GOOD
+    return Card(title, tone, blocks, data)
+
+
+def _calls(bill: SelfCost) -> tuple[Block, ...]:
+    """Draw the calls, the dearest first, and what the budget stops in which order."""
+    uses = sorted(bill.uses, key=lambda use: (-use.usd, -use.calls, use.operation))
+    calls, failed, stopped = (
+        f"{sum(getattr(use, name) for use in uses):,}" for name in ("calls", "failed", "stopped")
+    )
+    table = replace(
+        _CALLS.table(uses, most=_MOST, rest="and {} more calls, all cheaper"),
+        total=("total", calls, "", _cents(bill.usd), failed, stopped),
     )
 
-
-def _watch(watched: Watched) -> Facts:
-    age = (
-        f"{duration_text(watched.now - watched.ticked_at)} ago{', late' if watched.late else ''}"
-        if watched.ticked_at
-        else "none yet"
-    )
-    facts = [
-        (name.replace("_", " "), _word(value))
-        for name, value in watched.facts.items()
-        if value not in (None, "", (), [])
-    ]
-    return Facts(
-        (("last whole tick", age), ("a tick every", duration_text(watched.interval)), *facts)
-    )
-
-
-def _word(value: Any) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
-
-def _bill(bill: SelfCost) -> list[Block]:
-    rows = sorted(bill.uses, key=lambda use: (-use.usd, -use.calls, use.operation))
-    total = (
-        "total",
-        f"{sum(x.calls for x in rows):,}",
-        "",
-        _cents(bill.usd),
-        f"{sum(x.failed for x in rows):,}",
-        _stopped(rows),
-    )
-    rest = f"and {len(rows) - _MOST} more calls, all cheaper" if len(rows) > _MOST else ""
-    table = Table(_COLUMNS, tuple(_row(use) for use in rows[:_MOST]), total, rest=rest)
-    dates = sorted({use.asof for use in rows if use.asof})
-    priced = f" at list prices of {dates[0]}" if dates else ""
-    tried = f" {bill.retries:,} attempts were retries; {bill.throttled:,} calls were abandoned because of throttling."
-    note = quiet(
-        f"Estimated from the calls counted here{priced}; free tiers are not deducted.", tried
-    )
-    return [table, _budget(bill), note]
-
-
-def _budget(bill: SelfCost) -> Block:
     if bill.budget_usd is None:
-        return quiet("No budget is set (TRNBOT_AWS_BUDGET), so no calls are stopped.")
-    share = bill.usd / bill.budget_usd * 100 if bill.budget_usd else Decimal(100)
-    order = "; ".join(f"at {percent} %: {_named(names)}" for percent, names in bill.stops)
-    return text(
-        Strong(f"{share:.0f} % of today's budget of {usd(bill.budget_usd)} is used."),
-        f" Calls stop in this order: {order}. Metrics and inventory never stop.",
-    )
+        budget = quiet("No budget is set (TRNBOT_AWS_BUDGET), so no calls are stopped.")
+    else:
+        stops = []
+        for percent, names in bill.stops:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            stops.append(f"at {percent} %: {', '.join(names[:_NAMED])}{more}")
+        used = f"{_used(bill):.0f} % of today's budget of {usd(bill.budget_usd)} is used."
+        order = f" Calls stop in this order: {'; '.join(stops)}. Metrics and inventory never stop."
+        budget = text(Strong(used), order)
+
+    dates = sorted({use.asof for use in uses if use.asof})
+    priced = f" at list prices of {dates[0]}" if dates else ""
+    estimate = f"Estimated from the calls counted here{priced}; free tiers are not deducted."
+    tried = f" {bill.retries:,} attempts were retries; {bill.throttled:,} calls were abandoned because of throttling."
+    return (table, budget, quiet(estimate, tried))
 
 
-def _stopping(bill: SelfCost) -> bool:
-    """Tell whether the budget stops anything today."""
-    percent = (
-        bill.usd / bill.budget_usd * 100
-        if bill.budget_usd
-        else Decimal(0 if bill.budget_usd is None else 100)
-    )
-    return any(use.stopped for use in bill.uses) or any(percent >= at for at, _ in bill.stops)
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
-
-
-def _row(use: CallUse) -> tuple[str, ...]:
-    billed = f"{use.units:,} {use.unit}{'' if use.units == 1 else 's'}" if use.price_usd else "free"
-    return (
-        use.operation,
-        f"{use.calls:,}",
-        billed,
-        _cents(use.usd) if use.price_usd else "–",
-        _count(use.failed),
-        _count(use.stopped),
-    )
-
-
-def _stopped(rows: Sequence[CallUse]) -> str:
-    return f"{sum(x.stopped for x in rows):,}"
-
-
-def _count(n: int) -> str:
-    return f"{n:,}" if n else "–"
+def _used(bill: SelfCost) -> Decimal:
+    """Return the percent of today's budget that is used: all of one of nothing, 0 without one."""
+    if bill.budget_usd is None:
+        return Decimal(0)
+    return bill.usd / bill.budget_usd * 100 if bill.budget_usd else Decimal(100)
 
 
 def _cents(amount: Decimal) -> str:
@@ -170,28 +135,19 @@ def _cents(amount: Decimal) -> str:
     return usd(amount, 4) if 0 < amount < Decimal("0.1") else usd(amount)
 
 
-def _bill_data(bill: SelfCost) -> dict[str, Any]:
-    return {
-        "day": bill.day,
-        "usd": bill.usd,
-        "month_usd": bill.month_usd,
-        "budget_usd": bill.budget_usd,
-        "retries": bill.retries,
-        "throttled": bill.throttled,
-        "estimated": True,
-        "calls": [vars(use) for use in bill.uses],
-        "days": [{"day": day, "usd": amount} for day, amount in bill.days],
-    }
+def _billed(use: CallUse) -> str:
+    plural = "" if use.units == 1 else "s"
+    return f"{use.units:,} {use.unit}{plural}" if use.price_usd else "free"
 
 
-def _watch_data(watched: Watched) -> dict[str, Any]:
-    lag = (watched.now - watched.ticked_at).total_seconds() if watched.ticked_at else None
-    return {
-        "ticked_at": watched.ticked_at,
-        "lag_seconds": lag,
-        "late": watched.late,
-        **watched.facts,
-    }
+_CALLS = Columns[CallUse](
+    Column("AWS call", lambda use: use.operation),
+    Column("calls", lambda use: use.calls, COUNT),
+    Column("billed", _billed, NUMBER),
+    Column("$ today", lambda use: use.usd if use.price_usd else None, Unit(_cents)),
+    Column("failed", lambda use: use.failed or None, COUNT),
+    Column("stopped", lambda use: use.stopped or None, COUNT),
+)
 
 
 _SELF_FIGURES = {
@@ -216,17 +172,14 @@ _SELF_FIGURES = {
     examples=("self",),
     figures=_SELF_FIGURES,
 )
-async def self_(ports: Ports, request: Request) -> Card:
+def self_(ports: Ports, request: Request) -> Card:
     """Tell the bot's own bill by API with its budget, and the last tick, its age and the ticks that were missed."""
-    bill = await asyncio.to_thread(ports.site.self_cost)
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    facts = {name: value for name, value in ports.site.health().items() if name not in _SAID}
-    return self_cost_card(
-        bill,
-        Watched(memory.ticked_at, request.at, ports.site.interval, facts),
-        await asyncio.to_thread(ports.world.source.problems),
-    )
+    site = ports.site
+    facts = {name: value for name, value in site.health().items() if name not in _ELSEWHERE}
+    ticked_at = ports.stores.alerts.load(request.at).ticked_at
+    watched = Watched(ticked_at, request.at, site.interval, facts)
+    return self_cost_card(site.self_cost(), watched, ports.world.source.problems())
 
 
-_SAID = ("ticked_at", "ok", "open_alerts", "usd_per_hour")
+_ELSEWHERE = ("ticked_at", "ok", "open_alerts", "usd_per_hour")
 """What stands elsewhere on the card, or is about the fleet."""
