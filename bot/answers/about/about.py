@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from bot.cards.card import (
-    Align,
     Block,
     Button,
     Buttons,
@@ -22,6 +20,7 @@ from bot.cards.card import (
     Tone,
     When,
     coded,
+    compose,
     quiet,
     text,
 )
@@ -64,13 +63,11 @@ def brief_help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Car
         (Heading("for"), Heading("type"), Heading("to get")),
         tuple((role, *known[name]) for role, name in _BRIEF if name in known),
     )
-    more = quiet(
-        *coded(
-            "In an alert's thread `why`, `ack` and `snooze 2h` need no name. `help cost` explains one command."
-        )
+    more = coded(
+        "In an alert's thread `why`, `ack` and `snooze 2h` need no name. `help cost` explains one command."
     )
-    every = Buttons((Button(f"All {len(known)} commands", "help all"),))
-    return replace(help_card(topics), blocks=(table, more, every))
+    buttons = Buttons((Button(f"All {len(known)} commands", "help all"),))
+    return replace(help_card(topics), blocks=(table, quiet(*more), buttons))
 
 
 def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
@@ -79,22 +76,18 @@ def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
     A table a topic, as a platform cuts tables that are long.
     """
     blocks: list[Block] = []
+    headings = (Heading("type"), Heading("to get"))
     for topic, commands in topics.items():
-        blocks += [text(Strong(topic))] if topic else []
-        blocks.append(
-            Table(
-                (Heading("type"), Heading("to get")),
-                tuple((example, summary) for _, summary, example in commands),
-            )
-        )
+        if topic:
+            blocks.append(text(Strong(topic)))
+        rows = tuple((example, summary) for _, summary, example in commands)
+        blocks.append(Table(headings, rows))
     blocks.append(
         quiet("A button types a line for you. ", Code("help cost"), " explains one command.")
     )
-    every = [
-        {"name": n, "summary": s, "example": e}
-        for n, s, e in sorted(entry for entries in topics.values() for entry in entries)
-    ]
-    return Card("What you can type", Tone.INFO, tuple(blocks), {"commands": every})
+    entries = sorted(entry for commands in topics.values() for entry in commands)
+    data = {"commands": [{"name": n, "summary": s, "example": e} for n, s, e in entries]}
+    return Card("What you can type", Tone.INFO, tuple(blocks), data)
 
 
 def command_card(
@@ -107,40 +100,37 @@ def command_card(
 ) -> Card:
     """Explain one command by its arguments, notes on their types, and examples."""
     columns = (Heading("argument"), Heading("type"), Heading("when left out"), Heading("meaning"))
-    cells = tuple(
-        (n, kind, "needed" if default is None else default or "–", meaning)
-        for n, kind, default, meaning in rows
+    cells = []
+    for argument, kind, default, meaning in rows:
+        left_out = "needed" if default is None else default or "–"
+        cells.append((argument, kind, left_out, meaning))
+    blocks = compose(
+        text(summary),
+        bool(cells) and Table(columns, tuple(cells)),
+        [quiet(note) for note in notes],
+        [text("For example ", Code(example)) for example in examples],
+        quiet(f"Who may use it: {who}."),
     )
-    blocks: list[Block] = [text(summary)]
-    blocks += [Table(columns, cells)] if cells else []
-    blocks += [quiet(note) for note in notes]
-    blocks += [text("For example ", Code(example)) for example in examples]
-    blocks += [quiet(f"Who may use it: {who}.")]
-    return Card(
-        name,
-        Tone.INFO,
-        tuple(blocks),
-        {"name": name, "arguments": [r[0] for r in rows], "who": who},
-    )
+    data = {"name": name, "arguments": [row[0] for row in rows], "who": who}
+    return Card(name, Tone.INFO, blocks, data)
 
 
 def about_card(
     settings: Mapping[str, str], ticked_at: datetime | None, problems: Sequence[str]
 ) -> Card:
     """Tell which version runs here, how fresh its metrics are, and the problems of reading them."""
-    blocks: list[Block] = [
-        Facts(tuple((name, value or "not set") for name, value in settings.items()))
-    ]
-    blocks += (
-        [quiet("Last tick ", When(ticked_at))]
+    unread = f"{counted(len(problems), 'thing')} could not be read:"
+    blocks = compose(
+        Facts(tuple((name, value or "not set") for name, value in settings.items())),
+        quiet("Last tick ", When(ticked_at))
         if ticked_at
-        else [quiet("The watch has not completed a tick yet.")]
+        else quiet("The watch has not completed a tick yet."),
+        bool(problems) and text(unread),
+        [quiet("• ", problem) for problem in problems[:8]],
+        len(problems) > 8 and quiet(f"and {len(problems) - 8} more"),
     )
-    blocks += [text(f"{counted(len(problems), 'thing')} could not be read:")] if problems else []
-    blocks += [quiet("• ", problem) for problem in problems[:8]]
-    blocks += [quiet(f"and {len(problems) - 8} more")] if len(problems) > 8 else []
     data = {"settings": dict(settings), "ticked_at": ticked_at, "problems": list(problems)}
-    return Card("trnbot", Tone.WARNING if problems else Tone.INFO, tuple(blocks), data)
+    return Card("trnbot", Tone.WARNING if problems else Tone.INFO, blocks, data)
 
 
 @command(
@@ -160,17 +150,16 @@ def help_about(name: str) -> Card:
     """Return what `help` answers, which opens nothing of the world."""
     if name and name != _ALL:
         explained, _ = find_command(name.split())
-        rows = tuple(
-            (p.word, type_name(p), p.arg.default, p.arg.meaning) for p in explained.parameters
-        )
-        notes = (
-            [f"A window is {GRAMMAR}: {BOUNDS}."]
-            if any(p.takes(Window) for p in explained.parameters)
-            else []
-        )
+        rows, notes = [], []
+        for parameter in explained.parameters:
+            default, meaning = parameter.arg.default, parameter.arg.meaning
+            rows.append((parameter.word, type_name(parameter), default, meaning))
+            if parameter.takes(Window):
+                notes = [f"A window is {GRAMMAR}: {BOUNDS}."]
         return command_card(
             explained.name, explained.summary, rows, explained.examples, explained.who.value, notes
         )
+
     topics: dict[str, list[tuple[str, str, str]]] = {topic.value: [] for topic in Topic}
     entries = {entry.name: entry for entry in command_index().values() if not entry.hidden}
     for entry in (entries[key] for key in sorted(entries)):
@@ -186,31 +175,27 @@ def help_about(name: str) -> Card:
     may=Needs.BILL | Needs.METRICS | Needs.STATE,
     examples=("about",),
 )
-async def about(ports: Ports, request: Request) -> Card:
+def about(ports: Ports, request: Request) -> Card:
     """Tell version, source, freshness and problems."""
-    metrics, unread = await asyncio.to_thread(_metrics, ports)
-    problems = [*dict.fromkeys([*unread, *await asyncio.to_thread(_unbilled, ports)])]
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at) if metrics else None
-    here = {"this channel": request.channel} if request.channel else {}
-    facts = {**ports.site.facts, **here, "metrics": metrics or "none"}
-    return about_card(facts, memory.ticked_at if memory else None, problems)
-
-
-def _metrics(ports: Ports) -> tuple[str, Sequence[str]]:
-    """Return which time the metrics tell, "" where there is none, and the problems of reading them."""
+    # What cannot be read is a problem to tell of: no part of the world is needed here.
+    metrics, ticked_at = "", None
+    problems: list[str] = []
     try:
         extent = ports.world.source.extent()
-        return period(extent) if extent else "live", ports.world.source.problems()
+        problems += ports.world.source.problems()
+        metrics = period(extent) if extent else "live"
     except Unavailable as error:
-        return "", (str(error),)
-
-
-def _unbilled(ports: Ports) -> Sequence[str]:
-    """Return the problems of reading the bill; where there is none, why."""
+        problems.append(str(error))
+    if metrics:
+        ticked_at = ports.stores.alerts.load(request.at).ticked_at
     try:
-        return ports.world.billing.problems()
+        problems += ports.world.billing.problems()
     except Unavailable as error:
-        return (str(error),)
+        problems.append(str(error))
+
+    here = {"this channel": request.channel} if request.channel else {}
+    facts = {**ports.site.facts, **here, "metrics": metrics or "none"}
+    return about_card(facts, ticked_at, list(dict.fromkeys(problems)))
 
 
 @command(
@@ -221,31 +206,30 @@ def _unbilled(ports: Ports) -> Sequence[str]:
     examples=("doctor",),
     who=Role.ADMIN,
 )
-async def doctor(ports: Ports, request: Request) -> Card:
+def doctor(ports: Ports, request: Request) -> Card:
     """Look at everything the bot needs."""
-    checks = await asyncio.to_thread(ports.site.checks)
-    return doctor_card(list(checks))
+    return doctor_card(list(ports.site.checks()))
 
 
 def doctor_card(checks: list[Check]) -> Card:
     """List the checks, the failed ones first with their remedy."""
-    wrong = [check for check in checks if not check.ok]
+    failed = [check for check in checks if not check.ok]
     rows = tuple(
-        ("missing" if not c.ok else "ok", c.name, c.found)
-        for c in sorted(checks, key=lambda c: c.ok)
+        ("ok" if check.ok else "missing", check.name, check.found)
+        for check in sorted(checks, key=lambda check: check.ok)
     )
-    blocks: list[Block] = [
-        Table((Heading("", Align.LEFT), Heading("what"), Heading("found")), rows)
-    ]
-    blocks += [text(f"{c.name}: {c.remedy}") for c in wrong if c.remedy]
+    blocks = compose(
+        Table((Heading(""), Heading("what"), Heading("found")), rows),
+        [text(f"{check.name}: {check.remedy}") for check in failed if check.remedy],
+    )
     data = {
         "checks": [
-            {"name": c.name, "ok": c.ok, "found": c.found, "remedy": c.remedy} for c in checks
+            {"name": check.name, "ok": check.ok, "found": check.found, "remedy": check.remedy}
+            for check in checks
         ]
     }
-    title = (
-        f"{len(wrong)} of {len(checks)} checks {'needs' if len(wrong) == 1 else 'need'} your attention"
-        if wrong
-        else "Everything needed is in place"
-    )
-    return Card(title, Tone.WARNING if wrong else Tone.GOOD, tuple(blocks), data)
+    if not failed:
+        return Card("Everything needed is in place", Tone.GOOD, blocks, data)
+    need = "needs" if len(failed) == 1 else "need"
+    title = f"{len(failed)} of {len(checks)} checks {need} your attention"
+    return Card(title, Tone.WARNING, blocks, data)

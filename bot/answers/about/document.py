@@ -17,7 +17,7 @@ from typing import Any
 from bot.cards.card import Attachment, Card, Table, Tone
 from bot.cards.lines import file_name
 from bot.errors import WrongInput
-from bot.grammar.line import Call, CommandLine, read_line, typed
+from bot.grammar.line import Call, read_line, typed
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.codec import encode
 from bot.model.request import Effect, Request, Schema
@@ -138,7 +138,7 @@ def csv_text(line: str, card: Card) -> str:
     """Return the table of a line's answer as CSV; raise `WrongInput` where it has none."""
     line = str(card.data.get("read_as", line))
     command = read_line(line).runs
-    rows = list(_records(card, command.rows)) or list(_cells(card))
+    rows = _rows(card, command.rows)
     if not rows:
         raise WrongInput(f"'{command.name}' answered without a table; --json has its numbers.")
     unit = card.data.get("currency", "USD")
@@ -152,21 +152,27 @@ def csv_text(line: str, card: Card) -> str:
     return written.getvalue()
 
 
-def _records(card: Card, named: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows of the lists of records that the command names, else of the first one beside a table."""
-    lists = {name: value for name, value in card.data.items() if _is_records(value)}
-    tabled = any(isinstance(block, Table) for block in card.blocks)
-    for name in named or (list(lists)[:1] if tabled else ()):
-        for record in lists.get(name, ()):
-            yield dict(_flat(record))
+def _rows(card: Card, named: Sequence[str]) -> list[Row]:
+    """Return the rows of the lists of records that the command names.
 
-
-def _is_records(value: Any) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and bool(value)
-        and all(isinstance(one, Mapping) for one in value)
-    )
+    Else of the first one beside a table, else those of the first table as they are drawn.
+    """
+    lists = {
+        name: value
+        for name, value in card.data.items()
+        if isinstance(value, list | tuple)
+        and value
+        and all(isinstance(record, Mapping) for record in value)
+    }
+    table = next((block for block in card.blocks if isinstance(block, Table)), None)
+    names = named or (list(lists)[:1] if table else ())
+    rows: list[Row] = [dict(_flat(record)) for name in names for record in lists.get(name, ())]
+    if rows or table is None:
+        return rows
+    headings = [column.name for column in table.columns]
+    return [
+        dict(zip(headings, map(_guarded, row), strict=False)) for row in table.every or table.rows
+    ]
 
 
 def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
@@ -175,24 +181,12 @@ def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, st
         column = f"{before}{name}"
         match value:
             case Window():
-                yield from (
-                    (f"{column}.start", _cell(value.start)),
-                    (f"{column}.end", _cell(value.end)),
-                )
+                yield f"{column}.start", _cell(value.start)
+                yield f"{column}.end", _cell(value.end)
             case Mapping():
                 yield from _flat(value, before if name in _NAMELESS else f"{column}.")
             case _:
                 yield column, _cell(value)
-
-
-def _cells(card: Card) -> Iterator[Row]:
-    """Yield the rows of a table that no list of records tells, as they are drawn."""
-    table = next((block for block in card.blocks if isinstance(block, Table)), None)
-    for row in (table.every or table.rows) if table else ():
-        assert table
-        yield {
-            column.name: _guarded(cell) for column, cell in zip(table.columns, row, strict=False)
-        }
 
 
 def _cell(value: Any) -> str:
@@ -202,7 +196,9 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple | set | frozenset):
-        return _guarded("; ".join(one if isinstance(one, str) else as_json(one) for one in value))
+        return _guarded(
+            "; ".join(item if isinstance(item, str) else as_json(item) for item in value)
+        )
     words = str(value) if isinstance(value, str | int | float) else str(plain(value))
     return words if isinstance(value, int | float | Decimal | timedelta) else _guarded(words)
 
@@ -226,25 +222,7 @@ async def csv_(
     line: str = arg(None, "the line whose table is meant", rest=True),
 ) -> Card:
     """Answer the line, and give its table."""
-    read = _carried(read_line(request.line).rest)
-    call = typed(read, request.at)
-    card: Card = await call.command.handler(
-        ports, replace(request, line=read.text), **call.arguments
-    )
-    file = Attachment(
-        file_name(read.text), csv_text(read.text, card), read.text, ports.site.download(read.text)
-    )
-    return Card(
-        f"The table of '{read.text}'", Tone.INFO, (file,), {"line": read.text, "file": file.name}
-    )
-
-
-def _carried(words: str) -> CommandLine:
-    """Return the line whose table is asked for.
-
-    Raise `WrongInput` for one that does more than read.
-    """
-    read = read_line(words)
+    read = read_line(read_line(request.line).rest)
     if read.runs.carries or read.effect not in (Effect.READS, Effect.WORKS) or read.runs.audited:
         raise WrongInput(
             f"A file is of a line that only reads, such as 'csv cost 7d'; '{read.command.name}' is none."
@@ -253,4 +231,11 @@ def _carried(words: str) -> CommandLine:
         raise WrongInput(
             f"'{read.command.name}' works for long; in a terminal type trnbot {read.text} --csv."
         )
-    return read
+
+    call = typed(read, request.at)
+    asking = replace(request, line=read.text)
+    card: Card = await call.command.handler(ports, asking, **call.arguments)
+    content, url = csv_text(read.text, card), ports.site.download(read.text)
+    file = Attachment(file_name(read.text), content, read.text, url)
+    data = {"line": read.text, "file": file.name}
+    return Card(f"The table of '{read.text}'", Tone.INFO, (file,), data)

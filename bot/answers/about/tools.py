@@ -46,7 +46,26 @@ _SWITCH = {True: "on", False: "off"}
 
 def tools() -> tuple[Tool, ...]:
     """Return a tool for each command that people type, by name."""
-    return tuple(_tool(command) for command in commands_by_name())
+    offered = []
+    for command in commands_by_name():
+        effect = Effect.READS
+        if command.changes:
+            effect = Effect.CHANGES
+        elif command.heavy:
+            effect = Effect.WORKS
+        offered.append(
+            Tool(
+                tool_name(command.name),
+                command.name,
+                command.summary,
+                argument_schema(command),
+                PREVIEW if command.changes else ANSWER,
+                effect,
+                command.who,
+                command.examples[0] if command.examples else command.name,
+            )
+        )
+    return tuple(offered)
 
 
 def tool_name(command: str) -> str:
@@ -70,10 +89,8 @@ def line_with(line: str, arguments: Mapping[str, Any]) -> str:
     command = read_line(line).command
     known = {parameter.word: parameter for parameter in command.parameters}
     if unknown := next((name for name in arguments if name not in known), None):
-        raise WrongInput(
-            f"'{command.name}' has no argument '{shortened(unknown)}'{_nearest(unknown, known)}.",
-            unknown,
-        )
+        hint = nearest(unknown, known, otherwise="it takes none")
+        raise WrongInput(f"'{command.name}' has no argument '{shortened(unknown)}'{hint}.", unknown)
     written = (
         part for name, value in arguments.items() for part in _written(command, known[name], value)
     )
@@ -112,8 +129,22 @@ def with_apply(card: Card, line: str, address: str) -> Card:
 
 def argument_schema(command: Command) -> Schema:
     """Return the JSON Schema of a command's arguments."""
+    properties = {}
+    for parameter in command.parameters:
+        kind, arg = bare_type(parameter.type), parameter.arg
+        schema = {**_KINDS[kind], "description": arg.meaning}
+        choices = [choice for choice in arg.choices if choice]
+        if choices and kind == WORDS:
+            schema["items"] = {"type": "string", "enum": choices}
+        elif choices:
+            schema["enum"] = choices
+
+        # An empty default says that the argument may be left out, and no more.
+        if arg.default:
+            schema["default"] = _typed_default(kind, arg.default)
+        properties[parameter.word] = schema
+
     needed = [parameter.word for parameter in command.parameters if parameter.arg.default is None]
-    properties = {parameter.word: _schema(parameter) for parameter in command.parameters}
     return {
         "type": "object",
         "properties": properties,
@@ -122,40 +153,14 @@ def argument_schema(command: Command) -> Schema:
     }
 
 
-def _tool(command: Command) -> Tool:
-    effect = Effect.CHANGES if command.changes else Effect.WORKS if command.heavy else Effect.READS
-    answer = PREVIEW if command.changes else ANSWER
-    example = command.examples[0] if command.examples else command.name
-    name, arguments = tool_name(command.name), argument_schema(command)
-    return Tool(
-        name, command.name, command.summary, arguments, answer, effect, command.who, example
-    )
-
-
-def _schema(parameter: Parameter) -> Schema:
-    kind, arg = bare_type(parameter.type), parameter.arg
-    schema = {**_KINDS[kind], "description": arg.meaning}
-    choices = [choice for choice in arg.choices if choice]
-    if choices and kind == WORDS:
-        schema["items"] = {"type": "string", "enum": choices}
-    elif choices:
-        schema["enum"] = choices
-    return {**schema, **_default(kind, arg.default)}
-
-
-def _default(kind: Any, text: str | None) -> Schema:
-    """Return the default as a program would write it.
-
-    An empty one says that the argument may be left out, and no more.
-    """
-    if not text:
-        return {}
+def _typed_default(kind: Any, text: str) -> Any:
+    """Return a default as a program would write it."""
     if kind is bool:
-        return {"default": text == _SWITCH[True]}
+        return text == _SWITCH[True]
     if kind in (int, float, Decimal):
         number = Decimal(text)
-        return {"default": int(number) if number == number.to_integral_value() else float(number)}
-    return {"default": text.split(",") if kind == WORDS else text}
+        return int(number) if number == number.to_integral_value() else float(number)
+    return text.split(",") if kind == WORDS else text
 
 
 def _written(command: Command, parameter: Parameter, value: Any) -> Iterable[str]:
@@ -172,8 +177,8 @@ def _written(command: Command, parameter: Parameter, value: Any) -> Iterable[str
 
 def _filter(command: Command, text: str) -> str:
     pair = filter_of(text)
-    taken = {parameter.word for parameter in command.parameters}
-    if "=" not in text or pair.dimension in taken or set(pair.dimension) & set(" \t\n\r\"'="):
+    words = {parameter.word for parameter in command.parameters}
+    if "=" not in text or pair.dimension in words or set(pair.dimension) & set(" \t\n\r\"'="):
         raise WrongInput(
             f"'{shortened(text)}' is not a filter; write dimension=value, for example team=search."
         )
@@ -181,17 +186,13 @@ def _filter(command: Command, text: str) -> str:
 
 
 def _texts(parameter: Parameter, value: Any) -> Sequence[str]:
-    values = value if isinstance(value, list | tuple) else [value]
+    word, values = parameter.word, value if isinstance(value, list | tuple) else [value]
     if isinstance(value, list) and bare_type(parameter.type) not in (WORDS, FILTERS):
-        raise WrongInput(f"{parameter.word} takes one value; got {len(value)}.", parameter.word)
-    if wrong := next(
-        (each for each in values if not isinstance(each, str | int | float | bool)), None
-    ):
-        raise WrongInput(
-            f"{parameter.word} takes text or a number; got {shortened(str(wrong))}.", parameter.word
-        )
-    return [_SWITCH[each] if isinstance(each, bool) else str(each) for each in values]
-
-
-def _nearest(name: str, known: Mapping[str, Any]) -> str:
-    return nearest(name, known, otherwise="it takes none")
+        raise WrongInput(f"{word} takes one value; got {len(value)}.", word)
+    texts = []
+    for item in values:
+        if not isinstance(item, str | int | float | bool):
+            got = shortened(str(item))
+            raise WrongInput(f"{word} takes text or a number; got {got}.", word)
+        texts.append(_SWITCH[item] if isinstance(item, bool) else str(item))
+    return texts
