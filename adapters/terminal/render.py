@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Sequence
 from datetime import UTC
 from typing import assert_never
 
@@ -15,7 +16,6 @@ from bot.cards.card import (
     Align,
     Attachment,
     Block,
-    Button,
     Buttons,
     Card,
     Chart,
@@ -23,8 +23,6 @@ from bot.cards.card import (
     Facts,
     Form,
     Link,
-    Series,
-    Span,
     Strong,
     Style,
     Table,
@@ -39,137 +37,109 @@ _PARTS = " ▏▎▍▌▋▊▉█"
 _MOST_BARS = 20
 
 
-def chart_lines(chart: Chart, width: int) -> list[str]:
-    """Return the chart's lines, each at most `width` columns."""
-    match chart.kind:
-        case ChartKind.LINE:
-            return _lines(chart, width)
-        case ChartKind.BAR:
-            return _bars(chart, width)
-        case ChartKind.HEAT:
-            return _heat(chart, width)
-        case _:
-            assert_never(chart.kind)
-
-
-def _lines(chart: Chart, width: int) -> list[str]:
+def _line_chart(chart: Chart, width: int) -> list[str]:
+    """Draw a sparkline a series, and under them the incident, the times and the usual."""
     if not chart.times:
         return []
     low, high = axis.extent(chart)
-    names = [
-        axis.shorten(series.name, 14) if len(chart.series) > 1 else "" for series in chart.series
-    ]
-    left = max(map(len, names), default=0) + (1 if any(names) else 0)
-    ends = [
-        axis.figure(end[1], chart.unit) if (end := axis.newest(s.values)) else "no reading"
-        for s in chart.series
-    ]
-    room = max(8, min(width - left - max(map(len, ends), default=0) - 1, 96))
-    drawn = [
-        f"{name:<{left}}{_spark(series.values, low, high, room)} {end}"
-        for name, series, end in zip(names, chart.series, ends, strict=True)
-    ]
-    return [*drawn, *_under(chart, left, min(room, len(chart.times)), width)]
+    names, ends = [""], ["no reading"] * len(chart.series)
+    if len(chart.series) > 1:
+        names = [f"{axis.shorten(series.name, 14)} " for series in chart.series]
+    for i, series in enumerate(chart.series):
+        if end := axis.newest(series.values):
+            ends[i] = axis.figure(end[1], chart.unit)
+    margin = max(map(len, names), default=0)
+    room = max(8, min(width - margin - max(map(len, ends), default=0) - 1, 96))
 
-
-def _spark(values: tuple[float | None, ...], low: float, high: float, room: int) -> str:
-    """Return one character a step, or the mean of the steps that share it; a gap stays blank."""
-    cells = min(room, len(values))
-    drawn = []
-    for i in range(cells):
-        part = [
-            v
-            for v in values[i * len(values) // cells : (i + 1) * len(values) // cells]
-            if v is not None and axis.is_reading(v)
-        ]
-        level = (sum(part) / len(part) - low) / (high - low) if part else None
-        drawn.append(" " if level is None else _RISING[min(7, max(0, int(level * 8)))])
-    return "".join(drawn)
-
-
-def _under(chart: Chart, left: int, room: int, width: int) -> list[str]:
-    """Mark the incident under the line, then the first and last time, then the usual."""
-    start, end = chart.times[0], chart.times[-1]
-    span = (end - start).total_seconds() or 1.0
+    # A character stands for one step, or for the mean of those that share it; a gap stays blank.
     lines = []
+    for name, series, figure in zip(names, chart.series, ends, strict=False):
+        count, spark = len(series.values), ""
+        cells = min(room, count)
+        for i in range(cells):
+            steps = series.values[i * count // cells : (i + 1) * count // cells]
+            readings = [value for value in steps if value is not None and axis.is_reading(value)]
+            if not readings:
+                spark += " "
+                continue
+            level = int((sum(readings) / len(readings) - low) / (high - low) * 8)
+            spark += _RISING[min(7, max(0, level))]
+        lines.append(f"{name:<{margin}}{spark} {figure}")
+
+    start, last = chart.times[0], chart.times[-1]
+    room, span = min(room, len(chart.times)), (last - start).total_seconds() or 1.0
     if chart.shaded is not None:
-        first = round((chart.shaded.start - start).total_seconds() / span * (room - 1))
-        last = round((chart.shaded.end - start).total_seconds() / span * (room - 1))
-        first, last = max(0, min(first, room - 1)), max(0, min(last, room - 1))
-        mark, since = "▔" * (last - first + 1), f"since {chart.shaded.start.astimezone(UTC):%H:%M}"
-        before = max(0, left + first - len(since) - 1)
-        fits = left + last + 2 + len(since) <= width
-        lines.append(
-            " " * (left + first) + f"{mark} {since}"
-            if fits
-            else f"{' ' * before}{since} {mark}"[:width]
+        edges = (chart.shaded.start - start, chart.shaded.end - start)
+        onset, end_at = (
+            max(0, min(round(edge.total_seconds() / span * (room - 1)), room - 1)) for edge in edges
         )
-    head, tail = f"{start.astimezone(UTC):%d %b %H:%M}", f"{end.astimezone(UTC):%d %b %H:%M} UTC"
-    lines.append(" " * left + head + " " * max(1, room - len(head) - len(tail)) + tail)
+        mark = "▔" * (end_at - onset + 1)
+        since = f"since {chart.shaded.start.astimezone(UTC):%H:%M}"
+        if margin + end_at + 2 + len(since) <= width:
+            lines.append(f"{' ' * (margin + onset)}{mark} {since}")
+        else:
+            before = max(0, margin + onset - len(since) - 1)
+            lines.append(f"{' ' * before}{since} {mark}"[:width])
+    head, tail = f"{start.astimezone(UTC):%d %b %H:%M}", f"{last.astimezone(UTC):%d %b %H:%M} UTC"
+    lines.append(_apart(head, tail, margin, room))
     if chart.band is not None:
-        lines.append(" " * left + f"usual {axis.span(*chart.band, chart.unit)}")
+        lines.append(f"{' ' * margin}usual {axis.span(*chart.band, chart.unit)}")
     return lines
 
 
-def _heat(chart: Chart, width: int) -> list[str]:
+def _heat_map(chart: Chart, width: int) -> list[str]:
     """Draw a row of cells each series, its last reading at the end, and the hours below."""
     if not chart.times:
         return []
     names = [axis.shorten(series.name, 14) for series in chart.series]
-    left = max(map(len, names), default=0) + 1
-    each = max(1, min(3, (width - left - 8) // len(chart.times)))
-    drawn = [
-        f"{name:<{left}}{_cells(series.values, each)} {_last(series, chart)}"
-        for name, series in zip(names, chart.series, strict=True)
-    ]
-    tail = f"{chart.times[-1].astimezone(UTC):%H:%M} UTC"
+    margin = max(map(len, names), default=0) + 1
+    size = max(1, min(3, (width - margin - 8) // len(chart.times)))
+
+    lines = []
+    for name, series in zip(names, chart.series, strict=True):
+        shades = [axis.shade(value) for value in series.values]
+        cells = "".join(" " * size if dark is None else _DARKER[dark] * size for dark in shades)
+        end = axis.newest(series.values)
+        figure = axis.figure(round(end[1]), chart.unit) if end else "no reading"
+        lines.append(f"{name:<{margin}}{cells} {figure}")
+
     head = f"{chart.times[0].astimezone(UTC):%d %b %H:%M}"
-    return [
-        *drawn,
-        " " * left + head + " " * max(1, each * len(chart.times) - len(head) - len(tail)) + tail,
-    ]
+    tail = f"{chart.times[-1].astimezone(UTC):%H:%M} UTC"
+    return [*lines, _apart(head, tail, margin, size * len(chart.times))]
 
 
-def _cells(values: tuple[float | None, ...], each: int) -> str:
-    return "".join(
-        (" " if (dark := axis.shade(value)) is None else _DARKER[dark]) * each for value in values
-    )
+def _apart(head: str, tail: str, margin: int, room: int) -> str:
+    """Return the first and the last time, as far from each other as the cells above."""
+    return f"{' ' * margin}{head}{' ' * max(1, room - len(head) - len(tail))}{tail}"
 
 
-def _last(series: Series, chart: Chart) -> str:
-    return (
-        axis.figure(round(end[1]), chart.unit)
-        if (end := axis.newest(series.values))
-        else "no reading"
-    )
-
-
-def _bars(chart: Chart, width: int) -> list[str]:
+def _bar_chart(chart: Chart, width: int) -> list[str]:
     """Draw a bar for each category, of several series their sum."""
     sums = [
-        sum(v for s in chart.series for v in s.values[i : i + 1] if v is not None)
+        sum(value for series in chart.series for value in series.values[i : i + 1] if value)
         for i in range(len(chart.categories))
     ]
     names = [axis.shorten(name or "(none)", 24) for name in chart.categories]
-    left = max(map(len, names), default=0)
     ends = [axis.figure(value, chart.unit) for value in sums]
-    room = max(4, min(width - left - max(map(len, ends), default=0) - 2, 60))
+    margin = max(map(len, names), default=0)
+    room = max(4, min(width - margin - max(map(len, ends), default=0) - 2, 60))
     top = max([abs(value) for value in sums] or [0.0]) or 1.0
-    drawn = [
-        f"{name:<{left}} {_bar(abs(value) / top * room)} {end}"
-        for name, value, end in zip(names, sums, ends, strict=True)
-    ]
-    rest = len(drawn) - _MOST_BARS
-    if rest > 0 and chart.timed:
-        return [f"{rest} earlier, and", *drawn[-_MOST_BARS:]]
-    return [*drawn[:_MOST_BARS], f"and {rest} more"] if rest > 0 else drawn
+
+    lines = []
+    for name, value, figure in zip(names, sums, ends, strict=True):
+        length = abs(value) / top * room
+        bar = "█" * int(length) + _PARTS[int(length % 1 * 8)]
+        lines.append(f"{name:<{margin}} {bar.rstrip()} {figure}")
+
+    hidden = len(lines) - _MOST_BARS
+    if hidden <= 0:
+        return lines
+    if chart.timed:
+        return [f"{hidden} earlier, and", *lines[-_MOST_BARS:]]
+    return [*lines[:_MOST_BARS], f"and {hidden} more"]
 
 
-def _bar(length: float) -> str:
-    whole = int(length)
-    return ("█" * whole + _PARTS[int((length - whole) * 8)]).rstrip()
-
-
+_CHARTS = {ChartKind.LINE: _line_chart, ChartKind.BAR: _bar_chart, ChartKind.HEAT: _heat_map}
 _COLOURS = {
     Tone.CRITICAL: "31",
     Tone.WARNING: "33",
@@ -191,27 +161,25 @@ _POINT = "• "
 
 
 def render(card: Card, width: int = 0, colour: bool = False) -> str:
-    """Return the card as lines of at most `width` columns (0.
+    """Return the card as lines of at most `width` columns, 0 for the terminal's.
 
-    The terminal's), in ANSI colours where `colour`.
-
-    Control characters in texts are dropped, so that data can neither move the cursor nor colour the
-    screen.
+    In ANSI colours where `colour`. Control characters in texts are dropped, so that data can
+    neither move the cursor nor colour the screen.
     """
     pen = _Pen(max(30, width or shutil.get_terminal_size((100, 24)).columns), colour)
     title = pen.wrap(f"{_SIGNS[card.tone]} {clean(card.title)}", "  ")
     parts = [pen.ink(title, f"{_BOLD};{_COLOURS[card.tone]}")]
-    people = ", ".join(f"@{clean(one.name)}" for one in card.mentions)
-    parts += [pen.ink(pen.wrap(f"For {people}"), _QUIET)] if people else []
+    if card.mentions:
+        people = ", ".join(f"@{clean(mention.name)}" for mention in card.mentions)
+        parts.append(pen.ink(pen.wrap(f"For {people}"), _QUIET))
     parts += [drawn for block in card.blocks if (drawn := pen.block(block))]
-    return "".join(_spaced(parts)) + "\n"
 
-
-def _spaced(parts: list[str]) -> Iterator[str]:
-    """Yield the parts with an empty line between them, but none between the points of a list."""
-    for before, part in zip(["", *parts], parts, strict=False):
+    # An empty line stands between parts, but none between the points of a list.
+    written = parts[0]
+    for before, part in itertools.pairwise(parts):
         points = before.startswith(_POINT) and part.startswith(_POINT)
-        yield from (("\n" if points else "\n\n") if before else "", part)
+        written += ("\n" if points else "\n\n") + part
+    return f"{written}\n"
 
 
 def clean(words: str) -> str:
@@ -242,149 +210,122 @@ class _Pen:
         return "\n".join(f"\x1b[{code}m{line}\x1b[0m" for line in words.split("\n"))
 
     def wrap(self, words: str, indent: str = "") -> str:
-        return (
-            textwrap.fill(words, self.width, subsequent_indent=indent, break_on_hyphens=False)
-            if words
-            else ""
-        )
+        if not words:
+            return ""
+        return textwrap.fill(words, self.width, subsequent_indent=indent, break_on_hyphens=False)
 
     def block(self, block: Block) -> str:
+        if isinstance(block, Attachment):
+            block = Text((f"{block.name}: trnbot {block.line} --csv writes it.",))
         match block:
-            case Text() | Attachment():
-                offered = (
-                    Text((f"{block.name}: trnbot {block.line} --csv writes it.",))
-                    if isinstance(block, Attachment)
-                    else block
-                )
-                return self._text(offered)
+            case Text():
+                return self._text(block)
             case Facts():
-                return self._facts(block)
+                return self._facts([(clean(name), clean(value)) for name, value in block.pairs])
             case Table():
                 return self._table(block)
             case Chart():
-                return self._chart(block)
+                title = f"{block.title} ({block.unit})" if block.unit else block.title
+                lines = [self.ink(self.wrap(clean(title)), _BOLD)]
+                lines += map(clean, _CHARTS[block.kind](block, self.width))
+                lines.append(self.ink(self.wrap(clean(block.summary)), _QUIET))
+                return "\n".join(filter(None, lines))
             case Buttons():
-                return self._buttons(block.buttons)
+                return self._buttons(block)
             case Form():
                 return self._form(block)
             case _:
                 assert_never(block)
 
     def _text(self, block: Text) -> str:
-        filled = self.wrap("".join(_bare(span) for span in block.spans))
-        if block.style is Style.QUIET:
-            return self.ink(filled, _QUIET)
-        if block.style is Style.LEAD:
-            return self.ink(filled, _BOLD)
-        return self._bold(filled, [span.text for span in block.spans if isinstance(span, Strong)])
+        spans = (
+            # A terminal cannot link, so the address follows the words.
+            f"{span.text} <{span.url}>"
+            if isinstance(span, Link) and span.url != span.text
+            else plain((span,))
+            for span in block.spans
+        )
+        filled = self.wrap("".join(map(clean, spans)))
+        if block.style is not Style.NORMAL:
+            return self.ink(filled, _QUIET if block.style is Style.QUIET else _BOLD)
 
-    def _bold(self, filled: str, strong: list[str]) -> str:
-        """Embolden the strong spans that the wrapping left whole."""
-        for words in strong if self.colour else ():
-            bare = clean(words)
-            if bare.strip():
-                filled = filled.replace(bare, self.ink(bare, _BOLD), 1)
+        # Strong spans are emboldened where the wrapping left them whole.
+        for span in block.spans if self.colour else ():
+            words = clean(span.text) if isinstance(span, Strong) else ""
+            if words.strip():
+                filled = filled.replace(words, self.ink(words, _BOLD), 1)
         return filled
 
-    def _facts(self, block: Facts) -> str:
-        pairs = [(clean(name), clean(value)) for name, value in block.pairs]
-        size = min(self.width // 3, max((columns(name) for name, _ in pairs), default=0))
-        return "\n".join(self._fact(name, value, size) for name, value in pairs)
-
-    def _fact(self, name: str, value: str, size: int) -> str:
-        room = self.width - size - 2
-        lines = textwrap.wrap(value, room) or [""]
-        head = self.ink(_pad(_cut(name, size), size, Align.LEFT), _QUIET)
-        return "\n".join([f"{head}  {lines[0]}", *(" " * (size + 2) + line for line in lines[1:])])
-
-    def _table(self, block: Table) -> str:
-        rows = [
-            tuple(clean(cell) for cell in row)
-            for row in (tuple(c.name for c in block.columns), *block.rows)
-        ]
-        total = tuple(clean(cell) for cell in block.total)
-        sizes = self._sizes([*rows, total] if total else rows, block)
-        if sum(sizes) + 2 * (len(sizes) - 1) > self.width:
-            return self._records(rows[0], [*rows[1:], total] if total else rows[1:])
-        head, *body = [self._row(row, sizes, block) for row in rows]
-        rule = "─" * min(self.width, sum(sizes) + 2 * (len(sizes) - 1))
-        lines = [self.ink(head, _BOLD), self.ink(rule, _QUIET), *body]
-        if total:
-            lines += [self.ink(rule, _QUIET), self.ink(self._row(total, sizes, block), _BOLD)]
-        lines += [
-            self.ink(self.wrap(clean(words)), _QUIET)
-            for words in (block.rest, block.caption)
-            if words
-        ]
+    def _facts(self, pairs: Sequence[tuple[str, str]], size: int = 0) -> str:
+        """Write names before their values, each of which goes on below itself."""
+        size = size or min(self.width // 3, max((columns(name) for name, _ in pairs), default=0))
+        lines = []
+        for name, value in pairs:
+            head = self.ink(_pad(_cut(name, size), size, Align.LEFT), _QUIET)
+            first, *others = textwrap.wrap(value, self.width - size - 2) or [""]
+            lines += [f"{head}  {first}", *(" " * (size + 2) + line for line in others)]
         return "\n".join(lines)
 
-    def _sizes(self, rows: list[tuple[str, ...]], block: Table) -> list[int]:
-        """Fit the columns to the width: the widest text column gives way, a number is never cut."""
+    def _table(self, block: Table) -> str:
+        names = tuple(clean(column.name) for column in block.columns)
+        rows = [tuple(clean(cell) for cell in row) for row in block.rows]
+        total = [tuple(clean(cell) for cell in block.total)] if block.total else []
+
+        # The widest text column gives way to the width; a number is never cut.
         sizes = [
-            max([1, *(columns(row[i]) for row in rows if i < len(row))])
-            for i in range(len(block.columns))
+            max([1, *(columns(row[i]) for row in (names, *rows, *total) if i < len(row))])
+            for i in range(len(names))
         ]
-        while sum(sizes) + 2 * (len(sizes) - 1) > self.width:
-            texts = [
-                i
-                for i, column in enumerate(block.columns)
-                if column.align is Align.LEFT and sizes[i] > 8
-            ]
-            if not texts:
-                break
-            sizes[max(texts, key=lambda i: sizes[i])] -= 1
-        return sizes
+        texts = [i for i, column in enumerate(block.columns) if column.align is Align.LEFT]
+        while (length := sum(sizes) + 2 * (len(sizes) - 1)) > self.width:
+            widest = max(texts, key=lambda i: sizes[i], default=-1)
+            if widest < 0 or sizes[widest] <= 8:
+                # Too narrow for the columns: a name and a value a line.
+                records = (tuple(zip(names, row, strict=False)) for row in (*rows, *total))
+                size = min(self.width // 3, max(map(columns, names)))
+                return "\n\n".join(self._facts(record, size) for record in records)
+            sizes[widest] -= 1
 
-    def _records(self, names: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-        """Write each row as name-value lines, for a terminal too narrow for the columns."""
-        size = min(self.width // 3, max((columns(name) for name in names), default=0))
-        return "\n\n".join(
-            "\n".join(self._fact(n, v, size) for n, v in zip(names, row, strict=False))
-            for row in rows
-        )
+        def written(row: tuple[str, ...]) -> str:
+            """Write one row; a cell too long for its column goes on below, to three lines."""
+            cells = []
+            for cell, size in zip(row, sizes, strict=False):
+                lines = [cell]
+                if columns(cell) > size:
+                    wrapped = textwrap.wrap(cell, size, break_on_hyphens=False) or [""]
+                    lines = [*wrapped[:2], *filter(None, [" ".join(wrapped[2:])])]
+                cells.append([_cut(line, size) for line in lines])
+            return "\n".join(
+                "  ".join(
+                    _pad(line, size, column.align)
+                    for line, size, column in zip(lines, sizes, block.columns, strict=False)
+                ).rstrip()
+                for lines in itertools.zip_longest(*cells, fillvalue="")
+            )
 
-    def _row(self, row: tuple[str, ...], sizes: list[int], block: Table) -> str:
-        """Write one row; a cell too long for its column goes on below."""
-        cells = [
-            (_folded(cell, size), size, column.align)
-            for cell, size, column in zip(row, sizes, block.columns, strict=False)
-        ]
-        height = max((len(lines) for lines, _, _ in cells), default=0)
-        lined = (
-            [(lines[n] if n < len(lines) else "", size, align) for lines, size, align in cells]
-            for n in range(height)
-        )
-        return "\n".join(
-            "  ".join(_pad(cell, size, align) for cell, size, align in line).rstrip()
-            for line in lined
-        )
+        rule = self.ink("─" * length, _QUIET)
+        lines = [self.ink(written(names), _BOLD), rule, *map(written, rows)]
+        if total:
+            lines += [rule, self.ink(written(total[0]), _BOLD)]
+        for words in (block.rest, block.caption):
+            if words:
+                lines.append(self.ink(self.wrap(clean(words)), _QUIET))
+        return "\n".join(lines)
 
-    def _chart(self, block: Chart) -> str:
-        head = self.ink(
-            self.wrap(clean(f"{block.title} ({block.unit})" if block.unit else block.title)), _BOLD
-        )
-        drawn = [clean(line) for line in chart_lines(block, self.width)]
-        summary = self.ink(self.wrap(clean(block.summary)), _QUIET)
-        return "\n".join(part for part in (head, *drawn, summary) if part)
-
-    def _buttons(self, buttons: tuple[Button, ...]) -> str:
-        size = max((columns(clean(button.text)) for button in buttons), default=0)
-        return "\n".join(
-            [self.ink("Next:", _QUIET), *(self._button(button, size) for button in buttons)]
-        )
-
-    def _button(self, button: Button, size: int) -> str:
-        """Lay out the line to type beside its name, or below it where that is too wide.
-
-        Whole, so that it can be typed.
-        """
-        name, line = clean(button.text), clean(button.line)
-        beside = f"  {_pad(name, size, Align.LEFT)}  {line}"
-        if columns(beside) <= self.width:
-            return beside
-        return textwrap.indent(
-            "\n".join([_cut(name, self.width - 2), *_typed(line, self.width - 4)]), "  "
-        )
+    def _buttons(self, block: Buttons) -> str:
+        """Lay out each line to type beside its name, or below it where that is too wide: whole."""
+        pairs = [(clean(button.text), clean(button.line)) for button in block.buttons]
+        size = max((columns(name) for name, _ in pairs), default=0)
+        lines = [self.ink("Next:", _QUIET)]
+        for name, line in pairs:
+            beside = f"  {_pad(name, size, Align.LEFT)}  {line}"
+            if columns(beside) <= self.width:
+                lines.append(beside)
+                continue
+            lines.append(f"  {_cut(name, self.width - 2)}")
+            pieces = textwrap.wrap(line, self.width - 4, break_on_hyphens=False)
+            lines += [f"    {_cut(piece, self.width - 4)}" for piece in pieces]
+        return "\n".join(lines)
 
     def _form(self, block: Form) -> str:
         lines = [
@@ -392,24 +333,12 @@ class _Pen:
             self.wrap(f"Type: {clean(block.line)} name=value …"),
         ]
         for field in block.fields:
-            choice = ", ".join(value for value, _ in field.options)
-            notes = (
-                choice,
-                field.hint,
-                f"now {field.value}" if field.value else "",
-                "required" if field.required else "",
-            )
-            lines.append(
-                self._fact(field.name, clean("; ".join([field.label, *filter(None, notes)])), 14)
-            )
+            choices = ", ".join(value for value, _ in field.options)
+            current = f"now {field.value}" if field.value else ""
+            notes = (choices, field.hint, current, "required" if field.required else "")
+            words = clean("; ".join([field.label, *filter(None, notes)]))
+            lines.append(self._facts([(field.name, words)], 14))
         return "\n".join(lines)
-
-
-def _bare(span: Span) -> str:
-    """Return one span as text; a terminal cannot link, so the address follows the words."""
-    if isinstance(span, Link) and span.url != span.text:
-        return clean(f"{span.text} <{span.url}>")
-    return clean(plain((span,)))
 
 
 def _pad(words: str, size: int, align: Align) -> str:
@@ -417,22 +346,8 @@ def _pad(words: str, size: int, align: Align) -> str:
     return gap + words if align is Align.RIGHT else words + gap
 
 
-def _typed(line: str, size: int) -> list[str]:
-    """Return a line to type in pieces of at most `size` columns, set in by two."""
-    return [f"  {_cut(piece, size)}" for piece in textwrap.wrap(line, size, break_on_hyphens=False)]
-
-
-def _folded(words: str, size: int) -> list[str]:
-    """Return `words` in lines of at most `size` columns, the third and last one cut."""
-    if columns(words) <= size:
-        return [words]
-    head, *tail = textwrap.wrap(words, size, break_on_hyphens=False) or [""]
-    lines = [head, *tail[:1], " ".join(tail[1:])] if tail[1:] else [head, *tail]
-    return [_cut(line, size) for line in lines]
-
-
 def _cut(words: str, size: int) -> str:
-    """Return at most `size` columns of `words`, an ellipsis standing for the rest."""
+    """Return at most `size` columns of `words`, an ellipsis standing for what is left out."""
     if columns(words) <= size:
         return words
     while words and columns(words) > size - 1:
