@@ -1,4 +1,7 @@
-"""Let readers in: by the console's token where others can reach it, and never on another site's word."""
+"""Let readers in: by the console's token where others can reach it.
+
+What another site makes a browser send is refused, and a link from there shows pages and does nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from bot.ports import DocumentStore
 LOGIN_PATH = "/login"
 LOGOUT_PATH = "/logout"
 _ENDED = "web.sign-outs"
-"""The collection of sessions that were signed out of, kept until their cookies end by themselves."""
+"""The collection of sessions that were signed out of, until their cookies end by themselves."""
 _LASTS_S = 7 * 86_400
 _WRONG_S = 1.0
 """Seconds that a wrong token waits for its refusal."""
@@ -54,11 +57,11 @@ class Guesses:
         network = _network(address)
         self._wrong[network] = [*self._recent(network), self._seconds()]
         if len(self._wrong) > _ADDRESSES:
-            self._wrong = {one: recent for one in self._wrong if (recent := self._recent(one))}
+            self._wrong = {name: times for name in self._wrong if (times := self._recent(name))}
 
     def _recent(self, network: str) -> list[float]:
         since = self._seconds() - _WITHIN_S
-        return [at for at in self._wrong.get(network, ()) if at > since]
+        return [second for second in self._wrong.get(network, ()) if second > since]
 
 
 @dataclass(frozen=True)
@@ -78,12 +81,8 @@ class ConsoleAuth:
     def __init__(
         self, token: str, documents: DocumentStore, *, secure: bool, seconds: Seconds = time.time
     ) -> None:
-        self._token, self._documents, self._secure, self._seconds = (
-            token.encode(),
-            documents,
-            secure,
-            seconds,
-        )
+        self._token, self._documents = token.encode(), documents
+        self._secure, self._seconds = secure, seconds
         self._guesses = Guesses(seconds)
         self._cookie = "__Host-trnbot_console" if secure else "trnbot_console"
         """Browsers take a cookie of the first name by TLS alone, for this one host.
@@ -103,25 +102,26 @@ class ConsoleAuth:
         """
         if not self._token:
             return True
-        kind, _, shown = request.headers.get("Authorization", "").partition(" ")
+        kind, _, secret = request.headers.get("Authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return self.opens(shown.strip(), request.remote or "")
+            return self.opens(secret.strip(), request.remote or "")
+
         session = self._session(request)
-        return session is not None and not await self._ended(session)
+        if session is None:
+            return False
+        return await asyncio.to_thread(self._documents.get, _ENDED, session.id) is None
 
     def reader(self, request: web.Request) -> str:
         """Name who reads, among those admitted.
 
         The session of a browser that signed in, else the address.
         """
-        session = (
-            self._session(request)
-            if self._token and "Authorization" not in request.headers
-            else None
-        )
+        session = None
+        if self._token and "Authorization" not in request.headers:
+            session = self._session(request)
         return session.id if session else _network(request.remote or "")
 
-    def opens(self, shown: str, address: str) -> bool:
+    def opens(self, secret: str, address: str) -> bool:
         """Return whether this is the token.
 
         Raise 429 for an address that guessed too often, whatever it shows.
@@ -130,13 +130,13 @@ class ConsoleAuth:
             raise web.HTTPTooManyRequests(
                 text=f"{_REFUSED}\n", headers={"Retry-After": str(int(_WITHIN_S))}
             )
-        right = hmac.compare_digest(shown.encode(errors="replace"), self._token)
+        right = hmac.compare_digest(secret.encode(errors="replace"), self._token)
         if not right:
             self._guesses.count(address)
         return right
 
     def begin(self, answer: web.StreamResponse) -> None:
-        """Give the browser the cookie of a new session, which no script reads and no other site sends."""
+        """Give the browser the cookie of a new session: no script reads it, no other site sends it."""
         session = Session(secrets.token_hex(16), int(self._seconds()) + _LASTS_S)
         cookie = f"{session.id}.{session.until}.{self._sign(session)}"
         answer.set_cookie(
@@ -154,8 +154,16 @@ class ConsoleAuth:
 
         Whoever holds its cookie, this browser or a thief, is let in no more.
         """
+
+        def forget(session: Session) -> None:
+            # Those whose cookies are over anyway need no longer be kept.
+            for id_, document in self._documents.newest(_ENDED, _ADDRESSES):
+                if int(document.get("until", 0)) < self._seconds():
+                    self._documents.drop(_ENDED, id_)
+            self._documents.put(_ENDED, session.id, {"until": session.until})
+
         if session := self._session(request):
-            await asyncio.to_thread(self._forget, session)
+            await asyncio.to_thread(forget, session)
         answer.del_cookie(
             self._cookie, path="/", httponly=True, samesite="Strict", secure=self._secure
         )
@@ -169,10 +177,11 @@ class ConsoleAuth:
 
     def _session(self, request: web.Request) -> Session | None:
         """Return the session whose cookie this is, None where we did not write it or it is over."""
-        id_, _, rest = request.cookies.get(self._cookie, "").partition(".")
-        until, _, sign = rest.partition(".")
+        id_, _, signed = request.cookies.get(self._cookie, "").partition(".")
+        until, _, sign = signed.partition(".")
         if not until.isdecimal() or not until.isascii() or len(until) > 12:  # digits of a second
             return None
+
         session = Session(id_, int(until))
         genuine = hmac.compare_digest(sign.encode(errors="replace"), self._sign(session).encode())
         return session if genuine and session.until >= self._seconds() else None
@@ -181,16 +190,6 @@ class ConsoleAuth:
         return hmac.digest(
             self._token, f"session {session.id} {session.until}".encode(errors="replace"), "sha256"
         ).hex()
-
-    async def _ended(self, session: Session) -> bool:
-        return await asyncio.to_thread(self._documents.get, _ENDED, session.id) is not None
-
-    def _forget(self, session: Session) -> None:
-        """Keep that a session ended, and drop those whose cookies are over anyway."""
-        for id_, document in self._documents.newest(_ENDED, _ADDRESSES):
-            if int(document.get("until", 0)) < self._seconds():
-                self._documents.drop(_ENDED, id_)
-        self._documents.put(_ENDED, session.id, {"until": session.until})
 
 
 class LoginPage:
@@ -201,21 +200,25 @@ class LoginPage:
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Ask for the console's token."""
-        there = own_path(request.query.get("to", ""))
-        return _to(there) if await self._auth.admits(request) else self._form(200, there=there)
+        target = own_path(request.query.get("to", ""))
+        if await self._auth.admits(request):
+            return _to(target)
+        return self._form(200, target=target)
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         """Let in who knows the token; who does not waits, so that guessing takes its time."""
         filled = await request.post()
-        shown, there = str(filled.get("secret", "")), own_path(str(filled.get("to", "")))
+        secret, target = (str(filled.get(name, "")) for name in ("secret", "to"))
+        target = own_path(target)
         try:
-            opened = self._auth.opens(shown, request.remote or "")
+            opened = self._auth.opens(secret, request.remote or "")
         except web.HTTPTooManyRequests as error:
-            return self._form(error.status, _REFUSED, there)
+            return self._form(error.status, _REFUSED, target)
         if not opened:
             await asyncio.sleep(_WRONG_S)
-            return self._form(403, "That token is wrong.", there)
-        answer = _to(there)
+            return self._form(403, "That token is wrong.", target)
+
+        answer = _to(target)
         self._auth.begin(answer)
         return answer
 
@@ -225,16 +228,17 @@ class LoginPage:
         await self._auth.end(request, answer)
         return answer
 
-    def _form(self, status: int, problem: str = "", there: str = "/") -> web.Response:
-        page = self._pages.page("login.html", problem=problem, there=there)
+    def _form(self, status: int, problem: str = "", target: str = "/") -> web.Response:
+        page = self._pages.page("login.html", problem=problem, target=target)
         return web.Response(status=status, text=page, content_type="text/html")
 
 
 def refusal(request: web.Request) -> web.StreamResponse:
     """Send a person to the page that asks for the token; tell a program that it is missing."""
     if request.method == "GET" and "text/html" in request.headers.get("Accept", ""):
-        there = own_path(request.path_qs)
-        return _to(LOGIN_PATH if there == "/" else f"{LOGIN_PATH}?to={quote(there, safe='')}")
+        target = own_path(request.path_qs)
+        return _to(LOGIN_PATH if target == "/" else f"{LOGIN_PATH}?to={quote(target, safe='')}")
+
     headers = {"WWW-Authenticate": "Bearer"}
     return web.Response(
         status=401, text="The console asks for its token (TRNBOT_WEB_TOKEN).\n", headers=headers
@@ -253,18 +257,16 @@ def _to(path: str) -> web.Response:
 def _network(address: str) -> str:
     """Return the address, of IPv6 the 64 bits that one subscriber is given."""
     try:
-        known = ipaddress.ip_address(address)
+        ip = ipaddress.ip_address(address)
     except ValueError:
         return address
-    return (
-        str(ipaddress.ip_network((known, 64), strict=False)) if known.version == 6 else str(known)
-    )
+    return str(ipaddress.ip_network((ip, 64), strict=False) if ip.version == 6 else ip)
 
 
 RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 OWN_HEADER = "X-Trnbot"
-"""A header that no other site may set without asking first (CORS preflight), which the console never grants."""
+"""No other site may set it without asking first (CORS preflight), which the console never grants."""
 
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _FORM_BYTES = 64 * 1024
@@ -304,17 +306,20 @@ def sender_of(request: web.Request) -> Sender:
     )
     if origin is not None and not _ours(origin, request):
         return Sender.OTHER
+    if site in ("same-origin", "none"):
+        return Sender.OWN if site == "same-origin" else Sender.DIRECT
+
     if site is not None:
-        return {"same-origin": Sender.OWN, "none": Sender.DIRECT}.get(
-            site, _elsewhere(request, _is_navigation(request))
-        )
-    if origin is not None or (referer and _ours(referer, request)):
+        # The browser opens it as a page of its own: not in a frame, not as a part of another.
+        mode, kind = (request.headers.get(name) for name in ("Sec-Fetch-Mode", "Sec-Fetch-Dest"))
+        navigates = (mode, kind) == ("navigate", "document")
+    elif origin is not None or (referer and _ours(referer, request)):
         return Sender.OWN
-    return (
-        _elsewhere(request, "text/html" in request.headers.get("Accept", ""))
-        if referer
-        else Sender.DIRECT
-    )
+    elif not referer:
+        return Sender.DIRECT
+    else:
+        navigates = "text/html" in request.headers.get("Accept", "")
+    return Sender.LINK if navigates and request.method == "GET" else Sender.OTHER
 
 
 class Guard:
@@ -359,19 +364,30 @@ class Guard:
         return self.open(guarded)
 
     def write(self, handler: RequestHandler) -> RequestHandler:
-        """Check also that this console's own page sent the request, and that it is no longer than a form."""
+        """Check also that this console's own page sent it, and that it is no longer than a form."""
         return self.read(self._own(handler))
 
     def enter(self, handler: RequestHandler) -> RequestHandler:
-        """Check that the console's own page sent the request, of a reader who did not show the token yet."""
+        """Check that the console's own page sent it, of a reader who did not show the token yet."""
         return self.open(self._own(handler))
 
     def _own(self, handler: RequestHandler) -> RequestHandler:
         async def guarded(request: web.Request) -> web.StreamResponse:
             if request.content_type not in (_FORM, _NOTHING):
                 raise web.HTTPUnsupportedMediaType(text=f"Forms are sent as {_FORM}.\n")
+            if sender_of(request) is not Sender.OWN:
+                raise web.HTTPForbidden(
+                    text="No page of this console sent this;"
+                    " a program may read, and a person presses.\n"
+                )
+
             short = request.clone(client_max_size=_FORM_BYTES)
-            await self._check_page(short)
+            if OWN_HEADER not in request.headers:
+                token = str((await short.post()).get("token", ""))
+                if not hmac.compare_digest(token.encode(errors="replace"), self._token.encode()):
+                    raise web.HTTPForbidden(
+                        text="The page is older than the console; reload it and try again.\n"
+                    )
             return await handler(short)
 
         return guarded
@@ -383,62 +399,25 @@ class Guard:
         """
         transport = request.transport
         local = transport.get_extra_info("sockname") if transport else None
-        name = _name(request.headers.get("Host", ""))
-        if (
-            local
-            and _loopback(str(local[0]))
-            and name not in _LOOPBACK_NAMES
-            and name not in self._hosts
-        ):
+        try:
+            loopback = bool(local) and ipaddress.ip_address(str(local[0])).is_loopback
+        except ValueError:
+            loopback = False
+        try:
+            # Without its port; an IPv6 address without its brackets.
+            name = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
+        except ValueError:
+            name = ""
+
+        if loopback and name.lower() not in {*_LOOPBACK_NAMES, *self._hosts}:
             raise web.HTTPMisdirectedRequest(
                 text="This console answers to localhost and 127.0.0.1 only.\n"
             )
-
-    async def _check_page(self, request: web.Request) -> None:
-        if sender_of(request) is not Sender.OWN:
-            raise web.HTTPForbidden(
-                text="No page of this console sent this; a program may read, and a person presses.\n"
-            )
-        if OWN_HEADER in request.headers:
-            return
-        token = str((await request.post()).get("token", ""))
-        if not hmac.compare_digest(token.encode(errors="replace"), self._token.encode()):
-            raise web.HTTPForbidden(
-                text="The page is older than the console; reload it and try again.\n"
-            )
-
-
-def _elsewhere(request: web.Request, navigates: bool) -> Sender:
-    return Sender.LINK if navigates and request.method == "GET" else Sender.OTHER
-
-
-def _is_navigation(request: web.Request) -> bool:
-    """Return whether the browser opens this as a page of its own.
-
-    Not in a frame, not as a part of another.
-    """
-    mode, kind = (request.headers.get(name) for name in ("Sec-Fetch-Mode", "Sec-Fetch-Dest"))
-    return (mode, kind) == ("navigate", "document")
 
 
 def _ours(address: str, request: web.Request) -> bool:
     """Return whether an address is of the host that this request is for."""
     try:
         return urlsplit(address).netloc.lower() == request.headers.get("Host", "").lower() != ""
-    except ValueError:
-        return False
-
-
-def _name(host: str) -> str:
-    """Return the host without its port, in lower case; an IPv6 address without its brackets."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
-
-
-def _loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return False
