@@ -31,9 +31,12 @@ class ToolListener:
     def __init__(
         self, ports: ToolPorts, guard: Callable[[Handler], Handler], public_url: str
     ) -> None:
-        self._guard, self._public_url = guard, public_url
+        def console(request: Any) -> str:
+            return public_url or (str(request.base_url) if request is not None else "")
+
+        self._guard = guard
         self._manager = StreamableHTTPSessionManager(
-            tool_server(ports, self._console),
+            tool_server(ports, console),
             json_response=True,
             stateless=True,
             max_request_body_size=_BODY_BYTES,
@@ -43,12 +46,41 @@ class ToolListener:
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the one address; streams of the server's own are not offered."""
-        return (web.post(PATH, self._guard(self._serve)),)
+
+        async def serve(request: web.Request) -> web.StreamResponse:
+            if self._running is None or self._leaving.is_set():
+                raise web.HTTPServiceUnavailable(text="The bot is starting or ending; ask again.\n")
+            exchange = _Exchange(await request.read())
+            scope = {
+                "type": "http",
+                "asgi": {"version": "3.0"},
+                "http_version": "1.1",
+                "method": request.method,
+                "scheme": request.scheme,
+                "path": request.path,
+                "raw_path": request.raw_path.encode(),
+                "root_path": "",
+                "query_string": request.query_string.encode(),
+                "headers": [(name.lower(), value) for name, value in request.raw_headers],
+                "client": (request.remote or "", 0),
+                "server": (request.url.host or "", request.url.port),
+            }
+            await self._manager.handle_request(scope, exchange.receive, exchange.send)
+            return exchange.response()
+
+        return (web.post(PATH, self._guard(serve)),)
 
     async def start(self) -> None:
         """Begin to take requests."""
         begun = asyncio.Event()
-        self._running = asyncio.create_task(self._run(begun), name="mcp")
+
+        async def run() -> None:
+            # The package's tasks begin and end in one task.
+            async with self._manager.run():
+                begun.set()
+                await self._leaving.wait()
+
+        self._running = asyncio.create_task(run(), name="mcp")
         await begun.wait()
 
     async def stop(self) -> None:
@@ -56,22 +88,6 @@ class ToolListener:
         self._leaving.set()
         if self._running:
             await self._running
-
-    async def _run(self, begun: asyncio.Event) -> None:
-        """Hold the package's tasks: they begin and end in one task."""
-        async with self._manager.run():
-            begun.set()
-            await self._leaving.wait()
-
-    def _console(self, request: Any) -> str:
-        return self._public_url or (str(request.base_url) if request is not None else "")
-
-    async def _serve(self, request: web.Request) -> web.StreamResponse:
-        if self._running is None or self._leaving.is_set():
-            raise web.HTTPServiceUnavailable(text="The bot is starting or ending; ask again.\n")
-        exchange = _Exchange(await request.read())
-        await self._manager.handle_request(_scope(request), exchange.receive, exchange.send)
-        return exchange.response()
 
 
 class _Exchange:
@@ -106,21 +122,3 @@ class _Exchange:
             if name.lower() != b"content-length":
                 response.headers[name.decode("latin-1")] = value.decode("latin-1")
         return response
-
-
-def _scope(request: web.Request) -> MutableMapping[str, Any]:
-    """Return the request as ASGI describes it."""
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": request.method,
-        "scheme": request.scheme,
-        "path": request.path,
-        "raw_path": request.raw_path.encode(),
-        "root_path": "",
-        "query_string": request.query_string.encode(),
-        "headers": [(name.lower(), value) for name, value in request.raw_headers],
-        "client": (request.remote or "", 0),
-        "server": (request.url.host or "", request.url.port),
-    }

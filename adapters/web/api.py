@@ -69,9 +69,38 @@ class Api:
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the description, and the address below which every line is answered."""
+
+        async def description(_: web.Request) -> web.StreamResponse:
+            return web.Response(text=self._described, content_type="application/json")
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            try:
+                form = request.query.get(FORMAT, "")
+                if form not in ("", "json", "csv"):
+                    raise WrongInput(
+                        f"'{form[:40]}' is no format of an answer; write json or csv.", FORMAT
+                    )
+                arguments: dict[str, Any] = {}
+                for name in request.query:
+                    values = request.query.getall(name)
+                    arguments[name] = values if len(values) > 1 else values[0]
+                arguments.pop(FORMAT, None)
+
+                answered = await self._read(request.match_info["line"].strip(), arguments)
+                accepted = request.headers.get("Accept", "")
+                if form == "csv" or (not form and accepted.startswith(CSV)):
+                    return web.Response(text=answered.csv(), content_type=CSV)
+            except TrnbotError as error:
+                refusal, argument = {"error": str(error)}, getattr(error, "argument", "")
+                if argument:
+                    refusal["argument"] = argument
+                status = next(status for kind, status, _ in _STATUS if isinstance(error, kind))
+                return web.json_response(refusal, status=status)
+            return web.json_response(dict(answered.document))
+
         return (
-            web.get(f"{ROOT}openapi.json", self._guard(self._describe)),
-            web.get(f"{ROOT}{{line:.+}}", self._guard(self._answer)),
+            web.get(f"{ROOT}openapi.json", self._guard(description)),
+            web.get(f"{ROOT}{{line:.+}}", self._guard(answer)),
         )
 
     async def start(self) -> None:
@@ -80,65 +109,53 @@ class Api:
     async def stop(self) -> None:
         """Do nothing."""
 
-    async def _describe(self, _: web.Request) -> web.StreamResponse:
-        return web.Response(text=self._described, content_type="application/json")
-
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
-        given = {name: request.query.getall(name) for name in request.query if name != FORMAT}
-        wanted = request.query.get(FORMAT, "")
-        arguments = {
-            name: values if len(values) > 1 else values[0] for name, values in given.items()
-        }
-        try:
-            if wanted not in ("", "json", "csv"):
-                raise WrongInput(
-                    f"'{wanted[:40]}' is no format of an answer; write json or csv.", FORMAT
-                )
-            answered = await self._read(request.match_info["line"].strip(), arguments)
-            if wanted == "csv" or (
-                not wanted and request.headers.get("Accept", "").startswith(CSV)
-            ):
-                return web.Response(text=answered.csv(), content_type=CSV)
-        except TrnbotError as error:
-            argument = getattr(error, "argument", "")
-            status = next(status for kind, status, _ in _STATUS if isinstance(error, kind))
-            return web.json_response(
-                {"error": str(error), **({"argument": argument} if argument else {})}, status=status
-            )
-        return web.json_response(dict(answered.document))
-
 
 def openapi(tools: Sequence[Tool], version: str) -> Mapping[str, Any]:
     """Return the OpenAPI 3.1 document of every command that only reads."""
+    words = {
+        "description": "Any line that reads, percent-encoded, in the grammar or in plain words.",
+        "example": "cost 7d by team",
+    }
+    line = {"name": "line", "in": "path", "required": True, "schema": {"type": "string"}, **words}
+    summary = "Answer any line that reads."
+    paths = {f"{ROOT}{{line}}": _reading("line", summary, [line])}
+
     reading = [tool for tool in tools if tool.effect is Effect.READS]
+    for tool in reading:
+        parameters = [
+            {
+                "name": name,
+                "in": "query",
+                "required": name in tool.arguments.get("required", ()),
+                "description": schema["description"],
+                "schema": {word: value for word, value in schema.items() if word != "description"},
+            }
+            for name, schema in tool.arguments["properties"].items()
+        ]
+        summary = f"{tool.summary}{' For admins.' if tool.who is Role.ADMIN else ''}"
+        paths[f"{ROOT}{quote(tool.command)}"] = _reading(tool.name, summary, parameters)
+
+    token = {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "TRNBOT_WEB_TOKEN, where it is set.",
+    }
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "trnbot",
             "version": version,
-            "description": "Every line that reads, as --json. Amounts are US dollars as decimal strings, times are UTC.",
+            "description": "Every line that reads, as --json."
+            " Amounts are US dollars as decimal strings, times are UTC.",
         },
         "servers": [{"url": "/"}],
         "security": [{"token": []}, {}],
-        "paths": {
-            f"{ROOT}{{line}}": {"get": _any_line()},
-            **{_path(tool): {"get": _operation(tool)} for tool in reading},
-        },
+        "paths": paths,
         "components": {
             "schemas": {"Answer": dict(reading[0].answer), "Refusal": _REFUSAL},
-            "securitySchemes": {
-                "token": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "TRNBOT_WEB_TOKEN, where it is set.",
-                }
-            },
+            "securitySchemes": {"token": token},
         },
     }
-
-
-def _path(tool: Tool) -> str:
-    return f"{ROOT}{quote(tool.command)}"
 
 
 _FORMAT = {
@@ -146,54 +163,23 @@ _FORMAT = {
     "in": "query",
     "required": False,
     "schema": {"type": "string", "enum": ["json", "csv"], "default": "json"},
-    "description": "csv gives the table of the answer, unrounded, as `--csv` does; so does `Accept: text/csv`.",
+    "description": "csv gives the table of the answer, unrounded, as `--csv` does;"
+    " so does `Accept: text/csv`.",
 }
 
 
-def _any_line() -> Mapping[str, Any]:
-    line = {
-        "name": "line",
-        "in": "path",
-        "required": True,
-        "schema": {"type": "string"},
-        "description": "Any line that reads, percent-encoded, in the grammar or in plain words.",
-        "example": "cost 7d by team",
-    }
-    parameters = [line, _FORMAT]
-    return {
-        "operationId": "line",
-        "summary": "Answer any line that reads.",
-        "parameters": parameters,
-        "responses": _responses(),
-    }
-
-
-def _operation(tool: Tool) -> Mapping[str, Any]:
-    needed = tool.arguments.get("required", ())
-    parameters = [
-        {
-            "name": name,
-            "in": "query",
-            "required": name in needed,
-            "description": schema["description"],
-            "schema": {word: value for word, value in schema.items() if word != "description"},
-        }
-        for name, schema in tool.arguments["properties"].items()
-    ]
-    summary = f"{tool.summary}{' For admins.' if tool.who is Role.ADMIN else ''}"
-    return {
-        "operationId": tool.name,
-        "summary": summary,
-        "parameters": [*parameters, _FORMAT],
-        "responses": _responses(),
-    }
-
-
-def _responses() -> Mapping[str, Any]:
+def _reading(name: str, summary: str, parameters: Sequence[Any]) -> Mapping[str, Any]:
+    """Return one path, which is only read."""
     answer = _response("The answer; of `format=csv` its table.", "Answer")
     answer["content"][CSV] = {"schema": {"type": "string"}}
-    refused = {str(status): _response(words, "Refusal") for _, status, words in reversed(_STATUS)}
-    return {"200": answer, **refused}
+    refusals = {str(status): _response(words, "Refusal") for _, status, words in reversed(_STATUS)}
+    operation = {
+        "operationId": name,
+        "summary": summary,
+        "parameters": [*parameters, _FORMAT],
+        "responses": {"200": answer, **refusals},
+    }
+    return {"get": operation}
 
 
 def _response(words: str, schema: str) -> dict[str, Any]:

@@ -229,8 +229,7 @@ class LoginPage:
         return answer
 
     def _form(self, status: int, problem: str = "", target: str = "/") -> web.Response:
-        page = self._pages.page("login.html", problem=problem, target=target)
-        return web.Response(status=status, text=page, content_type="text/html")
+        return self._pages.response("login.html", status, problem=problem, target=target)
 
 
 def refusal(request: web.Request) -> web.StreamResponse:
@@ -400,7 +399,7 @@ class Guard:
         transport = request.transport
         local = transport.get_extra_info("sockname") if transport else None
         try:
-            loopback = bool(local) and ipaddress.ip_address(str(local[0])).is_loopback
+            loopback = ipaddress.ip_address(str(local[0]) if local else "").is_loopback
         except ValueError:
             loopback = False
         try:

@@ -120,6 +120,11 @@ class PageRenderer:
         """Return one template filled."""
         return self._env.get_template(template).render(**values)
 
+    def response(self, template: str, /, status: int = 200, **values: Any) -> web.Response:
+        """Return one template filled, as the answer to a request."""
+        text = self.page(template, **values)
+        return web.Response(status=status, text=text, content_type="text/html")
+
     def card(self, card: Card, where: str = "") -> Markup:
         """Return a card; `where` is the id of the message that its buttons answer under."""
         # Rows of buttons that follow each other are one row.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from typing import Any
 from urllib.parse import quote
 
-from bot.cards.card import Buttons, Card
+from bot.cards.card import Block, Buttons, Card
 from bot.cards.lines import cost_line, window_line
 from bot.model.spend import Filter
 from bot.model.window import Window
@@ -35,7 +34,7 @@ class Rail:
     name: str
     icon: str
     line: str = ""
-    more: tuple[tuple[str, str], ...] = ()
+    tabs: tuple[tuple[str, str], ...] = ()
     """Words and line of each tab."""
     heading: str = ""
     """Begins a part of the rail."""
@@ -98,7 +97,6 @@ _WINDOWS = (
     ("This month", "mtd"),
     ("Last month", "last-month"),
 )
-_DAY = "day"
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ class Choice:
 class CostControls:
     """Hold the controls above a cost answer.
 
-    `first` and `last` are the days of its window, `rest` the line's part after it.
+    `first` and `last` are the days of its window, `tail` the line's part after it.
     """
 
     windows: tuple[Choice, ...]
@@ -123,7 +121,7 @@ class CostControls:
     """Each opens the line without it."""
     first: date
     last: date
-    rest: str
+    tail: str
     offered: tuple[str, ...]
     """The lines of the groupings as the answer's own buttons write them, its window by its ends."""
 
@@ -132,70 +130,52 @@ def cost_controls(card: Card, line: str) -> CostControls | None:
     """Return the controls of an answer; None where it tells no window, such as a refusal's."""
     if "groupings" not in card.data:
         return None
-    window, by = _window(card.data["window"]), tuple(card.data["by"])
-    filters = tuple(_filter(words) for words in card.data["filters"])
-    named = next(
-        (name for _, name in _WINDOWS if cost_line(name, by, filters) == line), window_line(window)
-    )
-    groupings = [
-        *card.data["groupings"],
-        *(name for name in (*by, _DAY) if name not in card.data["groupings"]),
-    ]
+    start, end = card.data["window"]["start"], card.data["window"]["end"]
+    assert isinstance(start, datetime)
+    assert isinstance(end, datetime)
+    ends, by = window_line(Window(start, end)), tuple(card.data["by"])
+
+    # The answer's data write a filter as people do: `team=a,b`, or `team!=a`.
+    filters = []
+    for words in card.data["filters"]:
+        name, _, values = words.partition("=")
+        filters.append(Filter(name.removesuffix("!"), tuple(values.split(",")), name.endswith("!")))
+
+    window = next((name for _, name in _WINDOWS if cost_line(name, by, filters) == line), ends)
+    groupings = [*card.data["groupings"]]
+    groupings += [name for name in (*by, "day") if name not in groupings]
     return CostControls(
-        tuple(
-            Choice(words, cost_line(name, by, filters), name == named) for words, name in _WINDOWS
+        windows=tuple(
+            Choice(words, cost_line(name, by, filters), name == window) for words, name in _WINDOWS
         ),
-        tuple(
-            Choice(name.replace("_", " "), cost_line(named, (name,), filters), (name,) == by)
+        groupings=tuple(
+            Choice(name.replace("_", " "), cost_line(window, (name,), filters), (name,) == by)
             for name in dict.fromkeys(groupings)
         ),
-        tuple(
-            Choice(str(x), cost_line(named, by, [y for y in filters if y != x])) for x in filters
+        filters=tuple(
+            Choice(str(x), cost_line(window, by, [y for y in filters if y != x])) for x in filters
         ),
-        window.start.date(),
-        (window.end - timedelta(microseconds=1)).date(),
-        cost_line("", by, filters).removeprefix("cost "),
-        tuple(cost_line(window_line(window), (name,), filters) for name in groupings),
+        first=start.date(),
+        last=(end - timedelta(microseconds=1)).date(),
+        tail=cost_line("", by, filters).removeprefix("cost "),
+        offered=tuple(cost_line(ends, (name,), filters) for name in groupings),
     )
 
 
-def between(first: str, last: str, rest: str) -> str:
+def between(first: str, last: str, tail: str) -> str:
     """Return the line of a window of days as the page's form sends it.
 
     Other words are left for the bot to refuse.
     """
-    return f"cost {first}..{last}{rest}" if first != last else f"cost {first}{rest}"
+    return f"cost {first}..{last}{tail}" if first != last else f"cost {first}{tail}"
 
 
-def offered_by(controls: CostControls | None) -> Sequence[str]:
-    """Return the lines that the controls offer."""
-    return controls.offered if controls else ()
-
-
-def undoubled(card: Card, offered: Sequence[str]) -> Card:
-    """Return a card without the buttons whose lines the page offers already, by its tabs, its rows or its controls."""
-    rows = [
-        replace(
-            block, buttons=tuple(button for button in block.buttons if button.line not in offered)
-        )
-        if isinstance(block, Buttons)
-        else block
-        for block in card.blocks
-    ]
-    return replace(
-        card,
-        blocks=tuple(block for block in rows if not isinstance(block, Buttons) or block.buttons),
-    )
-
-
-def _window(ends: Mapping[str, Any]) -> Window:
-    start, end = ends["start"], ends["end"]
-    assert isinstance(start, datetime)
-    assert isinstance(end, datetime)
-    return Window(start, end)
-
-
-def _filter(words: str) -> Filter:
-    """Read a filter back as an answer's data write it."""
-    name, _, values = words.partition("=")
-    return Filter(name.removesuffix("!"), tuple(values.split(",")), name.endswith("!"))
+def undoubled(card: Card, offered: Collection[str]) -> Card:
+    """Return a card without the buttons whose lines the page offers by its own links."""
+    blocks: list[Block] = []
+    for block in card.blocks:
+        if not isinstance(block, Buttons):
+            blocks.append(block)
+        elif buttons := tuple(x for x in block.buttons if x.line not in offered):
+            blocks.append(replace(block, buttons=buttons))
+    return replace(card, blocks=tuple(blocks))

@@ -1,8 +1,9 @@
-"""Keep open pages up to date: the events that they are sent, and the strip of what is wasted now."""
+"""Keep open pages up to date: the events they are sent, and the strip of what is wasted now."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from aiohttp import web
 
-from bot.cards.card import Card, Span, Strong, Table, Text, Tone, When, plain
+from bot.cards.card import Block, Card, Span, Strong, Table, Text, Tone, When, plain
 from bot.model.money import usd
 from bot.ports.work import Asker, asked_by
 
@@ -74,35 +75,30 @@ class Hub:
         await response.prepare(request)
         page: asyncio.Queue[str | None] = asyncio.Queue(maxsize=100)
         self._pages.add(page)
+        hello = f"retry: 2000\n{_event('hello', {'version': self.version})}"
+        words: str | None = ""
+        drawn, quiet = "", 0.0
         try:
-            await response.write(
-                f"retry: 2000\n{_event('hello', {'version': self.version})}".encode()
-            )
-            await self._follow(page, request, response)
+            await response.write(hello.encode())
+            while not self.closed and words is not None:
+                status = self._status()
+                if status != drawn:
+                    drawn, words = status, words + _event("status", {"html": status})
+                if words:
+                    if not await self._admits(request):  # signed out meanwhile
+                        break
+                    quiet = 0.0
+                    await response.write(words.encode())
+                try:
+                    words = await asyncio.wait_for(page.get(), _BEAT)
+                except TimeoutError:
+                    quiet += _BEAT
+                    words = "" if quiet < _SILENCE else _event("beat", {})
         except ConnectionError:
             pass  # the reader left: nothing is owed to a closed page
         finally:
             self._pages.discard(page)
         return response
-
-    async def _follow(
-        self, page: asyncio.Queue[str | None], request: web.Request, response: web.StreamResponse
-    ) -> None:
-        words: str | None = ""
-        shown, quiet = "", 0.0
-        while not self.closed and words is not None:
-            status = self._status()
-            if status != shown:
-                shown, words = status, words + _event("status", {"html": status})
-            if words:
-                if not await self._admits(request):  # signed out meanwhile
-                    return
-                quiet = 0.0
-                await response.write(words.encode())
-            try:
-                words = await asyncio.wait_for(page.get(), _BEAT)
-            except TimeoutError:
-                words = "" if (quiet := quiet + _BEAT) < _SILENCE else _event("beat", {})
 
     @staticmethod
     def _end(page: asyncio.Queue[str | None]) -> None:
@@ -129,7 +125,7 @@ LINES = "alerts", "savings 7d"
 class Wasting:
     """Hold one open alert, dearest first.
 
-    `lasted` is in words, `todo` the first thing to try, `held` who looks after it.
+    `lasted` is in words, `todo` the first thing to try, `holder` who looks after it.
     """
 
     id: str
@@ -140,19 +136,19 @@ class Wasting:
     usd_per_hour: Decimal | None
     usd_so_far: Decimal | None
     todo: str
-    held: str = ""
+    holder: str = ""
 
 
 @dataclass(frozen=True)
 class WasteStrip:
     """Hold the figures of the strip.
 
-    `known` is False where the answers hold no numbers, such as a failure's.
+    `answered` is False where the answers hold no numbers, such as a failure's.
     """
 
-    known: bool
+    answered: bool
     rows: tuple[Wasting, ...] = ()
-    more: int = 0
+    hidden: int = 0
     usd_per_hour: Decimal = Decimal(0)
     saved_usd_per_hour: Decimal = Decimal(0)
     saved_usd: Decimal = Decimal(0)
@@ -166,8 +162,8 @@ class WasteStrip:
     def facts(self) -> Mapping[str, Any]:
         """Return the facts of the header by the same reading; nothing where none is known."""
         return (
-            {"open_alerts": len(self.rows) + self.more, "usd_per_hour": self.usd_per_hour}
-            if self.known
+            {"open_alerts": len(self.rows) + self.hidden, "usd_per_hour": self.usd_per_hour}
+            if self.answered
             else {}
         )
 
@@ -184,13 +180,14 @@ class Shared(Generic[T]):
         self._version, self._until = "", 0.0
 
     async def get(self, version: str = "") -> T:
-        """Return what was read after the newest message."""
-        kept = self._reading and (not self._reading.done() or monotonic() < self._until)
-        if self._reading is None or not kept or version != self._version:
+        """Return the reading, which began after the newest message."""
+        reading = self._reading
+        fresh = reading is not None and (not reading.done() or monotonic() < self._until)
+        if reading is None or not fresh or version != self._version:
             self._version, self._until = version, monotonic() + self._keep_s
             with asked_by(Asker(share="")):
-                self._reading = asyncio.ensure_future(self._read())
-        return await asyncio.shield(self._reading)
+                self._reading = reading = asyncio.ensure_future(self._read())
+        return await asyncio.shield(reading)
 
 
 LEAD_S = 60.0
@@ -200,113 +197,92 @@ LEAD = "summary money"
 
 def lead_of(summary: Card) -> Sequence[tuple[str, str]]:
     """Return name and words of each line of a summary."""
+    if summary.tone is Tone.ERROR:
+        return ()
     texts = (block.spans for block in summary.blocks if isinstance(block, Text))
-    named = (
+    return tuple(
         (spans[0].text, plain(spans[1:]).removeprefix(": "))
         for spans in texts
         if spans and isinstance(spans[0], Strong)
     )
-    return tuple(named) if summary.tone is not Tone.ERROR else ()
 
 
 def standing(alerts: Card, savings: Card) -> WasteStrip:
     """Return the strip of an answer to `alerts` and one to `savings`."""
     if "alerts" not in alerts.data:
         return WasteStrip(False)
-    rows = [
-        _wasting(*pair)
-        for pair in zip(alerts.data["alerts"], _words(alerts), strict=False)
-        if _open(pair[0])
-    ]
-    count = sum(_open(alert) for alert in alerts.data["alerts"])
-    saved = savings.data
+
+    # The card's table has a row for each alert, in the order of its data.
+    table = next((block.rows for block in alerts.blocks if isinstance(block, Table)), ())
+    rows, count = list[Wasting](), 0
+    wastes: dict[str, Mapping[str, Any]] = {}
+    for alert, words in itertools.zip_longest(alerts.data["alerts"], table):
+        if alert is None or alert["closed_at"] is not None:
+            continue
+        waste = alert["waste_usd"] or {}
+        if waste:
+            wastes[alert["id"]] = waste
+        if alert["muted_by"]:
+            continue
+        count += 1
+        if words is not None and len(rows) < MOST:
+            cause, where, lasted = words[:3]
+            person = alert.get("assigned_to")
+            rows.append(
+                Wasting(
+                    id=alert["id"],
+                    cause=cause,
+                    where=where,
+                    lasted=lasted,
+                    since=alert["onset"],
+                    usd_per_hour=waste.get("per_hour"),
+                    usd_so_far=waste.get("so_far"),
+                    todo=next(iter(alert.get("suggestions", ())), "").replace("`", ""),
+                    holder=f"assigned to {person}" if person else "",
+                )
+            )
+
     return WasteStrip(
         True,
-        tuple(rows[:MOST]),
-        count - len(rows[:MOST]),
+        tuple(rows),
+        count - len(rows),
         alerts.data.get("usd_per_hour", Decimal(0)),
-        saved.get("usd_per_hour", Decimal(0)),
-        saved.get("usd_so_far", Decimal(0)),
-        {
-            alert["id"]: alert["waste_usd"]
-            for alert in alerts.data["alerts"]
-            if alert["closed_at"] is None and alert["waste_usd"]
-        },
+        savings.data.get("usd_per_hour", Decimal(0)),
+        savings.data.get("usd_so_far", Decimal(0)),
+        wastes,
     )
 
 
 def retold(card: Card, wastes: Mapping[str, Mapping[str, Any]]) -> Card:
     """Return the message of an alert with its dollars as they are now.
 
-    What was sent is as old as its last edit.
+    A message is as old as its last edit. A text of several alerts is left, as it sums them.
     """
-    then: Mapping[str, Any] | None = card.data.get("waste_usd")
-    now = wastes.get(str(card.data.get("id")))
-    if not then or not now:
+    sent: Mapping[str, Any] | None = card.data.get("waste_usd")
+    current = wastes.get(str(card.data.get("id")))
+    if not sent or not current:
         return card
-    words = {
-        f"{usd(Decimal(str(then[name])))}{after}": f"{usd(now[name])}{after}"
-        for name, after in (("per_hour", " an hour"), ("so_far", " so far"))
-    }
-    blocks = tuple(
-        _reworded(block, words, now.get("as_of")) if isinstance(block, Text) else block
-        for block in card.blocks
-    )
-    return replace(card, blocks=blocks, data={**card.data, "waste_usd": {**then, **now}})
 
+    as_of, phrases = current.get("as_of"), dict[str, str]()
+    for name, ending in (("per_hour", " an hour"), ("so_far", " so far")):
+        phrases[usd(Decimal(str(sent[name]))) + ending] = usd(current[name]) + ending
 
-def _reworded(said: Text, words: Mapping[str, str], as_of: datetime | None) -> Text:
-    """Return a text with the words that hold now, and as of when."""
-    before = ("", *said.spans)
-    dated = (
-        as_of and isinstance(span, When) and str(last).endswith("as of ")
-        for last, span in zip(before, said.spans, strict=False)
-    )
-    spans = zip(said.spans, dated, strict=True)
-    return replace(
-        said,
-        spans=tuple(When(as_of) if new and as_of else _span(span, words) for span, new in spans),
-    )
-
-
-def _span(span: Span, words: Mapping[str, str]) -> Span:
-    """Return a span with the words that hold now.
-
-    A text of several alerts is left, as it sums them.
-    """
-    match span:
-        case Strong():
-            return Strong(words.get(span.text, span.text))
-        case str():
-            return next(
-                (span.replace(then, now) for then, now in words.items() if then in span), span
-            )
-        case _:
-            return span
-
-
-def _open(alert: Mapping[str, Any]) -> bool:
-    return alert["closed_at"] is None and not alert["muted_by"]
-
-
-def _words(card: Card) -> Sequence[tuple[str, ...]]:
-    """Return the rows of the card's table, one an alert, in the order of its data."""
-    return next((block.rows for block in card.blocks if isinstance(block, Table)), ())
-
-
-def _wasting(alert: Mapping[str, Any], words: Sequence[str]) -> Wasting:
-    waste = alert["waste_usd"] or {}
-    todo = next(iter(alert.get("suggestions", ())), "").replace("`", "")
-    cause, where, lasted = words[:3]
-    held = f"assigned to {alert['assigned_to']}" if alert.get("assigned_to") else ""
-    return Wasting(
-        alert["id"],
-        cause,
-        where,
-        lasted,
-        alert["onset"],
-        waste.get("per_hour"),
-        waste.get("so_far"),
-        todo,
-        held,
-    )
+    blocks = list[Block]()
+    for block in card.blocks:
+        if not isinstance(block, Text):
+            blocks.append(block)
+            continue
+        spans, before = list[Span](), ""
+        for span in block.spans:
+            if as_of and isinstance(span, When) and before.endswith("as of "):
+                spans.append(When(as_of))
+            elif isinstance(span, Strong):
+                spans.append(Strong(phrases.get(span.text, span.text)))
+            elif isinstance(span, str):
+                phrase = next((phrase for phrase in phrases if phrase in span), "")
+                spans.append(span.replace(phrase, phrases[phrase]) if phrase else span)
+            else:
+                spans.append(span)
+            before = str(span)
+        blocks.append(replace(block, spans=tuple(spans)))
+    return replace(card, blocks=tuple(blocks), data={**card.data, "waste_usd": {**sent, **current}})

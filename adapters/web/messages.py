@@ -1,4 +1,4 @@
-"""Keep the console's messages in the database, and show them: a channel's newest, and an alert's story."""
+"""Keep the console's messages in the database; show a channel's newest, and an alert's story."""
 
 from __future__ import annotations
 
@@ -68,20 +68,19 @@ class Messages:
     async def post(self, channel: str, card: Card, key: str) -> PageMessage:
         """Write a new message and return it."""
         at = self._clock()
-        made = PageMessage(
-            f"m{at:%Y%m%d%H%M%S}-{secrets.token_hex(4)}",
-            channel,
-            key,
-            _shown(card),
-            at,
-            time.time_ns(),
-        )
+        name = f"m{at:%Y%m%d%H%M%S}-{secrets.token_hex(4)}"
+        message = PageMessage(name, channel, key, _shown(card), at, time.time_ns())
+
+        def prune() -> None:
+            for name, _ in list(self._documents.newest(MESSAGES, KEPT * 2))[KEPT:]:
+                self._documents.drop(MESSAGES, name)
+
         async with self._writing:
-            await self._put(made)
+            await self._put(message)
             self._written += 1
             if self._written % 100 == 1:
-                await asyncio.to_thread(self._prune)
-        return made
+                await asyncio.to_thread(prune)
+        return message
 
     async def edit(self, message: str, card: Card, key: str) -> PageMessage | None:
         """Replace a message's card and return it, or None where it is gone."""
@@ -89,23 +88,22 @@ class Messages:
             before = await self.get(message)
             if before is None:
                 return None
-            made = replace(before, card=_shown(card), key=key, edited=self._clock())
-            await self._put(made)
-        return made
+            after = replace(before, card=_shown(card), key=key, edited=self._clock())
+            await self._put(after)
+        return after
 
     async def reply(self, message: str, card: Card, key: str) -> PageMessage | None:
-        """Add a card to a message's thread, once a key, and return the message, or None where it is gone."""
+        """Add a card to a message's thread, once a key; return the message, None where it is gone."""
         async with self._writing:
             before = await self.get(message)
             if before is None:
                 return None
-            if key and any(one.key == key for one in before.replies):
+            if key and any(reply.key == key for reply in before.replies):
                 return before
-            made = replace(
-                before, replies=(*before.replies, Reply(_shown(card), self._clock(), key))
-            )
-            await self._put(made)
-        return made
+            reply = Reply(_shown(card), self._clock(), key)
+            after = replace(before, replies=(*before.replies, reply))
+            await self._put(after)
+        return after
 
     async def get(self, message: str) -> PageMessage | None:
         """Return one message, or None."""
@@ -119,83 +117,75 @@ class Messages:
         """
         if thread:
             message = await self.get(thread)
-            return key if message and any(one.key == key for one in message.replies) else ""
-        for document in await self._newest(KEPT):
+            return key if message and any(reply.key == key for reply in message.replies) else ""
+        for document in await self._newest():
             if document.get("key") == key and document.get("channel") == channel:
                 return str(document["id"])
         return ""
 
     async def back_from(self, channel: str, until: str = "") -> tuple[bool, Iterator[PageMessage]]:
-        """Return whether these are a channel's newest messages, and yield them newest first, down from the one of this id.
+        """Return whether these are a channel's newest messages, and yield them newest first.
 
-        Each is read only when it is asked for; an id that is gone stands for the newest.
+        They begin at the one of this id; an id that is gone stands for the newest. Each is read
+        only when it is asked for.
         """
         documents = (await self._of(channel))[::-1]
         begin = next((n for n, document in enumerate(documents) if document["id"] == until), 0)
-        return begin == 0, (
-            message
-            for document in documents[begin:]
-            if (message := self._known(document)) is not None
-        )
+        messages = map(self._read_once, documents[begin:])
+        return begin == 0, (message for message in messages if message is not None)
 
     async def about(self, channel: str, alert: str) -> list[PageMessage]:
         """Return the messages of a channel about an alert, the oldest first."""
-        messages = (
-            self._known(document)
-            for document in await self._of(channel)
-            if _about(document) == alert
-        )
+        messages = []
+        for document in await self._of(channel):
+            data = document.get("card", {}).get("data") or {}
+            if str(data.get("id") or "") == alert:
+                messages.append(self._read_once(document))
         return [message for message in messages if message is not None]
 
-    def _known(self, document: Mapping[str, Any]) -> PageMessage | None:
+    def _read_once(self, document: Mapping[str, Any]) -> PageMessage | None:
         """Return a document's message, the one that was read before where it is the same.
 
         None where it cannot be read.
         """
         name = str(document["id"])
-        known = self._lately.pop(name, None)
-        if known is None or known[0] != document:
-            known = document, _read(document)
-        self._lately[name] = known
+        entry = self._lately.pop(name, None)
+        if entry is None or entry[0] != document:
+            entry = document, _read(document)
+        self._lately[name] = entry
         if len(self._lately) > LATELY:
             del self._lately[next(iter(self._lately))]
-        return known[1]
+        return entry[1]
 
     async def _of(self, channel: str) -> list[Mapping[str, Any]]:
         """Return the documents of a channel's messages, the oldest first."""
         documents = [
-            document for document in await self._newest(KEPT) if document.get("channel") == channel
+            document for document in await self._newest() if document.get("channel") == channel
         ]
         return sorted(documents, key=lambda document: int(document.get("order", 0)))
 
-    async def _newest(self, most: int) -> list[Mapping[str, Any]]:
-        rows = await asyncio.to_thread(self._documents.newest, MESSAGES, most)
+    async def _newest(self) -> list[Mapping[str, Any]]:
+        rows = await asyncio.to_thread(self._documents.newest, MESSAGES, KEPT)
         return [document for _, document in rows]
 
     async def _put(self, message: PageMessage) -> None:
         await asyncio.to_thread(self._documents.put, MESSAGES, message.id, encode(message))
 
-    def _prune(self) -> None:
-        for key, _ in list(self._documents.newest(MESSAGES, KEPT * 2))[KEPT:]:
-            self._documents.drop(MESSAGES, key)
-
 
 def _shown(card: Card) -> Card:
     """Leave out the typed numbers, as a page shows words, but an alert's dollars.
 
-    They are told again as they are later.
+    They are written again as they are later.
     """
-    waste = card.data.get("waste_usd")
-    kept = (
-        {"id": card.data.get("id"), "waste_usd": {name: str(usd) for name, usd in waste.items()}}
-        if isinstance(waste, Mapping)
-        else {}
-    )
-    return replace(card, data=kept)
+    waste, data = card.data.get("waste_usd"), dict[str, Any]()
+    if isinstance(waste, Mapping):
+        dollars = {name: str(usd) for name, usd in waste.items()}
+        data = {"id": card.data.get("id"), "waste_usd": dollars}
+    return replace(card, data=data)
 
 
 def _read(document: Mapping[str, Any]) -> PageMessage | None:
-    """Return the message, or None where this version cannot read it: it must not hide the others."""
+    """Return the message, None where this version cannot read it: it must not hide the others."""
     try:
         return decode(PageMessage, document)
     except ValueError as error:
@@ -203,14 +193,8 @@ def _read(document: Mapping[str, Any]) -> PageMessage | None:
         return None
 
 
-def _about(document: Mapping[str, Any]) -> str:
-    """Return the id of the alert that a stored message is about, "" for none."""
-    data = document.get("card", {}).get("data") or {}
-    return str(data.get("id") or "")
-
-
 HEAVIEST = 80_000
-"""Characters of the messages of a page, of which a browser lays out each before it paints the first."""
+"""Characters of a page's messages: a browser lays out all of them before it paints the first."""
 MOST = 60
 
 
@@ -253,19 +237,19 @@ class SlotDrawer:
 
     def __init__(self, pages: PageRenderer) -> None:
         self._pages = pages
-        self._kept: dict[str, tuple[PageMessage, Any, str]] = {}
+        self._drawn: dict[str, tuple[PageMessage, Any, str]] = {}
 
     def draw(self, message: PageMessage, wastes: Mapping[str, Mapping[str, Any]]) -> str:
         """Return the message as HTML."""
         waste = wastes.get(str(message.card.data.get("id")))
-        kept = self._kept.pop(message.id, None)
-        if kept is None or kept[0] is not message or kept[1] != waste:
-            told = replace(message, card=retold(message.card, wastes))
-            kept = message, waste, self._pages.page("slot.html", message=told)
-        self._kept[message.id] = kept
-        if len(self._kept) > 2 * MOST:
-            del self._kept[next(iter(self._kept))]
-        return kept[2]
+        entry = self._drawn.pop(message.id, None)
+        if entry is None or entry[0] is not message or entry[1] != waste:
+            current = replace(message, card=retold(message.card, wastes))
+            entry = message, waste, self._pages.page("slot.html", message=current)
+        self._drawn[message.id] = entry
+        if len(self._drawn) > 2 * MOST:
+            del self._drawn[next(iter(self._drawn))]
+        return entry[2]
 
 
 @dataclass(frozen=True)
@@ -284,18 +268,15 @@ def story(timeline: Card, messages: Sequence[PageMessage]) -> list[Moment]:
 
     This console's messages about it in place of the log's words.
     """
-    told = [Moment(**event) for event in timeline.data.get("events", ())]
-    here = list(_here(messages))
-    told = [
-        moment
-        for moment in told
-        if moment.kind != "said" or not here or " to web:" not in moment.words
-    ]
-    return sorted([*told, *here], key=lambda moment: moment.at)
-
-
-def _here(messages: Sequence[PageMessage]) -> Iterator[Moment]:
+    sent: list[Moment] = []
     for message in messages:
-        yield Moment(message.at, "said", "Sent to this console", "trnbot", message.id)
-        for reply in message.replies:
-            yield Moment(reply.at, "said", reply.card.title, "trnbot", message.id)
+        sent.append(Moment(message.at, "said", "Sent to this console", "trnbot", message.id))
+        sent += [
+            Moment(reply.at, "said", reply.card.title, "trnbot", message.id)
+            for reply in message.replies
+        ]
+
+    logged = [Moment(**event) for event in timeline.data.get("events", ())]
+    if sent:
+        logged = [x for x in logged if x.kind != "said" or " to web:" not in x.words]
+    return sorted([*logged, *sent], key=lambda moment: moment.at)

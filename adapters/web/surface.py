@@ -14,7 +14,7 @@ from adapters.web.html import PageRenderer, static_routes
 from adapters.web.links import DOWNLOAD
 from adapters.web.live import Hub
 from adapters.web.messages import Messages, PageMessage
-from adapters.web.views import CHANNEL, Downloads, StoryPages, Views
+from adapters.web.views import CHANNEL, StoryPages, Views
 from bot.cards.card import Card
 from bot.ports import DocumentStore
 from bot.ports.work import CONNECTION, Asker, asked_by
@@ -32,7 +32,6 @@ class WebSurface:
             lambda: self._pages.page("status.html", health=dict(console.health())), auth.admits
         )
         self._views = Views(console, self._pages, self._messages, self._hub, self)
-        self._downloads = Downloads(console, self._views.viewed)
         self._story = StoryPages(console.story, self._pages)
         self._login = LoginPage(auth, self._pages)
         self._guard = Guard(token=token, auth=auth, hosts=config.names)
@@ -69,34 +68,38 @@ class WebSurface:
     def routes(self) -> Sequence[web.RouteDef]:
         """Return every page, guarded."""
         views, everyone = self._views, self._guard.open
-        read, write = self._asked(self._guard.read), self._asked(self._guard.write)
+        reading, writing = self._sharing(self._guard.read), self._sharing(self._guard.write)
         return (
-            web.get("/", read(views.channel)),
-            web.get("/now", read(views.now)),
-            web.get("/lead", read(views.lead)),
-            *(web.get(path, read(views.fixed)) for path, rail in views.lines.items() if rail.line),
-            web.get("/alert/{id}", read(views.alert)),
-            web.get("/ask", read(views.typed)),
-            web.get(DOWNLOAD, read(self._downloads.csv)),
-            web.post("/ask", write(views.ask)),
-            web.post("/form", write(views.form)),
-            web.get("/events", read(views.events)),
-            web.get(self._story.path, read(self._story.told)),
-            web.post(self._story.path, write(self._story.again)),
+            web.get("/", reading(views.channel)),
+            web.get("/now", reading(views.now)),
+            web.get("/lead", reading(views.lead)),
+            *(
+                web.get(path, reading(views.fixed))
+                for path, rail in views.lines.items()
+                if rail.line
+            ),
+            web.get("/alert/{id}", reading(views.alert)),
+            web.get("/ask", reading(views.typed)),
+            web.get(DOWNLOAD, reading(views.csv)),
+            web.post("/ask", writing(views.ask)),
+            web.post("/form", writing(views.form)),
+            web.get("/events", reading(views.events)),
+            web.get(self._story.path, reading(self._story.told)),
+            web.post(self._story.path, writing(self._story.again)),
             web.get(LOGIN_PATH, everyone(self._login.show)),
             web.post(LOGIN_PATH, self._guard.enter(self._login.enter)),
-            web.post(LOGOUT_PATH, write(self._login.leave)),
+            web.post(LOGOUT_PATH, writing(self._login.leave)),
             *static_routes(everyone),
-            web.get("/hints/{version}", read(views.hints)),
+            web.get("/hints/{version}", reading(views.hints)),
             web.get("/healthz", self._guard.by_token(views.healthz, views.liveness)),
-            web.get("/metrics", read(views.metrics)),
+            web.get("/metrics", reading(views.metrics)),
         )
 
     def admitting(self, handler: RequestHandler) -> RequestHandler:
         """Guard a handler that answers programs beside the pages: who reads these may ask there."""
-        return self._asked(self._guard.read)(handler)
+        return self._sharing(self._guard.read)(handler)
 
-    def _asked(
+    def _sharing(
         self, guard: Callable[[RequestHandler], RequestHandler]
     ) -> Callable[[RequestHandler], RequestHandler]:
         """Have a guarded page answer by the share of who reads it, for as long as they wait."""
@@ -127,6 +130,7 @@ class WebSurface:
 class StartingPages:
     """Implement `bot.ports.Listener` for the time before anything can be answered.
 
+    `/healthz` says that the bot starts, and every page waits for the console instead of failing.
     `doing` says how far it is.
     """
 
@@ -136,11 +140,25 @@ class StartingPages:
 
     def routes(self) -> Sequence[Any]:
         """Return a route for whatever is asked."""
+
+        async def healthz(_: web.Request) -> web.StreamResponse:
+            health = {"ok": False, "starting": True, "problem": self._doing()}
+            return _brief(web.json_response(health, status=503))
+
+        async def page(_: web.Request) -> web.StreamResponse:
+            # The console's frame without anything in it, which asks anew until the console answers.
+            return _brief(self._pages.response("starting.html", 503, doing=self._doing()))
+
+        async def later(_: web.Request) -> web.StreamResponse:
+            # The sender of a press, a command or an event tries again.
+            text = f"trnbot starts: {self._doing()} Try again in a moment.\n"
+            return _brief(web.Response(text=text, status=503))
+
         return (
-            web.get("/healthz", self._healthz),
+            web.get("/healthz", healthz),
             *static_routes(),
-            web.get("/{path:.*}", self._page),
-            web.route("*", "/{path:.*}", self._later),
+            web.get("/{path:.*}", page),
+            web.route("*", "/{path:.*}", later),
         )
 
     async def start(self) -> None:
@@ -148,25 +166,6 @@ class StartingPages:
 
     async def stop(self) -> None:
         """Do nothing."""
-
-    async def _healthz(self, _: web.Request) -> web.StreamResponse:
-        """Say that the bot starts: it is not ok yet."""
-        return _brief(
-            web.json_response({"ok": False, "starting": True, "problem": self._doing()}, status=503)
-        )
-
-    async def _page(self, _: web.Request) -> web.StreamResponse:
-        """Show the console's frame without anything in it, which asks anew until the console answers."""
-        text = self._pages.page("starting.html", doing=self._doing())
-        return _brief(web.Response(text=text, content_type="text/html", status=503))
-
-    async def _later(self, _: web.Request) -> web.StreamResponse:
-        """Refuse a press, a command or an event; its sender tries again."""
-        return _brief(
-            web.Response(
-                text=f"trnbot starts: {self._doing()} Try again in a moment.\n", status=503
-            )
-        )
 
 
 def _brief(response: web.Response) -> web.Response:

@@ -113,7 +113,7 @@ async def test_alerts_strip_timeline_and_json_say_who_has_it() -> None:
         (table,) = [block for block in listed.blocks if isinstance(block, Table)]
         assert table.rows[0][-1] == "assigned to bob"
         assert listed.data["alerts"][0]["assigned_to"] == "bob"
-        assert standing(listed, Card("")).rows[0].held == "assigned to bob"
+        assert standing(listed, Card("")).rows[0].holder == "assigned to bob"
         story = await bot.types("timeline ID")
         (told,) = [event for event in story.data["events"] if event["kind"] == "decided"]
         assert (told["words"], told["by"]) == ("Assigned to bob: before the standup", "dana")

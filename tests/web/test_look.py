@@ -176,7 +176,7 @@ def test_the_controls_of_cost_keep_what_was_asked():
         ("service=AmazonEC2", "cost 7d by team")
     ]
     assert (
-        between("2026-11-01", "2026-11-07", controls.rest)
+        between("2026-11-01", "2026-11-07", controls.tail)
         == "cost 2026-11-01..2026-11-07 by team service=AmazonEC2"
     )
 

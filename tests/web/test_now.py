@@ -47,7 +47,7 @@ def test_open_alerts_are_named_and_the_others_counted():
     ]
     now = standing(alerts(*made), SAVED)
     assert [row.id for row in now.rows] == ["a0", "a1", "a2"]
-    assert (now.more, now.rows[0].todo, now.saved_usd_per_hour) == (
+    assert (now.hidden, now.rows[0].todo, now.saved_usd_per_hour) == (
         2,
         "Prefetch.",
         Decimal("88.10"),
@@ -60,8 +60,8 @@ def test_an_alert_without_a_price_has_no_dollars():
 
 
 def test_an_answer_without_numbers_is_not_taken_for_calm():
-    assert not standing(Card("That did not work"), SAVED).known
-    assert standing(alerts(), SAVED).known
+    assert not standing(Card("That did not work"), SAVED).answered
+    assert standing(alerts(), SAVED).answered
 
 
 async def test_the_strip_is_shown_escaped_and_read_again(open_console):
