@@ -14,7 +14,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -23,9 +23,6 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 _TAG = "class"
-_PLAIN = (str, int, float, bool)
-_MAPPINGS = (dict, Mapping)
-_SEQUENCES = (tuple, list, Sequence, frozenset)
 
 
 def encode(value: Any) -> Any:
@@ -47,45 +44,26 @@ def decode(kind: type[T], document: Any) -> T:
 
 
 def _encode(value: Any, hint: Any) -> Any:
-    if value is None:
-        return None
+    if value is None or type(value) in (str, int, bool):
+        return value
     choices = _choices(hint)
-    if len(choices) > 1:
-        return _encode_choice(value)
+    tagged = {_TAG: type(value).__name__} if len(choices) > 1 else {}
     if is_dataclass(value):
-        return _encode_fields(value)
+        document: dict[str, Any] = dict(tagged)
+        for name, key, inner, optional in _layout(value.__class__):
+            item = getattr(value, name)
+            if not optional or (item is not False and item not in (None, "", ())):
+                document[key] = _encode(item, inner)
+        return document
+    if tagged and (type(value) is not float or not math.isfinite(value)):
+        return tagged | {"value": _encode(value, Any)}
+
     if isinstance(value, Mapping):
         inner = _inner(choices[0], 1)
-        return {str(name): _encode(x, inner) for name, x in value.items()}
+        return {str(name): _encode(item, inner) for name, item in value.items()}
     if isinstance(value, tuple | list | frozenset | set):
-        every = sorted(value) if isinstance(value, frozenset | set) else value
-        return [_encode(x, _inner(choices[0], i)) for i, x in enumerate(every)]
-    return _encode_plain(value)
-
-
-def _encode_choice(value: Any) -> Any:
-    if is_dataclass(value):
-        return {_TAG: type(value).__name__} | _encode_fields(value)
-    if type(value) in _PLAIN and not _unfit(value):
-        return value
-    return {_TAG: type(value).__name__, "value": _encode(value, Any)}
-
-
-def _encode_fields(value: Any) -> dict[str, Any]:
-    hints = _hints(value.__class__)
-    written = [field for field in _stored(value.__class__) if _says(value, field)]
-    return {
-        _key(field): _encode(getattr(value, field.name), hints[field.name]) for field in written
-    }
-
-
-def _says(value: Any, field: Field[Any]) -> bool:
-    """Return whether a field is written: one that is left out where it is empty is not."""
-    held = getattr(value, field.name)
-    return not field.metadata.get("optional") or (held is not False and held not in (None, "", ()))
-
-
-def _encode_plain(value: Any) -> Any:
+        items = sorted(value) if isinstance(value, frozenset | set) else value
+        return [_encode(item, _inner(choices[0], i)) for i, item in enumerate(items)]
     for kind, write in _WRITERS:
         if isinstance(value, kind):
             return write(value)
@@ -104,102 +82,84 @@ _WRITERS: tuple[tuple[type[Any], Callable[[Any], Any]], ...] = (
     (date, date.isoformat),
     (timedelta, timedelta.total_seconds),
     (Decimal, str),
-    (float, lambda value: repr(float(value)) if _unfit(value) else value),
+    (float, lambda value: value if math.isfinite(value) else repr(float(value))),
     (str, str),
     (int, lambda value: value),
 )
+_READERS: Mapping[Any, Callable[[Any], Any]] = {
+    datetime: lambda text: datetime.fromisoformat(text).astimezone(UTC),
+    date: date.fromisoformat,
+    timedelta: lambda seconds: timedelta(seconds=seconds),
+}
 
 
 def _decode(hint: Any, document: Any) -> Any:
     if hint is Any or (document is None and type(None) in typing.get_args(hint)):
         return document
     choices = _choices(hint)
+    kind = choices[0]
     if len(choices) > 1:
-        return _decode_choice(choices, document)
-    return _decode_one(choices[0], document)
+        if not isinstance(document, Mapping):
+            return document
+        classes = {choice.__name__: choice for choice in choices}
+        tag = document.get(_TAG, "")
+        if tag not in classes:
+            raise ValueError(f"'{tag}' is none of {', '.join(classes)}")
+        kind = classes[tag]
+        document = document if is_dataclass(kind) else document["value"]
 
-
-def _decode_one(kind: Any, document: Any) -> Any:
     origin = typing.get_origin(kind) or kind
     if is_dataclass(kind):
         return _decode_fields(kind, document)
-    if origin in _MAPPINGS:
-        name, inner = _inner(kind, 0), _inner(kind, 1)
-        return {_decode(name, key): _decode(inner, x) for key, x in document.items()}
-    if origin in _SEQUENCES:
-        every = (_decode(_inner(kind, i), x) for i, x in enumerate(document))
-        return frozenset(every) if origin is frozenset else tuple(every)
-    return _decode_plain(kind, document)
-
-
-def _decode_choice(choices: tuple[Any, ...], document: Any) -> Any:
-    if not isinstance(document, Mapping):
-        return document
-    named = {choice.__name__: choice for choice in choices}
-    kind = named.get(document.get(_TAG, ""))
-    if kind is None:
-        raise ValueError(f"'{document.get(_TAG, '')}' is none of {', '.join(named)}")
-    return _decode_one(kind, document if is_dataclass(kind) else document["value"])
+    if origin in (dict, Mapping):
+        names, items = _inner(kind, 0), _inner(kind, 1)
+        return {_decode(names, name): _decode(items, item) for name, item in document.items()}
+    if origin in (tuple, list, Sequence, frozenset):
+        decoded = (_decode(_inner(kind, i), item) for i, item in enumerate(document))
+        return frozenset(decoded) if origin is frozenset else tuple(decoded)
+    if kind is Decimal and not isinstance(document, str):
+        raise ValueError(f"money is a decimal string; got {document!r}")
+    if kind in (str, bool) and not isinstance(document, kind):
+        raise ValueError(f"expected {kind.__name__}; got {document!r}")
+    return _READERS.get(kind, kind)(document)
 
 
 def _decode_fields(kind: Any, document: Any) -> Any:
     if not isinstance(document, Mapping):
         raise ValueError(f"a {kind.__name__} is an object; got {type(document).__name__}")
-    hints, values = _hints(kind), {}
-    for field in _stored(kind):
-        if (key := _key(field)) in document:
-            values[field.name] = _named(kind, key, hints[field.name], document[key])
+    values = {}
+    for name, key, hint, _ in _layout(kind):
+        if key in document:
+            try:
+                values[name] = _decode(hint, document[key])
+            except (ValueError, TypeError, ArithmeticError, AttributeError, KeyError) as error:
+                raise ValueError(f"{kind.__name__}.{key}: {error}") from error
     try:
         return kind(**values)
     except TypeError as error:
         raise ValueError(f"{kind.__name__}: {error}") from error
 
 
-def _named(kind: type[Any], name: str, hint: Any, document: Any) -> Any:
-    """Decode one field, naming it in the error where it does not fit."""
-    try:
-        return _decode(hint, document)
-    except (ValueError, TypeError, ArithmeticError, AttributeError, KeyError) as error:
-        raise ValueError(f"{kind.__name__}.{name}: {error}") from error
-
-
-def _decode_plain(kind: Any, document: Any) -> Any:
-    if kind is datetime:
-        return datetime.fromisoformat(document).astimezone(UTC)
-    if kind is date:
-        return date.fromisoformat(document)
-    if kind is timedelta:
-        return timedelta(seconds=document)
-    if kind is Decimal and not isinstance(document, str):
-        raise ValueError(f"money is a decimal string; got {document!r}")
-    if kind in (str, bool) and not isinstance(document, kind):
-        raise ValueError(f"expected {kind.__name__}; got {document!r}")
-    return kind(document)
-
-
-def _unfit(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
-
-
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+def _layout(kind: Any) -> tuple[tuple[str, str, Any, bool], ...]:
+    """Return of each field its name, its name in documents, its hint and whether it is optional.
 
-
-@cache
-def _stored(kind: Any) -> tuple[Field[Any], ...]:
-    """Return the fields that make up the value.
-
-    A field that does not compare (a cache) is not written.
+    A field that does not compare (a cache) makes up nothing of the value, and is not written.
     """
-    return tuple(field for field in fields(kind) if field.init and field.compare)
+    hints = typing.get_type_hints(kind)
+    return tuple(
+        (
+            field.name,
+            field.metadata.get("stored", field.name),
+            hints[field.name],
+            field.metadata.get("optional", False),
+        )
+        for field in fields(kind)
+        if field.init and field.compare
+    )
 
 
-def _key(field: Field[Any]) -> str:
-    """Return the name of a field in documents."""
-    return str(field.metadata.get("stored", field.name))
-
-
+@cache
 def _choices(hint: Any) -> tuple[Any, ...]:
     """Return the classes a hint allows beside None."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):

@@ -54,23 +54,17 @@ def duration_text(length: timedelta, days: Days = Days.AND_HOURS) -> str:
     minutes = max(0, int(length.total_seconds() // 60))
     if days is Days.WHOLE and minutes >= 2 * _DAY:
         return f"{minutes // _DAY} days"
+    parts = {"h": minutes // 60, "min": minutes % 60}
     if days is Days.AND_HOURS and minutes >= _DAY:
-        return _parts(minutes // _DAY, "d", minutes % _DAY // 60, "h")
-    return _parts(minutes // 60, "h", minutes % 60, "min")
-
-
-def _parts(most: int, unit: str, rest: int, smaller: str) -> str:
-    if not most:
-        return f"{rest} {smaller}"
-    return f"{most} {unit}" + (f" {rest} {smaller}" if rest else "")
+        parts = {"d": minutes // _DAY, "h": minutes % _DAY // 60}
+    return " ".join(f"{n} {unit}" for unit, n in parts.items() if n) or "0 min"
 
 
 def rounded_duration(length: timedelta) -> str:
     """Write a span of time rounded to days where it is longer than one: `7 days`, `24 hours`."""
-    unit, noun = (
-        (timedelta(days=1), "day") if length > timedelta(days=1) else (timedelta(hours=1), "hour")
-    )
-    return counted(round(length / unit), noun)
+    if length > timedelta(days=1):
+        return counted(round(length / timedelta(days=1)), "day")
+    return counted(round(length / timedelta(hours=1)), "hour")
 
 
 def age_text(seconds: float) -> str:
@@ -98,10 +92,10 @@ class Hours:
 
         The clock of the zone counts, summer time included.
         """
-        at = now.astimezone(self.zone).time()
+        clock = now.astimezone(self.zone).time()
         if self.start <= self.end:
-            return self.start <= at < self.end
-        return at >= self.start or at < self.end
+            return self.start <= clock < self.end
+        return clock >= self.start or clock < self.end
 
 
 @cache
@@ -130,7 +124,10 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 @dataclass(frozen=True)
 class Recurring:
-    """Hold one moment of every week, or of every day, in a zone; `day` 0 is Monday, None every day."""
+    """Hold one moment of every week, or of every day, in a zone.
+
+    `day` 0 is Monday, None every day.
+    """
 
     day: int | None
     at: time
@@ -145,8 +142,7 @@ class Recurring:
 
         The clock of the zone counts, summer time included.
         """
-        here = now.astimezone(self.zone)
-        today = here.date()
+        today = now.astimezone(self.zone).date()
         for back in range(8):
             day = today - timedelta(days=back)
             moment = datetime.combine(day, self.at, self.zone).astimezone(UTC)
@@ -169,7 +165,7 @@ def read_weekly(text: str) -> Recurring:
     day = _day(match[1]) if match and match[2] else None
     if not match or day is None:
         raise WrongInput(f"'{text}' is not a time of the week; write mon 09:00 Europe/Berlin.")
-    return Recurring(day, _clock(match), _zone(match[4] or "UTC"))
+    return Recurring(day, time(int(match[2]), int(match[3])), _zone(match[4] or "UTC"))
 
 
 def read_recurring(text: str, usual: Recurring, *, days: bool = True) -> Recurring:
@@ -181,23 +177,17 @@ def read_recurring(text: str, usual: Recurring, *, days: bool = True) -> Recurri
     word = match[1].lower() if match else ""
     day = usual.day if word == _WEEKLY else _day(word)
     if not match or (day is None and not (days and word in (_DAILY, "day"))):
-        also = "daily 09:00 Europe/Berlin or " if days else ""
-        raise WrongInput(
-            f"'{text}' is not a time of the week{' or day' if days else ''}; write {also}mon 09:00 Europe/Berlin."
-        )
+        span = "week or day; write daily 09:00 Europe/Berlin or" if days else "week; write"
+        raise WrongInput(f"'{text}' is not a time of the {span} mon 09:00 Europe/Berlin.")
     if not match[2]:
         return replace(usual, day=day)
-    return Recurring(day, _clock(match), _zone(match[4] or "UTC"))
+    return Recurring(day, time(int(match[2]), int(match[3])), _zone(match[4] or "UTC"))
 
 
 def _day(word: str) -> int | None:
-    """Return the day of the week that a word names by its first three letters or more, None for none."""
+    """Return the day of the week that a word names by its first letters, None for none."""
     day = word.lower()[:3]
     return DAYS.index(day) if day in DAYS else None
-
-
-def _clock(match: re.Match[str]) -> time:
-    return time(int(match[2]), int(match[3]))
 
 
 _SOON = "36h, 18:00, mon 09:00 Europe/Berlin, or 2026-11-23 09:00"
@@ -211,44 +201,31 @@ def read_moment(text: str, now: datetime) -> datetime:
     """
     word = text.strip()
     match = re.fullmatch(
-        r"(?:(\d{4}-\d\d-\d\d)|([A-Za-z]{3})[a-z]*)?[ T@]?(?:(\d?\d):(\d\d))?(?:Z|[ @]([\w/+-]+))?",
+        r"(?:(\d{4}-\d\d-\d\d)|([A-Za-z]{3})[a-z]*)?"
+        r"[ T@]?(?:(\d?\d):(\d\d))?(?:Z|[ @]([\w/+-]+))?",
         word,
     )
     if not match or not (match[1] or match[3]):
-        return now + _length(word)
+        try:
+            return now + parse_duration(word)
+        except WrongInput:
+            raise WrongInput(f"'{word}' is no time; write {_SOON}.") from None
+
     zone = _zone(match[5] or "UTC")
     try:
-        at = time(int(match[3] or 0), int(match[4] or 0))
+        clock = time(int(match[3] or 0), int(match[4] or 0))
         first = date.fromisoformat(match[1]) if match[1] else now.astimezone(zone).date()
     except ValueError:
         raise WrongInput(
             f"'{text}' is no time that a clock or a calendar shows; write {_SOON}."
         ) from None
-    days = (
-        [first]
-        if match[1]
-        else [
-            first + timedelta(days=i)
-            for i in range(9)
-            if _is_day(first + timedelta(days=i), match[2])
-        ]
-    )
-    moments = (datetime.combine(day, at, zone).astimezone(UTC) for day in days)
-    chosen = next((moment for moment in moments if moment > now), None)
-    if chosen is None:
-        raise WrongInput(f"'{text}' is past, or no day; write {_SOON}.")
-    return chosen
-
-
-def _is_day(day: date, name: str | None) -> bool:
-    return name is None or DAYS[day.weekday()] == name.lower()
-
-
-def _length(text: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except WrongInput:
-        raise WrongInput(f"'{text}' is no time; write {_SOON}.") from None
+    # A date is that day; a time of the day, or of the week, is the next one.
+    days = [first + timedelta(days=i) for i in range(1 if match[1] else 9)]
+    for day in days:
+        moment = datetime.combine(day, clock, zone).astimezone(UTC)
+        if moment > now and (not match[2] or DAYS[day.weekday()] == match[2].lower()):
+            return moment
+    raise WrongInput(f"'{text}' is past, or no day; write {_SOON}.")
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -260,18 +237,14 @@ def _zone(name: str) -> ZoneInfo:
         ) from None
 
 
-_NAMED = (
-    "today",
-    "yesterday",
-    "this-week",
-    "last-week",
-    "this-month",
-    "mtd",
-    "last-month",
-    "this-year",
+GRAMMAR = (
+    "7d, 24h, today, yesterday, this-week, last-week, this-month, mtd, last-month, this-year,"
+    " 2026-11, 2026-11-20, 2026-11-01..2026-11-07"
 )
-GRAMMAR = f"7d, 24h, {', '.join(_NAMED)}, 2026-11, 2026-11-20, 2026-11-01..2026-11-07"
-BOUNDS = "dates count whole, so A..B holds all of day B; of times of day, what begins at the end is outside; all in UTC"
+BOUNDS = (
+    "dates count whole, so A..B holds all of day B;"
+    " of times of day, what begins at the end is outside; all in UTC"
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -298,11 +271,8 @@ class Window:
         """Read as dates where both ends are midnights (the last day counted), else to the minute."""
         if _midnight(self.start) == self.start and _midnight(self.end) == self.end:
             last = self.end - timedelta(days=1)
-            return (
-                f"{self.start:%Y-%m-%d}"
-                if last <= self.start
-                else f"{self.start:%Y-%m-%d}..{last:%Y-%m-%d}"
-            )
+            until = f"..{last:%Y-%m-%d}" if last > self.start else ""
+            return f"{self.start:%Y-%m-%d}{until}"
         return f"{self.start:%Y-%m-%d %H:%M}..{self.end:%Y-%m-%d %H:%M} UTC"
 
     @property
@@ -316,12 +286,8 @@ class Window:
         return self.length.total_seconds() / 3600
 
     def previous(self) -> Window:
-        """Return the window before this one: the month before a whole month, else the same length."""
-        if (
-            self.start.day == 1
-            and self.end == _next_month(self.start)
-            and _midnight(self.start) == self.start
-        ):
+        """Return the window before: the month before a whole month, else the same length."""
+        if self == Window(_month(self.start), _next_month(self.start)):
             return Window(_month(self.start - timedelta(days=1)), self.start)
         return Window(self.start - self.length, self.start)
 
@@ -341,50 +307,37 @@ class Window:
         times are half-open.
         """
         word = text.strip().lower()
-        window = _rolling(word, now) or _named(word, now) or _dated(text.strip())
-        if window is None:
+        if match := re.fullmatch(r"(\d{1,4})(min|[mhdw])", word):
+            length = timedelta(**{DURATION_UNITS[match[2]]: int(match[1])})
+            if not length:
+                raise WrongInput(f"'{word}' is an empty window; write 1{match[2]} or more.")
+            return Window(now - length, now)
+
+        day, month = _midnight(now), _month(now)
+        tomorrow, week = day + timedelta(days=1), day - timedelta(days=day.weekday())
+        named = {
+            "today": (day, tomorrow),
+            "yesterday": (day - timedelta(days=1), day),
+            "this-week": (week, week + timedelta(days=7)),
+            "last-week": (week - timedelta(days=7), week),
+            "this-month": (month, _next_month(month)),
+            "mtd": (month, tomorrow),
+            "last-month": (_month(month - timedelta(days=1)), month),
+            "this-year": (month.replace(month=1), month.replace(year=month.year + 1, month=1)),
+        }
+        if span := named.get(word.replace("_", "-").replace("lastmonth", "last-month")):
+            return Window(*span)
+
+        first, dots, last = text.strip().partition("..")
+        start, end = _span(first), _span(last if dots else first)
+        if start is None or end is None:
             raise WrongInput(f"'{text}' is not a window; write one of {GRAMMAR}.")
-        return window
-
-
-def _rolling(word: str, now: datetime) -> Window | None:
-    match = re.fullmatch(r"(\d{1,4})(min|[mhdw])", word)
-    if not match:
-        return None
-    length = timedelta(**{DURATION_UNITS[match[2]]: int(match[1])})
-    if not length:
-        raise WrongInput(f"'{word}' is an empty window; write 1{match[2]} or more.")
-    return Window(now - length, now)
-
-
-def _named(word: str, now: datetime) -> Window | None:
-    day = _midnight(now)
-    week = day - timedelta(days=day.weekday())
-    month = _month(now)
-    spans = {
-        "today": (day, day + timedelta(days=1)),
-        "yesterday": (day - timedelta(days=1), day),
-        "this-week": (week, week + timedelta(days=7)),
-        "last-week": (week - timedelta(days=7), week),
-        "this-month": (month, _next_month(month)),
-        "mtd": (month, day + timedelta(days=1)),
-        "last-month": (_month(month - timedelta(days=1)), month),
-        "this-year": (month.replace(month=1), month.replace(year=month.year + 1, month=1)),
-    }
-    span = spans.get(word.replace("_", "-").replace("lastmonth", "last-month"))
-    return Window(*span) if span else None
-
-
-def _dated(text: str) -> Window | None:
-    first, dots, last = text.partition("..")
-    start, end = _span(first), _span(last) if dots else _span(first)
-    if start is None or end is None:
-        return None
-    if start[0].year not in YEARS or end[1].year not in YEARS:
-        raise WrongInput(
-            f"'{text}' lies outside {YEARS.start} to {YEARS.stop - 1}; write one of {GRAMMAR}."
-        )
-    return Window(start[0], end[1])
+        if start[0].year not in YEARS or end[1].year not in YEARS:
+            raise WrongInput(
+                f"'{text.strip()}' lies outside {YEARS.start} to {YEARS.stop - 1};"
+                f" write one of {GRAMMAR}."
+            )
+        return Window(start[0], end[1])
 
 
 def _span(text: str) -> tuple[datetime, datetime] | None:
