@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from bot.model.labels import PLACE, Labels
 from bot.model.request import SignedBy
 
+T = TypeVar("T")
 Value = float | timedelta | Decimal | bool | str
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Hold a value for every setting of the schema, and overrides by scope (cluster, team, account)."""
+    """Hold a value for every setting, and overrides by scope (cluster, team, account)."""
 
     values: Mapping[str, Value]
     overrides: tuple[tuple[Labels, str, Value], ...] = ()
@@ -32,44 +33,36 @@ class Policy:
             return self
         place = labels.only(PLACE)
         if place not in self._cache:
-            fitting = sorted(
-                (override for override in self.overrides if override[0].selects(place)),
-                key=lambda override: len(tuple(override[0])),
-            )
-            self._cache[place] = Policy(
-                {**self.values, **{key: value for _, key, value in fitting}}
-            )
+            fitting = [override for override in self.overrides if override[0].selects(place)]
+            fitting.sort(key=lambda override: len(tuple(override[0])))
+            values = {key: value for _, key, value in fitting}
+            self._cache[place] = Policy({**self.values, **values})
         return self._cache[place]
 
     def number(self, key: str) -> float:
         """Return a ratio, count or score."""
-        value = self.values[key]
-        assert isinstance(value, int | float), key
-        return float(value)
+        return float(self._value(key, float))
 
     def duration(self, key: str) -> timedelta:
         """Return a length of time."""
-        value = self.values[key]
-        assert isinstance(value, timedelta), key
-        return value
+        return self._value(key, timedelta)
 
     def usd(self, key: str) -> Decimal:
         """Return an amount of USD."""
-        value = self.values[key]
-        assert isinstance(value, Decimal), key
-        return value
+        return self._value(key, Decimal)
 
     def on(self, key: str) -> bool:
         """Return whether a switch is on."""
-        value = self.values[key]
-        assert isinstance(value, bool), key
-        return value
+        return self._value(key, bool)
 
     def text(self, key: str) -> str:
         """Return the value of a setting that is a word."""
+        return self._value(key, str)
+
+    def _value(self, key: str, kind: type[T]) -> T:
         value = self.values[key]
-        assert isinstance(value, str), key
-        return value
+        assert isinstance(value, (int, float) if kind is float else kind), key
+        return cast("T", value)
 
 
 Override = tuple[Labels, str, str]

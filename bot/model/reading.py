@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from bot.model.fleet import FileSystem, Instance, Inventory, Notice, Refusal, Volume
+from bot.model.fleet import FileSystem, Inventory, Notice, Refusal, Volume
 from bot.model.frame import Frame, Mask
 from bot.model.labels import Labels
 from bot.model.run import CompileMark, Run
@@ -41,7 +41,7 @@ class Gap:
         A label that is missing may be any.
         """
         pairs = ((self.account, labels.account), (self.region, labels.region))
-        return all(mine == theirs for mine, theirs in pairs if mine and theirs)
+        return all(hidden == label for hidden, label in pairs if hidden and label)
 
     def __str__(self) -> str:
         """Return the sentence of the gap."""
@@ -191,64 +191,50 @@ def scattered(reading: Reading) -> tuple[Scattered, ...]:
     its pods that hold cores are of one, or (without pods) exactly one run reports: nodes of
     separate jobs may stand anywhere.
     """
-    groups: dict[tuple[str, str], list[str]] = {}
+    types = reading.inventory.types
     nodes = [
-        instance
-        for instance in reading.inventory.instances.values()
-        if instance.labels.zone and _works(instance, reading)
+        node.labels
+        for node in reading.inventory.instances.values()
+        if node.running
+        and node.labels.zone
+        and (kind := types.get(node.labels.instance_type))
+        and kind.chips
     ]
-    tagged = {instance.labels.cluster for instance in nodes if instance.labels.job}
+    tagged = {labels.cluster for labels in nodes if labels.job}
     alone = {
-        name: _only_job(reading, name)
-        for name in {instance.labels.cluster for instance in nodes} - tagged
-        if name
+        cluster: _only_job(reading, cluster)
+        for cluster in {labels.cluster for labels in nodes} - tagged
+        if cluster
     }
-    for node in nodes:
-        job = node.labels.job or alone.get(node.labels.cluster, "")
-        if job:
-            groups.setdefault((node.labels.cluster, job), []).append(node.labels.zone)
-    jobs = [
-        Scattered(cluster, job, _counted(zones))
-        for (cluster, job), zones in sorted(groups.items())
-        if len(set(zones)) > 1
-    ]
-    return tuple(jobs)
-
-
-def _works(node: Instance, reading: Reading) -> bool:
-    kind = reading.inventory.types.get(node.labels.instance_type)
-    return node.running and bool(kind and kind.chips)
-
-
-def _counted(zones: list[str]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(Counter(zones).items(), key=lambda zone: (-zone[1], zone[0])))
+    zones: dict[tuple[str, str], Counter[str]] = {}
+    for labels in nodes:
+        if job := labels.job or alone.get(labels.cluster, ""):
+            zones.setdefault((labels.cluster, job), Counter())[labels.zone] += 1
+    return tuple(
+        Scattered(cluster, job, tuple(sorted(counts.items(), key=lambda x: (-x[1], x[0]))))
+        for (cluster, job), counts in sorted(zones.items())
+        if len(counts) > 1
+    )
 
 
 def _only_job(reading: Reading, cluster: str) -> str:
     """Return the one job of a cluster, "" where there is none or there may be several."""
-    jobs = _held_by(reading, cluster) or {
+    jobs, pods = set[str](), reading.frame("pod")
+    if pods is not None and pods.n_steps:  # those whose pods hold cores now
+        hour = pods.last(_NOW)
+        requested = np.nan_to_num(hour.of("neuroncore_request_count"))
+        cores = requested + np.nan_to_num(hour.of("neuroncore_usage_count"))
+        jobs = {
+            pod.job or pod.pod
+            for pod, holds in zip(hour.things, np.asarray((cores > 0).any(axis=1)), strict=True)
+            if holds and pod.cluster == cluster
+        }
+    jobs = jobs or {
         run.labels.job
         for run in reading.runs
         if run.labels.cluster == cluster and reading.now - run.seen_at <= _NOW
     }
-    return next(iter(jobs)) if len(jobs) == 1 else ""
-
-
-def _held_by(reading: Reading, cluster: str) -> set[str]:
-    """Return the jobs whose pods hold cores of a cluster now."""
-    pods = reading.frame("pod")
-    if pods is None or not pods.n_steps:
-        return set()
-    hour = pods.last(_NOW)
-    cores = np.nan_to_num(hour.of("neuroncore_request_count")) + np.nan_to_num(
-        hour.of("neuroncore_usage_count")
-    )
-    holding = np.asarray((cores > 0).any(axis=1))
-    return {
-        x.job or x.pod
-        for x, holds in zip(hour.things, holding, strict=True)
-        if holds and x.cluster == cluster
-    }
+    return jobs.pop() if len(jobs) == 1 else ""
 
 
 _OPERATIONS = (

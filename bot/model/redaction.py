@@ -10,7 +10,10 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 HIDDEN = "(hidden)"
 _SHORTEST = 6
 """Characters of a known secret; a shorter one stands in too many words to be hidden."""
-_NAMES = r"(?:secret|token|password|passwd|signature|assertion|credential)(?:_?key)?|(?:access|private|api)_?key"
+_NAMES = (
+    r"(?:secret|token|password|passwd|signature|assertion|credential)(?:_?key)?"
+    r"|(?:access|private|api)_?key"
+)
 """Words that a secret's name ends with.
 
 Where one stands without a value after it, nothing is hidden.
@@ -20,27 +23,29 @@ _SECRET = re.compile(
     r"|xapp-\w[\w-]*"
     r"|(?P<kept>//hooks\.\w+\.com)/[^\s\"'<>]+"  # addresses that let anybody answer
     r"|wss?://[^\s\"'<>]+|/_hooks/[^\s\"'<>]+"
-    r"|(?i:bearer) [\w+/=.~-]{8,}|(?:(?<=Authorization: )|(?<=Authorization['\"]: ['\"]))Basic [\w+/=]+"
+    r"|(?i:bearer) [\w+/=.~-]{8,}"
+    r"|(?:(?<=Authorization: )|(?<=Authorization['\"]: ['\"]))Basic [\w+/=]+"
     r"|eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?"  # JSON web tokens
     r"|(?:AKIA|ASIA)[A-Z0-9]{12,}"
     r"|(?P<scheme>://)[^\s/@:\"']{0,128}:[^\s/@\"']{1,256}@"
     r"|(?<=['\"]code['\"]: ['\"])[^'\"]+|(?<=[?&]code=)[^&\s\"']+"  # codes of OAuth
-    rf"|(?P<name>(?i:{_NAMES})[\"']?\s{{0,2}}[=:>]\s{{0,2}}[\"']?)(?!\s|\(hidden\)|None\b|True\b|False\b)[^\s\"'&,;}}<>)\]]{{4,}}"
+    rf"|(?P<name>(?i:{_NAMES})[\"']?\s{{0,2}}[=:>]\s{{0,2}}[\"']?)"
+    r"(?!\s|\(hidden\)|None\b|True\b|False\b)[^\s\"'&,;}<>)\]]{4,}"
 )
 
 
 def redact(text: str, known: Sequence[str] = ()) -> str:
-    """Return `text` with every known secret, and everything that looks like one, replaced by `(hidden)`."""
+    """Return `text` with known secrets, and what looks like one, replaced by `(hidden)`."""
     for secret in known:
         text = text.replace(secret, HIDDEN)
-    return _SECRET.sub(_hidden, text)
 
+    def hidden(match: re.Match[str]) -> str:
+        """Keep the name of the secret, hide the secret."""
+        if match["scheme"]:
+            return f"://{HIDDEN}@"
+        return f"{match['name'] or match['kept'] or ''}{HIDDEN}"
 
-def _hidden(match: re.Match[str]) -> str:
-    """Keep what names the secret, hide the secret."""
-    if match["scheme"]:
-        return f"://{HIDDEN}@"
-    return f"{match['name'] or match['kept'] or ''}{HIDDEN}"
+    return _SECRET.sub(hidden, text)
 
 
 def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
@@ -48,43 +53,24 @@ def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
 
     Bare, as part of a list or an address, quoted for URLs, JSON and Python.
     """
-    parts = {part for secret in secrets for part in _parts(secret) if len(part) >= _SHORTEST}
-    ways = (
-        str,
-        lambda text: quote(text, ""),
-        quote_plus,
-        _quoted,
-        lambda text: _quoted(_quoted(text)),
-        _printed,
-    )
-    written = {spell(part) for part in parts for spell in ways}
+    written: set[str] = set()
+    for secret in secrets:
+        parts = [secret, *(part.strip() for part in secret.split(","))]
+        if "://" in secret:
+            # Of an address only its passwords are secret of themselves.
+            try:
+                address = urlsplit(secret)
+            except ValueError:
+                continue
+            pairs = [pair.partition("=") for pair in address.query.split("&")]
+            queried = [value for name, equals, value in pairs if name == "password" and equals]
+            passwords = [address.password or "", *queried]
+            parts = [*passwords, *map(unquote, passwords)]
+        for part in parts:
+            if len(part) >= _SHORTEST:
+                # An answer that repeats a request quotes it twice.
+                once = json.dumps(part)[1:-1]
+                printed = part.replace("\\", "\\\\").replace("'", "\\'")
+                written |= {part, quote(part, ""), quote_plus(part), printed}
+                written |= {once, json.dumps(once)[1:-1]}
     return tuple(sorted(written, key=len, reverse=True))
-
-
-def _quoted(text: str) -> str:
-    """Return a text as it stands between the quotes of JSON.
-
-    An answer that repeats a request quotes it twice.
-    """
-    return json.dumps(text)[1:-1]
-
-
-def _printed(text: str) -> str:
-    """Return a text as Python prints it between single quotes."""
-    return text.replace("\\", "\\\\").replace("'", "\\'")
-
-
-def _parts(secret: str) -> Iterable[str]:
-    """Yield the parts that are secret of themselves: members of a list, the password of an address."""
-    if "://" not in secret:
-        yield from (secret, *(part.strip() for part in secret.split(",")))
-        return
-    try:
-        address = urlsplit(secret)
-    except ValueError:
-        return
-    queried = (
-        part.partition("=")[2] for part in address.query.split("&") if part.startswith("password=")
-    )
-    for password in (address.password or "", *queried):
-        yield from (password, unquote(password))
