@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +22,6 @@ from bot.answers.fleet.command import standing_card
 from bot.cards.alert import notification_card
 from bot.cards.alert_words import alert_data, held_words, lasted, muted_words, where, worth
 from bot.cards.card import (
-    Align,
     Button,
     Buttons,
     Card,
@@ -31,14 +29,13 @@ from bot.cards.card import (
     Field,
     FieldKind,
     Form,
-    Heading,
-    Table,
     Tone,
     folded,
     quiet,
     text,
 )
 from bot.cards.charts import alert_chart
+from bot.cards.columns import NUMBER, USD, Column, Columns
 from bot.cards.lines import form_line
 from bot.cards.words import period
 from bot.errors import WrongInput
@@ -58,12 +55,14 @@ _LENGTHS = (("1h", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("1w", "1 week
 
 def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -> Card:
     """List alerts, firing and dearest first; muted ones are shown with who muted them."""
-    ranked = sorted(alerts, key=lambda a: (a.firing, not a.muted_by, worth(a)), reverse=True)
-    speaking = [a for a in ranked if a.speaking]
-    silent = [a for a in ranked if a.firing and a.muted_by]
-    per_hour, muted = (usd_per_hour_of(some) for some in (speaking, silent))
+    ranked = sorted(
+        alerts, key=lambda alert: (alert.firing, not alert.muted_by, worth(alert)), reverse=True
+    )
+    speaking = [alert for alert in ranked if alert.speaking]
+    per_hour = usd_per_hour_of(speaking)
+    muted = usd_per_hour_of([alert for alert in ranked if alert.firing and alert.muted_by])
     data = {
-        "alerts": [alert_data(a) for a in ranked],
+        "alerts": [alert_data(alert) for alert in ranked],
         "usd_per_hour": per_hour,
         "muted_usd_per_hour": muted,
     }
@@ -71,51 +70,37 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
     if not ranked:
         none = "No alert was open in this time." if window else "No alert is open."
         return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text(none),), data)
-    more = f" and {usd(muted)} muted" if muted else ""
-    wasting = (
-        f"{counted(len(speaking), 'open alert')}, wasting {usd(per_hour)} an hour{more}{scope}"
-    )
-    quiet_ones = "none open" if any(not a.firing for a in ranked) else "all muted"
-    title = wasting if speaking else f"{counted(len(ranked), 'alert')}, {quiet_ones}{scope}"
-    names = [
-        (f"{a.cause.facts.words} · {a.anomaly.labels.cluster or a.id}"[:40], a.id)
-        for a in ranked[:4]
-    ]
-    buttons = tuple(Button(name, f"alert {name_id}") for name, name_id in names)
-    return Card(
-        title,
-        Tone.WARNING if speaking else Tone.INFO,
-        (_table(ranked, now), Buttons(buttons)),
-        data,
-    )
 
-
-def _table(ranked: Sequence[Alert], now: datetime) -> Table:
-    columns = (
-        Heading("cause"),
-        Heading("where"),
-        Heading("for", Align.RIGHT),
-        Heading("$/h", Align.RIGHT),
-        Heading("so far", Align.RIGHT),
-        Heading("state"),
+    if speaking:
+        more = f" and {usd(muted)} muted" if muted else ""
+        wasting = f"wasting {usd(per_hour)} an hour{more}"
+        tone, title = Tone.WARNING, f"{counted(len(speaking), 'open alert')}, {wasting}"
+    else:
+        silent = "all muted" if all(alert.firing for alert in ranked) else "none open"
+        tone, title = Tone.INFO, f"{counted(len(ranked), 'alert')}, {silent}"
+    columns = Columns[Alert](
+        Column("cause", lambda alert: alert.cause.facts.words),
+        Column("where", where, missing=""),
+        Column("for", lambda alert: duration_text(lasted((alert,), now)), NUMBER),
+        Column(
+            "$/h",
+            lambda alert: alert.waste.per_hour if alert.waste and alert.firing else None,
+            USD,
+        ),
+        Column("so far", lambda alert: alert.waste.so_far if alert.waste else None, USD),
+        Column("state", state),
     )
-    lines = tuple(f"alert {a.id}" for a in ranked)
+    lines = tuple(f"alert {alert.id}" for alert in ranked)
     rest = f"and {len(ranked) - _MOST} more; name a cluster to see its own: alerts CLUSTER"
-    return folded(Table(columns, tuple(_row(a, now) for a in ranked), lines=lines), _MOST, rest)
-
-
-def _row(alert: Alert, now: datetime) -> tuple[str, ...]:
-    length = lasted((alert,), now)
-    per_hour = usd(alert.waste.per_hour) if alert.waste and alert.firing else "–"
-    so_far = usd(alert.waste.so_far) if alert.waste else "–"
-    return (
-        alert.cause.facts.words,
-        where(alert),
-        duration_text(length),
-        per_hour,
-        so_far,
-        state(alert),
+    buttons = []
+    for alert, line in zip(ranked[:4], lines, strict=False):
+        place = alert.anomaly.labels.cluster or alert.id
+        buttons.append(Button(f"{alert.cause.facts.words} · {place}"[:40], line))
+    blocks = (
+        folded(replace(columns.table(ranked), lines=lines), _MOST, rest),
+        Buttons(tuple(buttons)),
     )
+    return Card(f"{title}{scope}", tone, blocks, data)
 
 
 def state(alert: Alert) -> str:
@@ -127,14 +112,10 @@ def state(alert: Alert) -> str:
     return held_words(alert) or "open"
 
 
-def decided_card(alert: Alert, what: str) -> Card:
+def decided_card(alert: Alert, decision: str) -> Card:
     """Confirm a decision to the person who made it."""
-    return Card(
-        what,
-        Tone.GOOD,
-        (quiet(f"{alert.cause.facts.words} · {where(alert)} · {alert.id}"),),
-        {"alert": alert.id},
-    )
+    place = f"{alert.cause.facts.words} · {where(alert)} · {alert.id}"
+    return Card(decision, Tone.GOOD, (quiet(place),), {"alert": alert.id})
 
 
 def undoable(card: Card, line: str) -> Card:
@@ -161,15 +142,11 @@ def snooze_form(alert: Alert) -> Card:
         Field("reason", "Why", hint="shown to everyone, for example: data migration until Tuesday"),
     )
     form = Form("Snooze", f"snooze {alert.id}", fields, "Snooze")
-    return Card(
-        f"Snooze: {alert.cause.facts.words} · {where(alert)}",
-        Tone.INFO,
-        (form,),
-        {"alert": alert.id},
-    )
+    title = f"Snooze: {alert.cause.facts.words} · {where(alert)}"
+    return Card(title, Tone.INFO, (form,), {"alert": alert.id})
 
 
-_ALERTS_FIGURES = {
+ALERT_FIGURES = {
     "waste_usd/per_hour": (
         "sum over the alert's things of the price of an hour x the wasted share; of a cause"
         " of the bill, what was billed over the usual"
@@ -181,6 +158,10 @@ _ALERTS_FIGURES = {
     "waste_usd/month_end": "so far + waste an hour x hours left in the UTC month, where it goes on",
     "at_risk_usd": "price of an hour of the nodes x hours since the last checkpoint",
     "score": "how far the readings lie from the usual, 0 to 1, by the detector",
+}
+
+
+_ALERTS_FIGURES = ALERT_FIGURES | {
     "usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
     "muted_usd_per_hour": "sum of the waste an hour of the open alerts that something mutes",
 }
@@ -195,7 +176,7 @@ _ALERTS_FIGURES = {
     examples=("alerts", "alerts llama", "alerts window=7d"),
     figures=_ALERTS_FIGURES,
 )
-async def alerts(
+def alerts(
     ports: Ports,
     request: Request,
     cluster: str = arg("", "only this cluster"),
@@ -203,34 +184,17 @@ async def alerts(
 ) -> Card:
     """List open alerts, or every alert of a window."""
     if window:
-        listed = await asyncio.to_thread(
-            ports.stores.alerts.history, window, Labels(cluster=cluster)
-        )
+        listed = ports.stores.alerts.history(window, Labels(cluster=cluster))
     else:
-        memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
+        memory = ports.stores.alerts.load(request.at)
         listed = [
-            a
-            for a in memory.alerts
-            if a.firing and (not cluster or a.anomaly.labels.cluster == cluster)
+            alert
+            for alert in memory.alerts
+            if alert.firing and (not cluster or alert.anomaly.labels.cluster == cluster)
         ]
     if cluster and not listed:
-        await asyncio.to_thread(refuse_misspelt, ports, request, cluster)
+        refuse_misspelt(ports, request, cluster)
     return alerts_card(listed, request.at, window)
-
-
-_ALERT_FIGURES = {
-    "waste_usd/per_hour": (
-        "sum over the alert's things of the price of an hour x the wasted share; of a cause"
-        " of the bill, what was billed over the usual"
-    ),
-    "waste_usd/so_far": (
-        "sum over the ticks of hours x waste an hour then; of a cause of the bill, what the"
-        " bill shows over the usual, and an estimate of the hours after it"
-    ),
-    "waste_usd/month_end": "so far + waste an hour x hours left in the UTC month, where it goes on",
-    "at_risk_usd": "price of an hour of the nodes x hours since the last checkpoint",
-    "score": "how far the readings lie from the usual, 0 to 1, by the detector",
-}
 
 
 @command(
@@ -240,31 +204,14 @@ _ALERT_FIGURES = {
     may=Needs.BILL,
     topic=Topic.ALERTS,
     examples=("alert a1b2c3d4e",),
-    figures=_ALERT_FIGURES,
+    figures=ALERT_FIGURES,
 )
-async def alert(ports: Ports, request: Request, name: str = WHICH) -> Card:
-    """Draw one alert as its notice."""
-    target = await find_alert(ports, request, name)
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    chart = await _chart(ports, request, target)
-    return notification_card(
-        Notification("", "", Reason.FIRST, request.at, (target,)), chart, memory.silences
-    )
-
-
-_WHY_FIGURES = {
-    "waste_usd/per_hour": (
-        "sum over the alert's things of the price of an hour x the wasted share; of a cause"
-        " of the bill, what was billed over the usual"
-    ),
-    "waste_usd/so_far": (
-        "sum over the ticks of hours x waste an hour then; of a cause of the bill, what the"
-        " bill shows over the usual, and an estimate of the hours after it"
-    ),
-    "waste_usd/month_end": "so far + waste an hour x hours left in the UTC month, where it goes on",
-    "at_risk_usd": "price of an hour of the nodes x hours since the last checkpoint",
-    "score": "how far the readings lie from the usual, 0 to 1, by the detector",
-}
+def alert(ports: Ports, request: Request, name: str = WHICH) -> Card:
+    """Draw one alert as its notification."""
+    target = find_alert(ports, request, name)
+    memory = ports.stores.alerts.load(request.at)
+    notification = Notification("", "", Reason.FIRST, request.at, (target,))
+    return notification_card(notification, _chart(ports, request, target), memory.silences)
 
 
 @command(
@@ -274,22 +221,20 @@ _WHY_FIGURES = {
     may=Needs.BILL | Needs.DETECTOR,
     topic=Topic.ALERTS,
     examples=("why llama", "why a1b2c3d4e"),
-    figures=_WHY_FIGURES,
+    figures=ALERT_FIGURES,
 )
-async def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
+def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Explain one alert; of a cluster without one, how it stands now."""
     try:
-        target = await find_alert(ports, request, name)
+        target = find_alert(ports, request, name)
     except WrongInput:
-        standing = await asyncio.to_thread(standing_card, ports, request, name)
+        standing = standing_card(ports, request, name)
         if standing is None:
             raise
         return standing
-    decisions = await asyncio.to_thread(ports.stores.alerts.decisions, target.id)
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    return why_card(
-        target, decisions, await _chart(ports, request, target), request.at, memory.silences
-    )
+    decisions = ports.stores.alerts.decisions(target.id)
+    silences = ports.stores.alerts.load(request.at).silences
+    return why_card(target, decisions, _chart(ports, request, target), request.at, silences)
 
 
 @command(
@@ -300,15 +245,15 @@ async def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
     examples=("ack a1b2c3d4e",),
     changes=True,
 )
-async def ack(
+def ack(
     ports: Ports,
     request: Request,
     name: str = WHICH,
     note: str = arg("", "a note for the others", rest=True),
 ) -> Card:
     """Acknowledge one alert."""
-    target, words = await find_with_words(ports, request, name, note)
-    return await decide(ports, request, target, DecisionKind.ACKNOWLEDGE, words)
+    target, words = find_with_words(ports, request, name, note)
+    return decide(ports, request, target, DecisionKind.ACKNOWLEDGE, "Acknowledged by you", words)
 
 
 @command(
@@ -319,11 +264,11 @@ async def ack(
     examples=("unack a1b2c3d4e",),
     changes=True,
 )
-async def unack(ports: Ports, request: Request, name: str = WHICH) -> Card:
+def unack(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Take an acknowledgement back."""
-    return await decide(
-        ports, request, await find_alert(ports, request, name), DecisionKind.UNACKNOWLEDGE
-    )
+    target = find_alert(ports, request, name)
+    title = "Acknowledgement withdrawn"
+    return decide(ports, request, target, DecisionKind.UNACKNOWLEDGE, title)
 
 
 @command(
@@ -338,7 +283,7 @@ async def unack(ports: Ports, request: Request, name: str = WHICH) -> Card:
     ),
     changes=True,
 )
-async def snooze(
+def snooze(
     ports: Ports,
     request: Request,
     name: str = WHICH,
@@ -357,7 +302,7 @@ async def snooze(
     """Silence one opening; without a length, ask for it by a form."""
     if length is None and LENGTH.fullmatch(name):  # in an alert's thread: `snooze 2h`
         name, length = "", parse_duration(name)
-    target = await find_alert(ports, request, name)
+    target = find_alert(ports, request, name)
     if until is not None:
         length = until - request.at
     if length is None:
@@ -370,52 +315,9 @@ async def snooze(
         limits = {"ceiling": f"{ceiling:f}" if ceiling is not None else "", "reason": reason}
         line = form_line(f"snooze {target.id} {write_duration(length)}", limits)
         return asking_card(target, "Snooze", length, line, request.at)
-    silence = _silence(target, request, length, reason, ceiling)
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[silence]))
-    confirmed = decided_card(target, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
-    return undoable(confirmed, f"silences drop {silence.id}")
 
-
-async def decide(
-    ports: Ports,
-    request: Request,
-    target: Alert,
-    doing: DecisionKind,
-    note: str = "",
-    words: str = "",
-) -> Card:
-    """Keep a person's decision about an alert, and confirm it."""
-    made = decision_of(request, target, doing, note)
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
-    return decided_card(
-        target,
-        words
-        or {
-            DecisionKind.ACKNOWLEDGE: "Acknowledged by you",
-            DecisionKind.UNACKNOWLEDGE: "Acknowledgement withdrawn",
-        }[doing],
-    )
-
-
-def decision_of(
-    request: Request, target: Alert, doing: DecisionKind, note: str = "", stamp: str = ""
-) -> Decision:
-    """Return the decision of who asks.
-
-    `stamp` tells apart those that may follow each other within one instant.
-    """
-    stamp = "|".join(
-        filter(None, (target.id, doing, request.user.id, request.at.isoformat(), stamp))
-    )
-    made = "d" + hashlib.sha256(stamp.encode()).hexdigest()[:11]
-    return Decision(made, target.id, doing, request.user.id, request.user.name, request.at, note)
-
-
-def _silence(
-    target: Alert, request: Request, length: timedelta, reason: str, ceiling: Decimal | None
-) -> Silence:
     stamp = f"{target.id}|{request.user.id}|{request.at.isoformat()}|{length}"
-    return Silence(
+    silence = Silence(
         id="s" + hashlib.sha256(stamp.encode()).hexdigest()[:9],
         selector=Labels(cluster=target.anomaly.labels.cluster),
         starts=request.at,
@@ -426,14 +328,38 @@ def _silence(
         alert=target.id,
         ceiling_usd=ceiling,
     )
+    ports.stores.alerts.save(StateUpdate(silences=[silence]))
+    confirmed = decided_card(target, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
+    return undoable(confirmed, f"silences drop {silence.id}")
 
 
-async def _chart(ports: Ports, request: Request, target: Alert) -> Chart | None:
-    until = min(request.at, target.closed + timedelta(hours=1)) if target.closed else request.at
-    reading = await asyncio.to_thread(ports.world.source.read, until)
-    spend = (
-        await asyncio.to_thread(ports.world.billing.deltas, until, 35)
-        if target.anomaly.kind.startswith("spend")
-        else reading
-    )
-    return alert_chart(target, {**reading.frames, **spend.frames})
+def decide(
+    ports: Ports, request: Request, target: Alert, kind: DecisionKind, title: str, note: str = ""
+) -> Card:
+    """Keep a person's decision about an alert, and confirm it by its title."""
+    decision = decision_of(request, target, kind, note)
+    ports.stores.alerts.save(StateUpdate(decisions=[decision]))
+    return decided_card(target, title)
+
+
+def decision_of(
+    request: Request, target: Alert, kind: DecisionKind, note: str = "", stamp: str = ""
+) -> Decision:
+    """Return the decision of who asks.
+
+    `stamp` tells apart those that may follow each other within one instant.
+    """
+    user = request.user
+    parts = (target.id, kind, user.id, request.at.isoformat(), stamp)
+    digest = hashlib.sha256("|".join(filter(None, parts)).encode()).hexdigest()
+    return Decision(f"d{digest[:11]}", target.id, kind, user.id, user.name, request.at, note)
+
+
+def _chart(ports: Ports, request: Request, target: Alert) -> Chart | None:
+    until = request.at
+    if target.closed:
+        until = min(until, target.closed + timedelta(hours=1))
+    frames = dict(ports.world.source.read(until).frames)
+    if target.anomaly.kind.startswith("spend"):
+        frames |= ports.world.billing.deltas(until, 35).frames
+    return alert_chart(target, frames)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
 from bot.answers.alerts.alerts import decided_card, decision_of, undoable
 from bot.answers.alerts.find import KEPT, WHICH, find_alert, find_with_words
 from bot.cards.alert_words import where
-from bot.cards.card import Button, Buttons, Card, Field, FieldKind, Form, Tone, quiet
+from bot.cards.card import Block, Button, Buttons, Card, Field, FieldKind, Form, Tone, quiet
 from bot.cards.lines import quote
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -31,17 +31,22 @@ _PEOPLE_MOST = 20
 async def find_person(ports: Ports, request: Request, words: str) -> tuple[User, str]:
     """Return who is meant and the note after a mention; a name that nobody has is kept as a name."""
     known = await asyncio.to_thread(_known, ports, request)
-    first, _, rest = words.partition(" ")
+    first, _, note = words.partition(" ")
     first = first.removeprefix("@")
     if first in (ME, request.user.id):
-        return request.user, rest
+        return request.user, note
     if _ADDRESS.fullmatch(first):
-        return await _addressed(ports, first, known), rest
+        return await _addressed(ports, first, known), note
+
     name = " ".join(words.removeprefix("@").split())
     if len(name) > _NAME_MOST:
         raise WrongInput(f"A person's name has {_NAME_MOST} characters at most.", "person")
-    called = next((one for one in known if one.name.casefold() == name.casefold()), None)
-    return called or User(_listed(ports, request, name), name), ""
+    called = next((user for user in known if user.name.casefold() == name.casefold()), None)
+    if called is None:
+        # The settings may give an owner of this name an address, best on the asker's platform.
+        asker = request.channel or request.user.id
+        called = User(ports.site.current_routes().owner(name, asker), name)
+    return called, ""
 
 
 async def _addressed(ports: Ports, address: str, known: Iterable[User]) -> User:
@@ -50,10 +55,10 @@ async def _addressed(ports: Ports, address: str, known: Iterable[User]) -> User:
     Raise `WrongInput` where it knows nobody by it.
     """
     platform, _, who = address.partition(":")
-    known_as = next((one.name for one in known if one.id == address), "")
+    familiar = next((user.name for user in known if user.id == address), "")
     if platform not in ports.site.people:
-        if known_as:
-            return User(address, known_as)
+        if familiar:
+            return User(address, familiar)
         raise WrongInput(
             f"Nobody can be reached at '{address[:_NAME_MOST]}'; write a name, me, or mention somebody.",
             "person",
@@ -61,7 +66,7 @@ async def _addressed(ports: Ports, address: str, known: Iterable[User]) -> User:
     try:
         name = await ports.site.people[platform].name(who)
     except Unavailable:
-        return User(address, known_as)
+        return User(address, familiar)
     if not name:
         raise WrongInput(
             f"Nobody here is called '{address[:_NAME_MOST]}'; mention a member of your organization.",
@@ -70,26 +75,15 @@ async def _addressed(ports: Ports, address: str, known: Iterable[User]) -> User:
     return User(address, name[:_NAME_MOST])
 
 
-def _listed(ports: Ports, request: Request, name: str) -> str:
-    """Return the address that the settings give an owner of this name, of the asker's platform first; "" for none."""
-    return ports.site.current_routes().owner(name, request.channel or request.user.id)
-
-
 def _known(ports: Ports, request: Request) -> list[User]:
     """Return who asks, and the people who lately decided of alerts or had one, each once."""
     window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
     alerts = ports.stores.alerts.history(window, Labels())
-    decisions = ports.stores.alerts.decisions(*(alert.id for alert in alerts))
-    people = (
-        request.user,
-        *(person for decision in reversed(decisions) for person in _people(decision)),
-    )
-    return list({one.id: one for one in reversed(people) if one.id}.values())[::-1]
-
-
-def _people(decision: Decision) -> Iterator[User]:
-    yield User(decision.by, decision.by_name)
-    yield User(decision.assignee, decision.assignee_name)
+    people = [request.user]
+    for decision in reversed(ports.stores.alerts.decisions(*(alert.id for alert in alerts))):
+        people.append(User(decision.by, decision.by_name))
+        people.append(User(decision.assignee, decision.assignee_name))
+    return list({user.id: user for user in reversed(people) if user.id}.values())[::-1]
 
 
 WHO = arg(
@@ -115,25 +109,30 @@ async def assign(
     person: str = WHO,
 ) -> Card:
     """Assign one alert; without a person, ask for one by a form."""
-    target, words = await _target(ports, request, name, person)
+    # In an alert's thread, `assign @bob` names no alert.
+    if name == ME or _ADDRESS.fullmatch(name.removeprefix("@")):
+        target = await asyncio.to_thread(find_alert, ports, request, "")
+        words = f"{name} {person}".strip()
+    else:
+        target, words = await asyncio.to_thread(find_with_words, ports, request, name, person)
     if not words:
         return assign_form(target, request.user, await asyncio.to_thread(_known, ports, request))
+
     whom, note = await find_person(ports, request, words)
-    held = target.assigned
+    current = target.assigned
     stamp = f"{whom.id}|{whom.name}|{target.assignment.id if target.assignment else ''}"
-    made = replace(
+    decision = replace(
         decision_of(request, target, DecisionKind.ASSIGN, note, stamp),
         assignee=whom.id,
         assignee_name=whom.name,
     )
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
-    confirmed = decided_card(
-        target, "Assigned to you" if whom.id == request.user.id else f"Assigned to {made.whom}"
-    )
+    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[decision]))
+    title = "Assigned to you" if whom.id == request.user.id else f"Assigned to {decision.whom}"
+    confirmed = decided_card(target, title)
     if not whom.id:
         unreached = quiet(f"No address of {whom.name} is known, so nobody is mentioned.")
         confirmed = replace(confirmed, blocks=(*confirmed.blocks, unreached))
-    return undoable(confirmed, _line_of(held) if held else f"unassign {target.id}")
+    return undoable(confirmed, _line_of(current) if current else f"unassign {target.id}")
 
 
 @command(
@@ -144,21 +143,25 @@ async def assign(
     examples=("unassign a1b2c3d4e",),
     changes=True,
 )
-async def unassign(ports: Ports, request: Request, name: str = WHICH) -> Card:
+def unassign(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Leave one alert with nobody."""
-    target = await find_alert(ports, request, name)
-    held = target.assigned
-    if held is None:
+    target = find_alert(ports, request, name)
+    current = target.assigned
+    if current is None:
         raise WrongInput("The alert is assigned to nobody.")
-    made = decision_of(request, target, DecisionKind.UNASSIGN, stamp=held.id)
-    made = replace(made, assignee=held.assignee, assignee_name=held.assignee_name)
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(decisions=[made]))
-    return undoable(decided_card(target, f"No longer assigned to {held.whom}"), _line_of(held))
+    decision = replace(
+        decision_of(request, target, DecisionKind.UNASSIGN, stamp=current.id),
+        assignee=current.assignee,
+        assignee_name=current.assignee_name,
+    )
+    ports.stores.alerts.save(StateUpdate(decisions=[decision]))
+    confirmed = decided_card(target, f"No longer assigned to {current.whom}")
+    return undoable(confirmed, _line_of(current))
 
 
-def _line_of(held: Decision) -> str:
+def _line_of(decision: Decision) -> str:
     """Return the line that assigns its alert so again."""
-    return f"assign {held.alert} {quote(held.assignee or held.whom)}"
+    return f"assign {decision.alert} {quote(decision.assignee or decision.whom)}"
 
 
 def assign_form(alert: Alert, asker: User, known: Iterable[User]) -> Card:
@@ -166,43 +169,20 @@ def assign_form(alert: Alert, asker: User, known: Iterable[User]) -> Card:
 
     Offer whoever is known where the surface has no list of people.
     """
-    options = (
-        (ME, f"{asker.name or asker.id} (you)"),
-        *((one.id, one.name or one.id) for one in known if one.id != asker.id),
-    )
-    hint = "they are mentioned once, in the thread of its message"
+    options = [(ME, f"{asker.name or asker.id} (you)")]
+    options += [(user.id, user.name or user.id) for user in known if user.id != asker.id]
     person = Field(
         "person",
         "Who looks into it",
         FieldKind.PERSON,
         "",
-        options[:_PEOPLE_MOST],
-        hint,
+        tuple(options[:_PEOPLE_MOST]),
+        "they are mentioned once, in the thread of its message",
         required=True,
     )
-    form = Form("Assign", f"assign {alert.id}", (person,), "Assign")
-    held = alert.assigned
-    now = (
-        (
-            quiet(f"Assigned to {held.whom} by {held.who}."),
-            Buttons((Button("Take it back", f"unassign {alert.id}"),)),
-        )
-        if held
-        else ()
-    )
-    return Card(
-        f"Assign: {alert.cause.facts.words} · {where(alert)}",
-        Tone.INFO,
-        (*now, form),
-        {"alert": alert.id},
-    )
-
-
-async def _target(ports: Ports, request: Request, name: str, person: str) -> tuple[Alert, str]:
-    """Return the alert and the words about the person.
-
-    In an alert's thread, `assign @bob` names no alert.
-    """
-    if name == ME or _ADDRESS.fullmatch(name.removeprefix("@")):
-        return await find_alert(ports, request, ""), f"{name} {person}".strip()
-    return await find_with_words(ports, request, name, person)
+    blocks: list[Block] = [Form("Assign", f"assign {alert.id}", (person,), "Assign")]
+    if current := alert.assigned:
+        back = Buttons((Button("Take it back", f"unassign {alert.id}"),))
+        blocks = [quiet(f"Assigned to {current.whom} by {current.who}."), back, *blocks]
+    title = f"Assign: {alert.cause.facts.words} · {where(alert)}"
+    return Card(title, Tone.INFO, tuple(blocks), {"alert": alert.id})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 from bot.answers.alerts.alerts import decide, undoable
@@ -14,7 +13,6 @@ from bot.answers.alerts.find import KEPT, LENGTH, SURE, WHICH, asking_card, find
 from bot.cards.alert_words import pattern_words, where
 from bot.cards.card import (
     Align,
-    Block,
     Button,
     Buttons,
     Card,
@@ -26,13 +24,15 @@ from bot.cards.card import (
     Strong,
     Table,
     Tone,
+    compose,
     quiet,
     text,
 )
+from bot.cards.columns import NUMBER, USD, Column, Columns
 from bot.cards.words import clock, period
 from bot.errors import WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.alert import Alert, Decision, DecisionKind, Silence
+from bot.model.alert import Alert, DecisionKind, Silence
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.request import Request
@@ -47,12 +47,9 @@ _LENGTHS = (timedelta(days=1), timedelta(days=7), timedelta(days=30), timedelta(
 
 def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
     """Ask whether to mute alerts like this one, and for how long; nothing is muted yet."""
-    level = f", {words}" if (words := pattern_words(pattern_of(alert))) else ""
-    mutes = text(
-        "Mutes alerts of ",
-        Strong(f"{alert.anomaly.rule} · {where(alert)}"),
-        f"{level}, for everyone.",
-    )
+    level = pattern_words(pattern_of(alert))
+    subject = Strong(f"{alert.anomaly.rule} · {where(alert)}")
+    mutes = text("Mutes alerts of ", subject, f"{f', {level}' if level else ''}, for everyone.")
     now = quiet(
         f"{counted(alike, 'firing alert')} now. What is worse, or more expensive, is still sent. "
         "The answer has a button to undo it."
@@ -60,21 +57,9 @@ def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
     options = tuple(
         (write_duration(length), rounded_duration(length)) for length in sorted({*_LENGTHS, usual})
     )
-    form = Form(
-        "Not an anomaly",
-        f"not-an-anomaly {alert.id} {SURE}",
-        (
-            Field(
-                "length",
-                "Mute them for",
-                FieldKind.CHOICE,
-                write_duration(usual),
-                options,
-                required=True,
-            ),
-        ),
-        "Mute",
-    )
+    chosen = write_duration(usual)
+    field = Field("length", "Mute them for", FieldKind.CHOICE, chosen, options, required=True)
+    form = Form("Not an anomaly", f"not-an-anomaly {alert.id} {SURE}", (field,), "Mute")
     title = f"Not an anomaly? {alert.cause.facts.words} · {where(alert)}"
     return Card(title, Tone.INFO, (mutes, now, form), {"alert": alert.id, "alike": alike})
 
@@ -87,7 +72,7 @@ def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
     examples=("not-an-anomaly a1b2c3d4e", "not-an-anomaly a1b2c3d4e 90d"),
     changes=True,
 )
-async def not_an_anomaly(
+def not_an_anomaly(
     ports: Ports,
     request: Request,
     name: str = WHICH,
@@ -104,25 +89,36 @@ async def not_an_anomaly(
     """
     if length is None and LENGTH.fullmatch(name):  # in an alert's thread: `not-an-anomaly 30d`
         name, length = "", parse_duration(name)
-    alert = await find_alert(ports, request, name)
-    policy = await asyncio.to_thread(lambda: ports.policy)
-    usual = policy.duration("alert.not_an_anomaly_for")
+    alert = find_alert(ports, request, name)
+    usual = ports.policy.duration("alert.not_an_anomaly_for")
+    pattern = pattern_of(alert)
     if length is None:
-        memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-        alike = [one for one in memory.alerts if one.firing and fits(pattern_of(alert), one)]
+        memory = ports.stores.alerts.load(request.at)
+        alike = [firing for firing in memory.alerts if firing.firing and fits(pattern, firing)]
         return judgement_form(alert, len(alike), usual)
     if not _SHORTEST <= length <= _LONGEST:
         raise WrongInput("A judgement lasts between 1h and 180d.", "length")
     if not sure and needs_asking(alert, length, usual):
         line = f"not-an-anomaly {alert.id} {write_duration(length)}"
         return asking_card(alert, "Mute alerts like it", length, line, request.at)
-    silence = _remembered(alert, request, length)
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=[silence]))
-    words = f"Noted as not an anomaly by {silence.who}; similar alerts are muted until {silence.ends:%Y-%m-%d}"
-    judged = await decide(ports, request, alert, DecisionKind.NOT_AN_ANOMALY, words=words)
-    listed = replace(
-        judged, blocks=(*judged.blocks, quiet(Code("silences"), " lists what is muted."))
+
+    stamp = f"{alert.id}|{request.user.id}|{request.at.isoformat()}|{length}"
+    silence = Silence(
+        id="m" + hashlib.sha256(stamp.encode()).hexdigest()[:9],
+        selector=Labels(),
+        starts=request.at,
+        ends=request.at + length,
+        by=request.user.id,
+        by_name=request.user.name,
+        reason="not an anomaly",
+        pattern=pattern,
     )
+    ports.stores.alerts.save(StateUpdate(silences=[silence]))
+    end = f"{silence.ends:%Y-%m-%d}"
+    title = f"Noted as not an anomaly by {silence.who}; similar alerts are muted until {end}"
+    judged = decide(ports, request, alert, DecisionKind.NOT_AN_ANOMALY, title)
+    lists = quiet(Code("silences"), " lists what is muted.")
+    listed = replace(judged, blocks=(*judged.blocks, lists))
     return undoable(listed, f"not-an-anomaly undo {silence.id}")
 
 
@@ -134,27 +130,37 @@ async def not_an_anomaly(
     examples=("not-an-anomaly undo m1b2c3d4e",),
     changes=True,
 )
-async def not_an_anomaly_undo(
+def not_an_anomaly_undo(
     ports: Ports, request: Request, name: str = arg(None, "the pattern's id")
 ) -> Card:
     """End the pattern, and record that the judgement that made it is withdrawn."""
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    standing = [silence for silence in memory.silences if silence.pattern]
-    silence = next((one for one in standing if one.id == name), None)
-    if silence is None:
-        hint = nearest(
-            name, [one.id for one in standing], most=8, otherwise="'silences' lists them"
-        )
+    store = ports.stores.alerts
+    standing = {
+        silence.id: silence for silence in store.load(request.at).silences if silence.pattern
+    }
+    if name not in standing:
+        hint = nearest(name, standing, most=8, otherwise="'silences' lists them")
         raise WrongInput(f"No pattern is called '{name}'{hint}.")
-    judged = await asyncio.to_thread(_judged, ports, silence)
-    await asyncio.to_thread(
-        ports.stores.alerts.save, StateUpdate(silences=[replace(silence, ended_at=request.at)])
+    silence = standing[name]
+
+    # The alert whose judgement made the pattern was open when it was judged.
+    lately = Window(silence.starts - KEPT, silence.starts + timedelta(seconds=1))
+    decisions = store.decisions(*(alert.id for alert in store.history(lately, Labels())))
+    judged = next(
+        (
+            decision.alert
+            for decision in decisions
+            if (decision.doing, decision.at, decision.by)
+            == (DecisionKind.NOT_AN_ANOMALY, silence.starts, silence.by)
+        ),
+        None,
     )
-    words = f"The judgement by {silence.who} is taken back; its alerts are sent again"
+    store.save(StateUpdate(silences=[replace(silence, ended_at=request.at)]))
+    title = f"The judgement by {silence.who} is taken back; its alerts are sent again"
     if judged is None:
-        return Card(words, Tone.GOOD, (), {"silence": silence.id})
-    alert = await find_alert(ports, request, judged)
-    return await decide(ports, request, alert, DecisionKind.UNJUDGED, words=words)
+        return Card(title, Tone.GOOD, (), {"silence": silence.id})
+    alert = find_alert(ports, request, judged)
+    return decide(ports, request, alert, DecisionKind.UNJUDGED, title)
 
 
 @command(
@@ -165,69 +171,22 @@ async def not_an_anomaly_undo(
     examples=("useful a1b2c3d4e",),
     changes=True,
 )
-async def useful(ports: Ports, request: Request, name: str = WHICH) -> Card:
+def useful(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Record the judgement, and drop every pattern that would mute its like."""
-    alert = await find_alert(ports, request, name)
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    against = [
+    alert = find_alert(ports, request, name)
+    memory = ports.stores.alerts.load(request.at)
+    dropped = [
         replace(silence, ended_at=request.at)
         for silence in patterns(memory.silences, alert, request.at)
     ]
-    await asyncio.to_thread(ports.stores.alerts.save, StateUpdate(silences=against))
-    ids = ", ".join(silence.id for silence in against)
-    words = (
-        f"Noted as useful; {ids}, which muted similar alerts, is dropped"
-        if against
-        else "Noted as useful"
-    )
-    return await decide(ports, request, alert, DecisionKind.USEFUL, words=words)
+    ports.stores.alerts.save(StateUpdate(silences=dropped))
+    title = "Noted as useful"
+    if dropped:
+        ids = ", ".join(silence.id for silence in dropped)
+        title += f"; {ids}, which muted similar alerts, is dropped"
+    return decide(ports, request, alert, DecisionKind.USEFUL, title)
 
 
-def _judged(ports: Ports, silence: Silence) -> str | None:
-    """Return the id of the alert whose judgement made a pattern, None where it is no longer found."""
-    found: Sequence[Alert] = ports.stores.alerts.history(_before(silence.starts), Labels())
-    decisions = ports.stores.alerts.decisions(*(alert.id for alert in found))
-    made = (
-        one
-        for one in decisions
-        if (one.doing, one.at, one.by) == (DecisionKind.NOT_AN_ANOMALY, silence.starts, silence.by)
-    )
-    return next((one.alert for one in made), None)
-
-
-def _before(at: datetime) -> Window:
-    """Return the time in which an alert can have been open that was judged at `at`."""
-    return Window(at - KEPT, at + timedelta(seconds=1))
-
-
-def _remembered(alert: Alert, request: Request, length: timedelta) -> Silence:
-    stamp = f"{alert.id}|{request.user.id}|{request.at.isoformat()}|{length}"
-    return Silence(
-        id="m" + hashlib.sha256(stamp.encode()).hexdigest()[:9],
-        selector=Labels(),
-        starts=request.at,
-        ends=request.at + length,
-        by=request.user.id,
-        by_name=request.user.name,
-        reason="not an anomaly",
-        pattern=pattern_of(alert),
-    )
-
-
-_COLUMNS = (
-    Heading("muted"),
-    Heading("how"),
-    Heading("by"),
-    Heading("until"),
-    Heading("mutes now", Align.RIGHT),
-    Heading("id"),
-)
-_SCORES = (
-    Heading("rule"),
-    Heading("useful", Align.RIGHT),
-    Heading("wrong", Align.RIGHT),
-    Heading("right", Align.RIGHT),
-)
 _MOST = 12
 
 Muted = tuple[Silence, Alert | None, Sequence[Alert]]
@@ -237,39 +196,72 @@ Muted = tuple[Silence, Alert | None, Sequence[Alert]]
 def silences_card(rows: Sequence[Muted]) -> Card:
     """List silences, those that keep the most quiet first."""
     ranked = sorted(rows, key=lambda row: (-len(row[2]), row[0].ends))
-    data = {"silences": [_data(*row) for row in ranked]}
-    if not rows:
-        return Card(
-            "Nobody has muted anything",
-            Tone.GOOD,
-            (text("No snooze and no pattern is in force."),),
-            data,
+    cells, drops, data = [], [], []
+    for silence, alert, muted in ranked:
+        pattern, subject = silence.pattern, _subject(silence, alert)
+        ends, count = f"{clock(silence.ends)} UTC", str(len(muted))
+        cells.append((subject, _how(silence), silence.who, ends, count, silence.id))
+        again = f"{counted(len(muted), 'firing alert')} will be notified of again: {subject}."
+        line = f"silences drop {silence.id}"
+        drops.append(Button(f"Drop {silence.id}", line, confirm=again if muted else ""))
+        data.append(
+            {
+                "id": silence.id,
+                "kind": "pattern" if pattern else "snooze",
+                "alert": alert.id if alert else silence.alert,
+                "rule": pattern.rule if pattern else "",
+                "labels": dict(pattern.scope if pattern else silence.selector),
+                "low": pattern.low if pattern else None,
+                "high": pattern.high if pattern else None,
+                "usd_per_hour": pattern.usd_per_hour if pattern else None,
+                "ceiling_usd": silence.ceiling_usd,
+                "by": silence.by,
+                "by_name": silence.by_name,
+                "reason": silence.reason,
+                "starts": silence.starts,
+                "ends": silence.ends,
+                "quiet": [alert.id for alert in muted],
+            }
         )
-    table = Table(_COLUMNS, tuple(_row(*row) for row in ranked[:_MOST]), rest=_rest(len(ranked)))
-    buttons = Buttons(tuple(_drop(*row) for row in ranked[:4]))
-    held = sum(len(row[2]) for row in rows)
-    title = f"{counted(len(rows), 'silence')}, {counted(held, 'firing alert')} muted"
-    how = quiet(
-        "A pattern mutes alerts of the same rule and place at its level; worse or more expensive ones are still sent."
+    if not rows:
+        none = text("No snooze and no pattern is in force.")
+        return Card("Nobody has muted anything", Tone.GOOD, (none,), {"silences": data})
+
+    columns = (
+        Heading("muted"),
+        Heading("how"),
+        Heading("by"),
+        Heading("until"),
+        Heading("mutes now", Align.RIGHT),
+        Heading("id"),
     )
-    return Card(title, Tone.INFO, (table, how, buttons), data)
+    rest = f"and {len(rows) - _MOST} more" if len(rows) > _MOST else ""
+    blocks = (
+        Table(columns, tuple(cells[:_MOST]), rest=rest),
+        quiet(
+            "A pattern mutes alerts of the same rule and place at its level; worse or more expensive ones are still sent."
+        ),
+        Buttons(tuple(drops[:4])),
+    )
+    muted_now = sum(len(row[2]) for row in rows)
+    title = f"{counted(len(rows), 'silence')}, {counted(muted_now, 'firing alert')} muted"
+    return Card(title, Tone.INFO, blocks, {"silences": data})
 
 
-def dropped_card(silence: Silence) -> Card:
-    """Confirm that a silence is over."""
-    words = quiet(f"{_what(silence, None)}, {_how(silence)}, by {silence.who}")
-    return Card(
-        f"{silence.id} is dropped: its alerts are sent again",
-        Tone.GOOD,
-        (words,),
-        {"silence": silence.id},
-    )
+_SCORES = Columns[RuleScore](
+    Column("rule", lambda score: score.rule, key="rule"),
+    Column("useful", lambda score: score.useful, NUMBER, key="useful"),
+    Column("wrong", lambda score: score.wrong, NUMBER, key="wrong"),
+    Column("right", lambda score: f"{score.precision:.0%}", NUMBER),
+    Column("", lambda score: round(score.precision, 4), key="precision"),
+    Column("", lambda score: score.suggestion, key="suggestion"),
+)
 
 
 def feedback_card(rules: Sequence[RuleScore], window: Window) -> Card:
     """Show useful and wrong by rule; suggestions are lines to press, nothing is changed by itself."""
     useful, wrong = sum(score.useful for score in rules), sum(score.wrong for score in rules)
-    data = {"rules": [_score_data(score) for score in rules], "useful": useful, "wrong": wrong}
+    data = {"rules": _SCORES.data(rules), "useful": useful, "wrong": wrong}
     if not rules:
         none = text(
             "Press ",
@@ -281,111 +273,39 @@ def feedback_card(rules: Sequence[RuleScore], window: Window) -> Card:
             ".",
         )
         return Card(f"Nobody has judged an alert · {period(window)}", Tone.INFO, (none,), data)
-    rows = tuple(
-        (score.rule, str(score.useful), str(score.wrong), f"{score.precision:.0%}")
-        for score in rules[:_MOST]
-    )
-    blocks: list[Block] = [Table(_SCORES, rows, rest=_rest(len(rules)))]
-    lines = [score for score in rules if score.suggestion][:4]
-    blocks += [
-        text(f"{score.rule} is mostly wrong; try ", Code(score.suggestion)) for score in lines
-    ]
-    blocks += (
-        [Buttons(tuple(Button(f"Try: {score.rule}"[:40], score.suggestion) for score in lines))]
-        if lines
-        else []
-    )
-    blocks.append(
+
+    suggested = [score for score in rules if score.suggestion][:4]
+    buttons = [Button(f"Try: {score.rule}"[:40], score.suggestion) for score in suggested]
+    blocks = compose(
+        _SCORES.table(rules, most=_MOST, rest="and {} more"),
+        [
+            text(f"{score.rule} is mostly wrong; try ", Code(score.suggestion))
+            for score in suggested
+        ],
+        bool(buttons) and Buttons(tuple(buttons)),
         quiet(
             "Judgements change no threshold by themselves; a suggestion is previewed before it is applied."
-        )
+        ),
     )
-    return Card(
-        f"{useful} useful, {wrong} wrong · {period(window)}", Tone.INFO, tuple(blocks), data
-    )
+    return Card(f"{useful} useful, {wrong} wrong · {period(window)}", Tone.INFO, blocks, data)
 
 
-def _drop(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> Button:
-    """Return the button that ends a silence.
-
-    Of one that mutes alerts now, it counts those that speak again.
-    """
-    speak = (
-        f"{counted(len(held), 'firing alert')} will be notified of again: {_what(silence, alert)}."
-    )
-    return Button(
-        f"Drop {silence.id}", f"silences drop {silence.id}", confirm=speak if held else ""
-    )
-
-
-def _rest(n: int) -> str:
-    return f"and {n - _MOST} more" if n > _MOST else ""
-
-
-def _row(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> tuple[str, ...]:
-    by = silence.who
-    return (
-        _what(silence, alert),
-        _how(silence),
-        by,
-        f"{clock(silence.ends)} UTC",
-        str(len(held)),
-        silence.id,
-    )
-
-
-def _what(silence: Silence, alert: Alert | None) -> str:
-    """Name the muted pattern: `starved · llama, 64 x trn1.32xlarge, us-west-2`."""
+def _subject(silence: Silence, alert: Alert | None) -> str:
+    """Name what is muted: `starved · llama, 64 x trn1.32xlarge, us-west-2`."""
     if silence.pattern:
         place = " ".join(value for _, value in silence.pattern.scope)
         return " · ".join(part for part in (silence.pattern.rule, place) if part)
-    return (
-        f"{alert.cause.facts.words} · {where(alert)}"
-        if alert
-        else silence.alert or str(silence.selector)
-    )
+    if alert:
+        return f"{alert.cause.facts.words} · {where(alert)}"
+    return silence.alert or str(silence.selector)
 
 
 def _how(silence: Silence) -> str:
-    """Say how it is muted: `snoozed up to $5,000.
-
-    Moving the data`, or `not an anomaly at 4 to 6 %`.
-    """
+    """Say how it is muted: `snoozed up to $5,000: moving the data`, `not an anomaly at 4 to 6 %`."""
     if silence.pattern:
         return f"not an anomaly {pattern_words(silence.pattern)}".strip()
     ceiling = f" up to {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
     return f"snoozed{ceiling}" + (f": {silence.reason}" if silence.reason else "")
-
-
-def _data(silence: Silence, alert: Alert | None, held: Sequence[Alert]) -> dict[str, object]:
-    pattern = silence.pattern
-    return {
-        "id": silence.id,
-        "kind": "pattern" if pattern else "snooze",
-        "alert": alert.id if alert else silence.alert,
-        "rule": pattern.rule if pattern else "",
-        "labels": dict(pattern.scope if pattern else silence.selector),
-        "low": pattern.low if pattern else None,
-        "high": pattern.high if pattern else None,
-        "usd_per_hour": pattern.usd_per_hour if pattern else None,
-        "ceiling_usd": silence.ceiling_usd,
-        "by": silence.by,
-        "by_name": silence.by_name,
-        "reason": silence.reason,
-        "starts": silence.starts,
-        "ends": silence.ends,
-        "quiet": [quieted.id for quieted in held],
-    }
-
-
-def _score_data(score: RuleScore) -> dict[str, object]:
-    return {
-        "rule": score.rule,
-        "useful": score.useful,
-        "wrong": score.wrong,
-        "precision": round(score.precision, 4),
-        "suggestion": score.suggestion,
-    }
 
 
 _JUDGED = (DecisionKind.USEFUL, DecisionKind.NOT_AN_ANOMALY, DecisionKind.UNJUDGED)
@@ -407,15 +327,21 @@ _SILENCES_FIGURES = {
     examples=("silences",),
     figures=_SILENCES_FIGURES,
 )
-async def silences(ports: Ports, request: Request) -> Card:
+def silences(ports: Ports, request: Request) -> Card:
     """List every snooze and every pattern that was judged not an anomaly."""
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
+    memory = ports.stores.alerts.load(request.at)
     alerts = {alert.id: alert for alert in memory.alerts}
-    rows = [
-        (silence, alerts.get(silence.alert), _quiet(silence, memory.alerts, request))
-        for silence in memory.silences
-    ]
-    return silences_card(rows)
+    firing = [alert for alert in memory.alerts if alert.firing]
+    return silences_card(
+        [
+            (
+                silence,
+                alerts.get(silence.alert),
+                [alert for alert in firing if silences_alert(silence, alert, request.at)],
+            )
+            for silence in memory.silences
+        ]
+    )
 
 
 @command(
@@ -426,20 +352,20 @@ async def silences(ports: Ports, request: Request) -> Card:
     examples=("silences drop m1b2c3d4e",),
     changes=True,
 )
-async def silences_drop(
+def silences_drop(
     ports: Ports, request: Request, name: str = arg(None, "the silence's id")
 ) -> Card:
     """End one silence."""
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-    dropped = next((silence for silence in memory.silences if silence.id == name), None)
-    if dropped is None:
-        ids = [silence.id for silence in memory.silences]
-        hint = nearest(name, ids, most=8, otherwise="'silences' lists what is muted")
+    standing = {silence.id: silence for silence in ports.stores.alerts.load(request.at).silences}
+    if name not in standing:
+        hint = nearest(name, standing, most=8, otherwise="'silences' lists what is muted")
         raise WrongInput(f"Nothing is muted by '{name}'{hint}.")
-    await asyncio.to_thread(
-        ports.stores.alerts.save, StateUpdate(silences=[replace(dropped, ended_at=request.at)])
-    )
-    return dropped_card(dropped)
+    dropped = standing[name]
+    ended = replace(dropped, ended_at=request.at)
+    ports.stores.alerts.save(StateUpdate(silences=[ended]))
+    words = f"{_subject(dropped, None)}, {_how(dropped)}, by {dropped.who}"
+    title = f"{dropped.id} is dropped: its alerts are sent again"
+    return Card(title, Tone.GOOD, (quiet(words),), {"silence": dropped.id})
 
 
 _FEEDBACK_FIGURES = {
@@ -459,7 +385,7 @@ _FEEDBACK_FIGURES = {
     examples=("feedback 30d",),
     figures=_FEEDBACK_FIGURES,
 )
-async def feedback(
+def feedback(
     ports: Ports,
     request: Request,
     window: Window = arg("90d", "alerts that were open in this window"),
@@ -468,32 +394,29 @@ async def feedback(
 
     Suggest a line for rules that are mostly wrong, and change nothing.
     """
-    judged = await asyncio.to_thread(_feedback_judged, ports, window)
-    policy = await asyncio.to_thread(lambda: ports.policy)
-    return feedback_card(scores(judged, policy.values), window)
-
-
-def _feedback_judged(ports: Ports, window: Window) -> list[tuple[Alert, Decision]]:
     alerts = {alert.id: alert for alert in ports.stores.alerts.history(window, Labels())}
-    return [
+    judged = [
         (alerts[decision.alert], decision)
         for decision in ports.stores.alerts.decisions(*alerts)
         if decision.doing in _JUDGED
     ]
+    return feedback_card(scores(judged, ports.policy.values), window)
 
 
-def _quiet(silence: Silence, alerts: Sequence[Alert], request: Request) -> list[Alert]:
-    return [
-        alert for alert in alerts if alert.firing and silences_alert(silence, alert, request.at)
-    ]
-
-
-_SAVINGS_COLUMNS = (
-    Heading("stopped"),
-    Heading("where"),
-    Heading("because"),
-    Heading("$/h", Align.RIGHT),
-    Heading("not lost since", Align.RIGHT),
+_SAVINGS = Columns[Saving](
+    Column("", lambda saving: saving.alert.id, key="id"),
+    Column("", lambda saving: saving.alert.key, key="key"),
+    Column("", lambda saving: saving.alert.seen, key="seen_at"),
+    Column("", lambda saving: saving.alert.closed, key="closed_at"),
+    Column("", lambda saving: saving.by, key="by"),
+    Column("stopped", lambda saving: saving.alert.cause.facts.words),
+    Column("where", lambda saving: where(saving.alert), missing=""),
+    Column(
+        "because",
+        lambda saving: f"acknowledged by {saving.by}" if saving.by else "its nodes are gone",
+    ),
+    Column("$/h", lambda saving: saving.usd_per_hour, USD, key="usd_per_hour", total=True),
+    Column("not lost since", lambda saving: saving.usd_so_far, USD, key="usd_so_far", total=True),
 )
 
 
@@ -502,7 +425,7 @@ def savings_card(savings: Sequence[Saving], window: Window) -> Card:
     per_hour = sum((saving.usd_per_hour for saving in savings), Decimal(0))
     so_far = sum((saving.usd_so_far for saving in savings), Decimal(0))
     data = {
-        "savings": [_savings_data(saving) for saving in savings],
+        "savings": _SAVINGS.data(savings),
         "usd_per_hour": per_hour,
         "usd_so_far": so_far,
         "estimate": True,
@@ -512,44 +435,19 @@ def savings_card(savings: Sequence[Saving], window: Window) -> Card:
             "No alert ended in this time after somebody acknowledged it or took its nodes away."
         )
         return Card(f"Nothing saved · {period(window)}", Tone.INFO, (none,), data)
-    rest = f"and {counted(len(savings) - _MOST, 'more alert')}" if len(savings) > _MOST else ""
-    totals = ("total", "", "", usd(per_hour), usd(so_far))
-    how = quiet(
-        "Estimated: each alert's waste an hour when it ended, counted from its end until now or until the end of that month, ",
-        "as if nobody had acted. Waste that would have ended by itself is included.",
+
+    rest = f"and {counted(len(savings) - _MOST, 'more alert')}"
+    blocks = (
+        _SAVINGS.table(savings, most=_MOST, rest=rest, total="total"),
+        quiet(
+            "Estimated: each alert's waste an hour when it ended, counted from its end until now or until the end of that month, ",
+            "as if nobody had acted. Waste that would have ended by itself is included.",
+        ),
+        Buttons((Button("Alerts", "alerts"),)),
     )
-    title = f"About {usd(per_hour)} an hour stopped: {counted(len(savings), 'alert')} ended after somebody acted · {period(window)}"
-    table = Table(
-        _SAVINGS_COLUMNS,
-        tuple(_savings_row(saving) for saving in savings[:_MOST]),
-        totals,
-        rest=rest,
-    )
-    return Card(title, Tone.GOOD, (table, how, Buttons((Button("Alerts", "alerts"),))), data)
-
-
-def _savings_row(saving: Saving) -> tuple[str, ...]:
-    because = f"acknowledged by {saving.by}" if saving.by else "its nodes are gone"
-    return (
-        saving.alert.cause.facts.words,
-        where(saving.alert),
-        because,
-        usd(saving.usd_per_hour),
-        usd(saving.usd_so_far),
-    )
-
-
-def _savings_data(saving: Saving) -> dict[str, object]:
-    alert = saving.alert
-    return {
-        "id": alert.id,
-        "key": alert.key,
-        "seen_at": alert.seen,
-        "closed_at": alert.closed,
-        "by": saving.by,
-        "usd_per_hour": saving.usd_per_hour,
-        "usd_so_far": saving.usd_so_far,
-    }
+    ended = f"{counted(len(savings), 'alert')} ended after somebody acted"
+    title = f"About {usd(per_hour)} an hour stopped: {ended} · {period(window)}"
+    return Card(title, Tone.GOOD, blocks, data)
 
 
 _SAVINGS_FIGURES = {
@@ -571,12 +469,10 @@ _SAVINGS_FIGURES = {
     examples=("savings", "savings 7d"),
     figures=_SAVINGS_FIGURES,
 )
-async def savings_(
+def savings_(
     ports: Ports, request: Request, window: Window = arg("30d", "alerts that ended in this window")
 ) -> Card:
     """List the alerts that ended after they were acknowledged, or whose nodes are gone since."""
-    history = await asyncio.to_thread(ports.stores.alerts.history, window, Labels())
-    reading = await asyncio.to_thread(ports.world.source.read, request.at)
-    return savings_card(
-        saved_within(history, window, reading.inventory.running, request.at), window
-    )
+    history = ports.stores.alerts.history(window, Labels())
+    running = ports.world.source.read(request.at).inventory.running
+    return savings_card(saved_within(history, window, running, request.at), window)

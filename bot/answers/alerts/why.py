@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from bot.answers.alerts.find import WHICH, find_alert
@@ -18,26 +17,23 @@ from bot.cards.alert_words import (
     risk_texts,
 )
 from bot.cards.card import (
-    Block,
     Button,
     Buttons,
     Card,
     Chart,
     Facts,
-    Heading,
     Strong,
-    Table,
-    Text,
     Tone,
     When,
     coded,
+    compose,
     quiet,
     text,
 )
+from bot.cards.columns import Column, Columns
 from bot.cards.words import clock, quantity
 from bot.grammar.registry import Needs, Topic, command
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
-from bot.model.anomaly import Anomaly
 from bot.model.money import counted, usd
 from bot.model.notification import NotificationLogEntry, Reason
 from bot.model.request import Request
@@ -53,74 +49,60 @@ def why_card(
 ) -> Card:
     """Draw everything that is known of one alert."""
     anomaly = alert.anomaly
-    blocks: list[Block] = [text(anomaly.why)] if anomaly.why else []
-    blocks += [_muted(alert)] if alert.muted_by else []
-    blocks += decided(alert, silences) if alert.muted_by.startswith("silence:") else []
-    blocks += [text("• ", line) for line in anomaly.evidence[:8]]
-    blocks += [chart] if chart else []
-    blocks += [Facts(_verdict(alert))]
-    blocks += [money_line(alert.waste)] if alert.waste and alert.waste.per_hour else []
-    blocks += risk_texts(alert)
-    blocks += [quiet(f"{price_words(alert)}.")] if price_words(alert) else []
-    blocks += [text("What to do:")] if anomaly.suggestions else []
-    blocks += [text("• ", *coded(line)) for line in anomaly.suggestions[:5]]
-    blocks += [_decision(d) for d in decisions]
-    blocks += [
-        quiet(
-            "Anomaly since ",
-            When(anomaly.window.start),
-            ", alert since ",
-            When(alert.opened),
-            f", key {alert.key}",
-        )
-    ]
-    blocks += [
+    waste, price = alert.waste, price_words(alert)
+    by, _, name = alert.muted_by.partition(":")
+    muted = {
+        "inhibit": "Muted, because another alert explains it: ",
+        "silence": "Muted by the silence ",
+        "policy": "Muted by the setting ",
+    }
+    made = []
+    for decision in decisions:
+        note = f": {decision.note}" if decision.note else ""
+        whom = f" ({decision.whom})" if decision.whom else ""
+        words = f"{decision.doing.value}{whom} by {decision.who} at "
+        made.append(quiet(words, When(decision.at), note))
+    began, opened = When(anomaly.window.start), When(alert.opened)
+    blocks = compose(
+        anomaly.why and text(anomaly.why),
+        alert.muted_by and text(Strong(muted.get(by, "Muted by ")), name),
+        alert.muted_by.startswith("silence:") and decided(alert, silences),
+        [text("• ", line) for line in anomaly.evidence[:8]],
+        chart,
+        _verdict(alert),
+        money_line(waste) if waste and waste.per_hour else None,
+        risk_texts(alert),
+        price and quiet(f"{price}."),
+        bool(anomaly.suggestions) and text("What to do:"),
+        [text("• ", *coded(line)) for line in anomaly.suggestions[:5]],
+        made,
+        quiet("Anomaly since ", began, ", alert since ", opened, f", key {alert.key}"),
         Buttons(
             (
                 Button("Useful", f"useful {alert.id}"),
                 Button("Not an anomaly…", f"not-an-anomaly {alert.id}", opens=True),
             )
+        ),
+    )
+    return Card(f"Why: {headline(alert, now)}", Tone.INFO, blocks, alert_data(alert))
+
+
+def _verdict(alert: Alert) -> Facts:
+    anomaly, usual = alert.anomaly, "not known"
+    if anomaly.usual:
+        low, high = (quantity(end, anomaly.unit, counted_in(anomaly)) for end in anomaly.usual)
+        usual = low if low == high else f"{low.removesuffix(' %')} to {high}"
+    rivals = ", ".join(f"{cause.facts.words} {share:.2f}" for cause, share in anomaly.runners_up)
+    return Facts(
+        (
+            ("Diagnosis", f"{alert.cause.facts.words} ({anomaly.confidence:.2f} sure)"),
+            ("Other causes", rivals or "none"),
+            ("Now", quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
+            ("Usually", usual),
+            ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
+            ("Rule", anomaly.rule),
         )
-    ]
-    return Card(f"Why: {headline(alert, now)}", Tone.INFO, tuple(blocks), alert_data(alert))
-
-
-def _muted(alert: Alert) -> Text:
-    kind, _, name = alert.muted_by.partition(":")
-    words = {
-        "inhibit": "Muted, because another alert explains it: ",
-        "silence": "Muted by the silence ",
-        "policy": "Muted by the setting ",
-    }
-    return text(Strong(words.get(kind, "Muted by ")), name)
-
-
-def _verdict(alert: Alert) -> tuple[tuple[str, str], ...]:
-    anomaly = alert.anomaly
-    rivals = (
-        ", ".join(f"{cause.facts.words} {share:.2f}" for cause, share in anomaly.runners_up)
-        or "none"
     )
-    usual = _range(anomaly.usual, anomaly) if anomaly.usual else "not known"
-    return (
-        ("Diagnosis", f"{alert.cause.facts.words} ({anomaly.confidence:.2f} sure)"),
-        ("Other causes", rivals),
-        ("Now", quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
-        ("Usually", usual),
-        ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
-        ("Rule", anomaly.rule),
-    )
-
-
-def _range(ends: tuple[float, float], anomaly: Anomaly) -> str:
-    low, high = (quantity(end, anomaly.unit, counted_in(anomaly)) for end in ends)
-    return low if low == high else f"{low.removesuffix(' %')} to {high}"
-
-
-def _decision(decision: Decision) -> Text:
-    note = f": {decision.note}" if decision.note else ""
-    whom = f" ({decision.whom})" if decision.whom else ""
-    return quiet(f"{decision.doing.value}{whom} by {decision.who} at ", When(decision.at), note)
 
 
 _DECIDED = {
@@ -164,69 +146,53 @@ def events(
 
     Of each channel its newest notification.
     """
-    every = [
-        *_seen(alert),
-        *map(_timeline_decision, decisions),
-        *_timeline_muted(alert, silences),
-        *map(_notified, said),
+    anomaly, on = alert.anomaly, ""
+    if anomaly.kind in {"node", "pod"}:
+        on = f" on {counted(len(anomaly.things), anomaly.kind)}"
+    held = f"Held long enough for the rule '{anomaly.rule}': the alert opened"
+    happened = [
+        Event(anomaly.window.start, "seen", f"Began{on}, as estimated from the readings"),
+        Event(alert.opened, "seen", held),
     ]
-    return sorted(every, key=lambda event: event.at)
+    if alert.closed:
+        happened.append(Event(alert.seen, "seen", "Seen for the last time"))
+        happened.append(Event(alert.closed, "seen", "Over"))
+
+    for decision in decisions:
+        note = f": {decision.note}" if decision.note else ""
+        whom = f" {decision.whom}" if decision.whom else ""
+        words = f"{_DECIDED[decision.doing]}{whom}{note}"
+        happened.append(Event(decision.at, "decided", words, decision.who))
+    for silence in silences:
+        if silence.alert != alert.id or silence.pattern:
+            continue
+        reason = f": {silence.reason}" if silence.reason else ""
+        words = f"Snoozed until {clock(silence.ends)} UTC{reason}"
+        happened.append(Event(silence.starts, "decided", words, silence.who))
+        if silence.ended_at:
+            happened.append(Event(silence.ended_at, "seen", "The snooze ended"))
+    for entry in said:
+        cost = f", at {usd(entry.usd_per_hour)} an hour" if entry.usd_per_hour else ""
+        words = f"{_SAID[entry.reason]} to {entry.channel}{cost}"
+        happened.append(Event(entry.at, "said", words, "trnbot"))
+    return sorted(happened, key=lambda event: event.at)
+
+
+_EVENTS = Columns[Event](
+    Column("", lambda event: event.at, key="at"),
+    Column("when (UTC)", lambda event: clock(event.at)),
+    Column("kind", lambda event: event.kind, key="kind"),
+    Column("what", lambda event: event.words, key="words"),
+    Column("by", lambda event: event.by, key="by", missing=""),
+)
 
 
 def timeline_card(alert: Alert, happened: Sequence[Event], now: datetime) -> Card:
     """List the events, the oldest first."""
-    columns = (Heading("when (UTC)"), Heading("kind"), Heading("what"), Heading("by"))
-    table = Table(
-        columns, tuple((clock(event.at), event.kind, event.words, event.by) for event in happened)
-    )
-    title = f"Timeline: {headline(alert, now)}"
     buttons = Buttons((Button("Alert", f"alert {alert.id}"), Button("Why", f"why {alert.id}")))
-    shown = (table,) if happened else (text("Nothing is known of it."),)
-    return Card(
-        title,
-        Tone.INFO,
-        (*shown, buttons),
-        {"id": alert.id, "events": [asdict(event) for event in happened]},
-    )
-
-
-def _seen(alert: Alert) -> Iterator[Event]:
-    things, kind = alert.anomaly.things, alert.anomaly.kind
-    on = f" on {counted(len(things), kind)}" if kind in {"node", "pod"} else ""
-    yield Event(alert.anomaly.window.start, "seen", f"Began{on}, as estimated from the readings")
-    yield Event(
-        alert.opened,
-        "seen",
-        f"Held long enough for the rule '{alert.anomaly.rule}': the alert opened",
-    )
-    if alert.closed:
-        yield Event(alert.seen, "seen", "Seen for the last time")
-        yield Event(alert.closed, "seen", "Over")
-
-
-def _timeline_decision(decision: Decision) -> Event:
-    note = f": {decision.note}" if decision.note else ""
-    whom = f" {decision.whom}" if decision.whom else ""
-    return Event(decision.at, "decided", f"{_DECIDED[decision.doing]}{whom}{note}", decision.who)
-
-
-def _timeline_muted(alert: Alert, silences: Sequence[Silence]) -> Iterator[Event]:
-    for silence in silences:
-        if silence.alert == alert.id and not silence.pattern:
-            why = f": {silence.reason}" if silence.reason else ""
-            yield Event(
-                silence.starts,
-                "decided",
-                f"Snoozed until {clock(silence.ends)} UTC{why}",
-                silence.who,
-            )
-            if silence.ended_at:
-                yield Event(silence.ended_at, "seen", "The snooze ended")
-
-
-def _notified(entry: NotificationLogEntry) -> Event:
-    dollars = f", at {usd(entry.usd_per_hour)} an hour" if entry.usd_per_hour else ""
-    return Event(entry.at, "said", f"{_SAID[entry.reason]} to {entry.channel}{dollars}", "trnbot")
+    shown = _EVENTS.table(happened) if happened else text("Nothing is known of it.")
+    data = {"id": alert.id, "events": _EVENTS.data(happened)}
+    return Card(f"Timeline: {headline(alert, now)}", Tone.INFO, (shown, buttons), data)
 
 
 @command(
@@ -236,12 +202,11 @@ def _notified(entry: NotificationLogEntry) -> Event:
     topic=Topic.ALERTS,
     examples=("timeline a1b2c3d4e",),
 )
-async def timeline(ports: Ports, request: Request, name: str = WHICH) -> Card:
+def timeline(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Tell an alert's story from the records that are kept of it."""
-    alert = await find_alert(ports, request, name)
-    decisions = await asyncio.to_thread(ports.stores.alerts.decisions, alert.id)
-    memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
+    alert, store = find_alert(ports, request, name), ports.stores.alerts
+    memory = store.load(request.at)
     said = [entry for entry in memory.notification_log if alert.id in entry.alerts]
-    return timeline_card(
-        alert, events(alert, decisions, (*memory.silences, *memory.slept), said), request.at
-    )
+    silences = (*memory.silences, *memory.slept)
+    happened = events(alert, store.decisions(alert.id), silences, said)
+    return timeline_card(alert, happened, request.at)
