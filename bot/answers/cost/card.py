@@ -95,37 +95,60 @@ class CostAnswer:
 
 def cost_card(answer: CostAnswer) -> Card:
     """Draw the card; `data` holds every row, the table the largest."""
-    tally = answer.tally
-    title = cost_title(tally, answer.filters)
-    aged = [*_age(answer), *unread(answer.problems)]
+    tally, filters = answer.tally, answer.filters
+    title = cost_title(tally, filters)
+    aged = [*_age(tally), *unread(answer.problems)]
     if not tally.rows:
-        return Card(
-            title, Tone.INFO, (nothing_text(tally), *aged), cost_data(tally, answer.filters)
-        )
-    notes = [
-        *_hints(tally),
-        *hint_texts(answer.hints, tally),
-        *split_texts(tally),
-        *_unused(answer),
-        *([compile_text(answer.compiling)] if answer.compiling else []),
-        *use_texts(answer.commitments),
-        *aged,
+        return Card(title, Tone.INFO, (nothing_text(tally), *aged), cost_data(tally, filters))
+
+    # Rows of time stand newest first, all others dearest first, which the shares are of.
+    ranked = sorted(tally.rows, key=lambda row: -row.money.amortised)
+    times = [name for name in tally.by if name in TIMES]
+    ranked.sort(key=lambda row: [row.key[name] for name in times], reverse=True)
+
+    total = tally.total
+    parts = {"Gross": total.gross, "Discounts": total.discounts, "Credits": total.credits}
+    parts |= {"Tax": total.tax, "Net": total.net}
+    facts = [
+        (name, amount_of(amount, tally))
+        for name, amount in parts.items()
+        if amount or name in {"Gross", "Credits", "Net"}
     ]
-    blocks: list[Block] = [
-        _lead(answer),
-        *meaning_texts(tally, answer.over_time, answer.filters),
-        _parts(answer),
-        _table(answer),
-        *cost_charts(answer.over_time, answer.filters),
-        *notes,
-    ]
-    blocks.append(Buttons(tuple(drill_buttons(tally, answer.filters, _ranked(tally)))))
+
+    change = _change_words(answer.change, tally)
+    separator = "; " if answer.change is None or answer.change.ratio is None else ", "
+    lead = f"Amortised {amount_of(total.amortised, tally)}{separator}{change}."
     data = (
-        cost_data(tally, answer.filters)
+        cost_data(tally, filters)
         | forecast_data(answer.nowcast, answer.expected)
         | split_data(tally, answer.hints)
-        | _compiling(answer)
     )
+
+    notes = [*_untagged_texts(tally), *hint_texts(answer.hints, tally), *split_texts(tally)]
+    if answer.unused > 0:
+        # It is in the amortised sum, and in nobody's usage.
+        notes.append(
+            quiet(
+                f"{amount_of(answer.unused, tally)} of the amortised cost is commitment that"
+                " nothing used (Savings Plans, reserved instances)."
+            )
+        )
+    if answer.compiling:
+        facts.append(compile_fact(answer.compiling))
+        notes.append(compile_text(answer.compiling))
+        data["compiling"] = bill_data(answer.compiling)
+
+    blocks: list[Block] = [
+        text(lead + forecast_words(answer.nowcast, answer.expected, tally)),
+        *meaning_texts(tally, answer.over_time, filters),
+        Facts(tuple(facts)),
+        _table(answer, ranked),
+        *cost_charts(answer.over_time, filters),
+        *notes,
+        *use_texts(answer.commitments),
+        *aged,
+        Buttons(tuple(drill_buttons(tally, filters, ranked))),
+    ]
     return Card(title, Tone.INFO, tuple(blocks), data)
 
 
@@ -153,21 +176,6 @@ def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
     }
 
 
-def _compiling(answer: CostAnswer) -> dict[str, Any]:
-    return {"compiling": bill_data(answer.compiling)} if answer.compiling else {}
-
-
-def _lead(answer: CostAnswer) -> Text:
-    change, tally = answer.change, answer.tally
-    words = f"Amortised {amount_of(tally.total.amortised, tally)}"
-    words += (
-        f"; {_compared(change, tally)}."
-        if change is None or change.ratio is None
-        else f", {_compared(change, tally)}."
-    )
-    return text(words + forecast_words(answer.nowcast, answer.expected, tally))
-
-
 def growth(ratio: Decimal | None) -> str:
     """Write a change for a cell: `+12 %`, `-3 %`, `new` where nothing was spent before."""
     if ratio is None:
@@ -175,197 +183,150 @@ def growth(ratio: Decimal | None) -> str:
     return "0 %" if abs(ratio) < Decimal("0.005") else f"{ratio * 100:+,.0f} %"
 
 
-def _grown(ratio: Decimal) -> str:
-    percent = abs(ratio * 100)
-    if percent < Decimal("0.5"):
-        return "unchanged"
-    return f"{'up' if ratio > 0 else 'down'} {percent:,.0f} %"
-
-
-def _compared(change: Change | None, tally: Tally) -> str:
+def _change_words(change: Change | None, tally: Tally) -> str:
     """Say the change, and which part was compared when it is not the whole window."""
     if change is None:
         return "no settled figures to compare it with"
-    grown = f"{_grown(change.ratio)} from" if change.ratio is not None else "nothing was spent in"
+    words = "nothing was spent in"
+    if change.ratio is not None:
+        percent = abs(change.ratio * 100)
+        direction = "up" if change.ratio > 0 else "down"
+        words = f"{direction} {percent:,.0f} % from"
+        if percent < Decimal("0.5"):
+            words = "unchanged from"
     if change.part == tally.window:
-        return f"{grown} {period(change.before)}"
+        return f"{words} {period(change.before)}"
+
     now, then = amount_of(change.now, tally), amount_of(change.then, tally)
-    before = (
-        "month"
-        if tally.window == month_of(tally.window.start)
-        else rounded_duration(tally.window.length)
-    )
-    return f"{grown} the {before} before by settled figures ({now} against {then}, up to {clock(change.part.end)} UTC)"
-
-
-def _parts(answer: CostAnswer) -> Facts:
-    tally, total = answer.tally, answer.tally.total
-    pairs = [
-        ("Gross", total.gross),
-        ("Discounts", total.discounts),
-        ("Credits", total.credits),
-        ("Tax", total.tax),
-    ]
-    shown = [(name, amount) for name, amount in pairs if amount or name in {"Gross", "Credits"}]
-    compiling = [compile_fact(answer.compiling)] if answer.compiling else []
-    return Facts(
-        (
-            *((name, amount_of(amount, tally)) for name, amount in [*shown, ("Net", total.net)]),
-            *compiling,
-        )
+    length = rounded_duration(tally.window.length)
+    if tally.window == month_of(tally.window.start):
+        length = "month"
+    return (
+        f"{words} the {length} before by settled figures ({now} against {then}, up to"
+        f" {clock(change.part.end)} UTC)"
     )
 
 
-def _table(answer: CostAnswer) -> Table:
+def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
+    """Draw the rows, the smaller or earlier ones folded into one, and their sum."""
     tally = answer.tally
-    ranked = _ranked(tally)
-    rows, rest, rest_count = top(ranked, _ROWS)
-    unused = (UNUSED,) if any(row.derived and row.derived.unused for row in tally.rows) else ()
-    changes = ("change",) if answer.compared else ()
-    columns = (
-        *(Heading(name.replace("_", " ")) for name in tally.by),
-        *(Heading(n, Align.RIGHT) for n in ("net", "amortised", "share", *changes, *unused)),
-    )
-    mixed = len({row.estimated for row in tally.rows}) > 1
-    every = tuple(_row(answer, row, mixed and row.estimated, unused) for row in ranked[:_EVERY])
-    lines = tuple(
-        part_line(tally, answer.filters, row.key) if tally.by else "" for row in ranked[:_EVERY]
-    )
-    shown = every[: len(rows)]
-    if rest_count:
-        others = (unused_of(ranked[len(rows) :], tally) for _ in unused)
-        word = "earlier" if set(tally.by) <= TIMES else "more"
-        shown += (
-            (
-                *_first(f"{rest_count} {word}", len(tally.by)),
-                *_amounts(rest, tally),
-                *("" for _ in changes),
-                *others,
+    has_unused = any(row.derived and row.derived.unused for row in tally.rows)
+    is_mixed = len({row.estimated for row in tally.rows}) > 1
+
+    def cells(
+        names: Sequence[str],
+        money: Money,
+        grown: str,
+        rows: Sequence[Spend],
+        mark: str = "",
+    ) -> tuple[str, ...]:
+        part = share(money.amortised, tally.total.amortised)
+        return (
+            *names,
+            f"{mark}{amount_of(money.net, tally)}",
+            amount_of(money.amortised, tally),
+            f"{part * 100:.0f} %" if part is not None else "",
+            *([grown] if answer.compared else []),
+            *([unused_of(rows, tally)] if has_unused else []),
+        )
+
+    def label(words: str) -> list[str]:
+        return [words, *[""] * (len(tally.by) - 1)] if tally.by else []
+
+    every, lines = [], []
+    for row in ranked[:_EVERY]:
+        names = [
+            named(row.key[name], name) + (DERIVED if is_derived(row, name) else "")
+            for name in tally.by
+        ]
+        grown = growth(row_ratio(*answer.compared, row)) if answer.compared else ""
+        every.append(
+            cells(names, row.money, grown, [row], "~" if is_mixed and row.estimated else "")
+        )
+        lines.append(part_line(tally, answer.filters, row.key) if tally.by else "")
+
+    rows, folded, count = top(ranked, _ROWS)
+    shown, note = every[: len(rows)], ""
+    if count:
+        earlier = set(tally.by) <= TIMES
+        shown = [
+            *shown,
+            cells(
+                label(f"{count} {'earlier' if earlier else 'more'}"),
+                folded,
+                "",
+                ranked[len(rows) :],
             ),
+        ]
+        which = (
+            "earlier" if earlier else "earlier or smaller" if TIMES & set(tally.by) else "smaller"
         )
-    note = f"{rest_count} {_folded_words(tally.by)} rows are folded into one." if rest_count else ""
-    caption = "~ is an estimate that AWS may still rewrite; share is of amortised" if mixed else ""
-    grown = (growth(answer.change.ratio) if answer.change else "" for _ in changes)
-    sums = (unused_of(tally.rows, tally) for _ in unused)
-    whole = (*_first("total", len(tally.by)), *_amounts(tally.total, tally), *grown, *sums)
-    return Table(columns, shown, whole, caption, note, every if rest_count else (), lines)
+        note = f"{count} {which} rows are folded into one."
 
-
-def _folded_words(by: Sequence[str]) -> str:
-    """Say which rows a table folds."""
-    if set(by) <= TIMES:
-        return "earlier"
-    return "earlier or smaller" if TIMES & set(by) else "smaller"
-
-
-def _row(answer: CostAnswer, row: Spend, estimated: bool, unused: Sequence[str]) -> tuple[str, ...]:
-    tally = answer.tally
-    grown = (growth(row_ratio(*answer.compared, row)),) if answer.compared else ()
-    names = (_named(row, name) for name in tally.by)
-    return (
-        *names,
-        *_amounts(row.money, tally, estimated),
-        *grown,
-        *(unused_of([row], tally) for _ in unused),
+    headings = ["net", "amortised", "share"]
+    headings += ["change"] if answer.compared else []
+    headings += [UNUSED] if has_unused else []
+    grown = growth(answer.change.ratio) if answer.change else ""
+    caption = "~ is an estimate that AWS may still rewrite; share is of amortised"
+    return Table(
+        (
+            *(Heading(name.replace("_", " ")) for name in tally.by),
+            *(Heading(name, Align.RIGHT) for name in headings),
+        ),
+        tuple(shown),
+        cells(label("total"), tally.total, grown, tally.rows),
+        caption if is_mixed else "",
+        note,
+        tuple(every) if count else (),
+        tuple(lines),
     )
 
 
-def _named(row: Spend, dimension: str) -> str:
-    return named(row.key[dimension], dimension) + (DERIVED if is_derived(row, dimension) else "")
-
-
-def _unused(answer: CostAnswer) -> list[Text]:
-    """State apart the commitment that nothing used: it is in the amortised sum, in nobody's usage."""
-    if answer.unused <= 0:
-        return []
-    amount = amount_of(answer.unused, answer.tally)
-    return [
-        quiet(
-            f"{amount} of the amortised cost is commitment that nothing used (Savings Plans, reserved instances)."
-        )
-    ]
-
-
-def _ranked(tally: Tally) -> list[Spend]:
-    """Return the rows dearest first by amortised cost, which the shares are of.
-
-    Rows of time the newest first.
-    """
-    dearest = sorted(tally.rows, key=lambda row: -row.money.amortised)
-    return sorted(
-        dearest, key=lambda row: [row.key[name] for name in tally.by if name in TIMES], reverse=True
-    )
-
-
-def _amounts(money: Money, tally: Tally, estimated: bool = False) -> tuple[str, str, str]:
-    part = share(money.amortised, tally.total.amortised)
-    percent = f"{part * 100:.0f} %" if part is not None else ""
-    return (
-        f"{'~' if estimated else ''}{amount_of(money.net, tally)}",
-        amount_of(money.amortised, tally),
-        percent,
-    )
-
-
-def _first(word: str, columns: int) -> tuple[str, ...]:
-    return (word, *[""] * (columns - 1)) if columns else ()
-
-
-def _hints(tally: Tally) -> list[Text]:
+def _untagged_texts(tally: Tally) -> list[Text]:
     """Say how much nobody owns, and how to change that."""
-    hints = []
+    texts = []
     for name in tally.by:
-        lost = untagged(tally, name).amortised
-        if lost > 0 and (name in _OWNERS or name.startswith("tag:")):
-            tag = name.removeprefix("tag:")
-            hints.append(
-                quiet(
-                    f"{amount_of(lost, tally)} (amortised) carries no {tag}: {_remedy(name, tag)}."
-                )
-            )
-    return hints
+        amount = untagged(tally, name).amortised
+        if amount <= 0 or not (name in _OWNERS or name.startswith("tag:")):
+            continue
+        tag = name.removeprefix("tag:")
+        remedy = f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
+        if name in {"namespace", "pod"}:
+            remedy = "turn on split cost allocation data for EKS in the export"
+        texts.append(quiet(f"{amount_of(amount, tally)} (amortised) carries no {tag}: {remedy}."))
+    return texts
 
 
-def _remedy(dimension: str, tag: str) -> str:
-    if dimension in {"namespace", "pod"}:
-        return "turn on split cost allocation data for EKS in the export"
-    return f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
-
-
-def _age(answer: CostAnswer) -> list[Text]:
-    tally = answer.tally
+def _age(tally: Tally) -> list[Text]:
+    """Say how far the bill reaches, and what is beyond that."""
     if tally.billed_through is None:
         return []
-    beyond = (
-        " The window reaches beyond it."
-        if tally.window.end > tally.billed_through + timedelta(hours=1)
-        else ""
-    )
-    sources = f" Source: {', '.join(tally.sources)}." if tally.sources else ""
-    known = (
-        " The files hold later charges; a charge counts once its hour lies back by the bill's usual delay."
-        if tally.seen
-        else ""
-    )
-    return [quiet("Billed through ", When(tally.billed_through), f".{known}{beyond}{sources}")]
+    words = "."
+    if tally.seen:
+        words += (
+            " The files hold later charges; a charge counts once its hour lies back by the bill's"
+            " usual delay."
+        )
+    if tally.window.end > tally.billed_through + timedelta(hours=1):
+        words += " The window reaches beyond it."
+    if tally.sources:
+        words += f" Source: {', '.join(tally.sources)}."
+    return [quiet("Billed through ", When(tally.billed_through), words)]
 
 
 def use_texts(commitments: Sequence[Commitment]) -> list[Text]:
     """Say how each kind of commitment was used on the newest day that the provider tells of."""
     texts = []
     for plan in CommitmentPlan:
-        days = [
-            commitment
-            for commitment in commitments
-            if commitment.plan is plan and commitment.committed
-        ]
-        if days:
-            last = max(days, key=lambda commitment: commitment.day)
-            covers = (
-                f"; they cover {last.coverage:.0%} of what they could"
-                if last.coverage is not None
-                else ""
+        used = [each for each in commitments if each.plan is plan and each.committed]
+        if used:
+            newest = max(used, key=lambda commitment: commitment.day)
+            words = (
+                f"{plan[0].upper()}{plan[1:]}: {newest.utilization:.0%} of"
+                f" {usd(newest.committed)} used on {newest.day}, by AWS;"
+                f" {usd(newest.unused)} unused"
             )
-            words = f"{plan[0].upper()}{plan[1:]}: {last.utilization:.0%} of {usd(last.committed)} used on {last.day}, by AWS"
-            texts.append(quiet(f"{words}; {usd(last.unused)} unused{covers}.".replace("%", " %")))
+            if newest.coverage is not None:
+                words += f"; they cover {newest.coverage:.0%} of what they could"
+            texts.append(quiet(f"{words}.".replace("%", " %")))
     return texts

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -24,12 +24,13 @@ from bot.ports import Billing
 TIMES = {"hour", "day", "month"}
 DRILLS = ("service", "team", "instance_type", "purchase", "line", "cluster")
 """Groupings that are offered, in their order."""
+_HOUR = timedelta(hours=1)
 _UNTYPABLE = set(',"“”„\n')
 
 
-def others(tally: Tally, filters: Sequence[Filter]) -> list[str]:
+def other_groupings(tally: Tally, filters: Sequence[Filter]) -> list[str]:
     """Return the groupings that a part of this answer may be opened by."""
-    taken = {*tally.by, *(each.dimension for each in filters)}
+    taken = {*tally.by, *(where.dimension for where in filters)}
     return [name for name in DRILLS if name not in taken]
 
 
@@ -39,13 +40,16 @@ def part_line(tally: Tally, filters: Sequence[Filter], key: Mapping[str, str]) -
     "" where none can be typed.
     """
     times = [key[name] for name in key if name in TIMES]
-    named = {name: value for name, value in key.items() if name not in TIMES}
-    free = [name for name in others(tally, filters) if name not in named]
-    if (named and not free) or any(set(value) & _UNTYPABLE for value in named.values()):
+    values = {name: value for name, value in key.items() if name not in TIMES}
+    free = [name for name in other_groupings(tally, filters) if name not in values]
+    if (values and not free) or any(set(value) & _UNTYPABLE for value in values.values()):
         return ""
-    by = free[:1] if named else [name for name in tally.by if name not in TIMES] or free[:1]
-    kept = [*filters, *(Filter(name, (value,)) for name, value in named.items())]
-    return cost_line(window_line(span_of(times[0]) if times else tally.window), by, kept)
+
+    by = free[:1]
+    if not values:
+        by = [name for name in tally.by if name not in TIMES] or by
+    filters = [*filters, *(Filter(name, (value,)) for name, value in values.items())]
+    return cost_line(window_line(span_of(times[0]) if times else tally.window), by, filters)
 
 
 def span_of(at: str) -> Window:
@@ -61,15 +65,15 @@ def drill_buttons(tally: Tally, filters: Sequence[Filter], ranked: Sequence[Spen
     window = window_line(tally.window)
     buttons = [
         Button(f"By {name.replace('_', ' ')}", cost_line(window, [name], filters))
-        for name in others(tally, filters)[:3]
+        for name in other_groupings(tally, filters)[:3]
     ]
-    first = next((row for row in ranked if tally.by and row.key[tally.by[0]]), None)
-    line = part_line(tally, filters, {tally.by[0]: first.key[tally.by[0]]}) if first else ""
-    return (
-        [Button(f"Only {first.key[tally.by[0]][:40]}", line), *buttons]
-        if first and line
-        else buttons
-    )
+    if tally.by:
+        dimension = tally.by[0]
+        largest = next((row.key[dimension] for row in ranked if row.key[dimension]), "")
+        line = part_line(tally, filters, {dimension: largest}) if largest else ""
+        if line:
+            buttons.insert(0, Button(f"Only {largest[:40]}", line))
+    return buttons
 
 
 _COLOURS = 5
@@ -84,52 +88,56 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
         return []
     step, *groups = over_time.by
     times = sorted({row.key[step] for row in over_time.rows})
-    names = _largest(over_time, groups[0]) if groups else []
-    series = [
-        Series(
-            named(name, groups[0]),
-            _values(over_time, times, {groups[0]: {name}}),
-            line=part_line(over_time, filters, {groups[0]: name}),
-        )
-        for name in names
-    ]
-    others = {row.key[groups[0]] for row in over_time.rows} - set(names) if groups else set()
-    if others:
-        series.append(Series("others", _values(over_time, times, {groups[0]: others})))
-    if not groups:
-        series = [Series("amortised", _values(over_time, times, {}))]
-    title = f"Amortised cost by {step}"
-    summary = _summary(over_time, times, step)
-    unit = "$" if over_time.currency == "USD" else over_time.currency
-    bars = Chart(
-        ChartKind.BAR,
-        title,
-        unit,
-        tuple(series),
-        categories=tuple(short(at) for at in times),
-        summary=summary,
+
+    # The largest values of the second dimension have a colour each, the others share one.
+    series = []
+    if groups:
+        sums: dict[str, Decimal] = defaultdict(Decimal)
+        for row in over_time.rows:
+            sums[row.key[groups[0]]] += row.money.amortised
+        ranked = sorted(sums, key=lambda name: (-sums[name], name))
+        for name in ranked[:_COLOURS]:
+            values = _values(over_time, times, {groups[0]: {name}})
+            line = part_line(over_time, filters, {groups[0]: name})
+            series.append(Series(named(name, groups[0]), values, line=line))
+        if ranked[_COLOURS:]:
+            values = _values(over_time, times, {groups[0]: set(ranked[_COLOURS:])})
+            series.append(Series("others", values))
+    else:
+        series.append(Series("amortised", _values(over_time, times, {})))
+
+    # A day or month cut by the window's edge is not compared with full ones.
+    full = [at for at in times if step == "hour" or _is_whole(at, over_time)] or times
+    amounts = [value or 0.0 for value in _values(over_time, full, {})]
+    lowest, highest = (
+        amount_of(Decimal(str(amount)), over_time) for amount in (min(amounts), max(amounts))
     )
-    lines = tuple(part_line(over_time, filters, {step: at}) for at in times)
-    partial = tuple(i for i, at in enumerate(times) if not _is_whole(at, over_time))
-    return [replace(bars, timed=True, lines=lines, partial=partial)]
-
-
-def _largest(tally: Tally, dimension: str) -> list[str]:
-    sums: dict[str, Decimal] = {}
-    for row in tally.rows:
-        sums[row.key[dimension]] = sums.get(row.key[dimension], Decimal(0)) + row.money.amortised
-    return sorted(sums, key=lambda name: (-sums[name], name))[:_COLOURS]
+    per = "an hour" if step == "hour" else f"a {step}"
+    top = short(full[amounts.index(max(amounts))])
+    return [
+        Chart(
+            ChartKind.BAR,
+            f"Amortised cost by {step}",
+            "$" if over_time.currency == "USD" else over_time.currency,
+            tuple(series),
+            categories=tuple(short(at) for at in times),
+            summary=f"Between {lowest} and {highest} {per}, highest: {top}.",
+            lines=tuple(part_line(over_time, filters, {step: at}) for at in times),
+            partial=tuple(i for i, at in enumerate(times) if not _is_whole(at, over_time)),
+            timed=True,
+        )
+    ]
 
 
 def _values(
-    tally: Tally, times: Sequence[str], keep: Mapping[str, set[str]]
+    tally: Tally, times: Sequence[str], chosen: Mapping[str, set[str]]
 ) -> tuple[float | None, ...]:
+    """Return the amortised cost at each time, of the rows with the chosen values."""
     sums = dict.fromkeys(times, Decimal(0))
     for row in tally.rows:
-        if row.key[tally.by[0]] in sums and all(
-            row.key[name] in values for name, values in keep.items()
-        ):
-            sums[row.key[tally.by[0]]] += row.money.amortised
+        at = row.key[tally.by[0]]
+        if at in sums and all(row.key[name] in values for name, values in chosen.items()):
+            sums[at] += row.money.amortised
     return tuple(round(float(sums[at]), 2) for at in times)
 
 
@@ -139,18 +147,6 @@ def short(at: str) -> str:
         return at
     moment = datetime.fromisoformat(at)
     return f"{moment:%H:%M}" if "T" in at else day(moment)
-
-
-def _summary(tally: Tally, times: Sequence[str], step: str) -> str:
-    """Say lowest and highest.
-
-    A day or month cut by the window's edge is not compared with full ones.
-    """
-    whole = [at for at in times if step == "hour" or _is_whole(at, tally)] or times
-    values = [value or 0.0 for value in _values(tally, whole, {})]
-    low, high = (amount_of(Decimal(str(value)), tally) for value in (min(values), max(values)))
-    each = "an hour" if step == "hour" else f"a {step}"
-    return f"Between {low} and {high} {each}, highest: {short(whole[values.index(max(values))])}."
 
 
 def _is_whole(at: str, tally: Tally) -> bool:
@@ -168,25 +164,20 @@ def named(value: str, dimension: str) -> str:
 
 def cost_title(tally: Tally, filters: Sequence[Filter]) -> str:
     """Return the title: an amount and its kind, its time, how it is split, and its filters."""
-    of = "".join(f" · {_filter_words(each)}" for each in filters)
-    return f"{_amount_words(tally)} · {period(tally.window)}{grouped_words(tally.by)}{of}"
+    amount = "Nothing billed"
+    if tally.rows:
+        amount = f"{amount_of(tally.total.net, tally)} net"
+        if _is_apart(tally):
+            amount = f"{amount_of(tally.total.amortised, tally)} amortised, {amount}"
 
-
-def _filter_words(where: Filter) -> str:
-    """Write a filter as it is typed; one for rows without a value, or with any, in words."""
-    if where.values != ("",):
-        return str(where)
-    return f"{'with' if where.negated else 'without'} {where.dimension.removeprefix('tag:').replace('_', ' ')}"
-
-
-def _amount_words(tally: Tally) -> str:
-    """Say the amount; where they differ, amortised and net."""
-    if not tally.rows:
-        return "Nothing billed"
-    net = f"{amount_of(tally.total.net, tally)} net"
-    return (
-        f"{amount_of(tally.total.amortised, tally)} amortised, {net}" if _is_apart(tally) else net
-    )
+    words = [amount, f"{period(tally.window)}{grouped_words(tally.by)}"]
+    for where in filters:
+        dimension = where.dimension.removeprefix("tag:").replace("_", " ")
+        if where.values != ("",):
+            words.append(str(where))
+        else:
+            words.append(f"{'with' if where.negated else 'without'} {dimension}")
+    return " · ".join(words)
 
 
 def _is_apart(tally: Tally) -> bool:
@@ -209,33 +200,25 @@ def meaning_texts(tally: Tally, over_time: Tally | None, filters: Sequence[Filte
 
     Amortised and net where they differ, estimated where AWS may still rewrite them.
     """
-    since = _estimated_since(over_time) if over_time else ""
-    first = _first_billed(tally, over_time) if over_time and not filters else ""
-    words = [
-        "Amortised spreads what was paid ahead over the hours that it covers; net is what this time adds to the invoice,"
-        " with credits, discounts and tax."
-        if _is_apart(tally)
-        else "",
-        f"Estimated from {since} on: AWS still rewrites that." if since else "",
-        f"The bill holds nothing before {first}." if first else "",
-    ]
-    said = " ".join(word for word in words if word)
-    return [quiet(said)] if said else []
+    sentences = []
+    if _is_apart(tally):
+        sentences.append(
+            "Amortised spreads what was paid ahead over the hours that it covers; net is what this"
+            " time adds to the invoice, with credits, discounts and tax."
+        )
+    if over_time:
+        step = over_time.by[0]
+        first = min((row.key[step] for row in over_time.rows if row.estimated), default="")
+        if first:
+            since = clock(datetime.fromisoformat(first)) if "T" in first else short(first)
+            sentences.append(f"Estimated from {since} on: AWS still rewrites that.")
 
-
-def _first_billed(tally: Tally, over_time: Tally) -> str:
-    """Return the day or month in which the bill begins, "" where it begins before the window, or hours tell of it."""
-    first = min((row.key[over_time.by[0]] for row in over_time.rows), default="T")
-    late = "T" not in first and span_of(first).start >= tally.window.start + timedelta(hours=1)
-    return short(first) if late else ""
-
-
-def _estimated_since(over_time: Tally) -> str:
-    days = [row.key[over_time.by[0]] for row in over_time.rows if row.estimated]
-    if not days:
-        return ""
-    first = min(days)
-    return clock(datetime.fromisoformat(first)) if "T" in first else short(first)
+        # Hours do not tell where a bill begins: the first ones may just be cheap.
+        first = min((row.key[step] for row in over_time.rows), default="T")
+        begins_late = "T" not in first and span_of(first).start >= tally.window.start + _HOUR
+        if begins_late and not filters:
+            sentences.append(f"The bill holds nothing before {short(first)}.")
+    return [quiet(" ".join(sentences))] if sentences else []
 
 
 def refuse_unknown(
@@ -262,12 +245,11 @@ def refuse_unknown(
         )
 
 
-def forecast_words(nowcast: Nowcast | None, theirs: Expected | None, tally: Tally) -> str:
+def forecast_words(nowcast: Nowcast | None, expected: Expected | None, tally: Tally) -> str:
     """Say where the month ends, how sure that is, and what it rests on; "" where nobody forecasts."""
-    ours = month_end_words(nowcast) if nowcast else ""
-    return "".join(
-        f" {words}" for words in (ours[:1].upper() + ours[1:], _theirs(theirs, tally)) if words
-    )
+    own = month_end_words(nowcast) if nowcast else ""
+    sentences = (own[:1].upper() + own[1:], _expected_words(expected, tally))
+    return "".join(f" {words}" for words in sentences if words)
 
 
 def month_end_words(nowcast: Nowcast) -> str:
@@ -275,43 +257,37 @@ def month_end_words(nowcast: Nowcast) -> str:
 
     About, at least and at most, and what it rests on.
     """
-    low, high = (_about(amount, nowcast.currency) for amount in (nowcast.low, nowcast.high))
+    middle, low, high = (
+        _about(amount, nowcast.currency) for amount in (nowcast.forecast, nowcast.low, nowcast.high)
+    )
     between = f"{low} to {high} in {COVERAGE * 10:.0f} of 10 months, " if low != high else ""
-    return f"about {_about(nowcast.forecast, nowcast.currency)} by month end ({between}{basis_words(nowcast)})."
+    return f"about {middle} by month end ({between}{_basis(nowcast)})."
 
 
-def range_words(nowcast: Nowcast, theirs: Expected | None, tally: Tally) -> str:
+def range_words(nowcast: Nowcast, expected: Expected | None, tally: Tally) -> str:
     """Say how sure a forecast is whose amounts stand above, what it rests on, and the provider's own."""
-    sure = (
-        f"The range holds in {COVERAGE * 10:.0f} of 10 months, "
-        if nowcast.low != nowcast.high
-        else "Known "
-    )
-    return f"{sure}{basis_words(nowcast)}. {_theirs(theirs, tally)}".rstrip()
+    sure = "Known "
+    if nowcast.low != nowcast.high:
+        sure = f"The range holds in {COVERAGE * 10:.0f} of 10 months, "
+    return f"{sure}{_basis(nowcast)}. {_expected_words(expected, tally)}".rstrip()
 
 
-def basis_words(nowcast: Nowcast) -> str:
+def _basis(nowcast: Nowcast) -> str:
     """Say what a forecast rests on."""
-    fees = (
-        f", {amount_in(nowcast.fees, nowcast.currency)} of fees counted once"
-        if nowcast.fees
-        else ""
-    )
-    since = (
-        f", and since {short(nowcast.running_since.isoformat())} from the nodes that ran"
-        if nowcast.running_since
-        else ""
-    )
-    days = counted(nowcast.days_used, "settled day")
-    return f"from {days}{fees}{since}"
+    words = f"from {counted(nowcast.days_used, 'settled day')}"
+    if nowcast.fees:
+        words += f", {amount_in(nowcast.fees, nowcast.currency)} of fees counted once"
+    if nowcast.running_since:
+        since = short(nowcast.running_since.isoformat())
+        words += f", and since {since} from the nodes that ran"
+    return words
 
 
-def _theirs(expected: Expected | None, tally: Tally) -> str:
+def _expected_words(expected: Expected | None, tally: Tally) -> str:
     if expected is None:
         return ""
-    low, mean, high = (
-        _about(amount, tally.currency) for amount in (expected.low, expected.mean, expected.high)
-    )
+    amounts = (expected.low, expected.mean, expected.high)
+    low, mean, high = (_about(amount, tally.currency) for amount in amounts)
     return f"AWS itself expects about {mean} ({low} to {high}, asked {day(expected.asof)})."
 
 
@@ -319,33 +295,24 @@ def _about(amount: Decimal, currency: str) -> str:
     return about(amount) if currency == "USD" else amount_in(amount, currency)
 
 
-def forecast_data(nowcast: Nowcast | None, theirs: Expected | None) -> dict[str, Any]:
+def forecast_data(nowcast: Nowcast | None, expected: Expected | None) -> dict[str, Any]:
     """Return the forecasts of the month's end that were made."""
-    ours = (
-        {
-            "forecast": {
-                "amortised_usd": nowcast.forecast,
-                "low_usd": nowcast.low,
-                "high_usd": nowcast.high,
-                "fees_usd": nowcast.fees,
-                "settled": nowcast.settled,
-                "settled_days": nowcast.days_used,
-                "running_since": nowcast.running_since,
-            }
+    data: dict[str, Any] = {}
+    if nowcast:
+        data["forecast"] = {
+            "amortised_usd": nowcast.forecast,
+            "low_usd": nowcast.low,
+            "high_usd": nowcast.high,
+            "fees_usd": nowcast.fees,
+            "settled": nowcast.settled,
+            "settled_days": nowcast.days_used,
+            "running_since": nowcast.running_since,
         }
-        if nowcast
-        else {}
-    )
-    expected = (
-        {
-            "expected": {
-                "amortised_usd": theirs.mean,
-                "low_usd": theirs.low,
-                "high_usd": theirs.high,
-                "asof": theirs.asof,
-            }
+    if expected:
+        data["expected"] = {
+            "amortised_usd": expected.mean,
+            "low_usd": expected.low,
+            "high_usd": expected.high,
+            "asof": expected.asof,
         }
-        if theirs
-        else {}
-    )
-    return ours | expected
+    return data
