@@ -1,4 +1,4 @@
-"""Make pictures of charts as PNG: the console's own SVG, with its colours and a font of the package.
+"""Make pictures of charts as PNG: the console's SVG, with its colours and a font of the package.
 
 The same chart gives the same bytes on every machine; several threads may draw at once.
 """
@@ -58,14 +58,14 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
 
     It stands on an opaque card with round corners, white unless `dark`.
     """
-    named = axis.named(chart)
+    keyed = axis.named(chart)
     match chart.kind:
         case ChartKind.HEAT:
             left, right = 112, 58
         case ChartKind.LINE:
-            left, right = 58, 152 if named else 84
+            left, right = 58, 152 if keyed else 84
         case ChartKind.BAR:
-            left, right = 58, 108 if named else 24
+            left, right = 58, 108 if keyed else 24
     width, height = WIDTH - left - right, HEIGHT - _TOP - _FOOT
 
     canvas = Canvas(
@@ -87,8 +87,8 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
         _placed(left, _TOP, canvas, parts(chart, canvas)),
     ]
 
-    if chart.kind is ChartKind.BAR and named:
-        # As the stack stands, its top first.
+    if chart.kind is ChartKind.BAR and keyed:
+        # The names of the colours, in the order of the stack: its top first.
         key = list(enumerate(chart.series[:COLOURS]))[::-1]
         for row, (i, series) in enumerate(key):
             x, y = left + width + 11, _TOP + 3 + row * 20
@@ -103,7 +103,7 @@ def draw(chart: Chart, *, dark: bool = False) -> bytes:
 
 @dataclass(frozen=True)
 class ScoredPlot:
-    """Hold the metrics (n, m) of a series at n times, with the score and the flag (n,) of each row."""
+    """Hold the metrics (n, m) of a series at n times, with score and flag (n,) of each row."""
 
     times: Sequence[datetime]
     values: Values
@@ -132,6 +132,7 @@ def draw_scored(
     plots; `truth` is shaded. nan is a gap in the line.
     """
     columns = series.values.reshape(len(series.values), -1).T
+    # An infinite value is a gap, as nan is; a metric of gaps alone has no range, and is not drawn.
     columns = np.where(np.isfinite(columns), columns, np.nan)
     low = np.where(np.isnan(columns), np.inf, columns).min(axis=1, keepdims=True)
     high = np.where(np.isnan(columns), -np.inf, columns).max(axis=1, keepdims=True)
@@ -149,7 +150,7 @@ def draw_scored(
     score = (0.0, threshold, 1.0)
     lines = list(zip(kinds, columns.tolist(), strict=True))
     drawn = [element("text", title, kind="title", x=80, y=32)]
-    for top, canvas, marks, words, shown in (
+    for top, canvas, marks, words, curves in (
         (60, above, ticks, label, lines),
         (520, below, score, "score", [("line score", series.scores.tolist())]),
     ):
@@ -167,13 +168,13 @@ def draw_scored(
             )
             for start, end in truth
         ]
-        for at, flagged in zip(series.times, series.flags, strict=True):
+        for instant, flagged in zip(series.times, series.flags, strict=True):
             if flagged:
-                x = plot.x(at) / 100 * canvas.width
+                x = plot.x(instant) / 100 * canvas.width
                 shapes.append(element("line", kind="flag", x1=x, x2=x, y1=0, y2="100%"))
                 arrow = f"M{number(x - 5)} -9h10l-5 9z"
                 shapes.append(element("path", kind="flagged", d=arrow))
-        shapes += [*plot.grid(), plot.shapes(shown)]
+        shapes += [*plot.grid(), plot.shapes(curves)]
         if canvas is below:
             y = percent(plot.y(threshold))
             shapes += [element("line", kind="limit", x1=0, x2="100%", y1=y, y2=y), *plot.clock()]
@@ -225,6 +226,7 @@ def _png(
 @cache
 def _sheet(dark: bool) -> str:
     """Return the style sheet with the colours of one theme written out."""
+    # resvg knows neither `light-dark()` nor `var()`; the first block of rules defines the colours.
     rules = _PAIR.sub(lambda pair: pair[2 if dark else 1], SHEET.read_text(encoding="utf-8"))
     colours = dict(re.findall(r"--([\w-]+): ([^;]+);", rules))
     return re.sub(r"var\(--([\w-]+)\)", lambda use: colours[use[1]], rules.partition("}")[2])

@@ -66,7 +66,8 @@ def svg(chart: Chart, canvas: Canvas) -> Markup:
     # What is pressed inside a picture, nobody who hears it finds.
     role = "group" if "<a " in drawn else "img"
     box = Markup(
-        '<svg class="{}" role="{}" width="100%" height="{}"><title>{}</title><desc>{}</desc>{}</svg>'
+        '<svg class="{}" role="{}" width="100%" height="{}">'
+        "<title>{}</title><desc>{}</desc>{}</svg>"
     )
     return box.format(classes(chart), role, number(height), chart.title, chart.summary, drawn)
 
@@ -97,10 +98,10 @@ def hue(series: Series, i: int) -> str:
 
 def element(tag: str, content: str = "", /, **attributes: str | float) -> Markup:
     """Return an element, content and attributes escaped; `kind` is its class."""
-    written = "".join(
-        f' {_ATTRIBUTES.get(name, name)}="{escape(value) if isinstance(value, str) else number(value)}"'
-        for name, value in attributes.items()
-    )
+    written = ""
+    for name, value in attributes.items():
+        words = escape(value) if isinstance(value, str) else number(value)
+        written += f' {_ATTRIBUTES.get(name, name)}="{words}"'
     body = f">{escape(content)}</{tag}>" if content else "/>"
     return Markup(f"<{tag}{written}{body}")  # noqa: S704  # every part is escaped above
 
@@ -156,8 +157,8 @@ class LinePlot(_Plot):
         self.start = chart.times[0]
         self.span = max(1.0, (chart.times[-1] - self.start).total_seconds())
         shaded = chart.shaded
-        seen = shaded and shaded.end >= self.start and shaded.start <= chart.times[-1]
-        self.shaded = shaded if seen else None
+        overlaps = shaded and shaded.end >= self.start and shaded.start <= chart.times[-1]
+        self.shaded = shaded if overlaps else None
 
     def x(self, at: datetime) -> float:
         """Return the distance from the left, in percent of the plot."""
@@ -166,8 +167,8 @@ class LinePlot(_Plot):
     def clock(self) -> Iterator[Markup]:
         """Yield the labels of the time axis, each second one of a class that a phone leaves out."""
         instants = axis.time_ticks(self.start, self.chart.times[-1], self.canvas.times)
-        for i, (at, label) in enumerate(instants):
-            kind, x = "tick odd" if i % 2 else "tick", percent(self.x(at))
+        for i, (instant, label) in enumerate(instants):
+            kind, x = "tick odd" if i % 2 else "tick", percent(self.x(instant))
             yield element("text", label, kind=kind, x=x, y="100%", dy=18, anchor="middle")
         yield element("text", "UTC", kind="tick", x=0, y="100%", dx=-21, dy=18, anchor="end")
 
@@ -181,9 +182,10 @@ class LinePlot(_Plot):
         for kind, values in lines:
             drawn, run = "", list[str]()
             readings = zip(self.chart.times, values, strict=False)
-            for at, value in (*readings, (self.start, None)):
+            # A gap after the last reading ends its run.
+            for instant, value in (*readings, (self.start, None)):
                 if value is not None and axis.is_reading(value):
-                    point = self.x(at) * size[0], self.y(value) * size[1]
+                    point = self.x(instant) * size[0], self.y(value) * size[1]
                     run.append(f"{number(point[0])} {number(point[1])}")
                 elif run:
                     drawn += f"M{'L'.join(run)}{'h0' if len(run) == 1 else ''}"
@@ -216,6 +218,7 @@ class LinePlot(_Plot):
             edges = {"x": percent(left), "width": percent(right - left)}
             yield element("rect", kind="incident", **edges, y=0, height="100%")
 
+        # The onset stands over the lines of the grid, the incident's ground under them.
         yield from self.grid()
         if shaded:
             x, anchor = percent(left), "end" if left > 80 else "start"
@@ -226,10 +229,13 @@ class LinePlot(_Plot):
             yield element("text", words, kind="onset-label", x=x, y=0, dy=-9, anchor=anchor)
         yield from self.clock()
 
+        # The one line of a chart is drawn over in red within the incident, both ends included.
         lines = [(f"line {hue(x, i)}", x.values) for i, x in enumerate(self.chart.series)]
         if shaded and len(lines) == 1:
             readings = zip(self.chart.times, lines[0][1], strict=False)
-            inside = [value if shaded.start <= at <= shaded.end else None for at, value in readings]
+            inside = [
+                value if shaded.start <= time <= shaded.end else None for time, value in readings
+            ]
             lines.append(("line alarm", tuple(inside)))
         yield self.shapes(lines)
 
@@ -262,11 +268,12 @@ class LinePlot(_Plot):
         """Yield invisible columns that tell their time and values, few enough to tell apart."""
         count = len(self.chart.times)
         stride = axis.thinned(count, _MOST_HITS)
+        # The newest time always has a column: the strides are counted from it.
         half = 50 * stride / max(1, count - 1)
         for i in range((count - 1) % stride, count, stride):
-            at = self.chart.times[i]
-            left, right = max(0.0, self.x(at) - half), min(100.0, self.x(at) + half)
-            words = f"{at.astimezone(UTC):%d %b %H:%M} UTC · {self.values(i)}"
+            time = self.chart.times[i]
+            left, right = max(0.0, self.x(time) - half), min(100.0, self.x(time) + half)
+            words = f"{time.astimezone(UTC):%d %b %H:%M} UTC · {self.values(i)}"
             yield _hit(left, right - left, words)
 
 
@@ -335,10 +342,10 @@ def _heat_map(chart: Chart, canvas: Canvas) -> Iterator[Markup]:
             shade, reading = axis.shade(value), "no reading"
             if value is not None and shade is not None:
                 reading = axis.figure(value, chart.unit)
-            at = f"{chart.times[i].astimezone(UTC):%d %b %H:%M} UTC"
+            time = f"{chart.times[i].astimezone(UTC):%d %b %H:%M} UTC"
             cell = element(
                 "rect",
-                element("title", f"{series.name} · {at} · {reading}"),
+                element("title", f"{series.name} · {time} · {reading}"),
                 kind=f"hit cell h{'x' if shade is None else shade}",
                 x=percent(i * width),
                 width=percent(width),

@@ -71,6 +71,7 @@ def tool_server(ports: ToolPorts, console_of: ConsoleOf) -> Server[Any]:
                 params.name, params.arguments or {}, console_of(context.request)
             )
         except TrnbotError as error:
+            # An unknown tool is the program's mistake, a refusal is an answer to the person.
             if params.name not in names:
                 raise MCPError(types.INVALID_PARAMS, str(error)) from None
             return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)

@@ -67,6 +67,7 @@ def _line_chart(chart: Chart, width: int) -> list[str]:
         lines.append(f"{name:<{margin}}{spark} {figure}")
 
     start, last = chart.times[0], chart.times[-1]
+    # Under the line: the incident, beside its hour, on the side where there is room.
     room, span = min(room, len(chart.times)), (last - start).total_seconds() or 1.0
     if chart.shaded is not None:
         edges = (chart.shaded.start - start, chart.shaded.end - start)

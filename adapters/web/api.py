@@ -84,6 +84,7 @@ class Api:
                 for name in request.query:
                     values = request.query.getall(name)
                     arguments[name] = values if len(values) > 1 else values[0]
+                # No command has an argument of this name.
                 arguments.pop(FORMAT, None)
 
                 answered = await self._read(request.match_info["line"].strip(), arguments)

@@ -1,6 +1,6 @@
 """Let readers in: by the console's token where others can reach it.
 
-What another site makes a browser send is refused, and a link from there shows pages and does nothing.
+What another site makes a browser send is refused; a link from there shows pages and does nothing.
 """
 
 from __future__ import annotations
@@ -130,6 +130,7 @@ class ConsoleAuth:
             raise web.HTTPTooManyRequests(
                 text=f"{_REFUSED}\n", headers={"Retry-After": str(int(_WITHIN_S))}
             )
+        # The same time is taken whichever letter is wrong.
         right = hmac.compare_digest(secret.encode(errors="replace"), self._token)
         if not right:
             self._guesses.count(address)

@@ -1,4 +1,4 @@
-"""Draw cards as HTML, every text escaped by the template engine, and serve the files that pages load."""
+"""Draw cards as HTML, every text escaped by the template engine; serve the files that pages load."""
 
 from __future__ import annotations
 
@@ -209,10 +209,10 @@ def when(at: datetime, form: str = "full") -> Markup:
     UTC without it and on hover.
     """
     instant = at.astimezone(UTC)
-    shown = f"{instant:%H:%M} UTC" if form == "clock" else utc(at)
+    words = f"{instant:%H:%M} UTC" if form == "clock" else utc(at)
     html = Markup('<time datetime="{}" data-form="{}" title="{}">{}</time>')
     return html.format(
-        instant.isoformat(timespec="seconds"), form, f"{instant:%Y-%m-%d %H:%M:%S} UTC", shown
+        instant.isoformat(timespec="seconds"), form, f"{instant:%Y-%m-%d %H:%M:%S} UTC", words
     )
 
 
@@ -250,8 +250,8 @@ def _groups(blocks: list[Block]) -> list[_Group]:
         if isinstance(block, Chart) and block.kind is ChartKind.LINE
     ]
     if len(lines) == 1 and lines[0][0] and not any(isinstance(block, Form) for block in blocks):
-        at, chart = lines[0]
-        return [_Group("split", blocks[:at], chart, blocks[at + 1 :])]
+        index, chart = lines[0]
+        return [_Group("split", blocks[:index], chart, blocks[index + 1 :])]
 
     groups: list[_Group] = []
     for block in blocks:

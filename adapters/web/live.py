@@ -58,6 +58,7 @@ class Hub:
             try:
                 page.put_nowait(words)
             except asyncio.QueueFull:
+                # The page comes back and reads everything anew.
                 self._pages.discard(page)
                 self._end(page)
 
@@ -185,6 +186,7 @@ class Shared(Generic[T]):
         fresh = reading is not None and (not reading.done() or monotonic() < self._until)
         if reading is None or not fresh or version != self._version:
             self._version, self._until = version, monotonic() + self._keep_s
+            # Whoever asked first must not pay for all who read it.
             with asked_by(Asker(share="")):
                 self._reading = reading = asyncio.ensure_future(self._read())
         return await asyncio.shield(reading)
@@ -274,6 +276,7 @@ def retold(card: Card, wastes: Mapping[str, Mapping[str, Any]]) -> Card:
             continue
         spans, before = list[Span](), ""
         for span in block.spans:
+            # The instant behind these words is that of the dollars before it.
             if as_of and isinstance(span, When) and before.endswith("as of "):
                 spans.append(When(as_of))
             elif isinstance(span, Strong):

@@ -67,9 +67,9 @@ class Messages:
 
     async def post(self, channel: str, card: Card, key: str) -> PageMessage:
         """Write a new message and return it."""
-        at = self._clock()
-        name = f"m{at:%Y%m%d%H%M%S}-{secrets.token_hex(4)}"
-        message = PageMessage(name, channel, key, _shown(card), at, time.time_ns())
+        instant = self._clock()
+        name = f"m{instant:%Y%m%d%H%M%S}-{secrets.token_hex(4)}"
+        message = PageMessage(name, channel, key, _shown(card), instant, time.time_ns())
 
         def prune() -> None:
             for name, _ in list(self._documents.newest(MESSAGES, KEPT * 2))[KEPT:]:
@@ -148,6 +148,7 @@ class Messages:
 
         None where it cannot be read.
         """
+        # The oldest reading goes first: each one that is used is put back at the end.
         name = str(document["id"])
         entry = self._lately.pop(name, None)
         if entry is None or entry[0] != document:
@@ -263,7 +264,7 @@ class Moment:
     message: str = ""
 
 
-def story(timeline: Card, messages: Sequence[PageMessage]) -> list[Moment]:
+def moments_of(timeline: Card, messages: Sequence[PageMessage]) -> list[Moment]:
     """Return the story of an alert, the oldest first.
 
     This console's messages about it in place of the log's words.
@@ -276,6 +277,7 @@ def story(timeline: Card, messages: Sequence[PageMessage]) -> list[Moment]:
             for reply in message.replies
         ]
 
+    # The log words a message of this console less closely than the message itself does.
     logged = [Moment(**event) for event in timeline.data.get("events", ())]
     if sent:
         logged = [x for x in logged if x.kind != "said" or " to web:" not in x.words]

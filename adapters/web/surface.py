@@ -14,7 +14,7 @@ from adapters.web.html import PageRenderer, static_routes
 from adapters.web.links import DOWNLOAD
 from adapters.web.live import Hub
 from adapters.web.messages import Messages, PageMessage
-from adapters.web.views import CHANNEL, StoryPages, Views
+from adapters.web.views import CHANNEL, Views
 from bot.cards.card import Card
 from bot.ports import DocumentStore
 from bot.ports.work import CONNECTION, Asker, asked_by
@@ -32,7 +32,6 @@ class WebSurface:
             lambda: self._pages.page("status.html", health=dict(console.health())), auth.admits
         )
         self._views = Views(console, self._pages, self._messages, self._hub, self)
-        self._story = StoryPages(console.story, self._pages)
         self._login = LoginPage(auth, self._pages)
         self._guard = Guard(token=token, auth=auth, hosts=config.names)
 
@@ -83,9 +82,9 @@ class WebSurface:
             web.get(DOWNLOAD, reading(views.csv)),
             web.post("/ask", writing(views.ask)),
             web.post("/form", writing(views.form)),
-            web.get("/events", reading(views.events)),
-            web.get(self._story.path, reading(self._story.told)),
-            web.post(self._story.path, writing(self._story.again)),
+            web.get("/events", reading(self._hub.serve)),
+            web.get("/demo", reading(views.story)),
+            web.post("/demo", writing(views.again)),
             web.get(LOGIN_PATH, everyone(self._login.show)),
             web.post(LOGIN_PATH, self._guard.enter(self._login.enter)),
             web.post(LOGOUT_PATH, writing(self._login.leave)),

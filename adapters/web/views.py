@@ -12,7 +12,7 @@ from aiohttp import web
 
 from adapters.web.api import CSV
 from adapters.web.auth import OWN_HEADER, Sender, sender_of
-from adapters.web.config import Console, StoryTeller
+from adapters.web.config import Console
 from adapters.web.html import FOR_EVER, PageRenderer, digest, plain_json
 from adapters.web.links import (
     PAGES,
@@ -24,7 +24,7 @@ from adapters.web.links import (
     undoubled,
 )
 from adapters.web.live import LEAD, LEAD_S, LINES, Hub, Shared, WasteStrip, lead_of, standing
-from adapters.web.messages import Messages, PageMessage, SlotDrawer, excerpt, story
+from adapters.web.messages import Messages, PageMessage, SlotDrawer, excerpt, moments_of
 from bot.cards.card import Card, Form, Table, Tone, text
 from bot.cards.lines import file_name, form_line, quote, spreadsheet
 from bot.errors import TrnbotError, WrongInput
@@ -36,6 +36,8 @@ READER = User("web:local", "you")
 
 _NAME = re.compile(r"[^\w.-]", re.ASCII)
 """What no argument's name has, and no header may."""
+_LEAVE_S = 0.2
+"""How long the answer to the button of a demonstration has before the process stops."""
 _LONGEST = 4_000
 """Characters of a line."""
 LATER = "<!-- the answer -->"
@@ -66,6 +68,7 @@ class Views:
         self._hub = hub
         self._surface = surface
         self._slots = SlotDrawer(pages)
+        pages.tell(console.story.told if console.story else None)
         self._hints = json.dumps(
             [vars(hint) | {"example": hint.example or hint.name} for hint in console.hints]
         )
@@ -89,9 +92,9 @@ class Views:
         def draw(message: PageMessage) -> str:
             return self._slots.draw(message, strip.wastes)
 
-        shown = excerpt(messages, draw, newest=newest)
+        part = excerpt(messages, draw, newest=newest)
         return self._page(
-            "channel.html", request, strip.facts, shown=shown, now=strip, version=version
+            "channel.html", request, strip.facts, shown=part, now=strip, version=version
         )
 
     async def now(self, _: web.Request) -> web.StreamResponse:
@@ -123,7 +126,7 @@ class Views:
         frame = await self._begin(request, "Alert", line)
         card, timeline = await self._viewed(line), await self._viewed(log)
         messages = await self._messages.about(CHANNEL, str(timeline.data.get("id", "")))
-        moments = story(timeline, messages)
+        moments = moments_of(timeline, messages)
         page = self._page(
             "alert.html", request, name="Alert", line=line, log=log, it=card, moments=moments
         )
@@ -156,9 +159,21 @@ class Views:
             text=self._hints, content_type="application/json", headers={"Cache-Control": keeps}
         )
 
-    async def events(self, request: web.Request) -> web.StreamResponse:
-        """Keep a page up to date."""
-        return await self._hub.serve(request)
+    async def story(self, _: web.Request) -> web.StreamResponse:
+        """Return the story of a demonstration so far, for the page that shows it."""
+        if self._console.story is None:
+            raise web.HTTPNotFound(text="No story is told here: this is no demonstration.\n")
+        return self._pages.response("demo_told.html", story=self._console.story.told())
+
+    async def again(self, request: web.Request) -> web.StreamResponse:
+        """Begin a demonstration again; a page without a script asks anew after a while."""
+        restart = self._console.story.again if self._console.story else None
+        if restart is None:
+            raise web.HTTPNotFound(text="Nothing begins again here: this is no demonstration.\n")
+        asyncio.get_running_loop().call_later(_LEAVE_S, restart)
+        if OWN_HEADER in request.headers:
+            return web.Response(status=204)
+        return self._pages.response("again.html")
 
     async def healthz(self, _: web.Request) -> web.StreamResponse:
         """Return as JSON whether the bot does its work: 200, or 503 when it does not."""
@@ -333,33 +348,3 @@ async def _finish(frame: web.StreamResponse, page: web.Response) -> web.StreamRe
 
 def _flag(holds: bool) -> str:
     return "1" if holds else "0"
-
-
-_PATH = "/demo"
-_LEAVE_S = 0.2
-"""How long the answer to the button has before the process stops."""
-
-
-class StoryPages:
-    """Serve the story as it stands, and its button."""
-
-    path = _PATH
-
-    def __init__(self, teller: StoryTeller | None, pages: PageRenderer) -> None:
-        self._teller, self._pages = teller, pages
-        pages.tell(teller.told if teller else None)
-
-    async def told(self, _: web.Request) -> web.StreamResponse:
-        """Return the story so far, for the page that shows it."""
-        if self._teller is None:
-            raise web.HTTPNotFound(text="No story is told here: this is no demonstration.\n")
-        return self._pages.response("demo_told.html", story=self._teller.told())
-
-    async def again(self, request: web.Request) -> web.StreamResponse:
-        """Begin again; a page without a script asks anew after a while."""
-        if self._teller is None or self._teller.again is None:
-            raise web.HTTPNotFound(text="Nothing begins again here: this is no demonstration.\n")
-        asyncio.get_running_loop().call_later(_LEAVE_S, self._teller.again)
-        if OWN_HEADER in request.headers:
-            return web.Response(status=204)
-        return self._pages.response("again.html")
