@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from adapters.chat.teams.activity import Activity
+from adapters.chat.teams.activity import TEXT_MOST, Activity, parse_activity, words_of
 from adapters.chat.teams.elements import bare, escape, pressed_line
-from adapters.chat.teams.parser import TEXT_MOST, parse_activity, words_of
 
 SMALL = 2_000
 GROWTH = 30

@@ -23,9 +23,9 @@ from adapters.chat.teams.activity import (
     Message,
     Place,
     Reference,
+    parse_activity,
 )
 from adapters.chat.teams.client import Anonymous, ConnectorClient
-from adapters.chat.teams.parser import parse_activity
 from adapters.chat.teams.responder import Sdk, open_sdk
 from bot.cards.card import Card
 from bot.errors import WrongInput

@@ -1,17 +1,23 @@
-"""Hold activities, messages and references.
+"""Hold activities, messages and references: the part of the Bot Framework's protocol that is used.
 
-The part of the Bot Framework's protocol that is used here.
+Whichever SDK carries an activity, the transport knows these records alone. They are read from a
+body, and from one the line that a person typed or pressed, who they are, and the thread.
 
-Whichever SDK carries an activity, the rest of the adapter knows these records alone. Source: "Bot
-Framework -- Activity", github.com/microsoft/Agents, specs/activity/protocol-activity.md; read
-2026-11-22.
+Source: "Bot Framework -- Activity", github.com/microsoft/Agents,
+specs/activity/protocol-activity.md; read 2026-11-22.
 """
 
 from __future__ import annotations
 
+import html
+import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+from adapters.chat.teams.elements import LINE_MOST, OURS, pressed_line
+from bot.errors import WrongInput
 
 CARD = "application/vnd.microsoft.card.adaptive"
 """The type of a card, attached or answered; of a sentence that answers, `MESSAGE`."""
@@ -66,20 +72,19 @@ class Place:
     @staticmethod
     def of(document: Mapping[str, Any]) -> Place:
         """Return the conversation of a document, of Teams or stored."""
-        named, kind, name = (text_of(document, key) for key in ("id", "conversationType", "name"))
-        tenant = text_of(document, _TENANT) or text_of(document, "tenantId")
         is_group = document.get("isGroup")
-        return Place(named, kind, tenant, name, is_group if isinstance(is_group, bool) else None)
+        return Place(
+            text_of(document, "id"),
+            text_of(document, "conversationType"),
+            text_of(document, _TENANT) or text_of(document, "tenantId"),
+            text_of(document, "name"),
+            is_group if isinstance(is_group, bool) else None,
+        )
 
     def document(self, tenant: str = "tenantId") -> dict[str, Any]:
         """Return it as Teams writes it; `tenant` spells the tenant's name."""
-        made = {
-            "isGroup": self.is_group,
-            "conversationType": self.kind,
-            "id": self.id,
-            "name": self.name,
-        }
-        return _known(made | {tenant: self.tenant})
+        place = {"isGroup": self.is_group, "conversationType": self.kind, "id": self.id}
+        return _known(place | {"name": self.name, tenant: self.tenant})
 
 
 @dataclass(frozen=True)
@@ -95,25 +100,28 @@ class Reference:
 
     def document(self) -> dict[str, Any]:
         """Return it as every version since 0.1.0 stores it: as botbuilder wrote it."""
-        accounts = {
-            "user": self.user.document(),
-            "bot": self.bot.document(),
-            "conversation": self.conversation.document(_TENANT),
-        }
         return _known(
-            accounts
-            | {"channelId": self.channel_id, "locale": self.locale, "serviceUrl": self.service_url}
+            {
+                "user": self.user.document(),
+                "bot": self.bot.document(),
+                "conversation": self.conversation.document(_TENANT),
+                "channelId": self.channel_id,
+                "locale": self.locale,
+                "serviceUrl": self.service_url,
+            }
         )
 
     @staticmethod
     def of(document: Mapping[str, Any]) -> Reference:
         """Return the reference of a stored document."""
-        place = Place.of(mapping_of(document, "conversation"))
-        bot, user = (Account.of(mapping_of(document, name)) for name in ("bot", "user"))
-        service_url, channel_id, locale = (
-            text_of(document, name) for name in ("serviceUrl", "channelId", "locale")
+        return Reference(
+            Place.of(mapping_of(document, "conversation")),
+            text_of(document, "serviceUrl"),
+            Account.of(mapping_of(document, "bot")),
+            Account.of(mapping_of(document, "user")),
+            text_of(document, "channelId"),
+            text_of(document, "locale"),
         )
-        return Reference(place, service_url, bot, user, channel_id, locale)
 
 
 @dataclass(frozen=True)
@@ -162,13 +170,18 @@ class Activity:
 
         Nobody's words and data are in it.
         """
-        accounts = {"from": self.sender.document(), "recipient": self.recipient.document()}
-        place = {
-            "conversation": self.conversation.document(),
-            "channelId": self.channel_id,
-            "serviceUrl": self.service_url,
-        }
-        return _known({"type": self.type, "id": self.id, "name": self.name} | accounts | place)
+        return _known(
+            {
+                "type": self.type,
+                "id": self.id,
+                "name": self.name,
+                "from": self.sender.document(),
+                "recipient": self.recipient.document(),
+                "conversation": self.conversation.document(),
+                "channelId": self.channel_id,
+                "serviceUrl": self.service_url,
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -196,25 +209,24 @@ class Delivery:
 
     def document(self) -> dict[str, Any]:
         """Return the activity as Teams takes it."""
-        there, card = self.reference, self.message.card
-        place = Place(self.conversation, there.conversation.kind, there.conversation.tenant)
-        recipient = there.user.document() | ({TARGETED: True} if self.targeted else {})
-        accounts = {
-            "from": there.bot.document(),
-            "recipient": recipient,
-            "conversation": place.document(),
-        }
-        said = {
-            "summary": self.message.summary,
-            "attachments": [{"contentType": CARD, "content": card}] if card else None,
-        }
-        where = {
-            "channelId": there.channel_id,
-            "locale": there.locale,
-            "serviceUrl": there.service_url,
-        }
-        under = {"id": self.replaces, "replyToId": self.reply_to}
-        return _known({"type": "message" if card else "typing"} | said | accounts | where | under)
+        reference, card = self.reference, self.message.card
+        place = reference.conversation
+        return _known(
+            {
+                "type": "message" if card else "typing",
+                "summary": self.message.summary,
+                "attachments": [{"contentType": CARD, "content": card}] if card else None,
+                "from": reference.bot.document(),
+                "recipient": reference.user.document()
+                | ({TARGETED: True} if self.targeted else {}),
+                "conversation": Place(self.conversation, place.kind, place.tenant).document(),
+                "channelId": reference.channel_id,
+                "locale": reference.locale,
+                "serviceUrl": reference.service_url,
+                "id": self.replaces,
+                "replyToId": self.reply_to,
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -255,3 +267,153 @@ def mapping_of(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _known(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document without its empty parts."""
     return {name: value for name, value in document.items() if value not in ("", None, {})}
+
+
+TEXT_MOST = 20_000
+"""Characters of a message that are read, markup and all; a line has `LINE_MOST`."""
+_ENTITIES_MOST = 50
+_DEEP = 32
+_ID = re.compile(r"[\w:.@-]{1,200}")
+_CHANNEL = re.compile(r"[\w.-]*")
+_TAG = re.compile(r"</?at\b[^<>]*>", re.IGNORECASE)
+_MARKUP = re.compile(r"<(/?)(p|div|br|span|strong|em|b|i|code|pre)\b[^<>]*>", re.IGNORECASE)
+_DIGITS = re.compile(r"&#x?[0-9a-f]{9,}+;?", re.IGNORECASE)
+
+
+def parse_activity(body: bytes) -> Activity:
+    """Return the activity of a body; raise `WrongInput` for anything else."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):  # the decoder stops at a thousand levels
+        raise WrongInput("The body is no JSON.") from None
+    if _is_deeper(document, _DEEP):
+        raise WrongInput(f"The body is nested more than {_DEEP} deep.")
+    try:
+        activity = _activity(document)
+    except (TypeError, AttributeError):  # of a part that is a list, a number, a text
+        raise WrongInput("The body is no activity.") from None
+
+    # It must be one that can be answered and remembered.
+    if not (activity.type and activity.reference.conversation.id and activity.recipient.id):
+        raise WrongInput("The activity lacks its type, conversation or recipient.")
+    if not activity.sender.id:
+        raise WrongInput("The activity names no sender.")
+    if not _CHANNEL.fullmatch(activity.channel_id):
+        raise WrongInput("The activity's channelId is no name.")
+    try:
+        documents = [activity.document(), activity.reference.document()]
+        json.dumps(documents, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # neither an SDK nor a database takes it
+        raise WrongInput("A name or an id of the activity holds half a character.") from None
+    return activity
+
+
+def _activity(body: Mapping[str, Any]) -> Activity:
+    """Return the activity of a document; raise `TypeError` or `AttributeError` for another thing."""
+    tenants, recipient = tenants_of(body), mapping_of(body, "recipient")
+    bot = Account.of(recipient)
+    data = body.get("channelData")
+    channel = data.get("channel") if isinstance(data, Mapping) else None
+    kind = channel.get("type") if isinstance(channel, Mapping) else None
+
+    # The texts by which a message mentions somebody, each with whom.
+    mentions: list[tuple[str, str]] = []
+    entities = body.get("entities")
+    for entity in entities[:_ENTITIES_MOST] if isinstance(entities, list) else []:
+        mentioned = entity.get("mentioned") if isinstance(entity, Mapping) else None
+        if isinstance(mentioned, Mapping):
+            text = str(entity.get("text") or f"<at>{mentioned.get('name')}</at>")
+            mentions.append((text, str(mentioned.get("id") or "")))
+
+    return Activity(
+        text_of(body, "type"),
+        replace(Place.of(mapping_of(body, "conversation")), tenant=min(tenants, default="")),
+        Account.of(mapping_of(body, "from")),
+        bot,
+        id=text_of(body, "id"),
+        channel_id=text_of(body, "channelId"),
+        service_url=text_of(body, "serviceUrl"),
+        locale=text_of(body, "locale"),
+        text=text_of(body, "text"),
+        name=text_of(body, "name"),
+        action=text_of(body, "action"),
+        reply_to=text_of(body, "replyToId"),
+        value=body.get("value"),
+        mentions=frozenset(text for text, person in mentions if person == bot.id),
+        people=tuple(
+            (text, person)
+            for text, person in mentions
+            if person != bot.id and _ID.fullmatch(person)
+        ),
+        members_added=_members(body.get("membersAdded")),
+        members_removed=_members(body.get("membersRemoved")),
+        channel_type=str(kind or "").lower(),
+        tenants=tenants,
+        targeted=recipient.get(TARGETED) is True,
+    )
+
+
+def _members(listed: object) -> frozenset[str]:
+    members = listed if isinstance(listed, list) else ()
+    return frozenset(text_of(member, "id") for member in members)
+
+
+def tenants_of(body: Mapping[str, Any]) -> frozenset[str]:
+    """Return the tenants that an activity names.
+
+    Its conversation's, its channel's and its sender's.
+    """
+    data = body.get("channelData")
+    tenant = data.get("tenant") if isinstance(data, Mapping) else None
+    parts = (tenant, "id"), (body.get("conversation"), "tenantId"), (body.get("from"), "tenantId")
+    ids = (part.get(key) for part, key in parts if isinstance(part, Mapping))
+    return frozenset(str(tenant) for tenant in ids if tenant)
+
+
+def _is_deeper(document: object, most: int) -> bool:
+    """Return whether a document is nested deeper, without recursion."""
+    level: list[Any] = [document]
+    for _ in range(most + 1):
+        parents = [parent for parent in level if isinstance(parent, dict | list)]
+        level = [
+            child
+            for parent in parents
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def thread_of(activity: Activity) -> str:
+    """Return the message under which the activity was said, "" for none."""
+    return split_thread(activity.conversation.id)[1] or activity.reply_to
+
+
+def parse_line(activity: Activity) -> str:
+    """Return the line of a message.
+
+    A submitted form or button, or its words without the bot's name; `help` for none.
+    """
+    return pressed_line(activity.value) or words_of(activity)[:LINE_MOST] or "help"
+
+
+def words_of(activity: Activity) -> str:
+    """Return a message's words as typed.
+
+    The bot's mention and Teams' markup taken off, others as addresses of people.
+    """
+    text = activity.text[:TEXT_MOST]
+    for mention in activity.mentions:
+        text = text.replace(mention, " ")
+    for mention, person in activity.people:
+        text = text.replace(mention, f" {OURS}{person} ")
+    text = html.unescape(_DIGITS.sub(" ", _MARKUP.sub(" ", _TAG.sub("", text))))
+    return " ".join(text.replace("\u200b", "").split())
+
+
+def action_of(value: object) -> Mapping[str, Any]:
+    """Return the data of a pressed `Action.Execute`, empty when it is none of ours."""
+    action = value.get("action") if isinstance(value, Mapping) else None
+    data = action.get("data") if isinstance(action, Mapping) else None
+    return data if isinstance(data, Mapping) else {}

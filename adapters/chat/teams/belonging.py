@@ -12,15 +12,14 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from adapters.chat.teams.activity import Activity
 from adapters.chat.teams.client import ConnectorClient, Gone
 from adapters.chat.teams.conversations import Conversation, Conversations, conversation_of
+from adapters.chat.work import Monotonic, Recent
 from bot.errors import NotAllowed, Unavailable
 from bot.model.request import LOCAL, NOT_SERVED, Belonging, Standing
 from bot.ports import IdempotencyKeys, Tell
@@ -33,8 +32,14 @@ STALE_S = 86_400.0
 _KEPT = 5000
 _ROSTERS = 5
 """Channels that are looked for a person in."""
-_UNTOLD = "Microsoft Teams did not say which organization you belong to, so nothing was read or changed; try again in a minute."
-_UNLISTED = "Microsoft Teams does not list you in this conversation, so nothing was read or changed; ask the bot in a personal chat."
+_UNTOLD = (
+    "Microsoft Teams did not say which organization you belong to, so nothing was read or changed;"
+    " try again in a minute."
+)
+_UNLISTED = (
+    "Microsoft Teams does not list you in this conversation, so nothing was read or changed;"
+    " ask the bot in a personal chat."
+)
 
 
 class Tenants:
@@ -53,12 +58,12 @@ class Tenants:
     async def report_unknown(self, named: frozenset[str]) -> None:
         """Tell an admin of an unknown tenant when this is its first time."""
         unknown = sorted(named - (self._served or frozenset()))
-        name = next(
-            (tenant for tenant in unknown if re.fullmatch(r"[\w-]{1,64}", tenant)), "of no name"
-        )
+        readable = (tenant for tenant in unknown if re.fullmatch(r"[\w-]{1,64}", tenant))
+        name = next(readable, "of no name")
         if await asyncio.to_thread(self._keys.first, UNKNOWN_TENANTS, name):
             await self._tell(
-                f"Teams tenant {name} wrote to the bot and was refused; TRNBOT_TEAMS_TENANTS lists who is served."
+                f"Teams tenant {name} wrote to the bot and was refused;"
+                " TRNBOT_TEAMS_TENANTS lists who is served."
             )
 
 
@@ -75,72 +80,73 @@ class Belongings:
         client: ConnectorClient,
         *,
         signed: bool,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Monotonic = time.monotonic,
     ) -> None:
         self.conversations = conversations
         self._tenants, self._client, self._signed = tenants, client, signed
-        self._people = Recent[Belonging](monotonic)
-        self._open_chats = Recent[bool](monotonic)
+        self._people = Recent[Belonging](monotonic, _KEPT)
+        self._open_chats = Recent[bool](monotonic, _KEPT)
 
     async def admit(self, activity: Activity) -> tuple[Conversation, Belonging]:
         """Return the place and how the sender belongs.
 
         Raise `NotAllowed` for a stranger, `Unavailable` where it is not told.
         """
-        belonging = await self._of(activity)
+        belonging = await self._judge(activity)
         if belonging.standing is Standing.STRANGER:
             await self.conversations.open_to_others(conversation_of(activity).id)
             raise NotAllowed(NOT_SERVED)
-        here = await self.conversations.learn(activity)
-        return here, replace(belonging, shared=await self._is_shared(here))
+        place = await self.conversations.learn(activity)
+        return place, replace(belonging, shared=await self._is_shared(place))
 
     async def name(self, user: str) -> str:
-        """Return the name of a person of a conversation that the bot is in, "" for a stranger or nobody; raise `Unavailable`."""
+        """Return the name of a person of a conversation that the bot is in.
+
+        "" for a stranger or nobody. Raise `Unavailable`.
+        """
         near = await self.conversations.near(user)
-        for here in dict.fromkeys((near, *(await self.conversations.channels())[:_ROSTERS])):
+        for place in dict.fromkeys((near, *(await self.conversations.channels())[:_ROSTERS])):
             try:
                 member = await self._client.get(
-                    here.reference.service_url, f"{_members(here)}/{quote(user, safe='')}"
+                    place.reference.service_url, f"{_members(place)}/{quote(user, safe='')}"
                 )
             except Gone:
                 continue
-            if not isinstance(member, Mapping) or (
-                self._signed and self._read(member).standing is Standing.STRANGER
-            ):
+            if not isinstance(member, Mapping):
                 return ""
-            return str(member.get("name") or user)
+            stranger = self._read(member).standing is Standing.STRANGER
+            return "" if self._signed and stranger else str(member.get("name") or user)
         return "" if self._signed else user  # development: not every client lists people
 
-    async def _of(self, activity: Activity) -> Belonging:
-        """Return how the sender belongs, from memory for an hour."""
+    async def _judge(self, activity: Activity) -> Belonging:
+        """Return how the sender belongs, from memory for an hour, else by the roster.
+
+        While that does not answer, who was known stays so.
+        """
         if not self._signed:  # development: this machine alone is let in
             return LOCAL
         if not self._tenants.serves(activity.tenants):
             return Belonging("", Standing.STRANGER)
-        user = activity.sender.id
-        known = self._people.get(user, FRESH_S)
-        return known or await self._asked(activity, user)
+        user, place = activity.sender.id, conversation_of(activity)
+        if fresh := self._people.get(user, FRESH_S):
+            return fresh
 
-    async def _asked(self, activity: Activity, user: str) -> Belonging:
-        """Ask the roster of the conversation for a person.
-
-        While it does not answer, who was known stays so.
-        """
-        here = conversation_of(activity)
-        path = f"{_members(here)}/{quote(user, safe='')}"
         try:
-            member = await self._client.get(here.reference.service_url, path)
+            path = f"{_members(place)}/{quote(user, safe='')}"
+            member = await self._client.get(place.reference.service_url, path)
         except Gone:
             raise NotAllowed(_UNLISTED) from None
         except Unavailable:
-            known = self._people.get(user, STALE_S)
-            if known is None or known.standing is Standing.STRANGER:
+            stale = self._people.get(user, STALE_S)
+            if stale is None or stale.standing is Standing.STRANGER:
                 raise Unavailable(_UNTOLD) from None
-            return known
+            return stale
+
         belonging = self._read(member, activity.sender.entra)
         self._people.put(user, belonging)
-        if belonging.organization and not self._tenants.serves(frozenset({belonging.organization})):
-            await self._tenants.report_unknown(frozenset({belonging.organization}))
+        organization = frozenset({belonging.organization} - {""})
+        if organization and not self._tenants.serves(organization):
+            await self._tenants.report_unknown(organization)
         return belonging
 
     def _read(self, member: object, entra: str = "") -> Belonging:
@@ -150,73 +156,45 @@ class Belongings:
         """
         if not isinstance(member, Mapping):
             return Belonging("", Standing.STRANGER)
-        tenant, listed = str(member.get("tenantId") or ""), str(member.get("objectId") or "")
+        tenant, listed, role, name = (
+            str(member.get(key) or "")
+            for key in ("tenantId", "objectId", "userRole", "userPrincipalName")
+        )
         elsewhere = bool(entra and listed) and entra.lower() != listed.lower()
         if elsewhere or not (tenant and self._tenants.serves(frozenset({tenant}))):
             return Belonging(tenant, Standing.STRANGER)
-        return Belonging(tenant, _standing(member))
 
-    async def _is_shared(self, here: Conversation) -> bool:
+        # An anonymous joiner of a meeting carries its tenant too.
+        standing = Standing.STRANGER
+        if role.lower() == "guest" or "#ext#" in name.lower():
+            standing = Standing.GUEST
+        elif role.lower() == "user" or (not role and name):
+            standing = Standing.MEMBER
+        return Belonging(tenant, standing)
+
+    async def _is_shared(self, place: Conversation) -> bool:
         """Return whether people of other organizations may read a place.
 
         Where that cannot be told, they may.
         """
-        if here.personal or not self._signed:
+        if place.personal or not self._signed:
             return False
-        if here.threaded:
-            return here.shared
-        known = self._open_chats.get(here.id, FRESH_S)
-        return await self._has_strangers(here) if known is None else known
+        if place.threaded:
+            return place.shared
+        fresh = self._open_chats.get(place.id, FRESH_S)
+        if fresh is not None:
+            return fresh
 
-    async def _has_strangers(self, here: Conversation) -> bool:
         try:
-            members = await self._client.get(here.reference.service_url, _members(here))
+            members = await self._client.get(place.reference.service_url, _members(place))
         except Unavailable:
             return True
         listed = members if isinstance(members, list) else []
-        shared = not listed or any(
-            self._read(member).standing is Standing.STRANGER for member in listed
-        )
-        self._open_chats.put(here.id, shared)
+        belongings = [self._read(member) for member in listed]
+        shared = not listed or any(b.standing is Standing.STRANGER for b in belongings)
+        self._open_chats.put(place.id, shared)
         return shared
 
 
-T = TypeVar("T")
-
-
-class Recent(Generic[T]):
-    """Keep values for a while, of which the last few thousand."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._kept: OrderedDict[str, tuple[float, T]] = OrderedDict()
-
-    def get(self, key: str, age_s: float) -> T | None:
-        """Return a value that is no older, None otherwise."""
-        at_s, value = self._kept.get(key, (float("-inf"), None))
-        return value if self._monotonic() - at_s <= age_s else None
-
-    def put(self, key: str, value: T) -> None:
-        """Keep a value, for the oldest one where there are too many."""
-        self._kept.pop(key, None)
-        self._kept[key] = (self._monotonic(), value)
-        while len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
-
-
-def _members(here: Conversation) -> str:
-    return f"/{quote(here.id, safe='')}/members"
-
-
-def _standing(member: Mapping[str, Any]) -> Standing:
-    """Return the standing of a person of a tenant that is served.
-
-    An anonymous joiner of a meeting carries its tenant too.
-    """
-    role, name = (
-        str(member.get("userRole") or "").lower(),
-        str(member.get("userPrincipalName") or ""),
-    )
-    if role == "guest" or "#ext#" in name.lower():
-        return Standing.GUEST
-    return Standing.MEMBER if role == "user" or (not role and name) else Standing.STRANGER
+def _members(place: Conversation) -> str:
+    return f"/{quote(place.id, safe='')}/members"

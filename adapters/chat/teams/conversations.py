@@ -14,6 +14,7 @@ import aiohttp
 
 from adapters.chat.teams.activity import Account, Activity, Place, Reference, split_thread
 from adapters.chat.teams.client import Credentials
+from adapters.chat.work import Monotonic, Recent
 from bot.errors import Unavailable
 from bot.model.codec import decode, encode
 from bot.ports import DocumentStore
@@ -55,68 +56,62 @@ class TeamMembers:
 
 
 class Owners:
-    """Ask Graph for the owners of a team, and remember them for `FRESH_S`."""
+    """Ask Graph for the owners of a team, and remember them for `FRESH_S`.
+
+    Source: learn.microsoft.com, "List members of team", v1.0; read 2026-11-21.
+    """
 
     def __init__(
         self,
         graph: str,
         credentials: Credentials,
         people: TeamMembers,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Monotonic = time.monotonic,
     ) -> None:
-        self._graph, self._credentials, self._people, self._monotonic = (
-            graph,
-            credentials,
-            people,
-            monotonic,
-        )
-        self._remembered: dict[str, tuple[float, frozenset[str]]] = {}
+        self._graph, self._credentials, self._people = graph, credentials, people
+        self._teams = Recent[frozenset[str]](monotonic)
 
     async def belongs(self, user: str, group: str) -> bool:
         """Return whether a person owns the team of `owners:TEAM-ID`.
 
         Raise `Unavailable` when Graph does not tell.
         """
-        team = _OWNERS.fullmatch(group)
-        entra = (await self._people.get(user)).entra if team else ""
-        return bool(team and entra) and entra.lower() in await self._owners(
-            team[1].lower() if team else ""
-        )
+        matched = _OWNERS.fullmatch(group)
+        entra = (await self._people.get(user)).entra if matched else ""
+        if not (matched and entra):
+            return False
 
-    async def _owners(self, team: str) -> frozenset[str]:
-        asked_s, owners = self._remembered.get(team, (float("-inf"), frozenset[str]()))
-        if self._monotonic() - asked_s > FRESH_S:
-            owners = await self._list_owners(team)
-            self._remembered[team] = (self._monotonic(), owners)
-        return owners
+        team = matched[1].lower()
+        owners = self._teams.get(team, FRESH_S)
+        if owners is None:
+            owners = await self._ask(team)
+            self._teams.put(team, owners)
+        return entra.lower() in owners
 
-    async def _list_owners(self, team: str) -> frozenset[str]:
+    async def _ask(self, team: str) -> frozenset[str]:
         url, owners = f"{self._graph}/v1.0/teams/{quote(team)}/members?$top=999", set[str]()
         headers = await self._credentials.header()
         try:
-            async with aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True) as session:
+            async with aiohttp.ClientSession(
+                timeout=_TIMEOUT, trust_env=True, raise_for_status=True
+            ) as session:
                 for _ in range(_PAGES):
-                    page = await _page(session, url, headers)
+                    async with session.get(url, headers=headers, allow_redirects=False) as response:
+                        page: Any = await response.json(content_type=None)
                     owners |= {
-                        str(one["userId"]).lower()
-                        for one in page["value"]
-                        if "owner" in one.get("roles", ())
+                        str(member["userId"]).lower()
+                        for member in page["value"]
+                        if "owner" in member.get("roles", ())
                     }
                     url = str(page.get("@odata.nextLink") or "")
                     if not url.startswith(f"{self._graph}/"):
                         break
         except (aiohttp.ClientError, TimeoutError, ValueError, KeyError, TypeError) as error:
             raise Unavailable(
-                f"Microsoft Graph did not return the owners of the team ({type(error).__name__}); {_HINT}."
+                "Microsoft Graph did not return the owners of the team"
+                f" ({type(error).__name__}); {_HINT}."
             ) from None
         return frozenset(owners)
-
-
-async def _page(session: aiohttp.ClientSession, url: str, headers: dict[str, str]) -> Any:
-    async with session.get(
-        url, headers=headers, raise_for_status=True, allow_redirects=False
-    ) as response:
-        return await response.json(content_type=None)
 
 
 CONVERSATIONS = "teams.conversations"
@@ -180,20 +175,6 @@ class _ConversationDocument:
     greeted: bool
     shared: bool = False
 
-    @staticmethod
-    def of(conversation: Conversation) -> _ConversationDocument:
-        """Return the document of a conversation."""
-        reference = conversation.reference.document()
-        return _ConversationDocument(
-            reference, conversation.kind, conversation.greeted, conversation.shared
-        )
-
-    def conversation(self) -> Conversation:
-        """Return the conversation."""
-        return Conversation(
-            Reference.of(self.reference), self.kind, self.greeted, shared=self.shared
-        )
-
 
 @dataclass(frozen=True)
 class _PostedMessage:
@@ -204,23 +185,15 @@ class _PostedMessage:
 
 def conversation_of(activity: Activity) -> Conversation:
     """Return where an activity was said."""
-    kind = activity.conversation.kind or (
-        _GROUP if _looks_shared(activity.conversation) else _PERSONAL
-    )
+    place = activity.conversation
+    # Of unstated kind, those of several people begin with 19.
+    guessed = _GROUP if place.is_group or place.id.startswith("19:") else _PERSONAL
     return Conversation(
         activity.reference,
-        kind,
+        place.kind or guessed,
         targeted=activity.targeted,
         shared=activity.channel_type == "shared",
     )
-
-
-def _looks_shared(place: Place) -> bool:
-    """Return whether a conversation of unstated kind is one of several people.
-
-    Theirs begin with 19.
-    """
-    return bool(place.is_group) or place.id.startswith("19:")
 
 
 class Conversations:
@@ -236,12 +209,13 @@ class Conversations:
 
     async def remember(self, conversation: Conversation) -> None:
         """Write a conversation when anything about it changed."""
-        document = _ConversationDocument.of(conversation)
-        if self._written.get(conversation.id) != document:
-            await asyncio.to_thread(
-                self._documents.put, CONVERSATIONS, conversation.id, encode(document)
-            )
-            self._written[conversation.id] = document
+        key, reference = conversation.id, conversation.reference.document()
+        document = _ConversationDocument(
+            reference, conversation.kind, conversation.greeted, conversation.shared
+        )
+        if self._written.get(key) != document:
+            await asyncio.to_thread(self._documents.put, CONVERSATIONS, key, encode(document))
+            self._written[key] = document
 
     async def forget(self, conversation: str) -> None:
         """Drop a conversation that the bot was removed from."""
@@ -260,38 +234,37 @@ class Conversations:
 
         Raise `Unavailable`.
         """
-        if is_person(address):
-            return await self._chat(address)
-        reached = await self.get(address)
-        if reached is None:
-            raise _unknown(address)
-        return reached
+        if not is_person(address):
+            conversation = await self.get(address)
+            if conversation is None:
+                raise _unknown(address)
+            return conversation
 
-    async def _chat(self, user: str) -> Conversation:
-        person = await self.people.get(user)
+        person = await self.people.get(address)
         if person.personal and (chat := await self.get(person.personal)):
             return chat
-        near = await self.near(user)
+        near = await self.near(address)
         if self._open is None:
-            raise _unknown(user)
-        there = near.reference
-        opened = await self._open(there.service_url, there.bot.id, user, there.conversation.tenant)
-        return await self.keep_opened(user, opened, near)
+            raise _unknown(address)
+        reference = near.reference
+        tenant = reference.conversation.tenant
+        opened = await self._open(reference.service_url, reference.bot.id, address, tenant)
+        return await self.keep_opened(address, opened, near)
 
     async def learn(self, activity: Activity) -> Conversation:
         """Remember where a person who belongs wrote, and who they are.
 
         Return the place with all that is known of it.
         """
-        here = conversation_of(activity)
-        before = await self.get(here.id)
+        place = conversation_of(activity)
+        before = await self.get(place.id)
         if before is not None:
-            kind = here.kind if activity.conversation.kind else before.kind
-            shared = here.shared if activity.channel_type else before.shared
-            here = replace(here, kind=kind, greeted=before.greeted, shared=shared)
-        await self.remember(here)
+            kind = place.kind if activity.conversation.kind else before.kind
+            shared = place.shared if activity.channel_type else before.shared
+            place = replace(place, kind=kind, greeted=before.greeted, shared=shared)
+        await self.remember(place)
         await self.meet(activity)
-        return here
+        return place
 
     async def open_to_others(self, conversation: str) -> None:
         """Remember of a channel that is known that people of other organizations are in it."""
@@ -300,13 +273,13 @@ class Conversations:
             await self.remember(replace(before, shared=True))
 
     async def meet(self, activity: Activity) -> None:
-        """Remember of a person where they wrote, their chat with the bot, and who they are to Microsoft Entra."""
-        user, here = activity.sender.id, conversation_of(activity)
+        """Remember of a person where they wrote, their chat with the bot, and their id in Entra."""
+        user, place = activity.sender.id, conversation_of(activity)
         before = await self.people.get(user)
-        personal = here.id if here.personal else before.personal
+        personal = place.id if place.personal else before.personal
         entra = activity.sender.entra or before.entra
         if (personal, entra) != (before.personal, before.entra):
-            await self.people.keep(user, Person(personal, here.id, entra))
+            await self.people.keep(user, Person(personal, place.id, entra))
 
     async def near(self, user: str) -> Conversation:
         """Return a conversation whose service and tenant lead to a person.
@@ -324,15 +297,14 @@ class Conversations:
 
     async def keep_opened(self, user: str, conversation: str, near: Conversation) -> Conversation:
         """Keep the chat that was opened with a person, and return it."""
-        there = near.reference
-        chat = Place(conversation, _PERSONAL, there.conversation.tenant)
-        reference = Reference(chat, there.service_url, there.bot, Account(user), there.channel_id)
+        reference = near.reference
+        chat = Place(conversation, _PERSONAL, reference.conversation.tenant)
+        reference = replace(reference, conversation=chat, user=Account(user), locale="")
         opened = Conversation(reference, _PERSONAL, greeted=True)
         await self.remember(opened)
         person = await self.people.get(user)
-        await self.people.keep(
-            user, Person(conversation, person.heard or conversation, person.entra)
-        )
+        heard = person.heard or conversation
+        await self.people.keep(user, Person(conversation, heard, person.entra))
         return opened
 
     async def channels(self) -> list[Conversation]:
@@ -365,4 +337,6 @@ def _unknown(address: str) -> Unavailable:
 
 
 def _read(document: Mapping[str, Any]) -> Conversation:
-    return decode(_ConversationDocument, document).conversation()
+    stored = decode(_ConversationDocument, document)
+    reference = Reference.of(stored.reference)
+    return Conversation(reference, stored.kind, stored.greeted, shared=stored.shared)

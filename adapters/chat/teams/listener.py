@@ -9,11 +9,10 @@ from http import HTTPStatus
 from typing import Any
 
 from adapters.chat.manifest import by_worth
-from adapters.chat.teams.activity import MESSAGE, Activity, InvokeAnswer
+from adapters.chat.teams.activity import MESSAGE, Activity, InvokeAnswer, action_of, parse_line
 from adapters.chat.teams.belonging import Belongings
 from adapters.chat.teams.conversations import Conversation, conversation_of
 from adapters.chat.teams.elements import pressed_line, stands
-from adapters.chat.teams.parser import action_of, parse_line
 from adapters.chat.teams.responder import Responder, invoke_answer
 from bot.cards.card import Button, Buttons, Card, Code, Tone, quiet, text
 from bot.errors import NotAllowed, Unavailable
@@ -50,45 +49,39 @@ class ActivityListener:
         """Obey an activity, and return the answer to a press."""
         match activity.type, activity.action:
             case "message", _:
-                await self._answer(activity)
+                if not await self._again(activity):
+                    self._responder.respond_later(activity, parse_line(activity))
             case "invoke", _:
-                return await self._answer_press(activity)
+                return await self._press(activity)
             case "conversationUpdate", _:
-                await self._meet(activity)
+                # Where the bot itself is neither added nor removed, a member tells of the place.
+                bot = activity.recipient.id
+                if bot in activity.members_removed:
+                    await self._leave(activity)
+                elif bot in activity.members_added:
+                    await self._greet(activity)
+                else:
+                    await self._learn(activity)
             case "installationUpdate", "add" | "add-upgrade":
                 await self._greet(activity)
             case "installationUpdate", "remove" | "remove-upgrade":
                 await self._leave(activity)
         return None
 
-    async def _answer(self, activity: Activity) -> None:
-        """Answer a message in its thread."""
-        if not await self._again(activity):
-            self._responder.respond_later(activity, parse_line(activity))
-
-    async def _answer_press(self, activity: Activity) -> InvokeAnswer:
+    async def _press(self, activity: Activity) -> InvokeAnswer:
         """Answer a press in place."""
         data = action_of(activity.value)
         line = pressed_line(data)
         if activity.name != PRESS:
             return InvokeAnswer(HTTPStatus.NOT_IMPLEMENTED)
         if not line:
-            return _answered(
-                invoke_answer(MESSAGE, "This button is from an older message; type 'help' instead.")
-            )
+            words = "This button is from an older message; type 'help' instead."
+            return InvokeAnswer(HTTPStatus.OK, invoke_answer(MESSAGE, words))
         if await self._again(activity):
-            return _answered(invoke_answer(MESSAGE, "This press was answered already."))
-        return _answered(await self._responder.respond_in_place(activity, line, keeps=stands(data)))
-
-    async def _meet(self, activity: Activity) -> None:
-        """Greet when the bot itself was added, forget when it was removed, and remember where it is told of anything else."""
-        bot = activity.recipient.id
-        if bot in activity.members_removed:
-            await self._leave(activity)
-        elif bot in activity.members_added:
-            await self._greet(activity)
-        else:
-            await self._learn(activity)
+            words = "This press was answered already."
+            return InvokeAnswer(HTTPStatus.OK, invoke_answer(MESSAGE, words))
+        answer = await self._responder.respond_in_place(activity, line, keeps=stands(data))
+        return InvokeAnswer(HTTPStatus.OK, answer)
 
     def refuse(self, activity: Activity) -> dict[str, Any] | None:
         """Tell a person of a tenant that is not served that it is not.
@@ -125,36 +118,27 @@ class ActivityListener:
 
     async def _greet(self, activity: Activity) -> None:
         """Remember and greet the place that a member added the bot to."""
-        here = await self._learn(activity)
-        if here is None or here.id in self._greeted or here.greeted:
+        place = await self._learn(activity)
+        if place is None or place.id in self._greeted or place.greeted:
             return
-        self._greeted.add(here.id)  # installation and conversation update arrive together
-        await self._conversations.remember(replace(here, greeted=True))
-        self._responder.send_later(here, _greeting(self._hints, here.id))
-        if here.personal:
-            self._responder.respond_later(activity, HOME)
+        self._greeted.add(place.id)  # installation and conversation update arrive together
+        await self._conversations.remember(replace(place, greeted=True))
 
-
-def _answered(body: dict[str, Any]) -> InvokeAnswer:
-    return InvokeAnswer(HTTPStatus.OK, body)
-
-
-def _greeting(hints: tuple[CommandHint, ...], conversation: str) -> Card:
-    """Return the card that greets a conversation: lines to type, and how alerts come here."""
-    buttons = tuple(
-        Button(hint.example or hint.name, hint.example or hint.name) for hint in hints[:4]
-    )
-    return Card(
-        "Hello, trnbot watches your Trainium clusters",
-        Tone.INFO,
-        (
+        # Lines to type, and how alerts come here.
+        lines = [hint.example or hint.name for hint in self._hints[:4]]
+        buttons = Buttons(tuple(Button(line, line) for line in lines))
+        blocks = (
             text(
-                "It reports within minutes what is wasted, why, how many dollars, and what to do. You can also ask:"
+                "It reports within minutes what is wasted, why, how many dollars, and what to do."
+                " You can also ask:"
             ),
-            *((Buttons(buttons),) if buttons else ()),
+            *((buttons,) if lines else ()),
             quiet(
                 "To have alerts sent here, an admin sets TRNBOT_ROUTE to ",
-                Code(f"teams:{conversation}"),
+                Code(f"teams:{place.id}"),
             ),
-        ),
-    )
+        )
+        greeting = Card("Hello, trnbot watches your Trainium clusters", Tone.INFO, blocks)
+        self._responder.send_later(place, greeting)
+        if place.personal:
+            self._responder.respond_later(activity, HOME)

@@ -1,20 +1,24 @@
 """Draw a Card as an Adaptive Card 1.5 (the version of Universal Actions), within a budget of bytes.
 
 Blocks are dropped from the last when the budget bites, and the card says which; title and first
-text survive.
+text survive. Charts and tables are Teams' own elements, with a picture or words for hosts that lack
+them, as documented in "Charts in Adaptive Cards" (Microsoft Teams, read 2026-11-20).
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
-from adapters.chat.cards import Json, short
-from adapters.chat.teams.charts import chart_elements, table_elements, with_picture
+from adapters.chat.cards import Json, short, unnamed
 from adapters.chat.teams.elements import (
     Mentions,
+    bare,
     button_sets,
     escape,
     form_elements,
@@ -22,35 +26,291 @@ from adapters.chat.teams.elements import (
     pings,
     words,
 )
+from bot.cards import charts as axis
 from bot.cards.card import (
+    Align,
     Attachment,
     Block,
     Buttons,
     Card,
     Chart,
+    ChartKind,
     Code,
     Facts,
     Form,
+    Heading,
     Link,
-    Mention,
-    Span,
     Style,
     Table,
     Text,
     Tone,
     plain,
+    text,
 )
 from bot.ports import Draw
 
+POINTS_MOST = 60
+SERIES_MOST = 8
+BARS_MOST = 30
+_COLORS = ("categoricalBlue", "categoricalMarigold", "categoricalTeal", "categoricalPurple")
+_TONES = {
+    Tone.CRITICAL: "attention",
+    Tone.WARNING: "warning",
+    Tone.INFO: "categoricalBlue",
+    Tone.OVER: "neutral",
+    Tone.GOOD: "good",
+    Tone.ERROR: "categoricalPurple",
+}
+_PARTS = 4
+"""Parts into which Teams cuts an axis, whatever its length: four round ones need round ends."""
+_LENGTHS = (
+    1.0,
+    2.0,
+    3.0,
+    4.0,
+    5.0,
+    6.0,
+    8.0,
+    10.0,
+    12.0,
+    16.0,
+    20.0,
+    24.0,
+    28.0,
+    32.0,
+    36.0,
+    40.0,
+    48.0,
+    60.0,
+    72.0,
+)
+"""Hours or days whose quarter is easily read."""
+_USUAL = "neutral"
+_LONG = timedelta(days=3)
+
+
+def chart_elements(chart: Chart) -> list[Json]:
+    """Draw a chart: the native element, or its words alone when it holds nothing to draw."""
+    summary = words(chart.summary or chart.title, Style.QUIET)
+    # Teams reads a chart's own title to screen readers alone.
+    title = words(_chart_title(chart), bold=True)
+    if chart.kind is ChartKind.HEAT:
+        return [title, summary]
+    native = _line(chart) if chart.kind is ChartKind.LINE else _bars(chart)
+    return [title, native | {"fallback": "drop"}, summary] if native["data"] else [summary]
+
+
+def with_picture(elements: Sequence[Json], chart: Chart, png: bytes) -> list[Json]:
+    """Return a chart's elements with the PNG for hosts without charts.
+
+    It stands in for heat maps, which Teams lacks, and for stacked bars: it ignores the ends of
+    their axis, so that the labels are never round.
+    """
+    picture = {
+        "type": "Image",
+        "url": "data:image/png;base64," + base64.b64encode(png).decode("ascii"),
+        "altText": short(bare(chart.summary or chart.title), 500),
+        "size": "stretch",
+    }
+    if chart.kind is ChartKind.HEAT or any(element.get("stacked") for element in elements):
+        return [picture, elements[-1]]  # it shows its title itself
+    return [
+        element | {"fallback": picture} if "fallback" in element else element
+        for element in elements
+    ]
+
+
+def _chart_title(chart: Chart) -> str:
+    title = f"{chart.title} ({chart.unit})" if chart.unit else chart.title
+    return short(bare(title), 120) or "Chart"
+
+
+def _line(chart: Chart) -> Json:
+    """Return a `Chart.Line`; the usual band becomes two quiet level lines.
+
+    Teams draws instants as categories, one label each, so they are written as hours (or days)
+    before the end.
+    """
+    if not chart.times:
+        return {"data": []}
+    end = chart.times[-1]
+    is_long = end - chart.times[0] > _LONG
+    seconds, unit = (86_400.0, "days") if is_long else (3_600.0, "hours")
+    places = [_rounded((time - end).total_seconds() / seconds) for time in chart.times]
+
+    data = []
+    for series, color in zip(chart.series[:SERIES_MOST], _colors(chart), strict=False):
+        # Each point is the mean of its stretch; a stretch without a reading has none.
+        n = min(len(places), len(series.values))
+        stride = max(1, math.ceil(n / POINTS_MOST))
+        points = []
+        for start in range(0, n, stride):
+            stretch = series.values[start : start + stride]
+            values = [value for value in stretch if value is not None and math.isfinite(value)]
+            if values:
+                mean = math.fsum(value / len(values) for value in values)
+                points.append({"x": places[min(start + stride, n) - 1], "y": _rounded(mean)})
+        if points:
+            data.append({"legend": _legend(series.name), "color": color, "values": points})
+
+    if chart.band and data:
+        # The axis begins where these lines do, at or before its first reading.
+        length = next((hours for hours in _LENGTHS if hours >= -places[0]), math.ceil(-places[0]))
+        low, high = chart.band
+        names = f"usual from {axis.figure(low, '')}", f"to {axis.figure(high, chart.unit)}"
+        for name, y in zip(names, chart.band, strict=True):
+            level = [{"x": x, "y": _rounded(y)} for x in (-float(length), 0.0)]
+            data.append({"legend": name, "color": _USUAL, "values": level})
+    return {
+        "type": "Chart.Line",
+        "title": _chart_title(chart),
+        "xAxisTitle": f"{unit} before {end:%d %b %H:%M} UTC",
+        "yAxisTitle": _unit(chart),
+        **_range(chart),
+        "data": data,
+    }
+
+
+def _range(chart: Chart) -> Json:
+    """Return the ends of the value axis.
+
+    Each part is round, and whole where things are counted.
+    """
+    low, high = axis.extent(chart)
+    if low < 0 or not math.isfinite(high):
+        return {}
+    marks = axis.ticks(0.0, high, _PARTS + 1, least=1.0 if axis.counts(chart) else 0.0)
+    return {"yMin": 0, "yMax": _rounded((marks[1] - marks[0]) * _PARTS)}
+
+
+def _bars(chart: Chart) -> Json:
+    """Return a `Chart.VerticalBar`, grouped and stacked when there are several series."""
+    shared = {"title": _chart_title(chart), "xAxisTitle": "", "yAxisTitle": _unit(chart)}
+    if not axis.named(chart):
+        bars = _values(chart, chart.series[0].values) if chart.series else []
+        return {"type": "Chart.VerticalBar", **shared, **_range(chart), "data": bars}
+    groups = [
+        {"legend": _legend(series.name), "color": color, "values": _values(chart, series.values)}
+        for series, color in zip(chart.series[:SERIES_MOST], _colors(chart), strict=False)
+    ]
+    data = [group for group in groups if group["values"]]
+    return {"type": "Chart.VerticalBar.Grouped", **shared, "stacked": True, "data": data}
+
+
+def _values(chart: Chart, values: Sequence[float | None]) -> list[Json]:
+    """Return the bars of a series; of more than there is room for the first, of times the newest."""
+    pairs = list(zip(chart.categories, values, strict=False))
+    return [
+        {"x": short(bare(name), 40), "y": _rounded(value)}
+        for name, value in (pairs[-BARS_MOST:] if chart.timed else pairs[:BARS_MOST])
+        if value is not None and math.isfinite(value)
+    ]
+
+
+def _legend(name: str) -> str:
+    return short(bare(name), 40) or "value"
+
+
+def _unit(chart: Chart) -> str:
+    return short(bare(chart.unit), 40)
+
+
+def _colors(chart: Chart) -> list[str]:
+    """Return each series' colour: its meaning's, else its place's."""
+    return [
+        _TONES[series.tone] if series.tone else _COLORS[place % len(_COLORS)]
+        for place, series in enumerate(chart.series)
+    ]
+
+
+def _rounded(value: float) -> float:
+    """Keep four significant digits: a chart needs no more, and bytes count."""
+    rounded = float(f"{value:.4g}")
+    # The largest numbers would round up to infinity.
+    return rounded if math.isfinite(rounded) else value
+
+
+ROWS_MOST = 40
+COLUMNS_MOST = 8
+_CELL_MOST = 200
+_LINES_MOST = 12
+_WORD, _MORE = 24, 10
+"""Signs up to which a column grows with its longest word, and with what else its cells hold."""
+_ROOMY = 5
+"""Columns up to which there is room for more than words."""
+
+
+def table_elements(table: Table, *, rich: bool) -> list[Json]:
+    """Draw caption, table and the note on folded rows.
+
+    `rich` adds lines of text for hosts without tables.
+    """
+    columns = table.columns[:COLUMNS_MOST]
+    heads = [column.name for column in table.columns]
+    elements = [words(table.caption, bold=True)] if table.caption else []
+    if columns:
+        rows = [_row(row, columns) for row in table.rows[:ROWS_MOST]]
+        total = [_row(table.total, columns, bold=True)] if table.total else []
+        drawn: Json = {
+            "type": "Table",
+            "columns": [{"width": width} for width in _widths(table, columns)],
+            "showGridLines": False,
+            "rows": [_row(heads, columns, bold=True), *rows, *total],
+        }
+        if rich:
+            lines = [heads, *table.rows[:_LINES_MOST], table.total]
+            plain_rows = [
+                " · ".join(short(bare(cell), 60) for cell in line) for line in lines if line
+            ]
+            drawn["fallback"] = {"type": "Container", "items": [words("\n".join(plain_rows))]}
+        elements.append(drawn)
+
+    folded, narrowed = len(table.rows) - ROWS_MOST, len(table.columns) - COLUMNS_MOST
+    notes = [table.rest] if table.rest else []
+    notes += [f"and {folded} more rows"] if folded > 0 else []
+    notes += [f"{narrowed} more columns not shown"] if narrowed > 0 else []
+    return [*elements, words("; ".join(notes), Style.QUIET)] if notes else elements
+
+
+def _row(cells: Sequence[str], columns: Sequence[Heading], *, bold: bool = False) -> Json:
+    """Return a row; a bold one is the head or the total."""
+    drawn = []
+    for cell, column in zip([*cells, *[""] * len(columns)], columns, strict=False):
+        align = "right" if column.align is Align.RIGHT else "left"
+        item = words(short(cell, _CELL_MOST), align=align, bold=bold)
+        drawn.append({"type": "TableCell", "items": [item]})
+    row: Json = {"type": "TableRow", "cells": drawn}
+    return row | {"style": "emphasis"} if bold else row
+
+
+def _widths(table: Table, columns: Sequence[Heading]) -> list[int]:
+    """Return relative widths.
+
+    Each column's longest word, which Teams would else break, and room for more of them.
+    """
+    rows = [[column.name for column in columns], *table.rows[:ROWS_MOST], table.total]
+    room = 0 if len(columns) > _ROOMY else _MORE
+    widths = []
+    for place, column in enumerate(columns):
+        cells = [row[place] for row in rows if place < len(row)]
+        word = max((len(word) for cell in cells for word in cell.split()), default=0)
+        longest = max(len(cell) for cell in cells)
+        edge = 4 if column.align is Align.RIGHT else 2  # a number breaks worst
+        widths.append(max(4, min(_WORD, word)) + edge + min(room, (longest - word) // 4))
+    return widths
+
+
 ALERT_BYTES = 27_000
-"""What a card may weigh in a message of 28 KB, the limit of a Workflows webhook, with room for the envelope."""
+"""The most of a card in a message of 28 KB, the limit of a Workflows webhook, and its envelope."""
 ANSWER_BYTES = 78_000
 """What a card may weigh in a bot's message.
 
 Teams takes about 100 KB, 80 leaves room for the envelope.
 """
-_PICTURE_LEAST = 16_000  # under this room no chart ever fits, so none is drawn
+_PICTURE_LEAST = 16_000
+"""Under this room no chart ever fits, so none is drawn."""
 _NOTE = 400
+_PEOPLE_MOST = 10
 
 _LOOK = {
     Tone.CRITICAL: "attention",
@@ -97,43 +357,58 @@ def render(
     shell = _shell(card, mentions)
     room = budget - weigh(shell) - _NOTE
     pieces = _fitting(card, mentions, room, stands)
-    left = card.blocks[len(pieces) :]
     spare = room - sum(piece.bytes for piece in pieces)
-    drawn = (
-        _pictured(pieces, draw, spare)
-        if not left
-        else [e for piece in pieces for e in piece.elements]
-    )
-    shell["body"] += drawn + ([words(_dropped(left), Style.QUIET)] if left else [])
+    dropped = card.blocks[len(pieces) :]
+
+    for piece in pieces:
+        drawn = list(piece.elements)
+        # A chart gets its picture as long as there is room, and nothing had to go.
+        has_room = not dropped and spare > _PICTURE_LEAST
+        if draw and has_room and isinstance(piece.block, Chart) and len(drawn) > 1:
+            pictured = with_picture(drawn, piece.block, draw(piece.block))
+            cost = weigh(pictured) - weigh(drawn)
+            if cost <= spare:
+                drawn, spare = pictured, spare - cost
+        shell["body"] += drawn
+
+    if dropped:
+        counts = Counter(type(block).__name__.lower() for block in dropped)
+        names = {"facts": "list of facts", "text": "paragraph", "buttons": "row of buttons"}
+        parts = [
+            f"{n} {names.get(kind, kind)}{'s' if n > 1 and kind != 'buttons' else ''}"
+            for kind, n in counts.items()
+        ]
+        note = f"Left out, the message would be too long: {', '.join(parts)}."
+        shell["body"].append(words(note, Style.QUIET))
     _ping(shell, [ping for piece in pieces for ping in piece.pings])
     return shell
 
 
 def _fitting(card: Card, mentions: Mentions, room: int, stands: bool) -> list[_Piece]:
-    """Return the first blocks that fit, giving up the tables' plain-text fallbacks before any block."""
+    """Return the first blocks that fit.
+
+    The tables' plain-text fallbacks are given up before any block.
+    """
     pieces: list[_Piece] = []
     for rich in (True, False):
-        pieces = [_piece(block, i, mentions, rich, stands) for i, block in enumerate(card.blocks)]
+        pieces = [
+            _Piece(block, _elements(block, number, mentions, rich, stands), mentions.take())
+            for number, block in enumerate(card.blocks)
+        ]
         if sum(piece.bytes for piece in pieces) <= room:
             return pieces
-    fitting = 0
+
+    fitting: list[_Piece] = []
     for piece in pieces:
         room -= piece.bytes
         if room < 0:
             break
-        fitting += 1
-    return pieces[:fitting] or [
-        _shortened(block) for block in card.blocks[:1] if isinstance(block, Text)
-    ]
-
-
-def _shortened(block: Text) -> _Piece:
-    """Return as much of a first paragraph as always fits."""
-    return _Piece(block, [words(short(plain(block.spans), 1500), block.style)], [])
-
-
-def _piece(block: Block, number: int, mentions: Mentions, rich: bool, stands: bool) -> _Piece:
-    return _Piece(block, _elements(block, number, mentions, rich, stands), mentions.take())
+        fitting.append(piece)
+    first = pieces[0].block if pieces else None
+    if not fitting and isinstance(first, Text):
+        # As much of a first paragraph as always fits.
+        return [_Piece(first, [words(short(plain(first.spans), 1500), first.style)], [])]
+    return fitting
 
 
 def _elements(
@@ -142,13 +417,11 @@ def _elements(
     """Draw one block; the one place that knows them all."""
     match block:
         case Text() | Attachment():
-            return [
-                paragraph(block if isinstance(block, Text) else Text(_offered(block)), mentions)
-            ]
+            return [paragraph(block if isinstance(block, Text) else _offer(block), mentions)]
         case Facts(pairs=pairs):
             facts = [
-                {"title": escape(short(k, 100)), "value": escape(short(v, 1000)) or "–"}
-                for k, v in pairs
+                {"title": escape(short(name, 100)), "value": escape(short(value, 1000)) or "–"}
+                for name, value in pairs
             ]
             return [{"type": "FactSet", "facts": facts}] if facts else []
         case Table():
@@ -161,14 +434,12 @@ def _elements(
             return form_elements(block, number, stands=stands)
 
 
-def _offered(file: Attachment) -> tuple[Span, ...]:
+def _offer(file: Attachment) -> Text:
     """Link to the file: a bot puts none into a channel of Teams without each person's consent."""
     if file.url:
-        return (Link(file.name, file.url),)
-    return (
-        "The console gives it where it has a public address; in a terminal: ",
-        Code(f"trnbot {file.line} --csv"),
-    )
+        return text(Link(file.name, file.url))
+    hint = "The console gives it where it has a public address; in a terminal: "
+    return text(hint, Code(f"trnbot {file.line} --csv"))
 
 
 def _shell(card: Card, mentions: Mentions) -> Json:
@@ -188,49 +459,17 @@ def _shell(card: Card, mentions: Mentions) -> Json:
         "msteams": {"width": "Full"},
         "body": body,
     }
-    people = _unsaid(card)
+
+    people = [mention for mention in unnamed(card) if pings(mention)][:_PEOPLE_MOST]
     if people:
         body.append(paragraph(Text(("For ", *people)), mentions))
     _ping(shell, mentions.take())
     return shell
 
 
-def _unsaid(card: Card) -> list[Mention]:
-    """Return whom the card is for and no text names yet, at most ten."""
-    texts = [block.spans for block in card.blocks if isinstance(block, Text)]
-    named = {span.user for spans in texts for span in spans if isinstance(span, Mention)}
-    return [m for m in card.mentions if m.user not in named and pings(m)][:10]
-
-
 def _ping(shell: Json, entities: Sequence[Json]) -> None:
     """Add entities, each text once."""
-    by_text = {
-        entity["text"]: entity for entity in [*shell["msteams"].get("entities", []), *entities]
-    }
+    known = shell["msteams"].get("entities", [])
+    by_text = {entity["text"]: entity for entity in [*known, *entities]}
     if by_text:
         shell["msteams"]["entities"] = list(by_text.values())
-
-
-def _pictured(pieces: Sequence[_Piece], draw: Draw | None, spare: int) -> list[Json]:
-    """Return all elements, charts with a picture as long as there is room."""
-    elements: list[Json] = []
-    for piece in pieces:
-        drawn = list(piece.elements)
-        if draw and isinstance(piece.block, Chart) and len(drawn) > 1 and spare > _PICTURE_LEAST:
-            pictured = with_picture(drawn, piece.block, draw(piece.block))
-            cost = weigh(pictured) - weigh(drawn)
-            if cost <= spare:
-                drawn, spare = pictured, spare - cost
-        elements += drawn
-    return elements
-
-
-def _dropped(blocks: Sequence[Block]) -> str:
-    """Return the sentence that counts the blocks left out."""
-    counts = Counter(type(block).__name__.lower() for block in blocks)
-    names = {"facts": "list of facts", "text": "paragraph", "buttons": "row of buttons"}
-    parts = [
-        f"{n} {names.get(kind, kind)}{'s' if n > 1 and kind != 'buttons' else ''}"
-        for kind, n in counts.items()
-    ]
-    return f"Left out, the message would be too long: {', '.join(parts)}."

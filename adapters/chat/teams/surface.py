@@ -1,4 +1,12 @@
-"""Join the parts of the bot on Teams, and take its requests once their tokens are verified."""
+"""Join the parts of the bot on Teams, and take its requests once their tokens are verified.
+
+By the token in the header before the body is read, and by the body's own words after.
+
+Rules: learn.microsoft.com, "Authentication with the Bot Connector API", step 4; read 2026-11-22.
+Neither SDK is asked: botbuilder 4.17.1 takes tokens without an expiry and the emulator's
+everywhere, and downloads keys by a blocking call; microsoft-agents 1.9.0 checks no issuer unless
+told to, and of the service no more than its host. PyJWT and `SigningKeys` do it.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +22,14 @@ import jwt
 from aiohttp import web
 
 from adapters.chat.config import TeamsConfig, is_loopback, on_loopback
-from adapters.chat.teams.activity import Activity, Message
+from adapters.chat.teams.activity import Activity, Message, parse_activity
 from adapters.chat.teams.belonging import Belongings, Tenants
-from adapters.chat.teams.client import Anonymous, AppSecret, ConnectorClient, Credentials, Gone
-from adapters.chat.teams.conversations import Conversation, Conversations, Owners
+from adapters.chat.teams.client import Anonymous, AppSecret, ConnectorClient, Gone
+from adapters.chat.teams.conversations import Conversations, Owners
 from adapters.chat.teams.listener import ActivityListener
-from adapters.chat.teams.parser import parse_activity
 from adapters.chat.teams.render import ALERT_BYTES, dumps
 from adapters.chat.teams.responder import Responder, Sdk, Sender, message_of, open_sdk
+from adapters.chat.work import Refusal
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
 from bot.ports import ChatPorts, Deduplicator, Tell
@@ -87,27 +95,27 @@ class TokenVerifier:
         scheme, _, token = header.partition(" ")
         if scheme != "Bearer" or not 0 < len(token) <= _LONGEST:
             raise PermissionError("no bearer token")
-        named = jwt.get_unverified_header(token)
+        head = jwt.get_unverified_header(token)
         issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
-        if named.get("alg") != "RS256":
+        if head.get("alg") != "RS256":
             raise PermissionError("another algorithm")
-        if issuer == self._config.cloud.issuer:
-            key = await self._channel.get(str(named["kid"]))
+
+        config = self._config
+        if issuer == config.cloud.issuer:
+            key = await self._channel.get(str(head["kid"]))
             claims = self._checked(token, key, issuer)
-            return Token(
-                claims,
-                str(claims["serviceurl"]),
-                [name for name in key.endorsements if name == _CHANNEL],
-            )
-        if not (self._config.development and issuer in self._config.cloud.emulator_issuers):
+            channels = [name for name in key.endorsements if name == _CHANNEL]
+            return Token(claims, str(claims["serviceurl"]), channels)
+
+        if not (config.development and issuer in config.cloud.emulator_issuers):
             raise PermissionError("another issuer")
-        claims = self._checked(token, await self._emulator.get(str(named["kid"])), issuer)
-        if claims["appid" if claims.get("ver") == "1.0" else "azp"] != self._config.app_id:
+        claims = self._checked(token, await self._emulator.get(str(head["kid"])), issuer)
+        if claims["appid" if claims.get("ver") == "1.0" else "azp"] != config.app_id:
             raise PermissionError("another app")
         return Token(claims)
 
     def _checked(self, token: str, key: SigningKey, issuer: str) -> Mapping[str, Any]:
-        """Return the claims of a token that this key signed, for this app, by this issuer, for now."""
+        """Return the claims of a token that this key signed, for this app, by this issuer."""
         return dict(
             jwt.decode(
                 token,
@@ -144,7 +152,7 @@ class SigningKeys:
         self._url = url
         self._monotonic = monotonic
         self._keys: Mapping[str, SigningKey] = {}
-        self._asked = float("-inf")
+        self._fetched_s = float("-inf")
         self._lock = asyncio.Lock()
 
     async def get(self, key_id: str) -> SigningKey:
@@ -153,15 +161,14 @@ class SigningKeys:
         Raise `PermissionError` for one Microsoft does not know, `Unavailable` when it cannot be
         asked.
         """
-        if key_id in self._keys and self._monotonic() - self._asked <= _DAY_S:
-            return self._keys[
-                key_id
-            ]  # a known key does not wait while an unknown one is looked for
+        # A known key does not wait while an unknown one is looked for.
+        if key_id in self._keys and self._monotonic() - self._fetched_s <= _DAY_S:
+            return self._keys[key_id]
         async with self._lock:
-            age = self._monotonic() - self._asked
+            age = self._monotonic() - self._fetched_s
             if age > _DAY_S or (key_id not in self._keys and age > _AGAIN_S):
                 self._keys = await self._download()
-                self._asked = self._monotonic()
+                self._fetched_s = self._monotonic()
         if key_id not in self._keys:
             raise PermissionError("the token is signed with an unknown key")
         return self._keys[key_id]
@@ -176,7 +183,12 @@ class SigningKeys:
                 f"Microsoft's signing keys could not be fetched ({type(error).__name__})."
             ) from error
         return {
-            key["kid"]: _key(key) for key in documents if key.get("kty") == "RSA" and "kid" in key
+            document["kid"]: SigningKey(
+                jwt.PyJWK.from_dict(dict(document), algorithm="RS256").key,
+                document.get("endorsements", []),
+            )
+            for document in documents
+            if document.get("kty") == "RSA" and "kid" in document
         }
 
 
@@ -185,24 +197,9 @@ async def _json(session: aiohttp.ClientSession, url: str) -> Any:
         return await response.json(content_type=None)
 
 
-def _key(document: Mapping[str, Any]) -> SigningKey:
-    return SigningKey(
-        jwt.PyJWK.from_dict(dict(document), algorithm="RS256").key, document.get("endorsements", [])
-    )
-
-
 BODY_BYTES = 256 * 1024
 """Teams sends messages of up to 100 kB."""
 _READ_S = 10.0
-
-
-class _BadRequest(Exception):
-    """Refuse a request before it is read any further."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
-        self.why = why
 
 
 class ActivityReceiver:
@@ -221,11 +218,9 @@ class ActivityReceiver:
         401 for a bad token, 400 for garbage, 403 for a stranger, 503 without signing keys.
         """
         try:
-            token = await self._verified(request)
-            activity = parse_activity(await _body(request))
-            self._check(token, activity)
-        except _BadRequest as refused:
-            return web.Response(status=refused.status, text=refused.why)
+            activity = await self._verified(request)
+        except Refusal as refusal:
+            return web.Response(status=refusal.status, text=refusal.sentence)
         except WrongInput as error:
             return web.Response(status=400, text=str(error))
         except PermissionError:
@@ -237,28 +232,14 @@ class ActivityReceiver:
             )
         return await self._take(activity)
 
-    async def _verified(self, request: web.Request) -> Token:
-        """Return the token; without an app id, let in this machine alone."""
-        if not self._config.app_id and not (
-            is_loopback(request.remote or "") and on_loopback(f"http://{request.host}")
-        ):
-            raise _BadRequest(403, "Without an app id only this machine may call.")
-        return await self._verifier.verify(request.headers.get("Authorization", ""))
-
-    def _check(self, token: Token, activity: Activity) -> None:
-        """Refuse an activity that the token was not written for, and one that would be answered elsewhere."""
-        if not token.covers(activity):
-            raise PermissionError
-        if not self._config.serves(activity.service_url):
-            raise _BadRequest(403, "The service address is none of Microsoft's.")
-
     async def _take(self, activity: Activity) -> web.Response:
         if self._config.app_id and not self._tenants.serves(activity.tenants):
             await self._tenants.report_unknown(activity.tenants)
-            refusal = self._listener.refuse(activity)
-            if refusal is None:
+            refused = self._listener.refuse(activity)
+            if refused is None:
                 return web.Response(status=403, text="This tenant is not served.")
-            return web.Response(body=dumps(refusal), content_type="application/json")
+            return web.Response(body=dumps(refused), content_type="application/json")
+
         answer = await self._sdk.take(activity, self._listener.handle)
         if answer is None:
             return web.Response(status=200)
@@ -266,11 +247,28 @@ class ActivityReceiver:
             status=answer.status, body=dumps(answer.body), content_type="application/json"
         )
 
+    async def _verified(self, request: web.Request) -> Activity:
+        """Return the activity of a request whose token was written for it.
+
+        The token is verified before a byte of the body is read.
+        """
+        if not self._config.app_id and not (
+            is_loopback(request.remote or "") and on_loopback(f"http://{request.host}")
+        ):
+            raise Refusal(403, "Without an app id only this machine may call.")
+        token = await self._verifier.verify(request.headers.get("Authorization", ""))
+        activity = parse_activity(await _body(request))
+        if not token.covers(activity):
+            raise PermissionError
+        if not self._config.serves(activity.service_url):
+            raise Refusal(403, "The service address is none of Microsoft's.")
+        return activity
+
 
 async def _body(request: web.Request) -> bytes:
     """Return a body of at most `BODY_BYTES`, by the header and by count, that arrives soon."""
     if request.content_type != "application/json":
-        raise _BadRequest(415, "Send an activity as application/json.")
+        raise Refusal(415, "Send an activity as application/json.")
     body = bytearray()
     try:
         async with asyncio.timeout(_READ_S):
@@ -280,8 +278,8 @@ async def _body(request: web.Request) -> bytes:
                     return bytes(body)
                 body += chunk
     except TimeoutError:
-        raise _BadRequest(408, "The body did not arrive in time.") from None
-    raise _BadRequest(413, f"An activity has at most {BODY_BYTES // 1024} kB.")
+        raise Refusal(408, "The body did not arrive in time.") from None
+    raise Refusal(413, f"An activity has at most {BODY_BYTES // 1024} kB.")
 
 
 PATH = "/api/messages"
@@ -294,22 +292,27 @@ class TeamsSurface:
     """
 
     def __init__(self, config: TeamsConfig, ports: ChatPorts, tell: Tell) -> None:
-        self._config, self._draw = config, ports.draw
-        self._client = ConnectorClient(_bot_credentials(config), config.serves)
+        self._draw = ports.draw
+        secret = AppSecret(config.cloud, config.app_id, config.app_password, config.tenant_id)
+        self._client = ConnectorClient(secret if config.app_id else Anonymous(), config.serves)
         self.delays = self._client.delays
         self._conversations = Conversations(ports.documents, self._client.open)
-        self._owners = Owners(
-            config.cloud.graph, _graph_credentials(config), self._conversations.people
-        )
+
+        # Microsoft Graph needs the tenant to sign in at.
+        graph = replace(config.cloud, scope=config.cloud.graph)
+        secret = AppSecret(graph, config.app_id, config.app_password, config.tenant_id)
+        credentials = secret if config.tenant_id else Anonymous()
+        self._owners = Owners(config.cloud.graph, credentials, self._conversations.people)
+
         tenants = Tenants(config.served_tenants, ports.keys, tell)
-        belongings = self._belongings = Belongings(
+        self._belongings = Belongings(
             self._conversations, tenants, self._client, signed=bool(config.app_id)
         )
         sdk = open_sdk(config.sdk, self._client, config.app_id)
         self._sender = Sender(sdk)
-        self._responder = Responder(ports, belongings, self._sender, config.answer_timeout_s)
+        self._responder = Responder(ports, self._belongings, self._sender, config.answer_timeout_s)
         seen = Deduplicator(ports.keys, "teams.seen")
-        self._listener = ActivityListener(belongings, self._responder, ports.hints, seen)
+        self._listener = ActivityListener(self._belongings, self._responder, ports.hints, seen)
         self._receiver = ActivityReceiver(config, tenants, self._listener, sdk)
 
     async def belongs(self, user: str, group: str) -> bool:
@@ -320,7 +323,10 @@ class TeamsSurface:
         return await self._owners.belongs(user, group)
 
     async def name(self, user: str) -> str:
-        """Return the name of a person who reads where the bot is, by their id of Teams or of Microsoft Entra; "" for nobody."""
+        """Return the name of a person who reads where the bot is, "" for nobody.
+
+        By their id of Teams or of Microsoft Entra.
+        """
         return await self._belongings.name(user)
 
     def routes(self) -> Sequence[web.RouteDef]:
@@ -337,15 +343,11 @@ class TeamsSurface:
 
     async def post(self, channel: str, card: Card, key: str) -> str:
         """Send a new message and return its id; raise `Unavailable` where the bot is not known."""
-        where = await self._reach(channel)
-        posted = await self._sender.send(where, await self._message(card))
-        if key:
-            await self._conversations.keep_message(where.id, key, posted)
-        return posted
+        return await self.reply(channel, "", card, key)
 
     async def edit(self, channel: str, message: str, card: Card, key: str) -> str:
         """Replace a message; post it fresh when it was deleted."""
-        where = await self._reach(channel)
+        where = await self._conversations.reach(channel)
         try:
             await self._sender.replace(where, message, await self._message(card))
         except Gone:
@@ -357,7 +359,7 @@ class TeamsSurface:
 
         In a chat without threads, add to the chat.
         """
-        where = await self._reach(channel)
+        where = await self._conversations.reach(channel)
         line = await self._sender.send(where, await self._message(card), message)
         if key:
             await self._conversations.keep_message(where.id, key, line)
@@ -368,27 +370,8 @@ class TeamsSurface:
 
         From memory, for Teams lets a bot read no history.
         """
-        return await self._conversations.message((await self._reach(channel)).id, key)
-
-    async def _reach(self, address: str) -> Conversation:
-        return await self._conversations.reach(address)
+        where = await self._conversations.reach(channel)
+        return await self._conversations.message(where.id, key)
 
     async def _message(self, card: Card) -> Message:
         return await message_of(card, self._draw, budget=ALERT_BYTES, stands=True)
-
-
-def _bot_credentials(config: TeamsConfig) -> Credentials:
-    """Return the credentials for the Bot Connector, none in development."""
-    return (
-        AppSecret(config.cloud, config.app_id, config.app_password, config.tenant_id)
-        if config.app_id
-        else Anonymous()
-    )
-
-
-def _graph_credentials(config: TeamsConfig) -> Credentials:
-    """Return the credentials for Microsoft Graph, which needs the tenant to sign in at."""
-    if not config.tenant_id:
-        return Anonymous()
-    graph = replace(config.cloud, scope=config.cloud.graph)
-    return AppSecret(graph, config.app_id, config.app_password, config.tenant_id)
