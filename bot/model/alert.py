@@ -20,7 +20,7 @@ from bot.model.request import SignedBy
 
 @dataclass(frozen=True)
 class WastedHours:
-    """State the hours that things of one price wasted, each by its share, and the shares that they waste now."""
+    """State the hours that things of one price wasted, and the shares that they waste now."""
 
     usd_per_hour: Decimal
     hours: Decimal
@@ -60,7 +60,7 @@ class Waste:
 
 @dataclass(frozen=True)
 class Peak:
-    """Hold an alert at its peak, by the newest sight of it: so it is remembered when it has ended."""
+    """Hold an alert at its peak, by the newest sight of it: so it is remembered."""
 
     anomaly: Anomaly
     usd_per_hour: Decimal
@@ -221,7 +221,7 @@ def usd_per_hour_of(alerts: Iterable[Alert]) -> Decimal:
 
 
 def leading(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts of an incident that no other of them explains: the others came with these."""
+    """Return the alerts of an incident that none of the others explains."""
     marks = {f"inhibit:{alert.key}" for alert in alerts}
     return [alert for alert in alerts if alert.muted_by not in marks] or list(alerts)
 
@@ -245,7 +245,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Silence(SignedBy):
-    """Mute the alerts that the labels (and the cause, where given) select, until a time or a dollar ceiling."""
+    """Mute the alerts that the labels and the cause select, until a time or a dollar ceiling."""
 
     id: str
     selector: Labels

@@ -14,7 +14,7 @@ from bot.model.window import Window
 
 
 class NodeState(StrEnum):
-    """Name the state of a node as `fleet` shows it; zero with and without a runtime are two states."""
+    """Name the state of a node as `fleet` shows it: zero without a runtime is a state of its own."""
 
     BUSY = "busy"
     STARVED = "starved"
@@ -93,7 +93,7 @@ class Anomaly:
     """
     usd_per_hour: Decimal | None = None
     lost_hours: tuple[float, ...] = ()
-    """Hours of each thing (parallel to `things`) that were lost before this was told, and are over."""
+    """Hours of each thing (parallel to `things`) that were lost before the alert was raised."""
     metric: str = ""
     """The frame's metric that a chart should show, with `kind` below."""
     kind: str = "node"
@@ -103,7 +103,7 @@ class Anomaly:
     suspect: str = field(default="", metadata={"optional": True})
     """The one thing for which all others wait, "" where none is known."""
     at_risk: AtRisk | None = field(default=None, metadata={"optional": True})
-    """The work since the newest checkpoint that it would cost, None where there is none or nobody tells."""
+    """The work since the newest checkpoint that it would cost, None where none is known of."""
     wide: bool = False
     """Whether it held half of its cluster's nodes, once at least.
 

@@ -58,7 +58,7 @@ class Severity(StrEnum):
 
 
 class About(StrEnum):
-    """Name the things that an alert is about; each value is the kind of frame that its chart reads."""
+    """Name the things that an alert is about; each value is the kind of its chart's frame."""
 
     NODES = "node"
     RUN = "run"
@@ -121,7 +121,7 @@ class CauseFacts:
     buys_hours: bool = False
     """It may be the bill's view of nodes that work nothing, and is then explained by them."""
     however_small: bool = False
-    """It is told however little it wastes now.
+    """An alert of it is raised however little it wastes now.
 
     It puts more at risk, or somebody asked to hear of it.
     """
@@ -135,13 +135,16 @@ class CauseFacts:
     Both may be about the same money.
     """
     passes: bool = False
-    """It ends by itself within hours, so that what it costs is never drawn out to the month's end."""
+    """It ends by itself within hours, so its cost is never drawn out to the month's end."""
     returns: timedelta = timedelta(0)
-    """How long after its end it is the same incident when it is seen again, if that is longer than `alert.reopen_within`."""
+    """How long after its end it is the same incident when it is seen again.
+
+    Where that is longer than `alert.reopen_within`.
+    """
     needs_setting: bool = False
-    """It is told only where somebody set a limit, so that no recording shows it."""
+    """It is raised only where somebody set a limit, so that no recording shows it."""
     is_state: bool = False
-    """It is a state of nodes that is never told as an alert."""
+    """It is a state of nodes for which no alert is raised."""
     scenario: str = "causes"
     """The simulator's scenario that shows it; "" = none."""
     no_faster_chip: str = ""
@@ -158,7 +161,7 @@ class CauseFacts:
 
     @property
     def is_bought(self) -> bool:
-        """Return whether the cause is about things that are bought or kept for nothing, not about things that run badly."""
+        """Return whether things are bought or kept for nothing, rather than run badly."""
         return self.about in {About.MONEY, About.CAPACITY, About.STORAGE}
 
     @property
@@ -184,70 +187,96 @@ What it tells anew within it is the same growth still.
 # Laid out by hand, so that a row stays a few lines: what it is, how alerts treat it, how it is
 # simulated and drawn, what to try.
 _ROWS = (
-    CauseFacts(Cause.IDLE, "report nodes that do nothing", precedence=5, explained_by=(*_SICK, *_COMPILES), works_nothing=True,
-        kept_for_nothing=True, no_faster_chip="it does nothing: stopping nodes saves more than any chip",
+    CauseFacts(Cause.IDLE, "report nodes that do nothing", precedence=5, explained_by=(*_SICK,
+        *_COMPILES), works_nothing=True,
+        kept_for_nothing=True,
+        no_faster_chip="it does nothing: stopping nodes saves more than any chip",
         suggestions=(
             "Stop the nodes or scale the node group down.",
             "If they wait for a job on purpose, silence them until it starts.",
             "Let the autoscaler remove nodes without Neuron pods.")),
-    CauseFacts(Cause.ALLOCATED_UNUSED, "report nodes that a runtime or a pod holds for nothing", "allocated, unused",
-        precedence=4, explained_by=(*_SICK, *_COMPILES, Cause.IDLE), works_nothing=True, kept_for_nothing=True,
+    CauseFacts(Cause.ALLOCATED_UNUSED, "report nodes that a runtime or a pod holds for nothing",
+        "allocated, unused",
+        precedence=4, explained_by=(*_SICK, *_COMPILES, Cause.IDLE), works_nothing=True,
+        kept_for_nothing=True,
         no_faster_chip="cores are held and not used: release them first",
         suggestions=(
-            "Stop the process or pod that holds the cores (a notebook, a finished job), or scale the nodes down.",
+            "Stop the process or pod that holds the cores (a notebook, a finished job), or scale"
+            " the nodes down.",
             "Set an idle timeout on notebooks and interactive pods.")),
     CauseFacts(Cause.HUNG, "report jobs that stopped amid their work with the runtime loaded",
-        severity=Severity.CRITICAL, precedence=3, of_job=True, works_nothing=True, cores_differ=True,
+        severity=Severity.CRITICAL, precedence=3, of_job=True, works_nothing=True,
+        cores_differ=True,
         explained_by=(Cause.HARDWARE_FAULT, Cause.NO_DATA), part_of=_DROPS,
         no_faster_chip="it hangs: restart the run first",
         suggestions=(
-            "Look at the slowest rank's log and `neuron-top`; restart the job from its last checkpoint.",
-            "Set a timeout on collectives so that a hang ends the job instead of holding the fleet.")),
+            "Look at the slowest rank's log and `neuron-top`; restart the job from its last"
+            " checkpoint.",
+            "Set a timeout on collectives so that a hang ends the job instead of holding the"
+            " fleet.")),
     CauseFacts(Cause.NO_DATA, "report running nodes that stopped reporting", however_small=True,
         explained_by=(Cause.HARDWARE_FAULT,), part_of=_STALLS,
         no_faster_chip="its metrics stopped, so nothing can be said of its work",
         suggestions=(
-            "Look at the node: is neuron-monitor or the CloudWatch agent running, did the kernel panic, is the disk full?",
-            "If the node was stopped on purpose, the next inventory will say so and this ends by itself.")),
+            "Look at the node: is neuron-monitor or the CloudWatch agent running, did the kernel"
+            " panic, is the disk full?",
+            "If the node was stopped on purpose, the next inventory will say so and this ends by"
+            " itself.")),
     CauseFacts(Cause.COMPILING, "tell compiling from idling", is_state=True,
         no_faster_chip="it compiles: judge it by its training"),
     CauseFacts(Cause.LONG_COMPILE, "report compiles past the grace",
-        family=Family.COMPILE, precedence=2, explained_by=(Cause.COLD_CACHE,), works_nothing=True, passes=True,
+        family=Family.COMPILE, precedence=2, explained_by=(Cause.COLD_CACHE,), works_nothing=True,
+        passes=True,
         no_faster_chip="it compiles: judge it by its training",
         suggestions=(
-            "Do not cancel it: an interrupted compile is cached as failed; use `--retry_failed_compilation` if it was.",
+            "Do not cancel it: an interrupted compile is cached as failed; use"
+            " `--retry_failed_compilation` if it was.",
             "Pre-compile on one node (`neuron_parallel_compile`) before launching the whole job.",
-            "Share the cache: set NEURON_COMPILE_CACHE_URL to a bucket that every node may read and write.")),
+            "Share the cache: set NEURON_COMPILE_CACHE_URL to a bucket that every node may read"
+            " and write.")),
     CauseFacts(Cause.COLD_CACHE, "report jobs that ran before and compile again at each start",
-        family=Family.COMPILE, precedence=2, works_nothing=True, passes=True, returns=timedelta(days=3),
+        family=Family.COMPILE, precedence=2, works_nothing=True, passes=True,
+        returns=timedelta(days=3),
         no_faster_chip="it compiles what was compiled before: mend the cache first",
         suggestions=(
-            "Share the cache: set NEURON_COMPILE_CACHE_URL to one bucket; `--cache_dir` in NEURON_CC_FLAGS overrides it.",
-            "Check what changed: batch size, optimizer, compiler flags and compiler version all miss the cache.",
+            "Share the cache: set NEURON_COMPILE_CACHE_URL to one bucket; `--cache_dir` in"
+            " NEURON_CC_FLAGS overrides it.",
+            "Check what changed: batch size, optimizer, compiler flags and compiler version all"
+            " miss the cache.",
             "Pre-compile on one node (`neuron_parallel_compile`) and do not cancel this one.")),
-    CauseFacts(Cause.KILLED_COMPILE, "report compiles that were cut off before anything executed", "compile cut off",
+    CauseFacts(Cause.KILLED_COMPILE, "report compiles that were cut off before anything executed",
+        "compile cut off",
         scenario="compiles",
         suggestions=(
-            "Before the next launch add `--retry_failed_compilation` to NEURON_CC_FLAGS: Neuron caches an interrupted compile as"
+            "Before the next launch add `--retry_failed_compilation` to NEURON_CC_FLAGS: Neuron"
+            " caches an interrupted compile as"
             " failed and skips it later (Neuron's documentation of its persistent cache).",
-            "If the next launch only waits (`Another process must be compiling`), remove the `.lock` files that the killed one"
+            "If the next launch only waits (`Another process must be compiling`), remove the"
+            " `.lock` files that the killed one"
             " left in the compile cache.",
-            "If a time limit or a health check ended it, raise it: a first compile may take an hour.",
-            "If it was a pre-compile (`neuron_parallel_compile`) that ended well, nothing is lost: launch the job.")),
-    CauseFacts(Cause.STARVED, "report nodes that wait for data", family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
+            "If a time limit or a health check ended it, raise it: a first compile may take an"
+            " hour.",
+            "If it was a pre-compile (`neuron_parallel_compile`) that ended well, nothing is lost:"
+            " launch the job.")),
+    CauseFacts(Cause.STARVED, "report nodes that wait for data", family=Family.DROP, precedence=8,
+        of_job=True, cores_differ=True,
         explained_by=(
-            *_SICK, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.STRAGGLER, Cause.IDLE, Cause.ALLOCATED_UNUSED, *_COMPILES),
+            *_SICK, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.STRAGGLER, Cause.IDLE,
+        Cause.ALLOCATED_UNUSED, *_COMPILES),
         no_faster_chip="it waits for data, and a faster chip would wait longer",
         suggestions=(
-            "Use more loader workers (`num_workers` of 16 or more) and prefetch; the host has vCPUs and memory to spare.",
-            "Stage the data on FSx for Lustre or local disks instead of reading S3 in the training loop.")),
+            "Use more loader workers (`num_workers` of 16 or more) and prefetch; the host has"
+            " vCPUs and memory to spare.",
+            "Stage the data on FSx for Lustre or local disks instead of reading S3 in the training"
+            " loop.")),
     CauseFacts(Cause.NETWORK_BOUND, "report nodes held up by the network",
         family=Family.DROP, precedence=8, of_job=True, cores_differ=True, explained_by=_SICK,
         no_faster_chip="the network limits it, not the chip",
         suggestions=(
             "Overlap or bucket all-reduce, accumulate gradients, or shard less across nodes.",
             "Check that all nodes of the job share one zone and placement group.")),
-    CauseFacts(Cause.COLLECTIVE_PATH, "report traffic that seems to take the wrong path between devices",
+    CauseFacts(Cause.COLLECTIVE_PATH,
+        "report traffic that seems to take the wrong path between devices",
         family=Family.DROP, precedence=8, of_job=True, cores_differ=True, explained_by=_SICK,
         no_faster_chip="its collectives seem to take the wrong path: mend that first",
         suggestions=(
@@ -258,69 +287,91 @@ _ROWS = (
         family=Family.DROP, precedence=8, of_job=True, cores_differ=True, explained_by=_SICK,
         no_faster_chip="its nodes wait for a slow one: replace that first",
         suggestions=(
-            "Restart the job from its last checkpoint without the slow node, or cordon and replace it.",
+            "Restart the job from its last checkpoint without the slow node, or cordon and replace"
+            " it.",
             "Look at what else runs on its host and at its loader before you blame the device.")),
     CauseFacts(Cause.MEMORY_PRESSURE, "report device memory near its limit",
-        precedence=7, of_job=True, however_small=True, cores_differ=True, metric="neuroncore_memory_used_bytes",
+        precedence=7, of_job=True, however_small=True, cores_differ=True,
+        metric="neuroncore_memory_used_bytes",
         explained_by=(Cause.HARDWARE_FAULT,), part_of=_STALLS,
         suggestions=(
-            "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation checkpointing.",
+            "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation"
+            " checkpointing.",
             "More nodes or a type with more device memory if it is to grow further.")),
     CauseFacts(Cause.EXECUTION_ERRORS, "report execution errors", precedence=6, of_job=True,
-        explained_by=(Cause.HARDWARE_FAULT, Cause.MEMORY_PRESSURE), part_of=_STALLS, however_small=True, cores_differ=True,
+        explained_by=(Cause.HARDWARE_FAULT, Cause.MEMORY_PRESSURE), part_of=_STALLS,
+        however_small=True, cores_differ=True,
         metric="neuron_execution_errors_count",
         suggestions=(
-            "Look at the runtime's log for the first error; numerical ones point to NaN in the model, model ones to the graph.",
+            "Look at the runtime's log for the first error; numerical ones point to NaN in the"
+            " model, model ones to the graph.",
             "If transient errors stay on one node, replace it.")),
-    CauseFacts(Cause.HARDWARE_FAULT, "report hardware errors, uncorrected ECC events and failed status checks",
-        severity=Severity.CRITICAL, precedence=1, of_job=True, however_small=True, cores_differ=True,
+    CauseFacts(Cause.HARDWARE_FAULT,
+        "report hardware errors, uncorrected ECC events and failed status checks",
+        severity=Severity.CRITICAL, precedence=1, of_job=True, however_small=True,
+        cores_differ=True,
         metric="neuron_execution_errors_count", part_of=_STALLS,
         suggestions=(
             "Cordon and replace the node; restart the job from its last checkpoint without it.",
             "Report the instance to AWS with its id; EC2 retires hardware that keeps failing.")),
     CauseFacts(Cause.CHECKPOINT_AT_RISK, "report runs whose checkpoints stopped",
-        about=About.RUN, explained_by=_SICK, part_of=_DROPS, however_small=True, metric="run_checkpoint_age_seconds",
+        about=About.RUN, explained_by=_SICK, part_of=_DROPS, however_small=True,
+        metric="run_checkpoint_age_seconds",
         suggestions=(
-            "Look at the checkpoint writer: is the file system full, did an asynchronous save fail, is the bucket still"
+            "Look at the checkpoint writer: is the file system full, did an asynchronous save"
+            " fail, is the bucket still"
             " writable?",
             "Save one now by hand if the trainer allows it.")),
-    CauseFacts(Cause.INTERRUPTION_NOTICE, "report nodes that AWS says it will take away, and the work at risk on them",
+    CauseFacts(Cause.INTERRUPTION_NOTICE,
+        "report nodes that AWS says it will take away, and the work at risk on them",
         however_small=True, scenario="",
         no_faster_chip="its nodes are about to be taken away: save the work first",
         suggestions=(
             "Save a checkpoint now, if the trainer can be told to.",
-            "Cordon and drain the node (`kubectl drain`), and restart the job without it from its newest checkpoint.",
-            "Have the trainer save by itself when it is told to stop (SIGTERM): the notice comes two minutes before.")),
+            "Cordon and drain the node (`kubectl drain`), and restart the job without it from its"
+            " newest checkpoint.",
+            "Have the trainer save by itself when it is told to stop (SIGTERM): the notice comes"
+            " two minutes before.")),
     CauseFacts(Cause.ORPHANED_STORAGE, "report volumes and file systems that nobody uses",
         about=About.STORAGE, severity=Severity.INFO, adds_up=True, metric="",
         suggestions=("Take a snapshot and delete the volume, or attach it where it is needed.",)),
-    CauseFacts(Cause.UNUSED_CAPACITY, "report reserved capacity that stands empty", about=About.CAPACITY, metric="",
+    CauseFacts(Cause.UNUSED_CAPACITY, "report reserved capacity that stands empty",
+        about=About.CAPACITY, metric="",
         suggestions=(
-            "Launch into the reservation, share it with another account, or cancel it (a Capacity Block cannot be cancelled).",
+            "Launch into the reservation, share it with another account, or cancel it (a Capacity"
+            " Block cannot be cancelled).",
             "Move nodes of this type that run on demand elsewhere into it.")),
     CauseFacts(Cause.SPEND_JUMP, "report services that suddenly cost more",
         about=About.MONEY, returns=_BILLED, buys_hours=True, grows=True, metric=SPEND,
-        suggestions=("Open `cost 7d by usage_type` for this service; compare with what was launched that day.",)),
+        suggestions=("Open `cost 7d by usage_type` for this service; compare with what was"
+                     " launched that day.",)),
     CauseFacts(Cause.SPEND_NEW, "report usage that was never billed before",
-        about=About.MONEY, returns=_BILLED, explained_by=(Cause.SPEND_JUMP,), buys_hours=True, grows=True, metric=SPEND,
-        suggestions=("Ask the owner whether this usage is meant; `cost 7d by resource` names what it is.",)),
+        about=About.MONEY, returns=_BILLED, explained_by=(Cause.SPEND_JUMP,), buys_hours=True,
+        grows=True, metric=SPEND,
+        suggestions=("Ask the owner whether this usage is meant; `cost 7d by resource` names what"
+                     " it is.",)),
     CauseFacts(Cause.COMMITMENT_UNUSED, "report commitment that usage no longer covers",
         about=About.MONEY, returns=_BILLED, metric=SPEND,
         suggestions=(
-            "Move nodes that run on demand under the plan, or let it run out instead of renewing it.",
+            "Move nodes that run on demand under the plan, or let it run out instead of renewing"
+            " it.",
             "See what it still covers: `cost 7d by purchase,instance_type`.")),
     CauseFacts(Cause.BUDGET_BURN, "report budgets that will be used up before their month ends",
         about=About.MONEY, returns=_BILLED, however_small=True, needs_setting=True, metric=SPEND,
         suggestions=(
-            "See where it goes: `cost mtd by usage_type`; stop or shrink what can wait until next month.",
+            "See where it goes: `cost mtd by usage_type`; stop or shrink what can wait until next"
+            " month.",
             "If the spending is meant, raise the budget: `config budget_burn`.")),
     CauseFacts(Cause.TRANSFER_ROUTE, "report data transfer that takes a costly route",
         about=About.MONEY, returns=_BILLED, grows=True, metric=SPEND,
         suggestions=(
-            "Send S3 traffic through a gateway endpoint instead of the NAT gateway: it is free of charge.",
+            "Send S3 traffic through a gateway endpoint instead of the NAT gateway: it is free of"
+            " charge.",
             "Keep the nodes of a job, their data and their file system in one zone and region.")),
-    CauseFacts(Cause.ODD, "report combinations of metrics that no rule knows (isolation forest)", severity=Severity.INFO,
-        explained_by=tuple(cause for cause in Cause if cause is not Cause.ODD), however_small=True, cores_differ=True,
+    CauseFacts(Cause.ODD, "report combinations of metrics that no rule knows (isolation forest)",
+        severity=Severity.INFO,
+        explained_by=tuple(cause for cause in Cause if cause is not Cause.ODD), however_small=True,
+        cores_differ=True,
         suggestions=("Look whether the job changed; mark it as not an anomaly if it did.",)),
 )
 # fmt: on

@@ -31,7 +31,7 @@ class ClaimKind(StrEnum):
 
 @dataclass(frozen=True)
 class SpeedUp(Sourced):
-    """State the work of a full node of `to_family` in BF16 as a multiple of a full node of `from_family`."""
+    """State the work of a full node in BF16 as a multiple of that of another family."""
 
     from_family: str
     to_family: str
@@ -110,7 +110,7 @@ class Package(Sourced):
 
 @dataclass(frozen=True)
 class Question(Sourced):
-    """State one yes-or-no question whose yes speaks for Trainium (`weight` > 0) or for GPUs (< 0)."""
+    """State one question whose yes speaks for Trainium (`weight` > 0) or for GPUs (< 0)."""
 
     key: str
     asks: str

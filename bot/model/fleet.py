@@ -1,4 +1,4 @@
-"""State the inventory as AWS reports it at one time, and the provider's own words about capacity."""
+"""State the inventory as AWS reports it, and the provider's own words about capacity."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class FileSystem:
 
     @property
     def network(self) -> float | None:
-        """Return the bytes a second that its file servers' network carries at most, bursts included; None where AWS states none.
+        """Return the bytes a second that its network carries at most, None where AWS states none.
 
         Network throughput a TiB of SSD storage, the burst where there is one (FSx for Lustre User
         Guide, SSD storage, 2026-11).
@@ -293,10 +293,10 @@ class Quota:
         `p` counts p4d and p5, `p5` counts p5en alone.
         """
         family = instance_type.partition(".")[0]
-        rests = (
-            (name, family.removeprefix(name)) for name in self.families if family.startswith(name)
+        prefixes = (name for name in self.families if family.startswith(name))
+        return any(
+            family.removeprefix(name)[:1].isdigit() != name[-1].isdigit() for name in prefixes
         )
-        return any(rest[:1].isdigit() != name[-1].isdigit() for name, rest in rests)
 
 
 @dataclass(frozen=True)
@@ -313,12 +313,9 @@ class Inventory:
     quotas: tuple[Quota, ...] = ()
 
     def launcher(self, thing: str) -> Launcher | None:
-        """Return who launched an instance, a volume, a file system or a reservation, None where nobody tells."""
-        instance = self.instances.get(thing)
-        if instance:
-            return instance.launched_by
-        resource = self.resource(thing)
-        return resource.launched_by if resource else None
+        """Return who launched a thing, None where nobody tells."""
+        described = self.instances.get(thing) or self.resource(thing)
+        return described.launched_by if described else None
 
     def resource(self, thing: str) -> Stored | None:
         """Return the volume, the file system or the reservation of an id, None for another."""
@@ -419,11 +416,12 @@ class Scarcity:
 def scarcities(refusals: Sequence[Refusal], instance_type: str) -> tuple[Scarcity, ...]:
     """Count the refusals of a type by zone, the zone refused most first."""
     zones: dict[str, list[Refusal]] = {}
-    for one in refusals:
-        if one.labels.instance_type == instance_type:
-            zones.setdefault(one.labels.zone or one.labels.region, []).append(one)
+    for refusal in refusals:
+        if refusal.labels.instance_type == instance_type:
+            zone = refusal.labels.zone or refusal.labels.region
+            zones.setdefault(zone, []).append(refusal)
     counts = [
-        Scarcity(zone, len(x), sum(one.spot for one in x), max(one.at for one in x))
-        for zone, x in zones.items()
+        Scarcity(zone, len(refused), sum(r.spot for r in refused), max(r.at for r in refused))
+        for zone, refused in zones.items()
     ]
-    return tuple(sorted(counts, key=lambda x: (-x.refused, x.zone)))
+    return tuple(sorted(counts, key=lambda count: (-count.refused, count.zone)))

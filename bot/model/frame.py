@@ -67,10 +67,9 @@ class Frame:
 
     def of(self, metric: str) -> Floats:
         """Return one metric, shape (n_things, n_steps); all nan where the frame lacks it."""
-        i = self._column.get(metric)
-        if i is None:
+        if metric not in self._column:
             return np.full(self.values.shape[:2], np.nan, dtype=np.float32)
-        return self.values[:, :, i]
+        return self.values[:, :, self._column[metric]]
 
     def steps(self, length: timedelta) -> int:
         """Return the number of steps that cover `length`, at least one."""
@@ -97,12 +96,12 @@ class Frame:
 
     def pick(self, rows: Sequence[int] | npt.NDArray[np.intp] | Mask) -> Frame:
         """Return only the things at `rows` (indices or a mask)."""
-        at = (
-            np.flatnonzero(rows)
-            if np.asarray(rows).dtype == bool
-            else np.asarray(rows, dtype=np.intp)
-        )
-        return replace(self, things=tuple(self.things[i] for i in at), values=self.values[at])
+        indices = np.asarray(rows)
+        if indices.dtype == bool:
+            indices = np.flatnonzero(indices)
+        indices = indices.astype(np.intp)
+        things = tuple(self.things[i] for i in indices)
+        return replace(self, things=things, values=self.values[indices])
 
     def times(self) -> list[datetime]:
         """Return the end of each step."""
@@ -130,12 +129,12 @@ UNITS: Mapping[str, Mapping[str, float]] = {
     "count": {"count": 1.0},
     "second": {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20},
 }
-"""Units that a metric may come in, by the last word of its name here, and what a value is multiplied by."""
+"""Units that a metric may come in with their factors, by the last word of its name here."""
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """State that `name` in CloudWatch is `metric` here (one of `NODE_METRICS`), in a declared unit."""
+    """State that `name` in CloudWatch is `metric` of `NODE_METRICS`, in a declared unit."""
 
     name: str
     metric: str
@@ -149,7 +148,7 @@ class Meaning:
 
 @dataclass(frozen=True)
 class OwnNames:
-    """Hold a namespace, the meaning of its metrics, and the dimensions that name the instance and the core."""
+    """Hold a namespace, its metrics' meanings, and the dimensions of instance and core."""
 
     namespace: str
     meanings: tuple[Meaning, ...]

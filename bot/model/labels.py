@@ -69,17 +69,13 @@ class Labels:
     @staticmethod
     def shared(many: Iterable[Labels]) -> Labels:
         """Keep the labels on which all of `many` agree."""
-        every = tuple(many)
-        if not every:
-            return Labels()
-        first = every[0]
-        return Labels(
-            **{
-                name: value
-                for name, value in first
-                if all(getattr(labels, name) == value for labels in every)
-            }
-        )
+        first, *others = (*many,) or (Labels(),)
+        shared = {
+            name: value
+            for name, value in first
+            if all(getattr(labels, name) == value for labels in others)
+        }
+        return Labels(**shared)
 
 
 NAMES: tuple[str, ...] = tuple(field.name for field in fields(Labels))

@@ -59,9 +59,9 @@ BILL_BATCH_ROWS = 1_000_000
 BILL_SPILL = "8GiB"
 """Written to disk by queries of the bill that need more than their share of memory."""
 BILL_MEMORY = "50%"
-"""The share of this machine's (or container's) memory that the bill's tables and queries take at most."""
+"""The share of the machine's (or container's) memory that the bill takes at most."""
 BILL_MEMORY_GIB = 2.0
-"""What they take at most on a machine that has more: a hundred million rows leave the rest on disk."""
+"""The most on a machine that has more: a hundred million rows leave the rest on disk."""
 LINE_BYTES = 16 << 20
 """Of one line of JSON."""
 RESPONSE_BYTES = 256 << 20
@@ -78,4 +78,7 @@ def unpacked_limit(packed: int) -> int:
 def too_much(noun: str, packed: int) -> str:
     """Return the sentence of what unpacks to more than that."""
     limit = unpacked_limit(packed)
-    return f"{noun} has {packed:,} bytes and unpacks to over {limit:,}; unpack it yourself, or have it exported anew"
+    return (
+        f"{noun} has {packed:,} bytes and unpacks to over {limit:,};"
+        " unpack it yourself, or have it exported anew"
+    )

@@ -54,7 +54,7 @@ class NotificationLogEntry:
     reason: Reason
     at: datetime
     alerts: tuple[str, ...]
-    """Ids of the alerts told."""
+    """Ids of the alerts in it."""
     things: int
     usd_per_hour: Decimal
     digest: str
@@ -65,7 +65,7 @@ class NotificationLogEntry:
     pending: bool = False
     """Whether the message does not show this yet."""
     version: int = 1
-    """Counts what was decided for this message, so that an answer about an older state is told from one about this."""
+    """Counts the decisions about this message, to tell an answer about an older state."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,14 @@ class Line:
 
 @dataclass
 class Delays:
-    """Hold seconds that messages have waited for a platform's limits since the start, and messages that wait now."""
+    """Count how long messages have waited for a platform's limits, and those that wait now."""
 
     seconds: float = 0.0
     waiting: int = 0
 
     @contextmanager
     def held(self, monotonic: Callable[[], float]) -> Iterator[None]:
-        """Count one message as waiting for as long as this lasts, by a clock that only goes on (seconds)."""
+        """Count one message as waiting for as long as this lasts, by a clock in seconds."""
         began = monotonic()
         self.waiting += 1
         try:
@@ -130,7 +130,7 @@ class State:
     `acknowledged` filled from the decisions.
     """
     notification_log: tuple[NotificationLogEntry, ...] = ()
-    """The entries of incidents that are not over, over within the last day, or over and not shown so yet."""
+    """Entries of incidents not over, over within the last day, or not shown so yet."""
     silences: tuple[Silence, ...] = ()
     """Silences that hold now, or will."""
     ticked_at: datetime | None = None
@@ -138,7 +138,7 @@ class State:
     slept: tuple[Silence, ...] = ()
     """Silences that time has ended within the last day: who asked to be woken, and when."""
     lines: tuple[Line, ...] = ()
-    """Lines of threads that were decided within the last day and are not said yet, in their order."""
+    """Lines of threads, in order, that were decided within the last day and are not said yet."""
 
 
 @dataclass(frozen=True)

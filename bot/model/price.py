@@ -1,4 +1,4 @@
-"""State the price of an hour, with where and when it was read, and the cost of the bot's own calls."""
+"""State the price of an hour, where and when it was read, and the cost of the bot's own calls."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ class Price:
 
     def __str__(self) -> str:
         """Read as `$21.50 an hour, on-demand, price list of 2026-11-20`."""
-        return f"${self.usd_per_hour:,.2f} an hour, {self.market}, {self.found_by} of {self.asof:%Y-%m-%d}"
+        by = f"{self.found_by} of {self.asof:%Y-%m-%d}"
+        return f"${self.usd_per_hour:,.2f} an hour, {self.market}, {by}"
 
 
 class Payment(StrEnum):
@@ -191,7 +192,7 @@ class SelfCost:
     uses: tuple[CallUse, ...]
     usd: Decimal
     month_usd: Decimal
-    """At the pace of the last whole day, else of the ticks so far, without what a start asks once."""
+    """At the pace of the last whole day, else of the ticks so far without the start's."""
     budget_usd: Decimal | None = None
     """For one day; optional calls stop one after the other as it is used."""
     retries: int = 0

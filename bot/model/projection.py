@@ -44,12 +44,12 @@ def steps_of(series: Doubles) -> Doubles:
     before, moved = levels[:-_SIDE], levels[_SIDE:] - levels[:-_SIDE]
     far = np.abs(moved)
     far[far <= np.maximum(_LEAST * np.abs(before), _NOISE * np.median(far))] = 0.0
-    found = []
+    steps = []
     while far.any():
-        at = int(far.argmax())
-        found.append(moved[at] / max(abs(before[at]), abs(moved[at]) * _LEAST))
-        far[max(0, at - _SIDE + 1) : at + _SIDE] = 0.0
-    return np.array(found)
+        day = int(far.argmax())
+        steps.append(moved[day] / max(abs(before[day]), abs(moved[day]) * _LEAST))
+        far[max(0, day - _SIDE + 1) : day + _SIDE] = 0.0
+    return np.array(steps)
 
 
 def _without_week(series: Doubles) -> Doubles:
@@ -67,12 +67,15 @@ def _without_week(series: Doubles) -> Doubles:
 
 
 def _middles(series: Doubles, days: int) -> Doubles:
-    """Return the median of each so many days in a row: a step leaves it at one level or the other."""
+    """Return the median of each so many days in a row, which a step moves at once."""
     return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(series, days), axis=1))
 
 
 def scenarios(steps: Doubles, days: int, ahead: int) -> Doubles:
-    """Return by scenario the factor by which steps change the sum of the `ahead` days, given the `steps` of the `days` seen."""
+    """Return by scenario the factor by which steps change the sum of the `ahead` days.
+
+    `steps` are those of the `days` seen.
+    """
     return np.asarray(
         np.exp(np.cumsum(np.log1p(moves_of(steps, days, ahead)), axis=1)).mean(axis=1)
     )
@@ -85,18 +88,16 @@ def moves_of(steps: Doubles, days: int, ahead: int) -> Doubles:
     """
     rng = np.random.default_rng(0)
     rate = rng.gamma(_STEPS + len(steps), 1 / (_DAYS + days), _DRAWS)
-    sizes = _sizes(rng, steps, (_DRAWS, ahead))
-    return np.where(rng.random(sizes.shape) < rate[:, None], sizes, 0.0)
+    shape = (_DRAWS, ahead)
 
-
-def _sizes(rng: np.random.Generator, steps: Doubles, shape: tuple[int, int]) -> Doubles:
-    """Draw how far each step leads: as one of its own did, or one of another fleet."""
+    # How far each step leads: as one of the fleet's own did, or one of another fleet.
     sizes = _SIZE * np.exp(_SPREAD * rng.standard_normal(shape))
     sizes = np.where(rng.random(shape) < _UP, sizes, -_DOWN * sizes)
     if len(steps):
-        own = rng.random(shape) < len(steps) / (len(steps) + _WEIGHT)
-        sizes = np.where(own, rng.choice(steps, shape), sizes)
-    return np.clip(sizes, -0.9, 3.0)
+        like_own = rng.random(shape) < len(steps) / (len(steps) + _WEIGHT)
+        sizes = np.where(like_own, rng.choice(steps, shape), sizes)
+    sizes = np.clip(sizes, -0.9, 3.0)
+    return np.where(rng.random(shape) < rate[:, None], sizes, 0.0)
 
 
 FEWEST = 3
@@ -199,10 +200,10 @@ def _fits(series: Doubles, models: _Models) -> tuple[Doubles, Doubles, Doubles]:
     ones = models.inverse.sum(axis=2)
     weight = ones.sum(axis=1)
     level = solved.sum(axis=1) / weight
-    rest = solved - level[:, None] * ones
-    squares = (rest * series).sum(axis=1) + LEAST**2 * n
+    residual = solved - level[:, None] * ones
+    squares = (residual * series).sum(axis=1) + LEAST**2 * n
     noise = squares / (n - 1)
-    means = models.ahead * level + (models.cross * rest).sum(axis=1)
+    means = models.ahead * level + (models.cross * residual).sum(axis=1)
     explained = np.einsum("mi,mij,mj->m", models.cross, models.inverse, models.cross)
     unsure = models.ahead - (models.cross * ones).sum(axis=1)
     variances = noise * np.maximum(models.sum - explained + unsure**2 / weight, 0)
@@ -236,7 +237,9 @@ def priors(n: int, ahead: int) -> list[tuple[Doubles, float]]:
     """
     days = np.arange(n + ahead)
     same = ((days[:, None] - days[None, :]) % _PROJECTION_WEEK == 0).astype(np.float64)
-    growth = _growth(n, ahead)
+    # How far a growth of one a day has come by each day, from the last seen on: it wears off.
+    lasting = np.cumsum(_LASTS ** np.arange(1, ahead + 1))
+    growth = np.concatenate([np.arange(1 - n, 1, dtype=np.float64), lasting])
     grown = np.outer(growth, growth)
     models = []
     for (back, size), weekly, growing in product(_WANDERS, _WEEKDAYS, _GROWTHS):
@@ -250,17 +253,7 @@ def priors(n: int, ahead: int) -> list[tuple[Doubles, float]]:
 
 
 def _wander(days: NDArray[np.int_], back: float) -> Doubles:
-    """Return the covariance of what wanders: a walk from the first day on, or one that comes back."""
+    """Return the covariance of a walk from the first day on, or of one that comes back."""
     if back == _NEVER:
         return np.minimum(days[:, None], days[None, :]) / _PROJECTION_WEEK
     return np.asarray(np.exp(-np.abs(days[:, None] - days[None, :]) / back))
-
-
-def _growth(n: int, ahead: int) -> Doubles:
-    """Return how far a growth of one a day has come by each day, from the last seen on.
-
-    It wears off.
-    """
-    return np.concatenate(
-        [np.arange(1 - n, 1, dtype=np.float64), np.cumsum(_LASTS ** np.arange(1, ahead + 1))]
-    )

@@ -1,4 +1,7 @@
-"""Hold everything one tick may know, and find in it scattered jobs, unused storage and used throughput."""
+"""Hold everything one tick may know.
+
+Find in it scattered jobs, unused storage and used throughput.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from bot.model.window import Window
 HISTORY = timedelta(days=15)
 """How far back the frames of a reading reach."""
 _ROUNDED = timedelta(days=2)
-"""More than a frame's step and the rest of a whole day, by which sums of frames may begin earlier."""
+"""More than a frame's step and the rest of a day, by which sums of frames may begin earlier."""
 
 
 def reaches(window: Window, now: datetime) -> bool:
@@ -86,7 +89,8 @@ class Reading:
 
     def frame(self, kind: str) -> Frame | None:
         """Return the frame of a kind, or None."""
-        try:  # a lookup of its own each for "is it there" and "give it" would cost a hundred of them a tick
+        # Two lookups, for "is it there" and "give it", would cost a hundred more a tick.
+        try:
             return self.frames[kind]
         except KeyError:
             return None
@@ -99,15 +103,21 @@ NODE_METRICS: Mapping[str, str] = {
     "neuroncore_memory_model_code_bytes": "of it model code, summed over cores",
     "neuroncore_memory_tensors_bytes": "of it tensors, summed over cores",
     "neuron_runtime_memory_used_bytes": "device memory held by runtimes; 0 = no runtime loaded",
-    "neuron_runtime_loaded_ratio": "1 where a runtime reported itself, 0 where the node said it has none, nan where unknown",
+    "neuron_runtime_loaded_ratio": (
+        "1 where a runtime reported itself, 0 where the node said it has none, nan where unknown"
+    ),
     "neuron_execution_errors_count": "execution errors within the step, all types",
     "neuron_execution_errors_hardware_count": "of them the runtime calls hardware",
     "neuron_execution_errors_numerical_count": "of them numerical",
     "neuron_execution_errors_transient_count": "of them transient",
     "neuron_execution_errors_model_count": "of them model",
     "neuron_execution_errors_runtime_count": "of them runtime",
-    "neuron_executions_completed_count": "executions completed within the step, where the source tells",
-    "neuron_execution_latency_seconds": "median latency of one execution; nan while nothing executes",
+    "neuron_executions_completed_count": (
+        "executions completed within the step, where the source tells"
+    ),
+    "neuron_execution_latency_seconds": (
+        "median latency of one execution; nan while nothing executes"
+    ),
     "neuron_hardware_ecc_events_count": "ECC events within the step, corrected and not",
     "neuron_hardware_ecc_uncorrected_count": "of them uncorrected, where the source tells",
     "neuroncore_limit_count": "cores the node offers to pods",
@@ -126,7 +136,10 @@ NODE_METRICS: Mapping[str, str] = {
 }
 POD_METRICS: Mapping[str, str] = {
     "neuroncore_utilization_ratio": "mean over the pod's cores, 0..1",
-    "neuroncore_busy_count": "cores that the pod kept busy: utilization summed over those that report, so 8 at a half are 4",
+    "neuroncore_busy_count": (
+        "cores that the pod kept busy: utilization summed over those that report,"
+        " so 8 at a half are 4"
+    ),
     "neuroncore_memory_used_bytes": "device memory in use by the pod",
     "neuroncore_request_count": "cores the pod asked for",
     "neuroncore_usage_count": "cores given to the pod",
@@ -147,7 +160,9 @@ VOLUME_METRICS: Mapping[str, str] = {
 }
 RUN_METRICS: Mapping[str, str] = {
     "run_epoch_count": "epochs done, cumulative",
-    "run_step_count": "optimizer steps done, cumulative; falls back to the last checkpoint at a restart",
+    "run_step_count": (
+        "optimizer steps done, cumulative; falls back to the last checkpoint at a restart"
+    ),
     "run_tokens_count": "tokens seen, cumulative",
     "run_loss": "training loss",
     "run_checkpoint_age_seconds": "age of the newest checkpoint",
@@ -157,12 +172,19 @@ CORE_METRICS: Mapping[str, str] = {
     "neuroncore_memory_used_bytes": "device memory in use on the core",
 }
 DEVICE_METRICS: Mapping[str, str] = {
-    "neuron_hardware_ecc_events_count": "ECC events of the device within the step, corrected and not",
+    "neuron_hardware_ecc_events_count": (
+        "ECC events of the device within the step, corrected and not"
+    ),
 }
 SPEND_METRIC, BILLED_METRIC = "spend_amortised_usd", "spend_billed_usd"
 SPEND_METRICS: Mapping[str, str] = {
-    SPEND_METRIC: "what usage cost with every commitment spread over it; of a commitment's fee, the part that nothing used",
-    BILLED_METRIC: "what was billed before credits and tax; of a commitment's fee, all of it (daily only)",
+    SPEND_METRIC: (
+        "what usage cost with every commitment spread over it;"
+        " of a commitment's fee, the part that nothing used"
+    ),
+    BILLED_METRIC: (
+        "what was billed before credits and tax; of a commitment's fee, all of it (daily only)"
+    ),
 }
 
 
@@ -172,7 +194,7 @@ _NOW = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Scattered:
-    """State one job whose nodes stand in several zones: (zone, number of nodes), most nodes first."""
+    """State one job whose nodes stand in several zones: (zone, nodes), most nodes first."""
 
     cluster: str
     job: str
@@ -255,30 +277,34 @@ def detached_since(volume: Volume, frame: Frame | None) -> datetime | None:
     """
     if volume.state != "available" or volume.attached_to:
         return None
-    own = own_frame(frame, volume.labels.resource)
-    if own is not None:
-        read = np.flatnonzero(np.any([~np.isnan(own.of(name)[0]) for name in _ATTACHED], axis=0))
-        if len(read):
-            return max(volume.created_at, own.start + (int(read[-1]) + 1) * own.step)
+    part = own_frame(frame, volume.labels.resource)
+    if part is not None:
+        attached = np.any([~np.isnan(part.of(name)[0]) for name in _ATTACHED], axis=0)
+        if attached.any():
+            last = int(np.flatnonzero(attached)[-1])
+            return max(volume.created_at, part.start + (last + 1) * part.step)
     return max(volume.created_at, volume.detached_at or volume.created_at)
 
 
-def quiet_steps(own: Frame) -> tuple[Mask, Mask]:
+def quiet_steps(part: Frame) -> tuple[Mask, Mask]:
     """Return which steps of one file system show no use, and which were read at all, (n_steps,).
 
     An unread one shows no use.
     """
-    clients = own.of("fsx_client_connections_count")[0]
-    uses = np.stack([own.of(name)[0] for name in _OPERATIONS])
-    read = ~np.isnan(clients) | ~np.isnan(uses).all(axis=0)
-    return ~(clients > 0) & ~(uses > 0).any(axis=0), read
+    clients = part.of("fsx_client_connections_count")[0]
+    uses = np.stack([part.of(name)[0] for name in _OPERATIONS])
+    readings = ~np.isnan(clients) | ~np.isnan(uses).all(axis=0)
+    return ~(clients > 0) & ~(uses > 0).any(axis=0), readings
 
 
-def quiet_since(own: Frame) -> datetime:
-    """Return the start of the first step after the last use of one file system, of the first that was read where none shows."""
-    quiet, read = quiet_steps(own)
+def quiet_since(part: Frame) -> datetime:
+    """Return the start of the first step after the last use of one file system.
+
+    Of the first step that was read where no use shows.
+    """
+    quiet, readings = quiet_steps(part)
     used = np.flatnonzero(~quiet)
-    return own.start + (int(used[-1]) + 1 if len(used) else int(np.argmax(read))) * own.step
+    return part.start + (int(used[-1]) + 1 if len(used) else int(np.argmax(readings))) * part.step
 
 
 def own_frame(frame: Frame | None, resource: str) -> Frame | None:
@@ -292,7 +318,7 @@ def own_frame(frame: Frame | None, resource: str) -> Frame | None:
 LATELY = timedelta(minutes=15)
 """The newest time that a file system's throughput is said of."""
 AT_LIMIT, BEYOND, HARDLY = 0.9, 1.1, 0.2
-"""Shares of the provisioned throughput from which a file system is at its limit, beyond it, and under which it has too much.
+"""Shares of the provisioned throughput: at its limit, beyond it, and far too much of it.
 
 Beyond it data comes from a cache or by burst credits: one that has moved so much is not held to its
 limit.
@@ -334,7 +360,7 @@ class Throughput:
 
     @property
     def held_back(self) -> bool:
-        """Return whether it moves all that it is provisioned for, and never moved more in the time that was read."""
+        """Return whether it moves all that it is provisioned for, and never moved more."""
         return self.share >= AT_LIMIT and self.peak_share < BEYOND
 
 
@@ -343,22 +369,22 @@ def throughput_of(system: FileSystem, frame: Frame | None, back: timedelta) -> T
 
     None where nothing was read lately or no limit is known.
     """
-    own = own_frame(frame, system.labels.resource)
-    if own is None or not own.n_steps or system.provisioned is None:
+    part = own_frame(frame, system.labels.resource)
+    if part is None or not part.n_steps or system.provisioned is None:
         return None
-    part = own.last(max(back, LATELY))
-    read, written = (
-        part.of(name)[0] / part.step.total_seconds()
-        for name in ("fsx_read_bytes", "fsx_write_bytes")
-    )
-    known = ~np.isnan(read) | ~np.isnan(written)
-    moved = np.nan_to_num(read) + np.nan_to_num(written)
-    lately = np.arange(part.n_steps) >= part.n_steps - part.steps(LATELY)
-    if not (known & lately).any():
+    part = part.last(max(back, LATELY))
+    seconds = part.step.total_seconds()
+    reads, writes = (part.of(name)[0] / seconds for name in ("fsx_read_bytes", "fsx_write_bytes"))
+    readings = ~np.isnan(reads) | ~np.isnan(writes)
+    moved = np.nan_to_num(reads) + np.nan_to_num(writes)
+    lately = readings & (np.arange(part.n_steps) >= part.n_steps - part.steps(LATELY))
+    if not lately.any():
         return None
-    now, reads = (
-        float(moved[known & lately].mean()),
-        float(np.nan_to_num(read)[known & lately].mean()),
+    return Throughput(
+        system,
+        system.provisioned,
+        now=float(moved[lately].mean()),
+        reads=float(np.nan_to_num(reads)[lately].mean()),
+        peak=float(moved[readings].max()),
+        looked=int(readings.sum()) * part.step,
     )
-    looked = int(known.sum()) * part.step
-    return Throughput(system, system.provisioned, now, reads, float(moved[known].max()), looked)

@@ -44,7 +44,7 @@ class TallyTerms:
     def __str__(self) -> str:
         """Read as `2026-11-13..2026-11-19 by team, service, region=us-east-1`."""
         by = f" by {', '.join(self.by)}" if self.by else ""
-        return f"{self.window}{by}{''.join(f', {each}' for each in self.where)}"
+        return f"{self.window}{by}{''.join(f', {pair}' for pair in self.where)}"
 
 
 @dataclass(frozen=True)
@@ -145,11 +145,10 @@ def numbers(data: Any, path: Path = ()) -> list[tuple[Path, Decimal]]:
         case int() | float() | Decimal():
             return [(path, exact(data))]
         case Mapping():
-            return [
-                each for name, inner in data.items() for each in numbers(inner, (*path, str(name)))
-            ]
+            items = ((str(name), inner) for name, inner in data.items())
+            return [pair for name, inner in items for pair in numbers(inner, (*path, name))]
         case Sequence():
-            return [each for i, inner in enumerate(data) for each in numbers(inner, (*path, i))]
+            return [pair for i, inner in enumerate(data) for pair in numbers(inner, (*path, i))]
     return []
 
 

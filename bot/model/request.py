@@ -34,7 +34,7 @@ class Standing(StrEnum):
     GUEST = "guest"
     """Invited into some channels by a member."""
     STRANGER = "stranger"
-    """Of another organization, reached through a channel that both share, or of one that cannot be told."""
+    """Of another organization, reached through a shared channel, or of an unknown one."""
 
 
 NOT_SERVED = "This bot does not serve your organization; nothing was read or changed."
@@ -45,7 +45,7 @@ class Belonging:
     """State the organization that a person belongs to, and how."""
 
     organization: str
-    """The Slack workspace or Teams tenant of the person, "" for this machine and for one that cannot be told."""
+    """The person's Slack workspace or Teams tenant, "" for this machine and an unknown one."""
     standing: Standing
     shared: bool = False
     """The channel is open to people of other organizations too: what it shows, they read."""
@@ -80,7 +80,7 @@ class Manner(StrEnum):
 
 
 class SignedBy:
-    """Give a record that a person made, with `by` and `by_name`, the one way to name that person."""
+    """Name the person who made a record, which has their address and name."""
 
     by: str
     by_name: str

@@ -41,7 +41,7 @@ class OwnerRule:
 
 @dataclass(frozen=True)
 class OwnerMap:
-    """Hold the rules in their order, and the people and channels of each owner by the owner's name in lower case."""
+    """Hold the rules in order, and each owner's people and channels by name in lower case."""
 
     rules: tuple[OwnerRule, ...] = ()
     people: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -54,15 +54,14 @@ class OwnerMap:
         """
         if not self.rules:
             return ""
-        asked = tuple(dict.fromkeys(name for rule in self.rules for name, _ in rule.where))
-        alike = Counter(tuple(facts.get(name, "") for name in asked) for facts in things)
+        names = tuple(dict.fromkeys(name for rule in self.rules for name, _ in rule.where))
+        alike = Counter(tuple(facts.get(name, "") for name in names) for facts in things)
         votes = Counter[str]()
         for values, count in alike.items():
-            votes[self._first(dict(zip(asked, values, strict=True)))] += count
+            facts = dict(zip(names, values, strict=True))
+            if rule := next((rule for rule in self.rules if rule.fits(facts)), None):
+                votes[rule.owner] += count
         return most({owner: count for owner, count in votes.items() if owner})
-
-    def _first(self, facts: Facts) -> str:
-        return next((rule.owner for rule in self.rules if rule.fits(facts)), "")
 
 
 def most(votes: Mapping[str, int]) -> str:
@@ -89,14 +88,9 @@ class Route:
 
     def __str__(self) -> str:
         """Read as `cluster=llama cause=idle`, `every alert` where nothing is asked for."""
-        cause, severity = (
-            self.cause and f"cause={self.cause}",
-            self.severity and f"severity={self.severity}",
-        )
-        return (
-            " ".join(part for part in (str(self.selector), cause, severity) if part)
-            or "every alert"
-        )
+        cause = self.cause and f"cause={self.cause}"
+        severity = self.severity and f"severity={self.severity}"
+        return " ".join(filter(None, (str(self.selector), cause, severity))) or "every alert"
 
 
 @dataclass(frozen=True)
@@ -128,14 +122,12 @@ class Routes:
         Only the mapping that admins keep leads to people: what a tag says is data, and pings nobody
         by itself.
         """
-        known = name.lower().removeprefix(LAUNCHER)
-        addresses = self.owners.get(known) or self.mapping.people.get(known, ())
+        person = name.lower().removeprefix(LAUNCHER)
+        addresses = self.owners.get(person) or self.mapping.people.get(person, ())
+        nearest = place_of(near), _platform(near)
         return min(
             addresses,
-            key=lambda address: (
-                place_of(address) != place_of(near),
-                _platform(address) != _platform(near),
-            ),
+            key=lambda a: (place_of(a) != nearest[0], _platform(a) != nearest[1]),
             default="",
         )
 
@@ -150,7 +142,7 @@ class Routes:
 
 
 def distinct(addresses: Iterable[str]) -> tuple[str, ...]:
-    """Return each channel once, though one address names its workspace and another leaves it out."""
+    """Return each channel once, though only some of its addresses name the workspace."""
     once: dict[tuple[str, str], str] = {}
     for address in addresses:
         once.setdefault((_platform(address), address.partition(":")[2].rpartition("/")[2]), address)

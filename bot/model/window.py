@@ -268,7 +268,7 @@ class Window:
         return self.start <= at < self.end
 
     def __str__(self) -> str:
-        """Read as dates where both ends are midnights (the last day counted), else to the minute."""
+        """Read as dates where both ends are midnights, the last day counted, else to the minute."""
         if _midnight(self.start) == self.start and _midnight(self.end) == self.end:
             last = self.end - timedelta(days=1)
             until = f"..{last:%Y-%m-%d}" if last > self.start else ""

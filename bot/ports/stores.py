@@ -32,7 +32,7 @@ class AlertStore(Protocol):
         ...
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
-        """Return the alerts that were open at some time in the window and that the labels select, newest first."""
+        """Return the alerts that the labels select and that were open in the window, newest first."""
         ...
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:
@@ -46,7 +46,7 @@ class Outbox(Protocol):
     def owed(
         self, notification: str, channel: str
     ) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
-        """Return a message's newest entry, and the lines of its thread that are not said yet, in their order."""
+        """Return a message's newest entry, and the unsaid lines of its thread in their order."""
         ...
 
     def hold(self, notification: str) -> bool:
@@ -118,7 +118,7 @@ class IdempotencyKeys(Protocol):
 
 
 class Deduplicator:
-    """Recognise repeated events of one platform by their keys, which lie in a collection of the store that processes share."""
+    """Recognise repeated events of one platform by their keys, in a store that processes share."""
 
     def __init__(self, keys: IdempotencyKeys, collection: str) -> None:
         self._keys, self._collection = keys, collection
@@ -168,8 +168,7 @@ class Documents(Generic[N]):
 
     def keys(self, store: DocumentStore, most: int) -> list[str]:
         """Return up to `most` keys, the last written first."""
-        every: Sequence[tuple[str, Any]] = store.newest(self.collection, most)
-        return [key for key, _ in every]
+        return [key for key, _ in store.newest(self.collection, most)]
 
     def drop(self, store: DocumentStore, key: str) -> None:
         """Forget one noun."""

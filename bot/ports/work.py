@@ -164,7 +164,7 @@ Only a surface whose answer is that response lets it be the asker.
 
 
 Progress = Callable[[str, int, int], None]
-"""Notes what is being done, how many of its steps are done, and how many there are (0 where nobody knows)."""
+"""Notes a piece of work, its steps that are done, and all of them (0 where nobody knows)."""
 PROGRESS: ContextVar[Progress | None] = ContextVar("progress", default=None)
 """Who wants to know how far long work is; None where nobody waits at a terminal."""
 
@@ -197,7 +197,7 @@ def asked_by(asker: Asker | None) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Give way to quicker lines, and raise `OutOfTime` where the line that is worked on here is to stop."""
+    """Give way to quicker lines, and raise `OutOfTime` where this line is to stop."""
     if work := WORK.get():
         work.give_way()
         work.check()
@@ -230,5 +230,6 @@ def most_rows() -> int | None:
 def refuse_rows(most: int) -> OverBudget:
     """Return the refusal of an answer that has more rows than it may."""
     return OverBudget(
-        f"The answer needs more than {most:,} rows of the bill; ask for a shorter window or fewer dimensions."
+        f"The answer needs more than {most:,} rows of the bill;"
+        " ask for a shorter window or fewer dimensions."
     )

@@ -61,11 +61,11 @@ class Billing(Protocol):
         ...
 
     def deltas(self, now: datetime, days: int) -> Reading:
-        """Return a reading with the `spend` frame of the last `days`, of rows seen at `now` (usage end + billing.lag)."""
+        """Return a reading with the `spend` frame of the last `days`, of the rows seen at `now`."""
         ...
 
     def rates(self, now: datetime) -> AccountRates:
-        """Return the account's own effective USD an hour by type, by cluster and of each instance (Basis.BILLED)."""
+        """Return the account's own USD an hour by type, cluster and instance (Basis.BILLED)."""
         ...
 
     def problems(self) -> Sequence[str]:
@@ -106,7 +106,7 @@ class Prices(CommitmentPrices, Protocol):
         ...
 
     def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
-        """Return the Spot Advisor's bands known at `now`, by region; empty where they are not read."""
+        """Return the Spot Advisor's bands known at `now`, by region; empty where none are read."""
         ...
 
 
@@ -170,7 +170,7 @@ class Compiles(Protocol):
     """Follow compiles."""
 
     def __call__(self, reading: Reading, policy: Policy, since: datetime) -> Sequence[Compile]:
-        """Return every compile that was going on at `since` or later, as far back as the reading goes."""
+        """Return every compile that went on at `since` or later, as far as the reading goes back."""
         ...
 
 

@@ -245,7 +245,7 @@ class Health:
 
     @property
     def blind(self) -> str:
-        """Return what was not read for several ticks in a row, "" while a tick or two may mend it."""
+        """Return a sentence on gaps of several ticks in a row, "" while a tick or two may mend it."""
         if self.unread_in_a_row < BLIND_TICKS or not self.gaps:
             return ""
         more = f" (and {counted(len(self.gaps) - 1, 'more gap')})" if len(self.gaps) > 1 else ""

@@ -225,20 +225,15 @@ def value(
     else:
         so_far = (earlier.so_far if earlier else Decimal(0)) + lately * length
 
-    # The hours by price, as far as those of before were kept.
-    by_price: dict[Decimal, Decimal] = {}
     shares_now = _shares(anomaly, anomaly.wasted_shares, price)
     lost = _lost(anomaly, price)
     if lost > so_far:
-        so_far = lost
-        by_price = dict.fromkeys(shares_now, Decimal(0))
-        by_price |= _shares(anomaly, anomaly.lost_hours, price)
-    elif anomaly.usd_per_hour is None and not (earlier and earlier.so_far and not earlier.hours):
-        by_price = {w.usd_per_hour: w.hours for w in (earlier.hours if earlier else ())}
-        for usd, share in _shares(anomaly, shares, price).items():
-            added = (share * length).quantize(_BILLIONTH)
-            by_price[usd] = by_price.get(usd, Decimal(0)) + added
-        by_price = by_price if len(by_price) <= _MOST_PRICES else {}
+        so_far, hours = lost, _shares(anomaly, anomaly.lost_hours, price)
+        hours = dict.fromkeys(shares_now, Decimal(0)) | hours
+    else:
+        hours = _hours_by_price(earlier, _shares(anomaly, shares, price), length)
+        if anomaly.usd_per_hour is not None:
+            hours = {}
 
     low, middle, high = _month_end(anomaly, per_hour, so_far, weakest, now)
     waste = Waste(
@@ -251,8 +246,8 @@ def value(
         priced_at=weakest.asof if weakest else None,
         unpriced=unpriced,
         hours=tuple(
-            WastedHours(usd, hours, shares_now.get(usd, Decimal(0)))
-            for usd, hours in by_price.items()
+            WastedHours(usd, wasted, shares_now.get(usd, Decimal(0)))
+            for usd, wasted in hours.items()
         ),
     )
     return replace(alert, waste=waste)
@@ -268,6 +263,21 @@ def _shares(
             usd = price.usd_per_hour
             sums[usd] = sums.get(usd, Decimal(0)) + Decimal(str(round(share, 6)))
     return sums
+
+
+def _hours_by_price(
+    earlier: Waste | None, shares: Mapping[Decimal, Decimal], length: Decimal
+) -> dict[Decimal, Decimal]:
+    """Return the wasted hours by their price, those of before and those of the shares since.
+
+    None where some of them were not kept, or are too many to keep.
+    """
+    if earlier and earlier.so_far and not earlier.hours:
+        return {}
+    hours = {wasted.usd_per_hour: wasted.hours for wasted in (earlier.hours if earlier else ())}
+    for usd, share in shares.items():
+        hours[usd] = hours.get(usd, Decimal(0)) + (share * length).quantize(_BILLIONTH)
+    return hours if len(hours) <= _MOST_PRICES else {}
 
 
 def _unbilled(billed: BilledExcess, now: datetime) -> Decimal:
