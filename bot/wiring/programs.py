@@ -19,10 +19,12 @@ from adapters.web.api import Api
 from adapters.web.auth import RequestHandler
 from adapters.web.links import address
 from adapters.web.views import READER
-from bot.answers.about.document import csv_text, envelope, pure
-from bot.answers.about.tools import (
+from bot.answers.about.document import (
+    csv_text,
+    envelope,
     line_with,
     primary_line,
+    pure,
     tool_line,
     tools,
     unapplied_card,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from adapters.chat.config import SlackConfig, TeamsConfig, TeamsSdk
-from bot.answers.alerts.find import WHICH
+from bot.answers.alerts.alerts import WHICH
 from bot.grammar.registry import Command, Topic, commands_by_name
 from bot.model.notification import Delays
 from bot.model.spend import Filter

@@ -17,8 +17,7 @@ from bot.answers.plan.fit import ClusterUse
 from bot.answers.plan.porting import Step, audit, checklist_card, cuda_card, requirements
 from bot.answers.plan.roadmap import WaitTerms, roadmap_card, wait_card, waiting
 from bot.answers.plan.sizing import Leaner, SizeNotes, fits, right_size_card, serve_card, size_card
-from bot.answers.plan.spot import SpotAnswer, spot_card
-from bot.answers.plan.spot_ranking import SpotJob, offer, ranked, zones
+from bot.answers.plan.spot import SpotAnswer, SpotJob, offer, ranked, spot_card, zones
 from bot.answers.plan.tco import Comparison, Work, tco_card, total
 from bot.answers.runs.card import compare_card, run_card, runs_card
 from bot.cards.card import Card

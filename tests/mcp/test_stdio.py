@@ -10,7 +10,7 @@ from mcp import Client, StdioServerParameters
 
 from adapters.store.open import open_store
 from bot.__main__ import OPTIONS, VERBS
-from bot.answers.about.tools import tool_name, tools
+from bot.answers.about.document import tool_name, tools
 from bot.cards.card import Tone
 from bot.grammar.registry import commands_by_name
 from bot.model.request import Effect

@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from adapters.mcp.server import tool_server
-from bot.answers.about.tools import tool_line, tool_name, tools
+from bot.answers.about.document import tool_line, tool_name, tools
 from bot.app import App
 from bot.cards.card import Tone
 from bot.errors import WrongInput

@@ -8,8 +8,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.answers.alerts.alerts import decided_card, decision_of, undoable
-from bot.answers.alerts.find import KEPT, WHICH, find_alert, find_with_words
+from bot.answers.alerts.alerts import (
+    KEPT,
+    WHICH,
+    decided_card,
+    decision_of,
+    find_alert,
+    find_with_words,
+    undoable,
+)
 from bot.cards.alert_words import where
 from bot.cards.card import Block, Button, Buttons, Card, Field, FieldKind, Form, Tone, quiet
 from bot.cards.lines import quote

@@ -8,8 +8,17 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
-from bot.answers.alerts.alerts import decide, undoable
-from bot.answers.alerts.find import KEPT, LENGTH, SURE, WHICH, asking_card, find_alert, needs_asking
+from bot.answers.alerts.alerts import (
+    KEPT,
+    LENGTH,
+    SURE,
+    WHICH,
+    asking_card,
+    decide,
+    find_alert,
+    needs_asking,
+    undoable,
+)
 from bot.cards.alert_words import pattern_words, where
 from bot.cards.card import (
     Align,

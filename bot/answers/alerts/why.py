@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.answers.alerts.find import WHICH, find_alert
+from bot.answers.alerts.alerts import ALERT_FIGURES, WHICH, chart_of, find_alert
+from bot.answers.fleet.command import standing_card
 from bot.cards.alert_words import (
     alert_data,
     counted_in,
@@ -32,6 +33,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import Column, Columns
 from bot.cards.words import clock, quantity
+from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, command
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
 from bot.model.money import counted, usd
@@ -103,6 +105,29 @@ def _verdict(alert: Alert) -> Facts:
             ("Rule", anomaly.rule),
         )
     )
+
+
+@command(
+    "why",
+    "Why an alert fires, is muted, or ended: evidence, runner-up, price; of a cluster without one, how it stands now.",
+    needs=Needs.STATE | Needs.METRICS,
+    may=Needs.BILL | Needs.DETECTOR,
+    topic=Topic.ALERTS,
+    examples=("why llama", "why a1b2c3d4e"),
+    figures=ALERT_FIGURES,
+)
+def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
+    """Explain one alert; of a cluster without one, how it stands now."""
+    try:
+        target = find_alert(ports, request, name)
+    except WrongInput:
+        standing = standing_card(ports, request, name)
+        if standing is None:
+            raise
+        return standing
+    decisions = ports.stores.alerts.decisions(target.id)
+    silences = ports.stores.alerts.load(request.at).silences
+    return why_card(target, decisions, chart_of(ports, request, target), request.at, silences)
 
 
 _DECIDED = {
