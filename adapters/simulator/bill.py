@@ -122,7 +122,6 @@ _LEGACY_NAMES = {
     "line_item_line_item_type": "lineItem/LineItemType",
     "line_item_line_item_description": "lineItem/LineItemDescription",
 }
-_LEGACY_LOWER = ("product", "pricing")
 
 _FOCUS: Mapping[str, str] = {
     "AvailabilityZone": "zone",
@@ -185,16 +184,14 @@ _FOCUS: Mapping[str, str] = {
 
 
 def _columns(names: Mapping[str, str], maps_stay: bool) -> str:
-    shown = (
-        names
-        if maps_stay
-        else {k: f"to_json({v})::VARCHAR" if _is_map(v) else v for k, v in names.items()}
-    )
-    return ", ".join(f'{expression} AS "{name}"' for name, expression in shown.items())
-
-
-def _is_map(expression: str) -> bool:
-    return expression == "tags" or expression.startswith(("MAP ", "map_from_entries"))
+    """Return the columns of a SELECT; a file without maps gets them as JSON text."""
+    columns = []
+    for name, expression in names.items():
+        is_map = expression == "tags" or expression.startswith(("MAP ", "map_from_entries"))
+        if is_map and not maps_stay:
+            expression = f"to_json({expression})::VARCHAR"  # noqa: PLW2901
+        columns.append(f'{expression} AS "{name}"')
+    return ", ".join(columns)
 
 
 def cur2(maps_stay: bool) -> str:
@@ -205,31 +202,27 @@ def cur2(maps_stay: bool) -> str:
     return f"SELECT {_columns(_CUR2, maps_stay)} FROM line"  # noqa: S608 - columns are our own
 
 
-def legacy(maps_stay: bool) -> str:
+def legacy(_maps_stay: bool) -> str:
     """Return the SELECT of a legacy CUR: `lineItem/...` columns and a column for each tag."""
-    del maps_stay
-    plain = {_legacy_name(name): sql for name, sql in _CUR2.items() if name not in _LEGACY_SKIPPED}
-    plain["product/ProductName"] = _SERVICE_NAME
-    tags = {
-        f"resourceTags/{t if t.startswith('aws:') else f'user:{t}'}": f"coalesce(tags['{t}'], '')"
-        for t in _LEGACY_TAGS
-    }
-    return f"SELECT {_columns(plain | tags, True)} FROM line"  # noqa: S608 - columns are our own
+    columns = {}
+    for name, expression in _CUR2.items():
+        if name in _LEGACY_SKIPPED:
+            continue
+        group = next(group for group in _LEGACY_GROUPS if name.startswith(group + "_"))
+        head, *tail = group.split("_")
+        words = name.removeprefix(group + "_").split("_")
+        column = "".join(word.capitalize() for word in words)
+        # AWS writes these groups' columns with a small first letter, all others with a capital.
+        if group == "product" or name in ("pricing_term", "pricing_unit"):
+            column = column[0].lower() + column[1:]
+        plain = f"{head}{''.join(word.capitalize() for word in tail)}/{column}"
+        columns[_LEGACY_NAMES.get(name, plain)] = expression
 
-
-def _legacy_name(name: str) -> str:
-    if name in _LEGACY_NAMES:
-        return _LEGACY_NAMES[name]
-    group = next(g for g in _LEGACY_GROUPS if name.startswith(g + "_"))
-    words = name.removeprefix(group + "_").split("_")
-    camel = "".join(w.capitalize() for w in words)
-    head, *tail = group.split("_")
-    column = (
-        camel[0].lower() + camel[1:]
-        if group == "product" or name in ("pricing_term", "pricing_unit")
-        else camel
-    )
-    return head + "".join(w.capitalize() for w in tail) + "/" + column.replace("ARN", "ARN")
+    columns["product/ProductName"] = _SERVICE_NAME
+    for tag in _LEGACY_TAGS:
+        prefix = "" if tag.startswith("aws:") else "user:"
+        columns[f"resourceTags/{prefix}{tag}"] = f"coalesce(tags['{tag}'], '')"
+    return f"SELECT {_columns(columns, True)} FROM line"  # noqa: S608 - columns are our own
 
 
 def focus(maps_stay: bool) -> str:
@@ -239,7 +232,8 @@ def focus(maps_stay: bool) -> str:
     """
     rows = (
         "SELECT *, false AS unused FROM line WHERE kind <> 'SavingsPlanNegation' AND parent = ''"
-        " UNION ALL SELECT *, true AS unused FROM line WHERE kind = 'SavingsPlanRecurringFee' AND committed > used"
+        " UNION ALL SELECT *, true AS unused FROM line"
+        " WHERE kind = 'SavingsPlanRecurringFee' AND committed > used"
     )
     return f"SELECT {_columns(_FOCUS, maps_stay)} FROM ({rows})"  # noqa: S608 - columns are our own
 
@@ -249,6 +243,17 @@ SELECTS: Mapping[str, Callable[[bool], str]] = {"cur2": cur2, "focus1.2": focus,
 
 `since`, `id` and `kind` stay reachable after it.
 """
+_TYPES = {
+    "id": "BIGINT",
+    "starts": "TIMESTAMP",
+    "ends": "TIMESTAMP",
+    "units": "DECIMAL(18, 6)",
+    "rate": "DECIMAL(12, 8)",
+    "effective": "DECIMAL(12, 8)",
+    "ratio": "DECIMAL(6, 4)",
+    "tags": "JSON::MAP(VARCHAR, VARCHAR)",
+}
+"""The types of a charge's fields in the database, all others are text."""
 
 
 def write_bill(
@@ -264,71 +269,26 @@ def write_bill(
 
 def write_charges(
     folder: Path,
-    every: Sequence[Charge],
+    charged: Sequence[Charge],
     fleet: Fleet,
     form: BillForm = "cur2",
     file: BillFile = "parquet",
 ) -> None:
     """Write a bill of charges, those of the fleet or others."""
     db = duckdb.connect(config={"threads": 1, "preserve_insertion_order": True})
-    _load(db, every)
-    db.execute(resources.files(__package__).joinpath("bill.sql").read_text(encoding="utf-8"))
-    _finalise(db, fleet)
-    months = [
-        m
-        for (m,) in db.execute(
-            "SELECT DISTINCT strftime(since, '%Y-%m') AS m FROM line ORDER BY m"
-        ).fetchall()
+    names = [*(field.name for field in fields(Charge)), "id"]
+    casts = ", ".join(f"(x->>'{name}')::{_TYPES.get(name, 'VARCHAR')} AS {name}" for name in names)
+    rows = [
+        json.dumps({name: _text(getattr(charge, name, number)) for name in names})
+        for number, charge in enumerate(charged)
     ]
-    how = (
-        "FORMAT parquet, COMPRESSION zstd"
-        if file == "parquet"
-        else "FORMAT csv, HEADER, COMPRESSION gzip"
-    )
-    select = SELECTS[form](file == "parquet")
-    for month in months:
-        path = folder / "billing" / f"BILLING_PERIOD={month}" / f"bill.{file}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        where = f"strftime(since, '%Y-%m') = {quoted(month)}"
-        rows = f"{select} WHERE {where} ORDER BY since, id, kind"
-        db.execute(f"COPY ({rows}) TO {quoted(str(path))} ({how})")
-    db.close()
-
-
-def _load(db: duckdb.DuckDBPyConnection, every: Sequence[Charge]) -> None:
-    columns = {f.name: [_text(getattr(charge, f.name)) for charge in every] for f in fields(Charge)}
-    columns["id"] = [str(i) for i in range(len(every))]
-    texts = json.dumps(
-        [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    )
-    typed = {
-        "id": "BIGINT",
-        "starts": "TIMESTAMP",
-        "ends": "TIMESTAMP",
-        "units": "DECIMAL(18, 6)",
-        "rate": "DECIMAL(12, 8)",
-        "effective": "DECIMAL(12, 8)",
-        "ratio": "DECIMAL(6, 4)",
-        "tags": "MAP(VARCHAR, VARCHAR)",
-    }
-    casts = ", ".join(
-        f"(x->>'{n}')::{'JSON::' if n == 'tags' else ''}{typed.get(n, 'VARCHAR')} AS {n}"
-        for n in columns
-    )
     db.execute(
         f"CREATE TABLE charge AS SELECT {casts} FROM (SELECT unnest(?::JSON[]) AS x)",  # noqa: S608
-        [texts],
+        [rows],
     )
+    db.execute(resources.files(__package__).joinpath("bill.sql").read_text(encoding="utf-8"))
 
-
-def _text(value: object) -> str:
-    if isinstance(value, dict):
-        return json.dumps(value)
-    return f"{value:%Y-%m-%d %H:%M:%S}" if hasattr(value, "strftime") else str(value)
-
-
-def _finalise(db: duckdb.DuckDBPyConnection, fleet: Fleet) -> None:
-    """Give months that are over an invoice; the current month is still an estimate."""
+    # Months that are over have an invoice; the current one is still an estimate.
     db.execute("ALTER TABLE line ADD COLUMN account VARCHAR")
     db.execute("ALTER TABLE line ADD COLUMN invoice VARCHAR")
     invoice = "CASE WHEN strftime(since, '%Y-%m') < ? THEN '18' || strftime(since, '%y%m') END"
@@ -336,3 +296,22 @@ def _finalise(db: duckdb.DuckDBPyConnection, fleet: Fleet) -> None:
         f"UPDATE line SET account = ?, invoice = {invoice}",  # noqa: S608
         [ACCOUNT, f"{fleet.at(fleet.minutes):%Y-%m}"],
     )
+
+    written = {"parquet": "FORMAT parquet, COMPRESSION zstd"}
+    how = written.get(file, "FORMAT csv, HEADER, COMPRESSION gzip")
+    select = SELECTS[form](file == "parquet")
+    for (month,) in db.execute(
+        "SELECT DISTINCT strftime(since, '%Y-%m') AS m FROM line ORDER BY m"
+    ).fetchall():
+        path = folder / "billing" / f"BILLING_PERIOD={month}" / f"bill.{file}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        where = f"strftime(since, '%Y-%m') = {quoted(month)}"
+        query = f"{select} WHERE {where} ORDER BY since, id, kind"
+        db.execute(f"COPY ({query}) TO {quoted(str(path))} ({how})")
+    db.close()
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return json.dumps(value)
+    return f"{value:%Y-%m-%d %H:%M:%S}" if hasattr(value, "strftime") else str(value)

@@ -1,4 +1,4 @@
-"""Lay out the simulated account: what its machines are and cost, its nodes, volumes and file systems."""
+"""Lay out the simulated account: machines and their prices, nodes, volumes, file systems."""
 
 from __future__ import annotations
 
@@ -48,9 +48,8 @@ class Hardware:
 
 @dataclass(frozen=True)
 class Rate:
-    """State the USD of one unit of a usage type, named without its region."""
+    """State the USD of one unit of a usage type, whatever its region."""
 
-    usage_type: str
     product: str
     operation: str
     unit: str
@@ -77,7 +76,22 @@ def rows_of(table: str) -> Sequence[Row]:
 @cache
 def catalogue() -> Mapping[str, Hardware]:
     """Return every known instance type by name."""
-    return {row["instance_type"]: _hardware_of(row) for row in rows_of("hardware")}
+    return {
+        row["instance_type"]: Hardware(
+            instance_type=row["instance_type"],
+            accelerator=row["accelerator"],
+            devices=int(row["devices"]),
+            cores=int(row["cores"]),
+            device_memory_bytes=int(row["device_memory_gib"]) * 2.0**30,
+            vcpus=int(row["vcpus"]),
+            host_memory_gib=int(row["host_memory_gib"]),
+            nic_bytes_per_second=float(row["nic_gbps"]) * 1e9 / 8,
+            efa_interfaces=int(row["efa_interfaces"]),
+            usd_per_hour=Decimal(row["usd_per_hour"]),
+            market=row["market"],
+        )
+        for row in rows_of("hardware")
+    }
 
 
 def hardware(instance_type: str) -> Hardware:
@@ -92,64 +106,10 @@ def hardware(instance_type: str) -> Hardware:
 @cache
 def rates() -> Mapping[str, Rate]:
     """Return every rate by its usage type."""
-    return {row["usage_type"]: _rate_of(row) for row in rows_of("rates")}
-
-
-def usage_of(incident: PlannedIncident, cluster: PlannedCluster) -> BilledUsage | None:
-    """Return the usage an incident adds to the bill, or None when it adds none."""
-    if incident.cause not in _ADDED:
-        return None
-    name, elsewhere = _ADDED[incident.cause]
-    region, name = elsewhere or cluster.region, name.format(cluster.instance_type)
-    product, usd = _priced(name)
-    return BilledUsage(product, usage_prefix(region) + name, region, usd)
-
-
-def usage_prefix(region: str) -> str:
-    """Return the prefix of a region's usage types (none in us-east-1)."""
-    row = _region(region)
-    return row["usage_prefix"] if row else f"{region.upper()}-"
-
-
-def location(region: str) -> str:
-    """Return the Price List's name of a region, its code where the name is not known."""
-    row = _region(region)
-    return row["location"] if row else region
-
-
-def _region(region: str) -> Row | None:
-    return next((row for row in rows_of("regions") if row["region"] == region), None)
-
-
-def _priced(usage_type: str) -> tuple[str, Decimal]:
-    """Return the product and the USD a unit: of an instance's hour, else of the rate."""
-    kind, _, instance_type = usage_type.partition(":")
-    if kind in {"BoxUsage", "UnusedBox"}:
-        return "AmazonEC2", hardware(instance_type).usd_per_hour
-    rate = rates()[usage_type]
-    return rate.product, rate.usd
-
-
-def _hardware_of(row: Row) -> Hardware:
-    return Hardware(
-        instance_type=row["instance_type"],
-        accelerator=row["accelerator"],
-        devices=int(row["devices"]),
-        cores=int(row["cores"]),
-        device_memory_bytes=int(row["device_memory_gib"]) * 2.0**30,
-        vcpus=int(row["vcpus"]),
-        host_memory_gib=int(row["host_memory_gib"]),
-        nic_bytes_per_second=float(row["nic_gbps"]) * 1e9 / 8,
-        efa_interfaces=int(row["efa_interfaces"]),
-        usd_per_hour=Decimal(row["usd_per_hour"]),
-        market=row["market"],
-    )
-
-
-def _rate_of(row: Row) -> Rate:
-    return Rate(
-        row["usage_type"], row["product"], row["operation"], row["unit"], Decimal(row["usd"])
-    )
+    return {
+        row["usage_type"]: Rate(row["product"], row["operation"], row["unit"], Decimal(row["usd"]))
+        for row in rows_of("rates")
+    }
 
 
 _ADDED: Mapping[Cause, tuple[str, str]] = {
@@ -159,6 +119,34 @@ _ADDED: Mapping[Cause, tuple[str, str]] = {
     Cause.UNUSED_CAPACITY: ("UnusedBox:{}", ""),
 }
 """Usage type ("{}" = the cluster's instance type) and region ("" = the cluster's)."""
+
+
+def usage_of(incident: PlannedIncident, cluster: PlannedCluster) -> BilledUsage | None:
+    """Return the usage an incident adds to the bill, or None when it adds none."""
+    if incident.cause not in _ADDED:
+        return None
+    name, elsewhere = _ADDED[incident.cause]
+    region, name = elsewhere or cluster.region, name.format(cluster.instance_type)
+    usage_type = usage_prefix(region) + name
+    if name in rates():
+        return BilledUsage(rates()[name].product, usage_type, region, rates()[name].usd)
+    hourly = hardware(name.partition(":")[2]).usd_per_hour
+    return BilledUsage("AmazonEC2", usage_type, region, hourly)
+
+
+def usage_prefix(region: str) -> str:
+    """Return the prefix of a region's usage types (none in us-east-1)."""
+    return _regions().get(region, {"usage_prefix": f"{region.upper()}-"})["usage_prefix"]
+
+
+def location(region: str) -> str:
+    """Return the Price List's name of a region, its code where the name is not known."""
+    return _regions().get(region, {"location": region})["location"]
+
+
+@cache
+def _regions() -> Mapping[str, Row]:
+    return {row["region"]: row for row in rows_of("regions")}
 
 
 ACCOUNT = "111122223333"
@@ -184,7 +172,6 @@ class SimulatedNode:
     market: str
     launched_minute: int
     ended_minute: int | None
-    serial: int
 
     @property
     def hardware(self) -> Hardware:
@@ -194,14 +181,14 @@ class SimulatedNode:
     @property
     def tags(self) -> dict[str, str]:
         """Return its EC2 tags; empty values are left out."""
-        every = {
+        tags = {
             "Name": f"{self.cluster.name}-{self.job.name}-{self.row}",
             "eks:cluster-name": self.cluster.name,
             "team": self.cluster.team,
             "project": self.cluster.project,
             "owner": self.cluster.owner,
         }
-        return {key: value for key, value in every.items() if value}
+        return {key: value for key, value in tags.items() if value}
 
     @property
     def stops(self) -> bool:
@@ -261,57 +248,35 @@ def build_fleet(scenario: Scenario, start: datetime, minutes: int, seed: int) ->
     """Lay out every node; replaced spot nodes stand as further rows of their job."""
     nodes: list[SimulatedNode] = []
     for cluster in scenario.clusters:
+        market = hardware(cluster.instance_type).market
         for job in cluster.jobs:
-            nodes += _Launches(cluster, job, minutes, seed, len(nodes)).nodes()
+            joins, leaves, replaced = dict(job.joins), dict(job.leaves), dict(job.replaced)
+            spans = [
+                (joins.get(row, job.begins), leaves.get(row, replaced.get(row, job.ends)))
+                for row in range(job.nodes)
+            ]
+            spans += [(lost + SPOT_WAIT_MINUTES / 60, job.ends) for _, lost in job.replaced]
+
+            for row, (begins, ends) in enumerate(spans):
+                serial = len(nodes)
+                address = f"10-{20 + serial // 250}-{serial // 16 % 16}-{serial % 16 + 10}"
+                letter = "bc"[row % 2] if cluster.scattered_zones else "b"
+                launched = -60 * 24 * 40 - serial * 7
+                if begins > -FOREVER:
+                    launched = round(begins * 60)
+                node = SimulatedNode(
+                    id=identifier(seed, "i-", cluster.name, job.name, row),
+                    name=f"ip-{address}.{cluster.region}.compute.internal",
+                    cluster=cluster,
+                    job=job,
+                    row=row,
+                    zone=cluster.region + letter,
+                    market=job.market or market,
+                    launched_minute=launched,
+                    ended_minute=round(ends * 60) if ends * 60 < minutes else None,
+                )
+                nodes.append(node)
     return Fleet(start, minutes, seed, tuple(nodes))
-
-
-def rows(job: PlannedJob) -> int:
-    """Return how many rows the arrays of a job have."""
-    return job.nodes + len(job.replaced)
-
-
-@dataclass(frozen=True)
-class _Launches:
-    """Launch the nodes of one job; `before` is how many nodes the fleet has already."""
-
-    cluster: PlannedCluster
-    job: PlannedJob
-    minutes: int
-    seed: int
-    before: int
-
-    def nodes(self) -> list[SimulatedNode]:
-        """Return the job's nodes, then those that replace lost spot nodes."""
-        job = self.job
-        joins, leaves, replaced = dict(job.joins), dict(job.leaves), dict(job.replaced)
-        planned = [
-            self._node(
-                row, joins.get(row, job.begins), leaves.get(row, replaced.get(row, job.ends))
-            )
-            for row in range(job.nodes)
-        ]
-        later = [
-            self._node(job.nodes + i, at + SPOT_WAIT_MINUTES / 60, job.ends)
-            for i, (_, at) in enumerate(job.replaced)
-        ]
-        return planned + later
-
-    def _node(self, row: int, begins: float, ends: float) -> SimulatedNode:
-        cluster, job, serial = self.cluster, self.job, self.before + row
-        launched = begins > -FOREVER
-        return SimulatedNode(
-            id=identifier(self.seed, "i-", cluster.name, job.name, row),
-            name=f"ip-10-{20 + serial // 250}-{serial // 16 % 16}-{serial % 16 + 10}.{cluster.region}.compute.internal",
-            cluster=cluster,
-            job=job,
-            row=row,
-            zone=cluster.region + ("bc"[row % 2] if cluster.scattered_zones else "b"),
-            market=job.market or hardware(cluster.instance_type).market,
-            launched_minute=round(begins * 60) if launched else -60 * 24 * 40 - serial * 7,
-            ended_minute=round(ends * 60) if ends * 60 < self.minutes else None,
-            serial=serial,
-        )
 
 
 @dataclass(frozen=True)
@@ -336,54 +301,44 @@ class VolumeSpec:
     detached: int | None = None
 
 
-def orphans(scenario: Scenario) -> list[PlannedIncident]:
-    """Return the incidents that leave storage behind."""
-    return [incident for incident in scenario.incidents if incident.cause is Cause.ORPHANED_STORAGE]
-
-
 def file_systems(scenario: Scenario, fleet: Fleet) -> list[FileSystemSpec]:
-    """Return each cluster's file system, and those that incidents orphan (`level` >= 1 TiB says one is)."""
-    own = [
+    """Return each cluster's file system, and those that incidents orphan (`level` says the TiB)."""
+    systems = [
         FileSystemSpec(
             identifier(fleet.seed, "fs-", cluster.name), cluster, cluster.file_system_tib
         )
         for cluster in scenario.clusters
         if cluster.file_system_tib
     ]
-    by_name = {cluster.name: cluster for cluster in scenario.clusters}
-    left = [
-        FileSystemSpec(
-            identifier(fleet.seed, "fs-", incident.cluster, "old"),
-            by_name[incident.cluster],
-            incident.level,
-            round(incident.at * 60),
-            round((incident.at + incident.hours) * 60),
-        )
-        for incident in orphans(scenario)
-        if incident.level
-    ]
-    return own + left
+    for incident, cluster in _orphaning(scenario):
+        if incident.level:
+            name = identifier(fleet.seed, "fs-", cluster.name, "old")
+            unused = round(incident.at * 60), round((incident.at + incident.hours) * 60)
+            systems.append(FileSystemSpec(name, cluster, incident.level, *unused))
+    return systems
 
 
 def volumes(scenario: Scenario, fleet: Fleet) -> list[VolumeSpec]:
-    """Return a data volume for each cluster's first two nodes, and two of 4,000 GiB that each orphaning incident leaves."""
-    attached = [
+    """Return a data volume for each cluster's first two nodes, and two for an orphaning incident."""
+    specs = [
         VolumeSpec(identifier(fleet.seed, "vol-", node.id), node.cluster, 1000, node.id)
         for cluster in scenario.clusters
         for node in fleet.of(cluster.name)[:2]
         if node.launched_minute < 0 and node.ended_minute is None
     ]
-    by_name = {cluster.name: cluster for cluster in scenario.clusters}
-    orphaned = [
-        VolumeSpec(
-            identifier(fleet.seed, "vol-", incident.cluster, "old", i),
-            by_name[incident.cluster],
-            12_000,
-            "",
-            round(incident.at * 60),
-        )
-        for incident in orphans(scenario)
-        if not incident.level
-        for i in range(2)
+    for incident, cluster in _orphaning(scenario):
+        if not incident.level:
+            names = [identifier(fleet.seed, "vol-", cluster.name, "old", i) for i in range(2)]
+            since = round(incident.at * 60)
+            specs += [VolumeSpec(name, cluster, 12_000, "", since) for name in names]
+    return specs
+
+
+def _orphaning(scenario: Scenario) -> list[tuple[PlannedIncident, PlannedCluster]]:
+    """Return the incidents that leave storage behind, each with its cluster."""
+    clusters = {cluster.name: cluster for cluster in scenario.clusters}
+    return [
+        (incident, clusters[incident.cluster])
+        for incident in scenario.incidents
+        if incident.cause is Cause.ORPHANED_STORAGE
     ]
-    return attached + orphaned

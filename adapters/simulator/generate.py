@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,6 @@ from adapters.simulator.incidents import apply_incident
 from adapters.simulator.offers import savings_plan_arn
 from adapters.simulator.reports import run_blocks, write_logs, write_monitor
 from adapters.simulator.scenario import (
-    Kind,
     PlannedCluster,
     PlannedIncident,
     Scenario,
@@ -106,12 +105,19 @@ def simulate(
     begin = (timing.start or spec.start).astimezone(UTC)
     minutes = round((timing.days or spec.days) * 1440) // (period // 60) * (period // 60)
     fleet = build_fleet(spec, begin, minutes, seed)
-    jobs = [
-        _workers(spec, fleet, cluster.name, job.name, period // 60)
-        for cluster in spec.clusters
-        for job in cluster.jobs
-    ]
-    return Simulation(spec, fleet, tuple(c for c in jobs if c))
+
+    workers = []
+    for cluster in spec.clusters:
+        for job in cluster.jobs:
+            if not (nodes := fleet.of(cluster.name, job.name)):
+                continue
+            signals = healthy(fleet, nodes, spec.missing)
+            for incident in spec.incidents:
+                if (incident.cluster, incident.job) == (cluster.name, job.name):
+                    names = (cluster.name, job.name, incident.cause, str(incident.at))
+                    apply_incident(signals, incident, nodes[0].job, generator(seed, *names))
+            workers.append(Workers(nodes, signals, period // 60, seed))
+    return Simulation(spec, fleet, tuple(workers))
 
 
 def generate(
@@ -129,16 +135,17 @@ def generate(
     if folder.exists() and any(folder.iterdir()):
         raise WrongInput(f"{folder} is not empty; name a new folder for the recording.")
     simulation = simulate(seed, scenario, timing)
+    spec, fleet, jobs = simulation.scenario, simulation.fleet, simulation.jobs
+
     folder.mkdir(parents=True, exist_ok=True)
     write_metrics(folder, simulation, files.form)
-    write_monitor(folder, simulation.jobs, simulation.fleet)
+    write_monitor(folder, jobs, fleet)
     if files.logs:
-        write_logs(folder, simulation.jobs, simulation.fleet)
-    write_api(folder, simulation.scenario, simulation.fleet)
-    write_bill(folder, simulation.scenario, simulation.fleet, files.bill, files.bill_file)
-    (folder / "labels.json").write_text(
-        json.dumps(truth(simulation.scenario, simulation.fleet), indent=1) + "\n", encoding="utf-8"
-    )
+        write_logs(folder, jobs, fleet)
+    write_api(folder, spec, fleet)
+    write_bill(folder, spec, fleet, files.bill, files.bill_file)
+    labels = json.dumps(truth(spec, fleet), indent=1) + "\n"
+    (folder / "labels.json").write_text(labels, encoding="utf-8")
 
 
 def write_metrics(folder: Path, simulation: Simulation, form: MetricForm) -> int:
@@ -147,93 +154,63 @@ def write_metrics(folder: Path, simulation: Simulation, form: MetricForm) -> int
     begin = int(simulation.fleet.start.timestamp() * 1000)
     for count, (name, block) in enumerate(_blocks(simulation)):
         progressed("Simulating", count)
-        step_ms = simulation.fleet.minutes * 60_000 // block.count.shape[1] // 60_000 * 60_000
-        writer.write(block, name, begin + np.arange(block.count.shape[1]) * step_ms)
+        points = block.sets.count.shape[1]
+        step_ms = simulation.fleet.minutes * 60_000 // points // 60_000 * 60_000
+        writer.write(block, name, begin + np.arange(points) * step_ms)
     writer.close()
     return writer.rows
 
 
-def _workers(
-    spec: Scenario, fleet: Fleet, cluster: str, job_name: str, minutes: int
-) -> Workers | None:
-    nodes = fleet.of(cluster, job_name)
-    if not nodes:
-        return None
-    job = nodes[0].job
-    signals = healthy(fleet, nodes, spec.missing)
-    for incident in spec.incidents:
-        if (incident.cluster, incident.job) == (cluster, job.name):
-            apply_incident(
-                signals,
-                incident,
-                job,
-                generator(fleet.seed, cluster, job.name, incident.cause, str(incident.at)),
-            )
-    return Workers(nodes, signals, minutes, fleet.seed)
-
-
 def _blocks(simulation: Simulation) -> Iterator[tuple[str, SimulatedBlock]]:
+    """Yield every metric, each with the name of its file."""
+    fleet, clusters = simulation.fleet, simulation.scenario.clusters
     for workers in simulation.jobs:
-        job = workers.nodes[0].job.name
-        exists = alive(workers.nodes, simulation.fleet.minutes)
-        yield from _named(f"{workers.cluster}/{job}", node_blocks(workers))
-        yield from _named(f"{workers.cluster}/{job}/ec2", ec2_blocks(workers, exists))
-        yield from _named(f"{workers.cluster}/{job}/pods", pod_blocks(workers))
-        for i, block in enumerate(core_blocks(workers)):
-            yield f"{workers.cluster}/{job}/cores/{i // 2}-{block.metric}", block
-        if job and workers.nodes[0].job.kind is Kind.TRAINING:
-            yield from _named(f"{workers.cluster}/{job}/run", run_blocks(workers))
-    for cluster in simulation.scenario.clusters:
+        folder = f"{workers.cluster}/{workers.nodes[0].job.name}"
+        exists = alive(workers.nodes, fleet.minutes)
+        yield from _named(folder, node_blocks(workers))
+        yield from _named(f"{folder}/ec2", ec2_blocks(workers, exists))
+        yield from _named(f"{folder}/pods", pod_blocks(workers))
+        for number, block in enumerate(core_blocks(workers)):
+            yield f"{folder}/cores/{number // 2}-{block.metric}", block
+        yield from _named(f"{folder}/run", run_blocks(workers))
+
+    for cluster in clusters:
         yield f"{cluster.name}/cluster", cluster_block(simulation.of(cluster.name))
-    yield from _storage(simulation)
+    for system in file_systems(simulation.scenario, fleet):
+        mounting = simulation.of(system.cluster.name)
+        yield from _named(f"fsx/{system.id}", file_system_blocks(system, mounting))
+    if disks := volumes(simulation.scenario, fleet):
+        yield from _named("ebs", volume_blocks(disks, fleet, simulation.jobs[0].minutes))
 
 
-def _storage(simulation: Simulation) -> Iterator[tuple[str, SimulatedBlock]]:
-    for system in file_systems(simulation.scenario, simulation.fleet):
-        yield from _named(
-            f"fsx/{system.id}", file_system_blocks(system, simulation.of(system.cluster.name))
-        )
-    disks = volumes(simulation.scenario, simulation.fleet)
-    if disks:
-        yield from _named("ebs", volume_blocks(disks, simulation.fleet, simulation.jobs[0].minutes))
-
-
-def _named(
-    folder: str, blocks: Iterator[SimulatedBlock] | Sequence[SimulatedBlock]
-) -> Iterator[tuple[str, SimulatedBlock]]:
+def _named(folder: str, blocks: Iterable[SimulatedBlock]) -> Iterator[tuple[str, SimulatedBlock]]:
     return ((f"{folder}/{block.metric}", block) for block in blocks)
 
 
 def truth(scenario: Scenario, fleet: Fleet) -> list[dict[str, Any]]:
     """Return the labelled incidents within the recording, oldest first, as graders read them."""
-    incidents = [
-        incident
-        for incident in scenario.incidents
-        if incident.labelled and incident.at * 60 < fleet.minutes
-    ]
-    return [
-        _label(incident, scenario, fleet)
-        for incident in sorted(incidents, key=lambda incident: (incident.at, incident.cause))
-    ]
-
-
-def _label(incident: PlannedIncident, scenario: Scenario, fleet: Fleet) -> dict[str, Any]:
-    cluster = next(
-        candidate for candidate in scenario.clusters if candidate.name == incident.cluster
-    )
-    nodes = nodes_hit(incident, fleet)
-    return {
-        "cause": str(incident.cause),
-        "labels": _labels(incident, cluster, nodes),
-        "start": f"{fleet.at(incident.at * 60):%Y-%m-%dT%H:%M:%SZ}",
-        "end": f"{fleet.at(min(fleet.minutes, (incident.at + incident.hours) * 60)):%Y-%m-%dT%H:%M:%SZ}",
-        "things": [n.id for n in nodes] or _resources(incident, cluster, scenario, fleet),
-        "cluster": incident.cluster,
-        "job": incident.job,
-        "state_only": incident.cause.facts.is_state or incident.cause.facts.needs_setting,
-        "usd_per_day": incident.level if _on_bill(incident.cause) else None,
-        "note": incident.note,
-    }
+    clusters = {cluster.name: cluster for cluster in reversed(scenario.clusters)}
+    labels = []
+    for incident in sorted(scenario.incidents, key=lambda incident: (incident.at, incident.cause)):
+        if not incident.labelled or incident.at * 60 >= fleet.minutes:
+            continue
+        cluster, nodes = clusters[incident.cluster], nodes_hit(incident, fleet)
+        end = min(fleet.minutes, (incident.at + incident.hours) * 60)
+        facts = incident.cause.facts
+        label = {
+            "cause": str(incident.cause),
+            "labels": _labels(incident, cluster, nodes),
+            "start": f"{fleet.at(incident.at * 60):%Y-%m-%dT%H:%M:%SZ}",
+            "end": f"{fleet.at(end):%Y-%m-%dT%H:%M:%SZ}",
+            "things": [node.id for node in nodes] or _resources(incident, cluster, scenario, fleet),
+            "cluster": incident.cluster,
+            "job": incident.job,
+            "state_only": facts.is_state or facts.needs_setting,
+            "usd_per_day": incident.level if _on_bill(incident.cause) else None,
+            "note": incident.note,
+        }
+        labels.append(label)
+    return labels
 
 
 def _labels(

@@ -1,21 +1,21 @@
-"""Make AWS's offers and the account's commitments: Savings Plans, spot prices, Capacity Blocks, the Price List, quotas."""
+"""Make AWS's offers, limits and prices, and the commitments that the account has."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
-from math import inf
+from itertools import product
 from typing import Any
+from uuid import UUID
 
 from adapters.simulator.fleet import (
     ACCOUNT,
     BLOCK_DAYS,
     Fleet,
     Hardware,
-    Row,
     SimulatedNode,
     billed_from,
     block_nodes,
@@ -36,18 +36,17 @@ SPARE_COMMITMENT = Decimal("0.04")
 
 
 def commitments(scenario: Scenario) -> dict[str, Decimal]:
-    """Return USD an hour committed by a Savings Plan for each instance type that has covered nodes."""
-    hourly: dict[str, Decimal] = {}
+    """Return USD an hour committed by a Savings Plan, by instance type with covered nodes."""
+    covered: Counter[str] = Counter()
     for cluster in scenario.clusters:
         for job in cluster.jobs:
             if job.market == "savings-plan":
-                each = savings_plan_rate(hardware(cluster.instance_type))
-                hourly[cluster.instance_type] = (
-                    hourly.get(cluster.instance_type, Decimal(0)) + each * job.nodes
-                )
+                covered[cluster.instance_type] += job.nodes
     return {
-        name: (usd * (1 + SPARE_COMMITMENT)).quantize(Decimal("0.001"))
-        for name, usd in hourly.items()
+        name: (savings_plan_rate(hardware(name)) * nodes * (1 + SPARE_COMMITMENT)).quantize(
+            Decimal("0.001")
+        )
+        for name, nodes in covered.items()
     }
 
 
@@ -58,7 +57,8 @@ def savings_plan_rate(machine: Hardware) -> Decimal:
 
 def savings_plan_arn(instance_type: str, seed: int) -> str:
     """Return the plan's ARN."""
-    return f"arn:aws:savingsplans::{ACCOUNT}:savingsplan/{identifier(seed, '', 'sp', instance_type, length=12)}"
+    name = identifier(seed, "", "sp", instance_type, length=12)
+    return f"arn:aws:savingsplans::{ACCOUNT}:savingsplan/{name}"
 
 
 _DISCOUNTS = {
@@ -73,57 +73,51 @@ _DISCOUNTS = {
 
 The invented account's own too.
 """
-_YEAR = timedelta(days=365)
+_YEAR_SECONDS = 365 * 86_400
 
 
 def savings_plan_rates(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
     """Return the rates of EC2 Instance Savings Plans for every type that is sold on demand."""
-    return {
-        "searchResults": [
-            _plan_rate(*kind, *of) for kind in _kinds(clusters) for of in _DISCOUNTS.items()
-        ]
-    }
-
-
-def _kinds(clusters: Sequence[PlannedCluster]) -> list[tuple[str, str]]:
-    """Return the types that can be committed to, each with its region."""
-    kinds = {(cluster.instance_type, cluster.region) for cluster in clusters}
-    return sorted((name, region) for name, region in kinds if hardware(name).market == "on-demand")
-
-
-def _plan_rate(name: str, region: str, term: tuple[int, str], discount: Decimal) -> dict[str, Any]:
-    properties = {"region": region, "instanceType": name, "instanceFamily": hardware(name).family}
-    properties |= {"productDescription": "Linux/UNIX", "tenancy": "shared"}
-    hexes = identifier(0, "", name, region, str(term), length=32)
-    return {
-        "savingsPlanOffering": {
-            "offeringId": "-".join(
-                (hexes[:8], hexes[8:12], hexes[12:16], hexes[16:20], hexes[20:])
-            ),
-            "paymentOption": term[1],
+    rates = []
+    for (name, region), ((years, payment), discount) in product(
+        _on_demand(clusters), _DISCOUNTS.items()
+    ):
+        family, usd = hardware(name).family, hardware(name).usd_per_hour * (1 - discount)
+        hexes = identifier(0, "", name, region, str((years, payment)), length=32)
+        properties = {
+            "region": region,
+            "instanceType": name,
+            "instanceFamily": family,
+            "productDescription": "Linux/UNIX",
+            "tenancy": "shared",
+        }
+        offering = {
+            "offeringId": str(UUID(hexes)),
+            "paymentOption": payment,
             "planType": "EC2Instance",
-            "durationSeconds": term[0] * int(_YEAR.total_seconds()),
+            "durationSeconds": years * _YEAR_SECONDS,
             "currency": "USD",
-            "planDescription": f"{term[0]} year {term[1]} {hardware(name).family} EC2 Instance Savings Plan in {region}",
-        },
-        "rate": str((hardware(name).usd_per_hour * (1 - discount)).quantize(Decimal("0.00001"))),
-        "unit": "Hrs",
-        "productType": "EC2",
-        "serviceCode": "AmazonEC2",
-        "usageType": f"{usage_prefix(region)}BoxUsage:{name}",
-        "operation": "RunInstances",
-        "properties": [{"name": key, "value": value} for key, value in properties.items()],
-    }
+            "planDescription": f"{years} year {payment} {family} EC2 Instance Savings Plan in {region}",
+        }
+        rates.append(
+            {
+                "savingsPlanOffering": offering,
+                "rate": str(usd.quantize(Decimal("0.00001"))),
+                "unit": "Hrs",
+                "productType": "EC2",
+                "serviceCode": "AmazonEC2",
+                "usageType": f"{usage_prefix(region)}BoxUsage:{name}",
+                "operation": "RunInstances",
+                "properties": [{"name": key, "value": value} for key, value in properties.items()],
+            }
+        )
+    return {"searchResults": rates}
 
 
-def reserved_offerings(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
-    """Return a region's standard reserved instances, at the same discounts."""
-    kinds = _kinds(clusters)
-    return {
-        "ReservedInstancesOfferings": [
-            _reserved_offering(*kind, *of) for kind in kinds for of in _DISCOUNTS.items()
-        ]
-    }
+def _on_demand(clusters: Sequence[PlannedCluster]) -> list[tuple[str, str]]:
+    """Return the types that are sold on demand, each with its region."""
+    kinds = {(cluster.instance_type, cluster.region) for cluster in clusters}
+    return sorted(kind for kind in kinds if hardware(kind[0]).market == "on-demand")
 
 
 _PAID_FIRST = {
@@ -133,29 +127,35 @@ _PAID_FIRST = {
 }
 
 
-def _reserved_offering(
-    name: str, region: str, term: tuple[int, str], discount: Decimal
-) -> dict[str, Any]:
-    hours = term[0] * int(_YEAR.total_seconds()) // 3600
-    usd = hardware(name).usd_per_hour * (1 - discount)
-    first = (usd * hours * _PAID_FIRST[term[1]]).quantize(Decimal(1))
-    return {
-        "ReservedInstancesOfferingId": identifier(0, "", "ri", name, region, str(term), length=32),
-        "InstanceType": name,
-        "InstanceTenancy": "default",
-        "ProductDescription": "Linux/UNIX",
-        "OfferingClass": "standard",
-        "OfferingType": term[1],
-        "Scope": "Region",
-        "Marketplace": False,
-        "CurrencyCode": "USD",
-        "Duration": term[0] * int(_YEAR.total_seconds()),
-        "FixedPrice": float(first),
-        "UsagePrice": 0.0,
-        "RecurringCharges": [
-            {"Amount": float(round(usd - first / hours, 5)), "Frequency": "Hourly"}
-        ],
-    }
+def reserved_offerings(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
+    """Return a region's standard reserved instances, at the same discounts."""
+    offerings = []
+    for (name, region), ((years, payment), discount) in product(
+        _on_demand(clusters), _DISCOUNTS.items()
+    ):
+        hours = years * _YEAR_SECONDS // 3600
+        usd = hardware(name).usd_per_hour * (1 - discount)
+        first = (usd * hours * _PAID_FIRST[payment]).quantize(Decimal(1))
+        hourly = {"Amount": float(round(usd - first / hours, 5)), "Frequency": "Hourly"}
+        place = ("ri", name, region, str((years, payment)))
+        offerings.append(
+            {
+                "ReservedInstancesOfferingId": identifier(0, "", *place, length=32),
+                "InstanceType": name,
+                "InstanceTenancy": "default",
+                "ProductDescription": "Linux/UNIX",
+                "OfferingClass": "standard",
+                "OfferingType": payment,
+                "Scope": "Region",
+                "Marketplace": False,
+                "CurrencyCode": "USD",
+                "Duration": years * _YEAR_SECONDS,
+                "FixedPrice": float(first),
+                "UsagePrice": 0.0,
+                "RecurringCharges": [hourly],
+            }
+        )
+    return {"ReservedInstancesOfferings": offerings}
 
 
 def savings_plans(scenario: Scenario, fleet: Fleet) -> dict[str, Any]:
@@ -190,17 +190,15 @@ _LEAST_VCPUS = 256
 def spot_history(fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int) -> dict[str, Any]:
     """Return 14 days of spot price changes before a minute, by zone; newest first as EC2 does."""
     changes = []
-    for name, region in sorted({(cluster.instance_type, cluster.region) for cluster in clusters}):
-        if hardware(name).market != "on-demand":
-            continue
-        for zone in "abc":
-            rng = generator(fleet.seed, "spot", name, region, zone)
-            level = float(hardware(name).usd_per_hour) * SPOT_SHARE * rng.uniform(0.85, 1.2)
-            for eighth in range(-60, fleet.minutes // 480):
-                level *= float(rng.normal(1, 0.012))
-                at = fleet.at(eighth * 480 + int(rng.integers(0, 400)))
-                if fleet.at(minute - 14 * 1440) <= at <= fleet.at(minute):
-                    changes.append((at, region + zone, name, level))
+    for (name, region), letter in product(_on_demand(clusters), "abc"):
+        rng = generator(fleet.seed, "spot", name, region, letter)
+        level = float(hardware(name).usd_per_hour) * SPOT_SHARE * rng.uniform(0.85, 1.2)
+        for eighth in range(-60, fleet.minutes // 480):
+            level *= float(rng.normal(1, 0.012))
+            changed = fleet.at(eighth * 480 + int(rng.integers(0, 400)))
+            if fleet.at(minute - 14 * 1440) <= changed <= fleet.at(minute):
+                changes.append((changed, region + letter, name, level))
+    changes.sort(key=lambda change: (-change[0].timestamp(), change[1], change[2]))
     return {
         "SpotPriceHistory": [
             {
@@ -208,42 +206,34 @@ def spot_history(fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int) 
                 "InstanceType": name,
                 "ProductDescription": "Linux/UNIX",
                 "SpotPrice": f"{price:.6f}",
-                "Timestamp": at,
+                "Timestamp": changed,
             }
-            for at, zone, name, price in sorted(
-                changes, key=lambda x: (-x[0].timestamp(), x[1], x[2])
-            )
+            for changed, zone, name, price in changes
         ]
     }
 
 
 def capacity_block_offerings(fleet: Fleet, clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
     """Return one offering for each type that is sold as Capacity Blocks."""
-    names = sorted(
-        {
-            cluster.instance_type
-            for cluster in clusters
-            if hardware(cluster.instance_type).market == "capacity-block"
-        }
-    )
-    return {
-        "CapacityBlockOfferings": [_offering(name, clusters[0].region, fleet) for name in names]
-    }
-
-
-def _offering(name: str, region: str, fleet: Fleet) -> dict[str, Any]:
+    names = {cluster.instance_type for cluster in clusters}
     begin = (fleet.start + timedelta(days=9)).replace(hour=11, minute=30, second=0, microsecond=0)
     return {
-        "CapacityBlockOfferingId": identifier(fleet.seed, "cbr-", name),
-        "InstanceType": name,
-        "AvailabilityZone": f"{region}c",
-        "InstanceCount": 4,
-        "StartDate": begin,
-        "EndDate": begin + timedelta(days=14),
-        "CapacityBlockDurationHours": 336,
-        "UpfrontFee": str(hardware(name).usd_per_hour * 4 * 336),
-        "CurrencyCode": "USD",
-        "Tenancy": "default",
+        "CapacityBlockOfferings": [
+            {
+                "CapacityBlockOfferingId": identifier(fleet.seed, "cbr-", name),
+                "InstanceType": name,
+                "AvailabilityZone": f"{clusters[0].region}c",
+                "InstanceCount": 4,
+                "StartDate": begin,
+                "EndDate": begin + timedelta(days=14),
+                "CapacityBlockDurationHours": 336,
+                "UpfrontFee": str(hardware(name).usd_per_hour * 4 * 336),
+                "CurrencyCode": "USD",
+                "Tenancy": "default",
+            }
+            for name in sorted(names)
+            if hardware(name).market == "capacity-block"
+        ]
     }
 
 
@@ -252,127 +242,127 @@ def price_list(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
 
     A type without on-demand price has only a Capacity Block term at $0.
     """
-    kinds = sorted({(cluster.instance_type, cluster.region) for cluster in clusters})
-    return {
-        "FormatVersion": "aws_v1",
-        "PriceList": [json.dumps(_product(name, region)) for name, region in kinds],
-    }
-
-
-def _product(name: str, region: str) -> dict[str, Any]:
-    machine = hardware(name)
-    listed = machine.market == "on-demand"
-    sku = identifier(0, "", name, region, length=16).upper()
-    usd = machine.usd_per_hour if listed else Decimal("0.0000000000")
-    rate = {
-        "unit": "Hrs",
-        "pricePerUnit": {"USD": f"{usd:.10f}"},
-        "beginRange": "0",
-        "endRange": "Inf",
-    }
-    term = {"offerTermCode": "JRTCKXETXF", "sku": sku, "effectiveDate": "2026-09-01T00:00:00Z"}
-    return {
-        "serviceCode": "AmazonEC2",
-        "publicationDate": "2026-09-01T00:00:00Z",
-        "product": {
-            "productFamily": "Compute Instance",
+    products = []
+    for name, region in sorted({(cluster.instance_type, cluster.region) for cluster in clusters}):
+        usd, option = hardware(name).usd_per_hour, "OnDemand"
+        if hardware(name).market != "on-demand":
+            usd, option = Decimal(0), "CapacityBlock"
+        sku = identifier(0, "", name, region, length=16).upper()
+        attributes = {
+            "instanceType": name,
+            "regionCode": region,
+            "location": location(region),
+            "operatingSystem": "Linux",
+            "tenancy": "Shared",
+            "preInstalledSw": "NA",
+            "capacitystatus": "Used",
+            "marketoption": option,
+            "usagetype": f"{usage_prefix(region)}BoxUsage:{name}",
+        }
+        rate = {
+            "unit": "Hrs",
+            "pricePerUnit": {"USD": f"{usd:.10f}"},
+            "beginRange": "0",
+            "endRange": "Inf",
+        }
+        term = {
+            "offerTermCode": "JRTCKXETXF",
             "sku": sku,
-            "attributes": {
-                "instanceType": name,
-                "regionCode": region,
-                "location": location(region),
-                "operatingSystem": "Linux",
-                "tenancy": "Shared",
-                "preInstalledSw": "NA",
-                "capacitystatus": "Used",
-                "marketoption": "OnDemand" if listed else "CapacityBlock",
-                "usagetype": f"{usage_prefix(region)}BoxUsage:{name}",
+            "effectiveDate": "2026-09-01T00:00:00Z",
+            "priceDimensions": {f"{sku}.JRTCKXETXF.6YS6EN2CT7": rate},
+        }
+        listed = {
+            "serviceCode": "AmazonEC2",
+            "publicationDate": "2026-09-01T00:00:00Z",
+            "product": {
+                "productFamily": "Compute Instance",
+                "sku": sku,
+                "attributes": attributes,
             },
-        },
-        "terms": {
-            "OnDemand": {
-                f"{sku}.JRTCKXETXF": term
-                | {"priceDimensions": {f"{sku}.JRTCKXETXF.6YS6EN2CT7": rate}}
-            }
-        },
-    }
+            "terms": {"OnDemand": {f"{sku}.JRTCKXETXF": term}},
+        }
+        products.append(json.dumps(listed))
+    return {"FormatVersion": "aws_v1", "PriceList": products}
 
 
 def service_quotas(nodes: Sequence[SimulatedNode], region: str) -> dict[str, Any]:
     """Return a region's vCPU quotas, some way above the running fleet."""
-    return {"Quotas": [_quota(row, nodes, region) for row in rows_of("quotas")]}
-
-
-def _quota(row: Row, nodes: Sequence[SimulatedNode], region: str) -> dict[str, Any]:
-    family = row["family"]
-    counted = (
-        n
-        for n in nodes
-        if n.cluster.instance_type.startswith(family) and n.market not in ("spot", "capacity-block")
-    )
-    vcpus = sum(n.hardware.vcpus for n in counted)
-    return {
-        "ServiceCode": "ec2",
-        "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
-        "QuotaArn": f"arn:aws:servicequotas:{region}:{ACCOUNT}:ec2/{row['code']}",
-        "QuotaCode": row["code"],
-        "QuotaName": row["name"],
-        "Value": float(max(_LEAST_VCPUS, round(vcpus * _QUOTA_ROOM[family] / 64) * 64)),
-        "Unit": "None",
-        "Adjustable": True,
-        "GlobalQuota": False,
-    }
+    quotas = []
+    for row in rows_of("quotas"):
+        vcpus = sum(
+            node.hardware.vcpus
+            for node in nodes
+            if node.cluster.instance_type.startswith(row["family"])
+            and node.market not in ("spot", "capacity-block")
+        )
+        roomy = round(vcpus * _QUOTA_ROOM[row["family"]] / 64) * 64
+        quotas.append(
+            {
+                "ServiceCode": "ec2",
+                "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
+                "QuotaArn": f"arn:aws:servicequotas:{region}:{ACCOUNT}:ec2/{row['code']}",
+                "QuotaCode": row["code"],
+                "QuotaName": row["name"],
+                "Value": float(max(_LEAST_VCPUS, roomy)),
+                "Unit": "None",
+                "Adjustable": True,
+                "GlobalQuota": False,
+            }
+        )
+    return {"Quotas": quotas}
 
 
 def describe_reservations(
     scenario: Scenario, fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int
 ) -> dict[str, Any]:
     """Return the capacity reservations with their free instances at a minute."""
-    held = [_reservation(cluster, fleet, minute) for cluster in clusters if cluster.reserved]
-    begin = billed_from(scenario, fleet)
-    blocks = [
-        _block(cluster, begin, fleet, minute) for cluster in clusters if block_nodes(cluster, fleet)
+    reserved = [
+        _reservation(cluster, cluster.reserved, fleet, minute)
+        for cluster in clusters
+        if cluster.reserved
     ]
-    return {"CapacityReservations": held + blocks}
 
-
-def _block(cluster: PlannedCluster, begin: datetime, fleet: Fleet, minute: int) -> dict[str, Any]:
-    """Return the Capacity Block that a cluster's nodes run in; its price is a fee of the bill."""
-    nodes = block_nodes(cluster, fleet)
-    reserved = _reservation(replace(cluster, reserved=len(nodes)), fleet, minute)
-    return reserved | {
+    # A Capacity Block stands there too; its price is a fee of the bill.
+    begin = billed_from(scenario, fleet)
+    block = {
         "StartDate": begin,
         "EndDate": begin + timedelta(days=BLOCK_DAYS),
         "EndDateType": "limited",
         "ReservationType": "capacity-block",
     }
-
-
-def _reservation(cluster: PlannedCluster, fleet: Fleet, minute: int) -> dict[str, Any]:
-    running = [
-        n
-        for n in fleet.of(cluster.name)
-        if n.launched_minute <= minute < (inf if n.ended_minute is None else n.ended_minute)
+    reserved += [
+        _reservation(cluster, len(nodes), fleet, minute) | block
+        for cluster in clusters
+        if (nodes := block_nodes(cluster, fleet))
     ]
+    return {"CapacityReservations": reserved}
+
+
+def _reservation(
+    cluster: PlannedCluster, instances: int, fleet: Fleet, minute: int
+) -> dict[str, Any]:
+    running = sum(
+        node.launched_minute <= minute and (node.ended_minute is None or minute < node.ended_minute)
+        for node in fleet.of(cluster.name)
+    )
+    tags = {
+        "Name": f"{cluster.name}-reserved",
+        "team": cluster.team or "unknown",
+        "eks:cluster-name": cluster.name,
+    }
     return {
         "CapacityReservationId": reservation_id(cluster, fleet.seed),
         "OwnerId": ACCOUNT,
         "InstanceType": cluster.instance_type,
         "InstancePlatform": "Linux/UNIX",
         "AvailabilityZone": f"{cluster.region}b",
-        "TotalInstanceCount": cluster.reserved,
-        "AvailableInstanceCount": max(0, cluster.reserved - len(running)),
+        "TotalInstanceCount": instances,
+        "AvailableInstanceCount": max(0, instances - running),
         "State": "active",
         "StartDate": fleet.start - timedelta(days=20),
         "EndDateType": "unlimited",
         "ReservationType": "default",
-        "Tags": tag_list(
-            {
-                "Name": f"{cluster.name}-reserved",
-                "team": cluster.team or "unknown",
-                "eks:cluster-name": cluster.name,
-            }
-        ),
+        "Tags": tag_list(tags),
     }
 
 

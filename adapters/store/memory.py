@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,39 +10,29 @@ from typing import Any
 from bot.errors import WrongInput
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
 from bot.model.labels import Labels
-from bot.model.notification import Line, NotificationLogEntry, Receipt
+from bot.model.notification import Line, NotificationLogEntry
 from bot.model.policy import Attempt, Version
 from bot.model.window import Window
 from bot.ports import State, StateUpdate
 
 
-def acknowledgement(decisions: Iterable[Decision]) -> Decision | None:
-    """Return the first acknowledgement since the last one taken back; `decisions` oldest first."""
-    standing = None
-    for decision in decisions:
-        if decision.doing is DecisionKind.ACKNOWLEDGE:
-            standing = standing or decision
-        elif decision.doing is DecisionKind.UNACKNOWLEDGE:
-            standing = None
-    return standing
-
-
-def assignment(decisions: Iterable[Decision]) -> Decision | None:
-    """Return the newest decision about who is to look into an alert; `decisions` oldest first."""
-    about = (DecisionKind.ASSIGN, DecisionKind.UNASSIGN)
-    return next((one for one in reversed([*decisions]) if one.doing in about), None)
-
-
 def with_decisions(alert: Alert, decisions: Sequence[Decision]) -> Alert:
-    """Return the alert as people's decisions about it leave it; `decisions` oldest first."""
+    """Return the alert as people's decisions about it leave it; `decisions` oldest first.
+
+    The first acknowledgement since one was taken back stands, and the newest assignment.
+    """
     if not decisions and alert.acknowledged is None and alert.assignment is None:
         return alert
-    return replace(alert, acknowledged=acknowledgement(decisions), assignment=assignment(decisions))
-
-
-def undecided(alert: Alert) -> Alert:
-    """Return the alert as the watch alone knows it."""
-    return replace(alert, acknowledged=None, assignment=None)
+    standing = assignment = None
+    for decision in decisions:
+        match decision.doing:
+            case DecisionKind.ACKNOWLEDGE:
+                standing = standing or decision
+            case DecisionKind.UNACKNOWLEDGE:
+                standing = None
+            case DecisionKind.ASSIGN | DecisionKind.UNASSIGN:
+                assignment = decision
+    return replace(alert, acknowledged=standing, assignment=assignment)
 
 
 def labels_of(alert: Alert) -> Labels:
@@ -66,7 +56,7 @@ KEEP_SLEPT = timedelta(days=1)
 
 
 class MemoryStore:
-    """Implement `bot.ports.AlertStore`, `Outbox`, `Versions`, `DocumentStore` and `IdempotencyKeys`."""
+    """Implement `AlertStore`, `Outbox`, `Versions`, `DocumentStore` and `IdempotencyKeys`."""
 
     def __init__(self) -> None:
         self._open: dict[str, Alert] = {}
@@ -103,21 +93,28 @@ class MemoryStore:
 
     def save(self, changes: StateUpdate) -> None:
         """Write all of the changes or none of them."""
+        # Read them all first: what fails on the way fails before the first is written.
         alerts, entries = tuple(changes.alerts), tuple(changes.notification_log)
         silences, decisions = tuple(changes.silences), tuple(changes.decisions)
         lines, receipts = tuple(changes.lines), tuple(changes.receipts)
+
         for alert in alerts:
-            self._put_alert(alert)
+            self._open.pop(alert.id, None)
+            self._closed.pop(alert.id, None)
+            (self._open if alert.firing else self._closed)[alert.id] = alert
         for entry in entries:
-            known = self._log.get((entry.id, entry.channel))
-            self._log[entry.id, entry.channel] = replace(
-                entry, message=entry.message or (known.message if known else "")
-            )
+            before = self._log.get((entry.id, entry.channel))
+            message = entry.message or (before.message if before else "")
+            self._log[entry.id, entry.channel] = replace(entry, message=message)
         for receipt in receipts:
-            self._receive(receipt)
-        self._lines.update(
-            (line.id, line) for line in lines if line.sent or line.id not in self._lines
-        )
+            if shown := self._log.get((receipt.id, receipt.channel)):
+                pending = shown.pending and shown.version != receipt.version
+                self._log[receipt.id, receipt.channel] = replace(
+                    shown, message=receipt.message, pending=pending
+                )
+        for line in lines:
+            if line.sent or line.id not in self._lines:
+                self._lines[line.id] = line
         self._silences.update((silence.id, silence) for silence in silences)
         for decision in decisions:
             self._decisions.setdefault(decision.alert, {}).setdefault(decision.id, decision)
@@ -127,12 +124,12 @@ class MemoryStore:
         self, notification: str, channel: str
     ) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
         """Return a message's newest entry, and the lines of its thread that are not said yet."""
-        theirs = (
+        unsent = [
             line
             for line in self._lines.values()
-            if (line.notification, line.channel) == (notification, channel)
-        )
-        return self._log.get((notification, channel)), [line for line in theirs if not line.sent]
+            if (line.notification, line.channel) == (notification, channel) and not line.sent
+        ]
+        return self._log.get((notification, channel)), unsent
 
     def hold(self, notification: str) -> bool:
         """Let this process send, for nobody else sees this state."""
@@ -142,12 +139,12 @@ class MemoryStore:
         """Do nothing."""
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
-        """Return the alerts that were open at some time in the window and that the labels select, newest first."""
-        every = (*self._open.values(), *self._closed.values())
+        """Return the alerts open at some time in the window that the labels select, newest first."""
+        alerts = (*self._open.values(), *self._closed.values())
         return self._ordered(
             [
                 alert
-                for alert in every
+                for alert in alerts
                 if open_within(alert, window) and selector.selects(labels_of(alert))
             ]
         )[::-1]
@@ -210,19 +207,6 @@ class MemoryStore:
 
     def close(self) -> None:
         """Do nothing."""
-
-    def _receive(self, receipt: Receipt) -> None:
-        """Note which message shows an entry, and whether it shows the newest."""
-        if entry := self._log.get((receipt.id, receipt.channel)):
-            pending = entry.pending and entry.version != receipt.version
-            self._log[receipt.id, receipt.channel] = replace(
-                entry, message=receipt.message, pending=pending
-            )
-
-    def _put_alert(self, alert: Alert) -> None:
-        here, there = (self._open, self._closed) if alert.firing else (self._closed, self._open)
-        there.pop(alert.id, None)
-        here[alert.id] = alert
 
     def _ordered(self, alerts: list[Alert]) -> tuple[Alert, ...]:
         alerts.sort(key=lambda alert: (alert.opened, alert.id))

@@ -1,4 +1,4 @@
-"""Open the database an address names: its tables up to date, its files private, its watch held by one process."""
+"""Open the database an address names: up to date, private, and watched from by one process."""
 
 from __future__ import annotations
 
@@ -38,14 +38,8 @@ def make_folder(folder: Path) -> None:
 
 def make_file(path: Path) -> None:
     """Make an empty file for this user alone, where there is none."""
-    try:
-        os.close(
-            os.open(
-                path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IRUSR | stat.S_IWUSR
-            )
-        )
-    except FileExistsError:
-        return
+    with contextlib.suppress(FileExistsError):
+        path.touch(stat.S_IRUSR | stat.S_IWUSR, exist_ok=False)
 
 
 def tighten(paths: Iterable[Path]) -> None:
@@ -53,26 +47,22 @@ def tighten(paths: Iterable[Path]) -> None:
 
     A link's target is somebody else's business.
     """
-    changed = [str(path) for path in paths if _tightened(path)]
+    changed = []
+    for path in paths:
+        try:
+            mode = path.lstat().st_mode
+            if not stat.S_ISLNK(mode) and mode & _OTHERS:
+                path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
+                changed.append(str(path))
+        except FileNotFoundError:  # gone meanwhile, as SQLite's files beside the database go
+            continue
+        except OSError as error:
+            _log.warning("others can read %s, and it cannot be changed: %s", path, error.strerror)
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         _log.warning(
             "others could read %s%s; now only the user who runs trnbot can", changed[0], more
         )
-
-
-def _tightened(path: Path) -> bool:
-    try:
-        mode = path.lstat().st_mode
-        if stat.S_ISLNK(mode) or not mode & _OTHERS:
-            return False
-        path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
-    except FileNotFoundError:  # gone meanwhile, as SQLite's files beside the database go
-        return False
-    except OSError as error:
-        _log.warning("others can read %s, and it cannot be changed: %s", path, error.strerror)
-        return False
-    return True
 
 
 LEADING = 7_478_606_002
@@ -119,25 +109,26 @@ class FileLead:
 
 
 class PostgresLead:
-    """Lock on a connection of its own.
+    """Lock on connections of its own, one for the watch and one for the names that are sent.
 
-    When that breaks, PostgreSQL frees the lock and the next call asks anew.
+    When one breaks, or the process ends, PostgreSQL frees its locks and the next call asks anew.
     """
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._held: Connection | None = None
-        self._sending = _PostgresHolds(engine)
+        self._sending: Connection | None = None
+        self._turn = threading.Lock()
 
     def acquire(self) -> bool:
         """Take the lock where it is free, and return whether this process holds it.
 
         Raise `SQLAlchemyError` without a server.
         """
-        if self._alive():
+        if self._held is not None and _answers(self._held):
             return True
         self.release()
-        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        connection = self._engine.connect()
         if connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": LEADING}).scalar():
             self._held = connection
             return True
@@ -145,57 +136,33 @@ class PostgresLead:
         return False
 
     def release(self) -> None:
-        """Release the lock by ending the connection, not by returning it to the pool with the lock."""
+        """End the connection with its lock: the pool must not get it back with the lock on it."""
         if self._held is not None:
             with contextlib.suppress(SQLAlchemyError):
-                self._held.execute(
-                    text("SELECT pg_advisory_unlock(:key)"), {"key": LEADING}
-                )  # before the server sees it end
+                # Unlock before the server sees the connection end, which takes it a while.
+                self._held.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": LEADING})
             with contextlib.suppress(SQLAlchemyError):
                 self._held.invalidate()
                 self._held.close()
         self._held = None
 
     def hold(self, name: str) -> bool:
-        """Lock a name, and return whether nobody else has.
+        """Lock a name, and return whether nobody else has; threads take turns.
 
         Raise `SQLAlchemyError` without a server.
         """
-        return self._sending.hold(name)
+        lock = text("SELECT pg_try_advisory_lock(:kind, hashtext(:name))")
+        with self._turn:
+            if self._sending is None or not _answers(self._sending):
+                self._sending = self._engine.connect()
+            return bool(self._sending.execute(lock, {"kind": SENDING, "name": name}).scalar())
 
     def free(self, name: str) -> None:
         """Unlock a name."""
-        self._sending.free(name)
-
-    def _alive(self) -> bool:
-        return self._held is not None and _answers(self._held)
-
-
-class _PostgresHolds:
-    """Lock names on one connection, which threads share in turn.
-
-    PostgreSQL frees them all when the process ends.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._connection: Connection | None = None
-        self._turn = threading.Lock()
-
-    def hold(self, name: str) -> bool:
-        with self._turn:
-            if self._connection is None or not _answers(self._connection):
-                self._connection = self._engine.connect().execution_options(
-                    isolation_level="AUTOCOMMIT"
-                )
-            locked = text("SELECT pg_try_advisory_lock(:kind, hashtext(:name))")
-            return bool(self._connection.execute(locked, {"kind": SENDING, "name": name}).scalar())
-
-    def free(self, name: str) -> None:
+        unlock = text("SELECT pg_advisory_unlock(:kind, hashtext(:name))")
         with self._turn, contextlib.suppress(SQLAlchemyError):
-            if self._connection is not None:
-                unlocked = text("SELECT pg_advisory_unlock(:kind, hashtext(:name))")
-                self._connection.execute(unlocked, {"kind": SENDING, "name": name})
+            if self._sending is not None:
+                self._sending.execute(unlock, {"kind": SENDING, "name": name})
 
 
 def _answers(connection: Connection) -> bool:
@@ -229,29 +196,34 @@ def open_store(url: str) -> SqlStore:
     """
     address = read_address(url)
     name = masked(address.render_as_string(hide_password=True))
+    reader: Engine
+    writer: Engine
+    lead: Lead
     try:
-        reader, writer, lead = (
-            _sqlite(address) if address.drivername == "sqlite" else _postgres(address)
-        )
+        if address.drivername == "sqlite":
+            path = file_of(address)
+            lock = path.with_name(path.name + ".lead")
+            make_folder(path.parent)
+            make_file(path)
+            beside = (path.with_name(path.name + ending) for ending in _BESIDE)
+            tighten([path.resolve(), lock, *beside])
+            reader = create_engine(address, hide_parameters=True)
+            event.listen(reader, "connect", prepare)
+            event.listen(reader, "begin", _begin)
+            event.listen(reader, "checkin", _forget)
+            writer, lead = reader.execution_options(writes=True), FileLead(lock)
+        else:
+            if "connect_timeout" not in address.query:
+                address = address.update_query_dict({"connect_timeout": "5"})
+            writer = create_engine(address, hide_parameters=True, pool_pre_ping=True)
+            reader = writer.execution_options(isolation_level="REPEATABLE READ")
+            lead = PostgresLead(writer)
         migrate(writer)
     except (SQLAlchemyError, OSError) as error:
         reason = reason_of(error)
         advice = remedy(reason) or "; check TRNBOT_DATABASE_URL"
         raise Unavailable(f"The database {name} cannot be opened: {reason}{advice}.") from error
     return SqlStore(reader, writer, lead, name)
-
-
-def _sqlite(address: URL) -> tuple[Engine, Engine, Lead]:
-    path = file_of(address)
-    lock = path.with_name(path.name + ".lead")
-    make_folder(path.parent)
-    make_file(path)
-    tighten([path.resolve(), lock, *(path.with_name(path.name + ending) for ending in _BESIDE)])
-    engine = create_engine(address, hide_parameters=True)
-    event.listen(engine, "connect", prepare)
-    event.listen(engine, "begin", _begin)
-    event.listen(engine, "checkin", _forget)
-    return engine, engine.execution_options(writes=True), FileLead(lock)
 
 
 def prepare(connection: Any, _record: object) -> None:
@@ -261,12 +233,20 @@ def prepare(connection: Any, _record: object) -> None:
     """
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
-    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-        _use_wal(connection)
+
+    # SQLite does not wait for a lock here, so processes that open a new file at once retry.
+    for retries in reversed(range(_BUSY_MS // _RETRY_MS)):
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+            break
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or not retries:
+                raise
+        time.sleep(_RETRY_MS / 1000)
     connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute(
-        "PRAGMA secure_delete=ON"
-    )  # zeroes over what is dropped, so that no token stays in a free page
+    # Zeroes over what is dropped, so that no token stays in a free page.
+    connection.execute("PRAGMA secure_delete=ON")
 
 
 def _forget(connection: Any, _record: object) -> None:
@@ -278,32 +258,10 @@ def _forget(connection: Any, _record: object) -> None:
         connection.execute("PRAGMA shrink_memory")
 
 
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch the journal once.
-
-    SQLite does not wait for a lock here, so processes that open a new file at once retry.
-    """
-    for left in reversed(range(_BUSY_MS // _RETRY_MS)):
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or not left:
-                raise
-        time.sleep(_RETRY_MS / 1000)
-
-
 def _begin(connection: Connection) -> None:
     """Begin a write at once: a transaction that reads first and then writes could be refused."""
     writes = connection.get_execution_options().get("writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _postgres(address: URL) -> tuple[Engine, Engine, Lead]:
-    if "connect_timeout" not in address.query:
-        address = address.update_query_dict({"connect_timeout": "5"})
-    engine = create_engine(address, hide_parameters=True, pool_pre_ping=True)
-    return engine.execution_options(isolation_level="REPEATABLE READ"), engine, PostgresLead(engine)
 
 
 def read_address(text: str) -> URL:
@@ -319,12 +277,18 @@ def read_address(text: str) -> URL:
         ) from None
     if url.drivername in _POSTGRES:
         return url.set(drivername="postgresql+psycopg")
-    if url.drivername in ("sqlite", "sqlite+pysqlite"):
-        return _file(url.set(drivername="sqlite"))
-    hint = nearest(url.drivername, ("sqlite", "postgresql"))
-    raise WrongInput(
-        f"'{url.drivername}' is not a database that trnbot keeps state in{hint}; write {FORMS}."
-    )
+    if url.drivername not in ("sqlite", "sqlite+pysqlite"):
+        hint = nearest(url.drivername, ("sqlite", "postgresql"))
+        raise WrongInput(
+            f"'{url.drivername}' is not a database that trnbot keeps state in{hint}; write {FORMS}."
+        )
+    url = url.set(drivername="sqlite")
+    if not url.database or url.database == ":memory:" or url.host:
+        raise WrongInput(
+            f"'{masked(str(url))}' names no file; write sqlite:///trnbot.db, "
+            "or sqlite:////absolute/trnbot.db."
+        )
+    return url
 
 
 def masked(text: str) -> str:
@@ -338,14 +302,6 @@ def file_of(url: URL) -> Path:
     return Path(url.database)
 
 
-def _file(url: URL) -> URL:
-    if not url.database or url.database == ":memory:" or url.host:
-        raise WrongInput(
-            f"'{masked(str(url))}' names no file; write sqlite:///trnbot.db, or sqlite:////absolute/trnbot.db."
-        )
-    return url
-
-
 def migrate(writer: Engine) -> None:
     """Apply the missing migrations in one transaction.
 
@@ -354,27 +310,23 @@ def migrate(writer: Engine) -> None:
     with writer.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
-        revision = _revision(connection)
+
+        revision = ""
+        if inspect(connection).has_table("alembic_version"):
+            query = text("SELECT version_num FROM alembic_version")
+            revision = str(connection.execute(query).scalar() or "")
         if revision > HEAD:
             raise Unavailable(
-                f"The database was written by a newer trnbot (step {revision}, this one knows {HEAD}); update trnbot."
+                f"The database was written by a newer trnbot (step {revision}, "
+                f"this one knows {HEAD}); update trnbot."
             )
-        if revision < HEAD:
-            _upgrade(connection)
+        if revision == HEAD:
+            return
 
+        # Imported late: Alembic takes a third of a second, and few starts find anything to do.
+        from alembic import command
+        from alembic.config import Config
 
-def _revision(connection: Connection) -> str:
-    """Return the last step applied, "" for an empty database."""
-    if not inspect(connection).has_table("alembic_version"):
-        return ""
-    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar() or "")
-
-
-def _upgrade(connection: Connection) -> None:
-    # Imported late: Alembic costs a third of a second, and almost every start finds nothing to do.
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config(attributes={"connection": connection})
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    command.upgrade(config, HEAD)
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        command.upgrade(config, HEAD)

@@ -15,6 +15,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
+    Select,
     Table,
     case,
     delete,
@@ -59,7 +60,7 @@ from bot.errors import StoreFailed, Unavailable, WrongInput
 from bot.model.alert import Alert, Decision, Silence
 from bot.model.codec import decode, encode
 from bot.model.labels import Labels
-from bot.model.notification import Line, NotificationLogEntry, Receipt
+from bot.model.notification import Line, NotificationLogEntry
 from bot.model.policy import Attempt, Version
 from bot.model.window import Window
 from bot.ports import State, StateUpdate
@@ -85,7 +86,6 @@ _REMEDIES = {
     "server closed": _START,
 }
 """The remedy by what the driver's message contains, the first that fits."""
-_UNREADABLE = "something stored in it cannot be read"
 
 
 @contextmanager
@@ -94,7 +94,9 @@ def explained(name: str) -> Iterator[None]:
     try:
         yield
     except (JSONDecodeError, UnicodeDecodeError) as error:
-        raise StoreFailed(f"The database {name} failed: {_UNREADABLE}; {_RESTORE}.") from error
+        raise StoreFailed(
+            f"The database {name} failed: something stored in it cannot be read; {_RESTORE}."
+        ) from error
     except (SQLAlchemyError, OSError) as error:
         reason = reason_of(error)
         raise StoreFailed(f"The database {name} failed: {reason}{remedy(reason)}.") from error
@@ -104,57 +106,17 @@ def reason_of(error: SQLAlchemyError | OSError) -> str:
     """Return the first line of the driver's message, or the system's word for its error."""
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
-    message = (
-        str(error.orig) if isinstance(error, DBAPIError) and error.orig else type(error).__name__
-    )
-    return message.strip().split("\n")[0].rstrip(".")
+    if not isinstance(error, DBAPIError) or not error.orig:
+        return type(error).__name__
+    return str(error.orig).strip().split("\n")[0].rstrip(".")
 
 
 def remedy(reason: str) -> str:
-    """Return the tail of the sentence: what a person can do about it, "" where that is not known."""
-    return next(
-        (f"; {words}" for sign, words in _REMEDIES.items() if sign.lower() in reason.lower()), ""
-    )
-
-
-def entries(
-    connection: Connection, wanted: ColumnElement[bool]
-) -> tuple[NotificationLogEntry, ...]:
-    """Return entries of the notification log.
-
-    What a message shows stands in the columns that its receipt changes.
-    """
-    rows = connection.execute(
-        select(SAID).where(wanted).order_by(*SAID.primary_key.columns)
-    ).mappings()
-    try:
-        return tuple(
-            replace(
-                decode(NotificationLogEntry, row["body"]),
-                message=row["message"],
-                pending=bool(row["pending"]),
-                version=row["version"],
-            )
-            for row in rows
-        )
-    except ValueError as error:
-        raise Unavailable(f"A stored notification log entry cannot be read: {error}.") from error
-
-
-def unsent_lines(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Line, ...]:
-    """Return the lines that are not said yet, in the order of their decisions."""
-    rows = connection.execute(
-        select(LINES).where(LINES.c.sent == "", wanted).order_by(LINES.c.number)
-    ).mappings()
-    names = ("id", "notification", "channel", "at", "sent")
-    return tuple(Line(**{name: row[name] for name in names}, card=row["body"]) for row in rows)
-
-
-def receive(connection: Connection, receipt: Receipt) -> None:
-    """Note which message shows an entry, and whether it shows the newest."""
-    shown = case((SAID.c.version == receipt.version, 0), else_=SAID.c.pending)
-    where = (SAID.c.id == receipt.id) & (SAID.c.channel == receipt.channel)
-    connection.execute(update(SAID).where(where).values(message=receipt.message, pending=shown))
+    """Return the tail of the sentence: what a person can do about it, "" where it is not known."""
+    for sign, advice in _REMEDIES.items():
+        if sign.lower() in reason.lower():
+            return f"; {advice}"
+    return ""
 
 
 T = TypeVar("T")
@@ -198,14 +160,16 @@ class SqlStore:
             recent = or_(ALERTS.c.closed.is_(None), ALERTS.c.closed > now - KEEP_CLOSED)
             recent_entries = or_(SAID.c.over == 0, SAID.c.pending == 1, SAID.c.at > now - KEEP_SAID)
             standing = SILENCES.c.ended_at.is_(None) & (SILENCES.c.ends > now - KEEP_SLEPT)
-            silences = _bodies(connection, SILENCES, standing, Silence)
+            silences = _nouns(
+                Silence, connection, select(SILENCES.c.body).where(standing).order_by(SILENCES.c.id)
+            )
             return State(
                 alerts=_alerts(connection, recent),
-                notification_log=entries(connection, recent_entries),
+                notification_log=_entries(connection, recent_entries),
                 silences=tuple(silence for silence in silences if silence.ends > now),
                 slept=tuple(silence for silence in silences if silence.ends <= now),
                 ticked_at=_ticked_at(connection),
-                lines=unsent_lines(connection, LINES.c.at > now - KEEP_SAID),
+                lines=_unsent_lines(connection, LINES.c.at > now - KEEP_SAID),
             )
 
     def ticked_at(self) -> datetime | None:
@@ -233,7 +197,10 @@ class SqlStore:
             upsert(connection, SAID, map(said_row, changes.notification_log), keep="message")
             upsert(connection, LINES, map(line_row, changes.lines), keep="sent", key="id")
             for receipt in changes.receipts:
-                receive(connection, receipt)
+                unshown = case((SAID.c.version == receipt.version, 0), else_=SAID.c.pending)
+                entry = (SAID.c.id == receipt.id) & (SAID.c.channel == receipt.channel)
+                shown = {"message": receipt.message, "pending": unshown}
+                connection.execute(update(SAID).where(entry).values(shown))
             upsert(connection, SILENCES, map(silence_row, changes.silences))
             insert_new(connection, DECISIONS, "id", map(decision_row, changes.decisions))
             if changes.ticked_at:
@@ -242,13 +209,12 @@ class SqlStore:
     def owed(
         self, notification: str, channel: str
     ) -> tuple[NotificationLogEntry | None, Sequence[Line]]:
-        """Return a message's newest entry, and the lines of its thread that are not said yet, in their order."""
+        """Return a message's newest entry, and the unsent lines of its thread, in their order."""
+        entry = (SAID.c.id == notification) & (SAID.c.channel == channel)
+        thread = (LINES.c.notification == notification) & (LINES.c.channel == channel)
         with self._speaking(self._reader) as connection:
-            found = entries(connection, (SAID.c.id == notification) & (SAID.c.channel == channel))
-            lines = unsent_lines(
-                connection, (LINES.c.notification == notification) & (LINES.c.channel == channel)
-            )
-        return (found[0] if found else None), lines
+            entries = _entries(connection, entry)
+            return (entries[0] if entries else None), _unsent_lines(connection, thread)
 
     def hold(self, notification: str) -> bool:
         """Return whether this process alone may send the message now."""
@@ -260,15 +226,15 @@ class SqlStore:
         self._lead.free(notification)
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
-        """Return the alerts that were open at some time in the window and that the labels select, newest first."""
-        wanted = (ALERTS.c.opened < window.end) & or_(
+        """Return the alerts open at some time in the window that the labels select, newest first."""
+        condition = (ALERTS.c.opened < window.end) & or_(
             ALERTS.c.closed.is_(None), ALERTS.c.closed >= window.start
         )
         for column in ("cluster", "team"):
             if value := selector.get(column):
-                wanted &= ALERTS.c[column] == value
+                condition &= ALERTS.c[column] == value
         with self._speaking(self._reader) as connection:
-            alerts = _alerts(connection, wanted)
+            alerts = _alerts(connection, condition)
         return [
             alert
             for alert in reversed(alerts)
@@ -283,10 +249,8 @@ class SqlStore:
     def versions(self, most: int) -> Sequence[Version]:
         """Return up to `most` versions of the policy, the newest first."""
         with self._speaking(self._reader) as connection:
-            bodies = connection.execute(
-                select(VERSIONS.c.body).order_by(VERSIONS.c.number.desc()).limit(most)
-            ).scalars()
-            return [_noun(Version, body) for body in bodies]
+            query = select(VERSIONS.c.body).order_by(VERSIONS.c.number.desc()).limit(most)
+            return _nouns(Version, connection, query)
 
     def add(self, version: Version) -> None:
         """Write one version; raise `WrongInput` when somebody else took its number."""
@@ -295,16 +259,13 @@ class SqlStore:
             "at": version.at,
             "by": version.by,
             "doing": version.doing.value,
+            "body": encode(version),
         }
         with self._speaking(self._writer) as connection:
-            statement = (
-                insert_into(connection, VERSIONS)
-                .values(**row, body=encode(version))
-                .on_conflict_do_nothing()
-            )
-            if connection.execute(statement.returning(VERSIONS.c.number)).first() is None:
+            if not _written_first(connection, VERSIONS, row):
                 raise WrongInput(
-                    "Somebody changed the policy in the same moment; nothing of yours was applied. Preview it again."
+                    "Somebody changed the policy in the same moment; nothing of yours was applied. "
+                    "Preview it again."
                 )
 
     def attempts(self, most: int) -> Sequence[Attempt]:
@@ -326,29 +287,21 @@ class SqlStore:
     def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
         """Write one document over the one before."""
         with self._speaking(self._writer) as connection:
-            row = {
-                "shelf": shelf,
-                "key": key,
-                "number": _next(connection, shelf),
-                "body": dict(document),
-                "written": _now(),
-            }
-            upsert(connection, SHELF, [row])
+            upsert(connection, SHELF, [_document(connection, shelf, key, document)])
 
     def get(self, shelf: str, key: str) -> Mapping[str, Any] | None:
         """Return one document, or None."""
         with self._speaking(self._reader) as connection:
-            wanted = select(SHELF.c.body).where(SHELF.c.shelf == shelf, SHELF.c.key == key)
-            body: Mapping[str, Any] | None = connection.execute(wanted).scalar()
+            query = select(SHELF.c.body).where(SHELF.c.shelf == shelf, SHELF.c.key == key)
+            body: Mapping[str, Any] | None = connection.execute(query).scalar()
             return body
 
     def newest(self, shelf: str, most: int) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """Return up to `most` (key, document), the last written first."""
-        wanted = select(SHELF.c.key, SHELF.c.body).where(SHELF.c.shelf == shelf)
+        newest_first = (SHELF.c.number.desc(), SHELF.c.key)
+        query = select(SHELF.c.key, SHELF.c.body).where(SHELF.c.shelf == shelf)
         with self._speaking(self._reader) as connection:
-            rows = connection.execute(
-                wanted.order_by(SHELF.c.number.desc(), SHELF.c.key).limit(most)
-            )
+            rows = connection.execute(query.order_by(*newest_first).limit(most))
             return [(row.key, row.body) for row in rows]
 
     def drop(self, shelf: str, key: str) -> None:
@@ -361,16 +314,16 @@ class SqlStore:
 
         None leaves it as it is.
         """
-        wanted = (
-            select(SHELF.c.key, SHELF.c.body)
-            .where(SHELF.c.shelf == shelf)
-            .order_by(SHELF.c.number, SHELF.c.key)
-        )
+        on_shelf = SHELF.c.shelf == shelf
+        query = select(SHELF.c.key, SHELF.c.body).where(on_shelf)
         with self._speaking(self._writer) as connection:
-            for key, body in connection.execute(wanted.with_for_update()).all():
+            rows = connection.execute(
+                query.order_by(SHELF.c.number, SHELF.c.key).with_for_update()
+            ).all()
+            for key, body in rows:
                 if (document := changed(key, body)) is not None:
-                    one = (SHELF.c.shelf == shelf) & (SHELF.c.key == key)
-                    connection.execute(update(SHELF).where(one).values(body=dict(document)))
+                    statement = update(SHELF).where(on_shelf, SHELF.c.key == key)
+                    connection.execute(statement.values(body=dict(document)))
 
     def scrub(self) -> None:
         """Leave nothing in SQLite's file and its log of what was overwritten.
@@ -394,39 +347,28 @@ class SqlStore:
         Of processes that ask at once, one hears yes.
         """
         with self._speaking(self._writer) as connection:
-            row = {
-                "shelf": shelf,
-                "key": key,
-                "number": _next(connection, shelf),
-                "body": {},
-                "written": _now(),
-            }
-            statement = insert_into(connection, SHELF).values(**row).on_conflict_do_nothing()
-            return connection.execute(statement.returning(SHELF.c.key)).first() is not None
+            return _written_first(connection, SHELF, _document(connection, shelf, key, {}))
 
     def prune(self, kept: Mapping[str, timedelta], told: timedelta) -> int:
-        """Drop documents of the shelves in `worth_reading` that were written longer ago, and return how many.
+        """Drop documents of the shelves in `kept` written longer ago than said; return how many.
 
         Drop also what was over, or decided as a line, for longer than `told` before the last tick,
         and ticks long past.
         """
-        now = _now()
+        now, dropped = datetime.now(UTC), 0
         with self._speaking(self._writer) as connection:
-            dropped = 0
             for shelf, length in kept.items():
-                old = (SHELF.c.shelf == shelf) & or_(
-                    SHELF.c.written < now - length, SHELF.c.written.is_(None)
-                )
-                dropped += connection.execute(delete(SHELF).where(old)).rowcount
-            last = connection.execute(
-                select(TICKS.c.number, TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)
-            ).first()
-            if last:
+                old = or_(SHELF.c.written < now - length, SHELF.c.written.is_(None))
+                statement = delete(SHELF).where(SHELF.c.shelf == shelf, old)
+                dropped += connection.execute(statement).rowcount
+
+            newest = select(TICKS.c.number, TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)
+            if last := connection.execute(newest).first():
                 connection.execute(delete(TICKS).where(TICKS.c.number <= last.number - KEEP_TICKS))
                 long_ago = last.at - max(told, KEEP_SAID)
-                connection.execute(delete(SAID).where((SAID.c.over == 1) & (SAID.c.at < long_ago)))
+                connection.execute(delete(SAID).where(SAID.c.over == 1, SAID.c.at < long_ago))
                 connection.execute(delete(LINES).where(LINES.c.at < long_ago))
-            return dropped
+        return dropped
 
     def acquire_lead(self) -> bool:
         """Return whether this process may watch now, taking the watch when it is free.
@@ -456,11 +398,37 @@ def _ticked_at(connection: Connection) -> datetime | None:
     return connection.execute(select(TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).scalar()
 
 
-def _alerts(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Alert, ...]:
-    bodies = connection.execute(
-        select(ALERTS.c.body).where(wanted).order_by(ALERTS.c.opened, ALERTS.c.id)
-    ).scalars()
-    alerts = [_noun(Alert, body) for body in bodies]
+def _entries(
+    connection: Connection, condition: ColumnElement[bool]
+) -> tuple[NotificationLogEntry, ...]:
+    """Return entries of the notification log.
+
+    What a message shows stands in the columns that its receipt changes.
+    """
+    query = select(SAID).where(condition).order_by(*SAID.primary_key.columns)
+    return tuple(
+        replace(
+            _noun(NotificationLogEntry, row.body),
+            message=row.message,
+            pending=bool(row.pending),
+            version=row.version,
+        )
+        for row in connection.execute(query)
+    )
+
+
+def _unsent_lines(connection: Connection, condition: ColumnElement[bool]) -> tuple[Line, ...]:
+    """Return the lines that are not said yet, in the order of their decisions."""
+    query = select(LINES).where(LINES.c.sent == "", condition).order_by(LINES.c.number)
+    return tuple(
+        Line(row.id, row.notification, row.channel, row.at, row.body, row.sent)
+        for row in connection.execute(query)
+    )
+
+
+def _alerts(connection: Connection, condition: ColumnElement[bool]) -> tuple[Alert, ...]:
+    query = select(ALERTS.c.body).where(condition).order_by(ALERTS.c.opened, ALERTS.c.id)
+    alerts = _nouns(Alert, connection, query)
     decided: dict[str, list[Decision]] = {}
     for decision in _decisions(connection, [alert.id for alert in alerts]):
         decided.setdefault(decision.alert, []).append(decision)
@@ -470,40 +438,41 @@ def _alerts(connection: Connection, wanted: ColumnElement[bool]) -> tuple[Alert,
 def _decisions(connection: Connection, alerts: Sequence[str]) -> list[Decision]:
     decisions = []
     for start in range(0, len(alerts), _BATCH):
-        wanted = select(DECISIONS).where(DECISIONS.c.alert.in_(alerts[start : start + _BATCH]))
-        rows = connection.execute(wanted.order_by(DECISIONS.c.at, DECISIONS.c.number)).mappings()
+        query = select(DECISIONS).where(DECISIONS.c.alert.in_(alerts[start : start + _BATCH]))
+        rows = connection.execute(query.order_by(DECISIONS.c.at, DECISIONS.c.number)).mappings()
         decisions += [decision_of(dict(row)) for row in rows]
     return decisions
 
 
-def _bodies(
-    connection: Connection, table: Table, wanted: ColumnElement[bool], kind: type[T]
-) -> tuple[T, ...]:
-    bodies = connection.execute(
-        select(table.c.body).where(wanted).order_by(*table.primary_key.columns)
-    ).scalars()
-    return tuple(_noun(kind, body) for body in bodies)
-
-
-def _words(kind: type[Any]) -> str:
-    """Write a noun's class as words: `NotificationLogEntry` as notification log entry."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).lower()
+def _nouns(kind: type[T], connection: Connection, query: Select[Any]) -> list[T]:
+    """Return the nouns whose bodies a query selects."""
+    return [_noun(kind, body) for body in connection.execute(query).scalars()]
 
 
 def _noun(kind: type[T], body: Any) -> T:
     try:
         return decode(kind, body)
     except ValueError as error:
-        raise Unavailable(f"A stored {_words(kind)} cannot be read: {error}.") from error
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).lower()
+        raise Unavailable(f"A stored {words} cannot be read: {error}.") from error
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
+def _document(
+    connection: Connection, shelf: str, key: str, body: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the row of a document that is written now, as the newest of its shelf."""
+    newest = select(func.max(SHELF.c.number)).where(SHELF.c.shelf == shelf)
+    return {
+        "shelf": shelf,
+        "key": key,
+        "number": (connection.execute(newest).scalar() or 0) + 1,
+        "body": dict(body),
+        "written": datetime.now(UTC),
+    }
 
 
-def _next(connection: Connection, shelf: str) -> int:
-    """Return the number of the document that a shelf takes next."""
-    return (
-        connection.execute(select(func.max(SHELF.c.number)).where(SHELF.c.shelf == shelf)).scalar()
-        or 0
-    ) + 1
+def _written_first(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+    """Write a row unless its key is there, and return whether it was written."""
+    statement = insert_into(connection, table).values(**row).on_conflict_do_nothing()
+    returned = statement.returning(*table.primary_key.columns)
+    return connection.execute(returned).first() is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -26,7 +27,7 @@ from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, UserDefinedType
 
-from adapters.store.memory import labels_of, undecided
+from adapters.store.memory import labels_of
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
 from bot.model.codec import encode
 from bot.model.notification import Line, NotificationLogEntry
@@ -44,10 +45,14 @@ class Instant(TypeDecorator[datetime]):
             return None
         if value.tzinfo is None:
             raise ValueError(f"{value} carries no time zone")
-        at = value.astimezone(UTC)
-        return at.replace(tzinfo=None) if dialect.name == "sqlite" else at
+        utc = value.astimezone(UTC)
+        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - its base asks
+    def process_result_value(
+        self,
+        value: datetime | None,
+        dialect: Dialect,  # noqa: ARG002 - its base asks
+    ) -> datetime | None:
         """Return the time as aware UTC."""
         if value is None:
             return None
@@ -229,65 +234,41 @@ def alert_row(alert: Alert) -> Row:
         "muted_by": alert.muted_by,
         "usd_per_hour": waste and waste.per_hour,
         "usd_so_far": waste and waste.so_far,
-        "body": encode(undecided(alert)),
+        "body": encode(replace(alert, acknowledged=None, assignment=None)),
     }
 
 
 def said_row(entry: NotificationLogEntry) -> Row:
     """Return the row of one entry of the notification log."""
-    row: Row = {
-        "id": entry.id,
-        "channel": entry.channel,
-        "reason": entry.reason.value,
-        "at": entry.at,
-    }
-    row |= {
-        "message": entry.message,
-        "over": int(entry.over),
-        "pending": int(entry.pending),
-        "version": entry.version,
-    }
-    return row | {"body": encode(entry)}
+    flags = {"over": int(entry.over), "pending": int(entry.pending)}
+    return _named(SAID, entry) | flags | {"reason": entry.reason.value, "body": encode(entry)}
 
 
 def line_row(line: Line) -> Row:
     """Return a line's row."""
-    row: Row = {
-        "id": line.id,
-        "notification": line.notification,
-        "channel": line.channel,
-        "at": line.at,
-    }
-    return row | {"sent": line.sent, "body": dict(line.card)}
+    return _named(LINES, line) | {"body": dict(line.card)}
 
 
 def silence_row(silence: Silence) -> Row:
     """Return a silence's row."""
-    row = {"id": silence.id, "by": silence.by, "starts": silence.starts, "ends": silence.ends}
-    return row | {"ended_at": silence.ended_at, "body": encode(silence)}
+    return _named(SILENCES, silence) | {"body": encode(silence)}
 
 
 def decision_row(decision: Decision) -> Row:
     """Return a decision's row."""
-    row = {
-        "id": decision.id,
-        "alert": decision.alert,
-        "doing": decision.doing.value,
-        "by": decision.by,
-    }
-    return row | {
-        name: getattr(decision, name)
-        for name in ("by_name", "at", "note", "assignee", "assignee_name")
-    }
+    return _named(DECISIONS, decision) | {"doing": decision.doing.value}
 
 
 def decision_of(row: Mapping[str, Any]) -> Decision:
     """Return the decision of a row."""
-    fields = {
-        name: row[name]
-        for name in ("id", "alert", "by", "by_name", "at", "note", "assignee", "assignee_name")
-    }
-    return Decision(doing=DecisionKind(row["doing"]), **fields)
+    values = {name: value for name, value in row.items() if name != "number"}
+    return Decision(**values | {"doing": DecisionKind(row["doing"])})
+
+
+def _named(table: Table, noun: Any) -> Row:
+    """Return what a noun has under the names of the table's columns."""
+    names = [column.name for column in table.columns]
+    return {name: getattr(noun, name) for name in names if hasattr(noun, name)}
 
 
 def upsert(
@@ -302,12 +283,12 @@ def upsert(
         return
     keys = [key] if key else [column.name for column in table.primary_key.columns]
     statement = insert_into(connection, table)
-    others = {name: statement.excluded[name] for name in ready[0] if name not in keys}
+    values = {name: statement.excluded[name] for name in ready[0] if name not in keys}
     if keep:
-        others[keep] = case(
+        values[keep] = case(
             (statement.excluded[keep] == "", table.c[keep]), else_=statement.excluded[keep]
         )
-    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=others), ready)
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=values), ready)
 
 
 def insert_new(connection: Connection, table: Table, key: str, rows: Iterable[Row]) -> None:
