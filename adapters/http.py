@@ -31,8 +31,8 @@ _CONNECTIONS = 512
 _RETRY_S = 30
 HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
@@ -40,14 +40,21 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Tell the browser, on every response whatever its status, to load nothing from elsewhere and to show it nowhere else."""
+"""Tell the browser, on every response whatever its status, to load nothing from elsewhere.
+
+And to show it nowhere else.
+"""
 
 
 def application(listeners: Sequence[Listener]) -> web.Application:
-    """Return the application of these listeners, which protects every response, errors too, and names no server."""
+    """Return the application of these listeners.
+
+    It protects every response, errors too, and names no server.
+    """
     served = web.Application(client_max_size=_BODY_BYTES, middlewares=[contain, tell_leaving])
     served.on_response_prepare.append(_protect)
-    web_response.SERVER_SOFTWARE = "trnbot"  # type: ignore[attr-defined]  # what is no HTTP is answered past the signal
+    # What is no HTTP is answered past the signal.
+    web_response.SERVER_SOFTWARE = "trnbot"  # type: ignore[attr-defined]
     for listener in listeners:
         served.add_routes(listener.routes())
     return served
@@ -67,36 +74,27 @@ async def contain(
 
     Wait for no late body.
     """
-    late = asyncio.get_running_loop().call_later(_LATE_S, _abandon, request)
+
+    def abandon() -> None:
+        if request.transport is not None and not request.content.is_eof():
+            request.transport.abort()
+
+    late = asyncio.get_running_loop().call_later(_LATE_S, abandon)
     try:
         return await handler(request)
     except (web.HTTPException, ConnectionError):
         raise
     except Exception as error:  # noqa: BLE001,RUF100 - whatever it is, the caller learns nothing of it
-        _log.error("%s %r failed: %s", request.method, request.path[:_PATH_MOST], _place(error))
+        # Its kind and its line of code are logged; its words may quote the request.
+        place = type(error).__name__
+        if frames := traceback.extract_tb(error.__traceback__):
+            place += f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
+        _log.error("%s %r failed: %s", request.method, request.path[:_PATH_MOST], place)
         if request.writer.output_size:
             raise ConnectionResetError from None
         return web.Response(status=500, text="Something went wrong here; it was logged.")
     finally:
         late.cancel()
-
-
-def _abandon(request: web.Request) -> None:
-    if request.transport is not None and not request.content.is_eof():
-        request.transport.abort()
-
-
-def _place(error: BaseException) -> str:
-    """Return the kind of a failure and the line of code that raised it.
-
-    Its words may quote the request.
-    """
-    frames = traceback.extract_tb(error.__traceback__)
-    return (
-        f"{type(error).__name__} at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
-        if frames
-        else type(error).__name__
-    )
 
 
 class _OneLine(logging.Filter):
@@ -137,18 +135,37 @@ class Port:
     def address(self) -> str:
         """Return the console's address, once the port is open."""
         assert self._open is not None, "opened before"
-        return _address(self._open, self._host)
+        port = self._open.sockets[0].getsockname()[1]
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{port}/"
 
     async def answer_by(self, listeners: Sequence[Listener]) -> None:
-        """Have these listeners answer from now on, on the port that is open already or is opened here.
+        """Have these listeners answer from now on, on the port that is open or is opened here.
 
         Raises `Unavailable` when the port is taken.
         """
-        runner = _runner(listeners)
+        runner = web.AppRunner(
+            application(listeners),
+            access_log=None,
+            logger=_requests,
+            shutdown_timeout=3,
+            handler_cancellation=True,
+            keepalive_timeout=_IDLE_S,
+            lingering_time=_LINGER_S,
+        )
         await runner.setup()
         before, self._runner = self._runner, runner
         if self._open is None:
-            self._open = await _listen(self._accept, self._host, self._port)
+            loop = asyncio.get_running_loop()
+            try:
+                self._open = await loop.create_server(
+                    self._accept, self._host, self._port, backlog=128
+                )
+            except OSError as error:
+                raise Unavailable(
+                    f"Port {self._port} on {self._host} cannot be used ({error.strerror}); "
+                    "set TRNBOT_PORT to a free one."
+                ) from error
         if before is not None:
             await before.cleanup()
 
@@ -183,13 +200,19 @@ async def serve(listeners: Sequence[Listener], port: Port, ready: Callable[[str]
         await port.answer_by(listeners)
         starting = [asyncio.create_task(_start(listener, started)) for listener in listeners]
         ready(port.address)
-        await _signalled()
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(name, stop.set)
+        await stop.wait()
     finally:
         for task in starting:
             task.cancel()
         port.close()
         for listener in reversed(started):
-            await _stopped(listener)
+            try:
+                await asyncio.wait_for(listener.stop(), 10)
+            except Exception as error:  # noqa: BLE001,RUF100 - the others must still be stopped
+                _log.warning("%s did not stop cleanly: %s", type(listener).__name__, error)
         await port.cleanup()
 
 
@@ -213,56 +236,25 @@ async def tell_leaving(
 
 
 async def _start(listener: Listener, started: list[Listener]) -> None:
-    """Start a listener; one that cannot be reached does not hold up the others, and is tried again."""
-    logged = ""
+    """Start a listener.
+
+    One that cannot be reached does not hold up the others, and is tried again.
+    """
+    name, logged = type(listener).__name__, ""
     while True:
         try:
             await listener.start()
         except TrnbotError as error:
             if str(error) != logged:
-                _log.error(
-                    "%s did not start, trying again every %d s: %s",
-                    type(listener).__name__,
-                    _RETRY_S,
-                    error,
-                )
+                _log.error("%s did not start, trying again every %d s: %s", name, _RETRY_S, error)
             logged = str(error)
             await asyncio.sleep(_RETRY_S)
         except Exception:
-            _log.exception("%s did not start", type(listener).__name__)
+            _log.exception("%s did not start", name)
             return
         else:
             started.append(listener)
             return
-
-
-def _runner(listeners: Sequence[Listener]) -> web.AppRunner:
-    return web.AppRunner(
-        application(listeners),
-        access_log=None,
-        logger=_requests,
-        shutdown_timeout=3,
-        handler_cancellation=True,
-        keepalive_timeout=_IDLE_S,
-        lingering_time=_LINGER_S,
-    )
-
-
-async def _listen(
-    accept: Callable[[], asyncio.BaseProtocol], host: str, port: int
-) -> asyncio.Server:
-    """Open the port; raise `Unavailable` when it is taken."""
-    try:
-        return await asyncio.get_running_loop().create_server(accept, host, port, backlog=128)
-    except OSError as error:
-        raise Unavailable(
-            f"Port {port} on {host} cannot be used ({error.strerror}); set TRNBOT_PORT to a free one."
-        ) from error
-
-
-def _address(listening: asyncio.Server, host: str) -> str:
-    taken = listening.sockets[0].getsockname()[1]
-    return f"http://{'[' + host + ']' if ':' in host else host}:{taken}/"
 
 
 class _Full(asyncio.Protocol):
@@ -271,18 +263,3 @@ class _Full(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Close it."""
         transport.close()
-
-
-async def _signalled() -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, stop.set)
-    await stop.wait()
-
-
-async def _stopped(listener: Listener) -> None:
-    try:
-        await asyncio.wait_for(listener.stop(), 10)
-    except Exception as error:  # noqa: BLE001,RUF100 - the others must still be stopped; the failure is logged
-        _log.warning("%s did not stop cleanly: %s", type(listener).__name__, error)

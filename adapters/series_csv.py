@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -55,38 +54,45 @@ def score_tree(
 
     Raises `WrongInput` for what is missing, empty or not such a CSV; then nothing is written.
     """
-    files = _files(source, target, history)
+    files = [(source, target / source.name if target.is_dir() else target, history)]
+    if not source.is_file():
+        # What an earlier call wrote is no source, where the target lies within.
+        written = target if target != source else target / "nothing yet"
+        inner = [
+            path.relative_to(source)
+            for path in sorted(source.rglob("*.csv"))
+            if not path.is_relative_to(written)
+        ]
+        if not inner:
+            raise WrongInput(
+                f"There is no CSV at '{source}'; name a file or a folder with CSV files."
+            )
+        files = [(source / path, target / path, history and history / path) for path in inner]
+
     for path, _, before in files:
         _joined(path, before)
     for path, out, before in files:
-        inner = path.relative_to(source).as_posix() if path != source else path.name
-        _score_file(
-            path,
-            out,
-            before,
-            score,
-            lambda *columns, name=inner: on_scored(name, *columns) if on_scored else None,
-        )
+        table, learnt = _joined(path, before)
+        times, values, known = table.times, table.values, 0
+        if learnt:
+            known = len(learnt.rows)
+            times = [*learnt.times, *table.times]
+            values = np.concatenate([learnt.values, table.values])
+        scores, flags = score(times, values)
+        scores, flags = scores[known:], flags[known:]
+
+        out.parent.mkdir(parents=True, exist_ok=True)
+        part = out.with_name(out.name + ".part")
+        with part.open("w", newline="", encoding="utf-8") as file:
+            lines = csv.writer(file, lineterminator="\n")
+            lines.writerow([*table.header, "score", "is_anomaly"])
+            for row, value, flag in zip(table.rows, scores, flags, strict=True):
+                lines.writerow([*row, f"{value:.6f}", int(flag)])
+        part.replace(out)
+        if on_scored:
+            inside = path.name if path == source else path.relative_to(source).as_posix()
+            on_scored(inside, table.times, table.values, scores, flags)
     return len(files)
-
-
-def _files(
-    source: Path, target: Path, history: Path | None
-) -> list[tuple[Path, Path, Path | None]]:
-    """Return the source, the target and the history of each file."""
-    if source.is_file():
-        return [(source, target / source.name if target.is_dir() else target, history)]
-    written = (
-        target if target != source else target / "nothing yet"
-    )  # of an earlier call, where OUT lies within IN
-    inner = [
-        path.relative_to(source)
-        for path in sorted(source.rglob("*.csv"))
-        if not path.is_relative_to(written)
-    ]
-    if not inner:
-        raise WrongInput(f"There is no CSV at '{source}'; name a file or a folder with CSV files.")
-    return [(source / path, target / path, history / path if history else None) for path in inner]
 
 
 def _joined(path: Path, history: Path | None) -> tuple[SeriesTable, SeriesTable | None]:
@@ -94,45 +100,16 @@ def _joined(path: Path, history: Path | None) -> tuple[SeriesTable, SeriesTable 
     table, before = _read(path), _read(history) if history else None
     if before and before.header != table.header:
         raise WrongInput(
-            f"'{history}' has the columns {','.join(before.header)}, and '{path}' has {','.join(table.header)}."
+            f"'{history}' has the columns {','.join(before.header)}, "
+            f"and '{path}' has {','.join(table.header)}."
         )
     return table, before
 
 
-def _score_file(
-    source: Path,
-    target: Path,
-    history: Path | None,
-    score: ScoreFunction,
-    on_scored: Callable[..., None],
-) -> None:
-    table, before = _joined(source, history)
-    learnt = len(before.rows) if before else 0
-    times = [*(before.times if before else ()), *table.times]
-    scores, flags = score(
-        times, np.concatenate([before.values, table.values]) if before else table.values
-    )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(target.name + ".part")
-    with part.open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow([*table.header, "score", "is_anomaly"])
-        out.writerows(_scored(table.rows, scores[learnt:], flags[learnt:]))
-    part.replace(target)
-    on_scored(table.times, table.values, scores[learnt:], flags[learnt:])
-
-
-def _scored(rows: Sequence[Sequence[str]], scores: Doubles, flags: Mask) -> Iterator[list[Any]]:
-    for row, value, flag in zip(rows, scores, flags, strict=True):
-        yield [*row, f"{value:.6f}", int(flag)]
-
-
 def read_truth(path: Path) -> dict[str, list[LabelledWindow]]:
-    """Return the labelled windows of each series from JSON `{"folder/name.csv".
+    """Return the labelled windows of each series, times as in the CSVs.
 
-    [[start, end], ...]}`, times as in the CSVs.
-
-    Raises `WrongInput` for anything else.
+    They are read from JSON `{"folder/name.csv": [[start, end], ...]}`. Raises `WrongInput` for anything else.
     """
     try:
         windows = json.loads(path.read_text(encoding="utf-8"))
@@ -181,8 +158,8 @@ def _time(text: str, path: Path, line: int, unit_s: float = 1) -> datetime:
     `unit_s` is what one stands for where rows are numbered.
     """
     try:
-        at = datetime.fromisoformat(text.strip().removesuffix(" UTC"))
-        return at if at.tzinfo else at.replace(tzinfo=UTC)
+        time = datetime.fromisoformat(text.strip().removesuffix(" UTC"))
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
     except ValueError:
         pass
     try:

@@ -26,7 +26,7 @@ LONGEST_PAUSE_S = 30
 LONGEST_LAG = timedelta(hours=1)
 """How far back the watch by the clock of the wall goes for ticks that did not run."""
 MOST_LOGGED = 10
-"""Different sentences of one failure that are logged: those with a number in them differ each time."""
+"""Different sentences of one failure that are logged: those with a number always differ."""
 
 _log = logging.getLogger("trnbot.timer")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -82,10 +82,17 @@ class Attempts:
         except Standby:
             self.error = None
             return False
-        except Exception as error:  # noqa: BLE001,RUF100 - the watch outlives any failure; it is logged, counted and retried
+        except Exception as error:  # noqa: BLE001,RUF100 - the watch outlives any failure
             self._fail(now, error)
             return False
-        self._succeed(now)
+
+        self.succeeded += 1
+        if self.in_a_row:
+            kinds = ", ".join(f"{kind} {count}×" for kind, count in sorted(self.in_a_row.items()))
+            _log.info("The tick of %s passed after failing: %s.", f"{now:%Y-%m-%d %H:%M}", kinds)
+        self.error = None
+        self._logged.clear()
+        self.in_a_row.clear()
         return True
 
     async def run_until_passed(self, now: datetime) -> bool:
@@ -129,15 +136,6 @@ class Attempts:
             "The tick of %s failed: %s: %s", f"{now:%Y-%m-%d %H:%M}", kind, error, exc_info=trace
         )
 
-    def _succeed(self, now: datetime) -> None:
-        self.succeeded += 1
-        if self.in_a_row:
-            kinds = ", ".join(f"{kind} {count}×" for kind, count in sorted(self.in_a_row.items()))
-            _log.info("The tick of %s passed after failing: %s.", f"{now:%Y-%m-%d %H:%M}", kinds)
-        self.error = None
-        self._logged.clear()
-        self.in_a_row.clear()
-
 
 class Timer:
     """Tick once at the start, then at every multiple of `interval`; a `bot.ports.Listener`.
@@ -171,15 +169,15 @@ class Timer:
 
     async def start(self) -> None:
         """Begin to tick."""
-        now = self._clock()
+        begun = self._clock()
         trigger = IntervalTrigger(
             seconds=self._interval.total_seconds(),
-            start_date=grid_floor(now, self._interval) + self._interval,
+            start_date=grid_floor(begun, self._interval) + self._interval,
             timezone=UTC,
         )
         # A late tick is better than none, however late: the next would find the same.
         options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
-        self._scheduler.add_job(self.fire, trigger, id="tick", next_run_time=now, **options)
+        self._scheduler.add_job(self.fire, trigger, id="tick", next_run_time=begun, **options)
         self._scheduler.start()
 
     async def stop(self) -> None:
@@ -190,61 +188,46 @@ class Timer:
             self._scheduler.shutdown(wait=False)
 
     async def fire(self) -> None:
-        """Run every tick that is due, in order; a failed one again, until it passes or is given up."""
+        """Run every tick that is due, in order; a failed one until it passes or is given up."""
         async with self._busy:
-            while not self.attempts.stopping and (at := self._next()):
+            while not self.attempts.stopping and (due := self._next()):
                 begun = self._clock()
-                if await self.attempts.run(at):
-                    self._passed(at, self._clock() - begun)
-                elif not await self._retried(at):
+                passed = await self.attempts.run(due)
+                if passed:
+                    self._last, self._ticked = due, True
+                    if self._clock() - begun > self._interval:
+                        why = "the one before took longer than the interval"
+                        self._give_up(grid_floor(self._clock(), self._interval), why)
+                    continue
+
+                error = self.attempts.error
+                if error is None or not await self.attempts.wait(self.attempts.pause_s()):
                     return
+                # A fault of the bot's own would come again: its tick is given up for the next.
+                outside = isinstance(error, (TrnbotError, OSError))
+                if not outside and grid_floor(self._clock(), self._interval) > due:
+                    self._give_up(due + self._interval, "it failed again and again")
 
     def _next(self) -> datetime | None:
-        """Return the tick to run now, None where none is due; give up those that lie too far back."""
-        now = grid_floor(self._clock(), self._interval)
-        if self._last is None or (self._last >= now and not self._ticked):
-            self._last = now - self._interval
-        self._give_up(now - grid_floor_of(LONGEST_LAG, self._interval), "they lie too far back")
-        return self._last + self._interval if self._last < now else None
-
-    def _passed(self, at: datetime, took: timedelta) -> None:
-        """Go on after a tick; where it took longer than the interval, with the newest that is due."""
-        self._last, self._ticked = at, True
-        if took > self._interval:
-            self._give_up(
-                grid_floor(self._clock(), self._interval),
-                "the one before took longer than the interval",
-            )
-
-    async def _retried(self, at: datetime) -> bool:
-        """Wait before the next attempt.
-
-        Give up a tick that fails by a fault of the bot's own once the next one is due.
-        """
-        if self.attempts.error is None or not await self.attempts.wait(self.attempts.pause_s()):
-            return False
-        outside = isinstance(self.attempts.error, (TrnbotError, OSError))
-        if not outside and grid_floor(self._clock(), self._interval) > at:
-            self._give_up(at + self._interval, "it failed again and again")
-        return True
+        """Return the tick to run, None where none is due; give up those that lie too far back."""
+        newest = grid_floor(self._clock(), self._interval)
+        if self._last is None or (self._last >= newest and not self._ticked):
+            self._last = newest - self._interval
+        lag = max(LONGEST_LAG // self._interval, 1) * self._interval
+        self._give_up(newest - lag, "they lie too far back")
+        return self._last + self._interval if self._last < newest else None
 
     def _give_up(self, before: datetime, why: str) -> None:
         """Report the ticks between the last and `before` as missed, and go on with `before`."""
         missed = (before - self._last) // self._interval - 1 if self._last else 0
-        if self._last and missed > 0:
-            first, last = self._last + self._interval, before - self._interval
-            span = (
-                f"of {first:%H:%M}"
-                if missed == 1
-                else f"from {first:%Y-%m-%d %H:%M} to {last:%H:%M}"
-            )
-            self._last = last
-            self._on_missed(missed, f"{counted(missed, 'tick')} {span} UTC did not run: {why}.")
-
-
-def grid_floor_of(length: timedelta, interval: timedelta) -> timedelta:
-    """Return the longest multiple of `interval` within `length`, one at least."""
-    return max(length // interval, 1) * interval
+        if not self._last or missed <= 0:
+            return
+        first, last = self._last + self._interval, before - self._interval
+        span = f"from {first:%Y-%m-%d %H:%M} to {last:%H:%M}"
+        if missed == 1:
+            span = f"of {first:%H:%M}"
+        self._last = last
+        self._on_missed(missed, f"{counted(missed, 'tick')} {span} UTC did not run: {why}.")
 
 
 class ReplayClock:
@@ -283,11 +266,9 @@ class ReplayClock:
 
     def seconds_left(self) -> float:
         """Return the real seconds until the next tick is due."""
-        return (
-            0.0
-            if self._next is None
-            else max(0.0, (self._next - self._raw()).total_seconds() / self._speed)
-        )
+        if self._next is None:
+            return 0.0
+        return max(0.0, (self._next - self._raw()).total_seconds() / self._speed)
 
     def ticked(self) -> None:
         """Let recorded time pass the tick that has just run.
@@ -338,9 +319,8 @@ class ReplayTimer:
 
         Recorded time waits for a tick that fails.
         """
-        while at := self._clock.next_tick:
-            if not await self.attempts.wait(
-                self._clock.seconds_left()
-            ) or not await self.attempts.run_until_passed(at):
+        while due := self._clock.next_tick:
+            in_time = await self.attempts.wait(self._clock.seconds_left())
+            if not in_time or not await self.attempts.run_until_passed(due):
                 return
             self._clock.ticked()

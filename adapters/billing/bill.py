@@ -1,4 +1,4 @@
-"""Answer questions to the bill: exports in a folder, or Cost Explorer's answers, loaded into DuckDB."""
+"""Answer questions to the bill, exports or Cost Explorer's answers, loaded into DuckDB."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Lock
+from typing import TypeVar
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -32,6 +33,7 @@ from adapters.billing.load import GATHERED, ExportPlace, refresh, settle_anew
 from adapters.billing.questions import (
     NO_EXTENT,
     TAG,
+    BillExtent,
     ask,
     canonical,
     extent_of,
@@ -54,6 +56,8 @@ MOST_ROWS = 20_000
 """Of all tallies that are kept: some 15 MB. The one that was asked for longest ago goes first."""
 _HOUR = timedelta(hours=1)
 
+K = TypeVar("K")
+V = TypeVar("V")
 Question = tuple[Window, tuple[str, ...], tuple[Filter, ...]]
 
 
@@ -88,31 +92,25 @@ class KeptTallies:
     def keep(self, tally: Tally, by: Sequence[str], where: Sequence[Filter]) -> None:
         """Keep the tally of a question, unless it alone is too large."""
         question = tally.window, tuple(by), tuple(where)
-        size = _size(tally)
-        if size > self._most:
-            return
+        size = len(tally.rows) + 1
         with self._lock:
-            if question in self._kept:
+            if size > self._most or question in self._kept:
                 return
             self._kept[question] = tally
             self._rows += size
             while self._rows > self._most:
-                self._rows -= _size(self._kept.popitem(last=False)[1])
+                self._rows -= len(self._kept.popitem(last=False)[1].rows) + 1
 
 
 def whole_hours(window: Window) -> Window:
-    """Return the window that holds the same whole hours' beginnings and has whole hours as its ends."""
+    """Return the window of whole hours that holds the same whole hours' beginnings."""
     return Window(_begun(window.start), _begun(window.end))
 
 
-def _begun(at: datetime) -> datetime:
+def _begun(time: datetime) -> datetime:
     """Return the first whole hour at or after a time."""
-    hour = at.replace(minute=0, second=0, microsecond=0)
-    return hour if hour == at else hour + _HOUR
-
-
-def _size(tally: Tally) -> int:
-    return len(tally.rows) + 1
+    hour = time.replace(minute=0, second=0, microsecond=0)
+    return hour if hour == time else hour + _HOUR
 
 
 _log = logging.getLogger("trnbot.billing")
@@ -141,9 +139,28 @@ class BillOptions:
     by_day: str = ""
     """The name of the source that rolled the files up by day, where one did."""
     blocks: Callable[[], Sequence[Reservation]] = tuple
-    """Return the Capacity Blocks that were ever described: asked only where a fee of one is billed."""
+    """Return the Capacity Blocks ever described: asked only where a fee of one is billed."""
     due: Callable[[], bool] = lambda: True
     """Return whether to look at the folder again."""
+
+
+@dataclass
+class _Loading:
+    """Hold what the tables hold since they were last loaded, and what was read of them.
+
+    Each loading gets a new one: a reader that still works on the tables of before keeps its own.
+    """
+
+    files: Mapping[str, File] | None = None
+    """None before the first loading."""
+    extent: BillExtent = NO_EXTENT
+    unread: Sequence[str] = ()
+    unspread: Sequence[str] = ()
+    blocks: tuple[Reservation, ...] = ()
+    tallies: KeptTallies = field(default_factory=KeptTallies)
+    frames: dict[tuple[datetime, int], Frame | None] = field(default_factory=dict)
+    hours: dict[datetime, Frame | None] = field(default_factory=dict)
+    rates: dict[datetime, AccountRates] = field(default_factory=dict)
 
 
 class Bill:
@@ -152,27 +169,19 @@ class Bill:
     def __init__(self, folder: Path, options: BillOptions, answers: ExplorerFiles) -> None:
         if not folder.is_dir():
             raise WrongInput(
-                f"'{folder}' is not a folder; name a recording or a folder with CUR or FOCUS exports."
+                f"'{folder}' is not a folder; name a recording or a folder with CUR or FOCUS "
+                "exports."
             )
         recorded = any((folder / part).is_dir() for part in ("billing", "api"))
         self._folder = folder / "billing" if recorded else folder
-        self._answers, self._by_day, self._due = answers, options.by_day, options.due
-        self._read_blocks = options.blocks
-        self._blocks: tuple[Reservation, ...] = ()
-        self._unspread: list[str] = []
-        self._unread: list[str] = []
+        self._options, self._answers = options, answers
+        self._names = {**DEFAULT_NAMES, **options.tags}
+        # Where zips are unpacked; nothing else may be there, as the database reads what is.
         self._scratch = Path(gettempdir()).resolve() / f"trnbot-{uuid4().hex}"
-        """Where zips are unpacked; nothing else may be there, as the database reads what is."""
-        self._lag, self._names = options.lag, {**DEFAULT_NAMES, **options.tags}
         self._lock = Lock()
-        self._files: dict[str, File] | None = None
+        self._loading = _Loading()
         self._notes: list[str] = []
         self._logged: set[str] = set()
-        self._extent = NO_EXTENT
-        self._frames: dict[tuple[datetime, int], Frame | None] = {}
-        self._hour_frames: dict[datetime, Frame | None] = {}
-        self._rates_of_day: dict[datetime, AccountRates] = {}
-        self._tallies = KeptTallies()
         self._db = self._open(options.cache)
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
@@ -180,30 +189,37 @@ class Bill:
 
         Raise `WrongInput` for an unknown dimension or mixed currencies.
         """
-        with self._caught_up():
-            tallies = (
-                self._tallies
-            )  # read before the extent, as it is replaced after it: what is kept is of one loading
-            extent = self._extent
-            if not extent.sources:
-                self._refuse_unread()
-            self._refuse([*by, *(condition.dimension for condition in where)])
-            asked = whole_hours(window) if extent.hourly else window
-            tally = tallies.get(asked, by, where)
+        with self._caught_up() as loading:
+            if not loading.extent.sources:
+                self._refuse_unread(loading)
+
+            only_explorer = set(loading.files or ()) == {ExportForm.EXPLORER}
+            for dimension in (*by, *(condition.dimension for condition in where)):
+                if only_explorer:
+                    check_explorer_dimension(canonical(dimension), self._answers.view)
+                elif self._options.by_day and canonical(dimension) == "hour":
+                    raise WrongInput(
+                        f"{self._options.by_day} gives the bill by day; "
+                        "set TRNBOT_AWS_BILLING to the export itself for hours."
+                    )
+
+            span = whole_hours(window) if loading.extent.hourly else window
+            tally = loading.tallies.get(span, by, where)
             if tally is None:
                 with self._cursor() as db:
-                    tally = ask(db, extent, asked, by, where)
-                tallies.keep(tally, by, where)
+                    tally = ask(db, loading.extent, span, by, where)
+                loading.tallies.keep(tally, by, where)
             return replace(tally, window=window)
 
-    def _refuse_unread(self) -> None:
+    def _refuse_unread(self, loading: _Loading) -> None:
         """Raise `Unavailable`, as no file is there or could be read.
 
         $0.00 would be taken for an answer.
         """
-        if not self._files:
+        if not loading.files:
             raise Unavailable(
-                f"No billing export was found in '{self._folder}'; put CUR or FOCUS files (parquet, csv) there."
+                f"No billing export was found in '{self._folder}'; "
+                "put CUR or FOCUS files (parquet, csv) there."
             )
         with self._cursor() as db:
             unread = db.execute("SELECT problems FROM file ORDER BY path").fetchall()
@@ -212,176 +228,144 @@ class Bill:
             f"Nothing in '{self._folder}' can be read as a bill: {unread[0][0][0]}{more}"
         )
 
-    def _refuse(self, dimensions: Sequence[str]) -> None:
-        """Raise `WrongInput` for a dimension that the loaded files do not hold."""
-        only_explorer = set(self._files or ()) == {ExportForm.EXPLORER}
-        for dimension in dimensions:
-            if only_explorer:
-                check_explorer_dimension(canonical(dimension), self._answers.view)
-            elif self._by_day and canonical(dimension) == "hour":
-                raise WrongInput(
-                    f"{self._by_day} gives the bill by day; set TRNBOT_AWS_BILLING to the export itself for hours."
-                )
-
     def deltas(self, now: datetime, days: int) -> Reading:
-        """Return the `spend` frame of the last `days` whole days seen at `now`, and the hours up to the newest whole one.
+        """Return the `spend` frame of the last `days` whole days seen at `now`, and the hours.
 
-        No frame while nothing is seen; no `spend_hour` where the export holds days only.
+        Those reach up to the newest whole one. No frame while nothing is seen; no `spend_hour`
+        where the export holds days only.
         """
-        midnight, until = self._seen(now), now.astimezone(UTC) - self._lag
-        with self._caught_up():
-            frame, hours = self._days(midnight, days), self._hours(hours_of_week(until))
+        midnight, until = self._seen(now), now.astimezone(UTC) - self._options.lag
+        monday = hours_of_week(until)
+        with self._caught_up() as loading:
+            frame = hours = None
+            if loading.files:
+                frame = self._once(
+                    loading.frames, (midnight, days), lambda db: spend_frame(db, midnight, days)
+                )
+            if loading.files and not self._options.by_day:
+                hours = self._once(loading.hours, monday, lambda db: hours_frame(db, monday))
         if not frame:
             return Reading(now, {}, gaps=(Gap("No billed day is seen yet."),))
-        return Reading(
-            now, {"spend": frame} | ({"spend_hour": hours.until(until)} if hours else {})
-        )
+        frames = {"spend": frame}
+        if hours:
+            frames["spend_hour"] = hours.until(until)
+        return Reading(now, frames)
 
     def rates(self, now: datetime) -> AccountRates:
-        """Return effective USD an hour over the last 7 days seen at `now`, by type, by cluster and of each instance."""
+        """Return effective USD an hour over the last 7 days seen at `now`.
+
+        By type, by cluster and of each instance.
+        """
         midnight = self._seen(now)
-        with self._reader() as db:
-            cache = self._rates_of_day
-            if midnight not in cache:
-                cache[midnight] = rates(db, midnight) if self._files else AccountRates()
-            return cache[midnight]
+        with self._caught_up() as loading:
+            if not loading.files:
+                return AccountRates()
+            return self._once(loading.rates, midnight, lambda db: rates(db, midnight))
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each file, month or row that does not count, and why."""
-        with self._caught_up():
-            return [*self._notes, *self._unread, *self._unspread]
+        with self._caught_up() as loading:
+            return [*self._notes, *loading.unread, *loading.unspread]
 
     def close(self) -> None:
         """Release the database."""
         self._db.close()
 
-    def _days(self, midnight: datetime, days: int) -> Frame | None:
-        cache = self._frames
-        if (midnight, days) not in cache:
-            with cursor_of(self._db) as db:
-                cache[midnight, days] = spend_frame(db, midnight, days) if self._files else None
-        return cache[midnight, days]
-
-    def _hours(self, monday: datetime) -> Frame | None:
-        cache = self._hour_frames
-        if monday not in cache:
-            with cursor_of(self._db) as db:
-                cache[monday] = (
-                    hours_frame(db, monday) if self._files and not self._by_day else None
-                )
-        return cache[monday]
-
     def _seen(self, now: datetime) -> datetime:
         """Return the UTC midnight before which every day's usage has been seen at `now`."""
-        return (now.astimezone(UTC) - self._lag).replace(hour=0, minute=0, second=0, microsecond=0)
+        seen = now.astimezone(UTC) - self._options.lag
+        return seen.replace(hour=0, minute=0, second=0, microsecond=0)
 
-    @contextmanager
-    def _reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Yield a cursor of the caller's own, over tables that match the folder."""
-        with self._caught_up(), self._cursor() as cursor:
-            yield cursor
+    def _once(self, read: dict[K, V], key: K, query: Callable[[duckdb.DuckDBPyConnection], V]) -> V:
+        """Return what was read before under a key, else what the query reads now."""
+        if key not in read:
+            with self._cursor() as db:
+                read[key] = query(db)
+        return read[key]
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Yield a cursor of the caller's own."""
         with cursor_of(self._db) as cursor, interruptible(cursor.interrupt):
             yield cursor
 
     @contextmanager
-    def _caught_up(self) -> Iterator[None]:
-        """Let the tables match the folder.
+    def _caught_up(self) -> Iterator[_Loading]:
+        """Let the tables match the folder, and yield what they hold.
 
         An answer kept from before needs no cursor, which costs as much as looking.
         """
         try:
-            self._catch_up()
-            yield
+            # Somebody may bring the tables up to date, which may take minutes; until then they
+            # are whole as they were.
+            if self._lock.acquire(blocking=self._loading.files is None):
+                try:
+                    self._look_again()
+                finally:
+                    self._lock.release()
+            yield self._loading
         except duckdb.Error as problem:
             raise Unavailable(
-                f"The bill could not be asked ({type(problem).__name__}); look at the export with 'doctor'."
+                f"The bill could not be asked ({type(problem).__name__}); "
+                "look at the export with 'doctor'."
             ) from problem
 
-    def _catch_up(self) -> None:
-        if not self._lock.acquire(blocking=self._files is None):
-            return  # somebody brings the tables up to date, which may take minutes; until then they are whole as they were
-        try:
-            self._look_again()
-        finally:
-            self._lock.release()
-
     def _look_again(self) -> None:
-        if not self._due() and self._files is not None:
+        """Load the files that are new or changed, and settle anew where other blocks are known."""
+        before = self._loading
+        if not self._options.due() and before.files is not None:
             return
         files = list_files(self._folder, self._answers)
-        if files == self._files and not self._other_blocks():
+        known: list[Reservation] = []
+        if files == before.files and (
+            not before.unspread or tuple(self._options.blocks()) == before.blocks
+        ):
             return
+
+        def blocks() -> Sequence[Reservation]:
+            known[:] = self._options.blocks()
+            return known
+
         with cursor_of(self._db) as db:
-            place = ExportPlace(self._folder, self._scratch, self._names)
-            if files == self._files:
-                self._unspread = settle_anew(db, self._known_blocks)
+            if files == before.files:
+                unspread = settle_anew(db, blocks)
             else:
-                self._unspread = refresh(db, place, self._answers, files, self._known_blocks)
-            self._extent, self._unread = extent_of(db), _problems(db)
-            self._log([*self._unread, *self._unspread])
-        self._files = files
-        # New dictionaries: a reader that still works on the tables of before keeps its own.
-        self._frames, self._hour_frames, self._rates_of_day, self._tallies = (
-            {},
-            {},
-            {},
-            KeptTallies(),
-        )
+                place = ExportPlace(self._folder, self._scratch, self._names)
+                unspread = refresh(db, place, self._answers, files, blocks)
+            query = "SELECT unnest(problems) FROM file ORDER BY path"
+            unread = [str(sentence) for (sentence,) in db.execute(query).fetchall()]
+            loading = _Loading(files, extent_of(db), unread, unspread, tuple(known))
 
-    def _known_blocks(self) -> Sequence[Reservation]:
-        self._blocks = tuple(self._read_blocks())
-        return self._blocks
-
-    def _other_blocks(self) -> bool:
-        """Return whether a fee waits for its reservation, and others are known by now."""
-        return bool(self._unspread) and tuple(self._read_blocks()) != self._blocks
-
-    def _log(self, problems: Sequence[str]) -> None:
-        """Write each problem once, so that an export nobody asks about is not broken in silence."""
-        for sentence in problems:
+        # Each problem is logged once, so that an export nobody asks about does not break silently.
+        for sentence in (*unread, *unspread):
             if sentence not in self._logged:
                 self._logged.add(sentence)
                 _log.warning(sentence)
+        self._loading = loading
 
     def _open(self, cache: Path | None) -> duckdb.DuckDBPyConnection:
-        db = self._connect(cache)
-        identity = json.dumps(
-            [
-                _LAYOUT,
-                duckdb.__version__,
-                str(self._folder.resolve()),
-                {k: list(v) for k, v in self._names.items()},
-            ]
-        )
+        """Open the database, in the cache's file where there is one; an older cache is emptied."""
+        folders, db = (self._folder, self._scratch), None
+        if cache is not None:
+            try:
+                cache.parent.mkdir(parents=True, exist_ok=True)
+                db = connect_locked(cache, folders)
+            except (duckdb.Error, OSError) as problem:
+                self._notes.append(
+                    f"The billing cache {cache.name} cannot be used, the export is loaded anew: "
+                    f"{type(problem).__name__}."
+                )
+        if db is None:
+            db = connect_locked(None, folders)
+
+        names = {key: list(tags) for key, tags in self._names.items()}
+        identity = json.dumps([_LAYOUT, duckdb.__version__, str(self._folder.resolve()), names])
         db.execute(sql("schema"))
         if db.execute("SELECT value FROM setting").fetchall() != [(identity,)]:
             for table in ("setting", "file", "thing", "tagset", "tag", *GATHERED):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608 names from this tuple
             db.execute("INSERT INTO setting VALUES ('identity', $1)", [identity])
         return db
-
-    def _connect(self, cache: Path | None) -> duckdb.DuckDBPyConnection:
-        folders = (self._folder, self._scratch)
-        if cache is None:
-            return connect_locked(None, folders)
-        try:
-            cache.parent.mkdir(parents=True, exist_ok=True)
-            return connect_locked(cache, folders)
-        except (duckdb.Error, OSError) as problem:
-            self._notes.append(
-                f"The billing cache {cache.name} cannot be used, the export is loaded anew: {type(problem).__name__}."
-            )
-            return connect_locked(None, folders)
-
-
-def _problems(db: duckdb.DuckDBPyConnection) -> list[str]:
-    return [
-        str(row[0])
-        for row in db.execute("SELECT unnest(problems) FROM file ORDER BY path").fetchall()
-    ]
 
 
 _USUAL = BillOptions()
@@ -392,10 +376,11 @@ Refresher = Callable[[str], str]
 
 
 def open_billing(folder: Path, options: BillOptions = _USUAL, view: str = "") -> Bill:
-    """Open the exports under `folder/billing` (or `folder` itself), loaded at the first question and kept up to date.
+    """Open the exports under `folder/billing` (or `folder` itself).
 
-    Cost Explorer's answers under `folder/api` count for months that no export holds; `view` is
-    which view of them. Raise `WrongInput` when the folder is missing.
+    They are loaded at the first question and kept up to date. Cost Explorer's answers under
+    `folder/api` count for months that no export holds; `view` is which view of them. Raise
+    `WrongInput` when the folder is missing.
     """
     return Bill(folder, options, ExplorerFiles(folder / _ANSWERS, view, options.services))
 
@@ -431,23 +416,23 @@ class ExplorerBill:
 
         Raise `WrongInput` for a dimension that Cost Explorer does not have.
         """
-        dimensions = [
-            canonical(name) for name in (*by, *(condition.dimension for condition in where))
-        ]
-        tags = {
-            dimension
-            for dimension in dimensions
-            if dimension in TAGGED or dimension.startswith(TAG)
-        }
+        dimensions = [canonical(name) for name in (*by, *(keep.dimension for keep in where))]
+        tags = sorted({name for name in dimensions if name in TAGGED or name.startswith(TAG)})
         if not tags:
             return self._tally("", window, by, where)
-        first, *others = sorted(tags)
-        for dimension in (
-            *others,
-            *(dimension for dimension in dimensions if dimension not in tags),
-        ):
-            check_explorer_dimension(dimension, "" if dimension in others else first)
-        return self._tagged(first, window, by, where)
+
+        tag, *further = tags
+        for dimension in (*further, *(name for name in dimensions if name not in tags)):
+            check_explorer_dimension(dimension, "" if dimension in further else tag)
+
+        # The tag has several names: the first with a value counts, the first of all where none has.
+        tallies = []
+        for name in self._names.get(tag, ()) or (tag.removeprefix(TAG),):
+            view = TAG_VIEW + about_of(name)
+            tallies.append(self._tally(view, window, by, where))
+            if any(row.key.get(tag) for row in self._tally(view, window, (tag,)).rows):
+                return tallies[-1]
+        return tallies[0]
 
     def deltas(self, now: datetime, days: int) -> Reading:
         """Return the daily spend seen at `now`."""
@@ -467,26 +452,6 @@ class ExplorerBill:
         """Release every view."""
         for bill in self._bills.values():
             bill.close()
-
-    def _tagged(
-        self, dimension: str, window: Window, by: Sequence[str], where: Sequence[Filter]
-    ) -> Tally:
-        """Ask by the tag names of a dimension until one has a value.
-
-        The first counts where none has.
-        """
-        first_tally = None
-        for name in self._tag_names(dimension):
-            view = TAG_VIEW + about_of(name)
-            tally = self._tally(view, window, by, where)
-            first_tally = first_tally or tally
-            if any(row.key.get(dimension) for row in self._tally(view, window, (dimension,)).rows):
-                return tally
-        assert first_tally
-        return first_tally
-
-    def _tag_names(self, dimension: str) -> Iterator[str]:
-        yield from self._names.get(dimension, ()) or (dimension.removeprefix(TAG),)
 
     def _tally(
         self, view: str, window: Window, by: Sequence[str], where: Sequence[Filter] = ()

@@ -1,4 +1,4 @@
-"""Open DuckDB so that no query gets further than the files of one bill, and read the SQL beside the code."""
+"""Open DuckDB so that no query gets past the files of one bill, and read the SQL templates."""
 
 from __future__ import annotations
 
@@ -38,21 +38,30 @@ def identifier(value: str) -> str:
 
 
 def connect_locked(database: Path | None, folders: Sequence[Path]) -> duckdb.DuckDBPyConnection:
-    """Return a connection to a database, in a file or (None) in memory, that reads files in `folders` and reaches nothing else.
+    """Return a connection to a database, in a file or (None) in memory, that reads `folders` only.
 
     Extensions, the network, other files, Python's own variables and every setting are closed to it
     and to its cursors; links are followed before a file is compared with the folders. What memory
     does not hold is written beside the last of them.
     """
     db = duckdb.connect()
-    where = (
-        "':memory:' AS bill (COMPRESS)" if database is None else f"{literal(str(database))} AS bill"
-    )
-    db.execute(f"ATTACH {where}; USE bill")
+    place = "':memory:' AS bill (COMPRESS)"
+    if database is not None:
+        place = f"{literal(str(database))} AS bill"
+    db.execute(f"ATTACH {place}; USE bill")
+
+    # The lesser of a share of this machine and a fixed limit.
+    memory = BILL_MEMORY
+    db.execute(f"SET GLOBAL memory_limit = {literal(memory)}")
+    ((limit,),) = db.execute("SELECT current_setting('memory_limit')").fetchall()
+    amount, unit = str(limit).split()
+    if unit == "TiB" or (unit == "GiB" and float(amount) > BILL_MEMORY_GIB):
+        memory = f"{BILL_MEMORY_GIB} GiB"
+
     allowed = ", ".join(literal(str(folder.resolve())) for folder in folders)
     for setting, value in (
         ("TimeZone", "'UTC'"),
-        ("memory_limit", _memory(db)),
+        ("memory_limit", literal(memory)),
         ("temp_directory", literal(f"{folders[-1].resolve()}-spill")),
         ("max_temp_directory_size", literal(BILL_SPILL)),
         ("autoinstall_known_extensions", "false"),
@@ -96,21 +105,6 @@ def packing(db: duckdb.DuckDBPyConnection) -> Iterator[Callable[[], None]]:
 
 
 def _pack(db: duckdb.DuckDBPyConnection) -> None:
-    with (
-        cursor_of(db) as cursor,
-        suppress(duckdb.TransactionException),
-    ):  # somebody writes: the next time will do
+    # Where somebody writes, the next time will do.
+    with cursor_of(db) as cursor, suppress(duckdb.TransactionException):
         cursor.execute("CHECKPOINT bill")
-
-
-def _memory(db: duckdb.DuckDBPyConnection) -> str:
-    """Return the lesser of the share of this machine and the fixed limit, as SQL."""
-    db.execute(f"SET GLOBAL memory_limit = {literal(BILL_MEMORY)}")
-    amount, unit = str(
-        db.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
-    ).split()
-    return literal(
-        f"{BILL_MEMORY_GIB} GiB"
-        if unit == "TiB" or (unit == "GiB" and float(amount) > BILL_MEMORY_GIB)
-        else BILL_MEMORY
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 
@@ -31,17 +31,24 @@ class Columns:
 
     def __init__(self, described: Sequence[tuple[str, str]]) -> None:
         self._raw = tuple(described)
-        lower = {column.lower(): (column, kind) for column, kind in described}
-        self.form = _form(lower, {snake(column) for column, _ in described})
-        called: Callable[[str], str] = snake if self.form and self.form.is_cur else str.lower
+        self.count = len(self._raw)
+        """How many columns the file has."""
+        lower = {column.lower() for column, _ in described}
+        self.form: ExportForm | None = None
+        if "cost_explorer" in lower:
+            self.form = ExportForm.EXPLORER
+        elif {snake(column) for column, _ in described} >= _CUR:
+            self.form = ExportForm.CUR2 if lower & _CUR2 else ExportForm.CUR
+        elif {"billedcost", "chargeperiodstart"} <= lower:
+            self.form = ExportForm.FOCUS12 if lower & _FOCUS12 else ExportForm.FOCUS10
+
+        self.is_cur = bool(self.form and self.form.is_cur)
+        self.names = CUR_NAMES if self.is_cur else FOCUS_NAMES
+        """Our word for a column, and what the form calls it."""
+        called: Callable[[str], str] = snake if self.is_cur else str.lower
         self._known: dict[str, tuple[str, str]] = {}
         for column, kind in described:
             self._known.setdefault(called(column), (column, kind))
-
-    @property
-    def count(self) -> int:
-        """Return how many columns the file has."""
-        return len(self._raw)
 
     def has(self, *names: str) -> bool:
         """Return whether any of the columns is there."""
@@ -52,26 +59,26 @@ class Columns:
 
         NULL where none does.
         """
-        return _first(self._text(*self._known[word]) for word in names if word in self._known)
+        return _first(self._text(self._known[word][0]) for word in names if word in self._known)
 
     def double(self, *names: str) -> str:
-        """Return SQL for the only one of the columns that is there if it holds numbers, else nothing."""
-        known = [self._known[word] for word in names if word in self._known]
-        return identifier(known[0][0]) if len(known) == 1 and known[0][1] == "DOUBLE" else ""
+        """Return SQL for the only one of the columns that is there, "" unless it holds numbers."""
+        columns = [self._known[word] for word in names if word in self._known]
+        if len(columns) != 1 or columns[0][1] != "DOUBLE":
+            return ""
+        return identifier(columns[0][0])
 
     def moment(self, word: str) -> str:
         """Return SQL for a time in UTC: as it stands where it is one, else as it reads."""
         column, kind = self._known.get(word, ("", ""))
         if kind == "TIMESTAMP WITH TIME ZONE":
             return f"{identifier(column)} AT TIME ZONE 'UTC'"
-        return (
-            f"{identifier(column)}::TIMESTAMP"
-            if kind.startswith("TIMESTAMP")
-            else f"moment({self.text(word)})"
-        )
+        if kind.startswith("TIMESTAMP"):
+            return f"{identifier(column)}::TIMESTAMP"
+        return f"moment({self.text(word)})"
 
     def raw(self, names: Iterable[str]) -> list[str]:
-        """Return those of the columns that are there, as SQL under the names that the file gives them."""
+        """Return those of the columns that are there, as SQL under the file's own names."""
         return [
             identifier(self._known[word][0]) for word in dict.fromkeys(names) if word in self._known
         ]
@@ -100,27 +107,19 @@ class Columns:
 
         From one column, or from a column for each tag (legacy CUR).
         """
-        for word in ("resource_tags", "tags"):
+        for word in _TAGS:
             if word in self._known:
-                return (
-                    self._text(*self._known[word])
-                    if self._is_text(word)
-                    else self._json(*self._known[word])
-                )
-        single = [
-            (match[1], column, kind) for column, kind in self._raw if (match := _TAG.match(column))
-        ]
-        if not single:
-            return "NULL::VARCHAR"
+                column, kind = self._known[word]
+                is_text = kind in ("VARCHAR", "JSON")
+                return self._text(column) if is_text else self._json(column, kind)
         pairs = ", ".join(
-            f"{literal(key)}, {self._text(column, kind)}" for key, column, kind in single
+            f"{literal(match[1])}, {self._text(column)}"
+            for column, _ in self._raw
+            if (match := _TAG.match(column))
         )
-        return f"json_object({pairs})::VARCHAR"
+        return f"json_object({pairs})::VARCHAR" if pairs else "NULL::VARCHAR"
 
-    def _is_text(self, word: str) -> bool:
-        return self._known[word][1] in ("VARCHAR", "JSON")
-
-    def _text(self, column: str, _kind: str) -> str:
+    def _text(self, column: str) -> str:
         return f"nullif(nullif(CAST({identifier(column)} AS VARCHAR), ''), 'NULL')"
 
     def _json(self, column: str, kind: str) -> str:
@@ -129,6 +128,15 @@ class Columns:
         return f"to_json({identifier(column)})::VARCHAR"
 
 
+_CUR = {"line_item_usage_start_date", "line_item_unblended_cost"}
+_CUR2 = {
+    "product",
+    "resource_tags",
+    "bill_payer_account_name",
+    "line_item_usage_account_name",
+}
+_FOCUS12 = {"skumeter", "invoiceid", "skupricedetails"}
+"""Columns by which a form is recognised."""
 _TAG = re.compile(r"(?:resourceTags/|resource_?tags_)(.+)$", re.IGNORECASE)
 
 
@@ -144,38 +152,23 @@ def _first(expressions: Iterable[str]) -> str:
     return listed[0] if len(listed) == 1 else f"coalesce({', '.join(listed)})"
 
 
-def _form(lower: dict[str, tuple[str, str]], snaked: set[str]) -> ExportForm | None:
-    if "cost_explorer" in lower:
-        return ExportForm.EXPLORER
-    if {"line_item_usage_start_date", "line_item_unblended_cost"} <= snaked:
-        new = lower.keys() & {
-            "product",
-            "resource_tags",
-            "bill_payer_account_name",
-            "line_item_usage_account_name",
-        }
-        return ExportForm.CUR2 if new else ExportForm.CUR
-    if {"billedcost", "chargeperiodstart"} <= lower.keys():
-        return (
-            ExportForm.FOCUS12
-            if lower.keys() & {"skumeter", "invoiceid", "skupricedetails"}
-            else ExportForm.FOCUS10
-        )
-    return None
-
-
 _SUMS = {
-    "cost", "amount", "ri_effective", "ri_unused_upfront", "ri_unused_recurring", "sp_effective", "sp_total", "sp_used",
-    "split_cost", "unused_cost", "split_ratio", "billed", "effective", "quantity",
+    "cost", "amount", "ri_effective", "ri_unused_upfront", "ri_unused_recurring", "sp_effective",
+    "sp_total", "sp_used", "split_cost", "unused_cost", "split_ratio", "billed", "effective",
+    "quantity",
 }  # fmt: skip
 _FLOATS = {"amount", "quantity", "split_cost", "unused_cost", "split_ratio"}
 _TOLD = {"line_type", "parent", "category", "class", "description"}
-"""What amounts mean is told by these."""
+"""The meaning of amounts is told by these."""
 _AMOUNTS = _SUMS | {"starts", "ends"}
-"""What differs from row to row; the rest says what the row is of."""
+"""The columns that differ from row to row; all others say of what the row is."""
 _PRODUCT = (
-    "product_region_code", "product_region", "product_instance_type", "product_marketoption", "product_market_option",
-)  # fmt: skip
+    "product_region_code",
+    "product_region",
+    "product_instance_type",
+    "product_marketoption",
+    "product_market_option",
+)
 _INSIDE = {
     "product": ("region_code", "region", "instance_type", "marketoption"),
     "skupricedetails": (
@@ -207,85 +200,46 @@ def day_query(
             f"The table {table} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost."
         )
     kinds = {name.lower(): kind.lower() for name, kind in described}
-    start, end = ("line_item_usage_start_date", "line_item_usage_end_date")
-    if not columns.form.is_cur:
-        start, end = "chargeperiodstart", "chargeperiodend"
-    moment = _moment(start, kinds)
-    day = f"CAST(date_trunc('day', {moment}) AS VARCHAR)"
-    keys = {start: day, **dict(_keys(columns, kinds, {start, end}))}
-    sums = {end: f"CAST(max({_moment(end, kinds)}) AS VARCHAR)", **dict(_sums(columns, kinds))}
-    chosen = ", ".join(f'{expression} AS "{name}"' for name, expression in {**keys, **sums}.items())
-    whole = ".".join(f'"{part}"' for part in table.split("."))
-    places = ", ".join(str(n) for n in range(1, len(keys) + 1))
+    start, end = columns.names["starts"][0], columns.names["ends"][0]
+    started = _moment(start, kinds)
+    keys = {start: f"CAST(date_trunc('day', {started}) AS VARCHAR)"}
+    sums = {end: f"CAST(max({_moment(end, kinds)}) AS VARCHAR)"}
+
+    # The columns that tell rows apart, and those that add up.
+    for alias, names in columns.names.items():
+        for name in names:
+            if name not in kinds or name in (start, end):
+                continue
+            if alias not in _SUMS:
+                keys[name] = f'CAST("{name}" AS VARCHAR)'
+                continue
+            number = f'CAST("{name}" AS DECIMAL(38, 15))'
+            if _is_text(kinds[name]):
+                number = f"TRY_CAST(NULLIF(\"{name}\", '') AS DECIMAL(38, 15))"
+            sums[name] = f"CAST(sum({number}) AS VARCHAR)"
+    tags = [name for name in kinds if name.startswith("resource_tags_")]
+    flat = [name for name in (*_PRODUCT[:-1], *tags) if name in kinds]
+    keys |= {name: f'CAST("{name}" AS VARCHAR)' for name in flat}
+
+    # Keys of a map: of `product` as flat columns that are not there yet, else as one JSON column.
+    if kinds.get("product", "").startswith("map"):
+        inner = [key for key in _INSIDE["product"] if f"product_{key}" not in kinds]
+        keys |= {f"product_{key}": f"element_at(\"product\", '{key}')" for key in inner}
+    for name in ("skupricedetails", *_TAGS):
+        if kinds.get(name, "").startswith("map"):
+            keys[name] = f'json_format(CAST("{name}" AS JSON))'
+        elif name in kinds and name in _TAGS:
+            keys[name] = f'CAST("{name}" AS VARCHAR)'
+
+    billed = next((name for name in columns.names["period"] if name in kinds), "")
+    begun = _moment(billed, kinds) if billed else f"date_trunc('month', {started})"
     return sql(
         "month",
-        chosen=chosen,
-        table=whole,
-        month=_month(partitions, kinds, month, moment),
-        keys=places,
+        chosen=", ".join(f'{part} AS "{name}"' for name, part in {**keys, **sums}.items()),
+        table=".".join(f'"{part}"' for part in table.split(".")),
+        month=_of_month(partitions, month, begun),
+        keys=", ".join(str(n) for n in range(1, len(keys) + 1)),
     )
-
-
-def _keys(
-    columns: Columns, kinds: Mapping[str, str], without: set[str]
-) -> Iterator[tuple[str, str]]:
-    """Yield name and expression of everything that tells rows apart."""
-    is_cur = bool(columns.form and columns.form.is_cur)
-    for alias, names in (CUR_NAMES if is_cur else FOCUS_NAMES).items():
-        for name in names:
-            if alias not in _SUMS and name in kinds and name not in without:
-                yield name, f'CAST("{name}" AS VARCHAR)'
-    for name in (
-        "product_region_code",
-        "product_region",
-        "product_instance_type",
-        "product_marketoption",
-    ):
-        if name in kinds:
-            yield name, f'CAST("{name}" AS VARCHAR)'
-    yield from (
-        (name, f'CAST("{name}" AS VARCHAR)') for name in kinds if name.startswith("resource_tags_")
-    )
-    for name, inner in _INSIDE.items():
-        if kinds.get(name, "").startswith("map"):
-            yield from _inside(name, inner, kinds)
-    for name in _TAGS:
-        if name in kinds:
-            mapped = kinds[name].startswith("map")
-            yield (
-                name,
-                f'json_format(CAST("{name}" AS JSON))' if mapped else f'CAST("{name}" AS VARCHAR)',
-            )
-
-
-def _inside(name: str, keys: Sequence[str], kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the keys of a map.
-
-    Of `product` as flat columns that are not there yet, of another as one JSON column.
-    """
-    if name != "product":
-        yield name, f'json_format(CAST("{name}" AS JSON))'
-        return
-    for key in keys:
-        if (called := f"product_{key}") not in kinds:
-            yield called, f"element_at(\"{name}\", '{key}')"
-
-
-def _sums(columns: Columns, kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    is_cur = bool(columns.form and columns.form.is_cur)
-    for alias, names in (CUR_NAMES if is_cur else FOCUS_NAMES).items():
-        for name in names:
-            if alias in _SUMS and name in kinds:
-                number = (
-                    f"TRY_CAST(NULLIF(\"{name}\", '') AS DECIMAL(38, 15))"
-                    if _is_text(kinds[name])
-                    else _decimal(name)
-                )
-                yield name, f"CAST(sum({number}) AS VARCHAR)"
-
-
-def _decimal(name: str) -> str:
-    return f'CAST("{name}" AS DECIMAL(38, 15))'
 
 
 def _is_text(kind: str) -> bool:
@@ -298,26 +252,17 @@ def _moment(name: str, kinds: Mapping[str, str]) -> str:
     return f"CAST(replace(replace(\"{name}\", 'T', ' '), 'Z', '') AS TIMESTAMP)"
 
 
-def _month(partitions: Sequence[str], kinds: Mapping[str, str], month: date, moment: str) -> str:
+def _of_month(partitions: Sequence[str], month: date, begun: str) -> str:
     """Return the condition that keeps one billing month.
 
     By partition where there is one, so that only its files are scanned.
     """
-    named = {name.lower() for name in partitions}
-    if "billing_period" in named:
+    parts = {name.lower() for name in partitions}
+    if "billing_period" in parts:
         return f"billing_period = '{month:%Y-%m}'"
-    if {"year", "month"} <= named:
+    if {"year", "month"} <= parts:
         return f"year = '{month:%Y}' AND month IN ('{month.month}', '{month:%m}')"
-    column = next(
-        (
-            name
-            for name in ("bill_billing_period_start_date", "billingperiodstart")
-            if name in kinds
-        ),
-        "",
-    )
-    at = _moment(column, kinds) if column else f"date_trunc('month', {moment})"
-    return f"{at} = TIMESTAMP '{month:%Y-%m-01} 00:00:00'"
+    return f"{begun} = TIMESTAMP '{month:%Y-%m-01} 00:00:00'"
 
 
 # Our word for a column, and what the formats call it.
@@ -394,10 +339,55 @@ def read_of(columns: Columns) -> list[str]:
 
 
 def raw_of(columns: Columns, source: str, place: str) -> str:
-    """Return the SQL that reads times and amounts of every row of `source`, by its `place` in the file, and what each is of."""
-    keys = ", ".join(_keys_of(columns))
-    rows = {"source": source, "place": place, "keys": keys}
-    return sql("raw", **rows, amounts=_amounts_of(columns, rows), labels=_labels_of(columns))
+    """Return the SQL that reads times and amounts of every row of `source`, and what each is of.
+
+    A row is known by its `place` in the file. Numbers are read once.
+    """
+    names, inside = columns.names, columns.inside
+    form, invoice, cost = "focus", "invoiceid", "billed"
+    if columns.is_cur:
+        form, invoice, cost = "cur", "bill_invoice_id", "cost"
+
+    labels = {
+        alias: columns.text(*words) for alias, words in names.items() if alias not in _AMOUNTS
+    }
+    labels |= {"period": columns.moment(names["period"][0]), "tags": columns.tags()}
+    if columns.is_cur:
+        for alias, flat, keys in (
+            ("region", _PRODUCT[:2], ("region_code", "regionCode", "region")),
+            ("instance_type", _PRODUCT[2:3], ("instance_type", "instanceType")),
+            ("market", _PRODUCT[3:], ("marketoption",)),
+        ):
+            labels[alias] = f"coalesce({columns.text(*flat)}, {inside('product', *keys)})"
+    else:
+        for alias, keys in (
+            ("sku_usage_type", ("x_UsageType", "UsageType", "usagetype")),
+            ("sku_instance_type", ("InstanceType", "x_InstanceType", "instance_type")),
+        ):
+            labels[alias] = inside("skupricedetails", *keys)
+
+    amounts = {}
+    for alias, words in names.items():
+        # Where the file holds a number it is not written and read: of ten million it takes seconds.
+        number, text = columns.double(*words), columns.text(*words)
+        if alias in _FLOATS:
+            amounts[alias] = number or f"try_cast({text} AS DOUBLE)"
+        elif alias in _SUMS:
+            amounts[alias] = f"money({text})"
+            if number:
+                amounts[alias] = f"coalesce(short_money({number}), money({number}::VARCHAR))"
+    amounts |= {alias: columns.moment(names[alias][0]) for alias in ("starts", "ends")}
+    amounts |= {alias: columns.text(*names[alias]) for alias in sorted(_TOLD & names.keys())}
+    amounts["said"] = columns.double(*names[cost]) or columns.text(*names[cost])
+
+    rows = {"source": source, "place": place, "keys": ", ".join(_keys_of(columns))}
+    has_invoice = str(columns.has(invoice)).upper()
+    return sql(
+        "raw",
+        **rows,
+        amounts=sql(f"{form}_amounts", aliases=_select(amounts), **rows),
+        labels=sql(form, aliases=_select(labels), has_invoice=has_invoice),
+    )
 
 
 def _keys_of(columns: Columns) -> list[str]:
@@ -406,89 +396,17 @@ def _keys_of(columns: Columns) -> list[str]:
         *columns.raw((*_PRODUCT, *_INSIDE)),
         *columns.raw_tags(),
     ]
-    return list(dict.fromkeys(keys)) or [
-        "NULL"
-    ]  # an export that holds times and amounts alone: its rows are all of one kind
+    # An export that holds times and amounts alone: its rows are all of one kind.
+    return list(dict.fromkeys(keys)) or ["NULL"]
 
 
 def _read(columns: Columns, *, amounts: bool) -> list[str]:
-    names = CUR_NAMES if columns.form and columns.form.is_cur else FOCUS_NAMES
     return columns.raw(
-        word for alias, words in names.items() if (alias in _AMOUNTS) is amounts for word in words
+        word
+        for alias, words in columns.names.items()
+        if (alias in _AMOUNTS) is amounts
+        for word in words
     )
-
-
-def _labels_of(columns: Columns) -> str:
-    """Return the SELECT of what the rows of each key are."""
-    if columns.form and columns.form.is_cur:
-        return sql("cur", aliases=_cur(columns), has_invoice=_flag(columns, "bill_invoice_id"))
-    return sql("focus", aliases=_focus(columns), has_invoice=_flag(columns, "invoiceid"))
-
-
-def _amounts_of(columns: Columns, rows: Mapping[str, str]) -> str:
-    """Return the SELECT of what each row costs, and when; numbers are read once."""
-    cur = bool(columns.form and columns.form.is_cur)
-    names = CUR_NAMES if cur else FOCUS_NAMES
-    expressions = {
-        alias: _number(alias, columns, words) for alias, words in names.items() if alias in _SUMS
-    }
-    expressions |= {alias: columns.moment(names[alias][0]) for alias in ("starts", "ends")}
-    expressions |= {alias: columns.text(*names[alias]) for alias in _TOLD & names.keys()}
-    cost = names["cost" if cur else "billed"]
-    expressions["said"] = columns.double(*cost) or columns.text(*cost)
-    return sql("cur_amounts" if cur else "focus_amounts", aliases=_select(expressions), **rows)
-
-
-def _number(alias: str, columns: Columns, words: Sequence[str]) -> str:
-    """Read an amount.
-
-    From a number where the file holds one, as to write and read each of ten million takes seconds.
-    """
-    number, said = columns.double(*words), columns.text(*words)
-    if alias in _FLOATS:
-        return number or f"try_cast({said} AS DOUBLE)"
-    return (
-        f"coalesce(short_money({number}), money({number}::VARCHAR))" if number else f"money({said})"
-    )
-
-
-def _flag(columns: Columns, column: str) -> str:
-    return "TRUE" if columns.has(column) else "FALSE"
-
-
-def _cur(c: Columns) -> str:
-    expressions = _labels(c, CUR_NAMES)
-    expressions["region"] = _either(
-        c.text("product_region_code", "product_region"),
-        c.inside("product", "region_code", "regionCode", "region"),
-    )
-    expressions["instance_type"] = _either(
-        c.text("product_instance_type"), c.inside("product", "instance_type", "instanceType")
-    )
-    expressions["market"] = _either(
-        c.text("product_marketoption", "product_market_option"), c.inside("product", "marketoption")
-    )
-    return _select(expressions)
-
-
-def _focus(c: Columns) -> str:
-    expressions = _labels(c, FOCUS_NAMES)
-    expressions["sku_usage_type"] = c.inside(
-        "skupricedetails", "x_UsageType", "UsageType", "usagetype"
-    )
-    expressions["sku_instance_type"] = c.inside(
-        "skupricedetails", "InstanceType", "x_InstanceType", "instance_type"
-    )
-    return _select(expressions)
-
-
-def _labels(c: Columns, names: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    expressions = {alias: c.text(*words) for alias, words in names.items() if alias not in _AMOUNTS}
-    return {**expressions, "period": c.moment(names["period"][0]), "tags": c.tags()}
-
-
-def _either(first: str, second: str) -> str:
-    return f"coalesce({first}, {second})"
 
 
 def _select(expressions: Mapping[str, str]) -> str:

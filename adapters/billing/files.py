@@ -30,13 +30,27 @@ TAG_VIEW = "tag="
 TAGGED = ("team", "project", "cluster")
 _REMEDY = "set TRNBOT_AWS_BILLING or TRNBOT_AWS_ATHENA to a billing export for that"
 COLUMNS = (
-    "cost_explorer", "bill_invoice_id", "bill_billing_period_start_date", "line_item_currency_code",
-    "line_item_usage_account_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_type",
-    "line_item_usage_start_date", "line_item_usage_end_date", "line_item_usage_amount", "line_item_unblended_cost",
-    "line_item_line_item_description", "product_region_code", "resource_tags", "savings_plan_savings_plan_effective_cost",
-    "savings_plan_total_commitment_to_date", "reservation_effective_cost", "reservation_unused_recurring_fee",
+    "cost_explorer",
+    "bill_invoice_id",
+    "bill_billing_period_start_date",
+    "line_item_currency_code",
+    "line_item_usage_account_id",
+    "line_item_line_item_type",
+    "line_item_product_code",
+    "line_item_usage_type",
+    "line_item_usage_start_date",
+    "line_item_usage_end_date",
+    "line_item_usage_amount",
+    "line_item_unblended_cost",
+    "line_item_line_item_description",
+    "product_region_code",
+    "resource_tags",
+    "savings_plan_savings_plan_effective_cost",
+    "savings_plan_total_commitment_to_date",
+    "reservation_effective_cost",
+    "reservation_unused_recurring_fee",
     "reservation_reservation_a_r_n",
-)  # fmt: skip
+)
 _NAME = re.compile(r"(\d{8}T\d{6}Z)\.(.+)\.json")
 _KEYS = {
     "LINKED_ACCOUNT": "account",
@@ -55,6 +69,7 @@ _AMORTISED = {
 
 Every other type's follows from its unblended cost.
 """
+_AMOUNTS = ("line_item_unblended_cost", "line_item_usage_amount", *_AMORTISED.values())
 _NOWHERE = ("NoRegion", "No Region")
 
 
@@ -75,7 +90,7 @@ _ANYWHERE = {"day", "month", "currency"}
 
 
 def check_explorer_dimension(dimension: str, view: str = "") -> None:
-    """Raise `WrongInput` for a dimension that Cost Explorer's answers do not hold, and say which source does."""
+    """Raise `WrongInput` for a dimension that Cost Explorer does not tell; say which source does."""
     tag = dimension in TAGGED or dimension.startswith("tag:")
     if (tag and view) or dimension in (_ANYWHERE if view else _TOLD):
         return
@@ -91,18 +106,17 @@ def newest_answers(folder: Path, view: str) -> list[Path]:
 
     The one that has the answer all others are parts of; empty for none.
     """
-    named = [
+    answers = [
         (match[1], match[2], path)
         for path in folder.glob("*/*.json")
         if (match := _NAME.fullmatch(path.name))
     ]
-    first = view or TOP
-    newest = max((at for at, about, _ in named if about == first), default=None)
+    whole = view or TOP
+    newest = max((time for time, about, _ in answers if about == whole), default=None)
+    files = [(about, path) for time, about, path in answers if time == newest]
     if view:
-        return [path for at, about, path in named if at == newest and about == view]
-    return sorted(
-        path for at, about, path in named if at == newest and not about.startswith(TAG_VIEW)
-    )
+        return [path for about, path in files if about == view]
+    return sorted(path for about, path in files if not about.startswith(TAG_VIEW))
 
 
 def rows_in(
@@ -124,18 +138,26 @@ def rows_in(
             AttributeError,
         ) as error:
             problems.append(
-                f"Cost Explorer's answer about {about} cannot be read ({type(error).__name__}) and is left out."
+                f"Cost Explorer's answer about {about} cannot be read ({type(error).__name__}) "
+                "and is left out."
             )
+
+    rows = []
     answered = {about for about, cells in cells_of.items() if cells}
-    finest = [cell for cells in cells_of.values() for cell in cells if _finer(cell) not in answered]
-    return [row for cell in finest if any(_amounts(row := _row(cell, services)))], problems
-
-
-def _finer(cell: Mapping[str, Any]) -> str:
-    """Return the name of the answer that would split this cell further, "" for the finest."""
-    if "service" in cell or "account" not in cell:
-        return ""
-    return about_of(cell["account"], *((cell["region"], cell["type"]) if "region" in cell else ()))
+    for cell in (cell for cells in cells_of.values() for cell in cells):
+        # Of what several answers tell, the one that splits it furthest counts.
+        finer = ""
+        if "account" in cell and "service" not in cell:
+            parts = [cell["account"]]
+            if "region" in cell:
+                parts += [cell["region"], cell["type"]]
+            finer = about_of(*parts)
+        if finer in answered:
+            continue
+        columns = _columns_of(cell, services)
+        if any(Decimal(columns.get(name) or 0) for name in _AMOUNTS):
+            rows.append(tuple(columns.get(name, "") for name in COLUMNS))
+    return rows, problems
 
 
 def about_of(*parts: str) -> str:
@@ -148,31 +170,29 @@ def about_of(*parts: str) -> str:
 
 def _cells(pages: Any, about: str) -> Iterator[dict[str, Any]]:
     """Yield each group of each day, with the keys that the answer is filtered by."""
-    words = (
-        []
-        if about == TOP or about.startswith(TAG_VIEW)
-        else [unquote(word) for word in about.split(".")]
-    )
-    fixed = dict(zip(("account", "region", "type"), words, strict=False))
+    fixed: dict[str, str] = {}
+    if about != TOP and not about.startswith(TAG_VIEW):
+        words = [unquote(word) for word in about.split(".")]
+        fixed = dict(zip(("account", "region", "type"), words, strict=False))
+
     defined: Sequence[Mapping[str, str]] = ()
     for page in pages if isinstance(pages, list) else [pages]:
         defined = page.get("GroupDefinitions") or defined
         for span in page["ResultsByTime"]:
             for group in span.get("Groups", ()):
-                keys = dict(_key(of, key) for of, key in zip(defined, group["Keys"], strict=True))
+                cell = {**fixed, "tags": ""}
+                for definition, key in zip(defined, group["Keys"], strict=True):
+                    if definition.get("Type") != "TAG":
+                        cell[_KEYS[definition["Key"]]] = key
+                        continue
+                    name, _, value = key.partition("$")
+                    cell["tags"] = json.dumps({name: value}) if value else ""
                 yield {
-                    **fixed,
-                    **keys,
+                    **cell,
                     "day": span["TimePeriod"]["Start"][:10],
                     "estimated": span.get("Estimated", False),
-                } | {"metrics": group["Metrics"]}
-
-
-def _key(defined: Mapping[str, str], key: str) -> tuple[str, Any]:
-    if defined.get("Type") == "TAG":
-        name, _, value = key.partition("$")
-        return "tags", json.dumps({name: value}) if value else ""
-    return _KEYS[defined["Key"]], key
+                    "metrics": group["Metrics"],
+                }
 
 
 @cache
@@ -187,10 +207,11 @@ def line_type(name: str) -> str:
     return "EdpDiscount" if plain.endswith("discount") else _line_types().get(plain, name)
 
 
-def _row(cell: Mapping[str, Any], services: Mapping[str, str]) -> tuple[str, ...]:
+def _columns_of(cell: Mapping[str, Any], services: Mapping[str, str]) -> dict[str, str]:
+    """Return a group of a day as columns of a report."""
     kind, day = line_type(cell["type"]), date.fromisoformat(cell["day"])
     cost, amortised = (_amount(cell, name) for name in ("UnblendedCost", "AmortizedCost"))
-    region = cell.get("region", "")
+    region, service = cell.get("region", ""), cell.get("service", "")
     columns = {
         "cost_explorer": "1",
         "bill_invoice_id": "" if cell["estimated"] else "final",
@@ -198,26 +219,20 @@ def _row(cell: Mapping[str, Any], services: Mapping[str, str]) -> tuple[str, ...
         "line_item_currency_code": cell["metrics"]["UnblendedCost"].get("Unit", "USD"),
         "line_item_usage_account_id": cell.get("account", ""),
         "line_item_line_item_type": kind,
-        "line_item_product_code": services.get(cell.get("service", ""), cell.get("service", "")),
+        "line_item_product_code": services.get(service, service),
         "line_item_usage_type": cell.get("usage_type", ""),
         "line_item_usage_start_date": str(day),
         "line_item_usage_end_date": str(day + timedelta(days=1)),
         "line_item_usage_amount": str(_amount(cell, "UsageQuantity")),
         "line_item_unblended_cost": str(cost),
         "product_region_code": "" if region in _NOWHERE else region,
-        "resource_tags": cell.get("tags", ""),
+        "resource_tags": cell["tags"],
     }
     if kind in _AMORTISED:
         columns[_AMORTISED[kind]] = str(amortised)
     if kind == "Fee" and cost and not amortised:
         columns["reservation_reservation_a_r_n"] = "said by its amortised cost of zero"
-    return tuple(columns.get(column, "") for column in COLUMNS)
-
-
-def _amounts(row: Sequence[str]) -> list[Decimal]:
-    columns = dict(zip(COLUMNS, row, strict=True))
-    names = ("line_item_unblended_cost", "line_item_usage_amount", *_AMORTISED.values())
-    return [Decimal(columns[name] or 0) for name in names]
+    return columns
 
 
 def _amount(cell: Mapping[str, Any], metric: str) -> Decimal:
@@ -287,7 +302,7 @@ def _extract(path: Path, into: Path) -> None:
 
 
 def _measure(path: Path) -> None:
-    """Raise `Unreadable` for a gzip file that unpacks to too much; nothing in it says to how much."""
+    """Raise `Unreadable` for a gzip file that unpacks to too much, as none says to how much."""
     packed = path.stat().st_size
     if packed * _DEFLATE <= UNPACKED_FREE:
         return
@@ -319,7 +334,7 @@ class File:
 
 @dataclass(frozen=True)
 class ExplorerFiles:
-    """State where Cost Explorer's answers are kept, which view of them counts, and the product codes of its service names."""
+    """State where Cost Explorer's answers are, which view counts, and its services' codes."""
 
     folder: Path
     view: str = ""
@@ -332,17 +347,12 @@ def list_files(folder: Path, answers: ExplorerFiles) -> dict[str, File]:
     A file that is no export is listed too: what cannot be read is named, never passed over.
     """
     exports = sorted(_walk(str(folder), ""), key=lambda file: file.path.split("/"))
-    return {file.path: file for file in (*exports, *_answered(answers))}
-
-
-def _answered(answers: ExplorerFiles) -> Iterator[File]:
-    files = newest_answers(answers.folder, answers.view)
-    if files:
-        yield File(
-            ExportForm.EXPLORER,
-            ",".join(path.name for path in files),
-            max(path.stat().st_mtime_ns for path in files),
-        )
+    listed = {file.path: file for file in exports}
+    if paths := newest_answers(answers.folder, answers.view):
+        stamp = ",".join(path.name for path in paths)
+        modified = max(path.stat().st_mtime_ns for path in paths)
+        listed[ExportForm.EXPLORER] = File(ExportForm.EXPLORER, stamp, modified)
+    return listed
 
 
 def _walk(folder: str, below: str) -> Iterator[File]:
@@ -355,10 +365,8 @@ def _walk(folder: str, below: str) -> Iterator[File]:
             path = below + entry.name
             if entry.is_dir(follow_symlinks=False):
                 yield from _walk(entry.path, path + "/")
-            elif (
-                not entry.name.endswith(_NO_EXPORTS)
-                and not entry.name.startswith(".")
-                and entry.is_file()
-            ):
+                continue
+            named = not entry.name.endswith(_NO_EXPORTS) and not entry.name.startswith(".")
+            if named and entry.is_file():
                 stat = entry.stat()
                 yield File(path, f"{stat.st_size}:{stat.st_mtime_ns}", stat.st_mtime_ns)

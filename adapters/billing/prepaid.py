@@ -5,7 +5,7 @@ Or say that it stands on its day.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -46,65 +46,49 @@ class _Fee:
     charged: Decimal | None
 
     @property
-    def spread_already(self) -> bool:
-        """Return whether the export charges the hours themselves, as FOCUS demands.
-
-        Then the fee has no effective cost.
-        """
-        return not self.amortised and bool(self.charged)
-
-    @property
     def words(self) -> str:
         """Read as `the fee of $411,964.42 on 2026-10-13 for the Capacity Block cr-0ab`."""
         name = " ".join(filter(None, ("Capacity Block", self.reservation or self.instance_type)))
         return f"The fee of {usd(self.net)} on {self.started:%Y-%m-%d} for the {name}"
 
 
-def has_fees(db: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether any prepaid fee was loaded."""
-    return bool(db.execute("SELECT count(*) FROM fee").fetchall()[0][0])
+def amortise(
+    db: duckdb.DuckDBPyConnection, blocks: Callable[[], Sequence[Reservation]]
+) -> list[str]:
+    """Spread every fee whose hours are known; return a sentence for each whose are not.
 
-
-def amortise(db: duckdb.DuckDBPyConnection, blocks: Sequence[Reservation]) -> list[str]:
-    """Spread every fee whose hours are known; return a sentence for each whose are not."""
-    fees = [_Fee(*row) for row in db.execute(sql("prepaid")).fetchall()]
-    problems = []
+    `blocks` are asked for only where there is a fee.
+    """
+    if not db.execute("SELECT 1 FROM fee LIMIT 1").fetchall():
+        return []
+    known, problems = blocks(), []
     db.execute(
-        "CREATE OR REPLACE TEMP TABLE prepaid (thing UBIGINT, month DATE, started TIMESTAMP, ended TIMESTAMP, currency VARCHAR, "
-        "usd DECIMAL(38, 15), amortised DECIMAL(38, 15), reservation VARCHAR, region VARCHAR, instance_type VARCHAR, "
+        "CREATE OR REPLACE TEMP TABLE prepaid (thing UBIGINT, month DATE, started TIMESTAMP, "
+        "ended TIMESTAMP, currency VARCHAR, usd DECIMAL(38, 15), amortised DECIMAL(38, 15), "
+        "reservation VARCHAR, region VARCHAR, instance_type VARCHAR, "
         "begins TIMESTAMP, ends TIMESTAMP, instances DOUBLE)"
     )
-    for fee in fees:
-        if fee.spread_already or not (fee.amortised or fee.charged is not None):
+    for fee in [_Fee(*row) for row in db.execute(sql("prepaid")).fetchall()]:
+        # FOCUS demands that an export charges the hours themselves; the fee has no effective cost.
+        spread_already = not fee.amortised and bool(fee.charged)
+        if spread_already or not (fee.amortised or fee.charged is not None):
             continue
-        span = _span(fee, blocks) if fee.form != ExportForm.EXPLORER else None
+        span = None
+        why = "Cost Explorer names neither its hours nor its instances."
+        if fee.form != ExportForm.EXPLORER:
+            span = _span(fee, known)
+            why = (
+                "neither its line nor a capacity reservation that was read says which hours it "
+                "buys."
+            )
         if span is None:
-            problems.append(_why(fee))
+            problems.append(f"{fee.words} stands on its day, in amortised cost too: {why}")
             continue
-        row = [
-            fee.thing,
-            fee.month,
-            fee.started,
-            fee.ended,
-            fee.currency,
-            fee.amortised or fee.net,
-            fee.amortised,
-        ]
-        db.execute(
-            "INSERT INTO prepaid VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [*row, *astuple(span)],
-        )
+        row = [fee.thing, fee.month, fee.started, fee.ended, fee.currency]
+        row += [fee.amortised or fee.net, fee.amortised, *astuple(span)]
+        db.execute(f"INSERT INTO prepaid VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
     db.execute(sql("amortise"))
     return problems
-
-
-def _why(fee: _Fee) -> str:
-    if fee.form == ExportForm.EXPLORER:
-        return f"{fee.words} stands on its day, in amortised cost too: Cost Explorer names neither its hours nor its instances."
-    return (
-        f"{fee.words} stands on its day, in amortised cost too: neither its line nor a capacity reservation that was read "
-        "says which hours it buys."
-    )
 
 
 @dataclass(frozen=True)
@@ -123,37 +107,31 @@ class _Span:
 
 
 def _span(fee: _Fee, blocks: Sequence[Reservation]) -> _Span | None:
-    held = list(_candidates(fee, blocks))
-    if len(held) == 1 and (ends := held[0].ends_at):
-        labels = held[0].labels
-        place = (
-            labels.resource,
-            labels.region or fee.region,
-            labels.instance_type or fee.instance_type,
-        )
-        return _Span(*place, _naive(held[0].starts_at), _naive(ends), float(held[0].total))
-    if fee.ended - fee.started > _DAY and not fee.monthly:
-        hours = (fee.ended - fee.started) / timedelta(hours=1)
-        instances = fee.units / hours if fee.units and fee.units >= hours else None
-        return _Span(
-            fee.reservation, fee.region, fee.instance_type, fee.started, fee.ended, instances
-        )
-    return None
+    """Return the hours of the one Capacity Block that the fee may have bought, else its line's.
 
-
-def _candidates(fee: _Fee, blocks: Sequence[Reservation]) -> Iterator[Reservation]:
-    """Yield the Capacity Blocks that the fee may have bought.
-
-    The one it names, else those of its type that began since.
+    That is the one it names, else one of its type that began since.
     """
+    bought = []
     for block in blocks:
         if block.market is not Market.CAPACITY_BLOCK or block.ends_at is None:
             continue
-        labels, begins = block.labels, _naive(block.starts_at)
+        labels, begins, ends = block.labels, _naive(block.starts_at), _naive(block.ends_at)
         alike = (labels.instance_type, labels.region) == (fee.instance_type, fee.region)
         soon = fee.started - _DAY < begins < fee.started + _AFTER
         if labels.resource == fee.reservation or (not fee.reservation and alike and soon):
-            yield block
+            region = labels.region or fee.region
+            instance_type = labels.instance_type or fee.instance_type
+            total = float(block.total)
+            bought.append(_Span(labels.resource, region, instance_type, begins, ends, total))
+    if len(bought) == 1:
+        return bought[0]
+
+    if fee.ended - fee.started <= _DAY or fee.monthly:
+        return None
+    hours = (fee.ended - fee.started) / timedelta(hours=1)
+    instances = fee.units / hours if fee.units and fee.units >= hours else None
+    place = (fee.reservation, fee.region, fee.instance_type)
+    return _Span(*place, fee.started, fee.ended, instances)
 
 
 def _naive(at: datetime) -> datetime:

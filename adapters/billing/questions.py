@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -25,9 +25,23 @@ from bot.model.window import Window
 from bot.ports.work import most_rows, refuse_rows
 
 _COLUMNS = (
-    "account", "region", "zone", "service", "usage_type", "operation", "instance_type", "purchase", "line", "resource",
-    "cluster", "namespace", "pod", "team", "project", "currency",
-)  # fmt: skip
+    "account",
+    "region",
+    "zone",
+    "service",
+    "usage_type",
+    "operation",
+    "instance_type",
+    "purchase",
+    "line",
+    "resource",
+    "cluster",
+    "namespace",
+    "pod",
+    "team",
+    "project",
+    "currency",
+)
 _EXPRESSIONS = {
     **{column: f"thing.{column}" for column in _COLUMNS},
     "family": r"regexp_replace(thing.instance_type, '\.[^.]*$', '')",
@@ -50,9 +64,8 @@ def canonical(dimension: str) -> str:
         return TAG + dimension.removeprefix(TAG).strip()
     word = dimension.strip().lower().replace("-", "_")
     if word not in _EXPRESSIONS:
-        raise WrongInput(
-            f"'{dimension}' is not a dimension of the bill{nearest(word, [*DIMENSIONS, 'tag:NAME'], most=30)}."
-        )
+        near = nearest(word, [*DIMENSIONS, "tag:NAME"], most=30)
+        raise WrongInput(f"'{dimension}' is not a dimension of the bill{near}.")
     return word
 
 
@@ -75,10 +88,12 @@ class QueryParts:
     def expression(self, dimension: str) -> str:
         """Return SQL for one dimension; raise `WrongInput` with the nearest for an unknown one."""
         word = canonical(dimension)
-        if word.startswith(TAG):
-            return self._tag(word.removeprefix(TAG))
-        self.used.add(word)
-        return _EXPRESSIONS[word]
+        if not word.startswith(TAG):
+            self.used.add(word)
+            return _EXPRESSIONS[word]
+        if not (tag := word.removeprefix(TAG)):
+            raise WrongInput("'tag:' names no tag; write tag:NAME, for example tag:team.")
+        return f"coalesce(tags.{self._tags.setdefault(tag, f'tag_{len(self._tags)}')}, '')"
 
     def key(self, dimension: str) -> str:
         """Return SQL to group by.
@@ -93,42 +108,30 @@ class QueryParts:
 
         A join each took seconds for some hundred.
         """
-        picks = ", ".join(
-            sql(
-                "tag_value",
-                names=f"[{', '.join(literal(key) for key in candidates(tag))}]",
-                alias=alias,
-            )
-            for tag, alias in self._tags.items()
-        )
-        return sql("piece_tags", values=picks) if picks else ""
+        picks = []
+        for tag, alias in self._tags.items():
+            keys = ", ".join(literal(key) for key in candidates(tag))
+            picks.append(sql("tag_value", names=f"[{keys}]", alias=alias))
+        return sql("piece_tags", values=", ".join(picks)) if picks else ""
 
     def over_time(self) -> bool:
         """Return whether rows of one thing must stay apart by time."""
         return bool(self.used & _TIMES.keys())
 
     def names_one(self) -> bool:
-        """Return whether things of one kind must stay apart, as a resource or a tag is asked for."""
+        """Return whether things of one kind must stay apart: a resource or a tag is asked for."""
         return "resource" in self.used or bool(self._tags)
 
     def where(self, filters: Sequence[Filter]) -> str:
         """Return SQL that keeps the rows every filter keeps."""
-        return " AND ".join(["TRUE", *(self._condition(condition) for condition in filters)])
-
-    def _condition(self, condition: Filter) -> str:
-        inside = f"list_contains({self._value(list(condition.values))}::VARCHAR[], {self.expression(condition.dimension)})"
-        return f"NOT {inside}" if condition.negated else inside
-
-    def _value(self, value: object) -> str:
-        key = f"v{len(self.values)}"
-        self.values[key] = value
-        return f"${key}"
-
-    def _tag(self, tag: str) -> str:
-        if not tag:
-            raise WrongInput("'tag:' names no tag; write tag:NAME, for example tag:team.")
-        alias = self._tags.setdefault(tag, f"tag_{len(self._tags)}")
-        return f"coalesce(tags.{alias}, '')"
+        conditions = ["TRUE"]
+        for condition in filters:
+            value = f"v{len(self.values)}"
+            self.values[value] = list(condition.values)
+            expression = self.expression(condition.dimension)
+            inside = f"list_contains(${value}::VARCHAR[], {expression})"
+            conditions.append(f"NOT {inside}" if condition.negated else inside)
+        return " AND ".join(conditions)
 
 
 _ONE_DAY = timedelta(days=1)
@@ -164,22 +167,12 @@ def extent_of(db: duckdb.DuckDBPyConnection) -> BillExtent:
     ((through, settled, month, currency),) = db.execute(
         "SELECT billed_through, settled, newest_month, currency FROM extent"
     ).fetchall()
-    forms = db.execute(
-        "SELECT DISTINCT form FROM file WHERE form IS NOT NULL ORDER BY form"
-    ).fetchall()
-    ((splits,),) = db.execute("SELECT count(*) FROM split").fetchall()
-    ((odd,),) = db.execute(
-        "SELECT count(*) FROM detail WHERE started <> date_trunc('hour', started)"
-    ).fetchall()
-    return BillExtent(
-        through,
-        settled,
-        month,
-        currency or "USD",
-        tuple(form for (form,) in forms),
-        bool(splits),
-        not odd,
-    )
+    forms = db.execute("SELECT DISTINCT form FROM file WHERE form IS NOT NULL ORDER BY form")
+    sources = tuple(form for (form,) in forms.fetchall())
+    splits = db.execute("SELECT 1 FROM split LIMIT 1").fetchall()
+    between = "SELECT 1 FROM detail WHERE started <> date_trunc('hour', started) LIMIT 1"
+    hourly = not db.execute(between).fetchall()
+    return BillExtent(through, settled, month, currency or "USD", sources, bool(splits), hourly)
 
 
 def ask(
@@ -189,7 +182,11 @@ def ask(
     by: Sequence[str],
     where: Sequence[Filter],
 ) -> Tally:
-    """Return the tally; raise `WrongInput` for an unknown dimension or mixed currencies."""
+    """Return the tally.
+
+    Raise `WrongInput` for an unknown dimension or mixed currencies, and `OverBudget` where the line
+    that asks may not have so many rows.
+    """
     parts = QueryParts()
     by = tuple(canonical(name) for name in by)
     keys = "".join(f"{parts.key(name)}, " for name in by)
@@ -199,20 +196,13 @@ def ask(
     rows = f"({pieces})" if parts.over_time() else sql("piece_sums", pieces=pieces)
     things = "broad_thing" if broad else "thing"
     query = sql("tally", keys=keys, pieces=rows, things=things, tags=parts.tags(), filters=filters)
-    return _tally(extent, window, tuple(by), _groups(db, query, {**parts.values, **values}))
-
-
-def _groups(
-    db: duckdb.DuckDBPyConnection, query: str, values: dict[str, object]
-) -> list[tuple[Any, ...]]:
-    """Return the rows of a query; raise `OverBudget` where the line that asks may not have so many."""
     most = most_rows()
-    if most is None:
-        return db.execute(query, values).fetchall()
-    groups = db.execute(f"{query}\nLIMIT {most + 1}", values).fetchall()
-    if len(groups) > most:
+    if most is not None:
+        query += f"\nLIMIT {most + 1}"
+    groups = db.execute(query, {**parts.values, **values}).fetchall()
+    if most is not None and len(groups) > most:
         raise refuse_rows(most)
-    return groups
+    return _tally(extent, window, by, groups)
 
 
 def _pieces(
@@ -227,15 +217,11 @@ def _pieces(
     if "hour" not in parts.used and not by_pod and first < last:
         cut = [("piece_detail", start, first), (days, first, last), ("piece_detail", last, end)]
         spans = [span for span in cut if span[1] < span[2]]
-    detail = {
-        "detail": "detail JOIN broad_of USING (thing)"
-        if broad
-        else "pod_detail"
-        if by_pod
-        else "detail",
-        "thing": "broad" if broad else "thing",
-        "hour": "date_trunc('hour', started) AS hour," if "hour" in parts.used else "",
-    }
+    detail = {"detail": "pod_detail" if by_pod else "detail", "thing": "thing", "hour": ""}
+    if broad:
+        detail |= {"detail": "detail JOIN broad_of USING (thing)", "thing": "broad"}
+    if "hour" in parts.used:
+        detail["hour"] = "date_trunc('hour', started) AS hour,"
     selects: list[str] = []
     values: dict[str, object] = {}
     for n, (name, low, high) in enumerate(spans):
@@ -247,61 +233,9 @@ def _pieces(
     return "\nUNION ALL ".join(selects), values
 
 
-def _tally(
-    extent: BillExtent, window: Window, by: tuple[str, ...], groups: list[tuple[Any, ...]]
-) -> Tally:
-    n = len(by)
-    currencies = sorted({row[n] for row in groups})
-    if len(currencies) > 1:
-        raise WrongInput(
-            f"The bill holds {' and '.join(currencies)}, which cannot be added; ask again with currency={currencies[-1]}."
-        )
-    rows = _rows(by, groups)
-    rows.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
-    total = sum((row.money for row in rows), Money())
-    through = extent.billed_through and extent.billed_through.replace(tzinfo=UTC)
-    return Tally(
-        window,
-        by,
-        tuple(rows),
-        _neat(total),
-        (currencies or [extent.currency])[0],
-        through,
-        extent.sources,
-    )
-
-
-def _rows(by: tuple[str, ...], groups: list[tuple[Any, ...]]) -> list[Spend]:
-    """Join the kinds of each group's amounts: gross, discounts, credits, tax."""
-    n = len(by)
-    sums: dict[tuple[Any, ...], _Sum] = {}
-    for row in groups:
-        kind, net, amortised, hours, estimated = row[n + 1 :]
-        if (of := sums.get(row[:n])) is None:
-            of = sums[row[:n]] = _Sum([_NO_USD] * 4)
-        of.kinds[kind] += net
-        of.amortised += amortised
-        of.hours += hours or 0.0
-        of.estimated |= bool(estimated)
-    keys = (
-        zip(*(_texts(name, [key[at] for key in sums]) for at, name in enumerate(by)), strict=True)
-        if by
-        else [()] * len(sums)
-    )
-    return [
-        Spend(
-            dict(zip(by, key, strict=True)),
-            _money(of.kinds, of.amortised),
-            of.estimated,
-            hours=of.hours,
-        )
-        for key, of in zip(keys, sums.values(), strict=True)
-    ]
-
-
 @dataclass(slots=True)
 class _Sum:
-    """Add up the amounts of one group by kind."""
+    """Add up the amounts of one group by kind: gross, discounts, credits, tax."""
 
     kinds: list[Decimal]
     amortised: Decimal = _NO_USD
@@ -309,29 +243,48 @@ class _Sum:
     estimated: bool = False
 
 
-def _texts(dimension: str, values: Sequence[Any]) -> list[str]:
-    """Return the values of one dimension as text, each that comes again written once."""
-    texts = {value: written(dimension, value) for value in set(values)}
-    return [texts[value] for value in values]
+def _tally(
+    extent: BillExtent, window: Window, by: tuple[str, ...], groups: list[tuple[Any, ...]]
+) -> Tally:
+    n = len(by)
+    currencies = sorted({row[n] for row in groups})
+    if len(currencies) > 1:
+        raise WrongInput(
+            f"The bill holds {' and '.join(currencies)}, which cannot be added; "
+            f"ask again with currency={currencies[-1]}."
+        )
+    sums: dict[tuple[Any, ...], _Sum] = {}
+    for row in groups:
+        kind, net, amortised, hours, estimated = row[n + 1 :]
+        if (group := sums.get(row[:n])) is None:
+            group = sums[row[:n]] = _Sum([_NO_USD] * 4)
+        group.kinds[kind] += net
+        group.amortised += amortised
+        group.hours += hours or 0.0
+        group.estimated |= bool(estimated)
+
+    # A value that comes again is written as text once.
+    texts = [
+        {value: written(name, value) for value in {key[place] for key in sums}}
+        for place, name in enumerate(by)
+    ]
+    rows = []
+    for values, group in sums.items():
+        key = {name: texts[place][values[place]] for place, name in enumerate(by)}
+        money = _neat(*group.kinds, sum(group.kinds), group.amortised)
+        rows.append(Spend(key, money, group.estimated, hours=group.hours))
+    rows.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
+
+    total = sum((row.money for row in rows), Money())
+    through = extent.billed_through and extent.billed_through.replace(tzinfo=UTC)
+    currency = (currencies or [extent.currency])[0]
+    money = _neat(*astuple(total))
+    return Tally(window, by, tuple(rows), money, currency, through, extent.sources)
 
 
-def _money(kinds: Sequence[Decimal], amortised: Decimal) -> Money:
-    gross, discounts, credits, tax = kinds
-    return _neat(
-        Money(gross, discounts, credits, tax, gross + discounts + credits + tax, amortised)
-    )
-
-
-def _neat(money: Money) -> Money:
+def _neat(*amounts: Decimal | int) -> Money:
     """Drop the zeros that the database's fixed scale adds, at least the cents left."""
-    return Money(
-        neat(money.gross),
-        neat(money.discounts),
-        neat(money.credits),
-        neat(money.tax),
-        neat(money.net),
-        neat(money.amortised),
-    )
+    return Money(*(neat(Decimal(amount)) for amount in amounts))
 
 
 def neat(amount: Decimal) -> Decimal:
@@ -360,21 +313,18 @@ def rates(db: duckdb.DuckDBPyConnection, midnight: datetime) -> AccountRates:
     Nothing for types without hours.
     """
     until = midnight.replace(tzinfo=None)
-    every = db.execute(sql("rates"), {"start": until - _RATED_SPAN, "seen": until}).fetchall()
-    rows = [row for row in every if row[2] in _MARKETS and not row[-1]]
-    empty = [row for row in every if row[2] in _MARKETS and row[-1]]
-    return AccountRates(
-        tuple(_rates_of(rows, "")),
-        {
-            cluster: tuple(_rates_of(mine, "of the cluster"))
-            for cluster, mine in _sorted_by(rows, 3).items()
-        },
-        {
-            instance: tuple(_rates_of(mine, "of its own"))
-            for instance, mine in _sorted_by(rows, 4).items()
-        },
-        {name: tuple(_rates_of(mine, "unused")) for name, mine in _sorted_by(empty, 4).items()},
+    rated = db.execute(sql("rates"), {"start": until - _RATED_SPAN, "seen": until}).fetchall()
+    used = [row for row in rated if row[2] in _MARKETS and not row[-1]]
+    empty = [row for row in rated if row[2] in _MARKETS and row[-1]]
+    by_cluster, by_instance, unused = (
+        {name: tuple(_rates_of(named, whose)) for name, named in _sorted_by(rows, column).items()}
+        for rows, column, whose in (
+            (used, 3, "of the cluster"),
+            (used, 4, "of its own"),
+            (empty, 4, "unused"),
+        )
     )
+    return AccountRates(tuple(_rates_of(used, "")), by_cluster, by_instance, unused)
 
 
 def _sorted_by(rows: Iterable[tuple[Any, ...]], column: int) -> dict[str, list[tuple[Any, ...]]]:
@@ -394,6 +344,8 @@ def _rates_of(rows: Iterable[tuple[Any, ...]], whose: str) -> Iterator[Price]:
     for (kind, region, market), group in groups.items():
         costs, hours, ended, forms, months = zip(*group, strict=True)
         total = sum(hours)
+        form = max(filter(None, forms), default="prepaid fees")
+        source = f"{form} of {max(months):%Y-%m}, {total:,.0f} instance-hours"
         yield Price(
             instance_type=kind,
             usd_per_hour=(sum(costs) / Decimal(repr(total))).quantize(Decimal("0.000001")),
@@ -401,15 +353,7 @@ def _rates_of(rows: Iterable[tuple[Any, ...]], whose: str) -> Iterator[Price]:
             basis=Basis.BILLED,
             region=region,
             asof=(max(ended) - timedelta(microseconds=1)).date(),
-            source=" ".join(
-                filter(
-                    None,
-                    (
-                        f"{max(filter(None, forms), default='prepaid fees')} of {max(months):%Y-%m}, {total:,.0f} instance-hours",
-                        whose,
-                    ),
-                )
-            ),
+            source=f"{source} {whose}".strip(),
             hours=total,
         )
 
@@ -437,16 +381,17 @@ def spend_frame(db: duckdb.DuckDBPyConnection, midnight: datetime, days: int) ->
     parameters = {"first": first.replace(tzinfo=None), "seen": midnight.replace(tzinfo=None)}
     n = len(_NAMES)
     rows = db.execute(sql("deltas"), parameters).fetchall()
-    things = {
-        key: i for i, key in enumerate(dict.fromkeys(row[:n] for row in rows if not row[n + 3]))
-    }
+    seen = [row for row in rows if not row[n + 3]]
+    things = {key: i for i, key in enumerate(dict.fromkeys(row[:n] for row in seen))}
     if not things:
         return None
     values = np.full((len(things), days, 2), np.nan, dtype=np.float32)
-    values[:, sorted({row[n] for row in rows if not row[n + 3]})] = 0
+    values[:, sorted({row[n] for row in seen})] = 0
     for row in rows:
         if row[:n] in things:
             values[things[row[:n]], row[n]] = float(row[n + 1]), float(row[n + 2])
+
+    # A day of a line whose end is not seen yet is no day of it at all.
     lines: dict[tuple[str, ...], list[int]] = {}
     for key, i in things.items():
         lines.setdefault(key[:_LINE], []).append(i)

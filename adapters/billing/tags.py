@@ -1,11 +1,11 @@
-"""Attribute a charge: to its owner by the tags, whatever the export calls them, and to a cost line."""
+"""Attribute a charge: to its owner by the tags, whatever they are called, and to a cost line."""
 
 from __future__ import annotations
 
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -62,29 +62,16 @@ def read_tags(words: str, names: BillTagNames) -> TagSet:
     pairs: dict[str, str] = {}
     for key, value in tags.items():
         pairs.setdefault(plain(key), value)
-    every = {**DEFAULT_NAMES, **names}
-    owner = {
-        word: _first(pairs, every[word]) for word in ("cluster", "namespace", "team", "project")
-    }
-    owner["cluster"] = owner["cluster"] or next(_kubernetes(tags), "")
+
+    owner = {}
+    for word, usual in DEFAULT_NAMES.items():
+        keys = [key for name in names.get(word, usual) for key in candidates(name)]
+        owner[word] = next((pairs[key] for key in keys if pairs.get(key)), "")
+    # The name stands in keys such as `kubernetes.io/cluster/NAME`; the value is `owned` or `shared`.
+    kubernetes = (match[1] for key in tags if (match := _KUBERNETES.search(key)))
+    owner["cluster"] = owner["cluster"] or next(kubernetes, "")
     compiles = any("compil" in pairs.get(key, "").lower() for key in _COMPILE_TAGS)
-    return TagSet(
-        tuple(pairs.items()),
-        owner["cluster"],
-        owner["namespace"],
-        owner["team"],
-        owner["project"],
-        compiles,
-    )
-
-
-def _first(pairs: Mapping[str, str], names: Sequence[str]) -> str:
-    return next((pairs[key] for name in names for key in candidates(name) if pairs.get(key)), "")
-
-
-def _kubernetes(tags: Mapping[str, str]) -> Iterator[str]:
-    """Yield the name in keys such as `kubernetes.io/cluster/NAME` (the value is only `owned` or `shared`)."""
-    return (match[1] for key in tags if (match := _KUBERNETES.search(key)))
+    return TagSet(tuple(pairs.items()), **owner, compiles=compiles)
 
 
 COMPILE = "compile"
@@ -92,41 +79,26 @@ OTHER = "other"
 
 
 @cache
-def _rules() -> tuple[dict[str, str], ...]:
-    words = resources.files(__package__).joinpath("lines.csv").read_text(encoding="utf-8")
-    return tuple(csv.DictReader(words.splitlines()))
-
-
 def line_case() -> str:
     """Return the SQL expression of the line, over the columns of the stage `s` and the tag set `t`.
 
     The first rule wins.
     """
-    whens = " ".join(f"WHEN {_matches(rule)} THEN {_line(rule['line'])}" for rule in _rules())
-    return f"CASE {whens} ELSE {literal(OTHER)} END"
-
-
-def _line(line: str) -> str:
-    """Split EC2 by its tags: hours spent on compiling are a line of their own."""
-    return (
-        f"CASE WHEN t.compiles THEN {literal(COMPILE)} ELSE {literal(line)} END"
-        if line == "EC2"
-        else literal(line)
-    )
-
-
-def _matches(rule: dict[str, str]) -> str:
-    service = [f"regexp_matches(s.service, {literal(rule['service'])})"] if rule["service"] else []
-    usage = (
-        [f"regexp_matches(s.usage_type, {literal(rule['usage_type'])})"]
-        if rule["usage_type"]
-        else []
-    )
-    both = " AND ".join([*service, *usage])
-    if not rule["description"]:
-        return both
-    said = [
-        "s.usage_type = ''",
-        f"regexp_matches(coalesce(s.description, ''), {literal(rule['description'])}, 'i')",
-    ]
-    return f"(({both}) OR ({' AND '.join([*service, *said])}))"
+    text = resources.files(__package__).joinpath("lines.csv").read_text(encoding="utf-8")
+    whens = []
+    for rule in csv.DictReader(text.splitlines()):
+        service, usage = (
+            [f"regexp_matches(s.{column}, {literal(rule[column])})"] if rule[column] else []
+            for column in ("service", "usage_type")
+        )
+        condition = " AND ".join([*service, *usage])
+        if rule["description"]:
+            description = literal(rule["description"])
+            described = f"regexp_matches(coalesce(s.description, ''), {description}, 'i')"
+            alone = " AND ".join([*service, "s.usage_type = ''", described])
+            condition = f"(({condition}) OR ({alone}))"
+        line = literal(rule["line"])
+        if rule["line"] == "EC2":  # hours spent on compiling are a line of their own
+            line = f"CASE WHEN t.compiles THEN {literal(COMPILE)} ELSE {line} END"
+        whens.append(f"WHEN {condition} THEN {line}")
+    return f"CASE {' '.join(whens)} ELSE {literal(OTHER)} END"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,29 +31,40 @@ class IncidentScope:
         """Return the incident's own figure."""
         return self.incident.level
 
+    def resume(self) -> None:
+        """Let the job begin again where the incident ends within the recording."""
+        if self.after.progress.shape[0]:
+            restart(self.after, self.rng)
+
 
 Effect = Callable[[IncidentScope], None]
+EFFECTS: dict[Cause, Effect] = {}
+"""What each cause does to the signals; those that only a bill or an inventory shows do nothing."""
 
 
 def apply_incident(
     signals: Signals, incident: PlannedIncident, job: PlannedJob, rng: np.random.Generator
 ) -> None:
-    """Apply one incident to the signals of its job.
-
-    Causes that only a bill or an inventory shows change nothing.
-    """
+    """Apply one incident to the signals of its job."""
+    if not (effect := EFFECTS.get(incident.cause)):
+        return
     minutes = signals.progress.shape[0]
     start, end = round(incident.at * 60), min(minutes, round((incident.at + incident.hours) * 60))
-    first, last = incident.nodes or (0, job.nodes)
-    every, window = slice(None), slice(start, end)
-    effect = EFFECTS.get(incident.cause)
-    if effect:
-        hit, wide = signals.part(slice(first, last), window), signals.part(every, window)
-        effect(
-            IncidentScope(hit, wide, signals.part(every, slice(end, minutes)), incident, job, rng)
-        )
+    everywhere, window = slice(None), slice(start, end)
+    hit = signals.part(slice(*(incident.nodes or (0, job.nodes))), window)
+    after = signals.part(everywhere, slice(end, minutes))
+    effect(IncidentScope(hit, signals.part(everywhere, window), after, incident, job, rng))
 
 
+def _effect_of(*causes: Cause) -> Callable[[Effect], Effect]:
+    def entered(effect: Effect) -> Effect:
+        EFFECTS.update(dict.fromkeys(causes, effect))
+        return effect
+
+    return entered
+
+
+@_effect_of(Cause.IDLE)
 def _idle(scope: IncidentScope) -> None:
     pace = scope.job_wide.progress.copy()
     stand_still(scope.hit)
@@ -61,6 +72,7 @@ def _idle(scope: IncidentScope) -> None:
         scope.job_wide.progress[:] = pace
 
 
+@_effect_of(Cause.ALLOCATED_UNUSED)
 def _allocated_unused(scope: IncidentScope) -> None:
     """A notebook holds the cores: weights loaded, nothing executes."""
     _idle(scope)
@@ -71,13 +83,15 @@ def _allocated_unused(scope: IncidentScope) -> None:
     hit.host_memory[:] = 0.12
 
 
+@_effect_of(Cause.COMPILING, Cause.LONG_COMPILE, Cause.COLD_CACHE)
 def _compile(scope: IncidentScope) -> None:
     gap = min(5, scope.job_wide.cpu.shape[1])
     stand_still(scope.job_wide.part(slice(None), slice(0, gap)))
     compile_graph(scope.job_wide.part(slice(None), slice(gap, None)), scope.rng)
-    _resume(scope)
+    scope.resume()
 
 
+@_effect_of(Cause.KILLED_COMPILE)
 def _killed_compile(scope: IncidentScope) -> None:
     """Somebody cancels the job while it compiles for `level` minutes.
 
@@ -92,6 +106,7 @@ def _killed_compile(scope: IncidentScope) -> None:
         restart(scope.after, scope.rng, length)
 
 
+@_effect_of(Cause.STARVED)
 def _starved(scope: IncidentScope) -> None:
     """The loader cannot keep up.
 
@@ -117,6 +132,7 @@ def _starved(scope: IncidentScope) -> None:
     scope.job_wide.progress[:] *= fall
 
 
+@_effect_of(Cause.NETWORK_BOUND)
 def _network_bound(scope: IncidentScope) -> None:
     """All-reduce fills the NIC: EFA near its rate, every execution waits for its peers."""
     hit, level = scope.hit, scope.level or 0.45
@@ -128,6 +144,7 @@ def _network_bound(scope: IncidentScope) -> None:
     scope.job_wide.progress[:] *= share
 
 
+@_effect_of(Cause.COLLECTIVE_PATH)
 def _collective_path(scope: IncidentScope) -> None:
     """Single-node work whose collectives leave the node.
 
@@ -142,6 +159,7 @@ def _collective_path(scope: IncidentScope) -> None:
     hit.read[:] *= share
 
 
+@_effect_of(Cause.STRAGGLER)
 def _straggler(scope: IncidentScope) -> None:
     """One node is slow.
 
@@ -157,6 +175,7 @@ def _straggler(scope: IncidentScope) -> None:
     scope.job_wide.progress[:] *= share
 
 
+@_effect_of(Cause.HUNG)
 def _hung(scope: IncidentScope) -> None:
     """A collective waits for ever: memory held, no executions, no traffic.
 
@@ -168,9 +187,10 @@ def _hung(scope: IncidentScope) -> None:
     wide.efa[:] = wide.read[:] = wide.write[:] = 0
     wide.cpu[:] = 0.035 + 0.01 * (wide.cpu * 997 % 1)
     wide.progress[:], wide.saving[:] = 0, 0
-    _resume(scope)
+    scope.resume()
 
 
+@_effect_of(Cause.MEMORY_PRESSURE)
 def _memory_pressure(scope: IncidentScope) -> None:
     hit = scope.hit
     minutes = hit.memory.shape[1]
@@ -182,6 +202,7 @@ def _memory_pressure(scope: IncidentScope) -> None:
     scope.job_wide.progress[:] *= 1 - 0.10 * rise
 
 
+@_effect_of(Cause.EXECUTION_ERRORS)
 def _execution_errors(scope: IncidentScope) -> None:
     hit = scope.hit
     hit.errors[:] += scope.rng.poisson(scope.level or 9.0, hit.errors.shape)
@@ -189,6 +210,7 @@ def _execution_errors(scope: IncidentScope) -> None:
     scope.job_wide.progress[:] *= 0.9
 
 
+@_effect_of(Cause.HARDWARE_FAULT)
 def _hardware_fault(scope: IncidentScope) -> None:
     """One device decays.
 
@@ -207,18 +229,21 @@ def _hardware_fault(scope: IncidentScope) -> None:
     wide.progress[late] *= 0.30
     hit.utilization[:, late] *= 0.2
     hit.status_failed[:, minutes * 4 // 5 :] = 1
-    _resume(scope)
+    scope.resume()
 
 
+@_effect_of(Cause.CHECKPOINT_AT_RISK)
 def _checkpoint_at_risk(scope: IncidentScope) -> None:
     scope.job_wide.saving[:] = 0
     scope.job_wide.write[:] = 0
 
 
+@_effect_of(Cause.NO_DATA)
 def _no_data(scope: IncidentScope) -> None:
     scope.hit.visible[:] = 0
 
 
+@_effect_of(Cause.ODD)
 def _odd(scope: IncidentScope) -> None:
     """Each figure has been seen before, never together.
 
@@ -230,29 +255,3 @@ def _odd(scope: IncidentScope) -> None:
     hit.latency[:] *= 0.58
     hit.read[:] *= 0.1
     hit.host_memory[:] = 0.2
-
-
-def _resume(scope: IncidentScope) -> None:
-    if scope.after.progress.shape[0]:
-        restart(scope.after, scope.rng)
-
-
-EFFECTS: Mapping[Cause, Effect] = {
-    Cause.IDLE: _idle,
-    Cause.ALLOCATED_UNUSED: _allocated_unused,
-    Cause.COMPILING: _compile,
-    Cause.LONG_COMPILE: _compile,
-    Cause.COLD_CACHE: _compile,
-    Cause.KILLED_COMPILE: _killed_compile,
-    Cause.STARVED: _starved,
-    Cause.NETWORK_BOUND: _network_bound,
-    Cause.COLLECTIVE_PATH: _collective_path,
-    Cause.STRAGGLER: _straggler,
-    Cause.HUNG: _hung,
-    Cause.MEMORY_PRESSURE: _memory_pressure,
-    Cause.EXECUTION_ERRORS: _execution_errors,
-    Cause.HARDWARE_FAULT: _hardware_fault,
-    Cause.CHECKPOINT_AT_RISK: _checkpoint_at_risk,
-    Cause.NO_DATA: _no_data,
-    Cause.ODD: _odd,
-}

@@ -14,6 +14,9 @@ from adapters.simulator.fleet import SPOT_WAIT_MINUTES, Fleet, SimulatedNode
 from adapters.simulator.scenario import FOREVER, Kind, PlannedJob
 
 Array = npt.NDArray[np.float64]
+LOAD_MINUTES = 5
+RESIZE_MINUTES = 12
+BOOT_MINUTES = 3
 
 
 @dataclass
@@ -55,11 +58,11 @@ class Signals:
 
     def part(self, rows: slice, minutes: slice) -> Signals:
         """Return views of some nodes over some minutes."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         return Signals(
             **{
-                f.name: (x[rows, minutes] if x.ndim == 2 else x[minutes])
-                for f in fields(self)
-                for x in (getattr(self, f.name),)
+                name: array[rows, minutes] if array.ndim == 2 else array[minutes]
+                for name, array in arrays.items()
             }
         )
 
@@ -84,10 +87,10 @@ def generator(seed: int, *names: str) -> np.random.Generator:
 
 def alive(nodes: Sequence[SimulatedNode], minutes: int) -> Array:
     """Return 1 where a node exists and has booted, shape (n_nodes, n_minutes)."""
-    at = np.arange(minutes)
-    first = np.array([n.launched_minute + 3 for n in nodes])[:, None]
+    minute = np.arange(minutes)
+    first = np.array([n.launched_minute + BOOT_MINUTES for n in nodes])[:, None]
     last = np.array([minutes if n.ended_minute is None else n.ended_minute for n in nodes])[:, None]
-    return ((at >= first) & (at < last)).astype(np.float64)
+    return ((minute >= first) & (minute < last)).astype(np.float64)
 
 
 def wander(rng: np.random.Generator, minutes: int, size: float, memory_minutes: float) -> Array:
@@ -97,34 +100,47 @@ def wander(rng: np.random.Generator, minutes: int, size: float, memory_minutes: 
     return np.interp(np.arange(minutes), np.arange(knots) * memory_minutes, values)
 
 
-LOAD_MINUTES = 5
-RESIZE_MINUTES = 12
-BOOT_MINUTES = 3
-
-
 def healthy(fleet: Fleet, nodes: Sequence[SimulatedNode], missing: float) -> Signals:
     """Return the signals of one job's nodes when nothing goes wrong.
 
     `missing` is the share of scrapes that never arrive.
     """
-    job, minutes = nodes[0].job, fleet.minutes
+    job, minutes, count = nodes[0].job, fleet.minutes, len(nodes)
     rng = generator(fleet.seed, nodes[0].cluster.name, job.name)
-    signals = quiet(len(nodes), minutes, rng)
+    signals = quiet(count, minutes, rng)
     match job.kind:
         case Kind.TRAINING:
-            _train(signals, slice(0, len(nodes)), job, rng, minutes)
-            _join_late(signals, nodes, rng)
+            _train(signals, slice(0, count), job, rng, minutes)
         case Kind.RESEARCH:
-            for row in range(len(nodes)):
+            for row in range(count):
                 _train(signals, slice(row, row + 1), job, rng, minutes)
         case Kind.INFERENCE:
             _serve(signals, job, rng, fleet.start, minutes)
         case Kind.NOTHING:
             pass
-    _background(signals, rng)
+
+    # Nodes that join a training later begin it then, and slow nobody.
+    for row, node in enumerate(nodes):
+        if job.kind is Kind.TRAINING and job.begins == -FOREVER and node.launched_minute >= 0:
+            booted = node.launched_minute + BOOT_MINUTES
+            pace = signals.progress.copy()
+            stand_still(signals.part(slice(row, row + 1), slice(0, booted)))
+            fresh = signals.part(slice(row, row + 1), slice(booted, None))
+            restart(fresh, rng, gap_minutes=RESIZE_MINUTES - SPOT_WAIT_MINUTES - BOOT_MINUTES)
+            signals.progress[:] = pace
+
+    # The noise of every fleet: a corrected ECC event and a transient error now and then.
+    shape = signals.ecc.shape
+    signals.ecc[rng.random(shape) < 1 / (40 * 1440)] = 1
+    stumble = (rng.random(shape) < 1 / (25 * 1440)) & (signals.utilization > 0.1)
+    signals.errors[stumble] = 1
+
     signals.visible *= alive(nodes, minutes)
     if missing:
-        _lose_scrapes(signals, missing, rng)
+        signals.visible[rng.random(shape) < missing] = 0
+        for row in range(count):
+            for lost in rng.integers(0, minutes, max(1, minutes // 6000)):
+                signals.visible[row, lost : lost + int(rng.integers(3, 8))] = 0
     return signals
 
 
@@ -168,17 +184,17 @@ def restart(
     """
     minutes = part.cpu.shape[1]
     gap = min(minutes, gap_minutes or int(rng.integers(4, 9)))
-    every = slice(None)
-    stand_still(part.part(every, slice(0, gap)))
+    everywhere = slice(None)
+    stand_still(part.part(everywhere, slice(0, gap)))
     if compile_minutes:
-        compile_graph(part.part(every, slice(gap, gap + compile_minutes)), rng)
+        compile_graph(part.part(everywhere, slice(gap, gap + compile_minutes)), rng)
     begin = gap + compile_minutes
-    load = part.part(every, slice(begin, begin + LOAD_MINUTES))
+    load = part.part(everywhere, slice(begin, begin + LOAD_MINUTES))
     load.utilization[:] *= 0.02
     load.memory[:] *= np.linspace(0.1, 0.95, load.memory.shape[1])[None, :]
     load.latency[:], load.efa[:], load.progress[:] = np.nan, 0, 0
     load.read[:] = 2.5e9
-    ramp = part.part(every, slice(begin + LOAD_MINUTES, begin + LOAD_MINUTES + 14))
+    ramp = part.part(everywhere, slice(begin + LOAD_MINUTES, begin + LOAD_MINUTES + 14))
     rise = 1 - 0.75 * np.exp(-np.arange(ramp.utilization.shape[1]) / 3.5)
     for array in (ramp.utilization, ramp.efa, ramp.read):
         np.multiply(array, rise[None, :], out=array)
@@ -188,36 +204,61 @@ def restart(
 def _train(
     signals: Signals, rows: slice, job: PlannedJob, rng: np.random.Generator, minutes: int
 ) -> None:
-    part = signals.part(rows, slice(0, minutes))
-    begin = max(0, round(job.begins * 60) + BOOT_MINUTES) if job.begins > -FOREVER else 0
+    """Train on some nodes, with evaluations, checkpoints, restarts and changes of size."""
+    part, everywhere = signals.part(rows, slice(0, minutes)), slice(None)
     _steady(part, job, rng)
-    _evaluations(part, job, rng)
-    _checkpoints(part, job, rng)
+
+    evaluation = minutes
+    if job.eval_hours:
+        evaluation = round(job.eval_hours * 60 * rng.uniform(0.2, 1.0))
+    while evaluation < minutes:
+        phase = part.part(everywhere, slice(evaluation, evaluation + int(rng.integers(17, 24))))
+        phase.utilization[:] *= 0.61
+        phase.efa[:] *= 0.25
+        phase.read[:] *= 0.7
+        phase.latency[:] *= 0.55
+        phase.progress[:] = 0
+        boundary = part.part(everywhere, slice(evaluation - 3, evaluation))
+        boundary.utilization[:] *= 0.35
+        boundary.progress[:] *= 0.35
+        evaluation += round(job.eval_hours * 60 * rng.uniform(0.9, 1.1))
+
+    checkpoint = int(rng.integers(2, job.checkpoint_minutes))
+    while checkpoint < minutes:
+        length = int(rng.integers(1, 4))
+        dip = part.part(everywhere, slice(checkpoint, checkpoint + length))
+        deep = 0.0 if length == 1 else 0.06
+        dip.utilization[:] *= deep + rng.uniform(0, 0.04, dip.utilization.shape)
+        dip.efa[:] *= 0.03
+        dip.read[:] *= 0.05
+        dip.write[:] = 6e8
+        dip.cpu[:] += 0.07
+        dip.progress[:] = 0
+        checkpoint += job.checkpoint_minutes + int(rng.integers(-2, 3))
+
+    begin = max(0, round(job.begins * 60) + BOOT_MINUTES) if job.begins > -FOREVER else 0
     if begin:
-        stand_still(part.part(slice(None), slice(0, begin)))
-        restart(part.part(slice(None), slice(begin, minutes)), rng, job.compile_minutes)
-    at = begin + round(job.run_hours * 60 * rng.uniform(0.3, 0.9))
-    while at < minutes:
-        restart(part.part(slice(None), slice(at, minutes)), rng, job.compile_minutes)
-        at += round(job.run_hours * 60 * rng.uniform(0.8, 1.2))
-    for at in _resized(job, minutes):
-        restart(part.part(slice(None), slice(at, minutes)), rng, gap_minutes=RESIZE_MINUTES)
+        stand_still(part.part(everywhere, slice(0, begin)))
+        restart(part.part(everywhere, slice(begin, minutes)), rng, job.compile_minutes)
+    again = begin + round(job.run_hours * 60 * rng.uniform(0.3, 0.9))
+    while again < minutes:
+        restart(part.part(everywhere, slice(again, minutes)), rng, job.compile_minutes)
+        again += round(job.run_hours * 60 * rng.uniform(0.8, 1.2))
 
-
-def _resized(job: PlannedJob, minutes: int) -> list[int]:
-    """Return when nodes come or go: synchronous training stops whole and goes on with the new set."""
+    # Where nodes come or go, synchronous training stops whole and goes on with the new set.
     hours = {hour for _, hour in (*job.joins, *job.leaves, *job.replaced)}
-    return sorted(round(hour * 60) for hour in hours if 0 < hour * 60 < minutes)
+    for resized in sorted(round(hour * 60) for hour in hours if 0 < hour * 60 < minutes):
+        restart(part.part(everywhere, slice(resized, minutes)), rng, gap_minutes=RESIZE_MINUTES)
 
 
 def _steady(part: Signals, job: PlannedJob, rng: np.random.Generator) -> None:
     n, minutes = part.utilization.shape
     shared = wander(rng, minutes, 0.008, 9) + wander(rng, minutes, 0.010, 240)
-    own = rng.normal(0, 0.008, (n, 1)) + np.stack(
+    lean = rng.normal(0, 0.008, (n, 1)) + np.stack(
         [wander(rng, minutes, 0.003, 400) for _ in range(n)]
     )
     part.utilization[:] = np.clip(
-        job.usual + shared + own + rng.normal(0, 0.007, (n, minutes)), 0, 0.995
+        job.usual + shared + lean + rng.normal(0, 0.007, (n, minutes)), 0, 0.995
     )
     pace = part.utilization / job.usual
     part.runtime[:] = part.pod[:] = 1
@@ -248,48 +289,27 @@ def _steady(part: Signals, job: PlannedJob, rng: np.random.Generator) -> None:
     part.progress[:] = pace.mean(axis=0)
 
 
-def _checkpoints(part: Signals, job: PlannedJob, rng: np.random.Generator) -> None:
-    minutes = part.utilization.shape[1]
-    at = int(rng.integers(2, job.checkpoint_minutes))
-    while at < minutes:
-        length = int(rng.integers(1, 4))
-        dip = part.part(slice(None), slice(at, at + length))
-        deep = 0.0 if length == 1 else 0.06
-        dip.utilization[:] *= deep + rng.uniform(0, 0.04, dip.utilization.shape)
-        dip.efa[:] *= 0.03
-        dip.read[:] *= 0.05
-        dip.write[:] = 6e8
-        dip.cpu[:] += 0.07
-        dip.progress[:] = 0
-        at += job.checkpoint_minutes + int(rng.integers(-2, 3))
-
-
-def _evaluations(part: Signals, job: PlannedJob, rng: np.random.Generator) -> None:
-    if not job.eval_hours:
-        return
-    minutes = part.utilization.shape[1]
-    at = round(job.eval_hours * 60 * rng.uniform(0.2, 1.0))
-    while at < minutes:
-        phase = part.part(slice(None), slice(at, at + int(rng.integers(17, 24))))
-        phase.utilization[:] *= 0.61
-        phase.efa[:] *= 0.25
-        phase.read[:] *= 0.7
-        phase.latency[:] *= 0.55
-        phase.progress[:] = 0
-        boundary = part.part(slice(None), slice(at - 3, at))
-        boundary.utilization[:] *= 0.35
-        boundary.progress[:] *= 0.35
-        at += round(job.eval_hours * 60 * rng.uniform(0.9, 1.1))
-
-
 def _serve(
     signals: Signals, job: PlannedJob, rng: np.random.Generator, start: datetime, minutes: int
 ) -> None:
+    """Answer requests: by the hour, busiest about 20:00 UTC, and by the west coast's weekday."""
+    hour = (start.hour * 60 + start.minute + np.arange(minutes)) / 60
+    day = (
+        1
+        + 0.52 * np.cos((hour - 20) / 24 * 2 * np.pi)
+        + 0.10 * np.cos((hour - 18) / 12 * 2 * np.pi)
+    )
+    weekdays = np.array(
+        [(start + timedelta(minutes=m, hours=-8)).weekday() for m in range(0, minutes, 60)]
+    ).repeat(60)[:minutes]
+    smooth = np.convolve(np.where(weekdays >= 5, 0.62, 1.0), np.ones(181) / 181, mode="same")
+    smooth[:91], smooth[-91:] = smooth[min(91, minutes - 1)], smooth[max(-92, -minutes)]
+
     n = signals.utilization.shape[0]
-    load = _traffic(start, minutes) * job.usual + wander(rng, minutes, 0.012, 12)
-    own = 1 + rng.normal(0, 0.04, (n, 1))
+    load = day * smooth * job.usual + wander(rng, minutes, 0.012, 12)
+    lean = 1 + rng.normal(0, 0.04, (n, 1))
     signals.utilization[:] = np.clip(
-        load[None, :] * own + rng.normal(0, 0.02, (n, minutes)), 0.01, 0.98
+        load[None, :] * lean + rng.normal(0, 0.02, (n, minutes)), 0.01, 0.98
     )
     signals.runtime[:] = signals.pod[:] = 1
     signals.memory[:] = job.memory + 0.03 * (signals.utilization - job.usual)
@@ -299,47 +319,3 @@ def _serve(
     )
     signals.host_memory[:] = 0.22 + rng.normal(0, 0.002, (n, minutes))
     signals.eni[:] = 4e7 * signals.utilization
-
-
-def _traffic(start: datetime, minutes: int) -> Array:
-    """Return requests by the hour (busiest about 20:00 UTC) and the west coast's weekday, 1.0 = mean of a working day."""
-    hour = (start.hour * 60 + start.minute + np.arange(minutes)) / 60
-    day = (
-        1
-        + 0.52 * np.cos((hour - 20) / 24 * 2 * np.pi)
-        + 0.10 * np.cos((hour - 18) / 12 * 2 * np.pi)
-    )
-    weekdays = np.array(
-        [(start + timedelta(minutes=int(m), hours=-8)).weekday() for m in range(0, minutes, 60)]
-    ).repeat(60)[:minutes]
-    smooth = np.convolve(np.where(weekdays >= 5, 0.62, 1.0), np.ones(181) / 181, mode="same")
-    smooth[:91], smooth[-91:] = smooth[min(91, minutes - 1)], smooth[max(-92, -minutes)]
-    return np.asarray(day * smooth, dtype=np.float64)
-
-
-def _background(signals: Signals, rng: np.random.Generator) -> None:
-    """Add the noise of every fleet: a corrected ECC event and a transient error now and then."""
-    shape = signals.ecc.shape
-    signals.ecc[rng.random(shape) < 1 / (40 * 1440)] = 1
-    stumble = (rng.random(shape) < 1 / (25 * 1440)) & (signals.utilization > 0.1)
-    signals.errors[stumble] = 1
-
-
-def _join_late(signals: Signals, nodes: Sequence[SimulatedNode], rng: np.random.Generator) -> None:
-    for row, node in enumerate(nodes):
-        if node.job.begins == -FOREVER and node.launched_minute >= 0:
-            at = node.launched_minute + BOOT_MINUTES
-            before = signals.part(slice(row, row + 1), slice(0, at))
-            fresh = signals.part(slice(row, row + 1), slice(at, None))
-            pace = signals.progress.copy()
-            stand_still(before)
-            restart(fresh, rng, gap_minutes=RESIZE_MINUTES - SPOT_WAIT_MINUTES - BOOT_MINUTES)
-            signals.progress[:] = pace
-
-
-def _lose_scrapes(signals: Signals, share: float, rng: np.random.Generator) -> None:
-    n, minutes = signals.visible.shape
-    signals.visible[rng.random((n, minutes)) < share] = 0
-    for row in range(n):
-        for at in rng.integers(0, minutes, max(1, minutes // 6000)):
-            signals.visible[row, at : at + int(rng.integers(3, 8))] = 0

@@ -110,7 +110,7 @@ def test_a_folder_that_is_a_link_itself_is_read(
 
 
 def test_a_query_can_be_interrupted_from_another_thread(bill: Bill) -> None:
-    with bill._reader() as db:
+    with bill._cursor() as db:
         stop = threading.Timer(0.3, db.interrupt)
         stop.start()
         began = time.monotonic()
