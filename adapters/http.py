@@ -22,7 +22,7 @@ _log = logging.getLogger("trnbot.http")
 _BODY_BYTES = 4 * 1024 * 1024
 _PATH_MOST = 200
 _IDLE_S = 75.0
-"""A connection that sends no whole header for so long is closed; proxies keep theirs for a minute."""
+"""A connection without a whole header for so long is closed; proxies keep theirs a minute."""
 _LATE_S = 20.0
 """A body that has not arrived by then ends its connection."""
 _LINGER_S = 2.0
@@ -84,7 +84,7 @@ async def contain(
         return await handler(request)
     except (web.HTTPException, ConnectionError):
         raise
-    except Exception as error:  # noqa: BLE001,RUF100 - whatever it is, the caller learns nothing of it
+    except Exception as error:  # noqa: BLE001,RUF100 - the caller learns nothing of it
         # Its kind and its line of code are logged; its words may quote the request.
         place = type(error).__name__
         if frames := traceback.extract_tb(error.__traceback__):

@@ -73,13 +73,13 @@ def score_tree(
         _joined(path, before)
     for path, out, before in files:
         table, learnt = _joined(path, before)
-        times, values, known = table.times, table.values, 0
+        times, values, skipped = table.times, table.values, 0
         if learnt:
-            known = len(learnt.rows)
+            skipped = len(learnt.rows)
             times = [*learnt.times, *table.times]
             values = np.concatenate([learnt.values, table.values])
         scores, flags = score(times, values)
-        scores, flags = scores[known:], flags[known:]
+        scores, flags = scores[skipped:], flags[skipped:]
 
         out.parent.mkdir(parents=True, exist_ok=True)
         part = out.with_name(out.name + ".part")
@@ -109,7 +109,8 @@ def _joined(path: Path, history: Path | None) -> tuple[SeriesTable, SeriesTable 
 def read_truth(path: Path) -> dict[str, list[LabelledWindow]]:
     """Return the labelled windows of each series, times as in the CSVs.
 
-    They are read from JSON `{"folder/name.csv": [[start, end], ...]}`. Raises `WrongInput` for anything else.
+    They are read from JSON `{"folder/name.csv": [[start, end], ...]}`. Raises `WrongInput` for
+    anything else.
     """
     try:
         windows = json.loads(path.read_text(encoding="utf-8"))

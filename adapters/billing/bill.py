@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import duckdb
 
+from adapters.billing.attribution import DEFAULT_NAMES, BillTagNames
 from adapters.billing.database import connect_locked, cursor_of, sql
 from adapters.billing.exports import ExportForm
 from adapters.billing.files import (
@@ -42,7 +43,6 @@ from adapters.billing.questions import (
     rates,
     spend_frame,
 )
-from adapters.billing.tags import DEFAULT_NAMES, BillTagNames
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Reservation
 from bot.model.frame import Frame
@@ -223,9 +223,9 @@ class Bill:
             )
         with self._cursor() as db:
             unread = db.execute("SELECT problems FROM file ORDER BY path").fetchall()
-        more = f" And {len(unread) - 1} more such files." if len(unread) > 1 else ""
+        others = f" And {len(unread) - 1} more such files." if len(unread) > 1 else ""
         raise Unavailable(
-            f"Nothing in '{self._folder}' can be read as a bill: {unread[0][0][0]}{more}"
+            f"Nothing in '{self._folder}' can be read as a bill: {unread[0][0][0]}{others}"
         )
 
     def deltas(self, now: datetime, days: int) -> Reading:
@@ -273,8 +273,8 @@ class Bill:
 
     def _seen(self, now: datetime) -> datetime:
         """Return the UTC midnight before which every day's usage has been seen at `now`."""
-        seen = now.astimezone(UTC) - self._options.lag
-        return seen.replace(hour=0, minute=0, second=0, microsecond=0)
+        newest = now.astimezone(UTC) - self._options.lag
+        return newest.replace(hour=0, minute=0, second=0, microsecond=0)
 
     def _once(self, read: dict[K, V], key: K, query: Callable[[duckdb.DuckDBPyConnection], V]) -> V:
         """Return what was read before under a key, else what the query reads now."""
@@ -316,15 +316,15 @@ class Bill:
         if not self._options.due() and before.files is not None:
             return
         files = list_files(self._folder, self._answers)
-        known: list[Reservation] = []
+        bought: list[Reservation] = []
         if files == before.files and (
             not before.unspread or tuple(self._options.blocks()) == before.blocks
         ):
             return
 
         def blocks() -> Sequence[Reservation]:
-            known[:] = self._options.blocks()
-            return known
+            bought[:] = self._options.blocks()
+            return bought
 
         with cursor_of(self._db) as db:
             if files == before.files:
@@ -334,7 +334,7 @@ class Bill:
                 unspread = refresh(db, place, self._answers, files, blocks)
             query = "SELECT unnest(problems) FROM file ORDER BY path"
             unread = [str(sentence) for (sentence,) in db.execute(query).fetchall()]
-            loading = _Loading(files, extent_of(db), unread, unspread, tuple(known))
+            loading = _Loading(files, extent_of(db), unread, unspread, tuple(bought))
 
         # Each problem is logged once, so that an export nobody asks about does not break silently.
         for sentence in (*unread, *unspread):

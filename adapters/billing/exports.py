@@ -197,7 +197,8 @@ def day_query(
     columns = Columns(described)
     if columns.form is None:
         raise WrongInput(
-            f"The table {table} is no CUR or FOCUS export: it has neither line_item_unblended_cost nor BilledCost."
+            f"The table {table} is no CUR or FOCUS export: "
+            "it has neither line_item_unblended_cost nor BilledCost."
         )
     kinds = {name.lower(): kind.lower() for name, kind in described}
     start, end = columns.names["starts"][0], columns.names["ends"][0]

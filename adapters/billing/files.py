@@ -90,7 +90,7 @@ _ANYWHERE = {"day", "month", "currency"}
 
 
 def check_explorer_dimension(dimension: str, view: str = "") -> None:
-    """Raise `WrongInput` for a dimension that Cost Explorer does not tell; say which source does."""
+    """Raise `WrongInput` for a dimension that Cost Explorer does not tell; name the remedy."""
     tag = dimension in TAGGED or dimension.startswith("tag:")
     if (tag and view) or dimension in (_ANYWHERE if view else _TOLD):
         return
@@ -276,7 +276,8 @@ def unpacked(path: Path, scratch: Path) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
     else:
         raise Unreadable(
-            f"'{path.suffix or path.name}' is no kind of file that is read; have it exported as parquet or csv"
+            f"'{path.suffix or path.name}' is no kind of file that is read; "
+            "have it exported as parquet or csv"
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import duckdb
 
+from adapters.billing.attribution import BillTagNames, amortise, line_case, read_tags
 from adapters.billing.database import literal, packing, sql
 from adapters.billing.exports import Columns, ExportForm, raw_of, read_of
 from adapters.billing.files import (
@@ -20,8 +21,6 @@ from adapters.billing.files import (
     rows_in,
     unpacked,
 )
-from adapters.billing.prepaid import amortise
-from adapters.billing.tags import BillTagNames, line_case, read_tags
 from bot.model.fleet import Reservation
 from bot.model.limits import BILL_BATCH_ROWS, BILL_COLUMNS, BILL_TAGS
 
@@ -39,7 +38,7 @@ GATHERED = ("detail", "split", "sketch", "fee", "held")
 
 @dataclass(frozen=True)
 class ExportPlace:
-    """State where the files of a bill stand, where those of a zip are unpacked, and how its tags are called."""
+    """State where the files of a bill stand, where zips are unpacked, and the names of its tags."""
 
     folder: Path
     scratch: Path
@@ -142,7 +141,8 @@ def _load(run: FileLoad, path: Path) -> tuple[ExportForm | None, list[str]]:
         return columns.form, _name_rows(run.shown, skipped, len(skipped)) + run.problems()
     except duckdb.Error as problem:
         for table in GATHERED:
-            db.execute(f"DELETE FROM {fresh(table)} WHERE file = $1", [run.file])  # noqa: S608 names from this tuple
+            query = f"DELETE FROM {fresh(table)} WHERE file = $1"  # noqa: S608 our own names
+            db.execute(query, [run.file])
         raise Unreadable(_short(problem, path, run.shown)) from problem
 
 
@@ -229,9 +229,9 @@ def _describe(db: duckdb.DuckDBPyConnection, source: str) -> Columns:
 def _name_rows(shown: str, broken: Sequence[tuple[str, str]], count: int) -> list[str]:
     if not broken:
         return []
-    named = "; ".join(f"{place}: {why}" for place, why in broken[:_NAMED])
-    more = f"; and {count - _NAMED} more" if count > _NAMED else ""
-    return [f"{shown}: {count} broken row{'s' if count > 1 else ''} skipped ({named}{more})."]
+    places = "; ".join(f"{place}: {why}" for place, why in broken[:_NAMED])
+    others = f"; and {count - _NAMED} more" if count > _NAMED else ""
+    return [f"{shown}: {count} broken row{'s' if count > 1 else ''} skipped ({places}{others})."]
 
 
 def _add_tags(run: FileLoad) -> None:
@@ -313,7 +313,7 @@ def refresh(
         with _transaction(db):
             for table, column in (("file", "id"), *((table, "file") for table in GATHERED)):
                 if stale:
-                    query = f"DELETE FROM {table} WHERE list_contains($1, {column})"  # noqa: S608 names from this tuple
+                    query = f"DELETE FROM {table} WHERE list_contains($1, {column})"  # noqa: S608
                     db.execute(query, [list(stale.values())])
             whole = not db.execute("SELECT count(*) FROM file").fetchall()[0][0]
             for row in rows:
@@ -362,7 +362,7 @@ def _settle(
     ).fetchall():
         for table in ("detail", "fee"):
             db.execute(
-                f"DELETE FROM {table} WHERE file = $1 AND month = $2 "  # noqa: S608 names from this tuple
+                f"DELETE FROM {table} WHERE file = $1 AND month = $2 "  # noqa: S608 our own names
                 "AND thing IN (SELECT id FROM thing WHERE payer = $3)",
                 [worse, month, payer],
             )

@@ -11,8 +11,8 @@ from typing import Any
 import duckdb
 import numpy as np
 
+from adapters.billing.attribution import candidates
 from adapters.billing.database import literal, sql
-from adapters.billing.tags import candidates
 from bot.errors import WrongInput, nearest
 from bot.model.fleet import Market
 from bot.model.frame import Frame

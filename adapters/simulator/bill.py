@@ -33,8 +33,9 @@ _SERVICE_NAME, _SERVICE_KIND = _by_product("name", "product"), _by_product("cate
 _COVERED, _FEE = "kind = 'SavingsPlanCoveredUsage'", "kind = 'SavingsPlanRecurringFee'"
 _ON_DEMAND = f"CASE WHEN kind = 'Usage' OR {_COVERED} THEN usd END"
 _CUR_TAGS = (
-    "map_from_entries(list_transform(map_entries(tags), lambda e: {'k': CASE WHEN starts_with(e.key, 'aws:')"
-    " THEN regexp_replace(e.key, '[^a-zA-Z0-9]', '_', 'g') ELSE 'user_' || e.key END, 'v': e.value}))"
+    "map_from_entries(list_transform(map_entries(tags), lambda e: {'k':"
+    " CASE WHEN starts_with(e.key, 'aws:') THEN regexp_replace(e.key, '[^a-zA-Z0-9]', '_', 'g')"
+    " ELSE 'user_' || e.key END, 'v': e.value}))"
 )
 _PRODUCT = (
     "MAP {'product_name': " + _SERVICE_NAME + ", 'region': region, 'instance_type': instance_type}"
@@ -49,7 +50,9 @@ _CUR2: Mapping[str, str] = {
     "bill_payer_account_id": "account",
     "discount": "MAP {}::MAP(VARCHAR, DOUBLE)",
     "identity_line_item_id": "md5(id || kind || since)",
-    "identity_time_interval": "strftime(since, '%Y-%m-%dT%H:%M:%SZ') || '/' || strftime(until, '%Y-%m-%dT%H:%M:%SZ')",
+    "identity_time_interval": (
+        "strftime(since, '%Y-%m-%dT%H:%M:%SZ') || '/' || strftime(until, '%Y-%m-%dT%H:%M:%SZ')"
+    ),
     "line_item_availability_zone": "zone",
     "line_item_currency_code": "'USD'",
     "line_item_legal_entity": "'Amazon Web Services, Inc.'",
@@ -70,12 +73,17 @@ _CUR2: Mapping[str, str] = {
     "pricing_currency": "'USD'",
     "pricing_public_on_demand_cost": _ON_DEMAND,
     "pricing_public_on_demand_rate": "rate::VARCHAR",
-    "pricing_purchase_option": "CASE WHEN kind = 'SavingsPlanRecurringFee' THEN 'No Upfront' ELSE '' END",
-    "pricing_term": "CASE WHEN usage_type LIKE '%SpotUsage%' THEN 'Spot' WHEN kind = 'Usage' THEN 'OnDemand' ELSE '' END",
+    "pricing_purchase_option": f"CASE WHEN {_FEE} THEN 'No Upfront' ELSE '' END",
+    "pricing_term": (
+        "CASE WHEN usage_type LIKE '%SpotUsage%' THEN 'Spot'"
+        " WHEN kind = 'Usage' THEN 'OnDemand' ELSE '' END"
+    ),
     "pricing_unit": "unit",
     "product": _PRODUCT,
     "product_instance_type": "instance_type",
-    "product_instance_family": "CASE WHEN instance_type = '' THEN '' ELSE 'Machine Learning ASIC Instances' END",
+    "product_instance_family": (
+        "CASE WHEN instance_type = '' THEN '' ELSE 'Machine Learning ASIC Instances' END"
+    ),
     "product_product_family": "CASE WHEN instance_type = '' THEN '' ELSE 'Compute Instance' END",
     "product_region_code": "region",
     "product_servicecode": "product",
@@ -86,11 +94,15 @@ _CUR2: Mapping[str, str] = {
     "reservation_reservation_a_r_n": "''",
     "resource_tags": _CUR_TAGS,
     "savings_plan_savings_plan_a_r_n": "plan",
-    "savings_plan_savings_plan_effective_cost": f"CASE WHEN {_COVERED} THEN effective_usd ELSE 0 END::DECIMAL(24, 10)",
+    "savings_plan_savings_plan_effective_cost": (
+        f"CASE WHEN {_COVERED} THEN effective_usd ELSE 0 END::DECIMAL(24, 10)"
+    ),
     "savings_plan_savings_plan_rate": f"CASE WHEN {_COVERED} THEN effective ELSE 0 END",
     "savings_plan_total_commitment_to_date": "coalesce(committed, 0)::DECIMAL(24, 10)",
     "savings_plan_used_commitment": "coalesce(used, 0)::DECIMAL(24, 10)",
-    "savings_plan_recurring_commitment_for_billing_period": "coalesce(committed, 0)::DECIMAL(24, 10)",
+    "savings_plan_recurring_commitment_for_billing_period": (
+        "coalesce(committed, 0)::DECIMAL(24, 10)"
+    ),
     "split_line_item_parent_resource_id": "parent",
     "split_line_item_split_usage_ratio": "CASE WHEN parent <> '' THEN ratio END",
     "split_line_item_split_cost": "split_usd",
@@ -132,13 +144,17 @@ _FOCUS: Mapping[str, str] = {
     "BillingPeriodEnd": "date_trunc('month', since) + INTERVAL 1 MONTH",
     "BillingPeriodStart": "date_trunc('month', since)",
     "ChargeCategory": (
-        "CASE WHEN unused THEN 'Usage' WHEN kind IN ('SavingsPlanRecurringFee', 'Fee') THEN 'Purchase'"
+        "CASE WHEN unused THEN 'Usage'"
+        " WHEN kind IN ('SavingsPlanRecurringFee', 'Fee') THEN 'Purchase'"
         " WHEN kind = 'Tax' THEN 'Tax' WHEN kind = 'Credit' THEN 'Credit'"
         " WHEN kind = 'EdpDiscount' THEN 'Adjustment' ELSE 'Usage' END"
     ),
     "ChargeClass": "NULL::VARCHAR",
     "ChargeDescription": "description",
-    "ChargeFrequency": f"CASE WHEN {_FEE} THEN 'Recurring' WHEN kind = 'Fee' THEN 'One-Time' ELSE 'Usage-Based' END",
+    "ChargeFrequency": (
+        f"CASE WHEN {_FEE} THEN 'Recurring' WHEN kind = 'Fee' THEN 'One-Time'"
+        " ELSE 'Usage-Based' END"
+    ),
     "ChargePeriodEnd": "until",
     "ChargePeriodStart": "since",
     "CommitmentDiscountCategory": "CASE WHEN plan <> '' THEN 'Spend' END",

@@ -192,7 +192,7 @@ class SimulatedNode:
 
     @property
     def stops(self) -> bool:
-        """Return whether its end is a planned stop, which EC2 keeps showing, and not a termination."""
+        """Return whether its end is a planned stop, which EC2 keeps showing, no termination."""
         return self.row in dict(self.job.leaves)
 
     @property
@@ -319,7 +319,7 @@ def file_systems(scenario: Scenario, fleet: Fleet) -> list[FileSystemSpec]:
 
 
 def volumes(scenario: Scenario, fleet: Fleet) -> list[VolumeSpec]:
-    """Return a data volume for each cluster's first two nodes, and two for an orphaning incident."""
+    """Return a data volume for a cluster's first two nodes, and two that each incident orphans."""
     specs = [
         VolumeSpec(identifier(fleet.seed, "vol-", node.id), node.cluster, 1000, node.id)
         for cluster in scenario.clusters

@@ -91,13 +91,14 @@ def savings_plan_rates(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
             "productDescription": "Linux/UNIX",
             "tenancy": "shared",
         }
+        plan = f"{years} year {payment} {family} EC2 Instance Savings Plan in {region}"
         offering = {
             "offeringId": str(UUID(hexes)),
             "paymentOption": payment,
             "planType": "EC2Instance",
             "durationSeconds": years * _YEAR_SECONDS,
             "currency": "USD",
-            "planDescription": f"{years} year {payment} {family} EC2 Instance Savings Plan in {region}",
+            "planDescription": plan,
         }
         rates.append(
             {

@@ -90,7 +90,7 @@ class PlannedCluster:
 
 @dataclass(frozen=True)
 class PlannedIncident:
-    """Describe one incident; `nodes` is a half-open range of the job's nodes, None = all of them."""
+    """Describe one incident; `nodes` is a half-open range of the job's nodes, None = all."""
 
     cause: Cause
     cluster: str

@@ -1,4 +1,4 @@
-"""Turn signals into the metrics that CloudWatch has of them, and write these as a recording does."""
+"""Turn signals into metrics as CloudWatch has them, and write these as a recording does."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ class RowWriter:
             "low": _six_digits(sets.min.ravel()[present]),
         }
         self._db.register("points", points)
-        named = [[i, region, dict(pairs)] for i, (region, pairs) in enumerate(block.series)]
-        self._db.execute(_SERIES, [json.dumps(named)])
+        places = [[i, region, dict(pairs)] for i, (region, pairs) in enumerate(block.series)]
+        self._db.execute(_SERIES, [json.dumps(places)])
 
         path = self._folder / "metrics" / f"{name}.{self._ending}"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -107,10 +107,10 @@ class MemoryStore:
             message = entry.message or (before.message if before else "")
             self._log[entry.id, entry.channel] = replace(entry, message=message)
         for receipt in receipts:
-            if shown := self._log.get((receipt.id, receipt.channel)):
-                pending = shown.pending and shown.version != receipt.version
+            if posted := self._log.get((receipt.id, receipt.channel)):
+                pending = posted.pending and posted.version != receipt.version
                 self._log[receipt.id, receipt.channel] = replace(
-                    shown, message=receipt.message, pending=pending
+                    posted, message=receipt.message, pending=pending
                 )
         for line in lines:
             if line.sent or line.id not in self._lines:
@@ -139,7 +139,7 @@ class MemoryStore:
         """Do nothing."""
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
-        """Return the alerts open at some time in the window that the labels select, newest first."""
+        """Return the alerts open some time in the window that the labels select, newest first."""
         alerts = (*self._open.values(), *self._closed.values())
         return self._ordered(
             [
@@ -164,7 +164,8 @@ class MemoryStore:
         """Write one version; raise `WrongInput` when its number is taken."""
         if any(earlier.number == version.number for earlier in self._versions):
             raise WrongInput(
-                "Somebody changed the policy in the same moment; nothing of yours was applied. Preview it again."
+                "Somebody changed the policy in the same moment; nothing of yours was applied. "
+                "Preview it again."
             )
         self._versions.append(version)
 

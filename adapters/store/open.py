@@ -59,9 +59,9 @@ def tighten(paths: Iterable[Path]) -> None:
         except OSError as error:
             _log.warning("others can read %s, and it cannot be changed: %s", path, error.strerror)
     if changed:
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         _log.warning(
-            "others could read %s%s; now only the user who runs trnbot can", changed[0], more
+            "others could read %s%s; now only the user who runs trnbot can", changed[0], others
         )
 
 

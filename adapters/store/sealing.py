@@ -47,8 +47,8 @@ class Cipher:
 
     def __init__(self, keys: Sequence[str]) -> None:
         """Raise `WrongInput` for a text that is no key, by its number."""
-        made = [_fernet(key, number) for number, key in enumerate(keys, 1)]
-        self._first, self._all = made[0], MultiFernet(made)
+        ciphers = [_fernet(key, number) for number, key in enumerate(keys, 1)]
+        self._first, self._all = ciphers[0], MultiFernet(ciphers)
 
     def sealed(self, collection: str, key: str, document: Mapping[str, Any]) -> dict[str, str]:
         """Return a document as it is stored: one encrypted text."""
@@ -66,13 +66,14 @@ class Cipher:
             content = json.loads(self._all.decrypt(str(stored[_SEALED])))
         except InvalidToken:
             raise _locked([(collection, key)]) from None
-        if content["place"] != [collection, key]:  # somebody moved it there
+        # A document that somebody moved here was sealed for another place.
+        if content["place"] != [collection, key]:
             raise _locked([(collection, key)])
         document: Mapping[str, Any] = content["document"]
         return document
 
     def newest(self, stored: Mapping[str, Any]) -> bool:
-        """Tell whether a stored document is sealed with the first key."""
+        """Return whether a stored document is sealed with the first key."""
         try:
             self._first.decrypt(str(stored[_SEALED]))
         except InvalidToken:
@@ -86,7 +87,7 @@ def fresh_key() -> str:
 
 
 def is_sealed(stored: Mapping[str, Any]) -> bool:
-    """Tell whether a stored document is sealed."""
+    """Return whether a stored document is sealed."""
     return set(stored) == {_SEALED}
 
 
@@ -100,10 +101,11 @@ def _fernet(key: str, number: int) -> Fernet:
 
 
 def _locked(places: Sequence[tuple[str, str]]) -> Unavailable:
-    named = ", ".join(f"{collection} {key}" for collection, key in places)
+    secrets = ", ".join(f"{collection} {key}" for collection, key in places)
     return Unavailable(
-        f"No key of {KEY} opens {named}, which stays as it is. Add the key that sealed it behind the first, with a comma "
-        "between; if that key is lost, 'trnbot secrets forget' drops what no key opens."
+        f"No key of {KEY} opens {secrets}, which stays as it is. Add the key that sealed it "
+        "behind the first, with a comma between; if that key is lost, 'trnbot secrets forget' "
+        "drops what no key opens."
     )
 
 
@@ -149,7 +151,8 @@ class SealedDocuments:
     def _given(self) -> Cipher:
         if self._cipher is None:
             raise Unavailable(
-                f"This secret is stored sealed, so set {KEY}; 'trnbot secrets key' prints a fresh one."
+                f"This secret is stored sealed, so set {KEY}; "
+                "'trnbot secrets key' prints a fresh one."
             )
         return self._cipher
 
@@ -174,33 +177,33 @@ def seal(store: Rewrites, cipher: Cipher, secret: Collection[str], *, older: boo
 
     What no key opens stays as it is, and is named.
     """
-    found = Inventory()
+    inventory = Inventory()
 
     def examined(collection: str, key: str, stored: Mapping[str, Any]) -> Mapping[str, Any] | None:
         try:
             document = cipher.opened(collection, key, stored)
         except Unavailable:
-            found.locked = (*found.locked, (collection, key))
+            inventory.locked = (*inventory.locked, (collection, key))
             return None
         if not is_sealed(stored):
-            found.plain += 1
+            inventory.plain += 1
             return cipher.sealed(collection, key, document)
         if cipher.newest(stored):
-            found.first += 1
+            inventory.first += 1
             return None
-        found.older += 1
+        inventory.older += 1
         return cipher.sealed(collection, key, document) if older else None
 
     for collection in secret:
         store.rewrite(
             collection, lambda key, stored, collection=collection: examined(collection, key, stored)
         )
-    if found.plain:
+    if inventory.plain:
         store.scrub()
-    return found
+    return inventory
 
 
-def require_open(found: Inventory) -> None:
-    """Raise `Unavailable`, with what to do, where some secrets are sealed with a key that is not there."""
-    if found.locked:
-        raise _locked(found.locked)
+def require_open(inventory: Inventory) -> None:
+    """Raise `Unavailable`, with what to do, where secrets are sealed with a key that is gone."""
+    if inventory.locked:
+        raise _locked(inventory.locked)

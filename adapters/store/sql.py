@@ -137,7 +137,7 @@ class Lead(Protocol):
         ...
 
     def hold(self, name: str) -> bool:
-        """Return whether this process alone may send what is called so, until it frees it or ends."""
+        """Return whether this process alone may send a message, until it frees it or ends."""
         ...
 
     def free(self, name: str) -> None:
@@ -188,7 +188,7 @@ class SqlStore:
                 _ticked_at(connection),
                 *(connection.execute(query).scalar() for query in newest),
             ]
-        return max((at for at in times if at), default=None)
+        return max(filter(None, times), default=None)
 
     def save(self, changes: StateUpdate) -> None:
         """Write all of the changes or none of them; a decision already written stays as it is."""
@@ -199,8 +199,8 @@ class SqlStore:
             for receipt in changes.receipts:
                 unshown = case((SAID.c.version == receipt.version, 0), else_=SAID.c.pending)
                 entry = (SAID.c.id == receipt.id) & (SAID.c.channel == receipt.channel)
-                shown = {"message": receipt.message, "pending": unshown}
-                connection.execute(update(SAID).where(entry).values(shown))
+                received = {"message": receipt.message, "pending": unshown}
+                connection.execute(update(SAID).where(entry).values(received))
             upsert(connection, SILENCES, map(silence_row, changes.silences))
             insert_new(connection, DECISIONS, "id", map(decision_row, changes.decisions))
             if changes.ticked_at:
@@ -226,7 +226,7 @@ class SqlStore:
         self._lead.free(notification)
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
-        """Return the alerts open at some time in the window that the labels select, newest first."""
+        """Return the alerts open some time in the window that the labels select, newest first."""
         condition = (ALERTS.c.opened < window.end) & or_(
             ALERTS.c.closed.is_(None), ALERTS.c.closed >= window.start
         )
@@ -338,7 +338,8 @@ class SqlStore:
                     connection.cursor().execute(statement)
             except sqlite3.Error as error:
                 raise Unavailable(
-                    f"The database {self._name} was not cleaned: {error}; run 'trnbot secrets rotate'."
+                    f"The database {self._name} was not cleaned: {error}; "
+                    "run 'trnbot secrets rotate'."
                 ) from error
 
     def first(self, shelf: str, key: str) -> bool:
@@ -355,10 +356,10 @@ class SqlStore:
         Drop also what was over, or decided as a line, for longer than `told` before the last tick,
         and ticks long past.
         """
-        now, dropped = datetime.now(UTC), 0
+        current, dropped = datetime.now(UTC), 0
         with self._speaking(self._writer) as connection:
             for shelf, length in kept.items():
-                old = or_(SHELF.c.written < now - length, SHELF.c.written.is_(None))
+                old = or_(SHELF.c.written < current - length, SHELF.c.written.is_(None))
                 statement = delete(SHELF).where(SHELF.c.shelf == shelf, old)
                 dropped += connection.execute(statement).rowcount
 

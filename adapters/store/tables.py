@@ -71,7 +71,10 @@ class Usd(UserDefinedType[Decimal]):
         """Return the type in a `CREATE TABLE`."""
         return "NUMERIC(18, 6)"
 
-    def bind_processor(self, dialect: Dialect) -> Callable[[Decimal | None], str | None]:  # noqa: ARG002 - its base asks
+    def bind_processor(
+        self,
+        dialect: Dialect,  # noqa: ARG002 - its base asks
+    ) -> Callable[[Decimal | None], str | None]:
         """Return the function that writes the amount as text."""
         return lambda value: None if value is None else str(value)
 

@@ -1,22 +1,116 @@
-"""Find the hours that a prepaid fee buys: its own line's, else its reservation's.
-
-Or say that it stands on its day.
-"""
+"""Attribute a charge: to an owner and a line by its tags, and what is prepaid to its hours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import csv
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cache
+from importlib import resources
 from typing import Any
 
 import duckdb
 
-from adapters.billing.database import sql
+from adapters.billing.database import literal, sql
 from adapters.billing.exports import ExportForm
 from bot.model.fleet import Market, Reservation
 from bot.model.money import usd
+
+BillTagNames = Mapping[str, Sequence[str]]
+
+DEFAULT_NAMES: BillTagNames = {
+    "team": ("team",),
+    "project": ("project",),
+    "cluster": ("eks:cluster-name", "aws:eks:cluster-name", "cluster"),
+    "namespace": ("aws:eks:namespace", "eks:namespace", "namespace"),
+}
+_COMPILE_TAGS = ("activity", "stage", "purpose", "workload")
+_PREFIX = re.compile(r"^(?:resource_?tags[/_:])?user[:_]", re.IGNORECASE)
+_KUBERNETES = re.compile(r"kubernetes[._]io[/_]cluster[/_](.+)$", re.IGNORECASE)
+
+
+def plain(key: str) -> str:
+    """Return a tag's key without AWS's `user:` prefix, case and punctuation.
+
+    `user_team`, `user:Team` -> `team`.
+    """
+    return re.sub(r"[^a-z0-9]", "", _PREFIX.sub("", key.strip()).lower())
+
+
+def candidates(key: str) -> tuple[str, ...]:
+    """Return the plain keys that a typed tag name may mean, the most literal first."""
+    whole = re.sub(r"[^a-z0-9]", "", key.lower())
+    return tuple(dict.fromkeys((whole, plain(key))))
+
+
+@dataclass(frozen=True)
+class TagSet:
+    """Hold one combination of tags, and the owner it names."""
+
+    pairs: tuple[tuple[str, str], ...]
+    cluster: str
+    namespace: str
+    team: str
+    project: str
+    compiles: bool
+
+
+def read_tags(words: str, names: BillTagNames) -> TagSet:
+    """Read the JSON text of one tag set; raise `ValueError` when it is no object."""
+    document = json.loads(words)
+    if not isinstance(document, dict):
+        raise ValueError("not an object")
+    tags = {
+        str(key): str(value) for key, value in document.items() if value not in (None, "", "NULL")
+    }
+    pairs: dict[str, str] = {}
+    for key, value in tags.items():
+        pairs.setdefault(plain(key), value)
+
+    owner = {}
+    for word, usual in DEFAULT_NAMES.items():
+        keys = [key for name in names.get(word, usual) for key in candidates(name)]
+        owner[word] = next((pairs[key] for key in keys if pairs.get(key)), "")
+    # Keys such as `kubernetes.io/cluster/NAME` hold the name; the value is `owned` or `shared`.
+    kubernetes = (match[1] for key in tags if (match := _KUBERNETES.search(key)))
+    owner["cluster"] = owner["cluster"] or next(kubernetes, "")
+    compiles = any("compil" in pairs.get(key, "").lower() for key in _COMPILE_TAGS)
+    return TagSet(tuple(pairs.items()), **owner, compiles=compiles)
+
+
+COMPILE = "compile"
+OTHER = "other"
+
+
+@cache
+def line_case() -> str:
+    """Return the SQL expression of the line, over the columns of the stage `s` and the tag set `t`.
+
+    The first rule wins.
+    """
+    text = resources.files(__package__).joinpath("lines.csv").read_text(encoding="utf-8")
+    whens = []
+    for rule in csv.DictReader(text.splitlines()):
+        service, usage = (
+            [f"regexp_matches(s.{column}, {literal(rule[column])})"] if rule[column] else []
+            for column in ("service", "usage_type")
+        )
+        condition = " AND ".join([*service, *usage])
+        if rule["description"]:
+            description = literal(rule["description"])
+            described = f"regexp_matches(coalesce(s.description, ''), {description}, 'i')"
+            alone = " AND ".join([*service, "s.usage_type = ''", described])
+            condition = f"(({condition}) OR ({alone}))"
+        line = literal(rule["line"])
+        if rule["line"] == "EC2":  # hours spent on compiling are a line of their own
+            line = f"CASE WHEN t.compiles THEN {literal(COMPILE)} ELSE {line} END"
+        whens.append(f"WHEN {condition} THEN {line}")
+    return f"CASE {' '.join(whens)} ELSE {literal(OTHER)} END"
+
 
 _DAY = timedelta(days=1)
 _AFTER = timedelta(days=190)
@@ -61,7 +155,7 @@ def amortise(
     """
     if not db.execute("SELECT 1 FROM fee LIMIT 1").fetchall():
         return []
-    known, problems = blocks(), []
+    bought, problems = blocks(), []
     db.execute(
         "CREATE OR REPLACE TEMP TABLE prepaid (thing UBIGINT, month DATE, started TIMESTAMP, "
         "ended TIMESTAMP, currency VARCHAR, usd DECIMAL(38, 15), amortised DECIMAL(38, 15), "
@@ -76,7 +170,7 @@ def amortise(
         span = None
         why = "Cost Explorer names neither its hours nor its instances."
         if fee.form != ExportForm.EXPLORER:
-            span = _span(fee, known)
+            span = _span(fee, bought)
             why = (
                 "neither its line nor a capacity reservation that was read says which hours it "
                 "buys."
@@ -111,7 +205,7 @@ def _span(fee: _Fee, blocks: Sequence[Reservation]) -> _Span | None:
 
     That is the one it names, else one of its type that began since.
     """
-    bought = []
+    candidates = []
     for block in blocks:
         if block.market is not Market.CAPACITY_BLOCK or block.ends_at is None:
             continue
@@ -122,9 +216,9 @@ def _span(fee: _Fee, blocks: Sequence[Reservation]) -> _Span | None:
             region = labels.region or fee.region
             instance_type = labels.instance_type or fee.instance_type
             total = float(block.total)
-            bought.append(_Span(labels.resource, region, instance_type, begins, ends, total))
-    if len(bought) == 1:
-        return bought[0]
+            candidates.append(_Span(labels.resource, region, instance_type, begins, ends, total))
+    if len(candidates) == 1:
+        return candidates[0]
 
     if fee.ended - fee.started <= _DAY or fee.monthly:
         return None
