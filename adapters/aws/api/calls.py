@@ -8,7 +8,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -64,6 +64,10 @@ TOKENS = {
 """What answers call the token of their next page, and what the call for it does."""
 
 
+_RENEWED = timedelta(minutes=5)
+"""Credentials that end so soon are taken anew."""
+
+
 class NoData(Unavailable):
     """Report that AWS answered well that it has no data.
 
@@ -112,7 +116,7 @@ class Calls:
         *,
         units: int = 1,
         optional: int | None = None,
-        **given: Any,
+        **parameters: Any,
     ) -> Mapping[str, Any]:
         """Return one answer; raise `Unavailable` with one sentence where there is none.
 
@@ -120,7 +124,13 @@ class Calls:
         operation.
         """
         declared = operations()[service, operation]
-        self._allow(declared, place, declared.optional if optional is None else optional)
+        rank = declared.optional if optional is None else optional
+        if not self.meter.allows(declared, rank):
+            share = f"{stops_at(rank)} % of " if rank > 1 else ""
+            raise Unavailable(
+                f"{declared.title} in {place} is not asked: "
+                f"{share}today's budget of ${self.meter.budget} for the bot's own AWS calls is spent."
+            )
         where = str(place)
         wait = min(CALL_TIMEOUT_SECONDS, self.until - self.stopwatch())
         if wait <= 0:
@@ -128,7 +138,7 @@ class Calls:
                 f"{declared.title} in {where} was not asked: the time of this tick was used up before."
             )
         try:
-            answer = with_timeout(lambda: self._whole(declared, place, given, units), wait)
+            answer = with_timeout(lambda: self._whole(declared, place, parameters, units), wait)
         except TimedOut:
             state, code = CallState.SLOW, f"no answer within {wait:.0f} s"
         except FAILURES as error:
@@ -137,7 +147,9 @@ class Calls:
                 self.states.set(declared, where, state)
                 raise NoData(f"{declared.title} has nothing to tell ({code}).") from error
             if state is CallState.EXPIRED:
-                self._forget(place)
+                with self._lock:
+                    for key in [key for key in self._clients if key[2] == place.role]:
+                        del self._clients[key]
         except MalformedAnswer as error:
             state, code = CallState.BROKEN, f"an answer without {error}"
         else:
@@ -160,18 +172,18 @@ class Calls:
         *,
         units: int = 1,
         optional: int | None = None,
-        **given: Any,
+        **parameters: Any,
     ) -> Iterator[Mapping[str, Any]]:
         """Yield every page, of the declared size; raise `Unavailable` where one fails.
 
         Who takes all has all or nothing.
         """
         page_size = operations()[service, operation].page
-        given = {**dict([page_size] if page_size else []), **given}
+        parameters = {**dict([page_size] if page_size else []), **parameters}
         token: dict[str, str] = {}
         while True:
             page = self.call(
-                place, service, operation, units=units, optional=optional, **given, **token
+                place, service, operation, units=units, optional=optional, **parameters, **token
             )
             yield page
             following = next(
@@ -192,7 +204,7 @@ class Calls:
         return exposition(self.meter.bill())
 
     def _whole(
-        self, declared: Operation, place: Place, given: Mapping[str, Any], units: int
+        self, declared: Operation, place: Place, parameters: Mapping[str, Any], units: int
     ) -> Mapping[str, Any]:
         """Ask again where an answer is not whole.
 
@@ -201,10 +213,19 @@ class Calls:
         client = self._client(declared.service, place)
         for _ in range(_GARBLED_ATTEMPTS):
             try:
-                answer: Mapping[str, Any] = getattr(client, declared.operation)(**given)
+                answer: Mapping[str, Any] = getattr(client, declared.operation)(**parameters)
             except ResponseParserError:
                 answer = {}
-            self._count(declared, units, answer)
+
+            retries = int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0))
+            usd = price_of(declared.service, declared.operation, units)
+            name = declared.name
+            self.meter.count(
+                CallCounts(
+                    calls=Counter({name: 1}), units=Counter({name: units}), retries=retries, usd=usd
+                )
+            )
+
             if declared.member in answer:
                 return answer
         raise MalformedAnswer(declared.member)
@@ -216,73 +237,54 @@ class Calls:
             CallCounts(units=Counter({name: units}), usd=price_of(service, operation, units))
         )
 
-    def _count(self, declared: Operation, units: int, answer: Mapping[str, Any]) -> None:
-        retries = int(answer.get("ResponseMetadata", {}).get("RetryAttempts", 0))
-        usd = price_of(declared.service, declared.operation, units)
-        name = declared.name
-        self.meter.count(
-            CallCounts(
-                calls=Counter({name: 1}), units=Counter({name: units}), retries=retries, usd=usd
-            )
-        )
-
-    def _allow(self, declared: Operation, place: Place, rank: int) -> None:
-        if not self.meter.allows(declared, rank):
-            share = f"{stops_at(rank)} % of " if rank > 1 else ""
-            raise Unavailable(
-                f"{declared.title} in {place} is not asked: "
-                f"{share}today's budget of ${self.meter.budget} for the bot's own AWS calls is spent."
-            )
-
     def _client(self, service: str, place: Place) -> Any:
+        """Return a client: boto3's, or one of a server that is asked by PromQL."""
         region = home_of(service, place.region)
         key = (service, region, place.role)
         with self._lock:
             client, expires = self._clients.get(key, (None, None))
-            if client is not None and (
-                expires is None or expires > self.clock() + timedelta(minutes=5)
-            ):
-                return client
-        keys, expires = self._assumed(place) if place.role else ({}, None)
+        if client is not None and (expires is None or expires > self.clock() + _RENEWED):
+            return client
+
+        keys: dict[str, str] = {}
+        expires = None
+        if place.role:
+            session: dict[str, Any] = {"RoleArn": place.role, "RoleSessionName": "trnbot"}
+            if self._external_id:
+                session["ExternalId"] = self._external_id
+            assumed = self.call(Place(place.region), "sts", "assume_role", **session)["Credentials"]
+            expires = assumed["Expiration"]
+            keys = {
+                "aws_access_key_id": assumed["AccessKeyId"],
+                "aws_secret_access_key": assumed["SecretAccessKey"],
+                "aws_session_token": assumed["SessionToken"],
+            }
         with self._lock:
-            made = self._opened(service, region, keys)
-            self._clients[key] = (made, expires)
-            return made
+            client = self._opened(service, region, keys)
+            self._clients[key] = (client, expires)
+        return client
 
     def _opened(self, service: str, region: str, keys: Mapping[str, str]) -> Any:
-        """Return a client: boto3's, or one of a server that is asked by PromQL."""
-        session = _session()
+        # A session of its own, as boto3's default one is not safe to share; it reads times as aware
+        # UTC, and quickly.
+        inner = get_session()
+        inner.register_component("data_loader", _loader())
+        inner.get_component("response_parser_factory").set_parser_defaults(
+            timestamp_parser=instant_of
+        )
+        session = boto3.Session(botocore_session=inner)
         if service not in SERVICES:
             return session.client(service, region_name=region, config=self._config, **keys)
+
         url = self.server.url
         if service == OTEL:
-            url = session.client(
+            cloudwatch = session.client(
                 "cloudwatch", region_name=region, config=self._config, **keys
-            ).meta.endpoint_url
+            )
+            url = cloudwatch.meta.endpoint_url
         credentials = Credentials(*keys.values()) if keys else session.get_credentials()
-        return PromqlClient(
-            url.rstrip("/"), self.server.signer(region, credentials), self._attempts
-        )
-
-    def _assumed(self, place: Place) -> tuple[dict[str, str], datetime | None]:
-        own = Place(place.region)
-        shown: dict[str, Any] = {"ExternalId": self._external_id} if self._external_id else {}
-        answer = self.call(
-            own, "sts", "assume_role", RoleArn=place.role, RoleSessionName="trnbot", **shown
-        )
-        given = answer["Credentials"]
-        keys = {
-            "aws_access_key_id": given["AccessKeyId"],
-            "aws_secret_access_key": given["SecretAccessKey"],
-            "aws_session_token": given["SessionToken"],
-        }
-        return keys, given["Expiration"]
-
-    def _forget(self, place: Place) -> None:
-        """Drop the place's clients, so that the next call takes credentials anew."""
-        with self._lock:
-            for key in [key for key in self._clients if key[2] == place.role]:
-                del self._clients[key]
+        signer = self.server.signer(region, credentials)
+        return PromqlClient(url.rstrip("/"), signer, self._attempts)
 
 
 def _config(attempts: int) -> Config:
@@ -298,14 +300,6 @@ def _config(attempts: int) -> Config:
         user_agent_extra="trnbot",
         parameter_validation=True,
     )
-
-
-def _session() -> Any:
-    """Return a session of its own (boto3's default one is not safe to share), which reads times as aware UTC and quickly."""
-    inner = get_session()
-    inner.register_component("data_loader", _loader())
-    inner.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=instant_of)
-    return boto3.Session(botocore_session=inner)
 
 
 @cache

@@ -8,14 +8,14 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from botocore.exceptions import (
@@ -35,7 +35,6 @@ from adapters.aws.api.operations import (
     Operation,
     call_price,
     operations,
-    price_of,
     stops_at,
 )
 from bot.model.price import CallUse, SelfCost
@@ -154,20 +153,18 @@ class CallStates:
 
     def set(self, declared: Operation, where: str, state: CallState, problem: str = "") -> None:
         """Take note of how a call ended."""
-        key, now = (declared.name, where), self.clock()
+        key, now, well = (declared.name, where), self.clock(), state is CallState.WELL
         with self._lock:
             before = self._now.get(key, (CallState.WELL, ""))[0]
-            if (
-                state is CallState.WELL
-                and now - self._failed.get(key, datetime.min.replace(tzinfo=UTC)) < _SETTLED
-            ):
+            if well and key in self._failed and now - self._failed[key] < _SETTLED:
                 return
             self._now[key] = (state, problem)
-            if state is not CallState.WELL:
+            if not well:
                 self._failed[key] = now
+
         if state is before or {state, before} <= _PASSING:
             return
-        if state is CallState.WELL:
+        if well:
             log.info("%s in %s has recovered (it was %s).", declared.title, where, before)
         else:
             log.warning("%s", problem)
@@ -175,11 +172,8 @@ class CallStates:
     def troubles(self) -> tuple[str, ...]:
         """Return the sentence of every part that does not stand well."""
         with self._lock:
-            return tuple(
-                problem
-                for _, (state, problem) in sorted(self._now.items())
-                if state is not CallState.WELL
-            )
+            parts = sorted(self._now.items())
+        return tuple(problem for _, (state, problem) in parts if state is not CallState.WELL)
 
 
 Returned = TypeVar("Returned")
@@ -193,31 +187,20 @@ def with_timeout(ask: Callable[[], Returned], seconds: float) -> Returned:
     """Return or raise as `ask` does; raise `TimedOut` where it has done neither after `seconds`."""
     if math.isinf(seconds):
         return ask()
-    outcomes: SimpleQueue[Callable[[], Returned]] = SimpleQueue()
+    outcome: Future[Returned] = Future()
 
     def run() -> None:
         try:
-            answer = ask()
+            outcome.set_result(ask())
         except BaseException as error:
-            outcomes.put(_raising(error))
-        else:
-            outcomes.put(lambda: answer)
+            outcome.set_exception(error)
 
     # Not a pool: the interpreter waits for a pool's threads before it ends, and a dead connection
     # would hold it up.
     Thread(target=run, name="aws", daemon=True).start()
-    try:
-        answer = outcomes.get(timeout=max(0.0, seconds))
-    except Empty:
-        raise TimedOut from None
-    return answer()
-
-
-def _raising(error: BaseException) -> Callable[[], NoReturn]:
-    def fail() -> NoReturn:
-        raise error
-
-    return fail
+    if not wait([outcome], timeout=max(0.0, seconds)).done:
+        raise TimedOut
+    return outcome.result()
 
 
 KEPT_DAYS = 40
@@ -267,13 +250,9 @@ class CallCounts:
             name: Counter({str(k): int(n) for k, n in dict(document.get(name, {})).items()})
             for name in _COUNTED
         }
+        retries, throttled = (int(document.get(name, 0)) for name in ("retries", "throttled"))
         usd = Decimal(str(document.get("usd", "0")))
-        return CallCounts(
-            **counted,
-            retries=int(document.get("retries", 0)),
-            throttled=int(document.get("throttled", 0)),
-            usd=usd,
-        )
+        return CallCounts(**counted, retries=retries, throttled=throttled, usd=usd)
 
 
 class UsageMeter:
@@ -324,53 +303,60 @@ class UsageMeter:
         """
         now = self._clock()
         if self._spent:
-            self._ticks = [
-                *((at, usd) for at, usd in self._ticks if now - at <= _DAY),
-                (now, self._spent),
-            ]
+            recent = [(at, usd) for at, usd in self._ticks if now - at <= _DAY]
+            self._ticks = [*recent, (now, self._spent)]
         if self._file is None:
             return
+
         with self._lock:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with self._file.with_suffix(".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                days = _read(self._file)
+                # Counts are an estimate: a file that is missing or broken is not worth a crash.
+                try:
+                    documents = orjson.loads(self._file.read_bytes()).items()
+                    days = {str(day): CallCounts.of(document) for day, document in documents}
+                except (OSError, ValueError, TypeError, AttributeError, ArithmeticError):
+                    days = {}
+
                 for day, used in self._unsaved.items():
                     days.setdefault(day, CallCounts()).add(used)
                 days = {day: days[day] for day in sorted(days)[-KEPT_DAYS:]}
-                made = self._file.with_suffix(".new")
-                made.write_bytes(orjson.dumps({day: used.document() for day, used in days.items()}))
-                os.replace(made, self._file)
+                part = self._file.with_suffix(".new")
+                part.write_bytes(orjson.dumps({day: used.document() for day, used in days.items()}))
+                os.replace(part, self._file)
             self.days, self._unsaved = days, {}
 
     def month_usd(self) -> Decimal:
         """Return USD a month (730 hours) at the pace of steady ticks.
 
-        What a start asks once is no pace.
-
         It is that of the last whole day on record, else that of this process since its first tick,
-        else of today so far.
+        else of today so far: what a start asks once is no pace.
         """
-        today = self._clock().replace(hour=0, minute=0, second=0, microsecond=0)
-        days = [f"{today - n * _DAY:%Y-%m-%d}" for n in (1, 2)]
-        if all(
-            day in self.days for day in days
-        ):  # it ran as yesterday began, so yesterday is whole
-            return self.days[days[0]].usd * 730 / 24
-        return (
-            self._steady() or self.today().usd / max(Decimal(1), _hours(self._clock() - today))
-        ) * 730
+        now = self._clock()
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        yesterday, before = (f"{today - n * _DAY:%Y-%m-%d}" for n in (1, 2))
+        # It ran as yesterday began, so yesterday is whole.
+        if yesterday in self.days and before in self.days:
+            return self.days[yesterday].usd * 730 / 24
 
-    def _steady(self) -> Decimal | None:
-        """Return USD an hour between the first and the newest tick of this process, None before half an hour of them."""
-        if not self._ticks or (length := self._ticks[-1][0] - self._ticks[0][0]) < _ENOUGH:
-            return None
-        return (self._ticks[-1][1] - self._ticks[0][1]) / _hours(length)
+        if self._ticks:
+            (first, spent_first), (last, spent_last) = self._ticks[0], self._ticks[-1]
+            if last - first >= _ENOUGH and (
+                pace := (spent_last - spent_first) / _hours(last - first)
+            ):
+                return pace * 730
+        return self.today().usd / max(Decimal(1), _hours(now - today)) * 730
 
     def bill(self) -> SelfCost:
         """Return the costs of this day and of a month at its pace."""
-        used = self.today()
+        used, declared = self.today(), operations().values()
         names = sorted({*used.calls, *used.units, *used.failed, *used.stopped})
+        ranks = sorted({x.optional for x in declared if x.optional}, reverse=True)
+        stopped = [(DETAIL_RANK, ["a closer look at one node"])]
+        stopped += [
+            (rank, sorted(x.name for x in declared if x.optional == rank)) for rank in ranks
+        ]
         return SelfCost(
             day=self._clock().date(),
             uses=tuple(_use(name, used) for name in names),
@@ -382,7 +368,7 @@ class UsageMeter:
             days=tuple(
                 (date.fromisoformat(day), usage.usd) for day, usage in sorted(self.days.items())
             ),
-            stops=_stops(),
+            stops=tuple((stops_at(rank), tuple(names)) for rank, names in stopped),
         )
 
     def _day(self) -> str:
@@ -394,49 +380,20 @@ def _hours(length: timedelta) -> Decimal:
 
 
 def _use(name: str, used: CallCounts) -> CallUse:
+    counts = {kind: getattr(used, kind)[name] for kind in _COUNTED}
     declared = next((x for x in operations().values() if x.name == name), None)
     price = call_price(declared.service, declared.operation) if declared else None
-    usd = (
-        price_of(declared.service, declared.operation, used.units[name]) if declared else Decimal(0)
+    if price is None:
+        return CallUse(operation=name, usd=Decimal(0), **counts, unit="request")
+    return CallUse(
+        operation=name,
+        usd=price.usd * used.units[name],
+        **counts,
+        unit=price.unit,
+        price_usd=price.usd,
+        source=price.source,
+        asof=price.asof,
     )
-    counts = {
-        "calls": used.calls[name],
-        "units": used.units[name],
-        "failed": used.failed[name],
-        "stopped": used.stopped[name],
-    }
-    priced = (
-        {"unit": price.unit, "price_usd": price.usd, "source": price.source, "asof": price.asof}
-        if price
-        else {"unit": "request"}
-    )
-    return CallUse(operation=name, usd=usd, **counts, **priced)  # type: ignore[arg-type]
-
-
-def _stops() -> tuple[tuple[int, tuple[str, ...]], ...]:
-    ranks = sorted({x.optional for x in operations().values() if x.optional}, reverse=True)
-    named = [
-        (rank, tuple(sorted(x.name for x in operations().values() if x.optional == rank)))
-        for rank in ranks
-    ]
-    return tuple(
-        (stops_at(rank), names)
-        for rank, names in [(DETAIL_RANK, ("a closer look at one node",)), *named]
-    )
-
-
-def _read(file: Path) -> dict[str, CallCounts]:
-    """Return the days of a file; none where it is missing or broken.
-
-    Counts are an estimate, not worth a crash.
-    """
-    try:
-        return {
-            str(day): CallCounts.of(document)
-            for day, document in orjson.loads(file.read_bytes()).items()
-        }
-    except (OSError, ValueError, TypeError, AttributeError, ArithmeticError):
-        return {}
 
 
 def exposition(bill: SelfCost) -> str:

@@ -9,7 +9,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -120,49 +120,41 @@ class PromqlClient:
     ) -> Mapping[str, Any]:
         for attempt in range(self.attempts):
             try:
-                status, headers, body = self._send(method, path, given)
+                form = urlencode(
+                    [
+                        (name, x)
+                        for name, value in given.items()
+                        for x in (value if isinstance(value, list | tuple) else (value,))
+                    ]
+                )
+                kind = {"Content-Type": "application/x-www-form-urlencoded"}
+                if method == "POST":
+                    request = AWSRequest(method, self.url + path, headers=kind, data=form)
+                else:
+                    request = AWSRequest(method, f"{self.url}{path}?{form}")
+                self.sign(request)
+                response = self._session.send(request.prepare())
+                status, headers, body = (response.status_code, response.headers, response.content)
             except HTTPClientError:
                 if attempt + 1 == self.attempts:
                     raise
             else:
                 if status not in _PASSING or attempt + 1 == self.attempts:
-                    return _read(operation, status, headers, body, attempt)
+                    # An answer; raise `ClientError` for a refusal.
+                    try:
+                        read = orjson.loads(body)
+                    except orjson.JSONDecodeError:
+                        read = {}
+                    answer: dict[str, Any] = read if isinstance(read, dict) else {}
+                    if status == 200 and answer.get("status") != "error":
+                        return {**answer, "ResponseMetadata": {"RetryAttempts": attempt}}
+                    named = (
+                        headers.get("x-amzn-errortype")
+                        or answer.get("__type")
+                        or answer.get("errorType")
+                    )
+                    code = str(named or "").partition(":")[0].rpartition("#")[2]
+                    code = _CODES.get(status, "") if not code or code == "unauthorized" else code
+                    raise ClientError({"Error": {"Code": code or f"HTTP {status}"}}, operation)
             self.pause(random.uniform(0, min(20.0, 2.0**attempt)))  # noqa: S311 - not for secrets
         raise AssertionError("asked no time at all")
-
-    def _send(
-        self, method: str, path: str, given: Mapping[str, Any]
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        form = urlencode([(name, x) for name, value in given.items() for x in _each(value)])
-        kind = {"Content-Type": "application/x-www-form-urlencoded"}
-        if method == "POST":
-            request = AWSRequest(method, self.url + path, headers=kind, data=form)
-        else:
-            request = AWSRequest(method, f"{self.url}{path}?{form}")
-        self.sign(request)
-        response = self._session.send(request.prepare())
-        return response.status_code, response.headers, response.content
-
-
-def _each(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else (value,)
-
-
-def _read(
-    operation: str, status: int, headers: Mapping[str, str], body: bytes, retries: int
-) -> Mapping[str, Any]:
-    """Return an answer; raise `ClientError` for a refusal.
-
-    A body that is no JSON is an answer without members.
-    """
-    try:
-        read = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        read = {}
-    answer: dict[str, Any] = read if isinstance(read, dict) else {}
-    if status == 200 and answer.get("status") != "error":
-        return {**answer, "ResponseMetadata": {"RetryAttempts": retries}}
-    named = headers.get("x-amzn-errortype") or answer.get("__type") or answer.get("errorType")
-    code = str(named or "").partition(":")[0].rpartition("#")[2]
-    code = _CODES.get(status, "") if not code or code == "unauthorized" else code
-    raise ClientError({"Error": {"Code": code or f"HTTP {status}"}}, operation)

@@ -131,7 +131,19 @@ class RecordedResponses:
         self, answer: ResponseInfo, translate: Callable[[Pages, ResponseInfo], Translated]
     ) -> tuple[datetime, Translated] | None:
         try:
-            return answer.at, translate(_pages(answer.path), answer)
+            with (
+                gzip.open(answer.path)
+                if answer.path.suffix == ".gz"
+                else answer.path.open("rb") as file
+            ):
+                raw = file.read(RESPONSE_BYTES + 1)
+            if len(raw) > RESPONSE_BYTES:
+                raise OSError(f"it has over {RESPONSE_BYTES:,} bytes")
+            parsed = orjson.loads(raw)
+            pages = parsed if isinstance(parsed, list) else [parsed]
+            if not pages or not all(isinstance(page, dict) for page in pages):
+                raise TypeError("neither an object nor a list of objects")
+            return answer.at, translate(pages, answer)
         except _UNREADABLE as error:
             self.problems.add(
                 self._name(answer.path), f"not JSON that can be read ({why(error)}); skipped."
@@ -176,18 +188,6 @@ def instant(text: str | None) -> datetime | None:
     if not text:
         return None
     return _aware(datetime.fromisoformat(text))
-
-
-def _pages(path: Path) -> Pages:
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        raw = file.read(RESPONSE_BYTES + 1)
-    if len(raw) > RESPONSE_BYTES:
-        raise OSError(f"it has over {RESPONSE_BYTES:,} bytes")
-    parsed = orjson.loads(raw)
-    pages = parsed if isinstance(parsed, list) else [parsed]
-    if not pages or not all(isinstance(page, dict) for page in pages):
-        raise TypeError("neither an object nor a list of objects")
-    return pages
 
 
 def required(text: str | None, name: str) -> datetime:
@@ -275,7 +275,13 @@ class ResponseHistory:
         for before in entries:
             before.raw = b"" if before.path or before.translated else before.raw
         entries.append(_Response(at, raw, self._written(call, at, raw)))
-        self._thin(call, at)
+
+        # Forget the answers that no history needs, in memory and on disk.
+        kept = thinned([entry.at for entry in self._responses[call]], at)
+        for entry in self._responses[call]:
+            if entry.at not in kept and entry.path:
+                entry.path.unlink(missing_ok=True)
+        self._responses[call] = [entry for entry in self._responses[call] if entry.at in kept]
 
     def newest(self, call: ApiCall) -> tuple[datetime, bytes] | None:
         """Return when this process last had an answer, and the answer as a JSON list of pages.
@@ -399,14 +405,6 @@ class ResponseHistory:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(raw + b"\n")
         return path
-
-    def _thin(self, call: ApiCall, now: datetime) -> None:
-        """Forget the answers that no history needs, in memory and on disk."""
-        kept = thinned([entry.at for entry in self._responses[call]], now)
-        for entry in self._responses[call]:
-            if entry.at not in kept and entry.path:
-                entry.path.unlink(missing_ok=True)
-        self._responses[call] = [entry for entry in self._responses[call] if entry.at in kept]
 
 
 def thinned(times: Sequence[datetime], now: datetime) -> frozenset[datetime]:

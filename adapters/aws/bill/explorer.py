@@ -91,7 +91,17 @@ class ExplorerAnswers:
             part = folder / f".{name}.part"
             part.write_bytes(json_of(answers[about]) + b"\n")
             part.replace(folder / name)
-        self._forget(folder, first)
+
+        # Drop sets that are older than the last ones of the same kind.
+        times = sorted({match[1] for match in self._named(folder) if (match[2] or "") == first})[
+            :-_KEPT_SETS
+        ]
+        for match in self._named(folder):
+            tagged = (match[2] or "").startswith("tag=")
+            if match[1] in times and (
+                (match[2] or "") == first if first.startswith("tag=") else not tagged
+            ):
+                (folder / match[0]).unlink(missing_ok=True)
 
     def newest(self, operation: str, about: str = "") -> datetime | None:
         """Return the time of the newest answer about a subject."""
@@ -117,18 +127,6 @@ class ExplorerAnswers:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
         return len(files)
-
-    def _forget(self, folder: Path, first: str) -> None:
-        """Drop sets that are older than the last ones of the same kind."""
-        times = sorted({match[1] for match in self._named(folder) if (match[2] or "") == first})[
-            :-_KEPT_SETS
-        ]
-        for match in self._named(folder):
-            tagged = (match[2] or "").startswith("tag=")
-            if match[1] in times and (
-                (match[2] or "") == first if first.startswith("tag=") else not tagged
-            ):
-                (folder / match[0]).unlink(missing_ok=True)
 
     def _named(self, folder: Path) -> list[re.Match[str]]:
         return [
@@ -170,7 +168,33 @@ class Explorer:
             due = newest is None or now - newest >= HOURS_KEPT
             if due and (failed is None or now - failed[0] >= _AGAIN):
                 self._refresh(view, now)
-            return self._summary(first, now)
+
+            # The age and the cost of the answers, or why there are none.
+            at = self.answers.newest(_OPERATION, first)
+            why = self._failures.get(first, (now, ""))[1]
+            if at is None:
+                return why
+
+            # How many pages a set of answers took.
+            if (first, at) not in self._asked:
+                files = self.answers.of(_OPERATION).glob(f"{at:{STAMP}}.*.json")
+                named = [
+                    (path, path.name.partition(".")[2].removesuffix(".json")) for path in files
+                ]
+                mine = [
+                    path
+                    for path, name in named
+                    if (name == first if first.startswith(_TAG) else not name.startswith(_TAG))
+                ]
+                self._asked = {
+                    (first, at): sum(len(orjson.loads(path.read_bytes())) for path in mine)
+                } | self._asked
+            calls = self._asked[first, at]
+
+            usd = price_of("ce", _OPERATION, calls)
+            age = (now - at).total_seconds() / 3600
+            state = f"Cost Explorer from {_period(at)['Start']} on, asked {age:.0f} h ago in {calls} calls (${usd:.2f})"
+            return f"{state}; {why.rstrip('.')}" if why else state
 
     def _refresh(self, view: str, now: datetime) -> None:
         first = view or _TOP
@@ -229,33 +253,6 @@ class Explorer:
             return self.answers.ask(_OPERATION, **given)
         except NoData:
             return [{"GroupDefinitions": list(keys), "ResultsByTime": []}]
-
-    def _summary(self, first: str, now: datetime) -> str:
-        """Return the age and the cost of the answers, or why there are none."""
-        newest = self.answers.newest(_OPERATION, first)
-        why = self._failures.get(first, (now, ""))[1]
-        if newest is None:
-            return why
-        calls = self._calls_of(first, newest)
-        usd = price_of("ce", _OPERATION, calls)
-        age = (now - newest).total_seconds() / 3600
-        state = f"Cost Explorer from {_period(newest)['Start']} on, asked {age:.0f} h ago in {calls} calls (${usd:.2f})"
-        return f"{state}; {why.rstrip('.')}" if why else state
-
-    def _calls_of(self, first: str, at: datetime) -> int:
-        """Return how many pages a set of answers took."""
-        if (first, at) not in self._asked:
-            files = self.answers.of(_OPERATION).glob(f"{at:{STAMP}}.*.json")
-            named = [(path, path.name.partition(".")[2].removesuffix(".json")) for path in files]
-            mine = [
-                path
-                for path, name in named
-                if (name == first if first.startswith(_TAG) else not name.startswith(_TAG))
-            ]
-            self._asked = {
-                (first, at): sum(len(orjson.loads(path.read_bytes())) for path in mine)
-            } | self._asked
-        return self._asked[first, at]
 
 
 def _period(now: datetime) -> dict[str, str]:
@@ -320,7 +317,27 @@ class OutlookPoller:
     def refresh(self, now: datetime) -> Sequence[str]:
         """Poll the answers that are due; return a sentence for each one that is missing."""
         with self.answers.lock:
-            for operation, given in _outlook_requests(now).items():
+            # The arguments of each operation: whole days, ends exclusive.
+            today, first = now.date(), now.date() - timedelta(days=_DAYS)
+            month = (today.replace(day=1) + timedelta(days=32)).replace(day=1)
+            past = {"TimePeriod": {"Start": str(first), "End": str(today)}, "Granularity": "DAILY"}
+            rest = {
+                "TimePeriod": {"Start": str(today), "End": str(month)},
+                "Granularity": "MONTHLY",
+            }
+            requests: dict[str, dict[str, Any]] = {
+                "get_cost_forecast": {
+                    **rest,
+                    "Metric": "AMORTIZED_COST",
+                    "PredictionIntervalLevel": 80,
+                    "Filter": _NOT_USAGE,
+                },
+                "get_savings_plans_utilization": past,
+                "get_savings_plans_coverage": past,
+                "get_reservation_utilization": past,
+                "get_anomalies": {"DateInterval": {"StartDate": str(first), "EndDate": str(today)}},
+            }
+            for operation, given in requests.items():
                 newest = self.answers.newest(operation)
                 fresh = newest is not None and now - newest < _OUTLOOK_EVERY
                 if (
@@ -331,6 +348,7 @@ class OutlookPoller:
                     continue
                 self._tried[operation] = now
                 self._ask(operation, given, now)
+
             return tuple(self._troubles.values())
 
     def _ask(self, operation: str, given: Mapping[str, Any], now: datetime) -> None:
@@ -342,26 +360,6 @@ class OutlookPoller:
                 self.answers.put(operation, now, {"": [_EMPTY[operation]]})
         except Unavailable as error:
             self._troubles[operation] = str(error)
-
-
-def _outlook_requests(now: datetime) -> dict[str, dict[str, Any]]:
-    """Return the arguments of each operation: whole days, ends exclusive."""
-    today, first = now.date(), now.date() - timedelta(days=_DAYS)
-    month = (today.replace(day=1) + timedelta(days=32)).replace(day=1)
-    past = {"TimePeriod": {"Start": str(first), "End": str(today)}, "Granularity": "DAILY"}
-    rest = {"TimePeriod": {"Start": str(today), "End": str(month)}, "Granularity": "MONTHLY"}
-    return {
-        "get_cost_forecast": {
-            **rest,
-            "Metric": "AMORTIZED_COST",
-            "PredictionIntervalLevel": 80,
-            "Filter": _NOT_USAGE,
-        },
-        "get_savings_plans_utilization": past,
-        "get_savings_plans_coverage": past,
-        "get_reservation_utilization": past,
-        "get_anomalies": {"DateInterval": {"StartDate": str(first), "EndDate": str(today)}},
-    }
 
 
 Translated = TypeVar("Translated")

@@ -244,7 +244,16 @@ class AthenaCopy:
             return 0
         columns, partitions = self._described()
         for month in due:
-            self._write(month, self._rows(self.query(self.table, columns, partitions, month)))
+            # Put a whole month in place of the one before.
+            path = self._path(month)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(".part")
+            with part.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows(
+                    self._rows(self.query(self.table, columns, partitions, month))
+                )
+            part.replace(path)
+            path.with_suffix(".asked").write_text(str(self.calls.clock().timestamp()))
         return len(due)
 
     def _due(self, month: date, now: datetime) -> bool:
@@ -307,7 +316,13 @@ class AthenaCopy:
             status = execution["QueryExecution"].get("Status", {})
             state = status.get("State", "")
             if state in ("SUCCEEDED", "FAILED", "CANCELLED"):
-                self._price(execution["QueryExecution"])
+                scanned = int(
+                    execution["QueryExecution"].get("Statistics", {}).get("DataScannedInBytes", 0)
+                )
+                if scanned:
+                    self.calls.charge(
+                        "athena", "get_query_execution", max(_LEAST_SCANNED_MB, -(-scanned // _MB))
+                    )
             if state == "SUCCEEDED":
                 return
             if state in ("FAILED", "CANCELLED"):
@@ -319,26 +334,6 @@ class AthenaCopy:
         raise Unavailable(
             f"Athena's query over {self.table} takes longer than three minutes; it is tried again later."
         )
-
-    def _price(self, execution: Mapping[str, Any]) -> None:
-        scanned = int(execution.get("Statistics", {}).get("DataScannedInBytes", 0))
-        if scanned:
-            self.calls.charge(
-                "athena", "get_query_execution", max(_LEAST_SCANNED_MB, -(-scanned // _MB))
-            )
-
-    def _write(self, month: date, rows: Iterator[list[str]]) -> None:
-        """Put a whole month in place of the one before.
-
-        A month without a row stays empty but is known.
-        """
-        path = self._path(month)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        with part.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(rows)
-        part.replace(path)
-        path.with_suffix(".asked").write_text(str(self.calls.clock().timestamp()))
 
     def _path(self, month: date) -> Path:
         return self.folder / "billing" / f"{self.table}-{month:%Y-%m}.csv"

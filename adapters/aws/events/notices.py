@@ -316,21 +316,24 @@ class EventPoller:
             ]
             for first in range(0, len(mine), _MOST):
                 try:
-                    self._delete(queue, mine[first : first + _MOST])
+                    batch = mine[first : first + _MOST]
+                    entries = [
+                        {"Id": str(n), "ReceiptHandle": handle}
+                        for n, (_, handle) in enumerate(batch)
+                    ]
+                    answer = self.calls.call(
+                        queue.place,
+                        SERVICE,
+                        "delete_message_batch",
+                        QueueUrl=queue.url,
+                        Entries=entries,
+                    )
+                    for done in answer["Successful"]:
+                        del self._received[batch[int(done["Id"])][0]]
                 except Unavailable as error:
                     failed.append(str(error))
                     break
         self.missing = (*self.missing, *failed)
-
-    def _delete(
-        self, queue: EventQueue, batch: Sequence[tuple[tuple[EventQueue, str], str]]
-    ) -> None:
-        entries = [{"Id": str(n), "ReceiptHandle": handle} for n, (_, handle) in enumerate(batch)]
-        answer = self.calls.call(
-            queue.place, SERVICE, "delete_message_batch", QueueUrl=queue.url, Entries=entries
-        )
-        for done in answer["Successful"]:
-            del self._received[batch[int(done["Id"])][0]]
 
     def examined(self) -> Iterator[tuple[str, bool, str]]:
         """Yield for each queue whether it answers, and how many messages wait in it.

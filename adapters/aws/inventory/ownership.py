@@ -35,16 +35,15 @@ class TagNames:
 
     def labels(self, tags: Mapping[str, str]) -> Labels:
         """Return cluster, team and job from the tags."""
-        return Labels(
-            cluster=self._cluster(tags), team=first(tags, self.team), job=first(tags, self.job)
-        )
-
-    def _cluster(self, tags: Mapping[str, str]) -> str:
         named = first(tags, self.cluster)
         owned = sorted(
             name.removeprefix(_EKS_OWNED) for name in tags if name.startswith(_EKS_OWNED)
         )
-        return named or (owned[0] if owned else "")
+        return Labels(
+            cluster=(named or (owned[0] if owned else "")),
+            team=first(tags, self.team),
+            job=first(tags, self.job),
+        )
 
 
 def first(tags: Mapping[str, str], names: Iterable[str]) -> str:

@@ -255,7 +255,17 @@ class LaunchPoller:
         room = MOST_LOOKUPS
         for place in places:
             self.responses.recall(SERVICE, OPERATION, place)
-            for launch in self._unexplained(place, inventory, now):
+
+            mine = Labels(region=place.region, account=place.account)
+            for launch in [
+                launch
+                for launch in sorted(_launches(inventory), key=lambda x: x.at, reverse=True)
+                if mine.selects(launch.labels)
+                and now - launch.at < _REMEMBERED
+                and launch.resource not in self._found
+                and now - self._tried.get(launch.resource, launch.at - _DELAY) >= _DELAY
+                and not self.responses.knows(_lookup_call(place, launch))
+            ]:
                 if room <= 0 or self.stopwatch() >= deadline:
                     return
                 room -= 1
@@ -264,18 +274,6 @@ class LaunchPoller:
                 except Unavailable as error:
                     yield str(error)
                     break
-
-    def _unexplained(self, place: Place, inventory: Inventory, now: datetime) -> list[Launch]:
-        mine = Labels(region=place.region, account=place.account)
-        return [
-            launch
-            for launch in sorted(_launches(inventory), key=lambda x: x.at, reverse=True)
-            if mine.selects(launch.labels)
-            and now - launch.at < _REMEMBERED
-            and launch.resource not in self._found
-            and now - self._tried.get(launch.resource, launch.at - _DELAY) >= _DELAY
-            and not self.responses.knows(_lookup_call(place, launch))
-        ]
 
     def _look_up(self, place: Place, launch: Launch, now: datetime) -> None:
         """Ask about one resource.

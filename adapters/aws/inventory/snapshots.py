@@ -214,7 +214,15 @@ class Snapshots:
         self._account = AccountInventory(responses, tags)
         self._answered = responses.answered("ec2", "describe_instances")
         self._recent = Recent[Described]()
-        self._births = sorted(self._born())
+
+        born = [x.launched_at for history in self._instances for x in history[0][1].values()]
+        born += [x.created_at for history in self._volumes for x in history[0][1]]
+        born += [
+            x.created_at for history in self._file_systems for x in history[0][1] if x.created_at
+        ]
+        self._births = sorted(
+            born + [x.starts_at for history in self._reservations for x in history[0][1]]
+        )
 
     def at(self, now: datetime) -> Described:
         """Return the inventory as described at `now`."""
@@ -286,14 +294,6 @@ class Snapshots:
     def _counts(self, instance: Instance, now: datetime) -> bool:
         forgotten = instance.ended_at is not None and instance.ended_at < now - self._history
         return instance.launched_at <= now and not forgotten
-
-    def _born(self) -> list[datetime]:
-        born = [x.launched_at for history in self._instances for x in history[0][1].values()]
-        born += [x.created_at for history in self._volumes for x in history[0][1]]
-        born += [
-            x.created_at for history in self._file_systems for x in history[0][1] if x.created_at
-        ]
-        return born + [x.starts_at for history in self._reservations for x in history[0][1]]
 
 
 def _attached(volume: Volume, instances: Mapping[str, Instance]) -> Volume:

@@ -188,30 +188,29 @@ class SeriesLister:
         if self.promql.reads(place, instance):
             return self.promql.details(place, instance)
         series: set[MetricSeries] = set()
-        for namespace, metric, dimension in sorted(_detail_metrics(self.catalogue)):
+
+        # Namespace, metric name and instance dimension of each metric that cores and devices
+        # report.
+        near = {
+            (n, m, "InstanceId")
+            for (n, m, d), to in self.catalogue.shapes.items()
+            if n not in _ELSEWHERE and "InstanceId" in d and _near(to)
+        }
+        if own := self.catalogue.own:
+            near |= {
+                (own.namespace, meaning.name, own.instance)
+                for meaning in own.meanings
+                if meaning.metric in CORE_METRICS
+            }
+        for namespace, metric, dimension in sorted(near):
             of = [{"Name": dimension, "Value": instance}]
             given: dict[str, Any] = {"Namespace": namespace, "MetricName": metric, "Dimensions": of}
             for page in self.calls.pages(
                 place, "cloudwatch", "list_metrics", optional=DETAIL_RANK, **given
             ):
                 series.update(_series(page["Metrics"], place, self.catalogue, _near))
+
         return series
-
-
-def _detail_metrics(catalogue: Catalogue) -> set[tuple[str, str, str]]:
-    """Return namespace, metric name and instance dimension of each metric that cores and devices report."""
-    near = {
-        (n, m, "InstanceId")
-        for (n, m, d), to in catalogue.shapes.items()
-        if n not in _ELSEWHERE and "InstanceId" in d and _near(to)
-    }
-    if own := catalogue.own:
-        near |= {
-            (own.namespace, meaning.name, own.instance)
-            for meaning in own.meanings
-            if meaning.metric in CORE_METRICS
-        }
-    return near
 
 
 def worth_reading(

@@ -96,7 +96,24 @@ class GridRing:
 
         Earlier ones fill holes only.
         """
-        self._fit(newest, end)
+        self._move(end)
+        _, n_bins, room = self._values.shape
+        grown = newest.things[: len(self.things)] == self.things and len(newest.things) <= room
+        if not grown or newest.metrics != self.metrics:
+            values = np.full(
+                (len(newest.metrics), n_bins, len(newest.things) + _SPARE_THINGS),
+                np.nan,
+                dtype=np.float32,
+            )
+            here = {thing: i for i, thing in enumerate(newest.things)}
+            old = [i for i, thing in enumerate(self.things) if thing in here]
+            new = [here[self.things[i]] for i in old]
+            for i, metric in enumerate(self.metrics):
+                if metric in newest.metrics:
+                    values[newest.metrics.index(metric)][:, new] = self._values[i][:, old]
+            self._values = values
+        self.things, self.metrics = newest.things, newest.metrics
+
         self._values[:, max(0, horizon - self.base) :] = np.nan
         self._write(newest, horizon, fill=False)
 
@@ -143,25 +160,6 @@ class GridRing:
             rows[:, columns] = (
                 np.where(np.isnan(rows[:, columns]), new, rows[:, columns]) if fill else new
             )
-
-    def _fit(self, axes: MetricGrid, end: int) -> None:
-        self._move(end)
-        _, n_bins, room = self._values.shape
-        grown = axes.things[: len(self.things)] == self.things and len(axes.things) <= room
-        if not grown or axes.metrics != self.metrics:
-            values = np.full(
-                (len(axes.metrics), n_bins, len(axes.things) + _SPARE_THINGS),
-                np.nan,
-                dtype=np.float32,
-            )
-            here = {thing: i for i, thing in enumerate(axes.things)}
-            old = [i for i, thing in enumerate(self.things) if thing in here]
-            new = [here[self.things[i]] for i in old]
-            for i, metric in enumerate(self.metrics):
-                if metric in axes.metrics:
-                    values[axes.metrics.index(metric)][:, new] = self._values[i][:, old]
-            self._values = values
-        self.things, self.metrics = axes.things, axes.metrics
 
     def _move(self, end: int) -> None:
         """Drop the oldest bins where there is no room for those up to `end` and some more."""
@@ -258,7 +256,29 @@ class FrameBuffer:
         )
         since = horizon * self.grid.step - MARGIN_SECONDS
         new = self._believed(read.points)
-        self._remember(new, Points.joined([x.kept for x in past]), since)
+
+        kept = Points.joined([x.kept for x in past])
+        every = Points.joined([self._heads, kept, new])
+        self._heads = _first(every, _HEAD)
+        run_points = Points.joined([self._of_runs, kept, new])
+        self._of_runs = run_points.take(
+            self._is_of_runs(run_points) & (run_points.seconds >= since - self.history)
+        )
+        tail = Points.joined([self._tail, new])
+        self._tail = tail.take(tail.seconds >= since)
+
+        # Drop the first points of series that have been silent for longer than history reaches.
+        for points in (kept, new):
+            numbers, first = np.unique(points.series[::-1], return_index=True)
+            self._spoke.update(
+                zip(numbers.tolist(), points.seconds[::-1][first].tolist(), strict=True)
+            )
+        silent = [number for number, at in self._spoke.items() if at < since - self.history]
+        if silent:
+            self._heads = self._heads.take(np.isin(self._heads.series, silent, invert=True))
+            for number in silent:
+                del self._spoke[number]
+
         if not len(self._heads.series):
             return
         feeding = self._feeding(Points.joined([self._heads, self._of_runs, self._tail]))
@@ -273,14 +293,26 @@ class FrameBuffer:
         begin = min(int(x.first[0]) for x in newest_of.values())
         self.grids = {kind: self._rings[kind].cut(axes, begin) for kind, axes in newest_of.items()}
         if self._recalled:
-            self._recall()
+            filled = set(self.filled)
+            for grids in self._recalled:
+                self._fill(grids)
+            self.filled, self._recalled = filled, ()
         late = new.take(new.seconds < horizon * self.grid.step + MARGIN_SECONDS)
         if (late.seconds < horizon * self.grid.step).any():
             self._fill(self._grids_of(late))
         for one in past:
             self._fill(one.grids)
         self.runs = TrainingRuns(feeding.get("run", []), self.grid)
-        self._see(end)
+
+        # Note when each node last reported.
+        nodes = self.grids.get("node")
+        if nodes is None:
+            return
+        rows = np.asarray(
+            np.isfinite(nodes.values[:, : end - nodes.base + 1]).any(axis=0), dtype=np.bool_
+        )
+        newest_row = rows.shape[0] - 1 - np.argmax(rows[::-1], axis=0)
+        self.last_seen = np.where(rows.any(axis=0), newest_row, -1) + nodes.base
 
     def past(self, parts: list[Points]) -> PastGrids:
         """Return points of five minutes as grids, as `absorb` takes them.
@@ -293,7 +325,13 @@ class FrameBuffer:
         told = spread(self._believed(parts), self.series, self._heads)
         past = told.take(np.lexsort((told.seconds, told.series)))
         runs = self._is_of_runs(past)
-        kept = Points.joined([_first(past, _HEAD), _last(past), past.take(runs)])
+        kept = Points.joined(
+            [
+                _first(past, _HEAD),
+                past.take(np.append(np.diff(past.series) != 0, True)[: len(past.series)]),
+                past.take(runs),
+            ]
+        )
         return PastGrids(self._grids_of(past), kept)
 
     def remembered(self) -> Remembered:
@@ -322,12 +360,6 @@ class FrameBuffer:
             }
         return {kind: part for kind, part in parts.items() if part.things}
 
-    def _recall(self) -> None:
-        filled = set(self.filled)
-        for grids in self._recalled:
-            self._fill(grids)
-        self.filled, self._recalled = filled, ()
-
     def _believed(self, parts: list[Points]) -> Points:
         """Return what is a reading; of each metric with others the first sentence stays."""
         points, refused = believed(Points.joined(parts), self.series, self.catalogue)
@@ -339,17 +371,8 @@ class FrameBuffer:
         """Return the grids of points, with the first points of all that their things report."""
         if not len(past.series):
             return {}
-        heads, of = self._heads, self._reporter_of()
-        first = int(past.seconds.min()) // self.grid.step
-        mine = heads.take(np.isin(of[heads.series], np.unique(of[past.series])))
-        feeding = self._feeding(Points.joined([mine, past]))
-        return {
-            kind: build_grid(kind, series, self.grid, first, self._cores)
-            for kind, series in feeding.items()
-        }
 
-    def _reporter_of(self) -> Ints:
-        """Return a number for each series: the same for all that one thing reports."""
+        # A number for each series: the same for all that one thing reports.
         own = self.catalogue.instance
         for series in self.series[len(self._reporters) :]:
             self._reporters.append(
@@ -357,7 +380,15 @@ class FrameBuffer:
                     reporter(series, own), len(self._reporter_numbers)
                 )
             )
-        return np.array(self._reporters, dtype=np.int64)
+        heads, of = self._heads, np.array(self._reporters, dtype=np.int64)
+
+        first = int(past.seconds.min()) // self.grid.step
+        mine = heads.take(np.isin(of[heads.series], np.unique(of[past.series])))
+        feeding = self._feeding(Points.joined([mine, past]))
+        return {
+            kind: build_grid(kind, series, self.grid, first, self._cores)
+            for kind, series in feeding.items()
+        }
 
     def _fill(self, grids: Mapping[str, GridPart]) -> None:
         """Write the values before the horizon where nothing is known yet."""
@@ -367,17 +398,6 @@ class FrameBuffer:
                 self.filled.update(
                     range(grid.base, min(self.horizon, grid.base + grid.values.shape[1]))
                 )
-
-    def _remember(self, new: Points, past: Points, since: int) -> None:
-        every = Points.joined([self._heads, past, new])
-        self._heads = _first(every, _HEAD)
-        run_points = Points.joined([self._of_runs, past, new])
-        self._of_runs = run_points.take(
-            self._is_of_runs(run_points) & (run_points.seconds >= since - self.history)
-        )
-        tail = Points.joined([self._tail, new])
-        self._tail = tail.take(tail.seconds >= since)
-        self._forget(new, past, since)
 
     def _is_of_runs(self, points: Points) -> npt.NDArray[np.bool_]:
         """Return a mask of the points that training runs report."""
@@ -389,19 +409,6 @@ class FrameBuffer:
                 if series.namespace == "Trn/Training"
             ],
         )
-
-    def _forget(self, new: Points, past: Points, since: int) -> None:
-        """Drop the first points of series that have been silent for longer than history reaches."""
-        for points in (past, new):
-            numbers, first = np.unique(points.series[::-1], return_index=True)
-            self._spoke.update(
-                zip(numbers.tolist(), points.seconds[::-1][first].tolist(), strict=True)
-            )
-        silent = [number for number, at in self._spoke.items() if at < since - self.history]
-        if silent:
-            self._heads = self._heads.take(np.isin(self._heads.series, silent, invert=True))
-            for number in silent:
-                del self._spoke[number]
 
     def _feeding(self, points: Points) -> dict[str, list[SeriesBatch]]:
         numbers = np.unique(points.series)
@@ -424,17 +431,6 @@ class FrameBuffer:
             if (series := series_batches(ordered, kind, self.catalogue))
         }
 
-    def _see(self, end: int) -> None:
-        """Note when each node last reported."""
-        nodes = self.grids.get("node")
-        if nodes is None:
-            return
-        rows = np.asarray(
-            np.isfinite(nodes.values[:, : end - nodes.base + 1]).any(axis=0), dtype=np.bool_
-        )
-        newest = rows.shape[0] - 1 - np.argmax(rows[::-1], axis=0)
-        self.last_seen = np.where(rows.any(axis=0), newest, -1) + nodes.base
-
 
 def _first(points: Points, most: int) -> Points:
     """Return the first `most` points of each series, in order, each time once."""
@@ -445,11 +441,6 @@ def _first(points: Points, most: int) -> Points:
     ordered = ordered.take(fresh)
     starts = np.searchsorted(ordered.series, ordered.series)
     return ordered.take(np.arange(len(starts)) - starts < most)
-
-
-def _last(points: Points) -> Points:
-    """Return the last point of each series of ordered ones."""
-    return points.take(np.append(np.diff(points.series) != 0, True)[: len(points.series)])
 
 
 def spread(past: Points, series: Sequence[MetricSeries], *recent: Points) -> Points:

@@ -64,7 +64,30 @@ class GridCache:
             said = orjson.loads(arrays["said"].tobytes())
             until = int(said["until"])
             if now - self.buffer.history < until * self._seconds <= now:
-                self._resume(folder, places, arrays, said)
+                if said["format"] != _FORMAT:
+                    raise ValueError(f"format {said['format']}, not {_FORMAT}")
+                series = [
+                    MetricSeries(n, m, tuple(k for k, _ in d), tuple((k, v) for k, v in d), r, a)
+                    for n, m, d, r, a in said["series"]
+                ]
+                kept = Remembered(
+                    _points("heads", arrays), _points("runs", arrays), arrays["spoke"]
+                )
+                at = {f"{place.region} {place.account}": place for place in places}
+                known = {at[name]: numbers for name, numbers in said["known"].items()}
+                wanted = [
+                    HistoryBlock(at[name], start, end, tuple(numbers))
+                    for name, start, end, numbers in said["wanted"]
+                ]
+                since = int(said["until"]) * self._seconds - MARGIN_SECONDS
+                # All is read that may be broken; from here on nothing fails by half.
+                self._hours = set(said["hours"])
+                self.metrics.book.resume(series, since)
+                for place, numbers in known.items():
+                    self.metrics.resume(place, numbers, set(said["active"]) & set(numbers), since)
+                for block in wanted:
+                    self.metrics.backfill.queue(block.place, block.numbers, block.start, block.end)
+                self.buffer.resume(kept, int(said["until"]) * self._bins, self._stored(folder))
         except _BROKEN as error:
             self._set_aside(folder / _INDEX, error, "history is bought again")
 
@@ -73,7 +96,12 @@ class GridCache:
         until = self.buffer.horizon // self._bins
         changed = {at // self._bins for at in self.buffer.filled}
         settled = until > max(self._hours, default=0) + 1 or not self._hours
-        if self.root is None or not places or not self.buffer.grids or self._writing():
+        if (
+            self.root is None
+            or not places
+            or not self.buffer.grids
+            or (self._writer is not None and self._writer.is_alive())
+        ):
             return
         if not settled and not (changed and not self.metrics.backfill.pending()):
             return
@@ -81,41 +109,8 @@ class GridCache:
         begin = max(self._hours, default=first - 1) + 1
         hours = sorted(hour for hour in {*range(begin, until), *changed} if first <= hour < until)
         self.buffer.filled = set()
-        index = self._index(until, now)
-        self._writer = Thread(
-            target=self._write,
-            args=(self.root / self._scope(places), hours, until, index),
-            name="grid cache",
-        )
-        self._writer.start()
 
-    def join(self) -> None:
-        """Wait for the files that are being written."""
-        if self._writer:
-            self._writer.join()
-
-    def _writing(self) -> bool:
-        return self._writer is not None and self._writer.is_alive()
-
-    def _scope(self, places: Sequence[Place]) -> str:
-        """Return the folder's name.
-
-        Other places, another step and other meanings of metrics have others.
-        """
-        catalogue, grid = self.metrics.book.catalogue, self.buffer.grid
-        meanings = sorted(
-            (*shape[:2], sorted(shape[2]), repr(targets))
-            for shape, targets in catalogue.shapes.items()
-        )
-        where = sorted((place.account, place.region) for place in places)
-        told = repr((_FORMAT, grid.step, grid.lag, where, meanings, catalogue.own))
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
-
-    def _index(self, until: int, now: int) -> Arrays:
-        """Return all that the next process needs beside the hours.
-
-        Series that still matter, under numbers of their own.
-        """
+        # All that the next process needs beside the hours.
         known, book, kept = self.metrics.known(), self.metrics.book, self.buffer.remembered()
         wanted = self.metrics.backfill.pending()
         mine, matters = (np.zeros(len(book.series), dtype=np.bool_) for _ in range(2))
@@ -155,18 +150,55 @@ class GridCache:
         heads, runs = (replace(points, series=place[points.series]) for points in (heads, runs))
         spoke = kept.spoke[mine[kept.spoke[:, 0]]]
         spoke = np.stack([place[spoke[:, 0]], spoke[:, 1]], axis=1)
-        return {
+        index = {
             "said": _bytes(said),
             "spoke": spoke,
             **_columns("heads", heads),
             **_columns("runs", runs),
         }
 
+        self._writer = Thread(
+            target=self._write,
+            args=(self.root / self._scope(places), hours, until, index),
+            name="grid cache",
+        )
+        self._writer.start()
+
+    def join(self) -> None:
+        """Wait for the files that are being written."""
+        if self._writer:
+            self._writer.join()
+
+    def _scope(self, places: Sequence[Place]) -> str:
+        """Return the folder's name.
+
+        Other places, another step and other meanings of metrics have others.
+        """
+        catalogue, grid = self.metrics.book.catalogue, self.buffer.grid
+        meanings = sorted(
+            (*shape[:2], sorted(shape[2]), repr(targets))
+            for shape, targets in catalogue.shapes.items()
+        )
+        where = sorted((place.account, place.region) for place in places)
+        told = repr((_FORMAT, grid.step, grid.lag, where, meanings, catalogue.own))
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
     def _write(self, folder: Path, hours: Sequence[int], until: int, index: Arrays) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for hour in hours:
-                self._write_hour(folder, hour)
+                arrays: dict[str, npt.NDArray[Any]] = {}
+                about: dict[str, Any] = {"format": _FORMAT, "kinds": {}}
+                for kind, part in self.buffer.part(
+                    hour * self._bins, (hour + 1) * self._bins
+                ).items():
+                    about["kinds"][kind] = {
+                        "base": part.base,
+                        "metrics": part.metrics,
+                        "things": [dict(x) for x in part.things],
+                    }
+                    arrays[kind] = part.values
+                _store(self._file(folder, hour), {"said": _bytes(about), **arrays})
             self._hours |= set(hours)
             oldest = until - self.buffer.history // self._seconds
             for hour in [hour for hour in self._hours if hour < oldest]:
@@ -181,50 +213,12 @@ class GridCache:
                 str(folder), f"what was read cannot be kept for the next start ({why(error)})."
             )
 
-    def _write_hour(self, folder: Path, hour: int) -> None:
-        arrays: dict[str, npt.NDArray[Any]] = {}
-        about: dict[str, Any] = {"format": _FORMAT, "kinds": {}}
-        for kind, part in self.buffer.part(hour * self._bins, (hour + 1) * self._bins).items():
-            about["kinds"][kind] = {
-                "base": part.base,
-                "metrics": part.metrics,
-                "things": [dict(x) for x in part.things],
-            }
-            arrays[kind] = part.values
-        _store(self._file(folder, hour), {"said": _bytes(about), **arrays})
-
     def _drop_strangers(self, mine: Path) -> None:
         """Delete the folders of other sets that nobody has written to for as long as history reaches."""
         newest = (mine / _INDEX).stat().st_mtime
         for folder in mine.parent.iterdir():
             if folder.is_dir() and newest - folder.stat().st_mtime > self.buffer.history:
                 shutil.rmtree(folder, ignore_errors=True)
-
-    def _resume(
-        self, folder: Path, places: Sequence[Place], arrays: Arrays, said: Mapping[str, Any]
-    ) -> None:
-        if said["format"] != _FORMAT:
-            raise ValueError(f"format {said['format']}, not {_FORMAT}")
-        series = [
-            MetricSeries(n, m, tuple(k for k, _ in d), tuple((k, v) for k, v in d), r, a)
-            for n, m, d, r, a in said["series"]
-        ]
-        kept = Remembered(_points("heads", arrays), _points("runs", arrays), arrays["spoke"])
-        at = {f"{place.region} {place.account}": place for place in places}
-        known = {at[name]: numbers for name, numbers in said["known"].items()}
-        wanted = [
-            HistoryBlock(at[name], start, end, tuple(numbers))
-            for name, start, end, numbers in said["wanted"]
-        ]
-        since = int(said["until"]) * self._seconds - MARGIN_SECONDS
-        # All is read that may be broken; from here on nothing fails by half.
-        self._hours = set(said["hours"])
-        self.metrics.book.resume(series, since)
-        for place, numbers in known.items():
-            self.metrics.resume(place, numbers, set(said["active"]) & set(numbers), since)
-        for block in wanted:
-            self.metrics.backfill.queue(block.place, block.numbers, block.start, block.end)
-        self.buffer.resume(kept, int(said["until"]) * self._bins, self._stored(folder))
 
     def _stored(self, folder: Path) -> Iterator[Mapping[str, StoredPart]]:
         """Yield the grids of each hour.
@@ -235,7 +229,20 @@ class GridCache:
         lost = []
         for hour in sorted(self._hours):
             try:
-                yield _parts(_read(self._file(folder, hour)), names)
+                arrays = _read(self._file(folder, hour))
+                said = orjson.loads(arrays["said"].tobytes())
+                if said["format"] != _FORMAT:
+                    raise ValueError(f"format {said['format']}, not {_FORMAT}")
+                found = {}
+                for kind, about in said["kinds"].items():
+                    key = orjson.dumps(about["things"])  # hour by hour mostly the same things
+                    if key not in names:
+                        names[key] = tuple(Labels(**thing) for thing in about["things"])
+                    things, metrics = names[key], tuple(about["metrics"])
+                    if arrays[kind].shape[::2] != (len(metrics), len(things)):
+                        raise ValueError(f"{kind} has another shape than it says")
+                    found[kind] = StoredPart(int(about["base"]), things, metrics, arrays[kind])
+                yield found
             except _BROKEN as error:
                 self._set_aside(self._file(folder, hour), error, "its hour is bought again")
                 lost.append(hour)
@@ -250,22 +257,6 @@ class GridCache:
         if path.exists():
             path.replace(path.with_suffix(".broken"))
         self.problems.add(str(path), f"cannot be read ({why(error)}); it is set aside, and {so}.")
-
-
-def _parts(arrays: Arrays, names: dict[bytes, tuple[Labels, ...]]) -> dict[str, StoredPart]:
-    said = orjson.loads(arrays["said"].tobytes())
-    if said["format"] != _FORMAT:
-        raise ValueError(f"format {said['format']}, not {_FORMAT}")
-    found = {}
-    for kind, about in said["kinds"].items():
-        key = orjson.dumps(about["things"])  # hour by hour mostly the same things
-        if key not in names:
-            names[key] = tuple(Labels(**thing) for thing in about["things"])
-        things, metrics = names[key], tuple(about["metrics"])
-        if arrays[kind].shape[::2] != (len(metrics), len(things)):
-            raise ValueError(f"{kind} has another shape than it says")
-        found[kind] = StoredPart(int(about["base"]), things, metrics, arrays[kind])
-    return found
 
 
 def _bytes(document: Any) -> npt.NDArray[np.uint8]:

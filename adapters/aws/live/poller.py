@@ -152,31 +152,24 @@ class Backfill:
                     self._under_way = [block]
                 grids = None
                 try:
-                    grids = binned(self._points(block, pool, deadline))
+                    scope = RequestScope(block.end, block.start, period=BACKFILL_PERIOD)
+                    requests = plan_requests(self.book, block.numbers, block.place, scope)
+                    answers = list(
+                        pool.map(lambda request: self.fetch(request, deadline), requests)
+                    )
+                    grids = binned([values.points() for answer in answers for values in answer])
                 except (
                     Unavailable,
                     RuntimeError,
                 ):  # the pool takes no more work once the interpreter ends
                     return
                 finally:
-                    self._ended(block, grids)
-
-    def _points(
-        self, block: HistoryBlock, pool: ThreadPoolExecutor, deadline: float
-    ) -> list[Points]:
-        scope = RequestScope(block.end, block.start, period=BACKFILL_PERIOD)
-        requests = plan_requests(self.book, block.numbers, block.place, scope)
-        answers = list(pool.map(lambda request: self.fetch(request, deadline), requests))
-        return [values.points() for answer in answers for values in answer]
-
-    def _ended(self, block: HistoryBlock, grids: PastGrids | None) -> None:
-        """Keep the grids of a block; one that failed is read after all others."""
-        with self._lock:
-            self._under_way = []
-            if grids is None:
-                self._wanted.append(block)
-            else:
-                self._read.append((block, grids))
+                    with self._lock:
+                        self._under_way = []
+                        if grids is None:
+                            self._wanted.append(block)
+                        else:
+                            self._read.append((block, grids))
 
 
 RECENT_SECONDS = 6 * 3600
@@ -318,7 +311,14 @@ class MetricPoller:
             mark.answered(request.end if values.whole else newest, values.times)
             if len(values.times):
                 read.points.append(values.points())
-        self._queue(request.place, skipped, request.start)
+        for since, numbers in sorted(skipped.items()):
+            self.backfill.queue(
+                request.place,
+                numbers,
+                max(since, request.start - self.history),
+                request.start,
+                first=True,
+            )
         if len(answers) < len(request.numbers):
             lacking = len(request.numbers) - len(answers)
             read.gaps.append(
@@ -336,11 +336,6 @@ class MetricPoller:
             place,
             RequestScope(end, since=since, most_queries=self.most_queries),
         )
-
-    def _queue(self, place: Place, skipped: Mapping[int, Sequence[int]], end: int) -> None:
-        """Queue the time before the newest hours that an outage left unread as history, the first of all."""
-        for since, numbers in sorted(skipped.items()):
-            self.backfill.queue(place, numbers, max(since, end - self.history), end, first=True)
 
     def _make(
         self,

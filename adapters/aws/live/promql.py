@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -118,8 +118,21 @@ class PromqlLister:
         expression = next(x for (of, _), x in self.naming.expressions.items() if of == kind)
         wanted = sorted({name for shape in self._shapes(kind) for name in shape})
         for chunk in _chunks(sorted(instances), _NODES_OF_PODS if kind == "pod" else MOST_SERIES):
-            query = self._query(expression, wanted, "InstanceId", chunk, kind)
-            for metric in _instant(self.calls, place, query):
+            by = [label for name in wanted for label in self.naming.labels.get(name, ())]
+            where = one_of(self.naming.labels["InstanceId"][0], chunk)
+            if kind == "pod":
+                where += f", {present(self.naming.labels['FullPodName'][0])}"
+            query = Query(expression, Aggregate.COUNT, by, where, COARSE_SECONDS)
+
+            # The labels of each thing that a query finds now.
+            answer = self.calls.call(
+                place,
+                self.calls.server.service,
+                "query",
+                query=query.text(),
+                time=int(self.calls.clock().timestamp()),
+            )
+            for metric in [x["metric"] for x in _whole(answer["data"]["result"], place)]:
                 dimensions = {name: self.naming.value(metric, name) for name in wanted}
                 key = tuple(dimensions[name] for name in KEYS[kind])
                 if all(key[1:] if kind == "pod" else key):
@@ -132,20 +145,6 @@ class PromqlLister:
                 for key in gone
             }
         return list(found.values())
-
-    def _query(
-        self,
-        expression: Expression,
-        names: Iterable[str],
-        of: str,
-        values: Sequence[str],
-        kind: str,
-    ) -> Query:
-        by = [label for name in names for label in self.naming.labels.get(name, ())]
-        where = one_of(self.naming.labels[of][0], values)
-        if kind == "pod":
-            where += f", {present(self.naming.labels['FullPodName'][0])}"
-        return Query(expression, Aggregate.COUNT, by, where, COARSE_SECONDS)
 
     def _shapes(self, kind: str) -> set[frozenset[str]]:
         shapes = self.catalogue.shapes.items()
@@ -195,18 +194,6 @@ class PromqlLister:
 
 def _selectors(expression: Expression) -> list[str]:
     return Query(expression, Aggregate.COUNT, ()).selectors()
-
-
-def _instant(calls: Calls, place: Place, query: Query) -> list[Mapping[str, str]]:
-    """Return the labels of each thing that a query finds now."""
-    answer = calls.call(
-        place,
-        calls.server.service,
-        "query",
-        query=query.text(),
-        time=int(calls.clock().timestamp()),
-    )
-    return [x["metric"] for x in _whole(answer["data"]["result"], place)]
 
 
 def _number(calls: Calls, place: Place, text: str) -> float:
@@ -293,17 +280,18 @@ class _PromqlReader:
                 place, service, "query_range", units=0, query=query.text(), **times
             )
             found = _whole(answer["data"]["result"], place)
-            self._charge(query, sum(len(x["values"]) for x in found), steps)
-            yield from found
 
-    def _charge(self, query: Query, values: int, steps: int) -> None:
-        """Count the samples that an answer is made of: no server of AWS tells them."""
-        counted = self.book.samples.get(self.request.place)
-        if counted:
-            things = len(self.request.numbers)
-            there = min(1.0, values / (things * steps)) * min(1.0, things / counted.nodes)
-            samples = round(query.samples(counted.series, counted.spacing) * steps * there)
-            self.calls.charge(self.calls.server.service, "query_range", samples)
+            # Count the samples that an answer is made of: no server of AWS tells them.
+            counted = self.book.samples.get(self.request.place)
+            if counted:
+                things = len(self.request.numbers)
+                there = min(1.0, sum(len(x["values"]) for x in found) / (things * steps)) * min(
+                    1.0, things / counted.nodes
+                )
+                samples = round(query.samples(counted.series, counted.spacing) * steps * there)
+                self.calls.charge(self.calls.server.service, "query_range", samples)
+
+            yield from found
 
     def _values(
         self, number: int, key_of: Sequence[str], columns: Mapping[str, _Values]

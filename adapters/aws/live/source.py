@@ -34,7 +34,7 @@ from adapters.aws.live.discovery import (
     worth_reading,
 )
 from adapters.aws.live.doctor import examine
-from adapters.aws.live.frame_buffer import FrameBuffer, NewPoints
+from adapters.aws.live.frame_buffer import FrameBuffer
 from adapters.aws.live.grid_cache import GridCache
 from adapters.aws.live.poller import DetailPoller, MetricPoller
 from adapters.aws.live.promql import PromqlLister
@@ -355,11 +355,17 @@ class Live:
         inventories = JoinedInventory(
             snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen
         )
+
+        # The instances of which nobody can tell now whether they report, or whether they run.
+        undescribed = {x for place in self._account.blind for x in self._resources.instances(place)}
+        named = (
+            instance_of(self.metrics.book.series[n], self._catalogue.instance) for n in read.unread
+        )
         return _LiveReading(
             end,
             inventories,
             tuple(dict.fromkeys([*gaps, *unlisted, *read.gaps])),
-            self._unread(read),
+            (frozenset(undescribed).union(named) - {""}),
             snapshots,
         )
 
@@ -375,14 +381,6 @@ class Live:
         finally:
             self.calls.until = math.inf
         self.calls.meter.save()
-
-    def _unread(self, read: NewPoints) -> frozenset[str]:
-        """Return the instances of which nobody can tell now whether they report, or whether they run."""
-        undescribed = {x for place in self._account.blind for x in self._resources.instances(place)}
-        named = (
-            instance_of(self.metrics.book.series[n], self._catalogue.instance) for n in read.unread
-        )
-        return frozenset(undescribed).union(named) - {""}
 
     def _read_logs(self, now: datetime) -> list[str]:
         self.logs.book.forget(now - self._reading.history)

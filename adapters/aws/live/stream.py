@@ -76,20 +76,19 @@ class S3Lister:
         listed = [x for x in self._listed() if x.at >= self._since]
         self._done &= {x.key for x in listed}
         fresh = [x for x in listed if x.key not in self._done]
-        self._move(listed, fresh, now)
-        return sorted(fresh, key=lambda x: (x.at, x.key), reverse=True)
 
-    def done(self, key: str) -> None:
-        """Take note that an object needs not be read again."""
-        self._done.add(key)
-
-    def _move(self, listed: list[S3Object], fresh: list[S3Object], now: datetime) -> None:
-        """Begin the next listing behind the last key before which all is done and old."""
+        # Begin the next listing behind the last key before which all is done and old.
         waiting = {x.key for x in fresh}
         still = [x.key for x in listed if x.key in waiting or x.at >= now - LOOK_BACK]
         old = [x.key for x in listed if not still or x.key < min(still)]
         if old:
             self._after = max(old)
+
+        return sorted(fresh, key=lambda x: (x.at, x.key), reverse=True)
+
+    def done(self, key: str) -> None:
+        """Take note that an object needs not be read again."""
+        self._done.add(key)
 
     def _listed(self) -> list[S3Object]:
         return [
@@ -278,23 +277,22 @@ class Streams:
         gatherer, problems = Gatherer(catalogue=self.book.catalogue), Problems()
         with tempfile.TemporaryDirectory(prefix="trnbot-") as folder:
             path = Path(folder) / "object"
-            self._fetch(lister, one.key, path)
+
+            answer = self.calls.call(
+                lister.place, "s3", "get_object", optional=0, Bucket=lister.bucket, Key=one.key
+            )
+            try:
+                with path.open("wb") as file:
+                    for block in answer["Body"].iter_chunks(1 << 20):
+                        file.write(block)
+            except (BotoCoreError, OSError) as error:
+                raise Unavailable(
+                    f"An object of the metric stream broke off while it was read ({code_of(error)})."
+                ) from error
+
             name = one.key.rpartition("/")[2]
             if form_of(path) is MetricForm.PARQUET:
                 read_parquet([(path, name)], gatherer, problems)
             else:
                 read_jsonl(path, name, gatherer, problems)
         return gatherer, problems
-
-    def _fetch(self, lister: S3Lister, key: str, path: Path) -> None:
-        answer = self.calls.call(
-            lister.place, "s3", "get_object", optional=0, Bucket=lister.bucket, Key=key
-        )
-        try:
-            with path.open("wb") as file:
-                for block in answer["Body"].iter_chunks(1 << 20):
-                    file.write(block)
-        except (BotoCoreError, OSError) as error:
-            raise Unavailable(
-                f"An object of the metric stream broke off while it was read ({code_of(error)})."
-            ) from error

@@ -44,25 +44,22 @@ class _LineReader:
                 raise ValueError("not every line is one JSON object")
             self.gatherer.add(_points(parsed, self.gatherer, self.memo))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-            self._one_by_one(first, lines)
-
-    def _one_by_one(self, first: int, lines: list[bytes]) -> None:
-        sound_records: list[dict[str, Any]] = []
-        for number, line in enumerate(lines, first):
-            if not line.strip():
-                continue
-            try:
-                record = orjson.loads(line)
-                _points([record], Gatherer(catalogue=self.gatherer.catalogue), {})
-            except orjson.JSONDecodeError as error:
-                self.problems.add(self.name, f"not JSON ({why(error)}); skipped.", number)
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-                self.problems.add(
-                    self.name, f"not a metric record ({_missing(error)}); skipped.", number
-                )
-            else:
-                sound_records.append(record)
-        self.gatherer.add(_points(sound_records, self.gatherer, self.memo))
+            sound_records: list[dict[str, Any]] = []
+            for number, line in enumerate(lines, first):
+                if not line.strip():
+                    continue
+                try:
+                    record = orjson.loads(line)
+                    _points([record], Gatherer(catalogue=self.gatherer.catalogue), {})
+                except orjson.JSONDecodeError as error:
+                    self.problems.add(self.name, f"not JSON ({why(error)}); skipped.", number)
+                except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                    self.problems.add(
+                        self.name, f"not a metric record ({_missing(error)}); skipped.", number
+                    )
+                else:
+                    sound_records.append(record)
+            self.gatherer.add(_points(sound_records, self.gatherer, self.memo))
 
 
 def _missing(error: Exception) -> str:
@@ -79,12 +76,7 @@ def _points(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo)
     )
     if not sound(seconds, count, total).all():
         raise ValueError("timestamp, count or sum is no number that can be")
-    return Points(_numbers(parsed, gatherer, memo), seconds.astype(np.int64), count, total, peak)
 
-
-def _numbers(
-    parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo
-) -> np.ndarray[Any, np.dtype[np.int64]]:
     numbers = np.empty(len(parsed), dtype=np.int64)
     ignored: Counter[tuple[str, str]] = Counter()
     for i, record in enumerate(parsed):
@@ -103,7 +95,7 @@ def _numbers(
         numbers[i] = number
     for (namespace, metric), times in ignored.items():
         gatherer.ignore(namespace, metric, times)
-    return numbers
+    return Points(numbers, seconds.astype(np.int64), count, total, peak)
 
 
 NAMESPACE = "neuron-monitor"
@@ -218,12 +210,6 @@ def _values(report: Mapping[str, Any], complaints: list[str]) -> _Values:
             yield from read
 
 
-def _core_count(hardware: Mapping[str, Any]) -> int:
-    return int(hardware.get("neuron_device_count") or 0) * int(
-        hardware.get("neuroncore_per_device_count") or 0
-    )
-
-
 def _sound(groups: list[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]] | None:
     """Return the named group of every runtime, or None when a runtime could not tell."""
     named = [group.get(name) or {"error": "absent"} for group in groups]
@@ -243,7 +229,17 @@ def _cores(groups: list[Mapping[str, Any]], hardware: Mapping[str, Any]) -> _Val
     yield (
         "neuroncore_utilization",
         _NODE,
-        [sum(used.values()) / max(_core_count(hardware), len(used), 1)],
+        [
+            sum(used.values())
+            / max(
+                (
+                    int(hardware.get("neuron_device_count") or 0)
+                    * int(hardware.get("neuroncore_per_device_count") or 0)
+                ),
+                len(used),
+                1,
+            )
+        ],
     )
 
 

@@ -121,7 +121,12 @@ def series_batches(
         if target.part:
             silent = [
                 i
-                for i, thing in enumerate(_things(target, batch))
+                for i, thing in enumerate(
+                    [
+                        identity(target.kind, labels_of(whole_series(key, target), target))
+                        for key in batch.keys
+                    ]
+                )
                 if (target.metric, target.rank, thing) not in reported
             ]
             if silent:
@@ -148,9 +153,20 @@ def build_grid(
     n_bins = max(0, max(int(last.max()) for _, last in spans) - base + 1)
     values = np.full((len(metrics), n_bins, len(order)), np.nan, dtype=np.float32)
     row = {metric: i for i, metric in enumerate(metrics)}
-    writer = _Writer(
-        grid, base, {thing: i for i, thing in enumerate(order)}, _scrape_rates(feeding, cores)
-    )
+
+    # Scrapes a minute by instance id, from the sample counts of the utilization of its
+    # cores.
+    rates: dict[str, float] = {}
+    for source in feeding:
+        if source.target.metric == UTILIZATION and source.target.rank == 0:
+            core_counts = np.array(
+                [cores.get(thing.instance, 0) for thing in source.things], dtype=np.float64
+            )
+            by_series = scrape_rates(source.batch, source.period, core_counts)
+            rates.update(
+                zip((thing.instance for thing in source.things), by_series.tolist(), strict=True)
+            )
+    writer = _Writer(grid, base, {thing: i for i, thing in enumerate(order)}, rates)
 
     def fill(metric: str) -> None:
         for source in sorted(feeding, key=lambda source: -source.target.rank):
@@ -180,12 +196,6 @@ def _series_batch(target: Target, batch: PointBatch) -> SeriesBatch:
     return SeriesBatch(
         target, timed, period, tuple(identity(target.kind, x) for x in labels), labels
     )
-
-
-def _things(target: Target, batch: PointBatch) -> list[Labels]:
-    return [
-        identity(target.kind, labels_of(whole_series(key, target), target)) for key in batch.keys
-    ]
 
 
 def _in_order(
@@ -222,21 +232,6 @@ def _metrics(feeding: Sequence[SeriesBatch], spans: Sequence[tuple[Ints, Ints]])
         metric: first[metric]
         for metric in sorted(first, key=lambda metric: (first[metric], metric))
     }
-
-
-def _scrape_rates(feeding: Sequence[SeriesBatch], cores: Mapping[str, int]) -> dict[str, float]:
-    """Return scrapes a minute by instance id, from the sample counts of the utilization of its cores."""
-    rates: dict[str, float] = {}
-    for source in feeding:
-        if source.target.metric == UTILIZATION and source.target.rank == 0:
-            core_counts = np.array(
-                [cores.get(thing.instance, 0) for thing in source.things], dtype=np.float64
-            )
-            by_series = scrape_rates(source.batch, source.period, core_counts)
-            rates.update(
-                zip((thing.instance for thing in source.things), by_series.tolist(), strict=True)
-            )
-    return rates
 
 
 def _scales(source: SeriesBatch, feeding: Sequence[SeriesBatch]) -> Doubles:

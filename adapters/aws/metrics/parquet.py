@@ -307,7 +307,12 @@ class _ParquetReader:
         """Return the numbers of each file's rows, and where those lie, of files about one metric each."""
         parts, first = [], 0
         for file in group:
-            runs, names = self._runs_of(file), file.names or ()
+            # The sets of a file's rows, read from it where the file that was to tell them could not
+            # be read.
+            if file.sets not in self.stored:
+                self.stored |= self._rows([file], [file]).stored
+            runs, names = self.stored[file.sets], file.names or ()
+
             parts.append(
                 (
                     runs.spread([self._number(names, self.sets[one]) for one in runs.distinct]),
@@ -316,12 +321,6 @@ class _ParquetReader:
             )
             first += file.rows
         return parts
-
-    def _runs_of(self, file: ParquetFile) -> RowRuns[int]:
-        """Return the sets of a file's rows, read from it where the file that was to tell them could not be read."""
-        if file.sets not in self.stored:
-            self.stored |= self._rows([file], [file]).stored
-        return self.stored[file.sets]
 
     def _number(self, names: Names, pairs: Mapping[str, str] | None) -> int:
         namespace, metric, region, account = names

@@ -182,26 +182,26 @@ def standard() -> Catalogue:
     rows = files(__package__).joinpath("metrics.csv").read_text(encoding="utf-8").splitlines()
     for row in csv.DictReader(rows):
         shape = (row["namespace"], row["metric"], frozenset(row["dimensions"].split()))
-        shapes[shape] = (*shapes.get(shape, ()), _target(row))
+
+        statistic, scale = Statistic(row["statistic"]), float(row["scale"])
+        shapes[shape] = (
+            *shapes.get(shape, ()),
+            Target(
+                row["kind"],
+                row["target"],
+                statistic,
+                scale,
+                int(row["rank"]),
+                row["part"] == "1",
+                row["times"],
+            ),
+        )
     return Catalogue(shapes)
 
 
 def catalogue_with(own: OwnNames | None) -> Catalogue:
     """Return the standard catalogue, joined by names of an installation's own."""
     return Catalogue(standard().shapes, own) if own else standard()
-
-
-def _target(row: Mapping[str, str]) -> Target:
-    statistic, scale = Statistic(row["statistic"]), float(row["scale"])
-    return Target(
-        row["kind"],
-        row["target"],
-        statistic,
-        scale,
-        int(row["rank"]),
-        row["part"] == "1",
-        row["times"],
-    )
 
 
 Ints = npt.NDArray[np.int64]

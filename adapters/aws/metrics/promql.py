@@ -151,7 +151,11 @@ class Query:
 
     def _part(self, found: re.Match[str]) -> str:
         """Return one selector's part: its samples within the period, aggregated for each thing."""
-        selector = _narrowed(found["name"], found["matchers"] or "", self.where)
+        name = found["name"]
+        matchers = found["matchers"] or ""
+        within = ", ".join(part for part in (matchers[1:-1], self.where) if part)
+        selector = f"{name}{{{within}}}" if within else name
+
         by = ", ".join(map(quoted, self.by))
         aggregate = Aggregate.COUNT if found["count"] else self.aggregate
         if aggregate is Aggregate.INCREASE:
@@ -166,11 +170,6 @@ _OVER_TIME = {Aggregate.LARGEST: "max_over_time", Aggregate.COUNT: "count_over_t
 _SELECTOR = re.compile(
     r"(?P<count>count\()?\b(?!(?:or|and|unless|on)\b)(?P<name>[A-Za-z_:][\w:]*)(?P<matchers>\{[^}]*\})?(?(count)\))"
 )
-
-
-def _narrowed(name: str, matchers: str, where: str) -> str:
-    within = ", ".join(part for part in (matchers[1:-1], where) if part)
-    return f"{name}{{{within}}}" if within else name
 
 
 def one_of(label: str, values: Iterable[str]) -> str:

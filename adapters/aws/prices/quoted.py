@@ -183,23 +183,23 @@ class QuotedPrices:
         key = tuple(newest_at(history, now) for history in self._spot)
         changes = self._changes
         if changes is None or changes[0] != key:
-            changes = self._changes = (key, self._merged(key))
+            # Join the histories that were read by then: each covers the last months only.
+            every: dict[tuple[str, str, datetime], Price] = {}
+            for history, last in zip(self._spot, key, strict=True):
+                for _, history_changes in history[: last + 1]:
+                    every.update(
+                        {
+                            (price.instance_type, price.zone, at): price
+                            for at, price in history_changes
+                        }
+                    )
+            by_type: dict[str, list[_Spot]] = {}
+            for (name, _, at), price in sorted(
+                every.items(), key=lambda entry: (entry[0][2], entry[0])
+            ):
+                by_type.setdefault(name, []).append((at, price))
+            changes = self._changes = (key, by_type)
         return [change for change in changes[1].get(instance_type, []) if change[0] <= now]
-
-    def _merged(self, upto: tuple[int, ...]) -> dict[str, list[_Spot]]:
-        """Join the histories that were read by then: each covers the last months only."""
-        every: dict[tuple[str, str, datetime], Price] = {}
-        for history, last in zip(self._spot, upto, strict=True):
-            for _, changes in history[: last + 1]:
-                every.update(
-                    {(price.instance_type, price.zone, at): price for at, price in changes}
-                )
-        by_type: dict[str, list[_Spot]] = {}
-        for (name, _, at), price in sorted(
-            every.items(), key=lambda entry: (entry[0][2], entry[0])
-        ):
-            by_type.setdefault(name, []).append((at, price))
-        return by_type
 
 
 def listed(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:
@@ -236,8 +236,16 @@ def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
 
     Storage is listed by the month: `ebs:gp3` and `fsx:125` are one GiB of it.
     """
-    if _is_plain_linux(of):
+    wanted = {
+        "operatingSystem": "Linux",
+        "tenancy": "Shared",
+        "preInstalledSw": "NA",
+        "capacitystatus": "Used",
+        "marketoption": "OnDemand",
+    }
+    if "instanceType" in of and all(of.get(name, value) == value for name, value in wanted.items()):
         return of["instanceType"], "Hrs", 1
+
     stored = _STORAGE.fullmatch(of.get("usagetype", ""))
     if stored and stored["volume"]:
         return f"ebs:{stored['volume']}", "GB-Mo", _HOURS_A_MONTH
@@ -251,19 +259,6 @@ _STORAGE = re.compile(
 )
 """Usage types of storage, as the bill has them too (`USW2-EBS:VolumeUsage.gp3`, `USE1-Storage.SSD.125`)."""
 _HOURS_A_MONTH = 730
-
-
-def _is_plain_linux(of: Mapping[str, Any]) -> bool:
-    wanted = {
-        "operatingSystem": "Linux",
-        "tenancy": "Shared",
-        "preInstalledSw": "NA",
-        "capacitystatus": "Used",
-        "marketoption": "OnDemand",
-    }
-    return "instanceType" in of and all(
-        of.get(name, value) == value for name, value in wanted.items()
-    )
 
 
 def spot(pages: Pages, answer: ResponseInfo) -> tuple[_Spot, ...]:

@@ -156,17 +156,16 @@ class Recording:
             if kind not in self._grids:
                 self._grids[kind] = self._built(kind, self._waiting)
                 self._waiting = ()
-        return self._grids[kind].frame(end, self._most, self._names(kind, inventory))
+        return self._grids[kind].frame(
+            end,
+            self._most,
+            self._named.get(
+                (kind, id(inventory)), lambda: (inventory, labelled(self._grids[kind], inventory))
+            )[1],
+        )
 
     def _built(self, kind: str, feeding: Sequence[SeriesBatch]) -> MetricGrid:
         return build_grid(kind, feeding, self._grid, self._base, self._cores)
-
-    def _names(self, kind: str, inventory: Inventory) -> tuple[Labels, ...]:
-        """Return all labels of each thing of a kind, kept while the inventory stays the same."""
-        # The inventory is kept beside its labels, so that no other one has its id meanwhile.
-        return self._named.get(
-            (kind, id(inventory)), lambda: (inventory, labelled(self._grids[kind], inventory))
-        )[1]
 
 
 def _first_bin(feeding: Sequence[SeriesBatch], grid: TimeGrid) -> int:
@@ -244,23 +243,20 @@ def gather(folder: Path, problems: Problems, catalogue: Catalogue) -> Gatherer:
     gatherer = Gatherer(catalogue=catalogue)
     with ThreadPoolExecutor(1, thread_name_prefix="reports") as beside:
         reports = beside.submit(_reports, folder, catalogue)
-        _metrics(folder, gatherer, problems)
+
+        metrics = list(_metric_files(folder, problems))
+        for path, name, form in metrics:
+            if form is MetricForm.LINES:
+                read_jsonl(path, name, gatherer, problems)
+        read_parquet(
+            [(path, name) for path, name, form in metrics if form is MetricForm.PARQUET],
+            gatherer,
+            problems,
+        )
     reported, broken = reports.result()
     gatherer.take(reported)
     problems.take(broken)
     return gatherer
-
-
-def _metrics(folder: Path, gatherer: Gatherer, problems: Problems) -> None:
-    metrics = list(_metric_files(folder, problems))
-    for path, name, form in metrics:
-        if form is MetricForm.LINES:
-            read_jsonl(path, name, gatherer, problems)
-    read_parquet(
-        [(path, name) for path, name, form in metrics if form is MetricForm.PARQUET],
-        gatherer,
-        problems,
-    )
 
 
 def _reports(folder: Path, catalogue: Catalogue) -> tuple[Gatherer, Problems]:
