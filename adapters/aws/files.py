@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, TypeVar
 
 import orjson
 
@@ -59,6 +61,39 @@ def why(error: Exception, most: int = 160) -> str:
     return (text[0] if text else type(error).__name__)[:most]
 
 
+def lack(error: Exception) -> str:
+    """Return the member that a `KeyError` misses, else an error's first line."""
+    return f"{error} is missing" if isinstance(error, KeyError) else why(error)
+
+
+def table(package: str, name: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV file that stands beside a package's modules."""
+    text = files(package).joinpath(name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a whole file in place of the one before, so that no reader meets half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(content)
+    part.replace(path)
+
+
+def chunked(items: Iterable[T], weight: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Yield items in order, together as many as weigh `most`; one that weighs more comes alone."""
+    chunk: list[T] = []
+    weighed = 0
+    for item in items:
+        if chunk and weighed + weight(item) > most:
+            yield chunk
+            chunk, weighed = [], 0
+        chunk.append(item)
+        weighed += weight(item)
+    if chunk:
+        yield chunk
+
+
 _NAMED = (".jsonl", ".jsonl.gz")
 
 
@@ -100,30 +135,55 @@ Twice as fast as blocks of 4 MB.
 
 def blocks(path: Path, name: str, problems: Problems) -> Iterator[tuple[int, list[bytes]]]:
     """Yield (number of the first line, lines) for some kilobytes at a time."""
-    first, rest = 1, b""
+    first, unfinished = 1, b""
     try:
-        with _opened(path) as file:
-            limit, size = unpacked_limit(path.stat().st_size), 0
+        packed = path.stat().st_size
+        # The ending of a name may be wrong, and Firehose gives none.
+        with path.open("rb") as plain:
+            packed_file = gzipped(plain.peek(2))
+        with gzip.open(path, "rb") if packed_file else path.open("rb") as file:
+            limit, size = unpacked_limit(packed), 0
             while block := file.read(_BLOCK_BYTES):
-                *lines, rest = (rest + block).split(b"\n")
+                *lines, unfinished = (unfinished + block).split(b"\n")
                 yield first, lines
                 first += len(lines)
                 size += len(block)
-                if size > limit or len(rest) > LINE_BYTES:
-                    why_not = (
-                        too_much("the file", path.stat().st_size) if size > limit else _TOO_LONG
-                    )
-                    problems.add(
-                        name, f"it is left here, the lines before are used: {why_not}.", first
-                    )
+                if size > limit or len(unfinished) > LINE_BYTES:
+                    reason = too_much("the file", packed) if size > limit else _TOO_LONG
+                    problem = f"it is left here, the lines before are used: {reason}."
+                    problems.add(name, problem, first)
                     return
     except (OSError, EOFError, zlib.error) as error:
         problems.add(name, f"it breaks off here, the lines before are used ({why(error)}).", first)
         return
-    if rest.strip():
-        yield first, [rest]
+    if unfinished.strip():
+        yield first, [unfinished]
 
 
+def objects(
+    path: Path, name: str, problems: Problems, parse: Callable[[Any], T], meant: str
+) -> Iterator[tuple[T, int]]:
+    """Yield each line's object, parsed, and the line's number; name the broken lines and skip them.
+
+    `meant` says which object a line should hold.
+    """
+    for first, lines in blocks(path, name, problems):
+        for number, line in enumerate(lines, first):
+            if not line.strip():
+                continue
+            try:
+                parsed = parse(orjson.loads(line))
+            except orjson.JSONDecodeError as error:
+                problems.add(name, f"not JSON ({why(error)}); skipped.", number)
+            except _MALFORMED as error:
+                problems.add(name, f"not a {meant} ({why(error)}); skipped.", number)
+            else:
+                yield parsed, number
+
+
+T = TypeVar("T")
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, OverflowError, OSError)
+"""What reading an object raises whose shape is not the one that is meant."""
 _TOO_LONG = f"a line has over {LINE_BYTES:,} bytes; write one record a line"
 
 
@@ -135,12 +195,3 @@ def records(lines: list[bytes]) -> list[dict[str, Any]] | None:
         return None
     good = len(parsed) == len(lines) and set(map(type, parsed)) <= {dict}
     return parsed if good else None
-
-
-def _opened(path: Path) -> IO[bytes]:
-    """Open by content: the ending of a name may be wrong, and Firehose gives none."""
-    file = path.open("rb")
-    if not gzipped(file.peek(2)):
-        return file
-    file.close()
-    return cast("IO[bytes]", gzip.open(path, "rb"))

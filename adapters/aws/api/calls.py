@@ -8,7 +8,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -28,7 +28,6 @@ from adapters.aws.api.operations import (
     home_of,
     operations,
     price_of,
-    rows_of,
     stops_at,
 )
 from adapters.aws.api.outcomes import (
@@ -46,6 +45,7 @@ from adapters.aws.api.outcomes import (
 )
 from adapters.aws.api.promql import OTEL, OTEL_STORE, SERVICES, PrometheusServer, PromqlClient
 from adapters.aws.api.responses import instant_of
+from adapters.aws.files import table
 from bot.errors import Unavailable, WrongInput
 from bot.ports import Clock
 
@@ -322,7 +322,7 @@ Dashboards and exporters of the same account and region have the rest.
 @cache
 def limit_of(service: str, operation: str, limit: str) -> int:
     """Return one limit of an operation."""
-    rows = rows_of("limits.csv")
+    rows = table(__package__, "limits.csv")
     return next(
         int(x["most"])
         for x in rows
@@ -350,15 +350,15 @@ class DatapointPace:
         """
         tier = "recent" if age <= _RECENT_SECONDS else "older"
         rate = limit_of("cloudwatch", "get_metric_data", f"{tier}_datapoints_per_second") * _OURS
-        at = (place.account, place.region)
+        place_key = (place.account, place.region)
         with self._lock:
-            now = self.stopwatch()
-            begin = max(now, self._free[at])
+            current = self.stopwatch()
+            begin = max(current, self._free[place_key])
             if begin >= deadline:
                 return False
-            self._free[at] = begin + points / rate
-        if begin > now:
-            self.pause(begin - now)
+            self._free[place_key] = begin + points / rate
+        if begin > current:
+            self.pause(begin - current)
         return True
 
 

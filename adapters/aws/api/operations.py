@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from importlib.resources import files
 
+from adapters.aws.files import table
 from bot.model.reading import Gap
 
 _HOMES = {
@@ -70,9 +69,7 @@ def partition_of(region: str) -> str:
 
     Credentials, ARNs and endpoints of one mean nothing in another.
     """
-    return next(
-        (partition for begin, partition in _PARTITIONS.items() if region.startswith(begin)), "aws"
-    )
+    return next((name for begin, name in _PARTITIONS.items() if region.startswith(begin)), "aws")
 
 
 DETAIL_RANK = 5
@@ -120,36 +117,22 @@ class Operation:
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """Return the actions that IAM must allow for it.
-
-        Some operations have no action of their own.
-        """
-        return (
-            (self.action,)
-            if self.resource != NO_ACTION
-            else tuple(x.action for x in grants() if x.under == self.action)
-        )
+        """Return the actions that IAM must allow for it: some operations have none of their own."""
+        if self.resource != NO_ACTION:
+            return (self.action,)
+        return tuple(x.action for x in grants() if x.under == self.action)
 
 
 @cache
 def operations() -> Mapping[tuple[str, str], Operation]:
     """Return every declared operation by (service, operation) as boto3 spells them."""
-    return {
-        (row["service"], row["operation"]): Operation(
-            **{
-                name: row[name]
-                for name in ("service", "operation", "action", "resource", "member", "why")
-            },
-            optional=int(row["optional"]),
-            page=_page(row["page"]),
-        )
-        for row in rows_of("operations.csv")
-    }
-
-
-def _page(text: str) -> tuple[str, int] | None:
-    name, _, size = text.partition("=")
-    return (name, int(size)) if name else None
+    declared = {}
+    for row in table(__package__, "operations.csv"):
+        name, _, size = row.pop("page").partition("=")
+        page = (name, int(size)) if name else None
+        optional = int(row.pop("optional"))
+        declared[row["service"], row["operation"]] = Operation(**row, optional=optional, page=page)
+    return declared
 
 
 @dataclass(frozen=True)
@@ -168,10 +151,7 @@ class Grant:
 @cache
 def grants() -> tuple[Grant, ...]:
     """Return the actions that must be allowed beside the operations that are called."""
-    return tuple(
-        Grant(row["action"], row["resource"], row["under"], row["why"])
-        for row in rows_of("grants.csv")
-    )
+    return tuple(Grant(**row) for row in table(__package__, "grants.csv"))
 
 
 @dataclass(frozen=True)
@@ -194,7 +174,7 @@ def call_prices() -> Mapping[tuple[str, str], CallPrice]:
         (row["service"], row["operation"]): CallPrice(
             row["unit"], Decimal(row["usd"]), row["source"], row["asof"]
         )
-        for row in rows_of("prices.csv")
+        for row in table(__package__, "prices.csv")
     }
 
 
@@ -212,10 +192,3 @@ def price_of(service: str, operation: str, units: int) -> Decimal:
     """Return USD for `units` of a call, zero for a free one."""
     price = call_price(service, operation)
     return price.usd * units if price else Decimal(0)
-
-
-def rows_of(name: str) -> list[dict[str, str]]:
-    """Return the rows of a data file that stands beside the calls."""
-    return list(
-        csv.DictReader(files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines())
-    )

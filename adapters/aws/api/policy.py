@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from typing import Any
 
-from adapters.aws.api.operations import NO_ACTION, grants, operations
+from adapters.aws.api.operations import NO_ACTION, Grant, Operation, grants, operations
 
 _RESOURCES: dict[str, str | list[str]] = {
     "BUCKET": ["arn:aws:s3:::YOUR-BILLING-BUCKET", "arn:aws:s3:::YOUR-STREAM-BUCKET"],
@@ -38,29 +38,25 @@ def policy(partition: str = "aws") -> dict[str, Any]:
     One statement for each service and resource, its ARNs of a partition.
     """
     actions_of: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for declared in operations().values():
+    allowed: list[Operation | Grant] = [*operations().values(), *grants()]
+    for declared in allowed:
         if declared.resource != NO_ACTION:
-            actions_of[declared.action.partition(":")[0], declared.resource].add(declared.action)
-    for grant in grants():
-        actions_of[grant.action.partition(":")[0], grant.resource].add(grant.action)
-    statements = [
-        {
-            "Sid": "Trnbot"
-            + service.title()
-            + ("" if resource == "*" else resource.title().replace("_", "")),
+            service = declared.action.partition(":")[0]
+            actions_of[service, declared.resource].add(declared.action)
+
+    statements = []
+    for (service, resource), actions in sorted(actions_of.items()):
+        subject = "" if resource == "*" else resource.title().replace("_", "")
+        statement = {
+            "Sid": f"Trnbot{service.title()}{subject}",
             "Effect": "Allow",
             "Action": sorted(actions),
-            "Resource": _of_partition(_RESOURCES.get(resource, resource), partition),
+            "Resource": _RESOURCES.get(resource, resource),
         }
-        for (service, resource), actions in sorted(actions_of.items())
-    ]
-    return {"Version": "2012-10-17", "Statement": statements}
-
-
-def _of_partition(resource: str | list[str], partition: str) -> str | list[str]:
-    if isinstance(resource, list):
-        return [each.replace("arn:aws:", f"arn:{partition}:") for each in resource]
-    return resource.replace("arn:aws:", f"arn:{partition}:")
+        statements.append(statement)
+    document = json.dumps({"Version": "2012-10-17", "Statement": statements})
+    translated: dict[str, Any] = json.loads(document.replace("arn:aws:", f"arn:{partition}:"))
+    return translated
 
 
 def policy_text(partition: str = "aws") -> str:

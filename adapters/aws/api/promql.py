@@ -67,16 +67,17 @@ class PrometheusServer:
         A signature for AWS's own, a token for another.
         """
         if self.service == PLAIN:
-            return self._show_token
+
+            def show_token(request: AWSRequest) -> None:
+                if self.token:
+                    request.headers["Authorization"] = f"Bearer {self.token}"
+
+            return show_token
         if credentials is None:
             raise NoCredentialsError
         managed = _MANAGED.match(self.url)
-        named, where = (MANAGED, managed[1]) if managed else ("monitoring", region)
-        return lambda request: SigV4Auth(credentials, named, where).add_auth(request)
-
-    def _show_token(self, request: AWSRequest) -> None:
-        if self.token:
-            request.headers["Authorization"] = f"Bearer {self.token}"
+        service, where = (MANAGED, managed[1]) if managed else ("monitoring", region)
+        return lambda request: SigV4Auth(credentials, service, where).add_auth(request)
 
 
 OTEL_STORE = PrometheusServer()
@@ -101,60 +102,57 @@ class PromqlClient:
             max_pool_connections=16,
         )
 
-    def query_range(self, **given: Any) -> Mapping[str, Any]:
+    def query_range(self, **parameters: Any) -> Mapping[str, Any]:
         """Return the values of an expression at each step of a time."""
-        return self._ask("query_range", "POST", "/api/v1/query_range", given)
+        return self._ask("query_range", "POST", "/api/v1/query_range", parameters)
 
-    def query(self, **given: Any) -> Mapping[str, Any]:
+    def query(self, **parameters: Any) -> Mapping[str, Any]:
         """Return the values of an expression at one time."""
-        return self._ask("query", "POST", "/api/v1/query", given)
+        return self._ask("query", "POST", "/api/v1/query", parameters)
 
-    def label_values(self, *, label: str, **given: Any) -> Mapping[str, Any]:
+    def label_values(self, *, label: str, **parameters: Any) -> Mapping[str, Any]:
         """Return the values of a label among the series that some selectors match."""
         return self._ask(
-            "label_values", "GET", f"/api/v1/label/{quote(label, safe='')}/values", given
+            "label_values", "GET", f"/api/v1/label/{quote(label, safe='')}/values", parameters
         )
 
     def _ask(
-        self, operation: str, method: str, path: str, given: Mapping[str, Any]
+        self, operation: str, method: str, path: str, parameters: Mapping[str, Any]
     ) -> Mapping[str, Any]:
+        """Return an answer; raise `ClientError` for a refusal, as boto3's clients do."""
+        form = urlencode(parameters, doseq=True)
         for attempt in range(self.attempts):
+            if method == "POST":
+                headers = {"Content-Type": "application/x-www-form-urlencoded"}
+                request = AWSRequest(method, self.url + path, headers=headers, data=form)
+            else:
+                request = AWSRequest(method, f"{self.url}{path}?{form}")
+            self.sign(request)
             try:
-                form = urlencode(
-                    [
-                        (name, x)
-                        for name, value in given.items()
-                        for x in (value if isinstance(value, list | tuple) else (value,))
-                    ]
-                )
-                kind = {"Content-Type": "application/x-www-form-urlencoded"}
-                if method == "POST":
-                    request = AWSRequest(method, self.url + path, headers=kind, data=form)
-                else:
-                    request = AWSRequest(method, f"{self.url}{path}?{form}")
-                self.sign(request)
                 response = self._session.send(request.prepare())
-                status, headers, body = (response.status_code, response.headers, response.content)
             except HTTPClientError:
                 if attempt + 1 == self.attempts:
                     raise
             else:
-                if status not in _PASSING or attempt + 1 == self.attempts:
-                    # An answer; raise `ClientError` for a refusal.
-                    try:
-                        read = orjson.loads(body)
-                    except orjson.JSONDecodeError:
-                        read = {}
-                    answer: dict[str, Any] = read if isinstance(read, dict) else {}
-                    if status == 200 and answer.get("status") != "error":
-                        return {**answer, "ResponseMetadata": {"RetryAttempts": attempt}}
-                    named = (
-                        headers.get("x-amzn-errortype")
-                        or answer.get("__type")
-                        or answer.get("errorType")
-                    )
-                    code = str(named or "").partition(":")[0].rpartition("#")[2]
-                    code = _CODES.get(status, "") if not code or code == "unauthorized" else code
-                    raise ClientError({"Error": {"Code": code or f"HTTP {status}"}}, operation)
+                if response.status_code not in _PASSING or attempt + 1 == self.attempts:
+                    return _answer(operation, response, attempt)
             self.pause(random.uniform(0, min(20.0, 2.0**attempt)))  # noqa: S311 - not for secrets
         raise AssertionError("asked no time at all")
+
+
+def _answer(operation: str, response: Any, retries: int) -> Mapping[str, Any]:
+    """Return the members of an answer, none of a body that is no JSON."""
+    try:
+        parsed = orjson.loads(response.content)
+    except orjson.JSONDecodeError:
+        parsed = {}
+    answer: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
+    if response.status_code == 200 and answer.get("status") != "error":
+        return {**answer, "ResponseMetadata": {"RetryAttempts": retries}}
+
+    kinds = (response.headers.get("x-amzn-errortype"), answer.get("__type"))
+    kind = next(filter(None, kinds), answer.get("errorType"))
+    code = str(kind or "").partition(":")[0].rpartition("#")[2]
+    if not code or code == "unauthorized":
+        code = _CODES.get(response.status_code, "") or f"HTTP {response.status_code}"
+    raise ClientError({"Error": {"Code": code}}, operation)

@@ -7,7 +7,7 @@ import re
 import zlib
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 import orjson
 
 from adapters.aws.api.operations import Place
-from adapters.aws.files import Problems, why
+from adapters.aws.files import Problems, lack, why
 from bot.model.limits import RESPONSE_BYTES
 
 Translated = TypeVar("Translated")
@@ -75,30 +75,21 @@ class RecordedResponses:
 
     folder: Path
     problems: Problems
-    _index: dict[tuple[str, str], dict[tuple[str, str], list[ResponseInfo]]] = field(
-        default_factory=dict
-    )
-    _broken: set[Path] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Look at the names, not into the files."""
-        index: dict[tuple[str, str], dict[tuple[str, str], list[ResponseInfo]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
+        self._broken: set[Path] = set()
+        self._index: dict[tuple[str, str], dict[tuple[str, str], list[ResponseInfo]]] = {}
         for path in sorted(self.folder.glob("*/*/*/*.json*")):
-            named = _NAME.fullmatch(path.name)
-            if not named:
-                self.problems.add(
-                    self._name(path), "its name is not TIME.json or TIME.ARGUMENT.json; skipped."
-                )
+            name = _NAME.fullmatch(path.name)
+            if not name:
+                self._report(path, "its name is not TIME.json or TIME.ARGUMENT.json; skipped.")
                 continue
             service, operation, region = path.parts[-4:-1]
-            at = read_stamp(named[1])
-            answer = ResponseInfo(
-                service, operation, region, *argument_and_account(named[2] or ""), at, path
-            )
-            index[service, operation][region, named[2] or ""].append(answer)
-        self._index = {call: dict(places) for call, places in index.items()}
+            about = argument_and_account(name[2] or "")
+            answer = ResponseInfo(service, operation, region, *about, read_stamp(name[1]), path)
+            places = self._index.setdefault((service, operation), {})
+            places.setdefault((region, name[2] or ""), []).append(answer)
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
@@ -107,35 +98,38 @@ class RecordedResponses:
 
         Report the broken ones.
         """
-        places = self._index.get((service, operation), {})
-        histories = [
-            [self._one(answer, translate) for answer in sorted(many, key=lambda x: x.at)]
-            for _, many in sorted(places.items())
-        ]
-        return [kept for history in histories if (kept := [entry for entry in history if entry])]
+        histories = []
+        for _, answers in sorted(self._index.get((service, operation), {}).items()):
+            history = [
+                (answer.at, translated)
+                for answer in sorted(answers, key=lambda x: x.at)
+                for translated in self._translated(answer, translate)
+            ]
+            if history:
+                histories.append(history)
+        return histories
 
     def answered(
         self, service: str, operation: str
     ) -> Mapping[tuple[str, str], Sequence[datetime]]:
-        """Return when each account and region gave the responses that were read, and not found broken, oldest first."""
-        every = [
-            answer for many in self._index.get((service, operation), {}).values() for answer in many
-        ]
+        """Return when each account and region gave the responses that were read, oldest first.
+
+        Those that were found broken are left out.
+        """
+        places = self._index.get((service, operation), {}).values()
         times: dict[tuple[str, str], list[datetime]] = defaultdict(list)
-        for answer in sorted(every, key=lambda x: x.at):
+        for answer in sorted((x for answers in places for x in answers), key=lambda x: x.at):
             if answer.path not in self._broken:
                 times[answer.account, answer.region].append(answer.at)
         return times
 
-    def _one(
+    def _translated(
         self, answer: ResponseInfo, translate: Callable[[Pages, ResponseInfo], Translated]
-    ) -> tuple[datetime, Translated] | None:
+    ) -> Iterator[Translated]:
+        """Yield the answer's translation; nothing where the answer is broken."""
+        path = answer.path
         try:
-            with (
-                gzip.open(answer.path)
-                if answer.path.suffix == ".gz"
-                else answer.path.open("rb") as file
-            ):
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
                 raw = file.read(RESPONSE_BYTES + 1)
             if len(raw) > RESPONSE_BYTES:
                 raise OSError(f"it has over {RESPONSE_BYTES:,} bytes")
@@ -143,22 +137,18 @@ class RecordedResponses:
             pages = parsed if isinstance(parsed, list) else [parsed]
             if not pages or not all(isinstance(page, dict) for page in pages):
                 raise TypeError("neither an object nor a list of objects")
-            return answer.at, translate(pages, answer)
+            translated = translate(pages, answer)
         except _UNREADABLE as error:
-            self.problems.add(
-                self._name(answer.path), f"not JSON that can be read ({why(error)}); skipped."
-            )
+            self._report(path, f"not JSON that can be read ({why(error)}); skipped.")
         except MALFORMED as error:
-            problem = f"{error} is missing" if isinstance(error, KeyError) else why(error)
-            self.problems.add(
-                self._name(answer.path),
-                f"not a response of {answer.operation} ({problem}); skipped.",
-            )
-        self._broken.add(answer.path)
-        return None
+            self._report(path, f"not a response of {answer.operation} ({lack(error)}); skipped.")
+        else:
+            yield translated
+            return
+        self._broken.add(path)
 
-    def _name(self, path: Path) -> str:
-        return str(path.relative_to(self.folder.parent))
+    def _report(self, path: Path, problem: str) -> None:
+        self.problems.add(str(path.relative_to(self.folder.parent)), problem)
 
 
 def argument_and_account(name: str) -> tuple[str, str]:
@@ -185,17 +175,15 @@ def members(pages: Pages, key: str) -> list[Mapping[str, Any]]:
 
 def instant(text: str | None) -> datetime | None:
     """Read an ISO 8601 time as aware UTC; None for none."""
-    if not text:
-        return None
-    return _aware(datetime.fromisoformat(text))
+    return _aware(datetime.fromisoformat(text)) if text else None
 
 
 def required(text: str | None, name: str) -> datetime:
     """Read a time that must be there; raise `KeyError` naming the member otherwise."""
-    at = instant(text)
-    if at is None:
+    time = instant(text)
+    if time is None:
         raise KeyError(name)
-    return at
+    return time
 
 
 def instant_of(value: Any) -> datetime:
@@ -243,7 +231,7 @@ class _Response:
     at: datetime
     raw: bytes = b""
     path: Path | None = None
-    found: Any = None
+    translation: Any = None
     translated: bool = False
 
     def text(self) -> bytes:
@@ -272,24 +260,29 @@ class ResponseHistory:
         self._answered[call] = at
         if entries and entries[-1].text() == raw:
             return
+
         for before in entries:
             before.raw = b"" if before.path or before.translated else before.raw
-        entries.append(_Response(at, raw, self._written(call, at, raw)))
+        path = self.journal and self.journal / file_of(call, at)
+        if path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(raw + b"\n")
+        entries.append(_Response(at, raw, path))
 
-        # Forget the answers that no history needs, in memory and on disk.
-        kept = thinned([entry.at for entry in self._responses[call]], at)
-        for entry in self._responses[call]:
-            if entry.at not in kept and entry.path:
+        # What no history needs any more is forgotten, in memory and on disk.
+        needed = thinned([entry.at for entry in entries], at)
+        for entry in entries:
+            if entry.at not in needed and entry.path:
                 entry.path.unlink(missing_ok=True)
-        self._responses[call] = [entry for entry in self._responses[call] if entry.at in kept]
+        self._responses[call] = [entry for entry in entries if entry.at in needed]
 
     def newest(self, call: ApiCall) -> tuple[datetime, bytes] | None:
         """Return when this process last had an answer, and the answer as a JSON list of pages.
 
         None before the first.
         """
-        at = self._answered.get(call)
-        return (at, self._responses[call][-1].text()) if at else None
+        answered = self._answered.get(call)
+        return (answered, self._responses[call][-1].text()) if answered else None
 
     def last(self, call: ApiCall) -> list[dict[str, Any]]:
         """Return the pages of the newest answer known, from now or from the journal.
@@ -325,10 +318,9 @@ class ResponseHistory:
             time, _, about = path.name.removesuffix(".json").partition(".")
             argument, account = argument_and_account(about)
             if account == place.account:
-                at = read_stamp(time)
-                self._responses.setdefault(ApiCall(service, operation, place, argument), []).append(
-                    _Response(at, path=path)
-                )
+                call = ApiCall(service, operation, place, argument)
+                entry = _Response(read_stamp(time), path=path)
+                self._responses.setdefault(call, []).append(entry)
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
@@ -337,41 +329,33 @@ class ResponseHistory:
 
         One that cannot be read is reported and left out.
         """
-        wanted = [
-            call
-            for call in self._responses
-            if (call.service, call.operation) == (service, operation)
-        ]
-        histories = [self._history(call, translate) for call in sorted(wanted, key=str)]
-        return [history for history in histories if history]
+        histories = []
+        for call in self._calls_of(service, operation):
+            history: list[tuple[datetime, Translated]] = []
+            for entry in self._responses[call]:
+                if not entry.translated:
+                    entry.translated = True
+                    entry.translation = self._translate(call, entry, translate)
+                    if history and entry.translation is not None:
+                        entry.translation = _shared(history[-1][1], entry.translation)
+                if entry.translation is not None:
+                    history.append((entry.at, entry.translation))
+            if history:
+                histories.append(history)
+        return histories
 
     def answered(
         self, service: str, operation: str
     ) -> Mapping[tuple[str, str], Sequence[datetime]]:
         """Return when each account and region gave the answers that are kept, oldest first."""
-        calls = [
-            (call, kept)
-            for call, kept in self._responses.items()
-            if (call.service, call.operation) == (service, operation)
-        ]
         return {
-            (call.place.account, call.place.region): [entry.at for entry in kept]
-            for call, kept in calls
+            (call.place.account, call.place.region): [entry.at for entry in self._responses[call]]
+            for call in self._calls_of(service, operation)
         }
 
-    def _history(
-        self, call: ApiCall, translate: Callable[[Pages, ResponseInfo], Translated]
-    ) -> list[tuple[datetime, Translated]]:
-        history: list[tuple[datetime, Translated]] = []
-        for entry in self._responses[call]:
-            if not entry.translated:
-                entry.translated = True
-                entry.found = self._translate(call, entry, translate)
-                if history and entry.found is not None:
-                    entry.found = _shared(history[-1][1], entry.found)
-            if entry.found is not None:
-                history.append((entry.at, entry.found))
-        return history
+    def _calls_of(self, service: str, operation: str) -> list[ApiCall]:
+        calls = (x for x in self._responses if (x.service, x.operation) == (service, operation))
+        return sorted(calls, key=str)
 
     def _translate(
         self,
@@ -379,32 +363,14 @@ class ResponseHistory:
         entry: _Response,
         translate: Callable[[Pages, ResponseInfo], Translated],
     ) -> Translated | None:
-        place = call.place
-        answer = ResponseInfo(
-            call.service,
-            call.operation,
-            place.region,
-            call.argument,
-            place.account,
-            entry.at,
-            Path(call.operation),
-        )
+        service, operation, place = call.service, call.operation, call.place
+        about = (place.region, call.argument, place.account, entry.at, Path(operation))
         try:
-            return translate(orjson.loads(entry.text()), answer)
+            return translate(orjson.loads(entry.text()), ResponseInfo(service, operation, *about))
         except (OSError, *MALFORMED) as error:
-            problem = f"{error} is missing" if isinstance(error, KeyError) else why(error)
-            self.problems.add(
-                f"{call.operation} in {place}", f"not an answer that can be read ({problem})."
-            )
+            problem = f"not an answer that can be read ({lack(error)})."
+            self.problems.add(f"{operation} in {place}", problem)
             return None
-
-    def _written(self, call: ApiCall, at: datetime, raw: bytes) -> Path | None:
-        if self.journal is None:
-            return None
-        path = self.journal / file_of(call, at)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(raw + b"\n")
-        return path
 
 
 def thinned(times: Sequence[datetime], now: datetime) -> frozenset[datetime]:
@@ -413,11 +379,13 @@ def thinned(times: Sequence[datetime], now: datetime) -> frozenset[datetime]:
     All new ones, the last of each older stretch, the newest anyway.
     """
     stretches: dict[object, datetime] = {}
-    for at in times:
-        age = now - at
-        hours = at.hour if age <= _HOURLY else at.hour // 6 * 6
-        stretch = at if age <= _EVERY else at.replace(hour=hours, minute=0, second=0, microsecond=0)
-        stretches["before" if age > KEPT else (age <= _EVERY, stretch)] = at
+    for time in times:
+        age = now - time
+        hours = time.hour if age <= _HOURLY else time.hour // 6 * 6
+        stretch = (
+            time if age <= _EVERY else time.replace(hour=hours, minute=0, second=0, microsecond=0)
+        )
+        stretches["before" if age > KEPT else (age <= _EVERY, stretch)] = time
     return frozenset([*stretches.values(), *times[-1:]])
 
 

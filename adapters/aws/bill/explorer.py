@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -27,7 +28,7 @@ from adapters.aws.api.responses import (
     members,
     read_stamp,
 )
-from adapters.aws.files import Problems
+from adapters.aws.files import Problems, write_whole
 from bot.errors import Unavailable
 from bot.model.labels import Labels
 from bot.model.spend import Commitment, CommitmentPlan, Finding, Forecast
@@ -85,27 +86,22 @@ class ExplorerAnswers:
         Without it none counts.
         """
         folder = self.of(operation)
-        folder.mkdir(parents=True, exist_ok=True)
         for about in sorted(answers, key=lambda name: name == first):
             name = f"{at:{STAMP}}.{about}.json" if about else f"{at:{STAMP}}.json"
-            part = folder / f".{name}.part"
-            part.write_bytes(json_of(answers[about]) + b"\n")
-            part.replace(folder / name)
+            write_whole(folder / name, json_of(answers[about]) + b"\n")
 
-        # Drop sets that are older than the last ones of the same kind.
-        times = sorted({match[1] for match in self._named(folder) if (match[2] or "") == first})[
-            :-_KEPT_SETS
-        ]
-        for match in self._named(folder):
-            tagged = (match[2] or "").startswith("tag=")
-            if match[1] in times and (
-                (match[2] or "") == first if first.startswith("tag=") else not tagged
-            ):
-                (folder / match[0]).unlink(missing_ok=True)
+        # Sets that are older than the last ones of the same kind are dropped.
+        files = list(self._named(folder))
+        times = sorted({name[1] for name in files if (name[2] or "") == first})
+        for file in files:
+            subject = file[2] or ""
+            alike = subject == first if first.startswith(_TAG) else not subject.startswith(_TAG)
+            if alike and file[1] in times[:-_KEPT_SETS]:
+                (folder / file[0]).unlink(missing_ok=True)
 
     def newest(self, operation: str, about: str = "") -> datetime | None:
         """Return the time of the newest answer about a subject."""
-        times = [match[1] for match in self._named(self.of(operation)) if (match[2] or "") == about]
+        times = [name[1] for name in self._named(self.of(operation)) if (name[2] or "") == about]
         return read_stamp(max(times)) if times else None
 
     def of(self, operation: str) -> Path:
@@ -121,17 +117,15 @@ class ExplorerAnswers:
             path for path in (self.folder / "api").rglob("*.json") if _NAME.fullmatch(path.name)
         ]
         for path in files:
-            at, dot, rest = path.name.partition(".")
-            named = min(at, f"{until:{STAMP}}") if until else at
-            target = folder / path.relative_to(self.folder).with_name(named + dot + rest)
+            time, dot, about = path.name.partition(".")
+            time = min(time, f"{until:{STAMP}}") if until else time
+            target = folder / path.relative_to(self.folder).with_name(time + dot + about)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
         return len(files)
 
-    def _named(self, folder: Path) -> list[re.Match[str]]:
-        return [
-            match for path in sorted(folder.glob("*.json")) if (match := _NAME.fullmatch(path.name))
-        ]
+    def _named(self, folder: Path) -> Iterator[re.Match[str]]:
+        return filter(None, (_NAME.fullmatch(path.name) for path in sorted(folder.glob("*.json"))))
 
 
 HOURS_KEPT = timedelta(hours=8)
@@ -154,7 +148,7 @@ class Explorer:
 
     answers: ExplorerAnswers
     _failures: dict[str, tuple[datetime, str]] = field(default_factory=dict)
-    _asked: dict[tuple[str, datetime], int] = field(default_factory=dict)
+    _pages: dict[tuple[str, datetime], int] = field(default_factory=dict)
 
     def keep_fresh(self, view: str = "") -> str:
         """Bring one view up to date where that is due.
@@ -169,88 +163,87 @@ class Explorer:
             if due and (failed is None or now - failed[0] >= _AGAIN):
                 self._refresh(view, now)
 
-            # The age and the cost of the answers, or why there are none.
-            at = self.answers.newest(_OPERATION, first)
+            newest = self.answers.newest(_OPERATION, first)
             why = self._failures.get(first, (now, ""))[1]
-            if at is None:
+            if newest is None:
                 return why
-
-            # How many pages a set of answers took.
-            if (first, at) not in self._asked:
-                files = self.answers.of(_OPERATION).glob(f"{at:{STAMP}}.*.json")
-                named = [
-                    (path, path.name.partition(".")[2].removesuffix(".json")) for path in files
-                ]
-                mine = [
-                    path
-                    for path, name in named
-                    if (name == first if first.startswith(_TAG) else not name.startswith(_TAG))
-                ]
-                self._asked = {
-                    (first, at): sum(len(orjson.loads(path.read_bytes())) for path in mine)
-                } | self._asked
-            calls = self._asked[first, at]
-
+            calls = self._calls_of(first, newest)
             usd = price_of("ce", _OPERATION, calls)
-            age = (now - at).total_seconds() / 3600
-            state = f"Cost Explorer from {_period(at)['Start']} on, asked {age:.0f} h ago in {calls} calls (${usd:.2f})"
+            age = (now - newest).total_seconds() / 3600
+            begin = _period(newest)["Start"]
+            state = f"Cost Explorer from {begin} on, asked {age:.0f} h ago in {calls} calls (${usd:.2f})"
             return f"{state}; {why.rstrip('.')}" if why else state
+
+    def _calls_of(self, first: str, at: datetime) -> int:
+        """Return how many pages a set of answers took."""
+        if (first, at) not in self._pages:
+            pages = 0
+            for path in self.answers.of(_OPERATION).glob(f"{at:{STAMP}}.*.json"):
+                name = path.name.partition(".")[2].removesuffix(".json")
+                if name == first if first.startswith(_TAG) else not name.startswith(_TAG):
+                    pages += len(orjson.loads(path.read_bytes()))
+            self._pages[first, at] = pages
+        return self._pages[first, at]
 
     def _refresh(self, view: str, now: datetime) -> None:
         first = view or _TOP
         try:
-            answers = self._tagged(view, now) if view else self._whole(now)
+            if view:
+                tag = {"Type": "TAG", "Key": unquote(view.removeprefix(_TAG))}
+                answers = {view: self._ask(now, [tag, _dimension("RECORD_TYPE")])}
+            else:
+                answers = self._whole(now)
         except Unavailable as error:
             self._failures[first] = (now, str(error))
         except MALFORMED as error:
-            self._failures[first] = (
-                now,
-                f"Cost Explorer gave an answer that cannot be read ({type(error).__name__}).",
-            )
+            unread = f"Cost Explorer gave an answer that cannot be read ({type(error).__name__})."
+            self._failures[first] = (now, unread)
         else:
             self._failures.pop(first, None)
             self.answers.put(_OPERATION, now, answers, first)
 
-    def _tagged(self, view: str, now: datetime) -> AnswersByPart:
-        tag = {"Type": "TAG", "Key": unquote(view.removeprefix(_TAG))}
-        return {view: self._ask(now, [tag, _dimension("RECORD_TYPE")])}
-
     def _whole(self, now: datetime) -> AnswersByPart:
-        """Ask for accounts, then each account's regions, then services and usage types of the dearest parts first."""
+        """Ask for accounts, then each account's regions, then the parts of the dearest of these.
+
+        Those are services and usage types.
+        """
         allowed = max(1, min(self.answers.left(), self.answers.most_calls // _SETS_A_DAY))
-        answers = {_TOP: self._ask(now, [_dimension("LINKED_ACCOUNT"), _dimension("RECORD_TYPE")])}
+        kind = _dimension("RECORD_TYPE")
+        answers = {_TOP: self._ask(now, [_dimension("LINKED_ACCOUNT"), kind])}
         accounts = _dearest(_sums(answers[_TOP], 1))
         for (account,) in accounts[: max(0, allowed - 1)]:
-            keys = [_dimension("REGION"), _dimension("RECORD_TYPE")]
+            keys = [_dimension("REGION"), kind]
             answers[_about(account)] = self._ask(now, keys, LINKED_ACCOUNT=account)
+
         parts = {
             (account, *keys): usd
             for (account,) in accounts
             for keys, usd in _sums(answers.get(_about(account), []), 2).items()
         }
-        for account, region, kind in _dearest(parts)[: max(0, allowed - len(answers))]:
+        for account, region, record_type in _dearest(parts)[: max(0, allowed - len(answers))]:
             keys = [_dimension("SERVICE"), _dimension("USAGE_TYPE")]
+            about = {"LINKED_ACCOUNT": account, "REGION": region, "RECORD_TYPE": record_type}
             try:
-                about = {"LINKED_ACCOUNT": account, "REGION": region, "RECORD_TYPE": kind}
-                answers[_about(account, region, kind)] = self._ask(now, keys, **about)
+                answers[_about(account, region, record_type)] = self._ask(now, keys, **about)
             except Unavailable as error:
+                # What was known is finer than what this would leave.
                 if not isinstance(error, CapReached) and self.answers.newest(_OPERATION, _TOP):
-                    raise  # what was known is finer than what this would leave
+                    raise
                 break
         return answers
 
     def _ask(self, now: datetime, keys: Sequence[Mapping[str, str]], **only: str) -> AnswerPages:
-        given: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "TimePeriod": _period(now),
             "Granularity": "DAILY",
             "Metrics": _METRICS,
             "GroupBy": list(keys),
         }
-        wanted = [{"Dimensions": {"Key": key, "Values": [value]}} for key, value in only.items()]
-        if wanted:
-            given["Filter"] = wanted[0] if len(wanted) == 1 else {"And": wanted}
+        filters = [{"Dimensions": {"Key": key, "Values": [value]}} for key, value in only.items()]
+        if filters:
+            parameters["Filter"] = filters[0] if len(filters) == 1 else {"And": filters}
         try:
-            return self.answers.ask(_OPERATION, **given)
+            return self.answers.ask(_OPERATION, **parameters)
         except NoData:
             return [{"GroupDefinitions": list(keys), "ResultsByTime": []}]
 
@@ -277,17 +270,12 @@ def _about(*parts: str) -> str:
 
 def _sums(pages: AnswerPages, keys: int) -> dict[tuple[str, ...], Decimal]:
     """Return the amounts, without their signs, that moved under the first keys of each group."""
-    sums: dict[tuple[str, ...], Decimal] = {}
-    for page in pages:
-        for names, usd in _groups(page):
-            sums[names[:keys]] = sums.get(names[:keys], Decimal(0)) + abs(usd)
+    sums: dict[tuple[str, ...], Decimal] = defaultdict(Decimal)
+    groups = (x for page in pages for span in page["ResultsByTime"] for x in span.get("Groups", ()))
+    for group in groups:
+        usd = Decimal(group["Metrics"]["UnblendedCost"]["Amount"])
+        sums[tuple(group["Keys"])[:keys]] += abs(usd)
     return sums
-
-
-def _groups(page: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Decimal]]:
-    for span in page["ResultsByTime"]:
-        for group in span.get("Groups", ()):
-            yield tuple(group["Keys"]), Decimal(group["Metrics"]["UnblendedCost"]["Amount"])
 
 
 def _dearest(sums: Mapping[tuple[str, ...], Decimal]) -> list[tuple[str, ...]]:
@@ -316,45 +304,36 @@ class OutlookPoller:
 
     def refresh(self, now: datetime) -> Sequence[str]:
         """Poll the answers that are due; return a sentence for each one that is missing."""
-        with self.answers.lock:
-            # The arguments of each operation: whole days, ends exclusive.
-            today, first = now.date(), now.date() - timedelta(days=_DAYS)
-            month = (today.replace(day=1) + timedelta(days=32)).replace(day=1)
-            past = {"TimePeriod": {"Start": str(first), "End": str(today)}, "Granularity": "DAILY"}
-            rest = {
+        # Whole days, ends exclusive.
+        today, first = now.date(), now.date() - timedelta(days=_DAYS)
+        month = (today.replace(day=1) + timedelta(days=32)).replace(day=1)
+        past = {"TimePeriod": {"Start": str(first), "End": str(today)}, "Granularity": "DAILY"}
+        requests: dict[str, dict[str, Any]] = {
+            "get_cost_forecast": {
                 "TimePeriod": {"Start": str(today), "End": str(month)},
                 "Granularity": "MONTHLY",
-            }
-            requests: dict[str, dict[str, Any]] = {
-                "get_cost_forecast": {
-                    **rest,
-                    "Metric": "AMORTIZED_COST",
-                    "PredictionIntervalLevel": 80,
-                    "Filter": _NOT_USAGE,
-                },
-                "get_savings_plans_utilization": past,
-                "get_savings_plans_coverage": past,
-                "get_reservation_utilization": past,
-                "get_anomalies": {"DateInterval": {"StartDate": str(first), "EndDate": str(today)}},
-            }
-            for operation, given in requests.items():
-                newest = self.answers.newest(operation)
+                "Metric": "AMORTIZED_COST",
+                "PredictionIntervalLevel": 80,
+                "Filter": _NOT_USAGE,
+            },
+            "get_savings_plans_utilization": past,
+            "get_savings_plans_coverage": past,
+            "get_reservation_utilization": past,
+            "get_anomalies": {"DateInterval": {"StartDate": str(first), "EndDate": str(today)}},
+        }
+        with self.answers.lock:
+            for operation, parameters in requests.items():
+                newest, tried = self.answers.newest(operation), self._tried.get(operation)
                 fresh = newest is not None and now - newest < _OUTLOOK_EVERY
-                if (
-                    fresh
-                    or now - self._tried.get(operation, datetime.min.replace(tzinfo=now.tzinfo))
-                    < _OUTLOOK_AGAIN
-                ):
-                    continue
-                self._tried[operation] = now
-                self._ask(operation, given, now)
-
+                if not fresh and (tried is None or now - tried >= _OUTLOOK_AGAIN):
+                    self._tried[operation] = now
+                    self._ask(operation, parameters, now)
             return tuple(self._troubles.values())
 
-    def _ask(self, operation: str, given: Mapping[str, Any], now: datetime) -> None:
+    def _ask(self, operation: str, parameters: Mapping[str, Any], now: datetime) -> None:
         self._troubles.pop(operation, None)
         try:
-            self.answers.put(operation, now, {"": self.answers.ask(operation, **given)})
+            self.answers.put(operation, now, {"": self.answers.ask(operation, **parameters)})
         except NoData:
             if operation in _EMPTY:
                 self.answers.put(operation, now, {"": [_EMPTY[operation]]})
@@ -420,28 +399,20 @@ class RecordedOutlook:
     def _newest(
         self, operation: str, translate: Callable[[Pages, ResponseInfo], Translated], now: datetime
     ) -> Translated | None:
-        responses = self._indexed(now)
-        if operation not in self._translated:
-            self._translated[operation] = responses.histories("ce", operation, translate)
-        histories: list[list[tuple[datetime, Translated]]] = self._translated[operation]
-        fresh = [
-            entry for history in histories for entry in history if now - _STALE < entry[0] <= now
-        ]
-        return max(fresh, key=lambda entry: entry[0])[1] if fresh else None
+        if self._responses is None or self._due():
+            # The folder is read again where its files have changed.
+            self._troubles = self._refresh(now)
+            names = sorted(path.name for path in self._folder.glob("api/ce/*/*/*.json"))
+            if self._responses is None or names != self._names:
+                self._problems, self._translated, self._names = Problems(), {}, names
+                self._responses = RecordedResponses(self._folder / "api", self._problems)
 
-    def _indexed(self, now: datetime) -> RecordedResponses:
-        """Read the folder again where its files have changed."""
-        if not self._due() and self._responses is not None:
-            return self._responses
-        self._troubles = self._refresh(now)
-        names = sorted(path.name for path in self._folder.glob("api/ce/*/*/*.json"))
-        if self._responses is None or names != self._names:
-            self._problems, self._translated = Problems(), {}
-            self._responses, self._names = (
-                RecordedResponses(self._folder / "api", self._problems),
-                names,
-            )
-        return self._responses
+        if operation not in self._translated:
+            self._translated[operation] = self._responses.histories("ce", operation, translate)
+        histories: list[list[tuple[datetime, Translated]]] = self._translated[operation]
+        entries = (entry for history in histories for entry in history)
+        fresh = [entry for entry in entries if now - _STALE < entry[0] <= now]
+        return max(fresh, key=lambda entry: entry[0])[1] if fresh else None
 
 
 def forecast(pages: Pages, answer: ResponseInfo) -> Forecast:
@@ -450,14 +421,10 @@ def forecast(pages: Pages, answer: ResponseInfo) -> Forecast:
     The spans of one answer follow each other, so their means add up, and their bounds at worst.
     """
     spans = members(pages, "ForecastResultsByTime")
-    start, end = (
-        min(x["TimePeriod"]["Start"] for x in spans),
-        max(x["TimePeriod"]["End"] for x in spans),
-    )
-    mean, low, high = (
-        sum((Decimal(x[name]) for x in spans), Decimal(0))
-        for name in ("MeanValue", "PredictionIntervalLowerBound", "PredictionIntervalUpperBound")
-    )
+    start = min(x["TimePeriod"]["Start"] for x in spans)
+    end = max(x["TimePeriod"]["End"] for x in spans)
+    amounts = ("MeanValue", "PredictionIntervalLowerBound", "PredictionIntervalUpperBound")
+    mean, low, high = (sum((Decimal(x[name]) for x in spans), Decimal(0)) for name in amounts)
     return Forecast(Window(_midnight(start), _midnight(end)), mean, low, high, answer.at)
 
 
@@ -486,17 +453,16 @@ def coverage(pages: Pages, _: ResponseInfo) -> dict[date, Decimal]:
 
 def reservations(pages: Pages, _: ResponseInfo) -> tuple[Commitment, ...]:
     """Translate GetReservationUtilization by day; days without a reservation are left out."""
-    days = [(_day(x), x["Total"]) for x in members(pages, "UtilizationsByTime")]
-    made = [
+    translated = (
         Commitment(
             CommitmentPlan.RESERVATIONS,
-            day,
-            _usd(total, "TotalAmortizedFee"),
-            _usd(total, "RICostForUnusedHours"),
+            _day(x),
+            _usd(x["Total"], "TotalAmortizedFee"),
+            _usd(x["Total"], "RICostForUnusedHours"),
         )
-        for day, total in days
-    ]
-    return tuple(one for one in made if one.committed)
+        for x in members(pages, "UtilizationsByTime")
+    )
+    return tuple(x for x in translated if x.committed)
 
 
 def anomalies(pages: Pages, services: Mapping[str, str]) -> tuple[Finding, ...]:
@@ -508,28 +474,24 @@ def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
     first = date.fromisoformat(str(x["AnomalyStartDate"])[:10])
     last = date.fromisoformat(str(x.get("AnomalyEndDate") or x["AnomalyStartDate"])[:10])
     causes = sorted(
-        x.get("RootCauses", ()),
+        x.get("RootCauses") or [{"Service": x.get("DimensionValue", "")}],
         key=lambda cause: -float(cause.get("Impact", {}).get("Contribution", 0)),
     )
-    named = tuple(_labels(cause, services) for cause in causes) or (
-        _labels({"Service": x.get("DimensionValue", "")}, services),
+    labels = tuple(
+        Labels(
+            account=str(cause.get("LinkedAccount", "")),
+            service=services.get(str(cause.get("Service", "")), str(cause.get("Service", ""))),
+            region=str(cause.get("Region", "")),
+            usage_type=str(cause.get("UsageType", "")),
+        )
+        for cause in causes
     )
     impact = x["Impact"]
     total = impact.get("TotalImpact", impact["MaxImpact"])
     amounts = (total, impact.get("TotalActualSpend", 0), impact.get("TotalExpectedSpend", 0))
     total, actual, usual = (Decimal(str(amount)) for amount in amounts)
     dismissed = x.get("Feedback") in ("NO", "PLANNED_ACTIVITY")
-    return Finding(str(x["AnomalyId"]), first, last, total, actual, usual, named, dismissed)
-
-
-def _labels(cause: Mapping[str, Any], services: Mapping[str, str]) -> Labels:
-    service = str(cause.get("Service", ""))
-    return Labels(
-        account=str(cause.get("LinkedAccount", "")),
-        service=services.get(service, service),
-        region=str(cause.get("Region", "")),
-        usage_type=str(cause.get("UsageType", "")),
-    )
+    return Finding(str(x["AnomalyId"]), first, last, total, actual, usual, labels, dismissed)
 
 
 def _day(x: Mapping[str, Any]) -> date:

@@ -20,6 +20,7 @@ from botocore.exceptions import BotoCoreError
 from adapters.aws.api.calls import Calls, bucket_and_prefix
 from adapters.aws.api.operations import Place
 from adapters.aws.api.outcomes import code_of
+from adapters.aws.files import write_whole
 from bot.errors import Unavailable, WrongInput
 
 log = logging.getLogger("trnbot.aws")
@@ -58,11 +59,11 @@ class ExportCache:
         """Return a sentence where some files are no export that can be read."""
         if not self._foreign:
             return ()
-        many = f"{len(self._foreign):,} files" if len(self._foreign) > 1 else "A file"
-        such = f"such as {self._foreign[0]}" if len(self._foreign) > 1 else self._foreign[0]
-        return (
-            f"{many} under {self.address} cannot be read, {such}: have the export delivered as parquet or csv.",
-        )
+        files, such = "A file", self._foreign[0]
+        if len(self._foreign) > 1:
+            files, such = f"{len(self._foreign):,} files", f"such as {such}"
+        remedy = "have the export delivered as parquet or csv"
+        return (f"{files} under {self.address} cannot be read, {such}: {remedy}.",)
 
     def keep_fresh(self) -> None:
         """Refresh once an hour.
@@ -83,60 +84,60 @@ class ExportCache:
     def refresh(self) -> int:
         """Fetch the files that are new or rewritten and drop those that are gone.
 
-        Return how many changed.
-
-        AWS rewrites a month in several files: all are fetched before the first is put in place.
-        Raise `Unavailable` where one cannot be had; the copy then stays as it was.
+        Return how many changed. AWS rewrites a month in several files: all are fetched before the
+        first is put in place. Raise `Unavailable` where one cannot be had; the copy then stays as it
+        was.
         """
+        index = self.folder / _INDEX
         self.folder.mkdir(parents=True, exist_ok=True)
-        listed, copied = self._listed(), self._known()
-        wanted = {
-            key: etag
+        listed = self._listed()
+        try:
+            copied = dict(orjson.loads(index.read_bytes()))
+        except (OSError, ValueError):
+            copied = {}
+        new = [
+            key
             for key, etag in listed.items()
             if copied.get(key) != etag or not self._path(key).is_file()
-        }
+        ]
         gone = [key for key in copied if key not in listed]
-        fetched = {key: self._fetch(key, number) for number, key in enumerate(wanted)}
+
+        fetched = {key: self._fetch(key, number) for number, key in enumerate(new)}
         for key, part in fetched.items():
             self._path(key).parent.mkdir(parents=True, exist_ok=True)
             part.replace(self._path(key))
         for key in gone:
             self._path(key).unlink(missing_ok=True)
         if fetched or gone:
-            self._write_index(listed)
+            write_whole(index, orjson.dumps(listed))
         return len(fetched) + len(gone)
 
     def _listed(self) -> dict[str, str]:
         """Return the ETag of every file of the export that counts, by key."""
-        members: dict[str, Mapping[str, Any]] = {}
-        given: dict[str, Any] = {
-            "Bucket": self._bucket,
-            "Prefix": f"{self._prefix}/" if self._prefix else "",
-        }
-        for page in self.calls.pages(self.place, "s3", "list_objects_v2", **given):
-            members |= {
-                str(x["Key"]): x
-                for x in page.get("Contents", ())
-                if not str(x["Key"]).endswith(_BESIDE)
-            }
+        prefix = f"{self._prefix}/" if self._prefix else ""
+        where: dict[str, Any] = {"Bucket": self._bucket, "Prefix": prefix}
+        pages = self.calls.pages(self.place, "s3", "list_objects_v2", **where)
+        members = {str(x["Key"]): x for page in pages for x in page.get("Contents", ())}
+        members = {key: x for key, x in members.items() if not key.endswith(_BESIDE)}
         before, self._foreign = (
             self._foreign,
-            sorted(key for key in members if not key.endswith(_ENDINGS)),
+            sorted(x for x in members if not x.endswith(_ENDINGS)),
         )
         if self._foreign != before:
-            log.warning(
-                " ".join(self.problems()) or f"All files under {self.address} can be read again."
-            )
-        members = {key: member for key, member in members.items() if key.endswith(_ENDINGS)}
+            again = f"All files under {self.address} can be read again."
+            log.warning(" ".join(self.problems()) or again)
+
+        # Of a month that is kept in versions only the newest assembly counts.
+        members = {key: x for key, x in members.items() if key.endswith(_ENDINGS)}
         newest: dict[str, tuple[Any, str]] = {}
         for key, member in members.items():
-            if of := _ASSEMBLY.match(key):
-                version = (member["LastModified"], of["assembly"])
-                newest[of["month"]] = max(newest.get(of["month"], version), version)
+            if version := _ASSEMBLY.match(key):
+                written = (member["LastModified"], version["assembly"])
+                newest[version["month"]] = max(newest.get(version["month"], written), written)
         return {
             key: str(member["ETag"]).strip('"')
             for key, member in members.items()
-            if not (of := _ASSEMBLY.match(key)) or newest[of["month"]][1] == of["assembly"]
+            if not (x := _ASSEMBLY.match(key)) or newest[x["month"]][1] == x["assembly"]
         }
 
     def _fetch(self, key: str, number: int) -> Path:
@@ -161,20 +162,10 @@ class ExportCache:
         below = PurePosixPath(key.removeprefix(self._prefix).lstrip("/"))
         if ".." in below.parts:
             raise WrongInput(
-                f"The billing export has a file with '..' in its name, under {self.address}; move it away."
+                "The billing export has a file with '..' in its name,"
+                f" under {self.address}; move it away."
             )
         return self.folder / below
-
-    def _known(self) -> dict[str, str]:
-        try:
-            return dict(orjson.loads((self.folder / _INDEX).read_bytes()))
-        except (OSError, ValueError):
-            return {}
-
-    def _write_index(self, listed: Mapping[str, str]) -> None:
-        part = self.folder / f"{_INDEX}.part"
-        part.write_bytes(orjson.dumps(listed))
-        part.replace(self.folder / _INDEX)
 
 
 Query = Callable[[str, Sequence[tuple[str, str]], Sequence[str], date], str]
@@ -242,16 +233,25 @@ class AthenaCopy:
         due = [month for month in _months(now) if self._due(month, now)]
         if not due:
             return 0
-        columns, partitions = self._described()
+        database, _, name = self.table.partition(".")
+        answer = self._ask(
+            "get_table_metadata",
+            CatalogName="AwsDataCatalog",
+            DatabaseName=database,
+            TableName=name,
+        )
+        table = answer["TableMetadata"]
+        columns = [(str(x["Name"]), str(x.get("Type", "string"))) for x in table.get("Columns", ())]
+        partitions = [str(x["Name"]) for x in table.get("PartitionKeys", ())]
+
         for month in due:
-            # Put a whole month in place of the one before.
+            # A whole month takes the place of the one before; without a row it stays empty but known.
             path = self._path(month)
             path.parent.mkdir(parents=True, exist_ok=True)
             part = path.with_suffix(".part")
             with part.open("w", newline="", encoding="utf-8") as file:
-                csv.writer(file).writerows(
-                    self._rows(self.query(self.table, columns, partitions, month))
-                )
+                rows = self._rows(self.query(self.table, columns, partitions, month))
+                csv.writer(file).writerows(rows)
             part.replace(path)
             path.with_suffix(".asked").write_text(str(self.calls.clock().timestamp()))
         return len(due)
@@ -261,79 +261,53 @@ class AthenaCopy:
         if not path.is_file():
             return True
         age = now - datetime.fromtimestamp(float(path.with_suffix(".asked").read_text() or 0), UTC)
-        last = _months(now)[1]
-        kept = (
-            _OLD
-            if month < last
-            else _NEWEST
-            if month > last
-            else _CLOSING
-            if now.day <= _CLOSED_BY_DAY
-            else _OLD
-        )
-        return age >= kept
-
-    def _described(self) -> tuple[list[tuple[str, str]], list[str]]:
-        """Return the table's columns with their types, and the names of its partition keys."""
-        database, _, name = self.table.partition(".")
-        given: dict[str, Any] = {
-            "CatalogName": "AwsDataCatalog",
-            "DatabaseName": database,
-            "TableName": name,
-        }
-        table = self.calls.call(self.place, "athena", "get_table_metadata", **given)[
-            "TableMetadata"
-        ]
-        columns = [(str(x["Name"]), str(x.get("Type", "string"))) for x in table.get("Columns", ())]
-        return columns, [str(x["Name"]) for x in table.get("PartitionKeys", ())]
+        running, last, *_ = _months(now)
+        if month == running:
+            return age >= _NEWEST
+        closing = month == last and now.day <= _CLOSED_BY_DAY
+        return age >= (_CLOSING if closing else _OLD)
 
     def _rows(self, query: str) -> Iterator[list[str]]:
         """Yield the header and every row of a query's result."""
-        given: dict[str, Any] = {"QueryString": query, "WorkGroup": self.workgroup}
+        parameters: dict[str, Any] = {"QueryString": query, "WorkGroup": self.workgroup}
         if self.output:
-            given["ResultConfiguration"] = {"OutputLocation": self.output}
-        named = str(
-            self.calls.call(self.place, "athena", "start_query_execution", **given)[
-                "QueryExecutionId"
-            ]
-        )
-        self._await(named)
+            parameters["ResultConfiguration"] = {"OutputLocation": self.output}
+        execution = str(self._ask("start_query_execution", **parameters)["QueryExecutionId"])
+        self._await(execution)
         for page in self.calls.pages(
-            self.place, "athena", "get_query_results", QueryExecutionId=named
+            self.place, "athena", "get_query_results", QueryExecutionId=execution
         ):
             for row in page["ResultSet"]["Rows"]:
                 yield [str(cell.get("VarCharValue", "")) for cell in row["Data"]]
 
-    def _await(self, named: str) -> None:
+    def _ask(self, operation: str, **parameters: Any) -> Mapping[str, Any]:
+        return self.calls.call(self.place, "athena", operation, **parameters)
+
+    def _await(self, id: str) -> None:
         """Wait until the query has succeeded, and price the bytes it scanned.
 
         Raise `Unavailable` if it fails or drags on.
         """
+        query = f"Athena's query over {self.table}"
         for wait in _WAITS:
-            execution = self.calls.call(
-                self.place, "athena", "get_query_execution", units=0, QueryExecutionId=named
-            )
-            status = execution["QueryExecution"].get("Status", {})
+            answer = self._ask("get_query_execution", units=0, QueryExecutionId=id)
+            execution = answer["QueryExecution"]
+            status = execution.get("Status", {})
             state = status.get("State", "")
             if state in ("SUCCEEDED", "FAILED", "CANCELLED"):
-                scanned = int(
-                    execution["QueryExecution"].get("Statistics", {}).get("DataScannedInBytes", 0)
-                )
+                scanned = int(execution.get("Statistics", {}).get("DataScannedInBytes", 0))
                 if scanned:
-                    self.calls.charge(
-                        "athena", "get_query_execution", max(_LEAST_SCANNED_MB, -(-scanned // _MB))
-                    )
-            if state == "SUCCEEDED":
-                return
-            if state in ("FAILED", "CANCELLED"):
-                why = str(status.get("StateChangeReason", "no reason given")).splitlines()[0][:120]
-                raise Unavailable(
-                    f"Athena's query over {self.table} is {state.lower()} ({why.rstrip('.')}); it is tried again later."
-                )
+                    megabytes = max(_LEAST_SCANNED_MB, -(-scanned // _MB))
+                    self.calls.charge("athena", "get_query_execution", megabytes)
+                if state == "SUCCEEDED":
+                    return
+                reason = str(status.get("StateChangeReason", "no reason given")).splitlines()[0][
+                    :120
+                ]
+                trouble = f"{query} is {state.lower()} ({reason.rstrip('.')})"
+                raise Unavailable(f"{trouble}; it is tried again later.")
             self.sleep(wait)
-        raise Unavailable(
-            f"Athena's query over {self.table} takes longer than three minutes; it is tried again later."
-        )
+        raise Unavailable(f"{query} takes longer than three minutes; it is tried again later.")
 
     def _path(self, month: date) -> Path:
         return self.folder / "billing" / f"{self.table}-{month:%Y-%m}.csv"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import orjson
@@ -26,6 +25,7 @@ from adapters.aws.api.responses import (
     Responses,
     instant_of,
 )
+from adapters.aws.files import table
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Notice, NoticeKind
 from bot.model.labels import Labels
@@ -69,25 +69,23 @@ class NoticeRow:
     def fits(self, event: Mapping[str, Any]) -> bool:
         """Return whether an event is of this row."""
         code = str(event["detail"].get("eventTypeCode", ""))
-        named = (event["source"], detail_type(event)) == (self.source, self.detail_type)
-        return named and (not self.code or fnmatchcase(code, self.code))
+        if (event["source"], detail_type(event)) != (self.source, self.detail_type):
+            return False
+        return not self.code or fnmatchcase(code, self.code)
 
 
 @cache
 def notice_rows() -> tuple[NoticeRow, ...]:
     """Return every row, in the order in which the first that fits counts."""
-    text = files(__package__).joinpath("notices.csv").read_text(encoding="utf-8")
+    rows = table(__package__, "notices.csv")
+    names = ("source", "detail_type", "code", "about", "due")
     return tuple(
         NoticeRow(
-            row["source"],
-            row["detail_type"],
-            row["code"],
-            NoticeKind[row["kind"]],
-            row["about"],
-            row["due"],
-            int(row["minutes"]),
+            **{name: row[name] for name in names},
+            kind=NoticeKind[row["kind"]],
+            minutes=int(row["minutes"]),
         )
-        for row in csv.DictReader(text.splitlines())
+        for row in rows
     )
 
 
@@ -100,12 +98,8 @@ def event_in(message: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the event of EventBridge in a message, None where it holds something else."""
     try:
         event = orjson.loads(message["Body"])
-        whole = (
-            isinstance(event["detail"], dict)
-            and isinstance(event["source"], str)
-            and bool(detail_type(event))
-        )
-        return event if whole and bool(event["time"]) else None
+        whole = isinstance(event["detail"], dict) and isinstance(event["source"], str)
+        return event if whole and detail_type(event) and event["time"] else None
     except MALFORMED:
         return None
 
@@ -123,11 +117,9 @@ def trimmed_message(message: Mapping[str, Any], event: Mapping[str, Any]) -> dic
             for x in entities
             if isinstance(x, dict)
         ]
-    kept = {name: event[name] for name in _KEPT if name in event} | {
-        "detail-type": detail_type(event),
-        "detail": detail,
-    }
-    return {"MessageId": str(message.get("MessageId", "")), "Body": orjson.dumps(kept).decode()}
+    trimmed = {name: event[name] for name in _KEPT if name in event}
+    trimmed |= {"detail-type": detail_type(event), "detail": detail}
+    return {"MessageId": str(message.get("MessageId", "")), "Body": orjson.dumps(trimmed).decode()}
 
 
 def notices(pages: Pages, answer: ResponseInfo) -> tuple[Notice, ...]:
@@ -136,7 +128,8 @@ def notices(pages: Pages, answer: ResponseInfo) -> tuple[Notice, ...]:
     Events of no known kind are left out.
     """
     events = (event_in(message) for page in pages for message in page.get("Messages") or ())
-    return tuple(found for event in events if event and (found := notice_of(event, answer.region)))
+    translated = (notice_of(event, answer.region) for event in events if event)
+    return tuple(notice for notice in translated if notice)
 
 
 def notice_of(event: Mapping[str, Any], region: str) -> Notice | None:
@@ -144,49 +137,36 @@ def notice_of(event: Mapping[str, Any], region: str) -> Notice | None:
     row = next((row for row in notice_rows() if row.fits(event)), None)
     if row is None:
         return None
-    detail, at = event["detail"], instant_of(event["time"])
-    labels = Labels(
-        region=str(detail.get("eventRegion") or event.get("region") or region),
-        account=str(detail.get("affectedAccount") or event.get("account") or ""),
-    )
-    reservation = (
-        str(detail.get("capacity-reservation-id", "")) if row.about == "reservation" else ""
-    )
+    detail, sent = event["detail"], instant_of(event["time"])
+    reservation = ""
+    instances: list[str] = []
+    if row.about == "reservation":
+        reservation = str(detail.get("capacity-reservation-id", ""))
+    elif row.about == "instance":
+        instances = [str(detail["instance-id"])] if detail.get("instance-id") else []
+    elif row.about == "entities":
+        entities = detail.get("affectedEntities") or ()
+        affected = (x.get("entityValue", "") for x in entities if x.get("status") not in _RESOLVED)
+        ids = (str(value).rpartition("/")[2] for value in affected)
+        instances = list(dict.fromkeys(id for id in ids if id.startswith("i-")))
+
+    stated = event["time"] if row.due == "time" else detail.get(row.due)
+    due = instant_of(stated) + timedelta(minutes=row.minutes) if stated else None
+    fallback = f"{detail_type(event)} {reservation} {event['time']}"
     return Notice(
-        id=str(
-            event.get("id")
-            or event.get("customer_event_id")
-            or f"{detail_type(event)} {reservation} {event['time']}"
-        ),
+        id=str(event.get("id") or event.get("customer_event_id") or fallback),
         kind=row.kind,
-        at=at,
-        labels=labels,
-        instances=tuple(_instances(row, detail)),
+        at=sent,
+        labels=Labels(
+            region=str(detail.get("eventRegion") or event.get("region") or region),
+            account=str(detail.get("affectedAccount") or event.get("account") or ""),
+        ),
+        instances=tuple(instances),
         reservation=reservation,
-        due=_due(row, event, at),
+        due=due,
         subject=reservation or str(detail.get("eventArn", "")).rpartition("/")[2],
         what=str(detail.get("instance-action") or detail.get("eventTypeCode") or ""),
         over=str(detail.get("statusCode", "")).lower() in _DONE,
-    )
-
-
-def _instances(row: NoticeRow, detail: Mapping[str, Any]) -> Iterator[str]:
-    if row.about == "instance":
-        yield from filter(None, [str(detail.get("instance-id", ""))])
-    elif row.about == "entities":
-        named = (
-            x for x in detail.get("affectedEntities") or () if x.get("status") not in _RESOLVED
-        )
-        ids = (str(x.get("entityValue", "")).rpartition("/")[2] for x in named)
-        yield from dict.fromkeys(id for id in ids if id.startswith("i-"))
-
-
-def _due(row: NoticeRow, event: Mapping[str, Any], at: datetime) -> datetime | None:
-    told = at if row.due == "time" else event["detail"].get(row.due)
-    if not told:
-        return None
-    return (told if isinstance(told, datetime) else instant_of(told)) + timedelta(
-        minutes=row.minutes
     )
 
 
@@ -194,27 +174,27 @@ class Notices:
     """Hold every notice that was ever received, each once however often it was delivered, in the order AWS said them."""
 
     def __init__(self, responses: Responses) -> None:
-        every = (
-            notice
+        by_id = {
+            notice.id: notice
             for history in responses.histories(SERVICE, OPERATION, notices)
             for _, received in history
             for notice in received
-        )
-        by_id = {notice.id: notice for notice in every}
-        self._said = sorted(by_id.values(), key=lambda notice: (notice.at, notice.id))
+        }
+        self._notices = sorted(by_id.values(), key=lambda notice: (notice.at, notice.id))
 
     def at(self, now: datetime, history: timedelta) -> tuple[Notice, ...]:
         """Return the notices that AWS had said by `now`; of a planned event the newest word counts.
 
         A notice is a fact from when it was said, whenever the message came.
         """
-        said = [notice for notice in self._said if now - history < notice.at <= now]
-        newest = {notice.subject or notice.id: notice for notice in said}
-        named: dict[str, set[str]] = {}
-        for notice in said:
-            named.setdefault(notice.subject or notice.id, set()).update(notice.instances)
+        newest: dict[str, Notice] = {}
+        instances: dict[str, set[str]] = defaultdict(set)
+        for notice in self._notices:
+            if now - history < notice.at <= now:
+                newest[notice.subject or notice.id] = notice
+                instances[notice.subject or notice.id].update(notice.instances)
         return tuple(
-            replace(notice, instances=tuple(sorted(named[key])))
+            replace(notice, instances=tuple(sorted(instances[key])))
             for key, notice in newest.items()
             if not notice.over
         )
@@ -260,12 +240,13 @@ class EventQueue:
 
 def read_event_queue(text: str) -> EventQueue:
     """Read the URL of a queue; raise `WrongInput` for a text that is none."""
-    found = _URL.fullmatch(text)
-    if not found:
+    parts = _URL.fullmatch(text)
+    if not parts:
         raise WrongInput(
-            f"'{text}' is no queue's URL; write TRNBOT_AWS_EVENTS=https://sqs.us-west-2.amazonaws.com/111122223333/NAME."
+            f"'{text}' is no queue's URL; write TRNBOT_AWS_EVENTS="
+            "https://sqs.us-west-2.amazonaws.com/111122223333/NAME."
         )
-    return EventQueue(text, Place(found[1], account=found[2]))
+    return EventQueue(text, Place(parts[1], account=parts[2]))
 
 
 @dataclass
@@ -283,22 +264,35 @@ class EventPoller:
     """When each message that is not deleted yet was last received, and its newest handle."""
 
     def receive(self, now: datetime) -> None:
-        """Receive what waits; `missing` says what did not answer, and what is there beside events."""
+        """Receive what waits.
+
+        `missing` says what did not answer, and what is there beside events.
+        """
         missing = []
         for queue in self.queues:
-            known = self._recalled(queue)
-            before, strange = len(known), 0
+            messages = self._recalled(queue)
+            before, strange = len(messages), 0
             try:
                 for message in self._waiting(queue):
-                    strange += not self._take(queue, message, now)
+                    event = event_in(message)
+                    if event is None:
+                        strange += 1  # nobody's to delete here
+                        continue
+                    notice = _notice(event, queue)
+                    # One that AWS sent after `now` is for the next reading: it is not used before.
+                    used_at = max(now, notice.at) if notice else now
+                    key = (queue, str(message["MessageId"]))
+                    self._received[key] = (used_at, str(message["ReceiptHandle"]))
+                    if notice and notice.id not in messages:
+                        messages[notice.id] = trimmed_message(message, event)
             except Unavailable as error:
                 missing.append(str(error))
-            if len(known) > before:
+            if len(messages) > before:
                 self._keep(queue, now)
             if strange:
                 missing.append(
-                    f"{strange} messages of the queue {queue.name} in {queue.place} are no events of EventBridge and are left"
-                    " there: is it another program's queue?"
+                    f"{strange} messages of the queue {queue.name} in {queue.place} are no events of"
+                    " EventBridge and are left there: is it another program's queue?"
                 )
         self.missing = tuple(missing)
 
@@ -309,30 +303,23 @@ class EventPoller:
         """
         failed = []
         for queue in self.queues:
-            mine = [
+            used = [
                 (key, handle)
-                for key, (at, handle) in self._received.items()
-                if key[0] == queue and at <= now
+                for key, (used_at, handle) in self._received.items()
+                if key[0] == queue and used_at <= now
             ]
-            for first in range(0, len(mine), _MOST):
-                try:
-                    batch = mine[first : first + _MOST]
+            try:
+                for first in range(0, len(used), _MOST):
+                    batch = used[first : first + _MOST]
                     entries = [
                         {"Id": str(n), "ReceiptHandle": handle}
                         for n, (_, handle) in enumerate(batch)
                     ]
-                    answer = self.calls.call(
-                        queue.place,
-                        SERVICE,
-                        "delete_message_batch",
-                        QueueUrl=queue.url,
-                        Entries=entries,
-                    )
-                    for done in answer["Successful"]:
-                        del self._received[batch[int(done["Id"])][0]]
-                except Unavailable as error:
-                    failed.append(str(error))
-                    break
+                    answer = self._ask(queue, "delete_message_batch", Entries=entries)
+                    for entry in answer["Successful"]:
+                        del self._received[batch[int(entry["Id"])][0]]
+            except Unavailable as error:
+                failed.append(str(error))
         self.missing = (*self.missing, *failed)
 
     def examined(self) -> Iterator[tuple[str, bool, str]]:
@@ -342,76 +329,53 @@ class EventPoller:
         """
         for queue in self.queues:
             name = f"event queue {queue.name} in {queue.place.region}"
-            wanted = ["ApproximateNumberOfMessages"]
+            attribute = "ApproximateNumberOfMessages"
             try:
-                answer = self.calls.call(
-                    queue.place,
-                    SERVICE,
-                    "get_queue_attributes",
-                    QueueUrl=queue.url,
-                    AttributeNames=wanted,
-                )
+                answer = self._ask(queue, "get_queue_attributes", AttributeNames=[attribute])
             except Unavailable as error:
                 yield name, False, str(error)
             else:
-                said = self._recalled(queue)
-                waiting = answer["Attributes"].get(wanted[0], "?")
-                yield (
-                    name,
-                    True,
-                    f"{waiting} messages wait; {len(said)} notices within the last {KEPT.days} days",
-                )
+                waiting = f"{answer['Attributes'].get(attribute, '?')} messages wait"
+                count = f"{len(self._recalled(queue))} notices within the last {KEPT.days} days"
+                yield name, True, f"{waiting}; {count}"
 
     def _waiting(self, queue: EventQueue) -> Iterator[Mapping[str, Any]]:
-        given: dict[str, Any] = {
-            "QueueUrl": queue.url,
-            "MaxNumberOfMessages": _MOST,
-            "VisibilityTimeout": int(_HIDDEN.total_seconds()),
-            "WaitTimeSeconds": _WAIT_SECONDS,
-        }
+        """Yield what waits in a queue, some answers of it at most."""
         for _ in range(_BATCHES):
-            messages = (
-                self.calls.call(queue.place, SERVICE, OPERATION, **given).get("Messages") or ()
+            answer = self._ask(
+                queue,
+                OPERATION,
+                MaxNumberOfMessages=_MOST,
+                VisibilityTimeout=int(_HIDDEN.total_seconds()),
+                WaitTimeSeconds=_WAIT_SECONDS,
             )
+            messages = answer.get("Messages") or ()
             yield from messages
             if not messages:
                 return
 
-    def _take(self, queue: EventQueue, message: Mapping[str, Any], now: datetime) -> bool:
-        """Take in one message, and return whether it holds an event.
-
-        What holds none is nobody's to delete here.
-        """
-        event = event_in(message)
-        if event is None:
-            return False
-        notice = _notice(event, queue)
-        # One that AWS sent after `now` is for the next reading: it is not used before.
-        used_at = max(now, notice.at) if notice else now
-        self._received[queue, str(message["MessageId"])] = (used_at, str(message["ReceiptHandle"]))
-        if notice and notice.id not in self._known[queue]:
-            self._known[queue][notice.id] = trimmed_message(message, event)
-        return True
+    def _ask(self, queue: EventQueue, operation: str, **parameters: Any) -> Mapping[str, Any]:
+        return self.calls.call(queue.place, SERVICE, operation, QueueUrl=queue.url, **parameters)
 
     def _recalled(self, queue: EventQueue) -> dict[str, dict[str, Any]]:
         """Return the messages that say something, from before a restart as well."""
         if queue not in self._known:
-            known = self._known[queue] = {}
+            messages = self._known[queue] = {}
             for page in self.responses.last(_call(queue)):
                 for message in page.get("Messages", ()):
                     event = event_in(message)
                     if event and (notice := _notice(event, queue)):
-                        known[notice.id] = message
+                        messages[notice.id] = message
         return self._known[queue]
 
     def _keep(self, queue: EventQueue, now: datetime) -> None:
         """Write all that is known as one answer: what a queue said once is not said again."""
-        known = self._known[queue]
-        for name, message in list(known.items()):
+        messages = self._known[queue]
+        for name, message in list(messages.items()):
             notice = _notice(orjson.loads(message["Body"]), queue)
             if notice is None or max(notice.at, notice.due or notice.at) < now - KEPT:
-                del known[name]
-        self.responses.put(_call(queue), now, pages_of(list(known.values())))
+                del messages[name]
+        self.responses.put(_call(queue), now, pages_of(list(messages.values())))
 
 
 def _notice(event: Mapping[str, Any], queue: EventQueue) -> Notice | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import orjson
 
 from adapters.aws.api.responses import MALFORMED, Pages, ResponseInfo, instant, members, required
+from adapters.aws.files import table
 from bot.model.fleet import Launcher, LauncherKind, Refusal
 from bot.model.labels import Labels
 
@@ -35,12 +34,11 @@ class TagNames:
 
     def labels(self, tags: Mapping[str, str]) -> Labels:
         """Return cluster, team and job from the tags."""
-        named = first(tags, self.cluster)
         owned = sorted(
             name.removeprefix(_EKS_OWNED) for name in tags if name.startswith(_EKS_OWNED)
         )
         return Labels(
-            cluster=(named or (owned[0] if owned else "")),
+            cluster=first(tags, self.cluster) or next(iter(owned), ""),
             team=first(tags, self.team),
             job=first(tags, self.job),
         )
@@ -75,18 +73,24 @@ SSO_ROLE = "AWSReservedSSO_"
 _LONGEST = 80
 
 
-def launchers(pages: Pages, answer: ResponseInfo) -> dict[str, Launcher]:
+def launchers(pages: Pages, _: ResponseInfo) -> dict[str, Launcher]:
     """Translate LookupEvents.
 
     The launcher of each resource that a creating event names, the oldest event first.
     """
-    del answer
     by_resource: dict[str, Launcher] = {}
     for event in sorted(members(pages, "Events"), key=lambda event: str(event["EventTime"])):
-        launcher = _launcher(event)
-        if launcher:
-            for resource in created_resources(event):
-                by_resource.setdefault(resource, launcher)
+        if event.get("EventName") not in CREATIONS:
+            continue
+        record = orjson.loads(event.get("CloudTrailEvent") or "{}")
+        if record.get("errorCode"):
+            continue
+        identity, username = record.get("userIdentity") or {}, str(event.get("Username", ""))
+        name, kind = _principal(identity, username)
+        if name:
+            time = instant(str(event["EventTime"]))
+            launcher = Launcher(_text(name), kind, str(event["EventName"]), time)
+            by_resource = dict.fromkeys(created_resources(event), launcher) | by_resource
     return by_resource
 
 
@@ -96,20 +100,6 @@ def tagged_launcher(tags: Mapping[str, str]) -> Launcher | None:
         if tags.get(name):
             return Launcher(_text(template.format(tags[name])), LauncherKind.MACHINE)
     return None
-
-
-def _launcher(event: Mapping[str, Any]) -> Launcher | None:
-    if event.get("EventName") not in CREATIONS:
-        return None
-    record = orjson.loads(event.get("CloudTrailEvent") or "{}")
-    if record.get("errorCode"):
-        return None
-    name, kind = _principal(record.get("userIdentity") or {}, str(event.get("Username", "")))
-    return (
-        Launcher(_text(name), kind, str(event["EventName"]), instant(str(event["EventTime"])))
-        if name
-        else None
-    )
 
 
 def _principal(who: Mapping[str, Any], username: str) -> tuple[str, LauncherKind]:
@@ -122,17 +112,17 @@ def _principal(who: Mapping[str, Any], username: str) -> tuple[str, LauncherKind
         return machine, LauncherKind.MACHINE
     if issuer:
         session = str(who.get("arn", "")).rpartition("/")[2]
-        named = issuer.startswith(SSO_ROLE) or "@" in session
-        return (session, LauncherKind.PERSON) if named and session else (issuer, LauncherKind.ROLE)
+        person = issuer.startswith(SSO_ROLE) or "@" in session
+        return (session, LauncherKind.PERSON) if person and session else (issuer, LauncherKind.ROLE)
     if who.get("type") == "Root":
         return "the account's root user", LauncherKind.ROLE
     return str(who.get("userName") or username), LauncherKind.PERSON
 
 
-def created_resources(event: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the resources that an event names and that somebody may be asked about."""
-    named = (str(x.get("ResourceName", "")) for x in event.get("Resources") or ())
-    yield from (name for name in named if _RESOURCE.fullmatch(name))
+def created_resources(event: Mapping[str, Any]) -> list[str]:
+    """Return the resources that an event names and that somebody may be asked about."""
+    names = (str(x.get("ResourceName", "")) for x in event.get("Resources") or ())
+    return [name for name in names if _RESOURCE.fullmatch(name)]
 
 
 def _matched(where: str, text: str) -> str:
@@ -141,9 +131,7 @@ def _matched(where: str, text: str) -> str:
 
 @cache
 def _rows(where: str) -> tuple[tuple[str, str], ...]:
-    rows: Iterable[dict[str, str]] = csv.DictReader(
-        files(__package__).joinpath("launchers.csv").read_text(encoding="utf-8").splitlines()
-    )
+    rows = table(__package__, "launchers.csv")
     return tuple((row["matches"], row["said"]) for row in rows if row["where"] == where)
 
 
@@ -171,30 +159,36 @@ def refused_part(record: Mapping[str, Any]) -> dict[str, Any]:
     {} where nothing was.
     """
     if _is_refusal(record.get("errorCode")):
-        named = _MESSAGE.search(str(record.get("errorMessage", "")))
-        asked = record.get("requestParameters")
-        kind, zone = (
-            _first(asked, _TYPE) or (named[1] if named else ""),
-            _first(asked, _ZONE) or (named[2] if named else ""),
-        )
-        market = {"instanceMarketOptions": {"marketType": "spot"}} if _is_spot(record) else {}
-        return {"requestParameters": {_TYPE: kind, _ZONE: zone} | market}
-    errors = [_fleet_error(item) for item in _refused_items(record.get("responseElements"))]
-    return (
-        {"responseElements": {"CreateFleetResponse": {"errorSet": {"item": errors}}}}
-        if errors
-        else {}
-    )
+        message = _MESSAGE.search(str(record.get("errorMessage", "")))
+        parameters = record.get("requestParameters")
+        refused: dict[str, Any] = {
+            name: _first(parameters, name) or (message[group] if message else "")
+            for group, name in enumerate((_TYPE, _ZONE), 1)
+        }
+        if _is_spot(record):
+            refused["instanceMarketOptions"] = {"marketType": "spot"}
+        return {"requestParameters": refused}
+
+    errors = []
+    for item in _refused_items(record.get("responseElements")):
+        facts = {name: _first(item, name) for name in (_TYPE, _ZONE, "lifecycle")}
+        stated = {name: value for name, value in facts.items() if value}
+        errors.append({"errorCode": str(item["errorCode"])} | stated)
+    if not errors:
+        return {}
+    return {"responseElements": {"CreateFleetResponse": {"errorSet": {"item": errors}}}}
 
 
 def refusals_in(event: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Refusal]:
-    """Yield the refusals that an event of LookupEvents names, one for each type and zone that a fleet could not have."""
+    """Yield the refusals that an event of LookupEvents names.
+
+    One for each type and zone that a fleet could not have.
+    """
     if event.get("EventName") not in REFUSED_CALLS:
         return
-    record = _refusals_record(event)
-    part = refused_part(record)
-    asked = part.get("requestParameters")
-    items = [asked] if asked else list(_refused_items(part.get("responseElements")))
+    part = refused_part(_record(event))
+    parameters = part.get("requestParameters")
+    items = [parameters] if parameters else _refused_items(part.get("responseElements"))
     for number, item in enumerate(items):
         place = Labels(
             region=answer.region,
@@ -203,16 +197,8 @@ def refusals_in(event: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Refu
             instance_type=_first(item, _TYPE),
         )
         name = str(event.get("EventId") or f"{event['EventName']} {event['EventTime']}")
-        at = required(str(event["EventTime"]), "EventTime")
-        yield Refusal(f"{name}/{number}", at, place, _is_spot(item), str(event["EventName"]))
-
-
-def _refusals_record(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    try:
-        record = orjson.loads(event.get("CloudTrailEvent") or "{}")
-    except MALFORMED:
-        return {}
-    return record if isinstance(record, dict) else {}
+        time = required(str(event["EventTime"]), "EventTime")
+        yield Refusal(f"{name}/{number}", time, place, _is_spot(item), str(event["EventName"]))
 
 
 def _is_refusal(code: object) -> bool:
@@ -220,19 +206,8 @@ def _is_refusal(code: object) -> bool:
 
 
 def _is_spot(value: Mapping[str, Any]) -> bool:
-    told = (_first(value, "marketType"), _first(value, "lifecycle"))
-    return "spot" in told or "Spot capacity" in str(value.get("errorMessage", ""))
-
-
-def _fleet_error(item: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {
-        _TYPE: _first(item, _TYPE),
-        _ZONE: _first(item, _ZONE),
-        "lifecycle": _first(item, "lifecycle"),
-    }
-    return {"errorCode": str(item["errorCode"])} | {
-        name: value for name, value in kept.items() if value
-    }
+    markets = (_first(value, "marketType"), _first(value, "lifecycle"))
+    return "spot" in markets or "Spot capacity" in str(value.get("errorMessage", ""))
 
 
 def _refused_items(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -240,27 +215,25 @@ def _refused_items(value: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, dict):
         if _is_refusal(value.get("errorCode")):
             yield value
-        else:
-            for inner in value.values():
-                yield from _refused_items(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _refused_items(inner)
+            return
+        value = list(value.values())
+    for inner in value if isinstance(value, list) else ():
+        yield from _refused_items(inner)
 
 
 def _first(value: Any, name: str) -> str:
     """Return the first text under a name anywhere within a value, "" where there is none."""
     if isinstance(value, dict):
-        own = value.get(name)
-        if isinstance(own, str) and own:
-            return own
+        text = value.get(name)
+        if isinstance(text, str) and text:
+            return text
         value = list(value.values())
-    if isinstance(value, list):
-        return next((found for inner in value if (found := _first(inner, name))), "")
-    return ""
+    inner = value if isinstance(value, list) else ()
+    return next(filter(None, (_first(x, name) for x in inner)), "")
 
 
 _EVENT = ("EventId", "EventName", "EventTime", "Username")
+_IDENTITY = ("type", "arn", "userName", "invokedBy")
 _EMAIL = re.compile(rb"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,255}")
 _ALIASES = "redacted.invalid"
 """Their domain, which no mail reaches (RFC 2606)."""
@@ -271,29 +244,26 @@ def trimmed_events(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     Access key ids, addresses, user agents, ids of requests.
     """
-    return [_trimmed(event) for event in events]
-
-
-def _trimmed(event: Mapping[str, Any]) -> dict[str, Any]:
-    record = _record(event)
-    who = record.get("userIdentity") or {}
-    issuer = ((who.get("sessionContext") or {}).get("sessionIssuer") or {}).get("userName")
-    identity = {name: who[name] for name in ("type", "arn", "userName", "invokedBy") if name in who}
-    identity |= {"sessionContext": {"sessionIssuer": {"userName": issuer}}} if issuer else {}
-    kept = (
-        {name: record[name] for name in ("errorCode",) if name in record}
-        | {"userIdentity": identity}
-        | refused_part(record)
-    )
-    resources = [{"ResourceName": name} for name in created_resources(event)]
-    summary = {name: event[name] for name in _EVENT if name in event}
-    return summary | {"Resources": resources, "CloudTrailEvent": orjson.dumps(kept).decode()}
+    trimmed = []
+    for event in events:
+        record = _record(event)
+        who = record.get("userIdentity") or {}
+        issuer = ((who.get("sessionContext") or {}).get("sessionIssuer") or {}).get("userName")
+        identity = {name: who[name] for name in _IDENTITY if name in who}
+        if issuer:
+            identity["sessionContext"] = {"sessionIssuer": {"userName": issuer}}
+        failure = {name: record[name] for name in ("errorCode",) if name in record}
+        essence = failure | {"userIdentity": identity} | refused_part(record)
+        summary = {name: event[name] for name in _EVENT if name in event}
+        summary["Resources"] = [{"ResourceName": name} for name in created_resources(event)]
+        trimmed.append(summary | {"CloudTrailEvent": orjson.dumps(essence).decode()})
+    return trimmed
 
 
 def _record(event: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         record = orjson.loads(event.get("CloudTrailEvent") or "{}")
-    except orjson.JSONDecodeError:
+    except MALFORMED:
         return {}
     return record if isinstance(record, dict) else {}
 
@@ -306,15 +276,12 @@ def with_trimmed_events(
         pages = orjson.loads(raw)
     except orjson.JSONDecodeError:
         pages = []
-    listed = [
-        page for page in (pages if isinstance(pages, list) else [pages]) if isinstance(page, dict)
+    trimmed = [
+        {"Events": [alias(event) for event in trimmed_events(page.get("Events", ()))]}
+        for page in (pages if isinstance(pages, list) else [pages])
+        if isinstance(page, dict)
     ]
-    return orjson.dumps(
-        [
-            {"Events": [alias(event) for event in trimmed_events(page.get("Events", ()))]}
-            for page in listed
-        ]
-    )
+    return orjson.dumps(trimmed)
 
 
 class Aliases:
@@ -336,7 +303,7 @@ class Aliases:
 
         Tags of owners hold some.
         """
-        return _EMAIL.sub(lambda found: self.of(found[0].decode()).encode(), raw)
+        return _EMAIL.sub(lambda address: self.of(address[0].decode()).encode(), raw)
 
     def of(self, person: str) -> str:
         """Return the alias of a person.
@@ -355,15 +322,13 @@ class Aliases:
         who = record["userIdentity"]
         head, _, session = str(who.get("arn", "")).rpartition("/")
         issuer = who.get("sessionContext", {}).get("sessionIssuer", {}).get("userName") or ""
-        person = bool(issuer) and (issuer.startswith(SSO_ROLE) or "@" in session)
-        named = {"arn": f"{head}/{self.of(session)}"} if person else {"arn": head}
-        named |= {"userName": self.of(str(who["userName"]))} if who.get("userName") else {}
-        record["userIdentity"] = {**who, **named}
-        return {
-            **event,
-            "Username": self.of(str(event.get("Username", ""))),
-            "CloudTrailEvent": orjson.dumps(record).decode(),
-        }
+        if issuer and (issuer.startswith(SSO_ROLE) or "@" in session):
+            head = f"{head}/{self.of(session)}"
+        record["userIdentity"] = {**who, "arn": head}
+        if who.get("userName"):
+            record["userIdentity"]["userName"] = self.of(str(who["userName"]))
+        username = self.of(str(event.get("Username", "")))
+        return {**event, "Username": username, "CloudTrailEvent": orjson.dumps(record).decode()}
 
 
 SERVICE, OPERATION = "cloudtrail", "lookup_events"
@@ -384,16 +349,17 @@ class Trail:
 
 def trail(pages: Pages, answer: ResponseInfo) -> Trail:
     """Translate LookupEvents."""
-    asked = answer.argument == REFUSALS
     refused = tuple(x for event in members(pages, "Events") for x in refusals_in(event, answer))
-    return Trail({} if asked else launchers(pages, answer), refused if refused or asked else None)
+    if answer.argument == REFUSALS:
+        return Trail({}, refused)
+    return Trail(launchers(pages, answer), refused or None)
 
 
-def refusals_of(every: Iterable[Trail]) -> tuple[Refusal, ...] | None:
+def refusals_of(trails: Iterable[Trail]) -> tuple[Refusal, ...] | None:
     """Return the refusals that answers name, each once, the oldest first.
 
     None where nobody ever asked.
     """
-    told = [one.refusals for one in every if one.refusals is not None]
-    by_id = {refusal.id: refusal for refusals in told for refusal in refusals}
-    return tuple(sorted(by_id.values(), key=lambda x: (x.at, x.id))) if told else None
+    answers = [trail.refusals for trail in trails if trail.refusals is not None]
+    by_id = {refusal.id: refusal for refusals in answers for refusal in refusals}
+    return tuple(sorted(by_id.values(), key=lambda x: (x.at, x.id))) if answers else None

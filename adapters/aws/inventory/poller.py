@@ -84,16 +84,20 @@ class ResourcePoller:
     def refresh(self, places: Sequence[Place], now: datetime) -> Iterator[Missing]:
         """Poll the descriptions that are due; yield those that are missing."""
         for place in places:
-            for one in DESCRIPTIONS:
-                call = ApiCall(one.service, one.operation, place)
-                self.responses.recall(one.service, one.operation, place)
-                if not self._due(one, call, now):
+            for description in DESCRIPTIONS:
+                call = ApiCall(description.service, description.operation, place)
+                self.responses.recall(description.service, description.operation, place)
+                if not self._due(description, call, now):
                     continue
                 try:
-                    pages = list(self.calls.pages(place, one.service, one.operation, **one.given))
+                    pages = list(
+                        self.calls.pages(
+                            place, description.service, description.operation, **description.given
+                        )
+                    )
                 except Unavailable as error:
                     self._failed[call] = now
-                    yield Missing(place.gap(str(error)), one.needed, place)
+                    yield Missing(place.gap(str(error)), description.needed, place)
                 else:
                     self._failed.pop(call, None)
                     self.responses.put(call, now, pages)
@@ -129,14 +133,14 @@ class ResourcePoller:
 
     def volumes(self, place: Place) -> frozenset[str]:
         """Return the ids of volumes attached to accelerated instances of a place."""
-        mine = self.instances(place)
-        every = [
+        instances = self.instances(place)
+        volumes = [
             volume for page in self._pages(place, "describe_volumes") for volume in page["Volumes"]
         ]
         return frozenset(
             x["VolumeId"]
-            for x in every
-            if any(a.get("InstanceId") in mine for a in x.get("Attachments", ()))
+            for x in volumes
+            if any(a.get("InstanceId") in instances for a in x.get("Attachments", ()))
         )
 
     def _pages(self, place: Place, operation: str) -> list[Mapping[str, Any]]:
@@ -256,11 +260,11 @@ class LaunchPoller:
         for place in places:
             self.responses.recall(SERVICE, OPERATION, place)
 
-            mine = Labels(region=place.region, account=place.account)
+            labels = Labels(region=place.region, account=place.account)
             for launch in [
                 launch
                 for launch in sorted(_launches(inventory), key=lambda x: x.at, reverse=True)
-                if mine.selects(launch.labels)
+                if labels.selects(launch.labels)
                 and now - launch.at < _REMEMBERED
                 and launch.resource not in self._found
                 and now - self._tried.get(launch.resource, launch.at - _DELAY) >= _DELAY
@@ -281,14 +285,14 @@ class LaunchPoller:
         One launch's event names all that came with it, so those are not asked for.
         """
         began = self.stopwatch()
-        given: dict[str, Any] = {
+        lookup: dict[str, Any] = {
             "LookupAttributes": [
                 {"AttributeKey": "ResourceName", "AttributeValue": launch.resource}
             ],
             "StartTime": launch.at - _AROUND,
             "EndTime": launch.at + _AROUND,
         }
-        pages = list(self.calls.pages(place, SERVICE, OPERATION, **given))
+        pages = list(self.calls.pages(place, SERVICE, OPERATION, **lookup))
         self.pause(max(0.0, SPACING_SECONDS - (self.stopwatch() - began)))
         creating = [{"Events": trimmed_events(event for page in pages for event in page["Events"])}]
         if not any(page["Events"] for page in creating) and now - launch.at < _DELAY:
@@ -297,8 +301,8 @@ class LaunchPoller:
         self.responses.put(_lookup_call(place, launch), now, creating)
         self.answers += 1
         for history in self.responses.histories(SERVICE, OPERATION, trail):
-            for _, told in history:
-                self._found |= told.launchers.keys()
+            for _, answer in history:
+                self._found |= answer.launchers.keys()
 
 
 def _lookup_call(place: Place, launch: Launch) -> ApiCall:
@@ -319,9 +323,9 @@ def _launches(inventory: Inventory) -> Iterator[Launch]:
     for system in inventory.file_systems:
         if system.created_at and system.launched_by is None:
             yield Launch(system.labels.resource, system.created_at, system.labels)
-    for held in inventory.reservations:
-        if held.launched_by is None:
-            yield Launch(held.labels.resource, held.starts_at, held.labels)
+    for reservation in inventory.reservations:
+        if reservation.launched_by is None:
+            yield Launch(reservation.labels.resource, reservation.starts_at, reservation.labels)
 
 
 _EVERY = timedelta(minutes=29)
@@ -371,7 +375,7 @@ class RefusalPoller:
         info = ResponseInfo(
             SERVICE, OPERATION, place.region, REFUSALS, place.account, now, Path(OPERATION)
         )
-        known = {
+        events_by_name = {
             _name(event): event
             for page in self.responses.last(call)
             for event in page.get("Events", ())
@@ -383,34 +387,36 @@ class RefusalPoller:
                 yield str(error)
                 return
             trimmed: list[dict[str, Any]] = orjson.loads(orjson.dumps(trimmed_events(events)))
-            known |= {_name(event): event for event in trimmed if any(refusals_in(event, info))}
+            events_by_name |= {
+                _name(event): event for event in trimmed if any(refusals_in(event, info))
+            }
             self._read[place, name] = now
             if not whole:
                 yield f"AWS cloudtrail:LookupEvents in {place}: only the newest {_PAGES * 50} events of {name} were read."
-        kept = [
+        recent = [
             event
-            for event in known.values()
+            for event in events_by_name.values()
             if required(event["EventTime"], "EventTime") > now - KEPT
         ]
         self.answers += 1
         self.responses.put(
             call,
             now,
-            [{"Events": sorted(kept, key=lambda event: (event["EventTime"], _name(event)))}],
+            [{"Events": sorted(recent, key=lambda event: (event["EventTime"], _name(event)))}],
         )
 
     def _events(
         self, place: Place, name: str, now: datetime
     ) -> tuple[list[Mapping[str, Any]], bool]:
         since = self._read.get((place, name), now - _BACK + _LATE) - _LATE
-        given: dict[str, Any] = {
+        lookup: dict[str, Any] = {
             "LookupAttributes": [{"AttributeKey": "EventName", "AttributeValue": name}],
             "StartTime": since,
             "EndTime": now,
         }
         events: list[Mapping[str, Any]] = []
         began = self.stopwatch()
-        for number, page in enumerate(self.calls.pages(place, SERVICE, OPERATION, **given), 1):
+        for number, page in enumerate(self.calls.pages(place, SERVICE, OPERATION, **lookup), 1):
             events += page["Events"]
             self.pause(max(0.0, SPACING_SECONDS - (self.stopwatch() - began)))
             began = self.stopwatch()

@@ -62,9 +62,13 @@ def reservations(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Re
 
     What holds capacity now, and Capacity Blocks, which are prepaid, at any time.
     """
-    held = [_reservation(member, answer, tags) for member in members(pages, "CapacityReservations")]
+    translated = [
+        _reservation(member, answer, tags) for member in members(pages, "CapacityReservations")
+    ]
     return tuple(
-        x for x in held if x.active or (x.market is Market.CAPACITY_BLOCK and x.state in _PREPAID)
+        x
+        for x in translated
+        if x.active or (x.market is Market.CAPACITY_BLOCK and x.state in _PREPAID)
     )
 
 
@@ -75,10 +79,10 @@ _NODE_GROUPS = ("eks:nodegroup-name", "karpenter.sh/nodepool")
 def _instance(
     member: Mapping[str, Any], account: str, answer: ResponseInfo, tags: TagNames
 ) -> Instance:
-    own = tags_of(member)
+    member_tags = tags_of(member)
     state = str((member.get("State") or {}).get("Name", "running"))
     labels = replace(
-        tags.labels(own),
+        tags.labels(member_tags),
         instance=str(member["InstanceId"]),
         instance_type=str(member.get("InstanceType", "")),
         zone=str((member.get("Placement") or {}).get("AvailabilityZone", "")),
@@ -91,14 +95,14 @@ def _instance(
         state=state,
         market=_MARKETS.get(str(member.get("InstanceLifecycle", "")), Market.ON_DEMAND),
         ended_at=_ended(member, answer) if state == "terminated" else None,
-        owner=first(own, tags.owner),
-        project=first(own, tags.project),
-        tags=own,
-        launched_by=tagged_launcher(own),
+        owner=first(member_tags, tags.owner),
+        project=first(member_tags, tags.project),
+        tags=member_tags,
+        launched_by=tagged_launcher(member_tags),
         security_groups=tuple(
             str(x["GroupId"]) for x in member.get("SecurityGroups") or () if x.get("GroupId")
         ),
-        node_group=first(own, _NODE_GROUPS),
+        node_group=first(member_tags, _NODE_GROUPS),
     )
 
 
@@ -112,12 +116,12 @@ def _ended(member: Mapping[str, Any], answer: ResponseInfo) -> datetime:
 
 
 def _volume(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> Volume:
-    own = tags_of(member)
+    member_tags = tags_of(member)
     attached = next(
         (str(x["InstanceId"]) for x in member.get("Attachments") or () if x.get("InstanceId")), ""
     )
     labels = replace(
-        tags.labels(own),
+        tags.labels(member_tags),
         instance=attached,
         resource=str(member["VolumeId"]),
         zone=str(member.get("AvailabilityZone", "")),
@@ -131,16 +135,16 @@ def _volume(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> 
         state=str(member["State"]),
         created_at=required(member["CreateTime"], "CreateTime"),
         attached_to=attached,
-        tags=own,
-        owner=first(own, tags.owner),
+        tags=member_tags,
+        owner=first(member_tags, tags.owner),
     )
 
 
 def _file_system(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> FileSystem:
-    own = tags_of(member)
+    member_tags = tags_of(member)
     lustre = member.get("LustreConfiguration") or {}
     labels = replace(
-        tags.labels(own),
+        tags.labels(member_tags),
         resource=str(member["FileSystemId"]),
         region=answer.region,
         account=str(member.get("OwnerId", "")) or answer.account,
@@ -151,16 +155,16 @@ def _file_system(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames
         deployment=str(lustre.get("DeploymentType", "")),
         throughput_mbps_per_tib=int(lustre.get("PerUnitStorageThroughput") or 0),
         created_at=instant(member.get("CreationTime")),
-        tags=own,
-        owner=first(own, tags.owner),
+        tags=member_tags,
+        owner=first(member_tags, tags.owner),
         throughput_mbps=int(lustre.get("ThroughputCapacity") or 0),
     )
 
 
 def _reservation(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> Reservation:
-    own = tags_of(member)
+    member_tags = tags_of(member)
     labels = replace(
-        tags.labels(own),
+        tags.labels(member_tags),
         resource=str(member["CapacityReservationId"]),
         instance_type=str(member["InstanceType"]),
         zone=str(member.get("AvailabilityZone", "")),
@@ -176,8 +180,8 @@ def _reservation(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames
         ends_at=instant(member.get("EndDate")),
         market=Market.CAPACITY_BLOCK if block else Market.RESERVED,
         state=str(member.get("State", "active")),
-        tags=own,
-        owner=first(own, tags.owner),
+        tags=member_tags,
+        owner=first(member_tags, tags.owner),
     )
 
 
@@ -231,15 +235,16 @@ def with_node_groups(
     clusters: Iterable[Cluster], groups: Iterable[tuple[str, str, NodeGroup]]
 ) -> tuple[Cluster, ...]:
     """Give each cluster its node groups."""
-    every = sorted(groups, key=lambda entry: entry[2].name)
-    mine = {
+    ordered = sorted(groups, key=lambda entry: entry[2].name)
+    groups_of = {
         x.labels: tuple(
-            group for name, region, group in every if (name, region) == (x.name, x.labels.region)
+            group for name, region, group in ordered if (name, region) == (x.name, x.labels.region)
         )
         for x in clusters
     }
     return tuple(
-        replace(x, node_groups=mine[x.labels]) for x in sorted(clusters, key=lambda x: x.labels)
+        replace(x, node_groups=groups_of[x.labels])
+        for x in sorted(clusters, key=lambda x: x.labels)
     )
 
 
@@ -255,13 +260,13 @@ class Membership:
     @staticmethod
     def of(clusters: Iterable[Cluster]) -> Membership:
         """Return the groups of some clusters."""
-        every = tuple(clusters)
-        groups = {name: x.name for x in every for group in x.node_groups for name in group.groups}
+        members = tuple(clusters)
+        groups = {name: x.name for x in members for group in x.node_groups for name in group.groups}
         node_groups = {
-            name: group for x in every for group in x.node_groups for name in group.groups
+            name: group for x in members for group in x.node_groups for name in group.groups
         }
         return Membership(
-            groups, {x.security_group: x.name for x in every if x.security_group}, node_groups
+            groups, {x.security_group: x.name for x in members if x.security_group}, node_groups
         )
 
     def cluster(self, tags: Mapping[str, str], security_groups: Iterable[str]) -> str:
@@ -301,10 +306,10 @@ def quotas(pages: Pages, answer: ResponseInfo) -> tuple[Quota, ...]:
 def _quota(member: Mapping[str, Any], answer: ResponseInfo) -> Quota | None:
     name = str(member.get("QuotaName", ""))
     running, spot = _RUNNING.fullmatch(name), _SPOT.fullmatch(name)
-    named = running or spot
+    match = running or spot
     families = (
-        tuple(w for w in re.findall(r"[a-z]+\d*", named[1].lower()) if w in _ACCELERATED)
-        if named
+        tuple(w for w in re.findall(r"[a-z]+\d*", match[1].lower()) if w in _ACCELERATED)
+        if match
         else ()
     )
     if not families:

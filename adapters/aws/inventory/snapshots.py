@@ -80,15 +80,15 @@ class AccountInventory:
         )
         self._launchers: dict[str, Launcher] = {}
         trails = [
-            told
+            answer
             for history in responses.histories(SERVICE, OPERATION, trail)
-            for _, told in history
+            for _, answer in history
         ]
-        for told in trails:
+        for answer in trails:
             self._launchers.update(
                 {
                     resource: by
-                    for resource, by in told.launchers.items()
+                    for resource, by in answer.launchers.items()
                     if resource not in self._launchers
                 }
             )
@@ -96,13 +96,13 @@ class AccountInventory:
 
     def key(self, now: datetime) -> tuple[int, ...]:
         """Return a key that is the same for the same content."""
-        every: tuple[Sequence[Sequence[tuple[datetime, object]]], ...] = (
+        subjects: tuple[Sequence[Sequence[tuple[datetime, object]]], ...] = (
             self._names,
             self._clusters,
             self._groups,
             self._quotas,
         )
-        return tuple(newest_at(history, now) for histories in every for history in histories)
+        return tuple(newest_at(history, now) for histories in subjects for history in histories)
 
     def clusters(self, now: datetime) -> tuple[Cluster, ...]:
         """Return the EKS clusters that the newest list names, each with its node groups."""
@@ -112,13 +112,13 @@ class AccountInventory:
             for x in _newest_each(self._clusters, now)
             if x.created_at is None or x.created_at <= now
         ]
-        kept = [x for x in described if not self._names or (x.labels.region, x.name) in listed]
-        return resources.with_node_groups(kept, _newest_each(self._groups, now))
+        current = [x for x in described if not self._names or (x.labels.region, x.name) in listed]
+        return resources.with_node_groups(current, _newest_each(self._groups, now))
 
     def quotas(self, now: datetime) -> tuple[Quota, ...]:
         """Return the vCPU quotas of accelerated families."""
-        every = (quota for quotas in _newest_each(self._quotas, now) for quota in quotas)
-        return tuple(sorted(every, key=lambda x: (x.labels, x.name)))
+        newest = (quota for quotas in _newest_each(self._quotas, now) for quota in quotas)
+        return tuple(sorted(newest, key=lambda x: (x.labels, x.name)))
 
     def refusals(self, now: datetime, history: timedelta) -> tuple[Refusal, ...] | None:
         """Return the launches that were refused within `history` before `now`, None where nobody asked."""
@@ -174,8 +174,14 @@ def capacity_blocks(responses: Responses, tags: TagNames) -> tuple[Reservation, 
     answers = sorted(
         (answer for history in histories for answer in history), key=lambda answer: answer[0]
     )
-    last = {one.labels.resource: one for _, described in answers for one in described}
-    return tuple(one for one in last.values() if one.market is Market.CAPACITY_BLOCK)
+    last = {
+        reservation.labels.resource: reservation
+        for _, described in answers
+        for reservation in described
+    }
+    return tuple(
+        reservation for reservation in last.values() if reservation.market is Market.CAPACITY_BLOCK
+    )
 
 
 class Snapshots:
@@ -226,7 +232,7 @@ class Snapshots:
 
     def at(self, now: datetime) -> Described:
         """Return the inventory as described at `now`."""
-        every: tuple[Sequence[tuple[datetime, Any]], ...] = (
+        followed: tuple[Sequence[tuple[datetime, Any]], ...] = (
             *self._instances,
             *self._volumes,
             *self._file_systems,
@@ -234,7 +240,7 @@ class Snapshots:
         )
         key = (
             bisect_right(self._births, now),
-            *(newest_at(history, now) for history in every),
+            *(newest_at(history, now) for history in followed),
             *self._account.key(now),
         )
         return self._recent.get(key, lambda: Described(key, self._inventory(now)))
@@ -248,10 +254,10 @@ class Snapshots:
         of_place = [
             self._answered.get((account, labels.region), ()) for account in {labels.account, ""}
         ]
-        asked = [
+        answered = [
             times[bisect_right(times, now) - 1] for times in of_place if bisect_right(times, now)
         ]
-        return max(asked, default=None)
+        return max(answered, default=None)
 
     def instance_types(self) -> dict[str, str]:
         """Return the type of every instance that any snapshot names."""
@@ -266,7 +272,7 @@ class Snapshots:
             id: x for _, instances in begun for id, x in instances.items() if self._counts(x, now)
         }
         described = {id: self._account.instance(x, members) for id, x in sorted(counted.items())}
-        times = [at for at, _ in begun if at <= now]
+        times = [time for time, _ in begun if time <= now]
         systems = (
             x
             for x in _newest(self._file_systems, now)
@@ -320,14 +326,14 @@ def folded(
     """
     folded: list[tuple[datetime, dict[str, Instance]]] = []
     instances: dict[str, Instance] = {}
-    for at, named in history:
+    for time, described in history:
         gone = {
-            id: x if x.ended_at else replace(x, state="terminated", ended_at=at)
+            id: x if x.ended_at else replace(x, state="terminated", ended_at=time)
             for id, x in instances.items()
-            if id not in named
+            if id not in described
         }
-        instances = {**gone, **named}
-        folded.append((at, instances))
+        instances = {**gone, **described}
+        folded.append((time, instances))
     return folded
 
 
@@ -339,14 +345,14 @@ def with_detachments(
     One that is older than the answer before the first that names it may have been attached just
     before; a younger one never was. An answer that leaves a volume out forgets nothing of it.
     """
-    told: list[tuple[datetime, tuple[Volume, ...]]] = []
+    completed: list[tuple[datetime, tuple[Volume, ...]]] = []
     before: dict[str, Volume] = {}
-    for at, described in history:
-        last = told[-1][0] if told else None
-        volumes = tuple(_detached(x, before.get(x.labels.resource), at, last) for x in described)
+    for time, described in history:
+        last = completed[-1][0] if completed else None
+        volumes = tuple(_detached(x, before.get(x.labels.resource), time, last) for x in described)
         before |= {x.labels.resource: x for x in volumes}
-        told.append((at, volumes))
-    return told
+        completed.append((time, volumes))
+    return completed
 
 
 def _detached(volume: Volume, before: Volume | None, at: datetime, last: datetime | None) -> Volume:
@@ -388,7 +394,7 @@ def _storage_labels(storage: Sequence[Volume] | Sequence[FileSystem]) -> list[La
 
 def core_counts(snapshots: Snapshots, feeding: Sequence[SeriesBatch]) -> dict[str, int]:
     """Return how many cores each instance shows, where its type is known."""
-    named = {
+    types = {
         labels.instance: labels.instance_type
         for source in feeding
         for labels in source.labels
@@ -396,7 +402,7 @@ def core_counts(snapshots: Snapshots, feeding: Sequence[SeriesBatch]) -> dict[st
     }
     return {
         id: snapshots.types[name].cores
-        for id, name in {**named, **snapshots.instance_types()}.items()
+        for id, name in {**types, **snapshots.instance_types()}.items()
         if name in snapshots.types
     }
 
@@ -454,11 +460,12 @@ class JoinedInventory:
         last = self._last_seen(end, n_nodes)
         running = (end - last) * self._nodes.step <= _SILENT.total_seconds()
         for i in undescribed:
-            asked = (
+            described = (
                 self._snapshots.described_at(self._nodes.details[i], now) if running[i] else None
             )
             running[i] &= (
-                asked is None or int(last[i]) * self._nodes.step > (asked - _LATE).timestamp()
+                described is None
+                or int(last[i]) * self._nodes.step > (described - _LATE).timestamp()
             )
         return np.asarray(running)
 

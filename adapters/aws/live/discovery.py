@@ -36,7 +36,7 @@ _Wanted = Callable[[tuple[Target, ...]], bool]
 
 def metric_names(catalogue: Catalogue) -> list[tuple[str, str]]:
     """Return the (namespace, metric name) pairs that mean something here, sorted."""
-    own = {
+    renamed = {
         pair for pair in catalogue.metrics if catalogue.own and pair[0] == catalogue.own.namespace
     }
     return sorted(
@@ -45,7 +45,7 @@ def metric_names(catalogue: Catalogue) -> list[tuple[str, str]]:
             for (n, m, _), targets in catalogue.shapes.items()
             if n not in _ELSEWHERE and _whole(targets)
         }
-        | own
+        | renamed
     )
 
 
@@ -63,10 +63,10 @@ class PlaceFleet:
     @staticmethod
     def joined(fleets: Iterable[PlaceFleet]) -> PlaceFleet:
         """Return the fleets of several places as one."""
-        every = list(fleets)
+        parts = list(fleets)
         return PlaceFleet(
-            frozenset().union(*(x.instances for x in every)),
-            frozenset().union(*(x.volumes for x in every)),
+            frozenset().union(*(x.instances for x in parts)),
+            frozenset().union(*(x.volumes for x in parts)),
         )
 
 
@@ -96,12 +96,12 @@ class SeriesLister:
         )
         if self.surface is MetricsSurface.CLOUDWATCH:
             return series
-        told = (
+        heard_of = (
             frozenset[str]()
             if self.surface is MetricsSurface.PROMQL
             else self._told(place, series, recent=recent)
         )
-        return series | self._queried(place, fleet, told, recent=recent)
+        return series | self._queried(place, fleet, heard_of, recent=recent)
 
     def _told(
         self, place: Place, series: Iterable[MetricSeries], *, recent: bool
@@ -132,12 +132,12 @@ class SeriesLister:
         try:
             reporting = self.promql.instances(place, recent=recent) - told
             # One server may tell of several places, and of machines that are none of this account.
-            mine = (
+            wanted_instances = (
                 reporting & fleet.instances
                 if self.calls.server.url and fleet.instances
                 else reporting
             )
-            return self.promql.discover(place, mine)
+            return self.promql.discover(place, wanted_instances)
         except Unavailable:
             if self.surface is MetricsSurface.AUTO and not self.calls.server.url:
                 return set()
@@ -166,8 +166,8 @@ class SeriesLister:
         active: dict[str, Any] = {"RecentlyActive": "PT3H"} if recent else {}
 
         def of(name: tuple[str, str]) -> None:
-            given = {"Namespace": name[0], "MetricName": name[1], **active}
-            pages = self.calls.pages(place, "cloudwatch", "list_metrics", **given)
+            filters = {"Namespace": name[0], "MetricName": name[1], **active}
+            pages = self.calls.pages(place, "cloudwatch", "list_metrics", **filters)
             partial[name] = {
                 x for page in pages for x in _series(page["Metrics"], place, self.catalogue, bool)
             }
@@ -196,17 +196,21 @@ class SeriesLister:
             for (n, m, d), to in self.catalogue.shapes.items()
             if n not in _ELSEWHERE and "InstanceId" in d and _near(to)
         }
-        if own := self.catalogue.own:
+        if own_names := self.catalogue.own:
             near |= {
-                (own.namespace, meaning.name, own.instance)
-                for meaning in own.meanings
+                (own_names.namespace, meaning.name, own_names.instance)
+                for meaning in own_names.meanings
                 if meaning.metric in CORE_METRICS
             }
         for namespace, metric, dimension in sorted(near):
             of = [{"Name": dimension, "Value": instance}]
-            given: dict[str, Any] = {"Namespace": namespace, "MetricName": metric, "Dimensions": of}
+            filters: dict[str, Any] = {
+                "Namespace": namespace,
+                "MetricName": metric,
+                "Dimensions": of,
+            }
             for page in self.calls.pages(
-                place, "cloudwatch", "list_metrics", optional=DETAIL_RANK, **given
+                place, "cloudwatch", "list_metrics", optional=DETAIL_RANK, **filters
             ):
                 series.update(_series(page["Metrics"], place, self.catalogue, _near))
 
@@ -220,22 +224,24 @@ def worth_reading(
 
     Of hosts without an accelerator, of volumes not on one, of parts whose whole reports.
     """
-    meant = [
+    meaningful = [
         (x, targets)
         for x in listed
         if (targets := catalogue.targets(x.namespace, x.metric, x.names))
     ]
-    every = [(series, labels_of(series, targets[0]), targets) for series, targets in meant]
+    labelled = [(series, labels_of(series, targets[0]), targets) for series, targets in meaningful]
     instances = {
         *fleet.instances,
         *(
             labels.instance
-            for x, labels, _ in every
+            for x, labels, _ in labelled
             if labels.instance and _accelerated(x, catalogue)
         ),
     }
     whole = {
-        (x.namespace, x.metric, labels.instance) for x, labels, targets in every if _whole(targets)
+        (x.namespace, x.metric, labels.instance)
+        for x, labels, targets in labelled
+        if _whole(targets)
     }
 
     def wanted(series: MetricSeries, labels: Labels, targets: tuple[Target, ...]) -> bool:
@@ -248,32 +254,34 @@ def worth_reading(
             not volume or volume in fleet.volumes
         )
 
-    return {one[0] for one in every if wanted(*one)}
+    return {entry[0] for entry in labelled if wanted(*entry)}
 
 
 def details_of(
     listed: Iterable[MetricSeries], instances: Collection[str], catalogue: Catalogue
 ) -> set[MetricSeries]:
     """Keep the series of cores and devices of some nodes."""
-    meant = [
+    meaningful = [
         (x, targets)
         for x in listed
         if _near(targets := catalogue.targets(x.namespace, x.metric, x.names))
     ]
     return {
-        series for series, targets in meant if labels_of(series, targets[-1]).instance in instances
+        series
+        for series, targets in meaningful
+        if labels_of(series, targets[-1]).instance in instances
     }
 
 
 def heard(series: Iterable[MetricSeries]) -> frozenset[str]:
     """Return the instances whose NeuronCores the classic namespace tells of."""
-    mine = (x for x in series if x.namespace == CLASSIC and x.metric.startswith("node_neuron"))
-    return frozenset(dict(one.dimensions).get("InstanceId", "") for one in mine) - {""}
+    classic = (x for x in series if x.namespace == CLASSIC and x.metric.startswith("node_neuron"))
+    return frozenset(dict(x.dimensions).get("InstanceId", "") for x in classic) - {""}
 
 
 def unheard(fleet: PlaceFleet, series: Iterable[MetricSeries], catalogue: Catalogue) -> bool:
     """Return whether an accelerated instance has no series yet."""
-    return bool(fleet.instances - {instance_of(one, catalogue.instance) for one in series})
+    return bool(fleet.instances - {instance_of(x, catalogue.instance) for x in series})
 
 
 def _accelerated(series: MetricSeries, catalogue: Catalogue) -> bool:

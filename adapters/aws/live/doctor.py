@@ -81,8 +81,8 @@ def examine(live: Examined) -> Sequence[Check]:
     checks += [Check(name, ok, finding, "" if ok else _REMEDY) for name, ok, finding in findings]
     bill = live.calls.meter.bill()
     spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"
-    own = Check("AWS calls of the bot", True, spent)
-    return [*checks, *(Check("AWS", False, sentence, _REMEDY) for sentence in failed), own]
+    spending = Check("AWS calls of the bot", True, spent)
+    return [*checks, *(Check("AWS", False, sentence, _REMEDY) for sentence in failed), spending]
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class Surface:
 
     def __str__(self) -> str:
         """Read as `Container Insights (GetMetricData): 3 nodes, read`."""
-        told = "" if self.nodes is None else counted(self.nodes, "node")
-        return f"{self.name}: {', '.join(x for x in (told, self.remark) if x)}"
+        nodes = "" if self.nodes is None else counted(self.nodes, "node")
+        return f"{self.name}: {', '.join(x for x in (nodes, self.remark) if x)}"
 
 
 def surfaces(live: Examined, place: Place) -> list[Surface]:
@@ -144,15 +144,15 @@ def _place(live: Examined, place: Place, now: datetime) -> Iterator[Check]:
     name, count = f"AWS {place}", f"{len(instances)} accelerated instances"
     own = live.metrics.book.catalogue.own
     try:
-        found = surfaces(live, place)
+        surfaces_of = surfaces(live, place)
         if own:
             yield _own(live, place, own, now)
     except Unavailable as error:
         yield Check(name, False, f"{count}; {error}", _REMEDY)
         return
-    sentence = f"{count}; NeuronCore metrics of {'; '.join(map(str, found))}"
-    read = any(x.nodes and x.remark == "read" for x in found)
-    if read or own or not live.neuron(place):
+    sentence = f"{count}; NeuronCore metrics of {'; '.join(map(str, surfaces_of))}"
+    is_read = any(x.nodes and x.remark == "read" for x in surfaces_of)
+    if is_read or own or not live.neuron(place):
         yield Check(name, True, sentence)
         return
     yield Check(name, False, sentence, _IN_EKS if live.in_eks(place) else _PLAIN)
@@ -164,8 +164,8 @@ def _own(live: Examined, place: Place, own: OwnNames, now: datetime) -> Check:
     Which report, of how many instances, and whether values fit their units.
     """
     name, catalogue = f"namespace {own.namespace} in {place}", live.metrics.book.catalogue
-    mine = [(own.namespace, meaning.name) for meaning in own.meanings]
-    listed = live.lister.listed(place, mine, recent=True)
+    names_of_own = [(own.namespace, meaning.name) for meaning in own.meanings]
+    listed = live.lister.listed(place, names_of_own, recent=True)
     series = worth_reading(listed, live.fleet(place), catalogue)
     if not series:
         remedy = f"Check TRNBOT_MONITOR_METRICS and that series carry the dimension {own.instance} (TRNBOT_MONITOR_INSTANCE)."

@@ -105,9 +105,9 @@ class GridRing:
                 np.nan,
                 dtype=np.float32,
             )
-            here = {thing: i for i, thing in enumerate(newest.things)}
-            old = [i for i, thing in enumerate(self.things) if thing in here]
-            new = [here[self.things[i]] for i in old]
+            place = {thing: i for i, thing in enumerate(newest.things)}
+            old = [i for i, thing in enumerate(self.things) if thing in place]
+            new = [place[self.things[i]] for i in old]
             for i, metric in enumerate(self.metrics):
                 if metric in newest.metrics:
                     values[newest.metrics.index(metric)][:, new] = self._values[i][:, old]
@@ -136,9 +136,9 @@ class GridRing:
         rows = self._values[
             : len(self.metrics), start - self.base : max(start, end) - self.base, : len(self.things)
         ]
-        told = np.flatnonzero(np.isfinite(rows).any(axis=(0, 1)))
+        reporting = np.flatnonzero(np.isfinite(rows).any(axis=(0, 1)))
         return StoredPart(
-            start, tuple(self.things[i] for i in told), self.metrics, rows[:, :, told]
+            start, tuple(self.things[i] for i in reporting), self.metrics, rows[:, :, reporting]
         )
 
     def _write(self, grid: GridPart, edge: int, *, fill: bool) -> None:
@@ -147,16 +147,16 @@ class GridRing:
         high = min(high, grid.base + grid.values.shape[1], self.base + self._values.shape[1])
         if high <= low:
             return
-        at = {thing: i for i, thing in enumerate(self.things)}
-        known = [
-            i for i, thing in enumerate(grid.things) if thing in at
+        place = {thing: i for i, thing in enumerate(self.things)}
+        shared = [
+            i for i, thing in enumerate(grid.things) if thing in place
         ]  # what was silent for all of history has left
-        columns = np.array([at[grid.things[i]] for i in known], dtype=np.intp)
+        columns = np.array([place[grid.things[i]] for i in shared], dtype=np.intp)
         for i, metric in enumerate(grid.metrics):
             if metric not in self.metrics:
                 continue
             rows = self._values[self.metrics.index(metric), low - self.base : high - self.base]
-            new = grid.values[i, low - grid.base : high - grid.base][:, known]
+            new = grid.values[i, low - grid.base : high - grid.base][:, shared]
             rows[:, columns] = (
                 np.where(np.isnan(rows[:, columns]), new, rows[:, columns]) if fill else new
             )
@@ -168,8 +168,8 @@ class GridRing:
             return
         base = end - self._most + 1
         moved = np.full_like(self._values, np.nan)
-        kept = self._values[:, base - self.base :]
-        moved[:, : kept.shape[1]] = kept
+        remaining = self._values[:, base - self.base :]
+        moved[:, : remaining.shape[1]] = remaining
         self._values, self.base = moved, base
 
 
@@ -257,10 +257,10 @@ class FrameBuffer:
         since = horizon * self.grid.step - MARGIN_SECONDS
         new = self._believed(read.points)
 
-        kept = Points.joined([x.kept for x in past])
-        every = Points.joined([self._heads, kept, new])
-        self._heads = _first(every, _HEAD)
-        run_points = Points.joined([self._of_runs, kept, new])
+        remembered = Points.joined([x.kept for x in past])
+        firsts = Points.joined([self._heads, remembered, new])
+        self._heads = _first(firsts, _HEAD)
+        run_points = Points.joined([self._of_runs, remembered, new])
         self._of_runs = run_points.take(
             self._is_of_runs(run_points) & (run_points.seconds >= since - self.history)
         )
@@ -268,12 +268,12 @@ class FrameBuffer:
         self._tail = tail.take(tail.seconds >= since)
 
         # Drop the first points of series that have been silent for longer than history reaches.
-        for points in (kept, new):
+        for points in (remembered, new):
             numbers, first = np.unique(points.series[::-1], return_index=True)
             self._spoke.update(
                 zip(numbers.tolist(), points.seconds[::-1][first].tolist(), strict=True)
             )
-        silent = [number for number, at in self._spoke.items() if at < since - self.history]
+        silent = [number for number, last in self._spoke.items() if last < since - self.history]
         if silent:
             self._heads = self._heads.take(np.isin(self._heads.series, silent, invert=True))
             for number in silent:
@@ -300,8 +300,8 @@ class FrameBuffer:
         late = new.take(new.seconds < horizon * self.grid.step + MARGIN_SECONDS)
         if (late.seconds < horizon * self.grid.step).any():
             self._fill(self._grids_of(late))
-        for one in past:
-            self._fill(one.grids)
+        for past_grids in past:
+            self._fill(past_grids.grids)
         self.runs = TrainingRuns(feeding.get("run", []), self.grid)
 
         # Note when each node last reported.
@@ -322,17 +322,17 @@ class FrameBuffer:
         All series that one thing reports are to come together: some of its values are counted by
         others.
         """
-        told = spread(self._believed(parts), self.series, self._heads)
-        past = told.take(np.lexsort((told.seconds, told.series)))
+        spread_out = spread(self._believed(parts), self.series, self._heads)
+        past = spread_out.take(np.lexsort((spread_out.seconds, spread_out.series)))
         runs = self._is_of_runs(past)
-        kept = Points.joined(
+        remembered = Points.joined(
             [
                 _first(past, _HEAD),
                 past.take(np.append(np.diff(past.series) != 0, True)[: len(past.series)]),
                 past.take(runs),
             ]
         )
-        return PastGrids(self._grids_of(past), kept)
+        return PastGrids(self._grids_of(past), remembered)
 
     def remembered(self) -> Remembered:
         """Return the points that tell rhythm and order of series; see `resume`."""
@@ -363,8 +363,8 @@ class FrameBuffer:
     def _believed(self, parts: list[Points]) -> Points:
         """Return what is a reading; of each metric with others the first sentence stays."""
         points, refused = believed(Points.joined(parts), self.series, self.catalogue)
-        for one in refused:
-            self._refused.setdefault(one.name, str(one))
+        for refusal in refused:
+            self._refused.setdefault(refusal.name, str(refusal))
         return points
 
     def _grids_of(self, past: Points) -> dict[str, MetricGrid]:
@@ -383,8 +383,8 @@ class FrameBuffer:
         heads, of = self._heads, np.array(self._reporters, dtype=np.int64)
 
         first = int(past.seconds.min()) // self.grid.step
-        mine = heads.take(np.isin(of[heads.series], np.unique(of[past.series])))
-        feeding = self._feeding(Points.joined([mine, past]))
+        fellows = heads.take(np.isin(of[heads.series], np.unique(of[past.series])))
+        feeding = self._feeding(Points.joined([fellows, past]))
         return {
             kind: build_grid(kind, series, self.grid, first, self._cores)
             for kind, series in feeding.items()
@@ -453,12 +453,12 @@ def spread(past: Points, series: Sequence[MetricSeries], *recent: Points) -> Poi
     minutely = {
         (series[n].namespace, series[n].metric) for points in recent for n in _minutely(points)
     }
-    names = [(one.namespace, one.metric) in minutely for one in series]
+    names = [(x.namespace, x.metric) in minutely for x in series]
     cut = np.array(names, dtype=np.bool_)[past.series]
     whole, coarse = past.take(~cut), past.take(cut)
-    each = np.repeat(np.arange(len(coarse.series)), 5)
+    repeated = np.repeat(np.arange(len(coarse.series)), 5)
     later = np.tile(np.arange(5) * 60, len(coarse.series))
-    fine = coarse.take(each)
+    fine = coarse.take(repeated)
     return Points.joined(
         [
             whole,

@@ -61,40 +61,42 @@ class GridCache:
             return
         try:
             arrays = _read(folder / _INDEX)
-            said = orjson.loads(arrays["said"].tobytes())
-            until = int(said["until"])
+            index = orjson.loads(arrays["said"].tobytes())
+            until = int(index["until"])
             if now - self.buffer.history < until * self._seconds <= now:
-                if said["format"] != _FORMAT:
-                    raise ValueError(f"format {said['format']}, not {_FORMAT}")
+                if index["format"] != _FORMAT:
+                    raise ValueError(f"format {index['format']}, not {_FORMAT}")
                 series = [
                     MetricSeries(n, m, tuple(k for k, _ in d), tuple((k, v) for k, v in d), r, a)
-                    for n, m, d, r, a in said["series"]
+                    for n, m, d, r, a in index["series"]
                 ]
-                kept = Remembered(
+                remembered = Remembered(
                     _points("heads", arrays), _points("runs", arrays), arrays["spoke"]
                 )
-                at = {f"{place.region} {place.account}": place for place in places}
-                known = {at[name]: numbers for name, numbers in said["known"].items()}
-                wanted = [
-                    HistoryBlock(at[name], start, end, tuple(numbers))
-                    for name, start, end, numbers in said["wanted"]
+                place_of = {f"{place.region} {place.account}": place for place in places}
+                numbers_of = {place_of[name]: numbers for name, numbers in index["known"].items()}
+                blocks = [
+                    HistoryBlock(place_of[name], start, end, tuple(numbers))
+                    for name, start, end, numbers in index["wanted"]
                 ]
-                since = int(said["until"]) * self._seconds - MARGIN_SECONDS
+                since = int(index["until"]) * self._seconds - MARGIN_SECONDS
                 # All is read that may be broken; from here on nothing fails by half.
-                self._hours = set(said["hours"])
+                self._hours = set(index["hours"])
                 self.metrics.book.resume(series, since)
-                for place, numbers in known.items():
-                    self.metrics.resume(place, numbers, set(said["active"]) & set(numbers), since)
-                for block in wanted:
+                for place, numbers in numbers_of.items():
+                    self.metrics.resume(place, numbers, set(index["active"]) & set(numbers), since)
+                for block in blocks:
                     self.metrics.backfill.queue(block.place, block.numbers, block.start, block.end)
-                self.buffer.resume(kept, int(said["until"]) * self._bins, self._stored(folder))
+                self.buffer.resume(
+                    remembered, int(index["until"]) * self._bins, self._stored(folder)
+                )
         except _BROKEN as error:
             self._set_aside(folder / _INDEX, error, "history is bought again")
 
     def save(self, places: Sequence[Place], now: int) -> None:
         """Write the hours that are settled since, and those that history filled, in the background."""
         until = self.buffer.horizon // self._bins
-        changed = {at // self._bins for at in self.buffer.filled}
+        changed = {bin // self._bins for bin in self.buffer.filled}
         settled = until > max(self._hours, default=0) + 1 or not self._hours
         if (
             self.root is None
@@ -111,47 +113,54 @@ class GridCache:
         self.buffer.filled = set()
 
         # All that the next process needs beside the hours.
-        known, book, kept = self.metrics.known(), self.metrics.book, self.buffer.remembered()
-        wanted = self.metrics.backfill.pending()
-        mine, matters = (np.zeros(len(book.series), dtype=np.bool_) for _ in range(2))
-        mine[[n for numbers in known.values() for n in numbers]] = True
+        numbers_of, book, remembered = (
+            self.metrics.known(),
+            self.metrics.book,
+            self.buffer.remembered(),
+        )
+        pending = self.metrics.backfill.pending()
+        living, matters = (np.zeros(len(book.series), dtype=np.bool_) for _ in range(2))
+        living[[n for numbers in numbers_of.values() for n in numbers]] = True
         matters[
             [
-                *kept.heads.series.tolist(),
+                *remembered.heads.series.tolist(),
                 *book.active,
-                *(n for block in wanted for n in block.numbers),
+                *(n for block in pending for n in block.numbers),
             ]
         ] = True
-        mine &= matters
-        place = np.cumsum(mine) - 1
+        living &= matters
+        place = np.cumsum(living) - 1
 
         def numbered(numbers: Iterable[int]) -> list[int]:
-            return [int(place[n]) for n in numbers if mine[n]]
+            return [int(place[n]) for n in numbers if living[n]]
 
-        said = {
+        facts = {
             "format": _FORMAT,
             "saved": now,
             "until": until,
             "series": [
                 (x.namespace, x.metric, x.dimensions, x.region, x.account)
-                for x, my in zip(book.series, mine, strict=True)
+                for x, my in zip(book.series, living, strict=True)
                 if my
             ],
             "known": {
-                f"{at.region} {at.account}": numbered(numbers) for at, numbers in known.items()
+                f"{bin.region} {bin.account}": numbered(numbers)
+                for bin, numbers in numbers_of.items()
             },
             "active": numbered(sorted(book.active)),
             "wanted": [
                 (f"{x.place.region} {x.place.account}", x.start, x.end, numbered(x.numbers))
-                for x in wanted
+                for x in pending
             ],
         }
-        heads, runs = (points.take(mine[points.series]) for points in (kept.heads, kept.of_runs))
+        heads, runs = (
+            points.take(living[points.series]) for points in (remembered.heads, remembered.of_runs)
+        )
         heads, runs = (replace(points, series=place[points.series]) for points in (heads, runs))
-        spoke = kept.spoke[mine[kept.spoke[:, 0]]]
+        spoke = remembered.spoke[living[remembered.spoke[:, 0]]]
         spoke = np.stack([place[spoke[:, 0]], spoke[:, 1]], axis=1)
         index = {
-            "said": _bytes(said),
+            "said": _bytes(facts),
             "spoke": spoke,
             **_columns("heads", heads),
             **_columns("runs", runs),
@@ -180,8 +189,8 @@ class GridCache:
             for shape, targets in catalogue.shapes.items()
         )
         where = sorted((place.account, place.region) for place in places)
-        told = repr((_FORMAT, grid.step, grid.lag, where, meanings, catalogue.own))
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        identity = repr((_FORMAT, grid.step, grid.lag, where, meanings, catalogue.own))
+        return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
     def _write(self, folder: Path, hours: Sequence[int], until: int, index: Arrays) -> None:
         try:
@@ -230,19 +239,19 @@ class GridCache:
         for hour in sorted(self._hours):
             try:
                 arrays = _read(self._file(folder, hour))
-                said = orjson.loads(arrays["said"].tobytes())
-                if said["format"] != _FORMAT:
-                    raise ValueError(f"format {said['format']}, not {_FORMAT}")
-                found = {}
-                for kind, about in said["kinds"].items():
+                facts = orjson.loads(arrays["said"].tobytes())
+                if facts["format"] != _FORMAT:
+                    raise ValueError(f"format {facts['format']}, not {_FORMAT}")
+                parts = {}
+                for kind, about in facts["kinds"].items():
                     key = orjson.dumps(about["things"])  # hour by hour mostly the same things
                     if key not in names:
                         names[key] = tuple(Labels(**thing) for thing in about["things"])
                     things, metrics = names[key], tuple(about["metrics"])
                     if arrays[kind].shape[::2] != (len(metrics), len(things)):
                         raise ValueError(f"{kind} has another shape than it says")
-                    found[kind] = StoredPart(int(about["base"]), things, metrics, arrays[kind])
-                yield found
+                    parts[kind] = StoredPart(int(about["base"]), things, metrics, arrays[kind])
+                yield parts
             except _BROKEN as error:
                 self._set_aside(self._file(folder, hour), error, "its hour is bought again")
                 lost.append(hour)

@@ -106,8 +106,8 @@ class Backfill:
     def taken(self) -> list[PastGrids]:
         """Return all grids that have come since the last call."""
         with self._lock:
-            read, self._read = self._read, []
-        return [grids for _, grids in read]
+            ready, self._read = self._read, []
+        return [grids for _, grids in ready]
 
     def pending(self) -> tuple[HistoryBlock, ...]:
         """Return all that no reading has had yet."""
@@ -119,10 +119,10 @@ class Backfill:
 
         All that is newer is whole.
         """
-        left = sum(len(block.numbers) for block in self.pending())
-        if not left:
+        unread = sum(len(block.numbers) for block in self.pending())
+        if not unread:
             return ()
-        done = max(0, self._asked - left)
+        done = max(0, self._asked - unread)
         return (
             f"The history of {done:,} of {self._asked:,} series is read; alerts that need none are told meanwhile.",
         )
@@ -133,8 +133,8 @@ class Backfill:
         ordered = sorted((reporter(series[n], own), n) for n in numbers)
         block: list[int] = []
         queries = 0
-        for _, mine in groupby(ordered, key=lambda one: one[0]):
-            thing = [n for _, n in mine]
+        for _, members in groupby(ordered, key=lambda entry: entry[0]):
+            thing = [n for _, n in members]
             more = sum(len(statistics_of(self.book.targets(series[n]))) for n in thing)
             if block and queries + more > _AT_ONCE:
                 yield tuple(block)
@@ -238,14 +238,16 @@ class MetricPoller:
     def known(self) -> Mapping[Place, Sequence[int]]:
         """Return the series of each place but those that are looked at for a while only."""
         return {
-            place: [n for n in mine if n not in self._pinned]
-            for place, mine in self._places.items()
+            place: [n for n in numbers if n not in self._pinned]
+            for place, numbers in self._places.items()
         }
 
     def refill(self, start: int, end: int) -> None:
         """Want the history of all that is read, from start to end, once more."""
-        for place, mine in self.known().items():
-            self.backfill.queue(place, sorted(self.book.active & set(mine)), start, end, first=True)
+        for place, numbers in self.known().items():
+            self.backfill.queue(
+                place, sorted(self.book.active & set(numbers)), start, end, first=True
+            )
 
     def pin(self, place: Place, listed: Iterable[MetricSeries], now: int, until: int) -> int:
         """Read some series from now until then whatever discovery finds.
@@ -268,24 +270,26 @@ class MetricPoller:
 
         The next tick makes the calls that are left.
         """
-        marks = [self.book.marks[n] for mine in self._places.values() for n in self._due(mine, end)]
-        read = NewPoints(settled=min((max(mark.asked, mark.since) for mark in marks), default=end))
+        marks = [
+            self.book.marks[n] for numbers in self._places.values() for n in self._due(numbers, end)
+        ]
+        new = NewPoints(settled=min((max(mark.asked, mark.since) for mark in marks), default=end))
         recent = (end - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
-        due = {place: self._due(mine, end) for place, mine in self._places.items()}
+        due = {place: self._due(numbers, end) for place, numbers in self._places.items()}
         newest = [
             request
-            for place, mine in due.items()
-            for request in self._asked(place, mine, end, recent)
+            for place, numbers in due.items()
+            for request in self._asked(place, numbers, end, recent)
         ]
         missing = self._make(
-            newest, deadline, lambda request, answers: self._take(request, answers, read)
+            newest, deadline, lambda request, answers: self._take(request, answers, new)
         )
-        read.unread = frozenset(
-            n for mine in due.values() for n in mine if self.book.marks[n].asked < end
+        new.unread = frozenset(
+            n for numbers in due.values() for n in numbers if self.book.marks[n].asked < end
         )
         if missing:
-            read.gaps += _gaps("The newest metrics", missing)
-        return read
+            new.gaps += _gaps("The newest metrics", missing)
+        return new
 
     def _due(self, numbers: Sequence[int], end: int) -> list[int]:
         """Return the series that are active, or had a point within three hours."""
@@ -413,8 +417,8 @@ class DetailPoller:
 
         Raise `Unavailable` where they cannot be listed. Each series costs as much as any other.
         """
-        at, added = int(now.timestamp()), 0
-        for instance in [x for x, until in self._until.items() if until <= at]:
+        seconds, added = int(now.timestamp()), 0
+        for instance in [x for x, until in self._until.items() if until <= seconds]:
             del self._until[instance]
             self._series.pop(instance, None)
         open_places = MOST - len(set(self._until) - {instance for _, instance in wanted})
@@ -424,9 +428,9 @@ class DetailPoller:
             if instance not in self._series:
                 self._series[instance] = self.lister.details(place, instance)
             added += self.metrics.pin(
-                place, self._series[instance], at, at + int(HELD.total_seconds())
+                place, self._series[instance], seconds, seconds + int(HELD.total_seconds())
             )
-            self._note(instance, at)
+            self._note(instance, seconds)
         return added
 
     def instances(self) -> set[str]:
@@ -437,15 +441,15 @@ class DetailPoller:
         until = self._until[instance] = at + int(HELD.total_seconds())
         if self.journal is None:
             return
-        kept = detail_spans(self.journal)
-        spans = [x for x in kept.get(instance, []) if x[1] > at - KEPT.total_seconds()]
+        spans_of = detail_spans(self.journal)
+        spans = [x for x in spans_of.get(instance, []) if x[1] > at - KEPT.total_seconds()]
         if spans and spans[-1][1] >= at:
             spans[-1][1] = until
         else:
             spans.append([at, until])
         self.journal.mkdir(parents=True, exist_ok=True)
         part = self.journal / "closer.part"
-        part.write_bytes(orjson.dumps(kept | {instance: spans}))
+        part.write_bytes(orjson.dumps(spans_of | {instance: spans}))
         part.replace(self.journal / _FILE)
 
 

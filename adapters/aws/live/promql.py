@@ -76,13 +76,13 @@ class PromqlLister:
         end = self.calls.clock().timestamp()
         start = end - (_RECENT_SECONDS if recent else MOST_SECONDS)
         label = self.naming.labels["InstanceId"][0]
-        asked: dict[str, Any] = {
+        scope: dict[str, Any] = {
             "match[]": sorted(set(_selectors(self.naming.probe))),
             "start": int(start),
             "end": int(end),
         }
         answer = self.calls.call(
-            place, self.calls.server.service, "label_values", label=label, **asked
+            place, self.calls.server.service, "label_values", label=label, **scope
         )
         return frozenset(str(value) for value in answer["data"] if value)
 
@@ -97,8 +97,8 @@ class PromqlLister:
             self._count(place, instances)
         series: set[MetricSeries] = set()
         for kind in filter(self.naming.tells, _WHOLE_KINDS):
-            found = self._things(place, kind, instances)
-            series |= {one for dimensions in found for one in self._series(place, kind, dimensions)}
+            things = self._things(place, kind, instances)
+            series |= {x for dimensions in things for x in self._series(place, kind, dimensions)}
         return series
 
     def reads(self, place: Place, instance: str) -> bool:
@@ -107,18 +107,18 @@ class PromqlLister:
 
     def details(self, place: Place, instance: str) -> set[MetricSeries]:
         """Return the series of each core and device of one node; raise `Unavailable`."""
-        found = [
+        things = [
             (kind, x) for kind in ("core", "device") for x in self._things(place, kind, [instance])
         ]
-        return {one for kind, dimensions in found for one in self._series(place, kind, dimensions)}
+        return {x for kind, dimensions in things for x in self._series(place, kind, dimensions)}
 
     def _things(self, place: Place, kind: str, instances: Collection[str]) -> list[dict[str, str]]:
         """Return the dimensions of each thing of a kind on some instances."""
-        found = {}
+        things = {}
         expression = next(x for (of, _), x in self.naming.expressions.items() if of == kind)
-        wanted = sorted({name for shape in self._shapes(kind) for name in shape})
+        names = sorted({name for shape in self._shapes(kind) for name in shape})
         for chunk in _chunks(sorted(instances), _NODES_OF_PODS if kind == "pod" else MOST_SERIES):
-            by = [label for name in wanted for label in self.naming.labels.get(name, ())]
+            by = [label for name in names for label in self.naming.labels.get(name, ())]
             where = one_of(self.naming.labels["InstanceId"][0], chunk)
             if kind == "pod":
                 where += f", {present(self.naming.labels['FullPodName'][0])}"
@@ -133,18 +133,18 @@ class PromqlLister:
                 time=int(self.calls.clock().timestamp()),
             )
             for metric in [x["metric"] for x in _whole(answer["data"]["result"], place)]:
-                dimensions = {name: self.naming.value(metric, name) for name in wanted}
+                dimensions = {name: self.naming.value(metric, name) for name in names}
                 key = tuple(dimensions[name] for name in KEYS[kind])
                 if all(key[1:] if kind == "pod" else key):
-                    found[key] = self._dimensions.setdefault((place, kind, key), dimensions)
+                    things[key] = self._dimensions.setdefault((place, kind, key), dimensions)
         if kind == "node":  # one that was there earlier and says nothing now has a past to read
-            gone = {(instance,) for instance in instances} - set(found)
-            none = dict.fromkeys(wanted, "")
-            found |= {
+            gone = {(instance,) for instance in instances} - set(things)
+            none = dict.fromkeys(names, "")
+            things |= {
                 key: self._dimensions.setdefault((place, kind, key), none | {"InstanceId": key[0]})
                 for key in gone
             }
-        return list(found.values())
+        return list(things.values())
 
     def _shapes(self, kind: str) -> set[frozenset[str]]:
         shapes = self.catalogue.shapes.items()
@@ -177,8 +177,8 @@ class PromqlLister:
 
         What a query costs follows from it.
         """
-        now = self.calls.clock().timestamp()
-        if now - self._counted_at.get(place, 0.0) < _COUNTED_EVERY.total_seconds():
+        seconds = self.calls.clock().timestamp()
+        if seconds - self._counted_at.get(place, 0.0) < _COUNTED_EVERY.total_seconds():
             return
         probe = _selectors(self.naming.probe)[0]
         often = _number(self.calls, place, f"max(count_over_time({probe}[300s]))")
@@ -189,7 +189,7 @@ class PromqlLister:
         self.book.samples[place] = SampleCounts(
             series, 300 / often if often else 60.0, len(instances)
         )
-        self._counted_at[place] = now
+        self._counted_at[place] = seconds
 
 
 def _selectors(expression: Expression) -> list[str]:
@@ -242,10 +242,10 @@ class _PromqlReader:
         targets = self.book.targets(first)
         names, kind = naming(self.calls.server.surface), targets[0].kind
         expression = names.expressions[kind, first.metric]
-        asked = asked_dimension(kind)
-        values = {dict(self.book.series[n].dimensions)[asked] for n in self.request.numbers}
+        dimension = asked_dimension(kind)
+        values = {dict(self.book.series[n].dimensions)[dimension] for n in self.request.numbers}
         by = [label for name in KEYS[kind] for label in names.labels[name]]
-        where = one_of(names.labels[asked][0], values)
+        where = one_of(names.labels[dimension][0], values)
         columns = {
             statistic: self._column(
                 Query(expression, aggregate, by, where, self.request.period), names, kind
@@ -260,8 +260,8 @@ class _PromqlReader:
         column: _Values = defaultdict(dict)
         for result in self._results(query):
             key = tuple(names.value(result["metric"], name) for name in KEYS[kind])
-            for at, value in result["values"]:
-                column[key][round(float(at)) - query.period] = float(value) * scale
+            for time, value in result["values"]:
+                column[key][round(float(time)) - query.period] = float(value) * scale
         return column
 
     def _results(self, query: Query) -> Iterator[Mapping[str, Any]]:
@@ -279,19 +279,19 @@ class _PromqlReader:
             answer = self.calls.call(
                 place, service, "query_range", units=0, query=query.text(), **times
             )
-            found = _whole(answer["data"]["result"], place)
+            results = _whole(answer["data"]["result"], place)
 
             # Count the samples that an answer is made of: no server of AWS tells them.
             counted = self.book.samples.get(self.request.place)
             if counted:
                 things = len(self.request.numbers)
-                there = min(1.0, sum(len(x["values"]) for x in found) / (things * steps)) * min(
+                share = min(1.0, sum(len(x["values"]) for x in results) / (things * steps)) * min(
                     1.0, things / counted.nodes
                 )
-                samples = round(query.samples(counted.series, counted.spacing) * steps * there)
+                samples = round(query.samples(counted.series, counted.spacing) * steps * share)
                 self.calls.charge(self.calls.server.service, "query_range", samples)
 
-            yield from found
+            yield from results
 
     def _values(
         self, number: int, key_of: Sequence[str], columns: Mapping[str, _Values]
@@ -299,11 +299,11 @@ class _PromqlReader:
         """Return the values of one series at the times that every statistic has."""
         dimensions = dict(self.book.series[number].dimensions)
         key = tuple(dimensions[name] for name in key_of)
-        read = {statistic: column.get(key, {}) for statistic, column in columns.items()}
-        shared = set.intersection(*(set(values) for values in read.values()))
+        column_of = {statistic: column.get(key, {}) for statistic, column in columns.items()}
+        shared = set.intersection(*(set(values) for values in column_of.values()))
         times: Ints = np.array(sorted(shared), dtype=np.int64)
         sets: dict[str, Doubles] = {
-            statistic: np.array([values[at] for at in times.tolist()], dtype=np.float64)
-            for statistic, values in read.items()
+            statistic: np.array([values[time] for time in times.tolist()], dtype=np.float64)
+            for statistic, values in column_of.items()
         }
         return SeriesValues(number, times, sets, whole=True)

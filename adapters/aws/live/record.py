@@ -111,16 +111,16 @@ class _Recorder:
         They tell which nodes have ended since.
         """
         responses = self.live.responses
-        kept = responses.journal.glob("api/*/*/*/*.json") if responses.journal else ()
+        journaled = responses.journal.glob("api/*/*/*/*.json") if responses.journal else ()
         files = (
-            {path.relative_to(responses.journal): path.read_bytes() for path in kept}
+            {path.relative_to(responses.journal): path.read_bytes() for path in journaled}
             if responses.journal
             else {}
         )
         newest = {
             call: response for call in responses.calls() if (response := responses.newest(call))
         }
-        files |= {file_of(call, at): raw + b"\n" for call, (at, raw) in newest.items()}
+        files |= {file_of(call, time): raw + b"\n" for call, (time, raw) in newest.items()}
         for name, raw in files.items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_bytes(self._redacted(Path(name), raw))
@@ -141,7 +141,7 @@ class _Recorder:
         book = self.live.metrics.book
         series = self.live.lister.discover(place, self.live.fleet(place), recent=False)
         book.enter(series, int(self.start.timestamp()))
-        numbers = sorted(book.number(one) for one in series)
+        numbers = sorted(book.number(x) for x in series)
         watched = list(self._watched(place))
         path = self._folder_of("metrics", place)
         written = 0
@@ -150,8 +150,8 @@ class _Recorder:
             requests = list(
                 plan_requests(book, numbers, place, RequestScope(last, first, statistics=ALL))
             )
-            for at, until, details in watched:
-                scope = RequestScope(min(until, last), max(at, first), statistics=ALL)
+            for since, until, details in watched:
+                scope = RequestScope(min(until, last), max(since, first), statistics=ALL)
                 requests += plan_requests(book, details, place, scope)
             answers = [values for request in requests for values in self._fetched(request)]
             lines = [
@@ -193,7 +193,9 @@ class _Recorder:
                 self.missing.append(str(error))
                 continue
             book.enter(series, 0)
-            yield from ((at, until, sorted(book.number(x) for x in series)) for at, until in spans)
+            yield from (
+                (since, until, sorted(book.number(x) for x in series)) for since, until in spans
+            )
 
     def _fetched(self, request: MetricRequest) -> Sequence[SeriesValues]:
         try:
@@ -224,7 +226,7 @@ def _lines(values: SeriesValues, series: MetricSeries) -> Iterator[bytes]:
         "metric_name": series.metric,
         "dimensions": dict(series.dimensions),
     }
-    for at, count, total, peak, least in zip(
+    for time, count, total, peak, least in zip(
         points.seconds.tolist(),
         points.count.tolist(),
         points.total.tolist(),
@@ -234,5 +236,6 @@ def _lines(values: SeriesValues, series: MetricSeries) -> Iterator[bytes]:
     ):
         value = {"count": count, "sum": total, "max": peak, "min": least}
         yield (
-            orjson.dumps({**shared, "timestamp": at * 1000, "value": value, "unit": "None"}) + b"\n"
+            orjson.dumps({**shared, "timestamp": time * 1000, "value": value, "unit": "None"})
+            + b"\n"
         )

@@ -58,8 +58,8 @@ class Watermark:
 
         Before all that is unanswered or may come late, and at a hole once more.
         """
-        seen = self.newest + _MINUTE if self.newest else self.since
-        start = max(seen, self.asked - LATE_SECONDS)
+        unread = self.newest + _MINUTE if self.newest else self.since
+        start = max(unread, self.asked - LATE_SECONDS)
         return min(start, self.hole) if self._due() else start
 
     def answered(self, end: int, times: Ints) -> None:
@@ -114,7 +114,7 @@ class SeriesBook:
         """Number series as an earlier process did, to be read from `since` on; this book is empty."""
         self.series.extend(series)
         self.marks.extend(Watermark(since) for _ in series)
-        self._numbers |= {one: number for number, one in enumerate(series)}
+        self._numbers |= {x: number for number, x in enumerate(series)}
 
     def targets(self, series: MetricSeries) -> tuple[Target, ...]:
         """Return the targets of a series' points."""
@@ -198,8 +198,8 @@ class SeriesValues:
 
 def statistics_of(targets: Sequence[Target]) -> tuple[str, ...]:
     """Return the statistics that the meaning of a series needs."""
-    wanted = {name for target in targets for name in _NEEDED[target.statistic]}
-    return tuple(name for name in ALL if name in wanted)
+    needed = {name for target in targets for name in _NEEDED[target.statistic]}
+    return tuple(name for name in ALL if name in needed)
 
 
 @dataclass(frozen=True)
@@ -236,11 +236,11 @@ def plan_requests(
             book, sorted(queried), MetricRequest(place, start, scope.end, scope.period, (), ())
         )
         polled = [n for n in together if n not in queried]
-        wanted = [
+        needed = [
             (n, scope.statistics or statistics_of(book.targets(book.series[n]))) for n in polled
         ]
         fitting = MOST_POINTS // _points(start, scope.end, scope.period)
-        for chunk in _chunks(wanted, min(scope.most_queries, fitting)):
+        for chunk in _chunks(needed, min(scope.most_queries, fitting)):
             series, statistics = tuple(n for n, _ in chunk), tuple(s for _, s in chunk)
             yield MetricRequest(place, start, scope.end, scope.period, series, statistics)
 
@@ -285,8 +285,8 @@ def fetch_metric_data(calls: Calls, book: SeriesBook, request: MetricRequest) ->
     """
     queries = [
         _query(f"m{number}_{statistic.lower()}", book.series[number], statistic, request.period)
-        for number, wanted in zip(request.numbers, request.statistics, strict=True)
-        for statistic in wanted
+        for number, needed in zip(request.numbers, request.statistics, strict=True)
+        for statistic in needed
     ]
     times: dict[str, list[datetime]] = defaultdict(list)
     values: dict[str, list[float]] = defaultdict(list)
@@ -306,8 +306,8 @@ def fetch_metric_data(calls: Calls, book: SeriesBook, request: MetricRequest) ->
             values[result["Id"]] += result.get("Values", ())
             status[result["Id"]] = result.get("StatusCode", "Complete")
     answers = (
-        _series_values(number, wanted, times, values, status)
-        for number, wanted in zip(request.numbers, request.statistics, strict=True)
+        _series_values(number, needed, times, values, status)
+        for number, needed in zip(request.numbers, request.statistics, strict=True)
     )
     return [values for values in answers if values]
 
@@ -335,22 +335,25 @@ def _series_values(
         for id in ids.values()
     ):
         return None
-    read = {s: _column(times[id], values[id]) for s, id in ids.items()}
-    shared = next(iter(read.values()))[0]
+    columns = {s: _column(times[id], values[id]) for s, id in ids.items()}
+    shared = next(iter(columns.values()))[0]
     whole = all(status[id] == "Complete" for id in ids.values())
-    for at, _ in read.values():
-        if not np.array_equal(at, shared):
+    for seconds, _ in columns.values():
+        if not np.array_equal(seconds, shared):
             # One statistic of the newest point can be out a moment before the other: it is read
             # next time.
-            shared, whole = np.intersect1d(shared, at), False
+            shared, whole = np.intersect1d(shared, seconds), False
     return SeriesValues(
-        number, shared, {s: value[np.isin(at, shared)] for s, (at, value) in read.items()}, whole
+        number,
+        shared,
+        {s: value[np.isin(seconds, shared)] for s, (seconds, value) in columns.items()},
+        whole,
     )
 
 
 def _column(times: Sequence[datetime], values: Sequence[float]) -> tuple[Ints, Doubles]:
     """Return seconds in order, each once, and the values."""
-    at, first = np.unique(
+    seconds, first = np.unique(
         np.array([int(t.timestamp()) for t in times], dtype=np.int64), return_index=True
     )
-    return at, np.array(values, dtype=np.float64)[first]
+    return seconds, np.array(values, dtype=np.float64)[first]

@@ -182,8 +182,8 @@ class Live:
         end = int(now.timestamp()) // self._grid.step
         if self._tick_result is None or end > self._tick_result.end:
             self._tick_result = self._tick(now, end)
-        seen = self._tick_result
-        inventory = seen.inventories.at(now, end)
+        tick = self._tick_result
+        inventory = tick.inventories.at(now, end)
         grids = {kind: grid for kind, grid in self._buffer.grids.items() if grid.visible(end)}
         frames = {
             kind: grid.frame(end, self._reading.most_steps, labelled(grid, inventory))
@@ -194,10 +194,10 @@ class Live:
             frames,
             inventory,
             self._buffer.runs.at(end * self._grid.step),
-            seen.gaps,
-            unread=seen.unread,
+            tick.gaps,
+            unread=tick.unread,
             marks=self.logs.book.at(now, self._reading.history),
-            refusals=seen.snapshots.refusals(now),
+            refusals=tick.snapshots.refusals(now),
             notices=Notices(self.responses).at(now, self._reading.history)
             if self.events.queues
             else (),
@@ -326,46 +326,51 @@ class Live:
         return self._resources.in_eks(place)
 
     def _tick(self, now: datetime, end: int) -> _LiveReading:
-        at, by = int(now.timestamp()), {part: self._by(share) for part, share in _SHARES.items()}
+        seconds, by = (
+            int(now.timestamp()),
+            {part: self._by(share) for part, share in _SHARES.items()},
+        )
         try:
             self.calls.until = by["describe"]
             gaps = [*self._identify(), *self._account.describe(self._places, now)]
             if not self._unknown:
-                self.cache.recall(self._places, at)
+                self.cache.recall(self._places, seconds)
             self.calls.until = by["discover"]
             unlisted = list(self._discover(now))
             self.calls.until = by["stream"]
             streamed = self.streams.read(now, by["stream"], self._wanted)
             self.calls.until = by["poll"]
-            read = streamed.joined(self.metrics.read((at - self._grid.lag) // 60 * 60, by["poll"]))
+            new = streamed.joined(
+                self.metrics.read((seconds - self._grid.lag) // 60 * 60, by["poll"])
+            )
             snapshots = self._account.surround(self._places, now, by["poll"], self._snapshots)
             self.calls.until = by["logs"]
             self._unlogged = tuple(self._read_logs(now)) if self.logs.groups else ()
         finally:
             self.calls.until = math.inf
         self._buffer.absorb(
-            read,
+            new,
             end,
             lambda feeding: core_counts(snapshots, feeding),
             self.metrics.backfill.taken(),
         )
         self.calls.meter.save()
-        seen = self._buffer.last_seen
+        last_seen = self._buffer.last_seen
         nodes = self._buffer.grids.get("node")
         inventories = JoinedInventory(
-            snapshots, nodes, lambda end, n: np.minimum(seen[:n], end) if nodes else seen
+            snapshots, nodes, lambda end, n: np.minimum(last_seen[:n], end) if nodes else last_seen
         )
 
         # The instances of which nobody can tell now whether they report, or whether they run.
         undescribed = {x for place in self._account.blind for x in self._resources.instances(place)}
-        named = (
-            instance_of(self.metrics.book.series[n], self._catalogue.instance) for n in read.unread
+        silent = (
+            instance_of(self.metrics.book.series[n], self._catalogue.instance) for n in new.unread
         )
         return _LiveReading(
             end,
             inventories,
-            tuple(dict.fromkeys([*gaps, *unlisted, *read.gaps])),
-            (frozenset(undescribed).union(named) - {""}),
+            tuple(dict.fromkeys([*gaps, *unlisted, *new.gaps])),
+            (frozenset(undescribed).union(silent) - {""}),
             snapshots,
         )
 
@@ -393,14 +398,14 @@ class Live:
 
     def _wanted(self, listed: Iterable[MetricSeries]) -> set[MetricSeries]:
         """Keep the series of a stream that would be polled, and the cores and devices of suspicious nodes."""
-        here = [
+        local = [
             x
             for x in listed
             if x.region in {place.region for place in (*self._unknown, *self._places)}
         ]
         whole, closer = PlaceFleet.joined(map(self.fleet, self._places)), self.details.instances()
-        return worth_reading(here, whole, self._catalogue) | details_of(
-            here, closer, self._catalogue
+        return worth_reading(local, whole, self._catalogue) | details_of(
+            local, closer, self._catalogue
         )
 
     def _identify(self) -> Iterator[Gap]:
@@ -441,10 +446,10 @@ class Live:
                 del self._partial[place]
 
     def _quoted(self, now: datetime) -> QuotedPrices:
-        known = (
+        prices = (
             self._account.prices
         )  # what was polled once needs no turn: the tick that asks AWS may take minutes
-        if known is not None:
-            return known
+        if prices is not None:
+            return prices
         with self._last.asking:
             return self._account.quoted(self.places, now)

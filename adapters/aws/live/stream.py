@@ -99,18 +99,18 @@ class S3Lister:
         ]
 
     def _pages(self) -> list[Mapping[str, Any]]:
-        given: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix}
+        listing: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix}
         if self._after:
-            given["StartAfter"] = self._after
-        return list(self.calls.pages(self.place, "s3", "list_objects_v2", optional=0, **given))
+            listing["StartAfter"] = self._after
+        return list(self.calls.pages(self.place, "s3", "list_objects_v2", optional=0, **listing))
 
     def _first_key(self, since: datetime) -> str:
         """Return the key of the hour to begin at, "" where keys do not tell it.
 
         Then every key is listed once.
         """
-        given: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix, "Delimiter": "/"}
-        page = self.calls.call(self.place, "s3", "list_objects_v2", optional=0, **given)
+        listing: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix, "Delimiter": "/"}
+        page = self.calls.call(self.place, "s3", "list_objects_v2", optional=0, **listing)
         folders = [
             str(x["Prefix"]).removeprefix(self._prefix).lstrip("/")
             for x in page.get("CommonPrefixes", ())
@@ -163,29 +163,29 @@ class Streams:
 
         The next tick reads the rest.
         """
-        read = NewPoints(settled=self._settled or int((now - FIRST).timestamp()))
-        left = 0
+        new = NewPoints(settled=self._settled or int((now - FIRST).timestamp()))
+        unread = 0
         for lister in self.listers:
             try:
                 fresh = lister.fresh(now)
             except Unavailable as error:
-                read.gaps.append(Gap(str(error)))
+                new.gaps.append(Gap(str(error)))
                 continue
-            left += self._read(lister, fresh, deadline, wanted, read)
-        self._listed = self._listed or not read.gaps
-        if read.gaps or left:
-            read.unread = frozenset(
+            unread += self._read(lister, fresh, deadline, wanted, new)
+        self._listed = self._listed or not new.gaps
+        if new.gaps or unread:
+            new.unread = frozenset(
                 n for n, series in enumerate(self.book.series) if self.brings(series)
             )
-        if left:
-            read.gaps.append(
+        if unread:
+            new.gaps.append(
                 Gap(
-                    f"{left} objects of the metric stream could not be read; the next tick reads them."
+                    f"{unread} objects of the metric stream could not be read; the next tick reads them."
                 )
             )
-        elif not read.gaps:
+        elif not new.gaps:
             self._settled = int(now.timestamp()) - _LATE_SECONDS
-        return read
+        return new
 
     def examined(self, now: datetime) -> list[tuple[str, bool, str]]:
         """Return for each stream whether it has objects of the last hour, and the age of the newest."""
@@ -223,12 +223,12 @@ class Streams:
         # An object that is under way may end after its tick: nobody takes it, and the next tick
         # reads it again.
         pool.shutdown(wait=False, cancel_futures=True)
-        taken = sum(
+        read_whole = sum(
             self._take(lister, waiting[future], future, wanted, read)
             for future in waiting
             if future in done
         )
-        return len(fresh) - taken
+        return len(fresh) - read_whole
 
     def _take(
         self,
@@ -265,9 +265,15 @@ class Streams:
         numbers = np.full(len(gatherer.numbers) + 1, -1, dtype=np.int64)
         for series in keep:
             numbers[gatherer.numbers[series]] = self.book.number(series)
-        mine = numbers[points.series]
-        kept = points.take(mine >= 0)
-        return Points(mine[mine >= 0], kept.seconds, kept.count, kept.total, kept.peak)
+        place = numbers[points.series]
+        points_kept = points.take(place >= 0)
+        return Points(
+            series[series >= 0],
+            points_kept.seconds,
+            points_kept.count,
+            points_kept.total,
+            points_kept.peak,
+        )
 
     def _parsed(self, lister: S3Lister, one: S3Object) -> tuple[Gatherer, Problems]:
         """Fetch an object and read it, whatever its form.

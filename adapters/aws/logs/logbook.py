@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import Place
-from adapters.aws.files import Problems, blocks, why
+from adapters.aws.files import Problems, objects, table
 from adapters.aws.metrics.points import MetricSeries
 from bot.errors import Unavailable, WrongInput
 from bot.model.run import CompileMark, Mark
@@ -25,14 +21,14 @@ from bot.model.run import CompileMark, Mark
 _INSTANCE = re.compile(r"(?<![0-9a-z])i-[0-9a-f]{8,17}(?![0-9a-z])")
 _NODE = re.compile(r"^(.+?)-(?:application|dataplane|host)\.")
 """How Fluent Bit of Container Insights begins a stream's name: the node's name."""
+_KEPT = ("logStreamName", "timestamp", "ingestionTime", "eventId")
 _MODULE = re.compile(r"MODULE_[0-9A-Za-z]+(?:\+[0-9a-f]+)?")
 
 
 @cache
 def compile_lines() -> Mapping[str, Mark]:
     """Return the words of each known line, and the mark it makes."""
-    text = files(__package__).joinpath("compile_lines.csv").read_text(encoding="utf-8")
-    return {row["words"]: Mark(row["kind"]) for row in csv.DictReader(text.splitlines())}
+    return {row["words"]: Mark(row["kind"]) for row in table(__package__, "compile_lines.csv")}
 
 
 def filter_pattern() -> str:
@@ -43,23 +39,19 @@ def filter_pattern() -> str:
 def marks_of(
     events: Iterable[Mapping[str, Any]], nodes: Mapping[str, str]
 ) -> Iterator[CompileMark]:
-    """Yield the compile marks of FilterLogEvents' events whose stream names an instance or a node of `nodes`.
+    """Yield the compile marks of FilterLogEvents' events.
 
-    Raise `KeyError`, `TypeError` or `ValueError` for what is no event.
+    Of those whose stream names an instance or a node of `nodes`. Raise `KeyError`, `TypeError` or
+    `ValueError` for what is no event.
     """
     for event in events:
-        message, stream, at = (
-            str(event["message"]),
-            str(event["logStreamName"]),
-            int(event["timestamp"]) / 1000,
-        )
-        kind = kind_of(message)
+        message, stream = str(event["message"]), str(event["logStreamName"])
+        seconds, kind = int(event["timestamp"]) / 1000, kind_of(message)
         instance = instance_of(stream, nodes) if kind else ""
         if kind and instance:
             module = _MODULE.search(message)
-            yield CompileMark(
-                datetime.fromtimestamp(at, UTC), instance, kind, module[0] if module else "", stream
-            )
+            time = datetime.fromtimestamp(seconds, UTC)
+            yield CompileMark(time, instance, kind, module[0] if module else "", stream)
 
 
 def kind_of(message: str) -> Mark | None:
@@ -68,16 +60,12 @@ def kind_of(message: str) -> Mark | None:
 
 
 def trimmed(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the event with no more of its message than the words that are known, and the module."""
+    """Return the event with no more of its message than the known words, and the module."""
     message = str(event["message"])
-    words_of_line = [words for words in compile_lines() if words in message][:1]
+    words = [words for words in compile_lines() if words in message][:1]
     module = _MODULE.search(message)
-    kept = " ".join([*words_of_line, *([module[0]] if module else [])])
-    return {
-        name: event[name]
-        for name in ("logStreamName", "timestamp", "ingestionTime", "eventId")
-        if name in event
-    } | {"message": kept}
+    facts = {name: event[name] for name in _KEPT if name in event}
+    return facts | {"message": " ".join([*words, module[0]] if module else words)}
 
 
 def instance_of(stream: str, nodes: Mapping[str, str]) -> str:
@@ -85,9 +73,8 @@ def instance_of(stream: str, nodes: Mapping[str, str]) -> str:
 
     Named by its id, or by the name of its Kubernetes node; else "".
     """
-    named = _INSTANCE.search(stream)
-    if named:
-        return named[0]
+    if instance := _INSTANCE.search(stream):
+        return instance[0]
     node = _NODE.match(stream)
     return nodes.get(node[1], "") if node else ""
 
@@ -113,37 +100,38 @@ class Logbook:
     def add(self, events: Iterable[LogEvent], nodes: Mapping[str, str]) -> int:
         """Take events in, and return how many marks they make of known instances.
 
-        Raise as `marks_of` does.
-
-        A new node may log before any metric names it: its lines wait until then.
+        Raise as `marks_of` does. A new node may log before any metric names it: its lines wait until
+        then.
         """
-        new, waiting = [], list(self._waiting)
+        waiting = list(self._waiting)
         for event in events:
             name = str(event.get("eventId", ""))
             if name not in self._seen:
                 waiting.append(event)
             if name:
                 self._seen[name] = _visible(event)
+
         self._waiting = []
+        new: list[tuple[datetime, CompileMark]] = []
         for event in waiting:
             marks = [(_visible(event), mark) for mark in marks_of([event], nodes)]
             new += marks
             if not marks and kind_of(str(event["message"])):
                 self._waiting.append(event)
         self._waiting = self._waiting[-WAITING:]
-        kept = sorted([*zip(self._visible, self._marks, strict=True), *new], key=lambda x: x[0])
-        self._visible, self._marks = [at for at, _ in kept], [mark for _, mark in kept]
+        ordered = sorted([*zip(self._visible, self._marks, strict=True), *new], key=lambda x: x[0])
+        self._visible, self._marks = [time for time, _ in ordered], [mark for _, mark in ordered]
         return len(new)
 
     def forget(self, before: datetime) -> None:
         """Drop the lines visible before a time: a process that never stops would keep every line."""
-        self._seen = {name: at for name, at in self._seen.items() if at >= before}
+        self._seen = {name: time for name, time in self._seen.items() if time >= before}
         first = bisect_left(self._visible, before)
         self._visible, self._marks = self._visible[first:], self._marks[first:]
 
     def at(self, now: datetime, history: timedelta) -> tuple[CompileMark, ...]:
         """Return the marks visible at `now` that are not older than `history`."""
-        first, last = (bisect_right(self._visible, at) for at in (now - history, now))
+        first, last = (bisect_right(self._visible, time) for time in (now - history, now))
         return tuple(self._marks[first:last])
 
 
@@ -152,49 +140,30 @@ def read_logs(folder: Path, nodes: Mapping[str, str], problems: Problems) -> Log
 
     Name the broken lines and skip them.
     """
+
+    def checked(event: LogEvent) -> LogEvent:
+        list(marks_of([event], {}))
+        return event
+
     book = Logbook()
     for path in sorted((folder / "logs").rglob("*")):
         if path.name.endswith(_ENDINGS) and path.is_file():
-            book.add(_events(path, str(path.relative_to(folder)), problems), nodes)
+            name = str(path.relative_to(folder))
+            events = objects(path, name, problems, checked, "log event")
+            book.add((event for event, _ in events), nodes)
     return book
 
 
 def node_names(series: Iterable[MetricSeries]) -> dict[str, str]:
     """Return the instance of each Kubernetes node that a metric names with it."""
-    pairs = (
-        dict(one.dimensions)
-        for one in series
-        if "NodeName" in one.names and "InstanceId" in one.names
-    )
-    return {pair["NodeName"]: pair["InstanceId"] for pair in pairs}
+    dimensions = (dict(x.dimensions) for x in series if {"NodeName", "InstanceId"} <= {*x.names})
+    return {x["NodeName"]: x["InstanceId"] for x in dimensions}
 
 
 def _visible(event: LogEvent) -> datetime:
     return datetime.fromtimestamp(
         max(int(event.get("ingestionTime", 0)), int(event["timestamp"])) / 1000, UTC
     )
-
-
-def _events(path: Path, name: str, problems: Problems) -> Iterable[LogEvent]:
-    for first, lines in blocks(path, name, problems):
-        for number, line in enumerate(lines, first):
-            if not line.strip():
-                continue
-            try:
-                event = orjson.loads(line)
-                list(marks_of([event], {}))
-                yield event
-            except orjson.JSONDecodeError as error:
-                problems.add(name, f"not JSON ({why(error)}); skipped.", number)
-            except (
-                KeyError,
-                TypeError,
-                ValueError,
-                AttributeError,
-                OverflowError,
-                OSError,
-            ) as error:
-                problems.add(name, f"not a log event ({why(error)}); skipped.", number)
 
 
 FIRST = timedelta(hours=3)
@@ -222,16 +191,13 @@ class LogGroup:
 
 
 def read_log_group(text: str) -> LogGroup:
-    """Read `GROUP` or `REGION:GROUP`; raise `WrongInput` for a text that cannot be a group's name."""
+    """Read `GROUP` or `REGION:GROUP`; raise `WrongInput` for a text that is no group's name."""
     region, _, name = text.rpartition(":")
-    if (
-        not name
-        or len(name) > _LONGEST_NAME
-        or not all(x.isalnum() or x in "_-/.#" for x in name)
-        or "/" in region
-    ):
+    sound = 0 < len(name) <= _LONGEST_NAME and all(x.isalnum() or x in "_-/.#" for x in name)
+    if not sound or "/" in region:
         raise WrongInput(
-            f"'{text}' is no log group; write GROUP or REGION:GROUP, such as us-west-2:/aws/containerinsights/llama/application."
+            f"'{text}' is no log group; write GROUP or REGION:GROUP,"
+            " such as us-west-2:/aws/containerinsights/llama/application."
         )
     return LogGroup(name, region)
 
@@ -266,25 +232,21 @@ class LogPoller:
         return missing
 
     def examined(self, places: Sequence[Place], now: datetime) -> Iterator[tuple[str, bool, str]]:
-        """Yield for each group whether it can be read, and how many compile lines of the last hours it holds."""
-        for place, group in self._wanted(places):
+        """Yield for each group whether it can be read, and how many compile lines it holds lately."""
+        groups = self._wanted(places)
+        hours = FIRST // timedelta(hours=1)
+        for place, group in groups:
+            name = f"log group {group.name} in {place}"
             try:
                 lines = len(list(self.events(place, group, now - FIRST, now)))
             except Unavailable as error:
-                yield f"log group {group.name} in {place}", False, str(error)
+                yield name, False, str(error)
             else:
-                yield (
-                    f"log group {group.name} in {place}",
-                    True,
-                    f"{lines} compile lines within the last {FIRST // timedelta(hours=1)} h",
-                )
+                yield name, True, f"{lines} compile lines within the last {hours} h"
+        regions = ", ".join(sorted({x.region for x in places}))
         for group in self.groups:
-            if not any(x is group for _, x in self._wanted(places)):
-                yield (
-                    f"log group {group}",
-                    False,
-                    f"no region of that name is read: {', '.join(sorted({x.region for x in places}))}",
-                )
+            if not any(x is group for _, x in groups):
+                yield f"log group {group}", False, f"no region of that name is read: {regions}"
 
     def events(
         self, place: Place, group: LogGroup, start: datetime, end: datetime, pages: int = PAGES
@@ -293,20 +255,19 @@ class LogPoller:
 
         Raise `Unavailable` where a page fails or there are too many.
         """
-        given: dict[str, Any] = {
+        search: dict[str, Any] = {
             "logGroupName": group.name,
             "startTime": int(start.timestamp() * 1000),
             "endTime": int(end.timestamp() * 1000),
             "filterPattern": filter_pattern(),
         }
-        for number, page in enumerate(
-            self.calls.pages(place, "logs", "filter_log_events", **given), 1
-        ):
+        answers = self.calls.pages(place, "logs", "filter_log_events", **search)
+        for number, page in enumerate(answers, 1):
             yield from page["events"]
             if number >= pages and page.get("nextToken"):
                 raise Unavailable(
-                    f"Log group {group.name} in {place} is too large to be searched in time ({pages} pages);"
-                    " name a group that holds the training jobs alone."
+                    f"Log group {group.name} in {place} is too large to be searched in time"
+                    f" ({pages} pages); name a group that holds the training jobs alone."
                 )
 
     def _wanted(self, places: Sequence[Place]) -> list[tuple[Place, LogGroup]]:

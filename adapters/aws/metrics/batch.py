@@ -31,11 +31,11 @@ PARALLEL = 2
 
 def parallel_map(work: Callable[[A], B], pieces: Iterable[A]) -> list[B]:
     """Return the results of the work on each piece, in order; raise the first failure."""
-    every = list(pieces)
-    if len(every) < PARALLEL:
-        return [work(piece) for piece in every]
+    work_pieces = list(pieces)
+    if len(work_pieces) < PARALLEL:
+        return [work(piece) for piece in work_pieces]
     with ThreadPoolExecutor(PARALLEL, thread_name_prefix="beside") as pool:
-        return list(pool.map(work, every))
+        return list(pool.map(work, work_pieces))
 
 
 _AT_ONCE = 1 << 19
@@ -67,9 +67,9 @@ class PointBatch:
             return self
         place = np.full(len(self.keys), -1, dtype=np.int64)
         place[list(series)] = np.arange(len(series))
-        mine = self.points.take(place[self.points.series] >= 0)
-        numbers = place[mine.series]
-        points = Points(numbers, mine.seconds, mine.count, mine.total, mine.peak)
+        picked = self.points.take(place[self.points.series] >= 0)
+        numbers = place[picked.series]
+        points = Points(numbers, picked.seconds, picked.count, picked.total, picked.peak)
         return PointBatch(
             tuple(self.keys[i] for i in series), _starts(numbers, len(series)), points
         )
@@ -145,22 +145,22 @@ def _at_once(parts: Sequence[Points]) -> Iterator[Points]:
 
     Larger ones stay alone.
     """
-    few: list[Points] = []
+    small: list[Points] = []
     points = 0
     for part in parts:
         if len(part.series) >= _ALONE:
-            if few:
-                yield Points.joined(few)
+            if small:
+                yield Points.joined(small)
             yield part
-            few, points = [], 0
+            small, points = [], 0
             continue
-        few.append(part)
+        small.append(part)
         points += len(part.series)
         if points >= _AT_ONCE:
-            yield Points.joined(few)
-            few, points = [], 0
-    if few:
-        yield Points.joined(few)
+            yield Points.joined(small)
+            small, points = [], 0
+    if small:
+        yield Points.joined(small)
 
 
 def merged(batch: PointBatch, owners: Sequence[MetricSeries]) -> PointBatch:
@@ -273,11 +273,11 @@ def binned(
     """Return the values of a batch on the grid; `period` and `things` a scrape are by series."""
     points = batch.points
     visible = grid.visible(points.seconds, period[points.series])
-    at = grid.bin(visible)
-    new = np.append(True, (points.series[1:] != points.series[:-1]) | (at[1:] != at[:-1]))
+    bins = grid.bin(visible)
+    new = np.append(True, (points.series[1:] != points.series[:-1]) | (bins[1:] != bins[:-1]))
     first = np.flatnonzero(new)
-    last = _last(first, len(at))
-    series, place = points.series[first], at[first]
+    last = _last(first, len(bins))
+    series, place = points.series[first], bins[first]
     value = _value(batch, statistic, period, things, first)
     due = grid.bin(visible[last] + period[series])
     stands = np.maximum(due - 1 - place, 0) if statistic.stands else np.zeros_like(place)
@@ -341,12 +341,14 @@ def periods(batch: PointBatch) -> Ints:
         np.diff(_first(batch, batch.points.seconds.astype(np.float64), _FIRST + 1), axis=1)
     )
     n_spacings = np.isfinite(spacings).sum(axis=1)
-    own, share = _most_common(spacings, ties=np.fmin)
+    inferred_own, share = _most_common(spacings, ties=np.fmin)
     steady = share * 2 >= n_spacings
-    own = np.where(steady, own, _divisor(spacings))
+    inferred_own = np.where(steady, inferred_own, _divisor(spacings))
     spoken = n_spacings >= _ENOUGH
-    alike = _most_common(own[spoken][None, :], ties=np.fmin)[0][0] if spoken.any() else np.nan
-    inferred = np.where(spoken, own, alike if np.isfinite(alike) else _divisor(spacings))
+    alike = (
+        _most_common(inferred_own[spoken][None, :], ties=np.fmin)[0][0] if spoken.any() else np.nan
+    )
+    inferred = np.where(spoken, inferred_own, alike if np.isfinite(alike) else _divisor(spacings))
     return np.where(
         np.isfinite(inferred), np.clip(inferred, 1, _PERIODS[-1]), _USUAL_PERIOD
     ).astype(np.int64)
@@ -400,9 +402,9 @@ def things_a_scrape(batch: PointBatch, period: Ints, rates: Doubles) -> Doubles:
 
 def _first(batch: PointBatch, values: Doubles, n: int) -> Doubles:
     """Return the first `n` values of each series, shape (n_series, n), nan where it has fewer."""
-    at = batch.starts[:-1, None] + np.arange(n)
-    inside = at < batch.starts[1:, None]
-    return np.where(inside, values[np.where(inside, at, 0)], np.nan)
+    index = batch.starts[:-1, None] + np.arange(n)
+    inside = index < batch.starts[1:, None]
+    return np.where(inside, values[np.where(inside, index, 0)], np.nan)
 
 
 def _snapped(spacings: Doubles) -> Doubles:

@@ -8,16 +8,14 @@ sample of a statistic set.
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 
 import numpy as np
 
-from adapters.aws.files import Problems
+from adapters.aws.files import Problems, table
 from adapters.aws.metrics.batch import parallel_map
 from adapters.aws.metrics.points import Catalogue, Gatherer, Ints, MetricSeries, Points
 from bot.model.frame import Doubles
@@ -44,12 +42,11 @@ _ANY = ValueRange(-np.inf, np.inf)
 @cache
 def value_ranges() -> Mapping[str, ValueRange]:
     """Return the range of each metric that has one."""
-    rows = files(__package__).joinpath("values.csv").read_text(encoding="utf-8").splitlines()
     return {
         row["metric"]: ValueRange(
             float(row["lowest"]), float(row["highest"]), float(row["unread"] or "nan")
         )
-        for row in csv.DictReader(rows)
+        for row in table(__package__, "values.csv")
     }
 
 
@@ -87,8 +84,8 @@ class _Bounds:
         by_shape: dict[tuple[str, str, tuple[str, ...]], int] = {}
         table: list[tuple[float, float, float]] = []
         rows = []
-        for one in series:
-            shape = (one.namespace, one.metric, one.names)
+        for x in series:
+            shape = (x.namespace, x.metric, x.names)
             if shape not in by_shape:
                 by_shape[shape] = len(table)
                 table.append(_bounds_of(shape, catalogue))
@@ -108,11 +105,11 @@ def believe(gatherer: Gatherer, problems: Problems) -> None:
     judged = parallel_map(
         lambda part: _judged(part, bounds), gatherer.parts
     )  # a part at a time: all would fit no cache
-    gatherer.parts[:] = [kept for kept, _ in judged if len(kept.series)]
-    for one in _refused(
+    gatherer.parts[:] = [believable for believable, _ in judged if len(believable.series)]
+    for refusal in _refused(
         Points.joined([beyond for _, beyond in judged]), series, gatherer.catalogue
     ):
-        problems.add("metrics", str(one))
+        problems.add("metrics", str(refusal))
 
 
 def believed(
@@ -122,8 +119,8 @@ def believed(
 
     `series` are numbered by the points.
     """
-    kept, beyond = _judged(points, _Bounds.of(series, catalogue))
-    return kept, _refused(beyond, series, catalogue)
+    believable, beyond = _judged(points, _Bounds.of(series, catalogue))
+    return believable, _refused(beyond, series, catalogue)
 
 
 def _judged(points: Points, bounds: _Bounds) -> tuple[Points, Points]:
@@ -137,8 +134,8 @@ def _judged(points: Points, bounds: _Bounds) -> tuple[Points, Points]:
     beyond = (mean < lowest) | (mean > most)
     left_out = beyond | (mean == unread)
     loud = points.peak > most
-    kept = replace(points, peak=np.where(loud, np.nan, points.peak)) if loud.any() else points
-    return (kept.take(~left_out) if left_out.any() else kept), points.take(beyond)
+    believable = replace(points, peak=np.where(loud, np.nan, points.peak)) if loud.any() else points
+    return (believable.take(~left_out) if left_out.any() else believable), points.take(beyond)
 
 
 def _bounds_of(
@@ -149,9 +146,9 @@ def _bounds_of(
     What it becomes is one quantity, whatever the number of its targets.
     """
     targets = catalogue.targets(*shape)
-    one = value_ranges().get(targets[0].metric, _ANY) if targets else _ANY
+    bounds = value_ranges().get(targets[0].metric, _ANY) if targets else _ANY
     scale = targets[0].scale if targets else 1.0
-    return one.lowest / scale, one.highest / scale, one.unread / scale
+    return bounds.lowest / scale, bounds.highest / scale, bounds.unread / scale
 
 
 def _refused(
@@ -162,9 +159,9 @@ def _refused(
     first: dict[str, tuple[MetricSeries, float]] = {}
     times: Counter[str] = Counter()
     for number, value in zip(points.series.tolist(), values.tolist(), strict=True):
-        one = series[number]
-        name = f"{one.namespace} {one.metric}"
-        first.setdefault(name, (one, value))
+        x = series[number]
+        name = f"{x.namespace} {x.metric}"
+        first.setdefault(name, (x, value))
         times[name] += 1
     return tuple(_refused_metric(name, times[name], *first[name], catalogue) for name in first)
 

@@ -174,8 +174,8 @@ def _rows(
 
 def _seconds(stamp: Any) -> int:
     if isinstance(stamp, str):
-        at = datetime.fromisoformat(stamp)
-        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
+        time = datetime.fromisoformat(stamp)
+        return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
     return int(stamp / 1000 if stamp >= _MILLISECONDS_FROM else stamp)
 
 
@@ -198,7 +198,7 @@ def _values(report: Mapping[str, Any], complaints: list[str]) -> _Values:
     }
     for group, part in parts.items():
         try:
-            read = [
+            parsed = [
                 (metric, cores, [float(value) for value in values])
                 for metric, cores, values in part
             ]
@@ -207,13 +207,13 @@ def _values(report: Mapping[str, Any], complaints: list[str]) -> _Values:
                 f"its {group} is not as neuron-monitor writes it ({why(error)}); left out."
             )
         else:
-            yield from read
+            yield from parsed
 
 
 def _sound(groups: list[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]] | None:
     """Return the named group of every runtime, or None when a runtime could not tell."""
-    named = [group.get(name) or {"error": "absent"} for group in groups]
-    return None if any(group.get("error") for group in named) else named
+    groups_named = [group.get(name) or {"error": "absent"} for group in groups]
+    return None if any(group.get("error") for group in groups_named) else groups_named
 
 
 def _cores(groups: list[Mapping[str, Any]], hardware: Mapping[str, Any]) -> _Values:
@@ -221,9 +221,9 @@ def _cores(groups: list[Mapping[str, Any]], hardware: Mapping[str, Any]) -> _Val
     if counters is None:
         return
     used = {
-        core: float(seen["neuroncore_utilization"])
+        core: float(counter["neuroncore_utilization"])
         for x in counters
-        for core, seen in x["neuroncores_in_use"].items()
+        for core, counter in x["neuroncores_in_use"].items()
     }
     yield "neuroncore_utilization", tuple(used), list(used.values())
     yield (
@@ -247,9 +247,9 @@ def _memory(groups: list[Mapping[str, Any]]) -> _Values:
     memory = _sound(groups, "memory_used")
     if memory is None:
         return
-    held = [group["neuron_runtime_used_bytes"] for group in memory]
-    yield "neuron_device", _NODE, [sum(float(x["neuron_device"]) for x in held)]
-    usages = [(x.get("usage_breakdown") or {}).get("neuroncore_memory_usage") for x in held]
+    used = [group["neuron_runtime_used_bytes"] for group in memory]
+    yield "neuron_device", _NODE, [sum(float(x["neuron_device"]) for x in used)]
+    usages = [(x.get("usage_breakdown") or {}).get("neuroncore_memory_usage") for x in used]
     cores = [pair for usage in usages if usage is not None for pair in usage.items()]
     if None in usages:
         return

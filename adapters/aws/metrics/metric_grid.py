@@ -78,9 +78,14 @@ class MetricGrid:
         n = max(0, min(most, stop))
         values = self._until(stop)[:n_metrics, stop - n : stop, :n_things].transpose(2, 1, 0)
         start = datetime.fromtimestamp((end - n) * self.step, UTC)
-        shown = tuple(things[:n_things])
+        visible = tuple(things[:n_things])
         return Frame(
-            self.kind, shown, start, timedelta(seconds=self.step), self.metrics[:n_metrics], values
+            self.kind,
+            visible,
+            start,
+            timedelta(seconds=self.step),
+            self.metrics[:n_metrics],
+            values,
         )
 
     def _until(self, stop: int) -> npt.NDArray[np.float32]:
@@ -148,7 +153,7 @@ def build_grid(
     `cores` by instance id tell scrapes from the counts of per-core metrics.
     """
     spans = [grid.span(source.batch, source.period) for source in feeding]
-    order, details, seen = _in_order(feeding, spans)
+    order, details, reported = _in_order(feeding, spans)
     metrics = _metrics(feeding, spans)
     n_bins = max(0, max(int(last.max()) for _, last in spans) - base + 1)
     values = np.full((len(metrics), n_bins, len(order)), np.nan, dtype=np.float32)
@@ -181,7 +186,7 @@ def build_grid(
         base,
         tuple(order),
         details,
-        seen,
+        reported,
         first,
         tuple(metrics),
         np.array(list(metrics.values())),
@@ -204,14 +209,14 @@ def _in_order(
     """Return each thing's first bin in the order of showing, the labels of each, and when each first reported."""
     first: dict[Labels, int] = {}
     details: dict[Labels, Labels] = {}
-    seen: dict[Labels, int] = {}
+    reported_at: dict[Labels, int] = {}
     for source, (starts, _) in zip(feeding, spans, strict=True):
         reported = source.batch.points.seconds[source.batch.starts[:-1]]
-        for thing, labels, at, when in zip(
+        for thing, labels, start, when in zip(
             source.things, source.labels, starts.tolist(), reported.tolist(), strict=True
         ):
-            first[thing] = min(at, first.get(thing, at))
-            seen[thing] = min(when, seen.get(thing, when))
+            first[thing] = min(start, first.get(thing, start))
+            reported_at[thing] = min(when, reported_at.get(thing, when))
             details[thing] = labels.merge(details[thing]) if thing in details else labels
     order = {
         thing: first[thing] for thing in sorted(first, key=lambda thing: (first[thing], thing))
@@ -219,15 +224,15 @@ def _in_order(
     return (
         order,
         tuple(details[x] for x in order),
-        np.array([seen[x] for x in order], dtype=np.int64),
+        np.array([reported_at[x] for x in order], dtype=np.int64),
     )
 
 
 def _metrics(feeding: Sequence[SeriesBatch], spans: Sequence[tuple[Ints, Ints]]) -> dict[str, int]:
     first: dict[str, int] = {}
     for source, (starts, _) in zip(feeding, spans, strict=True):
-        metric, at = source.target.metric, int(starts.min())
-        first[metric] = min(at, first.get(metric, at))
+        metric, start = source.target.metric, int(starts.min())
+        first[metric] = min(start, first.get(metric, start))
     return {
         metric: first[metric]
         for metric in sorted(first, key=lambda metric: (first[metric], metric))
@@ -334,10 +339,10 @@ class _RunHistory:
         if not reported:
             return None
         reached = {_FIELDS[track.metric]: float(track.value[n - 1]) for track, n in reported}
-        seen = max(int(track.ended[n - 1]) for track, n in reported)
+        last = max(int(track.ended[n - 1]) for track, n in reported)
         steps = next((n for track, n in reported if track.metric == "run_step_count"), 0)
         attempts = 1 + (int(self.falls[steps - 1]) if steps else 0)
-        seen_at = datetime.fromtimestamp(seen, UTC)
+        seen_at = datetime.fromtimestamp(last, UTC)
         return Run(
             labels=self.labels,
             started_at=self.started,
@@ -367,9 +372,9 @@ class TrainingRuns:
                 )
                 ended = points.seconds + source.period[i]
                 visible = ended + grid.lag
-                mine = clocks.setdefault(thing, {})
-                mine.setdefault(visible.tobytes(), visible)
-                clock = list(mine).index(visible.tobytes())
+                clock_of = clocks.setdefault(thing, {})
+                clock_of.setdefault(visible.tobytes(), visible)
+                clock = list(clock_of).index(visible.tobytes())
                 tracks.setdefault(thing, []).append(
                     _Track(source.target.metric, ended, value, clock)
                 )

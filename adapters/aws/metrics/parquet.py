@@ -105,11 +105,15 @@ def rows_alone(
         ).fetchnumpy()["d"]
         cuts = np.cumsum([file.rows for file in tellers])[:-1]
         stored = {
-            file.sets: _runs(mine)
-            for file, mine in zip(tellers, np.split(hashes, cuts), strict=True)
+            file.sets: _runs(part)
+            for file, part in zip(tellers, np.split(hashes, cuts), strict=True)
         }
         _decode(
-            db, source, tellers, [one for runs in stored.values() for one in runs.distinct], sets
+            db,
+            source,
+            tellers,
+            [hashed for runs in stored.values() for hashed in runs.distinct],
+            sets,
         )
     return ParquetRows(_values(columns), stored)
 
@@ -125,21 +129,21 @@ def rows_mixed(
 
     It decides between two of one point.
     """
-    named = db.execute(
+    named_rows = db.execute(
         f"SELECT hash({_NAMES}) m, {_NAMES}, count(*) FROM {source} GROUP BY ALL",  # noqa: S608
         [_paths(files)],
     ).fetchall()
-    wanted = [row[0] for row in named if row[1:3] in metrics]
+    hashes = [row[0] for row in named_rows if row[1:3] in metrics]
     query = f"SELECT hash(dimensions) d, hash({_NAMES}) m, {_VALUES} FROM {source}"  # noqa: S608
-    if len(wanted) == len(named):
+    if len(hashes) == len(named_rows):
         columns = db.execute(query, [_paths(files)]).fetchnumpy()
     else:
         columns = db.execute(
-            f"{query} WHERE m IN (SELECT unnest(?::UBIGINT[]))", [_paths(files), wanted]
+            f"{query} WHERE m IN (SELECT unnest(?::UBIGINT[]))", [_paths(files), hashes]
         ).fetchnumpy()
     runs = _pairs(columns["d"], columns["m"])
-    _decode(db, source, files, sorted({one for one, _ in runs.distinct}), sets)
-    return ParquetRows(_values(columns), mixed=runs, named=named)
+    _decode(db, source, files, sorted({hashed for hashed, _ in runs.distinct}), sets)
+    return ParquetRows(_values(columns), mixed=runs, named=named_rows)
 
 
 def _paths(files: Sequence[ParquetFile]) -> list[str]:
@@ -154,22 +158,22 @@ def _decode(
     sets: Sets,
 ) -> None:
     """Add the sets that were not met before; another thread may do the same, and comes to the same."""
-    new = [one for one in hashes if one not in sets]
+    new = [hashed for hashed in hashes if hashed not in sets]
     if new:
         query = (
             "SELECT hash(dimensions) d, any_value(dimensions)"  # noqa: S608
             f" FROM {source} WHERE d IN (SELECT unnest(?::UBIGINT[])) GROUP BY d"
         )
         sets.update(
-            (one, dimensions(value))
-            for one, value in db.execute(query, [_paths(files), new]).fetchall()
+            (hashed, dimensions(value))
+            for hashed, value in db.execute(query, [_paths(files), new]).fetchall()
         )
 
 
 def _runs(hashes: Hashes) -> RowRuns[int]:
     starts = _starts(hashes)
-    distinct, at = np.unique(hashes[starts], return_inverse=True)
-    return RowRuns(distinct.tolist(), at, np.diff(np.append(starts, len(hashes))))
+    distinct, index = np.unique(hashes[starts], return_inverse=True)
+    return RowRuns(distinct.tolist(), index, np.diff(np.append(starts, len(hashes))))
 
 
 def _pairs(sets: Hashes, names: Hashes) -> RowRuns[tuple[int, int]]:
@@ -177,12 +181,12 @@ def _pairs(sets: Hashes, names: Hashes) -> RowRuns[tuple[int, int]]:
     starts = _starts(sets, names)
     set_of, set_at = np.unique(sets[starts], return_inverse=True)
     name_of, name_at = np.unique(names[starts], return_inverse=True)
-    pairs, at = np.unique(set_at * len(name_of) + name_at, return_inverse=True)
+    pairs, index = np.unique(set_at * len(name_of) + name_at, return_inverse=True)
     distinct = [
         (int(set_of[pair // len(name_of)]), int(name_of[pair % len(name_of)]))
         for pair in pairs.tolist()
     ]
-    return RowRuns(distinct, at, np.diff(np.append(starts, len(sets))))
+    return RowRuns(distinct, index, np.diff(np.append(starts, len(sets))))
 
 
 def _starts(*columns: Hashes) -> npt.NDArray[np.intp]:
@@ -300,7 +304,7 @@ class _ParquetReader:
         """Return the number of each row's series, of files about any metric."""
         names = {row[0]: row[1:5] for row in rows.named}
         return runs.spread(
-            [self._number(names[name], self.sets[one]) for one, name in runs.distinct]
+            [self._number(names[name], self.sets[hashed]) for hashed, name in runs.distinct]
         )
 
     def _alone(self, group: Sequence[ParquetFile]) -> list[tuple[Ints, slice]]:
@@ -315,7 +319,9 @@ class _ParquetReader:
 
             parts.append(
                 (
-                    runs.spread([self._number(names, self.sets[one]) for one in runs.distinct]),
+                    runs.spread(
+                        [self._number(names, self.sets[hashed]) for hashed in runs.distinct]
+                    ),
                     slice(first, first + file.rows),
                 )
             )

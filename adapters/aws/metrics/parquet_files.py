@@ -233,16 +233,16 @@ def _one_name(columns: Mapping[str, str], chunks: Sequence[_Chunk]) -> Names | N
     """Return the names that all rows share where the statistics of every row group agree, else None."""
     shared: list[str | None] = []
     for column in NAMES:
-        mine = [chunk for chunk in chunks if chunk.column == column]
+        of_column = [chunk for chunk in chunks if chunk.column == column]
         if column not in columns:
             shared.append("")
         elif (
             columns[column] == "VARCHAR"
-            and mine
-            and all(x.is_constant() for x in mine)
-            and len({x.low for x in mine}) == 1
+            and of_column
+            and all(x.is_constant() for x in of_column)
+            and len({x.low for x in of_column}) == 1
         ):
-            shared.append(mine[0].low)
+            shared.append(of_column[0].low)
         else:
             return None
     return tuple(shared)
@@ -273,16 +273,16 @@ def grouped_for_queries(files: Sequence[ParquetFile]) -> Iterator[list[ParquetFi
 
     Each of them about one metric, or each about any.
     """
-    some: list[ParquetFile] = []
+    group: list[ParquetFile] = []
     size = 0
     for file in files:
-        if some and (size >= _BYTES_A_QUERY or (some[0].names is None) != (file.names is None)):
-            yield some
-            some, size = [], 0
-        some.append(file)
+        if group and (size >= _BYTES_A_QUERY or (group[0].names is None) != (file.names is None)):
+            yield group
+            group, size = [], 0
+        group.append(file)
         size += file.path.stat().st_size
-    if some:
-        yield some
+    if group:
+        yield group
 
 
 def with_new_sets(group: Sequence[ParquetFile], met: set[bytes]) -> list[ParquetFile]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
-from importlib.resources import files
 
 import numpy as np
 import numpy.typing as npt
 
+from adapters.aws.files import table
 from bot.model.frame import Doubles, OwnNames
 from bot.model.labels import Labels
 from bot.model.reading import CORE_METRICS
@@ -89,22 +88,24 @@ class Catalogue:
         Empty for a metric or dimension set that means nothing here.
         """
         names = frozenset(dimensions)
-        own = (
+        own_targets = (
             self._own_targets(self.own, metric, names)
             if self.own and namespace == self.own.namespace
             else ()
         )
-        return own or self.shapes.get((namespace, metric, names), ())
+        return own_targets or self.shapes.get((namespace, metric, names), ())
 
     @cached_property
     def metrics(self) -> frozenset[tuple[str, str]]:
         """Return the (namespace, metric name) pairs that mean something at some dimension set."""
-        own = (
+        own_metrics = (
             {(self.own.namespace, meaning.name) for meaning in self.own.meanings}
             if self.own
             else set()
         )
-        return frozenset({(namespace, metric) for namespace, metric, _ in self.shapes} | own)
+        return frozenset(
+            {(namespace, metric) for namespace, metric, _ in self.shapes} | own_metrics
+        )
 
     @property
     def instance(self) -> str:
@@ -179,23 +180,18 @@ OWN_RANK = 5
 def standard() -> Catalogue:
     """Return the catalogue of the names that AWS gives."""
     shapes: dict[Shape, tuple[Target, ...]] = {}
-    rows = files(__package__).joinpath("metrics.csv").read_text(encoding="utf-8").splitlines()
-    for row in csv.DictReader(rows):
+    for row in table(__package__, "metrics.csv"):
         shape = (row["namespace"], row["metric"], frozenset(row["dimensions"].split()))
-
-        statistic, scale = Statistic(row["statistic"]), float(row["scale"])
-        shapes[shape] = (
-            *shapes.get(shape, ()),
-            Target(
-                row["kind"],
-                row["target"],
-                statistic,
-                scale,
-                int(row["rank"]),
-                row["part"] == "1",
-                row["times"],
-            ),
+        target = Target(
+            row["kind"],
+            row["target"],
+            Statistic(row["statistic"]),
+            float(row["scale"]),
+            int(row["rank"]),
+            row["part"] == "1",
+            row["times"],
         )
+        shapes[shape] = (*shapes.get(shape, ()), target)
     return Catalogue(shapes)
 
 
@@ -311,10 +307,10 @@ class Gatherer:
 
     def add(self, points: Points) -> None:
         """Keep the points whose series is not `IGNORED`."""
-        wanted = points.series >= 0
-        kept = points if wanted.all() else points.take(wanted)
-        if len(kept.series):
-            self.parts.append(kept)
+        meaningful = points.series >= 0
+        known_points = points if meaningful.all() else points.take(meaningful)
+        if len(known_points.series):
+            self.parts.append(known_points)
 
     def take(self, later: Gatherer) -> None:
         """Add the points that were gathered after this, as if they had been gathered here."""
@@ -337,9 +333,9 @@ class Gatherer:
         )
         if last - first <= KEPT_DAYS * 86400:
             return 0
-        every = Points.joined(self.parts)
-        astray = every.astray()
-        self.parts[:] = [every.take(~astray)]
+        points = Points.joined(self.parts)
+        astray = points.astray()
+        self.parts[:] = [points.take(~astray)]
         return int(astray.sum())
 
     def ignore(self, namespace: str, metric: str, times: int = 1) -> None:
@@ -412,8 +408,8 @@ def whole_series(series: MetricSeries, target: Target) -> MetricSeries:
 
 def instance_of(series: MetricSeries, own: str = "") -> str:
     """Return the instance that a series is of (by the dimension `own` too), "" where it is of none."""
-    named = dict(series.dimensions)
-    return named.get("InstanceId") or named.get(own, "")
+    dimensions = dict(series.dimensions)
+    return dimensions.get("InstanceId") or dimensions.get(own, "")
 
 
 def reporter(series: MetricSeries, own: str = "") -> str:

@@ -6,14 +6,13 @@ holds the bot's own names.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from importlib.resources import files
 
+from adapters.aws.files import table
 from adapters.aws.metrics.points import Statistic, Target
 
 NAMESPACE = "PromQL"
@@ -60,8 +59,8 @@ class Naming:
             for label in self.labels.get(dimension, ())
             for name in (label, f"@datapoint.{label}")
         ]
-        found = next((metric[name] for name in names if metric.get(name)), "")
-        return _PREFIXES.get(dimension, "") + found if found else ""
+        text = next((metric[name] for name in names if metric.get(name)), "")
+        return _PREFIXES.get(dimension, "") + text if text else ""
 
     @property
     def probe(self) -> Expression:
@@ -93,11 +92,11 @@ def naming(surface: str) -> Naming:
     """Return the names of `otel` (CloudWatch's OTel store) or `prometheus` (a server that scrapes neuron-monitor)."""
     expressions = {
         (row["kind"], row["metric"]): Expression(row["expression"], float(row["scale"]))
-        for row in _rows("promql.csv")
+        for row in table(__package__, "promql.csv")
         if row["surface"] == surface
     }
     labels: dict[str, tuple[str, ...]] = {}
-    for row in _rows("labels.csv"):
+    for row in table(__package__, "labels.csv"):
         if row["surface"] == surface:
             labels[row["dimension"]] = (*labels.get(row["dimension"], ()), row["label"])
     return Naming(expressions, labels)
@@ -105,19 +104,19 @@ def naming(surface: str) -> Naming:
 
 def aggregates(targets: Iterable[Target]) -> Mapping[str, Aggregate]:
     """Return what is asked for each statistic of a series with these targets."""
-    wanted = {target.statistic for target in targets}
-    asked: dict[str, Aggregate] = {}
-    if wanted & {Statistic.EVENTS, Statistic.RATE}:
-        asked["Sum"] = Aggregate.INCREASE
-    elif Statistic.TOTAL in wanted:
-        asked["Sum"] = Aggregate.SUM
-        if Statistic.LEVEL in wanted:
-            asked["SampleCount"] = Aggregate.COUNT
-    elif Statistic.LEVEL in wanted:
-        asked["Sum"] = Aggregate.MEAN
-    if wanted & {Statistic.LARGEST, Statistic.LAST}:
-        asked["Maximum"] = Aggregate.LARGEST
-    return asked
+    statistics = {target.statistic for target in targets}
+    aggregate_of: dict[str, Aggregate] = {}
+    if statistics & {Statistic.EVENTS, Statistic.RATE}:
+        aggregate_of["Sum"] = Aggregate.INCREASE
+    elif Statistic.TOTAL in statistics:
+        aggregate_of["Sum"] = Aggregate.SUM
+        if Statistic.LEVEL in statistics:
+            aggregate_of["SampleCount"] = Aggregate.COUNT
+    elif Statistic.LEVEL in statistics:
+        aggregate_of["Sum"] = Aggregate.MEAN
+    if statistics & {Statistic.LARGEST, Statistic.LAST}:
+        aggregate_of["Maximum"] = Aggregate.LARGEST
+    return aggregate_of
 
 
 @dataclass(frozen=True)
@@ -139,15 +138,15 @@ class Query:
     def selectors(self) -> list[str]:
         """Return the selectors of the expression, bare."""
         return [
-            found["name"] + (found["matchers"] or "")
-            for found in _SELECTOR.finditer(self.expression.text)
+            match["name"] + (match["matchers"] or "")
+            for match in _SELECTOR.finditer(self.expression.text)
         ]
 
     def samples(self, counted: Mapping[str, float], spacing: float) -> float:
         """Return how many samples a step looks at, by the series behind each selector and the seconds between two samples."""
-        each = 1.0 if self.period >= COARSE_SECONDS else max(1.0, self.period / spacing)
-        each = 2.0 if self.aggregate is Aggregate.INCREASE else each
-        return each * sum(counted.get(selector, 0.0) for selector in self.selectors())
+        a_step = 1.0 if self.period >= COARSE_SECONDS else max(1.0, self.period / spacing)
+        a_step = 2.0 if self.aggregate is Aggregate.INCREASE else a_step
+        return a_step * sum(counted.get(selector, 0.0) for selector in self.selectors())
 
     def _part(self, found: re.Match[str]) -> str:
         """Return one selector's part: its samples within the period, aggregated for each thing."""
@@ -204,9 +203,3 @@ class SampleCounts:
     spacing: float
     nodes: int
     """Among which the series were counted."""
-
-
-def _rows(name: str) -> list[dict[str, str]]:
-    return list(
-        csv.DictReader(files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines())
-    )

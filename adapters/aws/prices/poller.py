@@ -114,13 +114,13 @@ class PricePoller:
                 return str(error)
 
         wanted_calls = _calls(places, sorted({*types, *running}), sorted(running), now)
-        every = [
+        due = [
             x
             for x in wanted_calls
             if is_sold_in(x[0].service, x[0].place.region) and (not again or x[0] in again)
         ]
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="prices") as pool:
-            for (call, _), answer in zip(every, pool.map(ask, every), strict=True):
+            for (call, _), answer in zip(due, pool.map(ask, due), strict=True):
                 if isinstance(answer, str):
                     failed.add(call)
                     yield answer
@@ -159,13 +159,13 @@ def _calls(
         yield _plans(regions[0], name, [x.region for x in regions])
     for place in regions:
         yield from (_storage(service, place) for service in ("AmazonEC2", "AmazonFSx"))
-        wanted = [
+        spot_filters = [
             {"Name": "instance-type", "Values": list(types)},
             {"Name": "product-description", "Values": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]},
         ]
         yield (
             ApiCall("ec2", "describe_spot_price_history", place),
-            {"StartTime": now - _SPOT_DAYS, "Filters": wanted},
+            {"StartTime": now - _SPOT_DAYS, "Filters": spot_filters},
         )
         if place is regions[0]:
             yield from (
@@ -175,27 +175,27 @@ def _calls(
         if running:
             yield _reserved(place, running)
         for name in filter(_BLOCKS.match, running):
-            given = {
+            block = {
                 "InstanceType": name,
                 "InstanceCount": 1,
                 "CapacityDurationHours": _ONE_DAY_HOURS,
             }
-            yield ApiCall("ec2", "describe_capacity_block_offerings", place, name), given
+            yield ApiCall("ec2", "describe_capacity_block_offerings", place, name), block
 
 
 def _plans(place: Place, name: str, regions: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
     """Return the call for a type's rates under Savings Plans of either kind, of both terms, however they are paid."""
-    wanted = {
+    fields = {
         "instanceType": [name],
         "region": list(regions),
         "productDescription": ["Linux/UNIX"],
         "tenancy": ["shared"],
     }
-    filters = [{"name": field, "values": values} for field, values in wanted.items()]
-    given = {"products": ["EC2"], "serviceCodes": ["AmazonEC2"], "filters": filters}
+    filters = [{"name": field, "values": values} for field, values in fields.items()]
+    parameters = {"products": ["EC2"], "serviceCodes": ["AmazonEC2"], "filters": filters}
     return ApiCall(
         "savingsplans", "describe_savings_plans_offering_rates", _everywhere(place), name
-    ), given
+    ), parameters
 
 
 def _reserved(place: Place, names: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
@@ -205,15 +205,15 @@ def _reserved(place: Place, names: Sequence[str]) -> tuple[ApiCall, Mapping[str,
         {"Name": "product-description", "Values": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]},
         {"Name": "scope", "Values": ["Region"]},
     ]
-    given = {"Filters": filters, "InstanceTenancy": "default", "IncludeMarketplace": False}
-    return ApiCall("ec2", "describe_reserved_instances_offerings", place), given
+    parameters = {"Filters": filters, "InstanceTenancy": "default", "IncludeMarketplace": False}
+    return ApiCall("ec2", "describe_reserved_instances_offerings", place), parameters
 
 
 def _storage(service: str, place: Place) -> tuple[ApiCall, Mapping[str, Any]]:
     """Return the call for the prices of a region's storage: EBS volumes are products of EC2."""
-    wanted = {"productFamily": "Storage", "regionCode": place.region}
+    fields = {"productFamily": "Storage", "regionCode": place.region}
     filters = [
-        {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()
+        {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()
     ]
     about = f"{service}-{place.region}"
     return ApiCall("pricing", "get_products", _everywhere(place), about), {
@@ -245,9 +245,9 @@ def _placement(
 
     EC2 limits how many kinds are asked a day.
     """
-    wanted = {"InstanceTypes": list(fellows), "RegionNames": list(regions[:_MOST_REGIONS])}
-    given = {**wanted, "TargetCapacity": 1, "SingleAvailabilityZone": True}
-    return ApiCall("ec2", "get_spot_placement_scores", place, ANY_OF.join(fellows)), given
+    scope = {"InstanceTypes": list(fellows), "RegionNames": list(regions[:_MOST_REGIONS])}
+    parameters = {**scope, "TargetCapacity": 1, "SingleAvailabilityZone": True}
+    return ApiCall("ec2", "get_spot_placement_scores", place, ANY_OF.join(fellows)), parameters
 
 
 def _everywhere(place: Place) -> Place:

@@ -48,16 +48,16 @@ class CommitmentOffers:
 
         Of offers alike the cheapest alone.
         """
-        every = [
+        current = [
             x
             for history in (*self._plans, *self._reserved)
             for x in history[newest_at(history, now)][1]
         ]
-        mine = sorted(
-            (x for x in every if x.instance_type == instance_type), key=lambda x: x.usd_per_hour
+        ranked = sorted(
+            (x for x in current if x.instance_type == instance_type), key=lambda x: x.usd_per_hour
         )
         best: dict[tuple[str, str, int, Payment], CommitmentOffer] = {}
-        for offer in mine:
+        for offer in ranked:
             best.setdefault((offer.region, offer.plan, offer.years, offer.payment), offer)
         return tuple(best.values())
 
@@ -71,7 +71,7 @@ def savings_plans(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, 
 
 
 def _plan(member: Mapping[str, Any], answer: ResponseInfo) -> Iterator[CommitmentOffer]:
-    of = {one["name"]: one["value"] for one in member["properties"]}
+    of = {x["name"]: x["value"] for x in member["properties"]}
     offering = member["savingsPlanOffering"]
     linux = (
         of.get("productDescription", _LINUX[0]) in _LINUX
@@ -80,8 +80,8 @@ def _plan(member: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Commitmen
     runs = (
         "BoxUsage:" in member.get("usageType", "BoxUsage:") and member.get("unit", "Hrs") == "Hrs"
     )
-    years, left = divmod(int(offering["durationSeconds"]), _YEAR_SECONDS)
-    if not (linux and runs and years and not left) or offering["planType"] not in _PLANS:
+    years, odd = divmod(int(offering["durationSeconds"]), _YEAR_SECONDS)
+    if not (linux and runs and years and not odd) or offering["planType"] not in _PLANS:
         return
     payment, usd = _payment(offering["paymentOption"]), Decimal(str(member["rate"]))
     upfront = usd * years * HOURS_A_YEAR * _UPFRONT[payment]
@@ -116,8 +116,8 @@ def _reserved(member: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Commi
         member.get("ProductDescription", _LINUX[0]) in _LINUX
         and member.get("InstanceTenancy", "default") == "default"
     )
-    years, left = divmod(int(member["Duration"]), _YEAR_SECONDS)
-    if not (linux and years and not left) or member.get("Marketplace"):
+    years, odd = divmod(int(member["Duration"]), _YEAR_SECONDS)
+    if not (linux and years and not odd) or member.get("Marketplace"):
         return
     fixed = Decimal(str(member.get("FixedPrice", 0)))
     hourly = sum(
@@ -175,8 +175,8 @@ class QuotedPrices:
         last = {
             (price.region, price.zone): price for _, price in self.spot_history(instance_type, now)
         }
-        wanted = [x for x in (*stated, *last.values()) if x.instance_type == instance_type]
-        return tuple(x for x in wanted if not region or x.region == region)
+        quoted = [x for x in (*stated, *last.values()) if x.instance_type == instance_type]
+        return tuple(x for x in quoted if not region or x.region == region)
 
     def spot_history(self, instance_type: str, now: datetime) -> Sequence[_Spot]:
         """Return the spot price changes known at `now`, oldest first, of all regions and zones."""
@@ -184,20 +184,20 @@ class QuotedPrices:
         changes = self._changes
         if changes is None or changes[0] != key:
             # Join the histories that were read by then: each covers the last months only.
-            every: dict[tuple[str, str, datetime], Price] = {}
+            by_time: dict[tuple[str, str, datetime], Price] = {}
             for history, last in zip(self._spot, key, strict=True):
                 for _, history_changes in history[: last + 1]:
-                    every.update(
+                    by_time.update(
                         {
-                            (price.instance_type, price.zone, at): price
-                            for at, price in history_changes
+                            (price.instance_type, price.zone, time): price
+                            for time, price in history_changes
                         }
                     )
             by_type: dict[str, list[_Spot]] = {}
-            for (name, _, at), price in sorted(
-                every.items(), key=lambda entry: (entry[0][2], entry[0])
+            for (name, _, time), price in sorted(
+                by_time.items(), key=lambda entry: (entry[0][2], entry[0])
             ):
-                by_type.setdefault(name, []).append((at, price))
+                by_type.setdefault(name, []).append((time, price))
             changes = self._changes = (key, by_type)
         return [change for change in changes[1].get(instance_type, []) if change[0] <= now]
 
@@ -236,14 +236,14 @@ def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
 
     Storage is listed by the month: `ebs:gp3` and `fsx:125` are one GiB of it.
     """
-    wanted = {
+    plain = {
         "operatingSystem": "Linux",
         "tenancy": "Shared",
         "preInstalledSw": "NA",
         "capacitystatus": "Used",
         "marketoption": "OnDemand",
     }
-    if "instanceType" in of and all(of.get(name, value) == value for name, value in wanted.items()):
+    if "instanceType" in of and all(of.get(name, value) == value for name, value in plain.items()):
         return of["instanceType"], "Hrs", 1
 
     stored = _STORAGE.fullmatch(of.get("usagetype", ""))
@@ -270,18 +270,18 @@ def spot(pages: Pages, answer: ResponseInfo) -> tuple[_Spot, ...]:
 
 
 def _spot(member: Mapping[str, Any], answer: ResponseInfo) -> _Spot:
-    at = required(member["Timestamp"], "Timestamp")
+    time = required(member["Timestamp"], "Timestamp")
     price = Price(
         str(member["InstanceType"]),
         _usd(member["SpotPrice"]),
         Market.SPOT,
         Basis.SPOT,
         region=answer.region,
-        asof=at.date(),
+        asof=time.date(),
         source="EC2 spot price history",
         zone=str(member.get("AvailabilityZone", "")),
     )
-    return at, price
+    return time, price
 
 
 def capacity_blocks(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:

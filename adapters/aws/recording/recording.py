@@ -80,10 +80,10 @@ class Recording:
             for kind in (*_KINDS, _LAZY)
             if (series := series_batches(ordered, kind, gatherer.catalogue))
         }
-        every = [source for series in feeding.values() for source in series]
-        self._extent = _extent(every)
-        self._base = _first_bin(every, grid)
-        self._cores = core_counts(snapshots, every)
+        sources = [source for series in feeding.values() for source in series]
+        self._extent = _extent(sources)
+        self._base = _first_bin(sources, grid)
+        self._cores = core_counts(snapshots, sources)
         self._grids = {
             kind: self._built(kind, series) for kind, series in feeding.items() if kind != _LAZY
         }
@@ -146,10 +146,10 @@ class Recording:
         return self._prices.commitments.of(instance_type, now)
 
     def _kinds(self, end: int) -> tuple[str, ...]:
-        shown = tuple(
+        visible = tuple(
             kind for kind in (*_KINDS, _LAZY) if (of := self._grids.get(kind)) and of.visible(end)
         )
-        return (*shown, _LAZY) if _LAZY not in shown and self._lazy_from <= end else shown
+        return (*visible, _LAZY) if _LAZY not in visible and self._lazy_from <= end else visible
 
     def _frame(self, kind: str, end: int, inventory: Inventory) -> Frame:
         with self._building:
