@@ -6,14 +6,15 @@ import math
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
 from botocore.config import Config
@@ -64,6 +65,8 @@ TOKENS = {
 """What answers call the token of their next page, and what the call for it does."""
 
 
+T = TypeVar("T")
+R = TypeVar("R")
 _RENEWED = timedelta(minutes=5)
 """Credentials that end so soon are taken anew."""
 
@@ -328,6 +331,29 @@ def limit_of(service: str, operation: str, limit: str) -> int:
         for x in rows
         if (x["service"], x["operation"], x["limit"]) == (service, operation, limit)
     )
+
+
+def in_time(
+    work: Callable[[T], R], pieces: Sequence[T], seconds: float, name: str
+) -> list[tuple[T, R | None]]:
+    """Return each piece with its result, None where it is not there in time or `Unavailable`.
+
+    The work goes on in parallel.
+    """
+    if not pieces:
+        return []
+    pool = ThreadPoolExecutor(WORKERS, thread_name_prefix=name)
+    futures = [pool.submit(work, piece) for piece in pieces]
+    done, _ = wait(futures, timeout=max(0.0, seconds))
+    # What is under way may end after its tick: nobody takes it, and the next tick asks again.
+    pool.shutdown(wait=False, cancel_futures=True)
+    results: list[tuple[T, R | None]] = []
+    for piece, future in zip(pieces, futures, strict=True):
+        try:
+            results.append((piece, future.result() if future in done else None))
+        except Unavailable:
+            results.append((piece, None))
+    return results
 
 
 @dataclass

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import groupby
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from threading import Lock, Thread
 
 import orjson
 
-from adapters.aws.api.calls import WORKERS, Calls, DatapointPace
+from adapters.aws.api.calls import WORKERS, Calls, DatapointPace, in_time
 from adapters.aws.api.operations import Place
 from adapters.aws.api.responses import KEPT
+from adapters.aws.files import chunked, write_whole
 from adapters.aws.live.discovery import SeriesLister
 from adapters.aws.live.frame_buffer import NewPoints, PastGrids
 from adapters.aws.live.promql import fetch
@@ -32,7 +34,6 @@ from adapters.aws.live.requests import (
 )
 from adapters.aws.metrics.points import MetricSeries, Points, reporter
 from bot.errors import Unavailable
-from bot.model.reading import Gap
 
 BACKFILL_PERIOD = 300
 """History older than the newest hours is read at five minutes.
@@ -83,7 +84,13 @@ class Backfill:
         begin = start // BACKFILL_PERIOD * BACKFILL_PERIOD
         if begin >= end:
             return
-        blocks = [HistoryBlock(place, begin, end, together) for together in self._together(numbers)]
+        series, instance = self.book.series, self.book.catalogue.instance
+        queries = {n: len(statistics_of(self.book.targets(series[n]))) for n in numbers}
+        by_thing: dict[str, list[int]] = defaultdict(list)
+        for thing, number in sorted((reporter(series[n], instance), n) for n in queries):
+            by_thing[thing].append(number)
+        things = chunked(by_thing.values(), lambda thing: sum(queries[n] for n in thing), _AT_ONCE)
+        blocks = [HistoryBlock(place, begin, end, tuple(chain(*together))) for together in things]
         with self._lock:
             if not self._wanted and not self._read:
                 self._asked = 0
@@ -122,27 +129,8 @@ class Backfill:
         unread = sum(len(block.numbers) for block in self.pending())
         if not unread:
             return ()
-        done = max(0, self._asked - unread)
-        return (
-            f"The history of {done:,} of {self._asked:,} series is read; alerts that need none are told meanwhile.",
-        )
-
-    def _together(self, numbers: Iterable[int]) -> Iterator[tuple[int, ...]]:
-        """Yield the series of some things at a time."""
-        series, own = self.book.series, self.book.catalogue.instance
-        ordered = sorted((reporter(series[n], own), n) for n in numbers)
-        block: list[int] = []
-        queries = 0
-        for _, members in groupby(ordered, key=lambda entry: entry[0]):
-            thing = [n for _, n in members]
-            more = sum(len(statistics_of(self.book.targets(series[n]))) for n in thing)
-            if block and queries + more > _AT_ONCE:
-                yield tuple(block)
-                block, queries = [], 0
-            block += thing
-            queries += more
-        if block:
-            yield tuple(block)
+        read = f"The history of {max(0, self._asked - unread):,} of {self._asked:,} series is read"
+        return (f"{read}; alerts that need none are told meanwhile.",)
 
     def _read_on(self, deadline: float, binned: Bin) -> None:
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="history") as pool:
@@ -151,19 +139,17 @@ class Backfill:
                     block = self._wanted.popleft()
                     self._under_way = [block]
                 grids = None
+                scope = RequestScope(block.end, block.start, period=BACKFILL_PERIOD)
                 try:
-                    scope = RequestScope(block.end, block.start, period=BACKFILL_PERIOD)
                     requests = plan_requests(self.book, block.numbers, block.place, scope)
-                    answers = list(
-                        pool.map(lambda request: self.fetch(request, deadline), requests)
+                    answers = pool.map(lambda request: self.fetch(request, deadline), requests)
+                    grids = binned(
+                        [values.points() for answer in list(answers) for values in answer]
                     )
-                    grids = binned([values.points() for answer in answers for values in answer])
-                except (
-                    Unavailable,
-                    RuntimeError,
-                ):  # the pool takes no more work once the interpreter ends
-                    return
+                except (Unavailable, RuntimeError):
+                    return  # the pool takes no more work once the interpreter ends
                 finally:
+                    # A block that failed is read after all others.
                     with self._lock:
                         self._under_way = []
                         if grids is None:
@@ -232,7 +218,10 @@ class MetricPoller:
         self._resumed[place] = since
 
     def resumed(self, place: Place, now: int) -> bool:
-        """Return whether the series of a place are known from an earlier process, and no other can have come and gone since."""
+        """Return whether the series of a place are known from an earlier process.
+
+        And no other can have come and gone since.
+        """
         return now - self._resumed.get(place, 0) < _SILENT_SECONDS
 
     def known(self) -> Mapping[Place, Sequence[int]]:
@@ -270,105 +259,63 @@ class MetricPoller:
 
         The next tick makes the calls that are left.
         """
-        marks = [
-            self.book.marks[n] for numbers in self._places.values() for n in self._due(numbers, end)
-        ]
+        due = {place: self._due(numbers, end) for place, numbers in self._places.items()}
+        marks = [self.book.marks[n] for numbers in due.values() for n in numbers]
         new = NewPoints(settled=min((max(mark.asked, mark.since) for mark in marks), default=end))
         recent = (end - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
-        due = {place: self._due(numbers, end) for place, numbers in self._places.items()}
-        newest = [
+        scope = RequestScope(end, since=recent, most_queries=self.most_queries)
+        requests = [
             request
             for place, numbers in due.items()
-            for request in self._asked(place, numbers, end, recent)
+            for request in plan_requests(self.book, numbers, place, scope)
         ]
-        missing = self._make(
-            newest, deadline, lambda request, answers: self._take(request, answers, new)
-        )
-        new.unread = frozenset(
-            n for numbers in due.values() for n in numbers if self.book.marks[n].asked < end
-        )
-        if missing:
-            new.gaps += _gaps("The newest metrics", missing)
+        paced, seconds = partial(self._paced, deadline=deadline), deadline - self.stopwatch()
+        lacking: Counter[Place] = Counter()
+        for request, answers in in_time(paced, requests, seconds, "cloudwatch"):
+            if answers is None:
+                lacking[request.place] += len(request.numbers)
+            else:
+                self._take(request, answers, new)
+        unread = (n for numbers in due.values() for n in numbers if self.book.marks[n].asked < end)
+        new.unread = frozenset(unread)
+        for place, n in lacking.items():
+            sentence = f"The newest metrics of {n} series in {place} could not be read"
+            new.gaps.append(place.gap(f"{sentence}; the next tick reads them."))
         return new
 
     def _due(self, numbers: Sequence[int], end: int) -> list[int]:
         """Return the series that are active, or had a point within three hours."""
-        marks, pinned = self.book.marks, self._pinned
-        spoke = end - _SILENT_SECONDS
+        marks, pinned, spoke = self.book.marks, self._pinned, end - _SILENT_SECONDS
         close = {n for n, until in pinned.items() if until > end and not self.calls.spent}
-        due = [
+        return [
             n
             for n in numbers
-            if n in self.book.active or n in close or (n not in pinned and marks[n].newest > spoke)
+            if (
+                n in self.book.active or n in close or (n not in pinned and marks[n].newest > spoke)
+            )
+            and not self.elsewhere(self.book.series[n])
         ]
-        return [n for n in due if not self.elsewhere(self.book.series[n])]
 
     def _take(
-        self, request: MetricRequest, answers: Sequence[SeriesValues], read: NewPoints
+        self, request: MetricRequest, answers: Sequence[SeriesValues], new: NewPoints
     ) -> None:
+        """Keep an answer's points, and queue what an outage left unread before them."""
+        place, start = request.place, request.start
         skipped: dict[int, list[int]] = defaultdict(list)
         for values in answers:
             mark = self.book.marks[values.number]
-            if mark.start < request.start:
+            if mark.start < start:
                 skipped[mark.start].append(values.number)
-            newest = int(values.times[-1]) + request.period if len(values.times) else request.start
+            newest = int(values.times[-1]) + request.period if len(values.times) else start
             mark.answered(request.end if values.whole else newest, values.times)
             if len(values.times):
-                read.points.append(values.points())
+                new.points.append(values.points())
+
         for since, numbers in sorted(skipped.items()):
-            self.backfill.queue(
-                request.place,
-                numbers,
-                max(since, request.start - self.history),
-                request.start,
-                first=True,
-            )
-        if len(answers) < len(request.numbers):
-            lacking = len(request.numbers) - len(answers)
-            read.gaps.append(
-                request.place.gap(
-                    f"{lacking} metrics in {request.place} were not in CloudWatch's answer."
-                )
-            )
-
-    def _asked(
-        self, place: Place, numbers: Sequence[int], end: int, since: int
-    ) -> Iterator[MetricRequest]:
-        return plan_requests(
-            self.book,
-            numbers,
-            place,
-            RequestScope(end, since=since, most_queries=self.most_queries),
-        )
-
-    def _make(
-        self,
-        wanted: Sequence[MetricRequest],
-        deadline: float,
-        take: Callable[[MetricRequest, Sequence[SeriesValues]], None],
-    ) -> list[MetricRequest]:
-        """Make the calls in parallel and take the answers that come in time.
-
-        Return the rest of the calls.
-        """
-        if not wanted:
-            return []
-        pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="cloudwatch")
-        waiting: dict[Future[list[SeriesValues]], MetricRequest] = {
-            pool.submit(self._paced, request, deadline): request for request in wanted
-        }
-        done, late = wait(waiting, timeout=max(0.0, deadline - self.stopwatch()))
-        # A call that is under way may end after its tick: nobody takes its answer, and the next
-        # tick asks again.
-        pool.shutdown(wait=False, cancel_futures=True)
-        failed = [waiting[future] for future in waiting if future in late]
-        for future, request in waiting.items():
-            if future in done:
-                try:
-                    take(request, future.result())
-                except Unavailable:
-                    failed.append(request)
-        return failed
+            self.backfill.queue(place, numbers, max(since, start - self.history), start, first=True)
+        if lacking := len(request.numbers) - len(answers):
+            sentence = f"{lacking} metrics in {place} were not in CloudWatch's answer."
+            new.gaps.append(place.gap(sentence))
 
     def _paced(self, request: MetricRequest, deadline: float) -> list[SeriesValues]:
         """Make a call when CloudWatch's quota of points has room for it.
@@ -379,14 +326,6 @@ class MetricPoller:
         if not self.pace.wait(request.place, request.points, age, deadline):
             raise Unavailable("The time of this tick was used up before.")
         return fetch(self.calls, self.book, request)
-
-
-def _gaps(what: str, missing: Sequence[MetricRequest]) -> list[Gap]:
-    counted = Counter({request.place: 0 for request in missing})
-    for request in missing:
-        counted[request.place] += len(request.numbers)
-    after = "could not be read; the next tick reads them."
-    return [place.gap(f"{what} of {n} series in {place} {after}") for place, n in counted.items()]
 
 
 MOST = 8
@@ -413,44 +352,40 @@ class DetailPoller:
     def watch(self, wanted: Sequence[tuple[Place, str]], now: datetime) -> int:
         """Read cores and devices of the first `MOST` instances from now on.
 
-        Return how many series that adds.
-
-        Raise `Unavailable` where they cannot be listed. Each series costs as much as any other.
+        Return how many series that adds. Raise `Unavailable` where they cannot be listed. Each series
+        costs as much as any other.
         """
-        seconds, added = int(now.timestamp()), 0
-        for instance in [x for x, until in self._until.items() if until <= seconds]:
+        begin, added = int(now.timestamp()), 0
+        until = begin + int(HELD.total_seconds())
+        for instance in [x for x, end in self._until.items() if end <= begin]:
             del self._until[instance]
             self._series.pop(instance, None)
-        open_places = MOST - len(set(self._until) - {instance for _, instance in wanted})
-        for place, instance in wanted[: max(0, open_places)]:
+        room = MOST - len(set(self._until) - {instance for _, instance in wanted})
+        for place, instance in wanted[: max(0, room)]:
             if self.lister.calls.spent:
                 break
             if instance not in self._series:
                 self._series[instance] = self.lister.details(place, instance)
-            added += self.metrics.pin(
-                place, self._series[instance], seconds, seconds + int(HELD.total_seconds())
-            )
-            self._note(instance, seconds)
+            added += self.metrics.pin(place, self._series[instance], begin, until)
+            self._until[instance] = until
+            if self.journal:
+                self._note(self.journal, instance, begin, until)
         return added
 
     def instances(self) -> set[str]:
         """Return the instances whose cores and devices are read now."""
         return set(self._until)
 
-    def _note(self, instance: str, at: int) -> None:
-        until = self._until[instance] = at + int(HELD.total_seconds())
-        if self.journal is None:
-            return
-        spans_of = detail_spans(self.journal)
-        spans = [x for x in spans_of.get(instance, []) if x[1] > at - KEPT.total_seconds()]
-        if spans and spans[-1][1] >= at:
+    def _note(self, journal: Path, instance: str, begin: int, until: int) -> None:
+        """Write into the journal when an instance was looked at, for recordings."""
+        spans_of = detail_spans(journal)
+        oldest = begin - KEPT.total_seconds()
+        spans = [span for span in spans_of.get(instance, []) if span[1] > oldest]
+        if spans and spans[-1][1] >= begin:
             spans[-1][1] = until
         else:
-            spans.append([at, until])
-        self.journal.mkdir(parents=True, exist_ok=True)
-        part = self.journal / "closer.part"
-        part.write_bytes(orjson.dumps(spans_of | {instance: spans}))
-        part.replace(self.journal / _FILE)
+            spans.append([begin, until])
+        write_whole(journal / _FILE, orjson.dumps(spans_of | {instance: spans}))
 
 
 _FILE = "closer.json"

@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 
 from adapters.aws.api.calls import Calls, limit_of
 from adapters.aws.api.operations import Place
+from adapters.aws.files import chunked
 from adapters.aws.metrics.points import (
     Catalogue,
     Ints,
@@ -79,10 +79,14 @@ class Watermark:
 
 
 def _first_missing(newest: int, times: Ints, floor: int) -> int:
-    """Return the first minute from `floor` on without a point in a series of minutes, 0 where none is missing."""
+    """Return the first minute from `floor` on without a point in a series of minutes.
+
+    0 where none is missing.
+    """
     reported = np.append(newest, times[times > newest]) if newest else times
-    gaps = np.flatnonzero((np.diff(reported) > _MINUTE) & (reported[1:] - _MINUTE >= floor))
-    if not len(gaps) or np.diff(reported).min() != _MINUTE:
+    spacing = np.diff(reported)
+    gaps = np.flatnonzero((spacing > _MINUTE) & (reported[1:] - _MINUTE >= floor))
+    if not len(gaps) or spacing.min() != _MINUTE:
         return 0
     return max(int(reported[gaps[0]]) + _MINUTE, floor)
 
@@ -126,9 +130,9 @@ class SeriesBook:
         None where it was not asked for yet.
         """
         number = self._numbers.get(series)
-        return (
-            self.marks[number].newest if number is not None and self.marks[number].asked else None
-        )
+        if number is None or not self.marks[number].asked:
+            return None
+        return self.marks[number].newest
 
     def number(self, series: MetricSeries) -> int:
         """Return the number of a series that was entered."""
@@ -230,19 +234,29 @@ def plan_requests(
         start = max(scope.since, book.marks[number].start if scope.start is None else scope.start)
         if start < scope.end:
             by_start[start].append(number)
+
     for start, together in sorted(by_start.items(), reverse=True):
-        queried = {n for n in together if book.series[n].namespace == PROMQL}
-        yield from _queries(
-            book, sorted(queried), MetricRequest(place, start, scope.end, scope.period, (), ())
-        )
-        polled = [n for n in together if n not in queried]
-        needed = [
-            (n, scope.statistics or statistics_of(book.targets(book.series[n]))) for n in polled
+        empty = MetricRequest(place, start, scope.end, scope.period, (), ())
+
+        # By PromQL one metric of one kind of thing is asked for, of some hundred things.
+        alike: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
+        for number in sorted(together):
+            series = book.series[number]
+            if series.namespace == PROMQL:
+                alike[series.metric, series.names].append(number)
+        for queried in alike.values():
+            for first in range(0, len(queried), MOST_SERIES):
+                yield replace(empty, numbers=tuple(queried[first : first + MOST_SERIES]))
+
+        polled = [
+            (n, scope.statistics or statistics_of(book.targets(book.series[n])))
+            for n in together
+            if book.series[n].namespace != PROMQL
         ]
         fitting = MOST_POINTS // _points(start, scope.end, scope.period)
-        for chunk in _chunks(needed, min(scope.most_queries, fitting)):
-            series, statistics = tuple(n for n, _ in chunk), tuple(s for _, s in chunk)
-            yield MetricRequest(place, start, scope.end, scope.period, series, statistics)
+        for chunk in chunked(polled, lambda x: len(x[1]), min(scope.most_queries, fitting)):
+            statistics = tuple(s for _, s in chunk)
+            yield replace(empty, numbers=tuple(n for n, _ in chunk), statistics=statistics)
 
 
 def _points(start: int, end: int, period: int) -> int:
@@ -250,44 +264,25 @@ def _points(start: int, end: int, period: int) -> int:
     return -(-end // period) - start // period
 
 
-def _queries(
-    book: SeriesBook, numbers: Sequence[int], like: MetricRequest
-) -> Iterator[MetricRequest]:
-    """Yield requests by PromQL: one metric of one kind of thing each, of some hundred things."""
-    alike: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
-    for number in numbers:
-        alike[book.series[number].metric, book.series[number].names].append(number)
-    for together in alike.values():
-        for first in range(0, len(together), MOST_SERIES):
-            yield replace(like, numbers=tuple(together[first : first + MOST_SERIES]))
-
-
-def _chunks(
-    wanted: Sequence[tuple[int, tuple[str, ...]]], most: int
-) -> Iterator[list[tuple[int, tuple[str, ...]]]]:
-    """Yield series with their statistics in order, at most so many queries at a time."""
-    chunk: list[tuple[int, tuple[str, ...]]] = []
-    queries = 0
-    for number, statistics in wanted:
-        if chunk and queries + len(statistics) > most:
-            yield chunk
-            chunk, queries = [], 0
-        chunk.append((number, statistics))
-        queries += len(statistics)
-    if chunk:
-        yield chunk
-
-
 def fetch_metric_data(calls: Calls, book: SeriesBook, request: MetricRequest) -> list[SeriesValues]:
     """Make the call, all pages; raise `Unavailable` where one fails.
 
     A series that is not in the answer is left out.
     """
-    queries = [
-        _query(f"m{number}_{statistic.lower()}", book.series[number], statistic, request.period)
-        for number, needed in zip(request.numbers, request.statistics, strict=True)
-        for statistic in needed
-    ]
+    asked_for = list(zip(request.numbers, request.statistics, strict=True))
+    queries = []
+    for number, statistics in asked_for:
+        series = book.series[number]
+        metric = {
+            "Namespace": series.namespace,
+            "MetricName": series.metric,
+            "Dimensions": [{"Name": name, "Value": value} for name, value in series.dimensions],
+        }
+        for statistic in statistics:
+            stat = {"Metric": metric, "Period": request.period, "Stat": statistic}
+            id = f"m{number}_{statistic.lower()}"
+            queries.append({"Id": id, "MetricStat": stat, "ReturnData": True})
+
     times: dict[str, list[datetime]] = defaultdict(list)
     values: dict[str, list[float]] = defaultdict(list)
     status: dict[str, str] = {}
@@ -305,55 +300,35 @@ def fetch_metric_data(calls: Calls, book: SeriesBook, request: MetricRequest) ->
             times[result["Id"]] += result.get("Timestamps", ())
             values[result["Id"]] += result.get("Values", ())
             status[result["Id"]] = result.get("StatusCode", "Complete")
-    answers = (
-        _series_values(number, needed, times, values, status)
-        for number, needed in zip(request.numbers, request.statistics, strict=True)
-    )
-    return [values for values in answers if values]
 
-
-def _query(id: str, series: MetricSeries, statistic: str, period: int) -> dict[str, Any]:
-    dimensions = [{"Name": name, "Value": value} for name, value in series.dimensions]
-    metric = {"Namespace": series.namespace, "MetricName": series.metric, "Dimensions": dimensions}
-    return {
-        "Id": id,
-        "MetricStat": {"Metric": metric, "Period": period, "Stat": statistic},
-        "ReturnData": True,
-    }
+    answers = (_series_values(*x, times, values, status) for x in asked_for)
+    return [answer for answer in answers if answer]
 
 
 def _series_values(
     number: int,
-    wanted: Sequence[str],
+    statistics: Sequence[str],
     times: Mapping[str, list[datetime]],
     values: Mapping[str, list[float]],
     status: Mapping[str, str],
 ) -> SeriesValues | None:
-    ids = {statistic: f"m{number}_{statistic.lower()}" for statistic in wanted}
-    if any(
-        status.get(id) not in ("Complete", "PartialData") or len(times[id]) != len(values[id])
-        for id in ids.values()
-    ):
-        return None
-    columns = {s: _column(times[id], values[id]) for s, id in ids.items()}
+    """Return the values at the times that every statistic has, None where one is not answered."""
+    columns: dict[str, tuple[Ints, Doubles]] = {}
+    whole = True
+    for statistic in statistics:
+        id = f"m{number}_{statistic.lower()}"
+        if status.get(id) not in ("Complete", "PartialData") or len(times[id]) != len(values[id]):
+            return None
+        whole = whole and status[id] == "Complete"
+        stamps = np.array([int(t.timestamp()) for t in times[id]], dtype=np.int64)
+        seconds, first = np.unique(stamps, return_index=True)
+        columns[statistic] = (seconds, np.array(values[id], dtype=np.float64)[first])
+
     shared = next(iter(columns.values()))[0]
-    whole = all(status[id] == "Complete" for id in ids.values())
     for seconds, _ in columns.values():
+        # One statistic of the newest point can be out a moment before the other: it is read next
+        # time.
         if not np.array_equal(seconds, shared):
-            # One statistic of the newest point can be out a moment before the other: it is read
-            # next time.
             shared, whole = np.intersect1d(shared, seconds), False
-    return SeriesValues(
-        number,
-        shared,
-        {s: value[np.isin(seconds, shared)] for s, (seconds, value) in columns.items()},
-        whole,
-    )
-
-
-def _column(times: Sequence[datetime], values: Sequence[float]) -> tuple[Ints, Doubles]:
-    """Return seconds in order, each once, and the values."""
-    seconds, first = np.unique(
-        np.array([int(t.timestamp()) for t in times], dtype=np.int64), return_index=True
-    )
-    return seconds, np.array(values, dtype=np.float64)[first]
+    sets = {s: column[np.isin(seconds, shared)] for s, (seconds, column) in columns.items()}
+    return SeriesValues(number, shared, sets, whole)

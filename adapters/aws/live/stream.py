@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from botocore.exceptions import BotoCoreError
 
-from adapters.aws.api.calls import WORKERS, Calls, bucket_and_prefix
+from adapters.aws.api.calls import Calls, bucket_and_prefix, in_time
 from adapters.aws.api.operations import Place
 from adapters.aws.api.outcomes import code_of
 from adapters.aws.files import MetricForm, Problems, form_of
@@ -69,40 +69,29 @@ class S3Lister:
 
         Raise `Unavailable` where a page fails.
         """
+        where: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix, "optional": 0}
         if self._since is None:
             since = now - self.begin
-            self._after = self._first_key(since)
-            self._since = since
-        listed = [x for x in self._listed() if x.at >= self._since]
+            self._after, self._since = self._first_key(since), since
+        if self._after:
+            where["StartAfter"] = self._after
+        pages = list(self.calls.pages(self.place, "s3", "list_objects_v2", **where))
+        members = (x for page in pages for x in page.get("Contents", ()) if x["Size"])
+        objects = [S3Object(str(x["Key"]), x["LastModified"]) for x in members]
+        listed = [x for x in objects if x.at >= self._since]
         self._done &= {x.key for x in listed}
         fresh = [x for x in listed if x.key not in self._done]
 
-        # Begin the next listing behind the last key before which all is done and old.
+        # The next listing begins behind the last key before which all is done and old.
         waiting = {x.key for x in fresh}
         still = [x.key for x in listed if x.key in waiting or x.at >= now - LOOK_BACK]
         old = [x.key for x in listed if not still or x.key < min(still)]
-        if old:
-            self._after = max(old)
-
+        self._after = max(old, default=self._after)
         return sorted(fresh, key=lambda x: (x.at, x.key), reverse=True)
 
     def done(self, key: str) -> None:
         """Take note that an object needs not be read again."""
         self._done.add(key)
-
-    def _listed(self) -> list[S3Object]:
-        return [
-            S3Object(str(x["Key"]), x["LastModified"])
-            for page in self._pages()
-            for x in page.get("Contents", ())
-            if x["Size"]
-        ]
-
-    def _pages(self) -> list[Mapping[str, Any]]:
-        listing: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix}
-        if self._after:
-            listing["StartAfter"] = self._after
-        return list(self.calls.pages(self.place, "s3", "list_objects_v2", optional=0, **listing))
 
     def _first_key(self, since: datetime) -> str:
         """Return the key of the hour to begin at, "" where keys do not tell it.
@@ -171,132 +160,78 @@ class Streams:
             except Unavailable as error:
                 new.gaps.append(Gap(str(error)))
                 continue
-            unread += self._read(lister, fresh, deadline, wanted, new)
+            parse, seconds = partial(self._parsed, lister), deadline - self.stopwatch()
+            for item, parsed in in_time(parse, fresh, seconds, "stream"):
+                if parsed is None:
+                    unread += 1
+                    continue
+                points = self._numbered(parsed[0], wanted)
+                if len(points.series):
+                    new.points.append(points)
+                # A broken object gives its sound part, and is tried again.
+                sentences = parsed[1].sentences()
+                for sentence in sentences:
+                    self.problems.add("metric stream", sentence)
+                self._tried[item.key] += 1
+                if not sentences or self._tried[item.key] >= _TRIES:
+                    lister.done(item.key)
+                    del self._tried[item.key]
+
         self._listed = self._listed or not new.gaps
         if new.gaps or unread:
-            new.unread = frozenset(
-                n for n, series in enumerate(self.book.series) if self.brings(series)
-            )
+            brought = (n for n, series in enumerate(self.book.series) if self.brings(series))
+            new.unread = frozenset(brought)
         if unread:
-            new.gaps.append(
-                Gap(
-                    f"{unread} objects of the metric stream could not be read; the next tick reads them."
-                )
-            )
+            left = f"{unread} objects of the metric stream could not be read"
+            new.gaps.append(Gap(f"{left}; the next tick reads them."))
         elif not new.gaps:
             self._settled = int(now.timestamp()) - _LATE_SECONDS
         return new
 
-    def examined(self, now: datetime) -> list[tuple[str, bool, str]]:
-        """Return for each stream whether it has objects of the last hour, and the age of the newest."""
-        return [(lister.address, *self._examined(lister, now)) for lister in self.listers]
-
-    def _examined(self, lister: S3Lister, now: datetime) -> tuple[bool, str]:
-        try:
-            objects = S3Lister(self.calls, lister.address, lister.place, FIRST).fresh(now)
-        except Unavailable as error:
-            return False, str(error)
-        if not objects:
-            return False, "no object within the last hour"
-        minutes = (now - objects[0].at).total_seconds() / 60
-        return (
-            True,
-            f"{len(objects)} objects within the last hour, the newest {max(0, minutes):.0f} min old",
-        )
-
-    def _read(
-        self,
-        lister: S3Lister,
-        fresh: Sequence[S3Object],
-        deadline: float,
-        wanted: StreamFilter,
-        read: NewPoints,
-    ) -> int:
-        """Fetch and read objects in parallel; return how many are left for the next tick."""
-        if not fresh:
-            return 0
-        pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="stream")
-        waiting: dict[Future[tuple[Gatherer, Problems]], S3Object] = {
-            pool.submit(self._parsed, lister, x): x for x in fresh
-        }
-        done, _ = wait(waiting, timeout=max(0.0, deadline - self.stopwatch()))
-        # An object that is under way may end after its tick: nobody takes it, and the next tick
-        # reads it again.
-        pool.shutdown(wait=False, cancel_futures=True)
-        read_whole = sum(
-            self._take(lister, waiting[future], future, wanted, read)
-            for future in waiting
-            if future in done
-        )
-        return len(fresh) - read_whole
-
-    def _take(
-        self,
-        lister: S3Lister,
-        one: S3Object,
-        future: Future[tuple[Gatherer, Problems]],
-        wanted: StreamFilter,
-        read: NewPoints,
-    ) -> bool:
-        """Keep an object's points, and return whether it is done.
-
-        A broken one gives its sound part, and is tried again.
-        """
-        try:
-            gatherer, problems = future.result()
-        except Unavailable:
-            return False
-        read.points += [part for part in [self._numbered(gatherer, wanted)] if len(part.series)]
-        for sentence in problems.sentences():
-            self.problems.add("metric stream", sentence)
-        self._tried[one.key] += 1
-        if not problems.sentences() or self._tried[one.key] >= _TRIES:
-            lister.done(one.key)
-            del self._tried[one.key]
-        return True
+    def examined(self, now: datetime) -> Iterator[tuple[str, bool, str]]:
+        """Yield for each stream whether it has objects of the last hour, and the newest's age."""
+        for lister in self.listers:
+            try:
+                objects = S3Lister(self.calls, lister.address, lister.place, FIRST).fresh(now)
+            except Unavailable as error:
+                yield lister.address, False, str(error)
+                continue
+            if not objects:
+                yield lister.address, False, "no object within the last hour"
+                continue
+            minutes = max(0, (now - objects[0].at).total_seconds() / 60)
+            newest = f"the newest {minutes:.0f} min old"
+            yield lister.address, True, f"{len(objects)} objects within the last hour, {newest}"
 
     def _numbered(self, gatherer: Gatherer, wanted: StreamFilter) -> Points:
         """Return the points of wanted series under the book's numbers."""
         self._brings |= {(x.namespace, x.metric, x.region, x.account) for x in gatherer.numbers}
         keep = wanted(gatherer.numbers)
         points = Points.joined(gatherer.parts)
-        since = int(points.seconds.min()) if len(points.seconds) else 0
-        self.book.enter(keep, since)
+        self.book.enter(keep, int(points.seconds.min()) if len(points.seconds) else 0)
         numbers = np.full(len(gatherer.numbers) + 1, -1, dtype=np.int64)
         for series in keep:
             numbers[gatherer.numbers[series]] = self.book.number(series)
-        place = numbers[points.series]
-        points_kept = points.take(place >= 0)
-        return Points(
-            series[series >= 0],
-            points_kept.seconds,
-            points_kept.count,
-            points_kept.total,
-            points_kept.peak,
-        )
+        points = replace(points, series=numbers[points.series])
+        return points.take(points.series >= 0)
 
-    def _parsed(self, lister: S3Lister, one: S3Object) -> tuple[Gatherer, Problems]:
+    def _parsed(self, lister: S3Lister, item: S3Object) -> tuple[Gatherer, Problems]:
         """Fetch an object and read it, whatever its form.
 
         Raise `Unavailable` where it breaks off on the way.
         """
         gatherer, problems = Gatherer(catalogue=self.book.catalogue), Problems()
+        where: dict[str, Any] = {"Bucket": lister.bucket, "Key": item.key, "optional": 0}
         with tempfile.TemporaryDirectory(prefix="trnbot-") as folder:
-            path = Path(folder) / "object"
-
-            answer = self.calls.call(
-                lister.place, "s3", "get_object", optional=0, Bucket=lister.bucket, Key=one.key
-            )
+            path, name = Path(folder) / "object", item.key.rpartition("/")[2]
+            answer = self.calls.call(lister.place, "s3", "get_object", **where)
             try:
                 with path.open("wb") as file:
                     for block in answer["Body"].iter_chunks(1 << 20):
                         file.write(block)
             except (BotoCoreError, OSError) as error:
-                raise Unavailable(
-                    f"An object of the metric stream broke off while it was read ({code_of(error)})."
-                ) from error
-
-            name = one.key.rpartition("/")[2]
+                trouble = "An object of the metric stream broke off while it was read"
+                raise Unavailable(f"{trouble} ({code_of(error)}).") from error
             if form_of(path) is MetricForm.PARQUET:
                 read_parquet([(path, name)], gatherer, problems)
             else:
