@@ -1,4 +1,7 @@
-"""Read files of JSON lines, recognise those of a metric stream, and collect what could not be read."""
+"""Read files of JSON lines, recognise those of a metric stream.
+
+Collect what could not be read.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ NAMED = 20
 
 
 class Problems:
-    """Hold one sentence for each thing that could not be read, at most `NAMED`, and count the rest by file."""
+    """Hold one sentence for each thing that could not be read, at most `NAMED`.
+
+    Count the rest by file.
+    """
 
     def __init__(self) -> None:
         self._named: dict[str, str] = {}

@@ -1,4 +1,7 @@
-"""Wrap the keys of stored secrets with a key of AWS KMS, so that who reads the environment alone cannot use them."""
+"""Wrap the keys of stored secrets with a key of AWS KMS.
+
+So that who reads the environment alone cannot use them.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,8 @@ class DataKeys:
             blob = base64.b64decode(wrapped, validate=True)
         except (binascii.Error, ValueError):
             raise WrongInput(
-                "A key that begins with kms: is not base64; 'trnbot secrets key --kms NAME' prints one."
+                "A key that begins with kms: is not base64; 'trnbot secrets key --kms NAME' prints"
+                " one."
             ) from None
         return base64.urlsafe_b64encode(
             self._ask("decrypt", CiphertextBlob=blob)["Plaintext"]
@@ -62,7 +66,8 @@ class DataKeys:
             ) from None
         except BotoCoreError as error:
             raise Unavailable(
-                f"AWS KMS was not reached for {_action(operation)} ({type(error).__name__}); {_REMEDY}"
+                f"AWS KMS was not reached for {_action(operation)} ({type(error).__name__});"
+                f" {_REMEDY}"
             ) from None
 
 

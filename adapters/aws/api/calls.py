@@ -1,4 +1,7 @@
-"""Make every AWS call: clients, bounded retries, counting, pricing, limits, a check that answers are whole."""
+"""Make every AWS call: clients, bounded retries, counting, pricing, limits.
+
+A check that answers are whole.
+"""
 
 from __future__ import annotations
 
@@ -131,14 +134,15 @@ class Calls:
         if not self.meter.allows(declared, rank):
             share = f"{stops_at(rank)} % of " if rank > 1 else ""
             raise Unavailable(
-                f"{declared.title} in {place} is not asked: "
-                f"{share}today's budget of ${self.meter.budget} for the bot's own AWS calls is spent."
+                f"{declared.title} in {place} is not asked: {share}today's budget of"
+                f" ${self.meter.budget} for the bot's own AWS calls is spent."
             )
         where = str(place)
         wait = min(CALL_TIMEOUT_SECONDS, self.until - self.stopwatch())
         if wait <= 0:
             raise Unavailable(
-                f"{declared.title} in {where} was not asked: the time of this tick was used up before."
+                f"{declared.title} in {where} was not asked: the time of this tick was used up"
+                " before."
             )
         try:
             answer = with_timeout(lambda: self._whole(declared, place, parameters, units), wait)
@@ -199,7 +203,7 @@ class Calls:
 
     @property
     def spent(self) -> bool:
-        """Return whether so much of the day's budget is spent that no details of a node are read."""
+        """Return whether the day's budget leaves no room for the details of a node."""
         return not self.meter.leaves(DETAIL_RANK)
 
     def exposition(self) -> str:

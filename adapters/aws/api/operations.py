@@ -1,4 +1,7 @@
-"""Declare every AWS operation that a live account may be asked, its reason, its price and its place."""
+"""Declare every AWS operation that a live account may be asked, its reason.
+
+Its price and its place.
+"""
 
 from __future__ import annotations
 

@@ -127,8 +127,9 @@ def sentence(declared: Operation, where: str, state: CallState, code: str) -> st
         if declared.action == "s3:GetObject"
         else ""
     )
+    actions = " and ".join(declared.allowed) or "the bot there"
     remedy = {
-        CallState.DENIED: f"allow {' and '.join(declared.allowed) or 'the bot there'} (deploy/iam-policy.json){sealed}",
+        CallState.DENIED: f"allow {actions} (deploy/iam-policy.json){sealed}",
         CallState.EXPIRED: "renew the credentials",
         CallState.THROTTLED: f"it is read again {again}",
     }.get(state, f"it is tried again {again}")
@@ -281,7 +282,10 @@ class UsageMeter:
         )
 
     def allows(self, declared: Operation, rank: int) -> bool:
-        """Return whether the budget leaves room for one operation, and count it as stopped where it does not."""
+        """Return whether the budget leaves room for one operation.
+
+        Count it as stopped where it does not.
+        """
         if self.leaves(rank):
             return True
         self.count(CallCounts(stopped=Counter({declared.name: 1})))

@@ -85,7 +85,10 @@ OTEL_STORE = PrometheusServer()
 
 @dataclass
 class PromqlClient:
-    """Ask one server; the methods are called as those of boto3's clients are, and fail as they do."""
+    """Ask one server; the methods are called as those of boto3's clients are.
+
+    Fail as they do.
+    """
 
     url: str
     sign: Callable[[AWSRequest], None]

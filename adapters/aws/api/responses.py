@@ -211,7 +211,10 @@ KEPT = timedelta(days=16)
 The newest of each call stays.
 """
 _EVERY, _HOURLY = timedelta(hours=6), timedelta(days=2)
-"""Each changed answer is kept for six hours, the last of each hour for two days, the last of six hours beyond."""
+"""Each changed answer is kept for six hours, the last of each hour for two days.
+
+The last of six hours beyond.
+"""
 
 
 @dataclass(frozen=True)
@@ -241,7 +244,10 @@ class _Response:
 
 @dataclass
 class ResponseHistory:
-    """Implement `adapters.aws.api.responses.Responses` for a live account, from the oldest kept answer on."""
+    """Implement `adapters.aws.api.responses.Responses` for a live account.
+
+    From the oldest kept answer on.
+    """
 
     problems: Problems
     journal: Path | None = None

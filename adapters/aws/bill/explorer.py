@@ -45,7 +45,10 @@ class CapReached(Unavailable):
 
 @dataclass
 class ExplorerAnswers:
-    """Ask Cost Explorer at most `most_calls` times a UTC day, and keep its answers under `folder`/api."""
+    """Ask Cost Explorer at most `most_calls` times a UTC day.
+
+    Keep its answers under `folder`/api.
+    """
 
     calls: Calls
     folder: Path
@@ -60,7 +63,8 @@ class ExplorerAnswers:
         """
         if self.left() <= 0:
             raise CapReached(
-                f"Today's {self.most_calls} calls to Cost Explorer are used (TRNBOT_AWS_EXPLORER_CALLS)."
+                f"Today's {self.most_calls} calls to Cost Explorer are used"
+                " (TRNBOT_AWS_EXPLORER_CALLS)."
             )
         try:
             return list(self.calls.pages(self.place, "ce", operation, **given))
@@ -129,7 +133,10 @@ class ExplorerAnswers:
 
 
 HOURS_KEPT = timedelta(hours=8)
-"""Cost Explorer's own figures change up to three times a day (AWS Cost Management user guide, 2026-11)."""
+"""Cost Explorer's own figures change up to three times a day.
+
+AWS Cost Management user guide, 2026-11.
+"""
 _AGAIN = timedelta(hours=1)
 _TOP, _TAG = "accounts", "tag="
 _OPERATION = "get_cost_and_usage"
@@ -171,7 +178,8 @@ class Explorer:
             usd = price_of("ce", _OPERATION, calls)
             age = (now - newest).total_seconds() / 3600
             begin = _period(newest)["Start"]
-            state = f"Cost Explorer from {begin} on, asked {age:.0f} h ago in {calls} calls (${usd:.2f})"
+            state = f"Cost Explorer from {begin} on, asked {age:.0f} h ago"
+            state += f" in {calls} calls (${usd:.2f})"
             return f"{state}; {why.rstrip('.')}" if why else state
 
     def _calls_of(self, first: str, at: datetime) -> int:

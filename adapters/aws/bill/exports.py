@@ -26,7 +26,10 @@ from bot.errors import Unavailable, WrongInput
 log = logging.getLogger("trnbot.aws")
 _ENDINGS = (".parquet", ".csv", ".csv.gz", ".zip")
 _BESIDE = (".json", ".yml", ".yaml", ".sql", ".md", ".txt", "_SUCCESS", "/")
-"""What AWS puts beside the files of an export: manifests and table definitions; a folder's own key."""
+"""What AWS puts beside the files of an export: manifests and table definitions.
+
+A folder's own key.
+"""
 _INDEX = ".etags.json"
 _ASSEMBLY = re.compile(r"(?P<month>.*/\d{8}-\d{8})/(?P<assembly>[0-9a-f-]{20,})/")
 """A legacy CUR that keeps versions: REPORT/20261101-20261201/ASSEMBLY/file.
@@ -85,8 +88,8 @@ class ExportCache:
         """Fetch the files that are new or rewritten and drop those that are gone.
 
         Return how many changed. AWS rewrites a month in several files: all are fetched before the
-        first is put in place. Raise `Unavailable` where one cannot be had; the copy then stays as it
-        was.
+        first is put in place. Raise `Unavailable` where one cannot be had; the copy then stays as
+        it was.
         """
         index = self.folder / _INDEX
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -171,7 +174,10 @@ class ExportCache:
 Query = Callable[[str, Sequence[tuple[str, str]], Sequence[str], date], str]
 """Write one month's query: table, columns with types, partition keys, month."""
 _NEWEST, _CLOSING, _OLD = timedelta(hours=6), timedelta(hours=24), timedelta(days=30)
-"""How long a month's copy counts: the running one, the one before while AWS closes it, any older."""
+"""How long a month's copy counts.
+
+The running one, the one before while AWS closes it, any older.
+"""
 _CLOSED_BY_DAY = 12
 _AGAIN = timedelta(minutes=30)
 _MONTHS = 3
@@ -183,7 +189,10 @@ _MB = 1_000_000
 
 @dataclass
 class AthenaCopy:
-    """Keep the last months of `DATABASE.TABLE` as files in `folder`, which the billing adapter reads."""
+    """Keep the last months of `DATABASE.TABLE` as files in `folder`.
+
+    Which the billing adapter reads.
+    """
 
     calls: Calls
     table: str
@@ -245,7 +254,8 @@ class AthenaCopy:
         partitions = [str(x["Name"]) for x in table.get("PartitionKeys", ())]
 
         for month in due:
-            # A whole month takes the place of the one before; without a row it stays empty but known.
+            # A whole month takes the place of the one before; without a row it stays empty but
+            # known.
             path = self._path(month)
             path.parent.mkdir(parents=True, exist_ok=True)
             part = path.with_suffix(".part")

@@ -171,7 +171,10 @@ def notice_of(event: Mapping[str, Any], region: str) -> Notice | None:
 
 
 class Notices:
-    """Hold every notice that was ever received, each once however often it was delivered, in the order AWS said them."""
+    """Hold every notice that was ever received, each once however often it was delivered.
+
+    In the order AWS said them.
+    """
 
     def __init__(self, responses: Responses) -> None:
         by_id = {
@@ -209,7 +212,8 @@ def pages_of(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 _URL = re.compile(
-    r"https://sqs\.([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com(?:\.cn)?/(\d{12})/[\w-]{1,80}(?:\.fifo)?"
+    r"https://sqs\.([a-z]{2}(?:-[a-z]+)+-\d)\.amazonaws\.com(?:\.cn)?"
+    r"/(\d{12})/[\w-]{1,80}(?:\.fifo)?"
 )
 _MOST, _BATCHES = 10, 20
 """Messages an answer, and answers a tick: 200 notices."""
@@ -251,7 +255,10 @@ def read_event_queue(text: str) -> EventQueue:
 
 @dataclass
 class EventPoller:
-    """Receive what waits in each queue with the process's own credentials, and delete it when told that it was used."""
+    """Receive what waits in each queue with the process's own credentials.
+
+    Delete it when told that it was used.
+    """
 
     calls: Calls
     responses: ResponseHistory
@@ -291,8 +298,8 @@ class EventPoller:
                 self._keep(queue, now)
             if strange:
                 missing.append(
-                    f"{strange} messages of the queue {queue.name} in {queue.place} are no events of"
-                    " EventBridge and are left there: is it another program's queue?"
+                    f"{strange} messages of the queue {queue.name} in {queue.place} are no events"
+                    " of EventBridge and are left there: is it another program's queue?"
                 )
         self.missing = tuple(missing)
 
@@ -379,7 +386,10 @@ class EventPoller:
 
 
 def _notice(event: Mapping[str, Any], queue: EventQueue) -> Notice | None:
-    """Return the notice that an event is, None for one that is none or lacks what it should name."""
+    """Return the notice that an event is.
+
+    None for one that is none or lacks what it should name.
+    """
     try:
         return notice_of(event, queue.place.region)
     except MALFORMED:

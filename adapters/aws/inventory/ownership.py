@@ -148,7 +148,8 @@ A fleet's answer names each refusal, though the call succeeds.
 _SHORT = "InsufficientInstanceCapacity"
 """With `Server.` or `Client.` before it, or alone (EC2 API Reference, error codes, 2026-11)."""
 _MESSAGE = re.compile(
-    r"sufficient ([a-z0-9-]{1,20}\.[a-z0-9-]{1,20}) capacity in the Availability Zone you requested \(([a-z0-9-]{1,30})\)"
+    r"sufficient ([a-z0-9-]{1,20}\.[a-z0-9-]{1,20}) capacity"
+    r" in the Availability Zone you requested \(([a-z0-9-]{1,30})\)"
 )
 _TYPE, _ZONE = "instanceType", "availabilityZone"
 
@@ -335,7 +336,10 @@ SERVICE, OPERATION = "cloudtrail", "lookup_events"
 REFUSALS = "refusals"
 """The argument of the answer that holds the refused launches of a place."""
 SPACING_SECONDS = 0.5
-"""LookupEvents takes two calls a second of an account and region (CloudTrail User Guide, quotas, 2026-11)."""
+"""LookupEvents takes two calls a second of an account and region.
+
+CloudTrail User Guide, quotas, 2026-11.
+"""
 
 
 @dataclass(frozen=True)

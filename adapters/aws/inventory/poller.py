@@ -25,7 +25,7 @@ from adapters.aws.inventory.ownership import (
     trimmed_events,
 )
 from bot.errors import Unavailable
-from bot.model.fleet import Inventory
+from bot.model.fleet import FileSystem, Inventory, Reservation, Volume
 from bot.model.labels import Labels
 from bot.model.reading import Gap
 
@@ -87,7 +87,14 @@ class ResourcePoller:
             for description in DESCRIPTIONS:
                 call = ApiCall(description.service, description.operation, place)
                 self.responses.recall(description.service, description.operation, place)
-                if not self._due(description, call, now):
+                answered, failed = self.responses.newest(call), self._failed.get(call)
+                if failed and operations()[description.service, description.operation].optional:
+                    due = now - failed >= _AGAIN
+                else:
+                    due = not answered or now - answered[0] >= max(
+                        description.every, timedelta(seconds=1)
+                    )
+                if not due:
                     continue
                 try:
                     pages = list(
@@ -102,46 +109,33 @@ class ResourcePoller:
                     self._failed.pop(call, None)
                     self.responses.put(call, now, pages)
 
-    def _due(self, one: Description, call: ApiCall, now: datetime) -> bool:
-        answered, failed = self.responses.newest(call), self._failed.get(call)
-        if failed and operations()[one.service, one.operation].optional:
-            return now - failed >= _AGAIN
-        return not answered or now - answered[0] >= max(one.every, timedelta(seconds=1))
-
     def instances(self, place: Place) -> frozenset[str]:
         """Return the ids of accelerated instances last described at a place."""
-        pages = self._pages(place, "describe_instances")
-        return frozenset(
-            i["InstanceId"] for page in pages for r in page["Reservations"] for i in r["Instances"]
-        )
+        return frozenset(x["InstanceId"] for x in self._instances(place))
 
     def types(self, place: Place) -> frozenset[str]:
         """Return the types of the instances last described at a place."""
-        pages = self._pages(place, "describe_instances")
-        return frozenset(
-            i["InstanceType"]
-            for page in pages
-            for r in page["Reservations"]
-            for i in r["Instances"]
-        )
+        return frozenset(x["InstanceType"] for x in self._instances(place))
 
     def in_eks(self, place: Place) -> bool:
-        """Return whether an accelerated instance of a place carries a tag of a Kubernetes cluster."""
-        pages = self._pages(place, "describe_instances")
-        instances = [i for page in pages for r in page["Reservations"] for i in r["Instances"]]
-        return any(str(tag["Key"]).startswith(_EKS) for i in instances for tag in i.get("Tags", ()))
+        """Return whether an accelerated instance of a place belongs to a Kubernetes cluster."""
+        tags = (tag for x in self._instances(place) for tag in x.get("Tags", ()))
+        return any(str(tag["Key"]).startswith(_EKS) for tag in tags)
 
     def volumes(self, place: Place) -> frozenset[str]:
         """Return the ids of volumes attached to accelerated instances of a place."""
         instances = self.instances(place)
-        volumes = [
-            volume for page in self._pages(place, "describe_volumes") for volume in page["Volumes"]
-        ]
+        volumes = (x for page in self._pages(place, "describe_volumes") for x in page["Volumes"])
         return frozenset(
             x["VolumeId"]
             for x in volumes
             if any(a.get("InstanceId") in instances for a in x.get("Attachments", ()))
         )
+
+    def _instances(self, place: Place) -> Iterator[Mapping[str, Any]]:
+        for page in self._pages(place, "describe_instances"):
+            for reservation in page["Reservations"]:
+                yield from reservation["Instances"]
 
     def _pages(self, place: Place, operation: str) -> list[Mapping[str, Any]]:
         newest = self.responses.newest(ApiCall("ec2", operation, place))
@@ -168,54 +162,39 @@ class ClusterPoller:
             if listed and now - listed[0] < _CLUSTERS_EVERY:
                 continue
             try:
-                names = self._names(place, "list_clusters", "clusters", now)
+                names = self._ask(place, "list_clusters", "", now, "clusters")
             except Unavailable as error:
                 yield str(error)
                 continue
             for name in names:
-                yield from self._describe(place, name, now)
+                try:
+                    self._ask(place, "describe_cluster", name, now, name=name)
+                    for group in self._ask(
+                        place, "list_nodegroups", name, now, "nodegroups", clusterName=name
+                    ):
+                        about = {"clusterName": name, "nodegroupName": group}
+                        self._ask(place, "describe_nodegroup", f"{name}.{group}", now, **about)
+                except Unavailable as error:
+                    yield str(error)
 
-    def _describe(self, place: Place, name: str, now: datetime) -> Iterator[str]:
-        try:
-            self._ask(place, "describe_cluster", name, now, name=name)
-            for group in self._names(
-                place, "list_nodegroups", "nodegroups", now, name, clusterName=name
-            ):
-                about = f"{name}.{group}"
-                self._ask(
-                    place, "describe_nodegroup", about, now, clusterName=name, nodegroupName=group
-                )
-        except Unavailable as error:
-            yield str(error)
-
-    def _ask(self, place: Place, operation: str, about: str, now: datetime, **given: Any) -> None:
-        self.responses.put(
-            ApiCall("eks", operation, place, about),
-            now,
-            [self.calls.call(place, "eks", operation, **given)],
-        )
-
-    def _names(
+    def _ask(
         self,
         place: Place,
         operation: str,
-        member: str,
+        about: str,
         now: datetime,
-        about: str = "",
-        **given: Any,
+        member: str = "",
+        **parameters: Any,
     ) -> list[str]:
+        """Keep an answer, and return the names that its pages list under `member`."""
         call = ApiCall("eks", operation, place, about)
-        self.responses.put(call, now, list(self.calls.pages(place, "eks", operation, **given)))
-        newest = self.responses.newest(call)
-        return [
-            str(name)
-            for page in orjson.loads(newest[1] if newest else b"[]")
-            for name in page[member]
-        ]
+        pages = list(self.calls.pages(place, "eks", operation, **parameters))
+        self.responses.put(call, now, pages)
+        return [str(name) for page in pages for name in page[member]] if member else []
 
 
 _REMEMBERED = timedelta(days=89)
-"""CloudTrail's event history reaches back 90 days (CloudTrail User Guide, event history, 2026-11)."""
+"""CloudTrail's history reaches back 90 days (CloudTrail User Guide, event history, 2026-11)."""
 _AROUND = timedelta(minutes=20)
 """The launch is looked for so long before and after the time that EC2 tells."""
 _DELAY = timedelta(minutes=30)
@@ -238,7 +217,10 @@ class Launch:
 
 @dataclass
 class LaunchPoller:
-    """Keep the launchers fresh; the launcher of a thing never changes, so nothing is asked twice."""
+    """Keep the launchers fresh; the launcher of a thing never changes.
+
+    So nothing is asked twice.
+    """
 
     calls: Calls
     responses: ResponseHistory
@@ -314,18 +296,17 @@ def _launches(inventory: Inventory) -> Iterator[Launch]:
 
     Nodes, unattached volumes, file systems, reservations.
     """
-    for x in inventory.instances.values():
-        if x.running and x.launched_by is None and x.labels.account:
-            yield Launch(x.id, x.launched_at, x.labels)
-    for volume in inventory.volumes:
-        if not volume.attached_to and volume.launched_by is None:
-            yield Launch(volume.labels.resource, volume.created_at, volume.labels)
-    for system in inventory.file_systems:
-        if system.created_at and system.launched_by is None:
-            yield Launch(system.labels.resource, system.created_at, system.labels)
-    for reservation in inventory.reservations:
-        if reservation.launched_by is None:
-            yield Launch(reservation.labels.resource, reservation.starts_at, reservation.labels)
+    for instance in inventory.instances.values():
+        if instance.running and instance.launched_by is None and instance.labels.account:
+            yield Launch(instance.id, instance.launched_at, instance.labels)
+    dated: list[tuple[Volume | FileSystem | Reservation, datetime | None]] = [
+        *((x, x.created_at) for x in inventory.volumes if not x.attached_to),
+        *((x, x.created_at) for x in inventory.file_systems),
+        *((x, x.starts_at) for x in inventory.reservations),
+    ]
+    for thing, begin in dated:
+        if begin and thing.launched_by is None:
+            yield Launch(thing.labels.resource, begin, thing.labels)
 
 
 _EVERY = timedelta(minutes=29)
@@ -392,7 +373,8 @@ class RefusalPoller:
             }
             self._read[place, name] = now
             if not whole:
-                yield f"AWS cloudtrail:LookupEvents in {place}: only the newest {_PAGES * 50} events of {name} were read."
+                newest = f"only the newest {_PAGES * 50} events of {name} were read"
+                yield f"AWS cloudtrail:LookupEvents in {place}: {newest}."
         recent = [
             event
             for event in events_by_name.values()

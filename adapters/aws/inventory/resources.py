@@ -250,7 +250,10 @@ def with_node_groups(
 
 @dataclass(frozen=True)
 class Membership:
-    """Map Auto Scaling groups and security groups to the clusters of their nodes, and those of node groups to these."""
+    """Map Auto Scaling groups and security groups to the clusters of their nodes.
+
+    Those of node groups to these.
+    """
 
     by_group: Mapping[str, str] = field(default_factory=dict)
     by_security_group: Mapping[str, str] = field(default_factory=dict)
@@ -277,7 +280,10 @@ class Membership:
         )
 
     def completed(self, instance: Instance, tags: TagNames) -> Instance:
-        """Give a node its node group, and owner, team and project by the group's labels where its tags name none."""
+        """Give a node its node group, and owner.
+
+        Team and project by the group's labels where its tags name none.
+        """
         group = self.node_groups.get(instance.tags.get(GROUP_TAG, ""))
         if group is None:
             return instance
@@ -298,7 +304,7 @@ _ACCELERATED = frozenset({"trn", "inf", "p", "g", "p2", "p3", "p4", "p5", "p6"})
 
 
 def quotas(pages: Pages, answer: ResponseInfo) -> tuple[Quota, ...]:
-    """Return the quotas whose names contain accelerated families (`Running On-Demand Trn instances`)."""
+    """Return the quotas of accelerated families (`Running On-Demand Trn instances`)."""
     translated = (_quota(member, answer) for member in members(pages, "Quotas"))
     return tuple(sorted((x for x in translated if x), key=lambda x: x.name))
 

@@ -121,7 +121,10 @@ class AccountInventory:
         return tuple(sorted(newest, key=lambda x: (x.labels, x.name)))
 
     def refusals(self, now: datetime, history: timedelta) -> tuple[Refusal, ...] | None:
-        """Return the launches that were refused within `history` before `now`, None where nobody asked."""
+        """Return the launches that were refused within `history` before `now`.
+
+        None where nobody asked.
+        """
         return (
             None
             if self._refusals is None
@@ -129,7 +132,10 @@ class AccountInventory:
         )
 
     def instance(self, instance: Instance, members: resources.Membership) -> Instance:
-        """Complete an instance by its node group, its cluster and its launcher, where its tags do not name them."""
+        """Complete an instance by its node group, its cluster and its launcher.
+
+        Where its tags do not name them.
+        """
         instance = members.completed(instance, self._tags)
         by = instance.launched_by or self._launchers.get(instance.id)
         cluster = instance.labels.cluster or members.cluster(
@@ -246,11 +252,17 @@ class Snapshots:
         return self._recent.get(key, lambda: Described(key, self._inventory(now)))
 
     def refusals(self, now: datetime) -> tuple[Refusal, ...] | None:
-        """Return the launches that AWS refused for want of capacity by `now`, None where nobody asked."""
+        """Return the launches that AWS refused for want of capacity by `now`.
+
+        None where nobody asked.
+        """
         return self._account.refusals(now, self._history)
 
     def described_at(self, labels: Labels, now: datetime) -> datetime | None:
-        """Return when the place of a thing last answered which instances it has, None where it never did by `now`."""
+        """Return when the place of a thing last answered which instances it has.
+
+        None where it never did by `now`.
+        """
         of_place = [
             self._answered.get((account, labels.region), ()) for account in {labels.account, ""}
         ]
@@ -340,7 +352,7 @@ def folded(
 def with_detachments(
     history: list[tuple[datetime, tuple[Volume, ...]]],
 ) -> list[tuple[datetime, tuple[Volume, ...]]]:
-    """Return a history in which every volume that is attached to nothing says since which answer it is.
+    """Return a history in which every unattached volume says since which answer it is.
 
     One that is older than the answer before the first that names it may have been attached just
     before; a younger one never was. An answer that leaves a volume out forgets nothing of it.
@@ -408,9 +420,9 @@ def core_counts(snapshots: Snapshots, feeding: Sequence[SeriesBatch]) -> dict[st
 
 
 _SILENT = timedelta(days=1)
-"""After so long without a metric an instance that no snapshot ever named is no longer called running."""
+"""After so long without a metric an instance that no snapshot named is not called running."""
 _LATE = timedelta(minutes=10)
-"""How long the newest points of a node that runs may be on their way when its place is described."""
+"""How long a running node's newest points may be on their way when its place is described."""
 
 
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]

@@ -1,1 +1,4 @@
-"""Read a live account: boto3's responses become the same nouns as a recording's, by the same code."""
+"""Read a live account: boto3's responses become the same nouns as a recording's.
+
+By the same code.
+"""

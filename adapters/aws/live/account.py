@@ -53,7 +53,8 @@ class AccountAccess:
         regions = tuple(self.regions) or ((default,) if default else ())
         if not regions:
             raise WrongInput(
-                "No AWS region is set; set TRNBOT_AWS_REGIONS (a comma list such as us-west-2, us-east-1) or AWS_REGION."
+                "No AWS region is set; set TRNBOT_AWS_REGIONS (a comma list such as us-west-2,"
+                " us-east-1) or AWS_REGION."
             )
         return tuple(
             Place(region, "" if role == OWN else role)

@@ -36,17 +36,13 @@ _Wanted = Callable[[tuple[Target, ...]], bool]
 
 def metric_names(catalogue: Catalogue) -> list[tuple[str, str]]:
     """Return the (namespace, metric name) pairs that mean something here, sorted."""
-    renamed = {
-        pair for pair in catalogue.metrics if catalogue.own and pair[0] == catalogue.own.namespace
+    own_namespace = catalogue.own.namespace if catalogue.own else None
+    standard = {
+        (namespace, metric)
+        for (namespace, metric, _), targets in catalogue.shapes.items()
+        if namespace not in _ELSEWHERE and _whole(targets)
     }
-    return sorted(
-        {
-            (n, m)
-            for (n, m, _), targets in catalogue.shapes.items()
-            if n not in _ELSEWHERE and _whole(targets)
-        }
-        | renamed
-    )
+    return sorted(standard | {pair for pair in catalogue.metrics if pair[0] == own_namespace})
 
 
 SeriesByName = dict[tuple[str, str], set[MetricSeries]]
@@ -91,34 +87,22 @@ class SeriesLister:
         names = metric_names(self.catalogue)
         if self.surface is MetricsSurface.PROMQL:
             names = [pair for pair in names if pair[0] != CLASSIC]
-        series = worth_reading(
-            self.listed(place, names, recent=recent, partial=partial), fleet, self.catalogue
-        )
+        listed = self.listed(place, names, recent=recent, partial=partial)
+        series = worth_reading(listed, fleet, self.catalogue)
         if self.surface is MetricsSurface.CLOUDWATCH:
             return series
-        heard_of = (
-            frozenset[str]()
-            if self.surface is MetricsSurface.PROMQL
-            else self._told(place, series, recent=recent)
-        )
-        return series | self._queried(place, fleet, heard_of, recent=recent)
+        if self.surface is MetricsSurface.PROMQL:
+            return series | self._queried(place, fleet, frozenset(), recent=recent)
 
-    def _told(
-        self, place: Place, series: Iterable[MetricSeries], *, recent: bool
-    ) -> frozenset[str]:
-        """Return the instances that the classic namespace tells of now.
-
-        One that moved is listed for hours, or weeks, after.
-        """
-        listed = (
-            series
-            if recent
-            else self.listed(place, [(CLASSIC, "node_neuroncore_utilization")], recent=True)
-        )
+        # A node that moved is listed by the classic namespace for hours, or weeks, after.
+        classic = series
+        if not recent:
+            names = [(CLASSIC, "node_neuroncore_utilization")]
+            classic = self.listed(place, names, recent=True)
         since = self.calls.clock().timestamp() - _MOVED_SECONDS
-        return heard(
-            x for x in listed if (newest := self.promql.book.newest(x)) is None or newest >= since
-        )
+        newest = {x: self.promql.book.newest(x) for x in classic}
+        told = heard(x for x, second in newest.items() if second is None or second >= since)
+        return series | self._queried(place, fleet, told, recent=recent)
 
     def _queried(
         self, place: Place, fleet: PlaceFleet, told: frozenset[str], *, recent: bool
@@ -129,22 +113,23 @@ class SeriesLister:
         """
         if fleet.instances and fleet.instances <= told:
             return set()
+        server = self.calls.server.url
         try:
-            reporting = self.promql.instances(place, recent=recent) - told
+            instances = self.promql.instances(place, recent=recent) - told
             # One server may tell of several places, and of machines that are none of this account.
-            wanted_instances = (
-                reporting & fleet.instances
-                if self.calls.server.url and fleet.instances
-                else reporting
-            )
-            return self.promql.discover(place, wanted_instances)
+            if server and fleet.instances:
+                instances &= fleet.instances
+            return self.promql.discover(place, instances)
         except Unavailable:
-            if self.surface is MetricsSurface.AUTO and not self.calls.server.url:
+            if self.surface is MetricsSurface.AUTO and not server:
                 return set()
             raise
 
     def reporting(self, place: Place) -> tuple[frozenset[str], str]:
-        """Return the instances that report to the store that is asked by PromQL, or why nobody can tell."""
+        """Return the instances that report to the store that is asked by PromQL.
+
+        Or why nobody can tell.
+        """
         try:
             return self.promql.instances(place, recent=True), ""
         except Unavailable as error:
@@ -224,35 +209,26 @@ def worth_reading(
 
     Of hosts without an accelerator, of volumes not on one, of parts whose whole reports.
     """
-    meaningful = [
-        (x, targets)
-        for x in listed
-        if (targets := catalogue.targets(x.namespace, x.metric, x.names))
+    targets_of = {x: catalogue.targets(x.namespace, x.metric, x.names) for x in listed}
+    labelled = [
+        (x, labels_of(x, targets[0]), targets) for x, targets in targets_of.items() if targets
     ]
-    labelled = [(series, labels_of(series, targets[0]), targets) for series, targets in meaningful]
-    instances = {
-        *fleet.instances,
-        *(
-            labels.instance
-            for x, labels, _ in labelled
-            if labels.instance and _accelerated(x, catalogue)
-        ),
+    own_namespace = catalogue.own.namespace if catalogue.own else None
+    instances = fleet.instances | {
+        labels.instance
+        for x, labels, _ in labelled
+        if x.metric.startswith(_ACCELERATED) or x.namespace == own_namespace
     }
-    whole = {
-        (x.namespace, x.metric, labels.instance)
-        for x, labels, targets in labelled
-        if _whole(targets)
-    }
+    whole = {(x.namespace, x.metric, y.instance) for x, y, targets in labelled if _whole(targets)}
 
     def wanted(series: MetricSeries, labels: Labels, targets: tuple[Target, ...]) -> bool:
-        volume = labels.resource if targets[0].kind == "volume" else ""
         if not _whole(targets):
-            own = bool(catalogue.own) and bool(targets[0].reads)
-            if not own or (series.namespace, series.metric, labels.instance) in whole:
+            named = own_namespace is not None and bool(targets[0].reads)
+            if not named or (series.namespace, series.metric, labels.instance) in whole:
                 return False
-        return (not labels.instance or labels.instance in instances) and (
-            not volume or volume in fleet.volumes
-        )
+        if targets[0].kind == "volume" and labels.resource and labels.resource not in fleet.volumes:
+            return False
+        return not labels.instance or labels.instance in instances
 
     return {entry[0] for entry in labelled if wanted(*entry)}
 
@@ -261,15 +237,11 @@ def details_of(
     listed: Iterable[MetricSeries], instances: Collection[str], catalogue: Catalogue
 ) -> set[MetricSeries]:
     """Keep the series of cores and devices of some nodes."""
-    meaningful = [
-        (x, targets)
+    return {
+        x
         for x in listed
         if _near(targets := catalogue.targets(x.namespace, x.metric, x.names))
-    ]
-    return {
-        series
-        for series, targets in meaningful
-        if labels_of(series, targets[-1]).instance in instances
+        and labels_of(x, targets[-1]).instance in instances
     }
 
 
@@ -282,13 +254,6 @@ def heard(series: Iterable[MetricSeries]) -> frozenset[str]:
 def unheard(fleet: PlaceFleet, series: Iterable[MetricSeries], catalogue: Catalogue) -> bool:
     """Return whether an accelerated instance has no series yet."""
     return bool(fleet.instances - {instance_of(x, catalogue.instance) for x in series})
-
-
-def _accelerated(series: MetricSeries, catalogue: Catalogue) -> bool:
-    own = catalogue.own
-    return series.metric.startswith(_ACCELERATED) or (
-        own is not None and series.namespace == own.namespace
-    )
 
 
 def _series(

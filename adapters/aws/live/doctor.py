@@ -16,22 +16,24 @@ from adapters.aws.events.notices import EventPoller
 from adapters.aws.live.discovery import CLASSIC, PlaceFleet, SeriesLister, heard, worth_reading
 from adapters.aws.live.poller import MetricPoller
 from adapters.aws.live.promql import fetch
-from adapters.aws.live.requests import RequestScope, SeriesBook, SeriesValues, plan_requests
+from adapters.aws.live.requests import RequestScope, SeriesBook, plan_requests
 from adapters.aws.live.stream import Streams
 from adapters.aws.logs.logbook import LogPoller
 from adapters.aws.metrics.points import labels_of
 from bot.errors import Unavailable
-from bot.model.frame import Meaning, MetricsSurface, OwnNames
+from bot.model.frame import MetricsSurface, OwnNames
 from bot.model.money import counted
 from bot.ports import Check
 
 _REMEDY = "See the sentence; the least permissions are in deploy/iam-policy.json."
 _IN_EKS = (
-    "Nodes of EKS run, but none reports NeuronCores: install the CloudWatch Observability add-on with Container Insights"
-    " (accelerated compute metrics on), or name the Prometheus that scrapes neuron-monitor by TRNBOT_METRICS_URL."
+    "Nodes of EKS run, but none reports NeuronCores: install the CloudWatch Observability add-on"
+    " with Container Insights (accelerated compute metrics on), or name the Prometheus that scrapes"
+    " neuron-monitor by TRNBOT_METRICS_URL."
 )
 _PLAIN = (
-    "Nodes run outside EKS: send neuron-monitor's metrics to a namespace of CloudWatch and name it by TRNBOT_MONITOR_NAMESPACE,"
+    "Nodes run outside EKS: send neuron-monitor's metrics to a namespace of CloudWatch and name it"
+    " by TRNBOT_MONITOR_NAMESPACE,"
     " or name the Prometheus that scrapes neuron-monitor-prometheus.py by TRNBOT_METRICS_URL."
 )
 _SAMPLE = 20
@@ -74,20 +76,22 @@ def examine(live: Examined) -> Sequence[Check]:
     now = live.calls.clock()
     failed = list(live.describe(now))
     checks = [check for place in live.places() for check in _place(live, place, now)]
-    findings = [
-        (f"metric stream {name}", ok, finding) for name, ok, finding in live.streams.examined(now)
-    ]
+    streams = live.streams.examined(now)
+    findings = [(f"metric stream {name}", ok, finding) for name, ok, finding in streams]
     findings += [*live.logs.examined(live.places(), now), *live.events.examined()]
     checks += [Check(name, ok, finding, "" if ok else _REMEDY) for name, ok, finding in findings]
+    checks += [Check("AWS", False, sentence, _REMEDY) for sentence in failed]
     bill = live.calls.meter.bill()
     spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"
-    spending = Check("AWS calls of the bot", True, spent)
-    return [*checks, *(Check("AWS", False, sentence, _REMEDY) for sentence in failed), spending]
+    return [*checks, Check("AWS calls of the bot", True, spent)]
 
 
 @dataclass(frozen=True)
 class Surface:
-    """State how many nodes' NeuronCores one surface of metrics tells of, None where it was not asked."""
+    """State how many nodes' NeuronCores one surface of metrics tells of.
+
+    None where it was not asked.
+    """
 
     name: str
     nodes: int | None
@@ -108,33 +112,22 @@ def surfaces(live: Examined, place: Place) -> list[Surface]:
     names = [(CLASSIC, "node_neuroncore_utilization")]
     classic = heard(live.lister.listed(place, names, recent=True))
     queried, trouble = live.lister.reporting(place)
-    by_promql = (
-        "not read (TRNBOT_METRICS_SURFACE=cloudwatch)"
-        if choice is MetricsSurface.CLOUDWATCH
-        else "read"
-    )
-    if choice is MetricsSurface.AUTO and queried and queried <= classic:
+    by_get = by_promql = "read"
+    if choice is MetricsSurface.CLOUDWATCH:
+        by_promql = "not read (TRNBOT_METRICS_SURFACE=cloudwatch)"
+    elif choice is MetricsSurface.PROMQL:
+        by_get = "not read (TRNBOT_METRICS_SURFACE=promql)"
+    elif queried and queried <= classic:
         by_promql = "not read, as the former tells of them"
-    elsewhere = (
-        "not asked, as TRNBOT_METRICS_URL names a server"
-        if server.url
-        else "TRNBOT_METRICS_URL names none"
-    )
-    by_get = (
-        "not read (TRNBOT_METRICS_SURFACE=promql)" if choice is MetricsSurface.PROMQL else "read"
-    )
+    name, elsewhere = "a Prometheus server", "TRNBOT_METRICS_URL names none"
+    if server.url:
+        name = "CloudWatch's OTel store (PromQL)"
+        elsewhere = "not asked, as TRNBOT_METRICS_URL names a server"
+    nodes = None if trouble else len(queried)
     return [
         Surface("Container Insights (GetMetricData)", len(classic), by_get if classic else ""),
-        Surface(
-            f"{server} (PromQL)",
-            None if trouble else len(queried),
-            trouble or (by_promql if queried else ""),
-        ),
-        Surface(
-            "CloudWatch's OTel store (PromQL)" if server.url else "a Prometheus server",
-            None,
-            elsewhere,
-        ),
+        Surface(f"{server} (PromQL)", nodes, trouble or (by_promql if queried else "")),
+        Surface(name, None, elsewhere),
     ]
 
 
@@ -164,50 +157,41 @@ def _own(live: Examined, place: Place, own: OwnNames, now: datetime) -> Check:
     Which report, of how many instances, and whether values fit their units.
     """
     name, catalogue = f"namespace {own.namespace} in {place}", live.metrics.book.catalogue
-    names_of_own = [(own.namespace, meaning.name) for meaning in own.meanings]
-    listed = live.lister.listed(place, names_of_own, recent=True)
+    metrics = [(own.namespace, meaning.name) for meaning in own.meanings]
+    listed = live.lister.listed(place, metrics, recent=True)
     series = worth_reading(listed, live.fleet(place), catalogue)
     if not series:
-        remedy = f"Check TRNBOT_MONITOR_METRICS and that series carry the dimension {own.instance} (TRNBOT_MONITOR_INSTANCE)."
         return Check(
-            name, False, "none of its metrics reports under the names that are set", remedy
+            name,
+            False,
+            "none of its metrics reports under the names that are set",
+            "Check TRNBOT_MONITOR_METRICS and that series carry the dimension"
+            f" {own.instance} (TRNBOT_MONITOR_INSTANCE).",
         )
-    instances = {
-        labels_of(x, catalogue.targets(x.namespace, x.metric, x.names)[0]).instance for x in series
-    }
-    book = SeriesBook(catalogue=catalogue)
-    end = int(now.timestamp()) // 60 * 60
-    sample = book.enter(
-        sorted(series, key=lambda x: (x.metric, x))[:: max(1, len(series) // _SAMPLE)], end - 3600
-    )
-    requests = plan_requests(
-        book, sample, place, RequestScope(end, period=300, statistics=("Maximum",))
-    )
-    answers = [x for request in requests for x in fetch(live.calls, book, request)]
-    names = ", ".join(sorted({x.metric for x in series}))
-    doubts = list(_doubts(own, book, answers))
-    remedy = "Correct the unit in TRNBOT_MONITOR_METRICS." if doubts else ""
-    return Check(
-        name, not doubts, "; ".join([f"{names} of {len(instances)} instances", *doubts]), remedy
-    )
 
-
-def _doubts(own: OwnNames, book: SeriesBook, answers: Sequence[SeriesValues]) -> Iterator[str]:
-    """Yield a sentence for each ratio whose values do not fit its unit."""
+    # The values of a few series tell a ratio from percent.
+    book, end = SeriesBook(catalogue=catalogue), int(now.timestamp()) // 60 * 60
+    ordered = sorted(series, key=lambda x: (x.metric, x))
+    sample = book.enter(ordered[:: max(1, len(series) // _SAMPLE)], end - 3600)
+    scope = RequestScope(end, period=300, statistics=("Maximum",))
+    highest: dict[str, float] = {}
+    for request in plan_requests(book, sample, place, scope):
+        for answer in fetch(live.calls, book, request):
+            metric, values = book.series[answer.number].metric, answer.points().peak.tolist()
+            highest[metric] = max([*values, highest.get(metric, float("-inf"))])
+    doubts = []
     for meaning in own.meanings:
-        values = [
-            v
-            for x in answers
-            if book.series[x.number].metric == meaning.name
-            for v in x.points().peak.tolist()
-        ]
-        if values and meaning.metric.endswith("_ratio") and (doubt := _doubt(meaning, max(values))):
-            yield doubt
+        most = highest.get(meaning.name, float("-inf"))
+        if not meaning.metric.endswith("_ratio"):
+            continue
+        if meaning.unit == "ratio" and most > 1.5:
+            doubts.append(f"{meaning.name} reaches {most:g}, so it is percent, not a ratio")
+        if meaning.unit == "percent" and 0 < most <= 1:
+            under = f"{meaning.name} stays under {most:.2g} within the hour"
+            doubts.append(f"{under}, so it looks like a ratio, not percent")
 
-
-def _doubt(meaning: Meaning, most: float) -> str:
-    if meaning.unit == "ratio" and most > 1.5:
-        return f"{meaning.name} reaches {most:g}, so it is percent, not a ratio"
-    if meaning.unit == "percent" and 0 < most <= 1:
-        return f"{meaning.name} stays under {most:.2g} within the hour, so it looks like a ratio, not percent"
-    return ""
+    targets = ((x, catalogue.targets(x.namespace, x.metric, x.names)[0]) for x in series)
+    instances = {labels_of(x, target).instance for x, target in targets}
+    reporting = f"{', '.join(sorted({x.metric for x in series}))} of {len(instances)} instances"
+    remedy = "Correct the unit in TRNBOT_MONITOR_METRICS." if doubts else ""
+    return Check(name, not doubts, "; ".join([reporting, *doubts]), remedy)

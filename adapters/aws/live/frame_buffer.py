@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,30 +35,6 @@ _SPARE_THINGS = 16
 Cube = npt.NDArray[np.float32]
 
 
-class GridPart(Protocol):
-    """Describe some bins of a grid."""
-
-    @property
-    def base(self) -> int:
-        """Return the first bin."""
-        ...
-
-    @property
-    def things(self) -> tuple[Labels, ...]:
-        """Return the columns."""
-        ...
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Return the planes."""
-        ...
-
-    @property
-    def values(self) -> Cube:
-        """Return the values, shape (metrics, bins, things)."""
-        ...
-
-
 @dataclass(frozen=True)
 class StoredPart:
     """Hold some bins of a grid apart from it."""
@@ -70,9 +45,15 @@ class StoredPart:
     values: Cube
 
 
+GridPart = StoredPart | MetricGrid
+
+
 @dataclass(frozen=True)
 class PastGrids:
-    """Hold some series' history as grids by kind, and the points of it that the buffer remembers."""
+    """Hold some series' history as grids by kind.
+
+    The points of it that the buffer remembers.
+    """
 
     grids: Mapping[str, GridPart]
     kept: Points
@@ -131,7 +112,10 @@ class GridRing:
         )
 
     def part(self, start: int, end: int) -> StoredPart:
-        """Return a copy of the bins from `start` until before `end`, of the things that report within."""
+        """Return a copy of the bins from `start` until before `end`.
+
+        Of the things that report within.
+        """
         start = max(start, self.base)
         rows = self._values[
             : len(self.metrics), start - self.base : max(start, end) - self.base, : len(self.things)
@@ -147,19 +131,19 @@ class GridRing:
         high = min(high, grid.base + grid.values.shape[1], self.base + self._values.shape[1])
         if high <= low:
             return
+
+        # What was silent for all of history has left.
         place = {thing: i for i, thing in enumerate(self.things)}
-        shared = [
-            i for i, thing in enumerate(grid.things) if thing in place
-        ]  # what was silent for all of history has left
+        shared = [i for i, thing in enumerate(grid.things) if thing in place]
         columns = np.array([place[grid.things[i]] for i in shared], dtype=np.intp)
         for i, metric in enumerate(grid.metrics):
             if metric not in self.metrics:
                 continue
             rows = self._values[self.metrics.index(metric), low - self.base : high - self.base]
             new = grid.values[i, low - grid.base : high - grid.base][:, shared]
-            rows[:, columns] = (
-                np.where(np.isnan(rows[:, columns]), new, rows[:, columns]) if fill else new
-            )
+            if fill:
+                new = np.where(np.isnan(rows[:, columns]), new, rows[:, columns])
+            rows[:, columns] = new
 
     def _move(self, end: int) -> None:
         """Drop the oldest bins where there is no room for those up to `end` and some more."""
@@ -342,7 +326,10 @@ class FrameBuffer:
     def resume(
         self, known: Remembered, settled: int, grids: Iterable[Mapping[str, GridPart]]
     ) -> None:
-        """Go on from where an earlier process settled: bins before `settled` are those of `grids`."""
+        """Go on from where an earlier process settled.
+
+        Bins before `settled` are those of `grids`.
+        """
         self._heads, self._of_runs, self._spoke = (
             known.heads,
             known.of_runs,
@@ -444,7 +431,9 @@ def _first(points: Points, most: int) -> Points:
 
 
 def spread(past: Points, series: Sequence[MetricSeries], *recent: Points) -> Points:
-    """Return points of five minutes as five of one minute, where series of the same metric report every minute.
+    """Return points of five minutes as five of one minute.
+
+    Where series of the same metric report every minute.
 
     Sums and counts are shared out evenly, so that totals and levels of a step stay what they were.
     """

@@ -1,4 +1,7 @@
-"""Keep settled bins on disk, an hour a file, so that the next process asks AWS for nothing that this one knew."""
+"""Keep settled bins on disk, an hour a file.
+
+So that the next process asks AWS for nothing that this one knew.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass
 class GridCache:
-    """Write the settled hours of a buffer into a folder, and let a new buffer and poller go on from there."""
+    """Write the settled hours of a buffer into a folder.
+
+    Let a new buffer and poller go on from there.
+    """
 
     buffer: FrameBuffer
     metrics: MetricPoller
@@ -52,7 +58,10 @@ class GridCache:
         self._seconds = self._bins * self.buffer.grid.step
 
     def recall(self, places: Sequence[Place], now: int) -> None:
-        """Let buffer and poller go on from where an earlier process of these places stopped, once, before anything is read."""
+        """Let buffer and poller go on from where an earlier process of these places stopped, once.
+
+        Before anything is read.
+        """
         if self.root is None or self._recalled:
             return
         self._recalled = True
@@ -94,7 +103,10 @@ class GridCache:
             self._set_aside(folder / _INDEX, error, "history is bought again")
 
     def save(self, places: Sequence[Place], now: int) -> None:
-        """Write the hours that are settled since, and those that history filled, in the background."""
+        """Write the hours that are settled since, and those that history filled.
+
+        In the background.
+        """
         until = self.buffer.horizon // self._bins
         changed = {bin // self._bins for bin in self.buffer.filled}
         settled = until > max(self._hours, default=0) + 1 or not self._hours
@@ -223,7 +235,7 @@ class GridCache:
             )
 
     def _drop_strangers(self, mine: Path) -> None:
-        """Delete the folders of other sets that nobody has written to for as long as history reaches."""
+        """Delete the folders of other sets that are older than history reaches."""
         newest = (mine / _INDEX).stat().st_mtime
         for folder in mine.parent.iterdir():
             if folder.is_dir() and newest - folder.stat().st_mtime > self.buffer.history:
@@ -286,7 +298,10 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def _store(path: Path, arrays: Arrays) -> None:
-    """Write arrays in numpy's own form, quickly rather than tightly packed, and put the file in its place when it is whole."""
+    """Write arrays in numpy's own form, quickly rather than tightly packed.
+
+    Put the file in its place when it is whole.
+    """
     part = path.with_suffix(".part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, array in arrays.items():

@@ -352,8 +352,8 @@ class DetailPoller:
     def watch(self, wanted: Sequence[tuple[Place, str]], now: datetime) -> int:
         """Read cores and devices of the first `MOST` instances from now on.
 
-        Return how many series that adds. Raise `Unavailable` where they cannot be listed. Each series
-        costs as much as any other.
+        Return how many series that adds. Raise `Unavailable` where they cannot be listed. Each
+        series costs as much as any other.
         """
         begin, added = int(now.timestamp()), 0
         until = begin + int(HELD.total_seconds())
@@ -392,7 +392,10 @@ _FILE = "closer.json"
 
 
 def detail_spans(journal: Path | None) -> dict[str, list[_Interval]]:
-    """Return when a watch read the cores and devices of each instance; none where nothing was kept."""
+    """Return when a watch read the cores and devices of each instance.
+
+    None where nothing was kept.
+    """
     try:
         return dict(orjson.loads((journal / _FILE).read_bytes())) if journal else {}
     except (OSError, ValueError):

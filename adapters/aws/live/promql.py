@@ -1,4 +1,7 @@
-"""Find and read the series of a place by PromQL: CloudWatch's OTel store, or a Prometheus server."""
+"""Find and read the series of a place by PromQL.
+
+CloudWatch's OTel store, or a Prometheus server.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ _Values = dict[_Key, dict[int, float]]
 
 @dataclass
 class PromqlLister:
-    """Find which nodes and pods report to the store of a place, and name the series that are read of them."""
+    """Find which nodes and pods report to the store of a place.
+
+    Name the series that are read of them.
+    """
 
     calls: Calls
     catalogue: Catalogue
@@ -210,10 +216,11 @@ def _chunks(values: Sequence[str], most: int) -> Iterator[Sequence[str]]:
 
 
 def _whole(found: list[Any], place: Place) -> list[Any]:
-    """Return what was found; raise `Unavailable` where it is as much as CloudWatch gives at most."""
+    """Return the series found; raise `Unavailable` where there are as many as CloudWatch gives."""
     if len(found) >= _GIVEN:
         raise Unavailable(
-            f"{place} answered PromQL with {len(found)} series, as many as it gives: some may be missing."
+            f"{place} answered PromQL with {len(found)} series, as many as it gives: some may be"
+            " missing."
         )
     return found
 

@@ -1,4 +1,7 @@
-"""Write a recording of a live account: AWS's answers, in the formats that a recording is read from."""
+"""Write a recording of a live account.
+
+AWS's answers, in the formats that a recording is read from.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,12 @@ from bot.errors import Unavailable, WrongInput
 from bot.model.money import counted
 
 MINUTES_KEPT = timedelta(days=15)
-"""CloudWatch keeps points of one minute so long (CloudWatch User Guide, metrics retention, 2026-11)."""
+"""CloudWatch keeps minutes so long (CloudWatch User Guide, metrics retention, 2026-11)."""
 _PART = timedelta(hours=3)
-"""So much of 500 queries fits into one answer of 100,800 points, so that no answer has a second page."""
+"""So much of 500 queries fits into one answer of 100,800 points.
+
+So that no answer has a second page.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,11 +50,13 @@ class Recorded:
         people = (
             "the names of people stand as AWS told them"
             if self.people is None
-            else f"{counted(self.people, 'person', 'people')} became aliases (--keep-identities keeps their names)"
+            else f"{counted(self.people, 'person', 'people')} became aliases"
+            " (--keep-identities keeps their names)"
         )
         return (
-            f"Kept: account and resource ids, names, tags, nodes' addresses, prices, and the bill as it was exported; {people}. "
-            "Left out: CloudTrail's access key ids, source addresses, user agents, request and principal ids."
+            "Kept: account and resource ids, names, tags, nodes' addresses, prices, and the bill as it"
+            f" was exported; {people}. Left out: CloudTrail's access key ids, source addresses, user"
+            " agents, request and principal ids."
         )
 
 
@@ -61,7 +69,7 @@ def record(
     *,
     keep_identities: bool = False,
 ) -> Recorded:
-    """Write metrics of [start, end) at one minute, and inventory and prices as they are now, into a new folder.
+    """Write metrics of [start, end) at one minute, and inventory and prices as they are now.
 
     Aliases stand for people unless `keep_identities`.
 
@@ -72,7 +80,8 @@ def record(
         raise WrongInput(f"{folder} is not empty; name a new folder for the recording.")
     if start >= end:
         raise WrongInput(
-            f"There is nothing between {start:%Y-%m-%d %H:%M} and {end:%Y-%m-%d %H:%M} UTC to record."
+            f"There is nothing between {start:%Y-%m-%d %H:%M} and {end:%Y-%m-%d %H:%M} UTC to"
+            " record."
         )
     missing = list(live.describe(end))
     if not live.places():
@@ -181,7 +190,10 @@ class _Recorder:
                 (self._folder_of("logs", place) / f"{number}.jsonl").write_bytes(b"".join(lines))
 
     def _watched(self, place: Place) -> Iterator[tuple[int, int, list[int]]]:
-        """Yield begin and end of each time that the watch read the details of a node of the place, and the series of those."""
+        """Yield begin and end of each time that the watch read the details of a node of the place.
+
+        The series of those.
+        """
         book, lister = self.live.metrics.book, self.live.lister
         instances = self.live.fleet(place).instances
         for instance, spans in detail_spans(self.live.responses.journal).items():

@@ -115,7 +115,10 @@ class SeriesBook:
         return new
 
     def resume(self, series: Sequence[MetricSeries], since: int) -> None:
-        """Number series as an earlier process did, to be read from `since` on; this book is empty."""
+        """Number series as an earlier process did, to be read from `since` on.
+
+        This book is empty.
+        """
         self.series.extend(series)
         self.marks.extend(Watermark(since) for _ in series)
         self._numbers |= {x: number for number, x in enumerate(series)}

@@ -209,7 +209,10 @@ class Live:
         return None
 
     def problems(self) -> Sequence[str]:
-        """Return one sentence for each part that does not answer now, and for answers that could not be understood."""
+        """Return one sentence for each part that does not answer now.
+
+        For answers that could not be understood.
+        """
         troubles = dict.fromkeys(
             (
                 *self.calls.states.troubles(),
@@ -253,7 +256,10 @@ class Live:
         return capacity_blocks(self.responses, self._reading.tags)
 
     def places(self) -> tuple[Place, ...]:
-        """Return the places that are read, asking whose account they are where that is not known yet."""
+        """Return the places that are read.
+
+        Asking whose account they are where that is not known yet.
+        """
         for _ in self._identify():
             pass
         return tuple(self._places)
@@ -279,7 +285,10 @@ class Live:
             self.calls.meter.save()
 
     def drill(self, instances: Sequence[str], now: datetime) -> None:
-        """Read cores and devices of some nodes from now on, the worst first, where calls and budget allow."""
+        """Read cores and devices of some nodes from now on, the worst first.
+
+        Where calls and budget allow.
+        """
         with self._last.asking, suppress(Unavailable):
             of = {
                 instance: place
@@ -322,7 +331,7 @@ class Live:
         return any(name.startswith(("trn", "inf")) for name in self._resources.types(place))
 
     def in_eks(self, place: Place) -> bool:
-        """Return whether an accelerated instance of a place carries the tags of a Kubernetes cluster."""
+        """Return whether an accelerated instance of a place belongs to a Kubernetes cluster."""
         return self._resources.in_eks(place)
 
     def _tick(self, now: datetime, end: int) -> _LiveReading:
@@ -397,7 +406,10 @@ class Live:
         )
 
     def _wanted(self, listed: Iterable[MetricSeries]) -> set[MetricSeries]:
-        """Keep the series of a stream that would be polled, and the cores and devices of suspicious nodes."""
+        """Keep the series of a stream that would be polled.
+
+        The cores and devices of suspicious nodes.
+        """
         local = [
             x
             for x in listed

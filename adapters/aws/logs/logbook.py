@@ -100,8 +100,8 @@ class Logbook:
     def add(self, events: Iterable[LogEvent], nodes: Mapping[str, str]) -> int:
         """Take events in, and return how many marks they make of known instances.
 
-        Raise as `marks_of` does. A new node may log before any metric names it: its lines wait until
-        then.
+        Raise as `marks_of` does. A new node may log before any metric names it: its lines wait
+        until then.
         """
         waiting = list(self._waiting)
         for event in events:
@@ -124,7 +124,10 @@ class Logbook:
         return len(new)
 
     def forget(self, before: datetime) -> None:
-        """Drop the lines visible before a time: a process that never stops would keep every line."""
+        """Drop the lines visible before a time.
+
+        A process that never stops would keep every line.
+        """
         self._seen = {name: time for name, time in self._seen.items() if time >= before}
         first = bisect_left(self._visible, before)
         self._visible, self._marks = self._visible[first:], self._marks[first:]
@@ -232,7 +235,10 @@ class LogPoller:
         return missing
 
     def examined(self, places: Sequence[Place], now: datetime) -> Iterator[tuple[str, bool, str]]:
-        """Yield for each group whether it can be read, and how many compile lines it holds lately."""
+        """Yield for each group whether it can be read.
+
+        How many compile lines it holds lately.
+        """
         groups = self._wanted(places)
         hours = FIRST // timedelta(hours=1)
         for place, group in groups:

@@ -259,7 +259,10 @@ class TimeGrid:
 
 @dataclass(frozen=True)
 class Binned:
-    """Hold one value for each (series, bin) with a reading, and for how many more bins it stands."""
+    """Hold one value for each (series, bin) with a reading.
+
+    For how many more bins it stands.
+    """
 
     series: Ints
     bin: Ints
@@ -371,7 +374,10 @@ def evened(batch: PointBatch) -> PointBatch:
 
 
 def usual_counts(batch: PointBatch) -> Doubles:
-    """Return the sample count that each series shows most often at first, the larger of two as frequent."""
+    """Return the sample count that each series shows most often at first.
+
+    The larger of two as frequent.
+    """
     return _most_common(_first(batch, batch.points.count, _FIRST), ties=np.fmax)[0]
 
 
@@ -395,7 +401,10 @@ def scrape_rates(batch: PointBatch, period: Ints, cores: Doubles) -> Doubles:
 
 
 def things_a_scrape(batch: PointBatch, period: Ints, rates: Doubles) -> Doubles:
-    """Return how many things (cores, interfaces, disks) report in one scrape of each series, at least one."""
+    """Return how many things (cores, interfaces, disks) report in one scrape of each series.
+
+    At least one.
+    """
     scrapes = np.maximum(1.0, rates * period / _SCRAPE_SECONDS)
     return np.fmax(1.0, usual_counts(batch) / scrapes)
 
@@ -422,7 +431,10 @@ def _most_common(rows: Doubles, ties: np.ufunc) -> tuple[Doubles, npt.NDArray[np
 
 
 def _divisor(spacings: Doubles) -> Doubles:
-    """Return the largest usual period that divides all of a row's spacings, nan for an empty row."""
+    """Return the largest usual period that divides all of a row's spacings.
+
+    Nan for an empty row.
+    """
     common = np.gcd.reduce(np.nan_to_num(spacings).astype(np.int64), axis=1)
     fits = (common[:, None] % _PERIODS == 0) & (common[:, None] > 0)
     return np.where(

@@ -52,7 +52,10 @@ def value_ranges() -> Mapping[str, ValueRange]:
 
 @dataclass(frozen=True)
 class Refused:
-    """Count the points of one metric, as its source names it, that were beyond belief, and keep the first."""
+    """Count the points of one metric, as its source names it, that were beyond belief.
+
+    Keep the first.
+    """
 
     name: str
     times: int
@@ -65,14 +68,18 @@ class Refused:
         low, high = self.bounds
         points = "a point" if self.times == 1 else f"{self.times:,} points"
         return (
-            f"{points} of {self.name} beyond {low:g} to {high:g} (the first is {self.value:g}, of {self.thing});"
+            f"{points} of {self.name} beyond {low:g} to {high:g} (the first is {self.value:g}, of"
+            f" {self.thing});"
             " left out, as no real value is that."
         )
 
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Hold the distinct bounds of many series as rows of (lowest, highest, unread), in the unit of their source."""
+    """Hold the distinct bounds of many series as rows of (lowest, highest, unread).
+
+    In the unit of their source.
+    """
 
     table: Doubles
     row_of: Ints
@@ -93,13 +100,19 @@ class _Bounds:
         return cls(np.array(table, dtype=np.float64).reshape(-1, 3), np.array(rows, dtype=np.int64))
 
     def at(self, series: Ints) -> Doubles:
-        """Return the bounds of each point, (3, n_points), or (3, 1) where they are the same for all of them."""
+        """Return the bounds of each point, (3, n_points).
+
+        Or (3, 1) where they are the same for all of them.
+        """
         rows = self.row_of[series]
         return self.table[rows[:1] if (rows == rows[:1]).all() else rows].T
 
 
 def believe(gatherer: Gatherer, problems: Problems) -> None:
-    """Leave out of what was gathered all that is no reading, and name each metric that had values beyond belief."""
+    """Leave out of what was gathered all that is no reading.
+
+    Name each metric that had values beyond belief.
+    """
     series = list(gatherer.numbers)
     bounds = _Bounds.of(series, gatherer.catalogue)
     judged = parallel_map(

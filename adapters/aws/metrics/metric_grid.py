@@ -31,7 +31,10 @@ UTILIZATION = "neuroncore_utilization_ratio"
 
 @dataclass(frozen=True)
 class SeriesBatch:
-    """Hold one batch on its way to one target, with the period of each series and the thing each is about."""
+    """Hold one batch on its way to one target.
+
+    With the period of each series and the thing each is about.
+    """
 
     target: Target
     batch: PointBatch
@@ -43,7 +46,9 @@ class SeriesBatch:
 
 @dataclass(frozen=True)
 class MetricGrid:
-    """Hold `values` of shape (n_metrics, n_bins, n_things), things and metrics in the order they first became visible.
+    """Hold `values` of shape (n_metrics, n_bins, n_things).
+
+    Things and metrics in the order they first became visible.
 
     So what was visible at a time is a slice, and a recording cut short reads as the whole one did
     then. `details` are the labels in the dimensions of each thing; `seen` is when it first
@@ -206,7 +211,10 @@ def _series_batch(target: Target, batch: PointBatch) -> SeriesBatch:
 def _in_order(
     feeding: Sequence[SeriesBatch], spans: Sequence[tuple[Ints, Ints]]
 ) -> tuple[dict[Labels, int], tuple[Labels, ...], Ints]:
-    """Return each thing's first bin in the order of showing, the labels of each, and when each first reported."""
+    """Return each thing's first bin in the order of showing, the labels of each.
+
+    When each first reported.
+    """
     first: dict[Labels, int] = {}
     details: dict[Labels, Labels] = {}
     reported_at: dict[Labels, int] = {}
@@ -240,7 +248,10 @@ def _metrics(feeding: Sequence[SeriesBatch], spans: Sequence[tuple[Ints, Ints]])
 
 
 def _scales(source: SeriesBatch, feeding: Sequence[SeriesBatch]) -> Doubles:
-    """Return the factor of each series' values; nan where the metric it is a share of is not known."""
+    """Return the factor of each series' values.
+
+    Nan where the metric it is a share of is not known.
+    """
     if not source.target.times:
         return np.full(len(source.things), source.target.scale)
     usual = {
@@ -275,7 +286,10 @@ class _Writer:
     """Scrapes a minute by instance id."""
 
     def write(self, plane: npt.NDArray[np.float32], source: SeriesBatch, scales: Doubles) -> None:
-        """Write a batch's readings, and hold each until the next is due, over those that rank lower."""
+        """Write a batch's readings, and hold each until the next is due.
+
+        Over those that rank lower.
+        """
         by_series: Doubles = np.array(
             [self.rates.get(thing.instance, 1.0) for thing in source.things]
         )

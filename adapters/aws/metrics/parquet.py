@@ -96,7 +96,8 @@ def rows_alone(
 
     Decode the sets of the `tellers` only, and add new ones to `sets`.
     """
-    columns = db.execute(f"SELECT {_VALUES} FROM {source}", [_paths(files)]).fetchnumpy()  # noqa: S608  column names, quoted
+    query = f"SELECT {_VALUES} FROM {source}"  # noqa: S608  column names, quoted
+    columns = db.execute(query, [_paths(files)]).fetchnumpy()
     stored: dict[bytes, RowRuns[int]] = {}
     if tellers:
         hashes = db.execute(
@@ -157,7 +158,10 @@ def _decode(
     hashes: Sequence[int],
     sets: Sets,
 ) -> None:
-    """Add the sets that were not met before; another thread may do the same, and comes to the same."""
+    """Add the sets that were not met before.
+
+    Another thread may do the same, and comes to the same.
+    """
     new = [hashed for hashed in hashes if hashed not in sets]
     if new:
         query = (
@@ -177,7 +181,10 @@ def _runs(hashes: Hashes) -> RowRuns[int]:
 
 
 def _pairs(sets: Hashes, names: Hashes) -> RowRuns[tuple[int, int]]:
-    """Return the runs of rows of one set and one name; rows of one series mostly follow each other."""
+    """Return the runs of rows of one set and one name.
+
+    Rows of one series mostly follow each other.
+    """
     starts = _starts(sets, names)
     set_of, set_at = np.unique(sets[starts], return_inverse=True)
     name_of, name_at = np.unique(names[starts], return_inverse=True)
@@ -222,7 +229,7 @@ def read_parquet(files: Sequence[tuple[Path, str]], gatherer: Gatherer, problems
     with closing(connect_locked([path for path, _ in files])) as connection:
         for columns, alike in by_layout(connection, files, problems).items():
             try:
-                source = f"(SELECT {picked(dict(columns))} FROM read_parquet(?))"  # noqa: S608  column names, quoted
+                source = f"(SELECT {picked(dict(columns))} FROM read_parquet(?))"  # noqa: S608
             except KeyError as error:
                 for file in alike:
                     problems.add(file.name, f"no column {error}; skipped.")
@@ -261,7 +268,10 @@ class _ParquetReader:
                 self._gather(group, rows.result)
 
     def _may_mean(self, file: ParquetFile) -> bool:
-        """Return whether a file may mean something here, and count the points of one that does not."""
+        """Return whether a file may mean something here.
+
+        Count the points of one that does not.
+        """
         if file.names is None or file.names[:2] in self.gatherer.catalogue.metrics:
             return True
         self.gatherer.ignore(str(file.names[0]), str(file.names[1]), file.rows)
@@ -292,8 +302,10 @@ class _ParquetReader:
         for series, cut in parts:
             self.gatherer.add(rows.values.points(series, cut))
         if broken := rows.values.broken():
-            problem = f"{broken} rows here or in files of the same layout have no time, count or sum; skipped."
-            self.problems.add(group[0].name, problem)
+            problem = (
+                f"{broken} rows here or in files of the same layout have no time, count or sum"
+            )
+            self.problems.add(group[0].name, f"{problem}; skipped.")
         times: Counter[tuple[str, str]] = Counter()
         for _, namespace, metric, _, _, count in rows.named:
             times[namespace, metric] += count
@@ -308,7 +320,10 @@ class _ParquetReader:
         )
 
     def _alone(self, group: Sequence[ParquetFile]) -> list[tuple[Ints, slice]]:
-        """Return the numbers of each file's rows, and where those lie, of files about one metric each."""
+        """Return the numbers of each file's rows, and where those lie.
+
+        Of files about one metric each.
+        """
         parts, first = [], 0
         for file in group:
             # The sets of a file's rows, read from it where the file that was to tell them could not

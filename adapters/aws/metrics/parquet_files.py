@@ -135,7 +135,10 @@ class _Chunk:
 
 
 def connect_locked(paths: Sequence[Path]) -> duckdb.DuckDBPyConnection:
-    """Return a connection that reads the folders of these files, and reaches no other file, no network and no extension."""
+    """Return a connection that reads the folders of these files, and reaches no other file.
+
+    No network and no extension.
+    """
     folders = sorted({str(path.resolve().parent) for path in paths})
     allowed = ", ".join("'" + folder.replace("'", "''") + "'" for folder in folders)
     connection = duckdb.connect()
@@ -230,7 +233,10 @@ def _file(
 
 
 def _one_name(columns: Mapping[str, str], chunks: Sequence[_Chunk]) -> Names | None:
-    """Return the names that all rows share where the statistics of every row group agree, else None."""
+    """Return the names that all rows share where the statistics of every row group agree.
+
+    Else None.
+    """
     shared: list[str | None] = []
     for column in NAMES:
         of_column = [chunk for chunk in chunks if chunk.column == column]
@@ -265,7 +271,10 @@ def _stored(path: Path, schema: tuple[_Row, ...], chunks: Sequence[_Chunk]) -> b
 
 
 _BYTES_A_QUERY = 4 << 20
-"""Few enough that what was read is still in the cache when it is numbered, and enough that a query costs little beside it."""
+"""Few enough that what was read is still in the cache when it is numbered.
+
+Enough that a query costs little beside it.
+"""
 
 
 def grouped_for_queries(files: Sequence[ParquetFile]) -> Iterator[list[ParquetFile]]:

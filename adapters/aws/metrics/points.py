@@ -109,7 +109,10 @@ class Catalogue:
 
     @property
     def instance(self) -> str:
-        """Return the dimension that names the instance in the own namespace, "" where there is none."""
+        """Return the dimension that names the instance in the own namespace.
+
+        "" where there is none.
+        """
         return self.own.instance if self.own else ""
 
     def _own_targets(self, own: OwnNames, metric: str, names: frozenset[str]) -> tuple[Target, ...]:
@@ -274,7 +277,10 @@ class Points:
         )
 
     def split(self, starts: Ints) -> list[Points]:
-        """Return the stretches that begin at `starts`, of which 0 is the first, without copying any."""
+        """Return the stretches that begin at `starts`, of which 0 is the first.
+
+        Without copying any.
+        """
         ends = [*starts[1:].tolist(), len(self.series)]
         return [
             self.take(slice(start, end)) for start, end in zip(starts.tolist(), ends, strict=True)
@@ -283,7 +289,10 @@ class Points:
 
 @dataclass
 class Gatherer:
-    """Number series as they are met, keep their points in reading order, and count the points that mean nothing here."""
+    """Number series as they are met, keep their points in reading order.
+
+    Count the points that mean nothing here.
+    """
 
     numbers: dict[MetricSeries, int] = field(default_factory=dict)
     parts: list[Points] = field(default_factory=list)
@@ -407,7 +416,10 @@ def whole_series(series: MetricSeries, target: Target) -> MetricSeries:
 
 
 def instance_of(series: MetricSeries, own: str = "") -> str:
-    """Return the instance that a series is of (by the dimension `own` too), "" where it is of none."""
+    """Return the instance that a series is of (by the dimension `own` too).
+
+    "" where it is of none.
+    """
     dimensions = dict(series.dimensions)
     return dimensions.get("InstanceId") or dimensions.get(own, "")
 

@@ -1,4 +1,6 @@
-"""Write the PromQL that reads the bot's metrics, from the rows of `promql.csv` (expressions) and `labels.csv` (label names).
+"""Write the PromQL that reads the bot's metrics.
+
+From the rows of `promql.csv` (expressions) and `labels.csv` (label names).
 
 `metrics.csv` says under the namespace `PromQL` how a value becomes one of a step; so a recording
 holds the bot's own names.
@@ -33,7 +35,10 @@ class Aggregate(StrEnum):
 
 @dataclass(frozen=True)
 class Expression:
-    """Hold an expression over selectors, and the factor that brings its values into the bot's unit."""
+    """Hold an expression over selectors.
+
+    The factor that brings its values into the bot's unit.
+    """
 
     text: str
     scale: float
@@ -89,7 +94,10 @@ def asked_dimension(kind: str) -> str:
 
 @cache
 def naming(surface: str) -> Naming:
-    """Return the names of `otel` (CloudWatch's OTel store) or `prometheus` (a server that scrapes neuron-monitor)."""
+    """Return the names of a surface.
+
+    `otel` (CloudWatch's OTel store) or `prometheus` (a server that scrapes neuron-monitor).
+    """
     expressions = {
         (row["kind"], row["metric"]): Expression(row["expression"], float(row["scale"]))
         for row in table(__package__, "promql.csv")
@@ -143,7 +151,10 @@ class Query:
         ]
 
     def samples(self, counted: Mapping[str, float], spacing: float) -> float:
-        """Return how many samples a step looks at, by the series behind each selector and the seconds between two samples."""
+        """Return how many samples a step looks at.
+
+        By the series behind each selector and the seconds between two samples.
+        """
         a_step = 1.0 if self.period >= COARSE_SECONDS else max(1.0, self.period / spacing)
         a_step = 2.0 if self.aggregate is Aggregate.INCREASE else a_step
         return a_step * sum(counted.get(selector, 0.0) for selector in self.selectors())
@@ -167,7 +178,8 @@ class Query:
 
 _OVER_TIME = {Aggregate.LARGEST: "max_over_time", Aggregate.COUNT: "count_over_time"}
 _SELECTOR = re.compile(
-    r"(?P<count>count\()?\b(?!(?:or|and|unless|on)\b)(?P<name>[A-Za-z_:][\w:]*)(?P<matchers>\{[^}]*\})?(?(count)\))"
+    r"(?P<count>count\()?\b(?!(?:or|and|unless|on)\b)(?P<name>[A-Za-z_:][\w:]*)"
+    r"(?P<matchers>\{[^}]*\})?(?(count)\))"
 )
 
 

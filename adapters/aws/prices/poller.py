@@ -41,7 +41,8 @@ def read_advisor(place: str) -> Mapping[str, Any]:
         return {name: document[name] for name in _WORTH}
     except OSError as error:
         raise Unavailable(
-            f"The Spot Advisor's data cannot be read ({type(error).__name__}); see TRNBOT_AWS_SPOT_ADVISOR."
+            f"The Spot Advisor's data cannot be read ({type(error).__name__}); see"
+            " TRNBOT_AWS_SPOT_ADVISOR."
         ) from None
     except (ValueError, KeyError, TypeError):
         raise Unavailable(
@@ -50,7 +51,8 @@ def read_advisor(place: str) -> Mapping[str, Any]:
 
 
 def _fetched(address: str) -> bytes:
-    with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - the scheme is checked by the caller
+    # The scheme is checked by the caller.
+    with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
         body: bytes = answer.read(_MOST_BYTES)
         return body
 
@@ -184,7 +186,10 @@ def _calls(
 
 
 def _plans(place: Place, name: str, regions: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
-    """Return the call for a type's rates under Savings Plans of either kind, of both terms, however they are paid."""
+    """Return the call for a type's rates under Savings Plans of either kind, of both terms.
+
+    However they are paid.
+    """
     fields = {
         "instanceType": [name],
         "region": list(regions),

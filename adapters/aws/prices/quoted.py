@@ -24,7 +24,10 @@ from bot.model.price import (
 
 _PLANS = {"EC2Instance": "EC2 Instance Savings Plan", "Compute": "Compute Savings Plan"}
 _UPFRONT = {Payment.NONE: Decimal(0), Payment.PARTIAL: Decimal("0.5"), Payment.ALL: Decimal(1)}
-"""Share of a Savings Plan's commitment that is paid at its start (Savings Plans User Guide, Payment options, 2026-11)."""
+"""Share of a Savings Plan's commitment that is paid at its start.
+
+Savings Plans User Guide, Payment options, 2026-11.
+"""
 _MICRO = Decimal("0.000001")
 _YEAR_SECONDS = 31_536_000
 
@@ -232,7 +235,9 @@ def _listed(product: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Price]
 
 
 def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
-    """Return the thing that a product is an hour of ("" for one that is not asked for), its unit, and how many hours that is.
+    """Return the thing that a product is an hour of ("" for one that is not asked for), its unit.
+
+    How many hours that is.
 
     Storage is listed by the month: `ebs:gp3` and `fsx:125` are one GiB of it.
     """
@@ -257,7 +262,7 @@ def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
 _STORAGE = re.compile(
     r"(?:[A-Z0-9]+-)?(?:EBS:VolumeUsage\.(?P<volume>\w+)|Storage\.SSD\.(?P<tier>\d+))"
 )
-"""Usage types of storage, as the bill has them too (`USW2-EBS:VolumeUsage.gp3`, `USE1-Storage.SSD.125`)."""
+"""Usage types of storage, as on the bill (`USW2-EBS:VolumeUsage.gp3`, `USE1-Storage.SSD.125`)."""
 _HOURS_A_MONTH = 730
 
 
@@ -328,7 +333,10 @@ _SYSTEM = "Linux"
 ANY_OF = "+"
 """Joins the types of a request for placement scores in the name of its answer."""
 FEWEST_TYPES = 3
-"""Asked with one or two types EC2 always scores low (EC2 API reference, GetSpotPlacementScores, 2026-11): none is shown."""
+"""Asked with one or two types EC2 always scores low: none is shown.
+
+EC2 API reference, GetSpotPlacementScores, 2026-11.
+"""
 
 
 class SpotScores:

@@ -287,5 +287,6 @@ def _metric_files(folder: Path, problems: Problems) -> Iterator[tuple[Path, str,
         elif path.stat().st_size:
             problems.add(
                 name,
-                "neither metric-stream JSON nor Parquet (OpenTelemetry's format is not read); skipped.",
+                "neither metric-stream JSON nor Parquet (OpenTelemetry's format is not read);"
+                " skipped.",
             )
