@@ -280,49 +280,36 @@ class Snapshots:
         begun = [(history[newest_at(history, now)]) for history in self._instances]
         clusters = self._account.clusters(now)
         members, complete = Membership.of(clusters), self._account.stored
-        counted = {
-            id: x for _, instances in begun for id, x in instances.items() if self._counts(x, now)
+        described = {
+            id: x
+            for _, answered in begun
+            for id, x in answered.items()
+            if x.launched_at <= now and (x.ended_at is None or x.ended_at >= now - self._history)
         }
-        described = {id: self._account.instance(x, members) for id, x in sorted(counted.items())}
-        times = [time for time, _ in begun if time <= now]
-        systems = (
-            x
-            for x in _newest(self._file_systems, now)
-            if x.created_at is None or x.created_at <= now
-        )
+        instances = {id: self._account.instance(x, members) for id, x in sorted(described.items())}
+
+        # An attached volume has the labels of its instance where its own tags have none.
+        volumes = [complete(x) for x in _newest(self._volumes, now) if x.created_at <= now]
+        for i, volume in enumerate(volumes):
+            if owner := instances.get(volume.attached_to):
+                shared = owner.labels.only(("cluster", "team", "job", "account"))
+                volumes[i] = replace(volume, labels=shared.merge(volume.labels))
+        systems = _newest(self._file_systems, now)
+        reservations = _newest(self._reservations, now)
         return Inventory(
-            asof=max(times) if times else None,
-            instances=described,
-            volumes=tuple(
-                _attached(complete(x), described)
-                for x in _newest(self._volumes, now)
-                if x.created_at <= now
+            asof=max((time for time, _ in begun if time <= now), default=None),
+            instances=instances,
+            volumes=tuple(volumes),
+            file_systems=tuple(
+                complete(x) for x in systems if x.created_at is None or x.created_at <= now
             ),
-            file_systems=tuple(complete(x) for x in systems),
             reservations=tuple(
-                complete(x)
-                for x in _newest(self._reservations, now)
-                if x.active and x.starts_at <= now
+                complete(x) for x in reservations if x.active and x.starts_at <= now
             ),
             types=self.types,
             eks=clusters,
             quotas=self._account.quotas(now),
         )
-
-    def _counts(self, instance: Instance, now: datetime) -> bool:
-        forgotten = instance.ended_at is not None and instance.ended_at < now - self._history
-        return instance.launched_at <= now and not forgotten
-
-
-def _attached(volume: Volume, instances: Mapping[str, Instance]) -> Volume:
-    """Give an attached volume the labels of its instance, where its own tags have none."""
-    instance = instances.get(volume.attached_to)
-    if instance is None:
-        return volume
-    return replace(
-        volume,
-        labels=instance.labels.only(("cluster", "team", "job", "account")).merge(volume.labels),
-    )
 
 
 def _newest(histories: _Histories[tuple[Translated, ...]], now: datetime) -> list[Translated]:

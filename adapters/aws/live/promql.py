@@ -120,63 +120,49 @@ class PromqlLister:
 
     def _things(self, place: Place, kind: str, instances: Collection[str]) -> list[dict[str, str]]:
         """Return the dimensions of each thing of a kind on some instances."""
-        things = {}
+        things: dict[_Key, dict[str, str]] = {}
         expression = next(x for (of, _), x in self.naming.expressions.items() if of == kind)
-        names = sorted({name for shape in self._shapes(kind) for name in shape})
-        for chunk in _chunks(sorted(instances), _NODES_OF_PODS if kind == "pod" else MOST_SERIES):
-            by = [label for name in names for label in self.naming.labels.get(name, ())]
-            where = one_of(self.naming.labels["InstanceId"][0], chunk)
+        shapes = self.catalogue.shapes.items()
+        names = sorted(
+            {
+                name
+                for (space, _, dimensions), targets in shapes
+                if space == NAMESPACE and targets[0].kind == kind
+                for name in dimensions
+            }
+        )
+        by = [label for name in names for label in self.naming.labels.get(name, ())]
+        most, ordered = _NODES_OF_PODS if kind == "pod" else MOST_SERIES, sorted(instances)
+        for start in range(0, len(ordered), most):
+            where = one_of(self.naming.labels["InstanceId"][0], ordered[start : start + most])
             if kind == "pod":
                 where += f", {present(self.naming.labels['FullPodName'][0])}"
             query = Query(expression, Aggregate.COUNT, by, where, COARSE_SECONDS)
-
-            # The labels of each thing that a query finds now.
-            answer = self.calls.call(
-                place,
-                self.calls.server.service,
-                "query",
-                query=query.text(),
-                time=int(self.calls.clock().timestamp()),
-            )
-            for metric in [x["metric"] for x in _whole(answer["data"]["result"], place)]:
-                dimensions = {name: self.naming.value(metric, name) for name in names}
+            for result in _whole(_now(self.calls, place, query.text()), place):
+                dimensions = {name: self.naming.value(result["metric"], name) for name in names}
                 key = tuple(dimensions[name] for name in KEYS[kind])
                 if all(key[1:] if kind == "pod" else key):
                     things[key] = self._dimensions.setdefault((place, kind, key), dimensions)
-        if kind == "node":  # one that was there earlier and says nothing now has a past to read
-            gone = {(instance,) for instance in instances} - set(things)
-            none = dict.fromkeys(names, "")
-            things |= {
-                key: self._dimensions.setdefault((place, kind, key), none | {"InstanceId": key[0]})
-                for key in gone
-            }
-        return list(things.values())
 
-    def _shapes(self, kind: str) -> set[frozenset[str]]:
-        shapes = self.catalogue.shapes.items()
-        return {
-            names for (space, _, names), to in shapes if space == NAMESPACE and to[0].kind == kind
-        }
+        # A node that was there earlier and says nothing now has a past to read.
+        if kind == "node":
+            for instance in set(instances) - {key[0] for key in things}:
+                dimensions = dict.fromkeys(names, "") | {"InstanceId": instance}
+                key = (instance,)
+                things[key] = self._dimensions.setdefault((place, kind, key), dimensions)
+        return list(things.values())
 
     def _series(
         self, place: Place, kind: str, dimensions: Mapping[str, str]
     ) -> Iterator[MetricSeries]:
         """Yield the series that are read of a thing."""
-        for (space, metric, names), targets in self.catalogue.shapes.items():
-            if (
-                space == NAMESPACE
-                and targets[0].kind == kind
-                and (kind, metric) in self.naming.expressions
-            ):
-                pairs = tuple(sorted((name, dimensions[name]) for name in names))
-                yield MetricSeries(
-                    NAMESPACE,
-                    metric,
-                    tuple(x for x, _ in pairs),
-                    pairs,
-                    place.region,
-                    place.account,
-                )
+        where = (place.region, place.account)
+        for (space, metric, shape), targets in self.catalogue.shapes.items():
+            expressed = (kind, metric) in self.naming.expressions
+            if space == NAMESPACE and targets[0].kind == kind and expressed:
+                names = tuple(sorted(shape))
+                pairs = tuple((name, dimensions[name]) for name in names)
+                yield MetricSeries(NAMESPACE, metric, names, pairs, *where)
 
     def _count(self, place: Place, instances: Collection[str]) -> None:
         """Count the series behind each selector and how often they are scraped.
@@ -204,15 +190,15 @@ def _selectors(expression: Expression) -> list[str]:
 
 def _number(calls: Calls, place: Place, text: str) -> float:
     """Return the one value of a query, 0 where there is none."""
-    answer = calls.call(
-        place, calls.server.service, "query", query=text, time=int(calls.clock().timestamp())
-    )
-    return next((float(x["value"][1]) for x in answer["data"]["result"]), 0.0)
+    return next((float(x["value"][1]) for x in _now(calls, place, text)), 0.0)
 
 
-def _chunks(values: Sequence[str], most: int) -> Iterator[Sequence[str]]:
-    for start in range(0, len(values), most):
-        yield values[start : start + most]
+def _now(calls: Calls, place: Place, text: str) -> list[Any]:
+    """Return the results of a query at this time."""
+    time = int(calls.clock().timestamp())
+    answer = calls.call(place, calls.server.service, "query", query=text, time=time)
+    results: list[Any] = answer["data"]["result"]
+    return results
 
 
 def _whole(found: list[Any], place: Place) -> list[Any]:

@@ -119,31 +119,25 @@ class _Recorder:
 
         They tell which nodes have ended since.
         """
-        responses = self.live.responses
-        journaled = responses.journal.glob("api/*/*/*/*.json") if responses.journal else ()
-        files = (
-            {path.relative_to(responses.journal): path.read_bytes() for path in journaled}
-            if responses.journal
-            else {}
-        )
-        newest = {
-            call: response for call in responses.calls() if (response := responses.newest(call))
-        }
-        files |= {file_of(call, time): raw + b"\n" for call, (time, raw) in newest.items()}
-        for name, raw in files.items():
+        responses, files = self.live.responses, dict[Path, bytes]()
+        if responses.journal:
+            for path in responses.journal.glob("api/*/*/*/*.json"):
+                files[path.relative_to(responses.journal)] = path.read_bytes()
+        for call in responses.calls():
+            if newest := responses.newest(call):
+                files[file_of(call, newest[0])] = newest[1] + b"\n"
+
+        for name, content in files.items():
+            # What must not leave the account is taken out of an answer. One that cannot be read
+            # would not be read later either.
+            events = name.parts[1:3] == ("cloudtrail", "lookup_events")
+            redacted = with_trimmed_events(content) if events else content
+            if self.aliases is not None:
+                alias = self.aliases.in_events if events else self.aliases.in_text
+                redacted = alias(content)
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.folder / name).write_bytes(self._redacted(Path(name), raw))
+            (self.folder / name).write_bytes(redacted)
         return len(files)
-
-    def _redacted(self, name: Path, raw: bytes) -> bytes:
-        """Return an answer without what must not leave the account.
-
-        One that cannot be read would not be read later either.
-        """
-        events = name.parts[1:3] == ("cloudtrail", "lookup_events")
-        if self.aliases is None:
-            return with_trimmed_events(raw) if events else raw
-        return self.aliases.in_events(raw) if events else self.aliases.in_text(raw)
 
     def write_metrics(self, place: Place) -> int:
         """Write the metrics of a place, some hours a file; return how many points."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from adapters.aws.files import Problems, blocks, records, why
+from adapters.aws.files import Problems, blocks, lack, objects, records, why
 from adapters.aws.metrics.points import IGNORED, Gatherer, Points, sound
 
 _SeriesMemo = dict[tuple[str, ...], int]
@@ -55,15 +55,11 @@ class _LineReader:
                     self.problems.add(self.name, f"not JSON ({why(error)}); skipped.", number)
                 except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
                     self.problems.add(
-                        self.name, f"not a metric record ({_missing(error)}); skipped.", number
+                        self.name, f"not a metric record ({lack(error)}); skipped.", number
                     )
                 else:
                     sound_records.append(record)
             self.gatherer.add(_points(sound_records, self.gatherer, self.memo))
-
-
-def _missing(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else why(error)
 
 
 def _points(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo) -> Points:
@@ -115,8 +111,7 @@ def read_reports(
     path: Path, name: str, instance: str, gatherer: Gatherer, problems: Problems
 ) -> None:
     """Gather one instance's reports; name the broken lines and skip them."""
-    rows: list[_Row] = []
-    complaints: list[str]
+    rows: list[tuple[tuple[int, ...], int, Sequence[float]]] = []
 
     @cache
     def series(metric: str, cores: tuple[str, ...], region: str) -> tuple[int, ...]:
@@ -126,57 +121,33 @@ def read_reports(
         )
         return tuple(gatherer.number(NAMESPACE, metric, name, region, "") for name in names)
 
-    for first, lines in blocks(path, name, problems):
-        for number, line in enumerate(lines, first):
-            if not line.strip():
-                continue
-            try:
-                rows.extend(_rows(orjson.loads(line), series, complaints := []))
-                for sentence in complaints:
-                    problems.add(name, sentence, number)
-            except orjson.JSONDecodeError as error:
-                problems.add(name, f"not JSON ({why(error)}); skipped.", number)
-            except _MALFORMED as error:
-                problems.add(name, f"not a neuron-monitor report ({why(error)}); skipped.", number)
-    if rows:
-        gatherer.add(_neuron_monitor_points(rows))
+    def gathered(report: Mapping[str, Any]) -> list[str]:
+        """Take a whole report in, and return what is said of its broken groups."""
+        complaints: list[str] = []
+        stamp = report["timestamp"]
+        if isinstance(stamp, str):
+            time = datetime.fromisoformat(stamp)
+            seconds = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+        else:
+            seconds = int(stamp / 1000 if stamp >= _MILLISECONDS_FROM else stamp)
+        region = (report.get("instance_info") or {}).get("instance_region") or ""
+        new = [
+            (series(metric, cores, region), seconds, values)
+            for metric, cores, values in _values(report, complaints)
+        ]
+        rows.extend(new)
+        return complaints
 
-
-def _neuron_monitor_points(rows: Sequence[_Row]) -> Points:
+    for complaints, number in objects(path, name, problems, gathered, "neuron-monitor report"):
+        for sentence in complaints:
+            problems.add(name, sentence, number)
+    if not rows:
+        return
     lengths = [len(numbers) for numbers, _, _ in rows]
-    series = np.fromiter(
-        chain.from_iterable(numbers for numbers, _, _ in rows), np.int64, sum(lengths)
-    )
-    value = np.fromiter(
-        chain.from_iterable(values for _, _, values in rows), np.float64, len(series)
-    )
-    return Points(
-        series,
-        np.repeat([seconds for _, seconds, _ in rows], lengths),
-        np.ones(len(series)),
-        value,
-        value,
-    )
-
-
-def _rows(
-    report: Mapping[str, Any],
-    numbers: Callable[[str, tuple[str, ...], str], tuple[int, ...]],
-    complaints: list[str],
-) -> list[_Row]:
-    seconds = _seconds(report["timestamp"])
-    region = (report.get("instance_info") or {}).get("instance_region") or ""
-    return [
-        (numbers(metric, cores, region), seconds, values)
-        for metric, cores, values in _values(report, complaints)
-    ]
-
-
-def _seconds(stamp: Any) -> int:
-    if isinstance(stamp, str):
-        time = datetime.fromisoformat(stamp)
-        return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
-    return int(stamp / 1000 if stamp >= _MILLISECONDS_FROM else stamp)
+    numbers = np.fromiter(chain.from_iterable(x for x, _, _ in rows), np.int64, sum(lengths))
+    value = np.fromiter(chain.from_iterable(x for _, _, x in rows), np.float64, len(numbers))
+    seconds = np.repeat([x for _, x, _ in rows], lengths)
+    gatherer.add(Points(numbers, seconds, np.ones(len(numbers)), value, value))
 
 
 def _values(report: Mapping[str, Any], complaints: list[str]) -> _Values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -75,33 +75,20 @@ class MetricGrid:
 
         `things` are all labels of this grid's things, in order.
         """
-        n_things, n_metrics = (
-            self.visible(end),
-            int(self.metric_first.searchsorted(end, side="right")),
-        )
+        n_things = self.visible(end)
+        n_metrics = int(self.metric_first.searchsorted(end, side="right"))
         stop = end - self.base + 1
         n = max(0, min(most, stop))
-        values = self._until(stop)[:n_metrics, stop - n : stop, :n_things].transpose(2, 1, 0)
+        values = self.values
+        missing = stop - values.shape[1]
+        if missing > 0:
+            # The recording ends before: empty bins follow.
+            empty = np.full((values.shape[0], missing, values.shape[2]), np.nan, dtype=np.float32)
+            values = np.concatenate([values, empty], axis=1)
+        values = values[:n_metrics, stop - n : stop, :n_things].transpose(2, 1, 0)
         start = datetime.fromtimestamp((end - n) * self.step, UTC)
-        visible = tuple(things[:n_things])
-        return Frame(
-            self.kind,
-            visible,
-            start,
-            timedelta(seconds=self.step),
-            self.metrics[:n_metrics],
-            values,
-        )
-
-    def _until(self, stop: int) -> npt.NDArray[np.float32]:
-        """Return the values, with empty bins behind where the recording ends before `stop`."""
-        missing = stop - self.values.shape[1]
-        if missing <= 0:
-            return self.values
-        empty = np.full(
-            (self.values.shape[0], missing, self.values.shape[2]), np.nan, dtype=np.float32
-        )
-        return np.concatenate([self.values, empty], axis=1)
+        step, metrics = timedelta(seconds=self.step), self.metrics[:n_metrics]
+        return Frame(self.kind, tuple(things[:n_things]), start, step, metrics, values)
 
     def column(self, metric: str) -> npt.NDArray[np.float32] | None:
         """Return one metric, shape (n_bins, n_things), or None."""
@@ -250,27 +237,17 @@ def _metrics(feeding: Sequence[SeriesBatch], spans: Sequence[tuple[Ints, Ints]])
 def _scales(source: SeriesBatch, feeding: Sequence[SeriesBatch]) -> Doubles:
     """Return the factor of each series' values.
 
-    Nan where the metric it is a share of is not known.
+    nan where the metric it is a share of is not known.
     """
     if not source.target.times:
         return np.full(len(source.things), source.target.scale)
-    usual = {
-        thing: level
-        for x in feeding
-        if x.target.metric == source.target.times
-        for thing, level in _first_levels(x)
-    }
+    usual: dict[Labels, float] = {}
+    for x in feeding:
+        if x.target.metric == source.target.times:
+            first, points = x.batch.starts[:-1], x.batch.points
+            levels = points.total[first] / np.maximum(points.count[first], 1)
+            usual.update(zip(x.things, levels.tolist(), strict=True))
     return np.array([source.target.scale * usual.get(thing, np.nan) for thing in source.things])
-
-
-def _first_levels(source: SeriesBatch) -> Iterator[tuple[Labels, float]]:
-    first = source.batch.starts[:-1]
-    points = source.batch.points
-    return zip(
-        source.things,
-        (points.total[first] / np.maximum(points.count[first], 1)).tolist(),
-        strict=True,
-    )
 
 
 @dataclass(frozen=True)

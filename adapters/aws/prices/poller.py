@@ -33,28 +33,21 @@ def read_advisor(place: str) -> Mapping[str, Any]:
     Raise `Unavailable` with one sentence where it cannot be had.
     """
     try:
-        document = orjson.loads(
-            _fetched(place)
-            if place.startswith(("https://", "http://"))
-            else Path(place).read_bytes()
-        )
+        if place.startswith(("https://", "http://")):
+            with urllib.request.urlopen(place, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
+                document = orjson.loads(answer.read(_MOST_BYTES))
+        else:
+            document = orjson.loads(Path(place).read_bytes())
         return {name: document[name] for name in _WORTH}
     except OSError as error:
         raise Unavailable(
-            f"The Spot Advisor's data cannot be read ({type(error).__name__}); see"
-            " TRNBOT_AWS_SPOT_ADVISOR."
+            f"The Spot Advisor's data cannot be read ({type(error).__name__});"
+            " see TRNBOT_AWS_SPOT_ADVISOR."
         ) from None
     except (ValueError, KeyError, TypeError):
         raise Unavailable(
             "TRNBOT_AWS_SPOT_ADVISOR does not lead to the Spot Advisor's data."
         ) from None
-
-
-def _fetched(address: str) -> bytes:
-    # The scheme is checked by the caller.
-    with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
-        body: bytes = answer.read(_MOST_BYTES)
-        return body
 
 
 _DAILY, _AGAIN = timedelta(hours=23, minutes=59), timedelta(hours=1)
@@ -63,7 +56,7 @@ _BLOCKS = re.compile(r"(trn\d|p[456])")
 """Families that Capacity Blocks are sold of (EC2 User Guide, Capacity Blocks for ML, 2026-11)."""
 _MOST_REGIONS = 10
 """GetSpotPlacementScores takes so many; further ones stay without a score."""
-_ONE_DAY_HOURS = 24
+_DAY_HOURS = 24
 _LISTED = {
     "operatingSystem": "Linux",
     "tenancy": "Shared",
@@ -146,113 +139,93 @@ def _calls(
     places: Sequence[Place], types: Sequence[str], running: Sequence[str], now: datetime
 ) -> Iterator[tuple[ApiCall, Mapping[str, Any]]]:
     """Yield every price call; places of one region and several accounts are asked once."""
-    regions = list({place.region: place for place in reversed(places)}.values())
-    for name in types if regions else ():
-        filters = [
-            {"Type": "TERM_MATCH", "Field": field, "Value": value}
-            for field, value in _LISTED.items()
-        ]
-        filters.append({"Type": "TERM_MATCH", "Field": "instanceType", "Value": name})
+    regions = {place.region: place for place in reversed(places)}
+    if not regions:
+        return
+    first, linux = next(iter(regions.values())), ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]
+    for name in types:
+        filters = _terms({**_LISTED, "instanceType": name})
+        call = ApiCall("pricing", "get_products", _everywhere(first), name)
+        yield call, {"ServiceCode": "AmazonEC2", "Filters": filters}
+
+    # The rates of a type under Savings Plans of either kind, of both terms, however they are paid.
+    for name in running:
+        fields = {
+            "instanceType": [name],
+            "region": list(regions),
+            "productDescription": ["Linux/UNIX"],
+            "tenancy": ["shared"],
+        }
+        rates = "describe_savings_plans_offering_rates"
         yield (
-            ApiCall("pricing", "get_products", _everywhere(regions[0]), name),
-            {"ServiceCode": "AmazonEC2", "Filters": filters},
+            ApiCall("savingsplans", rates, _everywhere(first), name),
+            {
+                "products": ["EC2"],
+                "serviceCodes": ["AmazonEC2"],
+                "filters": [{"name": field, "values": values} for field, values in fields.items()],
+            },
         )
-    for name in running if regions else ():
-        yield _plans(regions[0], name, [x.region for x in regions])
-    for place in regions:
-        yield from (_storage(service, place) for service in ("AmazonEC2", "AmazonFSx"))
-        spot_filters = [
-            {"Name": "instance-type", "Values": list(types)},
-            {"Name": "product-description", "Values": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]},
-        ]
+    for region, place in regions.items():
+        # EBS volumes are products of EC2.
+        for service in ("AmazonEC2", "AmazonFSx"):
+            filters = _terms({"productFamily": "Storage", "regionCode": region})
+            call = ApiCall("pricing", "get_products", _everywhere(place), f"{service}-{region}")
+            yield call, {"ServiceCode": service, "Filters": filters}
         yield (
             ApiCall("ec2", "describe_spot_price_history", place),
-            {"StartTime": now - _SPOT_DAYS, "Filters": spot_filters},
+            {
+                "StartTime": now - _SPOT_DAYS,
+                "Filters": [
+                    {"Name": "instance-type", "Values": list(types)},
+                    {"Name": "product-description", "Values": linux},
+                ],
+            },
         )
-        if place is regions[0]:
-            yield from (
-                _placement(place, fellows, [x.region for x in regions])
-                for fellows in _families(types, running)
-            )
+        if place is first:
+            yield from _placements(place, types, running, list(regions))
         if running:
-            yield _reserved(place, running)
+            yield (
+                ApiCall("ec2", "describe_reserved_instances_offerings", place),
+                {
+                    "Filters": [
+                        {"Name": "instance-type", "Values": list(running)},
+                        {"Name": "product-description", "Values": linux},
+                        {"Name": "scope", "Values": ["Region"]},
+                    ],
+                    "InstanceTenancy": "default",
+                    "IncludeMarketplace": False,
+                },
+            )
         for name in filter(_BLOCKS.match, running):
-            block = {
-                "InstanceType": name,
-                "InstanceCount": 1,
-                "CapacityDurationHours": _ONE_DAY_HOURS,
-            }
+            block = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": _DAY_HOURS}
             yield ApiCall("ec2", "describe_capacity_block_offerings", place, name), block
 
 
-def _plans(place: Place, name: str, regions: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
-    """Return the call for a type's rates under Savings Plans of either kind, of both terms.
-
-    However they are paid.
-    """
-    fields = {
-        "instanceType": [name],
-        "region": list(regions),
-        "productDescription": ["Linux/UNIX"],
-        "tenancy": ["shared"],
-    }
-    filters = [{"name": field, "values": values} for field, values in fields.items()]
-    parameters = {"products": ["EC2"], "serviceCodes": ["AmazonEC2"], "filters": filters}
-    return ApiCall(
-        "savingsplans", "describe_savings_plans_offering_rates", _everywhere(place), name
-    ), parameters
+def _terms(fields: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the filters of the Price List for products with these fields."""
+    terms = fields.items()
+    return [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in terms]
 
 
-def _reserved(place: Place, names: Sequence[str]) -> tuple[ApiCall, Mapping[str, Any]]:
-    """Return the call for what AWS itself asks for reserved instances of a region."""
-    filters = [
-        {"Name": "instance-type", "Values": list(names)},
-        {"Name": "product-description", "Values": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]},
-        {"Name": "scope", "Values": ["Region"]},
-    ]
-    parameters = {"Filters": filters, "InstanceTenancy": "default", "IncludeMarketplace": False}
-    return ApiCall("ec2", "describe_reserved_instances_offerings", place), parameters
+def _placements(
+    place: Place, types: Sequence[str], running: Sequence[str], regions: Sequence[str]
+) -> Iterator[tuple[ApiCall, Mapping[str, Any]]]:
+    """Yield the calls for the scores of each family that runs, such as trn1.
 
-
-def _storage(service: str, place: Place) -> tuple[ApiCall, Mapping[str, Any]]:
-    """Return the call for the prices of a region's storage: EBS volumes are products of EC2."""
-    fields = {"productFamily": "Storage", "regionCode": place.region}
-    filters = [
-        {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()
-    ]
-    about = f"{service}-{place.region}"
-    return ApiCall("pricing", "get_products", _everywhere(place), about), {
-        "ServiceCode": service,
-        "Filters": filters,
-    }
-
-
-def _families(types: Sequence[str], running: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the types of each family that runs, such as trn1.
-
-    Those of too few types have no score worth asking for.
+    One instance of any type, each zone: EC2 limits how many kinds are asked a day. Families of too
+    few types have no score worth asking for.
     """
     for family in sorted({_family(name) for name in running}):
-        fellows = tuple(name for name in types if _family(name) == family)
+        fellows = [name for name in types if _family(name) == family]
         if len(fellows) >= FEWEST_TYPES:
-            yield fellows
+            scope = {"InstanceTypes": fellows, "RegionNames": list(regions[:_MOST_REGIONS])}
+            call = ApiCall("ec2", "get_spot_placement_scores", place, ANY_OF.join(fellows))
+            yield call, {**scope, "TargetCapacity": 1, "SingleAvailabilityZone": True}
 
 
 def _family(name: str) -> str:
     """Return the family of a type, the same for all variants: `trn1` of trn1n.32xlarge."""
     return re.sub(r"(\d).*", r"\1", name)
-
-
-def _placement(
-    place: Place, fellows: Sequence[str], regions: Sequence[str]
-) -> tuple[ApiCall, Mapping[str, Any]]:
-    """Return the call for a family's scores: one instance of any type, each zone.
-
-    EC2 limits how many kinds are asked a day.
-    """
-    scope = {"InstanceTypes": list(fellows), "RegionNames": list(regions[:_MOST_REGIONS])}
-    parameters = {**scope, "TargetCapacity": 1, "SingleAvailabilityZone": True}
-    return ApiCall("ec2", "get_spot_placement_scores", place, ANY_OF.join(fellows)), parameters
 
 
 def _everywhere(place: Place) -> Place:

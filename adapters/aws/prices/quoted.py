@@ -294,25 +294,24 @@ def capacity_blocks(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:
 
     The upfront fee over instances and hours, the cheapest of each zone.
     """
-    offers = [_block(x, answer) for x in members(pages, "CapacityBlockOfferings")]
+    offers = []
+    for member in members(pages, "CapacityBlockOfferings"):
+        duration = member["CapacityBlockDurationHours"]
+        offer = Price(
+            str(member["InstanceType"]),
+            _usd(member["UpfrontFee"]) / (int(member["InstanceCount"]) * int(duration)),
+            Market.CAPACITY_BLOCK,
+            Basis.CAPACITY_BLOCK,
+            region=answer.region,
+            asof=answer.at.date(),
+            source=f"EC2 Capacity Block offering, {duration} h",
+            zone=str(member.get("AvailabilityZone", "")),
+        )
+        offers.append(offer)
     best: dict[tuple[str, str], Price] = {}
     for offer in sorted(offers, key=lambda x: x.usd_per_hour):
         best.setdefault((offer.instance_type, offer.zone), offer)
     return tuple(best.values())
-
-
-def _block(member: Mapping[str, Any], answer: ResponseInfo) -> Price:
-    hours = int(member["InstanceCount"]) * int(member["CapacityBlockDurationHours"])
-    return Price(
-        str(member["InstanceType"]),
-        _usd(member["UpfrontFee"]) / hours,
-        Market.CAPACITY_BLOCK,
-        Basis.CAPACITY_BLOCK,
-        region=answer.region,
-        asof=answer.at.date(),
-        source=f"EC2 Capacity Block offering, {member['CapacityBlockDurationHours']} h",
-        zone=str(member.get("AvailabilityZone", "")),
-    )
 
 
 def _usd(text: Any) -> Decimal:
