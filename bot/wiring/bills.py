@@ -91,7 +91,7 @@ def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook
 
     Asked once a day of a live account, else read from a recording's `folder`.
     """
-    from adapters.aws.bill.explorer import RecordedOutlook
+    from adapters.aws.bill.outlook import RecordedOutlook
 
     services = load_knowledge().services()
     if live is None:

@@ -7,7 +7,8 @@ import pytest
 
 from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import Place
-from adapters.aws.bill.explorer import ExplorerAnswers, OutlookPoller, RecordedOutlook
+from adapters.aws.bill.explorer import ExplorerAnswers, OutlookPoller
+from adapters.aws.bill.outlook import RecordedOutlook
 from adapters.billing.bill import open_billing
 from bot.answers.cost.command import cost
 from bot.errors import Unavailable

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import Place
 from adapters.aws.api.responses import (
     KEPT,
@@ -29,6 +28,9 @@ from adapters.aws.files import table
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Notice, NoticeKind
 from bot.model.labels import Labels
+
+if TYPE_CHECKING:
+    from adapters.aws.api.calls import Calls  # boto3 is slow to load, and a recording needs none
 
 SERVICE, OPERATION = "sqs", "receive_message"
 _DONE = frozenset({"closed", "completed", "canceled", "cancelled"})

@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import Place
 from adapters.aws.files import Problems, objects, table
 from adapters.aws.metrics.points import MetricSeries
 from bot.errors import Unavailable, WrongInput
 from bot.model.run import CompileMark, Mark
+
+if TYPE_CHECKING:
+    from adapters.aws.api.calls import Calls  # boto3 is slow to load, and a recording needs none
 
 _INSTANCE = re.compile(r"(?<![0-9a-z])i-[0-9a-f]{8,17}(?![0-9a-z])")
 _NODE = re.compile(r"^(.+?)-(?:application|dataplane|host)\.")
