@@ -99,22 +99,24 @@ def batches(gatherer: Gatherer) -> list[PointBatch]:
     for part in parts:
         spoken[part.series] = True
     ordered = sorted(series for series, number in gatherer.numbers.items() if spoken[number])
-    shapes = [
-        tuple(alike)
-        for _, alike in groupby(
-            ordered, key=lambda series: (series.namespace, series.metric, series.names)
-        )
-    ]
+    alike = groupby(ordered, key=lambda series: (series.namespace, series.metric, series.names))
+    shapes = [tuple(group) for _, group in alike]
     place, shape_of = np.empty(len(spoken), dtype=np.int64), np.empty(len(spoken), dtype=np.int16)
     for shape, keys in enumerate(shapes):
         for i, series in enumerate(keys):
             place[gatherer.numbers[series]], shape_of[gatherer.numbers[series]] = i, shape
-    apart = _apart(parts, shape_of, len(shapes))
+    by_shape = _apart(parts, shape_of, len(shapes))
     del parts
 
     def batch(shape: int) -> PointBatch:
-        points = _in_order(apart[shape], place)
-        apart[shape].clear()
+        points = _sorted([replace(part, series=place[part.series]) for part in by_shape[shape]])
+        by_shape[shape].clear()
+
+        # Where a set has no largest sample its mean stands for it.
+        unsaid = np.isnan(points.peak)
+        if unsaid.any():
+            mean = points.total / np.maximum(points.count, 1)
+            points = replace(points, peak=np.where(unsaid, mean, points.peak))
         return PointBatch(shapes[shape], _starts(points.series, len(shapes[shape])), points)
 
     return parallel_map(batch, range(len(shapes)))
@@ -182,20 +184,6 @@ def merged(batch: PointBatch, owners: Sequence[MetricSeries]) -> PointBatch:
         np.maximum.reduceat(points.peak, new),
     )
     return PointBatch(tuple(keys), _starts(sums.series, len(keys)), sums)
-
-
-def _in_order(parts: Sequence[Points], place: Ints) -> Points:
-    """Return the points by the place of their series and by time, each once.
-
-    Of two of one time the later stays.
-    """
-    local = _sorted([replace(part, series=place[part.series]) for part in parts])
-    unsaid = np.isnan(local.peak)
-    if unsaid.any():
-        return replace(
-            local, peak=np.where(unsaid, local.total / np.maximum(local.count, 1), local.peak)
-        )
-    return local
 
 
 def _sorted(parts: Sequence[Points]) -> Points:
@@ -301,7 +289,15 @@ def _value(
     total = _reduced(np.add, points.total, first)
     if statistic is Statistic.EVENTS:
         return total
-    share = _reduced(np.add, _weight(batch, statistic, period, things), first)
+
+    # The divisor of each point's sum: samples, scrapes or seconds.
+    if statistic is Statistic.LEVEL:
+        weight = points.count
+    elif statistic is Statistic.TOTAL:
+        weight = np.asarray(points.count / things[points.series])
+    else:
+        weight = period[points.series].astype(np.float64)
+    share = _reduced(np.add, weight, first)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(share > 0, total / share, np.nan))
 
@@ -314,15 +310,6 @@ def _last(first: npt.NDArray[np.intp] | Ints, n_points: int) -> Ints:
 def _reduced(by: np.ufunc, values: Doubles, first: Ints) -> Doubles:
     """Return the values of each bin reduced to one; mostly each bin has one."""
     return values if len(first) == len(values) else np.asarray(by.reduceat(values, first))
-
-
-def _weight(batch: PointBatch, statistic: Statistic, period: Ints, things: Doubles) -> Doubles:
-    """Return the divisor of each point's sum: samples, scrapes or seconds."""
-    if statistic is Statistic.LEVEL:
-        return batch.points.count
-    if statistic is Statistic.TOTAL:
-        return np.asarray(batch.points.count / things[batch.points.series])
-    return period[batch.points.series].astype(np.float64)
 
 
 _FIRST = 12
@@ -340,21 +327,21 @@ def periods(batch: PointBatch) -> Ints:
 
     Its spacing, else that of its like, else one minute.
     """
-    spacings = _snapped(
-        np.diff(_first(batch, batch.points.seconds.astype(np.float64), _FIRST + 1), axis=1)
-    )
+    seconds = _first(batch, batch.points.seconds.astype(np.float64), _FIRST + 1)
+    spacings = np.diff(seconds, axis=1)
+    # A spacing within a tenth of a usual period is taken for that period.
+    nearest = _PERIODS[np.abs(np.nan_to_num(spacings)[..., None] - _PERIODS).argmin(axis=-1)]
+    spacings = np.where(np.abs(spacings - nearest) <= nearest / 10, nearest, spacings)
+
     n_spacings = np.isfinite(spacings).sum(axis=1)
-    inferred_own, share = _most_common(spacings, ties=np.fmin)
-    steady = share * 2 >= n_spacings
-    inferred_own = np.where(steady, inferred_own, _divisor(spacings))
+    common, share = _most_common(spacings, ties=np.fmin)
+    common = np.where(share * 2 >= n_spacings, common, _divisor(spacings))
     spoken = n_spacings >= _ENOUGH
-    alike = (
-        _most_common(inferred_own[spoken][None, :], ties=np.fmin)[0][0] if spoken.any() else np.nan
-    )
-    inferred = np.where(spoken, inferred_own, alike if np.isfinite(alike) else _divisor(spacings))
-    return np.where(
-        np.isfinite(inferred), np.clip(inferred, 1, _PERIODS[-1]), _USUAL_PERIOD
-    ).astype(np.int64)
+    alike = _most_common(common[spoken][None, :], ties=np.fmin)[0][0] if spoken.any() else np.nan
+    fallback = alike if np.isfinite(alike) else _divisor(spacings)
+    inferred = np.where(spoken, common, fallback)
+    clipped = np.clip(inferred, 1, _PERIODS[-1])
+    return np.where(np.isfinite(inferred), clipped, _USUAL_PERIOD).astype(np.int64)
 
 
 def evened(batch: PointBatch) -> PointBatch:
@@ -414,12 +401,6 @@ def _first(batch: PointBatch, values: Doubles, n: int) -> Doubles:
     index = batch.starts[:-1, None] + np.arange(n)
     inside = index < batch.starts[1:, None]
     return np.where(inside, values[np.where(inside, index, 0)], np.nan)
-
-
-def _snapped(spacings: Doubles) -> Doubles:
-    """Take a spacing within a tenth of a usual period for that period."""
-    nearest = _PERIODS[np.abs(np.nan_to_num(spacings)[..., None] - _PERIODS).argmin(axis=-1)]
-    return np.where(np.abs(spacings - nearest) <= nearest / 10, nearest, spacings)
 
 
 def _most_common(rows: Doubles, ties: np.ufunc) -> tuple[Doubles, npt.NDArray[np.intp]]:

@@ -115,25 +115,20 @@ def series_batches(
     ]
     reported = {(x.target.metric, x.target.rank, thing) for x in whole for thing in x.things}
     for target, batch in feeding:
-        if target.part:
-            silent = [
-                i
-                for i, thing in enumerate(
-                    [
-                        identity(target.kind, labels_of(whole_series(key, target), target))
-                        for key in batch.keys
-                    ]
-                )
-                if (target.metric, target.rank, thing) not in reported
-            ]
-            if silent:
-                parts = batch.pick(silent)
-                parts = evened(parts) if target.even else parts
-                whole.append(
-                    _series_batch(
-                        target, merged(parts, [whole_series(key, target) for key in parts.keys])
-                    )
-                )
+        if not target.part:
+            continue
+        owners = [whole_series(key, target) for key in batch.keys]
+        things = [identity(kind, labels_of(owner, target)) for owner in owners]
+        silent = [
+            i
+            for i, thing in enumerate(things)
+            if (target.metric, target.rank, thing) not in reported
+        ]
+        if silent:
+            parts = batch.pick(silent)
+            parts = evened(parts) if target.even else parts
+            wholes = merged(parts, [owners[i] for i in silent])
+            whole.append(_series_batch(target, wholes))
     return whole
 
 
@@ -146,43 +141,41 @@ def build_grid(
     """
     spans = [grid.span(source.batch, source.period) for source in feeding]
     order, details, reported = _in_order(feeding, spans)
-    metrics = _metrics(feeding, spans)
+    first: dict[str, int] = {}
+    for source, (starts, _) in zip(feeding, spans, strict=True):
+        metric, start = source.target.metric, int(starts.min())
+        first[metric] = min(start, first.get(metric, start))
+    metrics = sorted(first, key=lambda metric: (first[metric], metric))
     n_bins = max(0, max(int(last.max()) for _, last in spans) - base + 1)
     values = np.full((len(metrics), n_bins, len(order)), np.nan, dtype=np.float32)
-    row = {metric: i for i, metric in enumerate(metrics)}
 
-    # Scrapes a minute by instance id, from the sample counts of the utilization of its
-    # cores.
+    # Scrapes a minute by instance id, from the sample counts of the utilization of its cores.
     rates: dict[str, float] = {}
     for source in feeding:
         if source.target.metric == UTILIZATION and source.target.rank == 0:
-            core_counts = np.array(
-                [cores.get(thing.instance, 0) for thing in source.things], dtype=np.float64
-            )
-            by_series = scrape_rates(source.batch, source.period, core_counts)
-            rates.update(
-                zip((thing.instance for thing in source.things), by_series.tolist(), strict=True)
-            )
+            instances = [thing.instance for thing in source.things]
+            counts = np.array([cores.get(x, 0) for x in instances], dtype=np.float64)
+            by_series = scrape_rates(source.batch, source.period, counts)
+            rates.update(zip(instances, by_series.tolist(), strict=True))
     writer = _Writer(grid, base, {thing: i for i, thing in enumerate(order)}, rates)
 
-    def fill(metric: str) -> None:
+    def fill(row: int) -> None:
         for source in sorted(feeding, key=lambda source: -source.target.rank):
-            if source.target.metric == metric:
-                writer.write(values[row[metric]], source, _scales(source, feeding))
+            if source.target.metric == metrics[row]:
+                writer.write(values[row], source, _scales(source, feeding))
 
-    parallel_map(fill, metrics)
-    first = np.array(list(order.values()), dtype=np.int64)
+    parallel_map(fill, range(len(metrics)))
     return MetricGrid(
-        kind,
-        grid.step,
-        base,
-        tuple(order),
-        details,
-        reported,
-        first,
-        tuple(metrics),
-        np.array(list(metrics.values())),
-        values,
+        kind=kind,
+        step=grid.step,
+        base=base,
+        things=tuple(order),
+        details=details,
+        seen=reported,
+        first=np.array(list(order.values()), dtype=np.int64),
+        metrics=tuple(metrics),
+        metric_first=np.array([first[metric] for metric in metrics]),
+        values=values,
     )
 
 
@@ -221,17 +214,6 @@ def _in_order(
         tuple(details[x] for x in order),
         np.array([reported_at[x] for x in order], dtype=np.int64),
     )
-
-
-def _metrics(feeding: Sequence[SeriesBatch], spans: Sequence[tuple[Ints, Ints]]) -> dict[str, int]:
-    first: dict[str, int] = {}
-    for source, (starts, _) in zip(feeding, spans, strict=True):
-        metric, start = source.target.metric, int(starts.min())
-        first[metric] = min(start, first.get(metric, start))
-    return {
-        metric: first[metric]
-        for metric in sorted(first, key=lambda metric: (first[metric], metric))
-    }
 
 
 def _scales(source: SeriesBatch, feeding: Sequence[SeriesBatch]) -> Doubles:
