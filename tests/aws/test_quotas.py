@@ -42,10 +42,12 @@ def test_a_response_that_unpacks_to_too_much_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(responses, "RESPONSE_BYTES", 1_000)
-    path = tmp_path / "x.json.gz"
+    path = tmp_path / "api/ec2/describe_volumes/us-west-2/20261101T000000Z.json.gz"
+    path.parent.mkdir(parents=True)
     path.write_bytes(gzip.compress(b"[" + b" " * 5_000 + b"{}]"))
-    with pytest.raises(OSError, match="over 1,000 bytes"):
-        responses._pages(path)
+    recorded = responses.RecordedResponses(tmp_path / "api", problems := Problems())
+    assert recorded.histories("ec2", "describe_volumes", lambda pages, _: pages) == []
+    assert "over 1,000 bytes" in problems.sentences()[0]
 
 
 def test_parquet_is_read_by_a_database_that_reaches_nothing_else(tmp_path: Path) -> None:
