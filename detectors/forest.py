@@ -1,4 +1,4 @@
-"""Describe each node by distances from its job's hours before, and score these by one isolation forest."""
+"""Describe each node by distances from its job's hours before, and score them by one forest."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WORDS: tuple[str, ...] = (
     "network out",
 )
 TRAFFIC = slice(3, 5)
-"""The metrics that are taken for each unit of utilization: what a job exchanges goes with its work."""
+"""The metrics that are taken for each unit of utilization: a job's traffic goes with its work."""
 FAR = 10.0
 """Distances are cut here: farther is not stranger."""
 NOTABLE = 4.0
@@ -69,17 +69,20 @@ FULL = 0.8
 LIKE = 2.0
 """Spreads in each metric within which two states of a job are the same."""
 _LEAST_SPREAD = 0.05
-"""No metric's spread is taken as smaller than this share of its median, so that a constant one does not shout."""
+"""No metric's spread is taken as smaller than this share of its median.
+
+A constant one would shout.
+"""
 _LEAST_SPREADS = np.array([0.02, 2.0**30, 1e-3, 1e8, 1e8, 0.02, 0.02, 1e7, 1e7], dtype=np.float32)
 """Nor as smaller than this, in the metric's own unit.
 
-What is next to nothing may double without being strange.
+A trickle may double without being strange.
 """
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Hold each node's median and spread of each metric while it works, shape (n, n_metrics).
+    """Hold each node's median and spread of each metric while it works, each (n, n_metrics).
 
     Nan = unknown.
     """
@@ -94,7 +97,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class JobUsual:
-    """Hold what each node showed in the hours before `end` in the job that it then ran."""
+    """Hold the states of each node in the hours before `end` in the job that it then ran."""
 
     end: datetime
     scale: Scale
@@ -105,7 +108,10 @@ class JobUsual:
     """All that the job showed, evaluations too, (n, n_samples, n_metrics)."""
 
     def showed(self, values: Floats, rows: Rows, until: datetime) -> Mask:
-        """Return which of the nodes at `rows` were in a state like `values` (len(rows), n_metrics) before, in the same job."""
+        """Return which nodes at `rows` were in a state like `values` before, in the same job.
+
+        `values` are (len(rows), n_metrics), the mask (len(rows),).
+        """
         n = self.samples.shape[1] - max(0, -((until - self.end) // SAMPLE_EVERY))
         samples = self.samples[rows, : max(0, n)]
         near = ~(np.abs(samples - values[:, None, :]) > LIKE * self.scale.spread[rows][:, None, :])
@@ -115,10 +121,8 @@ class JobUsual:
 def stops(part: Frame, floor: Numbers) -> Counts:
     """Return how often each node has stopped up to a step, (n, n_steps).
 
-    Steps with the same number are of one job.
-
-    A node stops where it does nothing and its memory is freed, or for longer than a checkpoint
-    takes.
+    Steps with the same number are of one job. A node stops where it does nothing and its memory is
+    freed, or for longer than a checkpoint takes.
     """
     level = worked_of(part)
     zero = level <= floor[:, None].astype(np.float32)
@@ -132,9 +136,9 @@ def stops(part: Frame, floor: Numbers) -> Counts:
 def job_usual(
     part: Frame, roster: Roster, floor: Numbers, strange: tuple[StrangeSpan, ...]
 ) -> JobUsual:
-    """Learn from the hours of `part` what each node's job, as it runs at their end, looks like."""
-    stride, smooth = part.steps(SAMPLE_EVERY), part.steps(SMOOTH)
-    sampled = past_levels(part, stride, smooth)
+    """Learn from the hours of `part` how each node's job, as it runs at their end, looks."""
+    stride = part.steps(SAMPLE_EVERY)
+    sampled = past_levels(part, stride, part.steps(SMOOTH))
     samples = sampled.values
     forget(samples, sampled, roster, strange)
     count = stops(part, floor)
@@ -165,14 +169,12 @@ def median_of(values: Floats) -> Floats:
 
 
 def past_levels(part: Frame, stride: int, smooth: int) -> Frame:
-    """Return samples of the past.
-
-    The metrics at every `stride`-th step, each the median of `smooth` steps.
-    """
+    """Return the metrics at every `stride`-th step, each the median of `smooth` steps."""
     ends = np.arange(smooth, part.n_steps + 1, stride)
     levels = np.full((len(METRICS), len(part.things), len(ends)), np.nan, dtype=np.float32)
     for into, name in zip(levels, METRICS, strict=True):
-        by_time = _column(part, name).T  # a frame's readings of one time lie together
+        column = utilization_of(part) if name == METRICS[0] else part.of(name)
+        by_time = column.T  # a frame's readings of one time lie together
         into[:] = _middle([by_time[ends - 1 - i] for i in range(smooth)]).T
     in_proportion(levels)
     start = part.start + (smooth - 1) * part.step
@@ -195,42 +197,32 @@ def _middle(near: list[Floats]) -> Floats:
 
 
 def learn_scale(values: Floats, active: Mask) -> Scale:
-    """Learn medians and spreads from samples (n, n_samples, n_metrics) where a node works (n, n_samples)."""
-    low: list[Floats] = []
-    middle: list[Floats] = []
-    high: list[Floats] = []
-    for i in range(values.shape[2]):
-        column = np.where(active, values[:, :, i], np.nan).astype(np.float32)
-        for into, ranked in zip(
-            (low, middle, high), percentiles(column, (0.25, 0.5, 0.75)), strict=True
-        ):
-            into.append(ranked)
-    centre = np.stack(middle, axis=1)
-    spread = (np.stack(high, axis=1) - np.stack(low, axis=1)) / 1.35
-    return Scale(
-        centre, np.maximum(spread, np.maximum(_LEAST_SPREAD * np.abs(centre), _LEAST_SPREADS))
-    )
+    """Learn medians and spreads from samples where a node works.
+
+    `values` are (n, n_samples, n_metrics), `active` is (n, n_samples).
+    """
+    ranked = []
+    for metric in np.moveaxis(values, 2, 0):
+        working = np.where(active, metric, np.nan).astype(np.float32)
+        ranked.append(percentiles(working, (0.25, 0.5, 0.75)))
+    low, middle, high = (np.stack(ranks, axis=1) for ranks in zip(*ranked, strict=True))
+    least = np.maximum(_LEAST_SPREAD * np.abs(middle), _LEAST_SPREADS)
+    return Scale(middle, np.maximum((high - low) / 1.35, least))
 
 
 def distances(values: Floats, scale: Scale) -> Floats:
     """Return how many spreads each metric lies from its usual, cut at `FAR`.
 
-    (..., n_metrics) along the node axis.
-
-    What was not read, or has no usual, stands at 0 here: nothing strange is known of it. This is a
-    distance, not a reading.
+    (..., n_metrics) along the node axis. A metric that was not read, or has no usual, stands at 0
+    here: nothing strange is known of it. This is a distance, not a reading.
     """
+    middle, spread = scale.middle, scale.spread
     if values.ndim == 3:
-        far = (values - scale.middle[:, None, :]) / scale.spread[:, None, :]
-    else:
-        far = (values - scale.middle) / scale.spread
+        middle, spread = middle[:, None, :], spread[:, None, :]
+    far = (values - middle) / spread
     np.clip(far, -FAR, FAR, out=far)
     far[np.isnan(far)] = 0.0
     return np.asarray(far, dtype=np.float32)
-
-
-def _column(part: Frame, name: str) -> Floats:
-    return utilization_of(part) if name == "neuroncore_utilization_ratio" else part.of(name)
 
 
 Leaves = Callable[[Floats], Rows]
@@ -251,7 +243,7 @@ PART = 32_768
 
 @dataclass(frozen=True)
 class Forest:
-    """Hold a function for each tree that finds the leaf of each row, and the path length to every leaf.
+    """Hold for each tree how to find the leaf of each row, and the path length to every leaf.
 
     scikit-learn's `score_samples` walks the same trees, but pays some 4 ms a call for scheduling
     and one thread does it all.
@@ -259,12 +251,12 @@ class Forest:
 
     leaves: tuple[Leaves, ...]
     lengths: tuple[Numbers, ...]
-    """By tree and node.
-
-    The steps down to it, and the mean path length that its rows would still need.
-    """
+    """By tree and node: the steps down, and the mean path length that its rows would still need."""
     usual: float
-    """Sum over the trees of the mean path length of a sample of this size, c(n) of Liu, Ting and Zhou (2008)."""
+    """Sum over the trees of the mean path length of a sample of this size.
+
+    That is c(n) of Liu, Ting and Zhou (2008).
+    """
 
     def score(self, rows: Floats) -> Numbers:
         """Return the strangeness of each row (n, n_features), 2^(-path length / usual), shape (n,).
@@ -274,21 +266,20 @@ class Forest:
         rows = np.ascontiguousarray(rows, dtype=np.float32)
         if len(rows) <= MANY:
             return self._score(rows)
+        parts = np.array_split(rows, max(THREADS, len(rows) // PART))
         with ThreadPoolExecutor(THREADS) as pool:  # scikit-learn walks a tree without Python's lock
-            return np.concatenate(
-                list(
-                    pool.map(
-                        self._score_in_order, np.array_split(rows, max(THREADS, len(rows) // PART))
-                    )
-                )
-            )
+            return np.concatenate(list(pool.map(self._score_in_order, parts)))
 
     def _score_in_order(self, rows: Floats) -> Numbers:
-        """Score like rows after each other.
+        """Score like rows after each other: else half of a walk's time are wrongly guessed turns."""
+        # Near rows share a number: of each feature the half it lies in, then its quarter.
+        some = rows[:: max(1, len(rows) // 1_000)]
+        low, middle, high = np.quantile(some, (0.25, 0.5, 0.75), axis=0)
+        upper, inner = rows > middle, (rows > low) & (rows <= high)
+        bits = np.concatenate([upper, inner], axis=1)[:, :62].astype(np.int64)
+        likeness = bits @ (1 << np.arange(bits.shape[1])[::-1])
 
-        Half of a walk's time are turns that the processor guessed wrong.
-        """
-        order = _likeness(rows).argsort(kind="stable")
+        order = likeness.argsort(kind="stable")
         scores = np.empty(len(rows))
         scores[order] = self._score(rows[order])
         return scores
@@ -313,24 +304,25 @@ def fit(rows: Floats, seed: int = 0) -> Forest:
 
     The same rows give the same forest.
     """
-    trees = grow(with_background(rows, seed), min(SAMPLE, len(rows)), seed)
-    usual = len(trees) * float(_mean_length(np.array([min(SAMPLE, len(rows))]))[0])
-    return Forest(
-        tuple(tree.apply for tree in trees), tuple(_lengths(tree) for tree in trees), usual
+    sample = min(SAMPLE, len(rows))
+    trees = grow(with_background(rows, seed), sample, seed)
+    usual = len(trees) * float(_mean_length(np.array([sample]))[0])
+    # Added up in scikit-learn's order so that no bit differs; its root has depth 1.
+    lengths = (
+        tree.compute_node_depths() + _mean_length(tree.n_node_samples) - 1.0 for tree in trees
     )
+    return Forest(tuple(tree.apply for tree in trees), tuple(lengths), usual)
 
 
 def with_background(rows: Floats, seed: int = 0) -> Floats:
     """Return the rows and the background that a forest is grown on."""
     rng = np.random.default_rng(seed)
-    blank = rng.uniform(-FAR, FAR, (max(1, int(BACKGROUND * len(rows))), rows.shape[1])).astype(
-        np.float32
-    )
-    return np.concatenate([rows, blank])
+    shape = (max(1, int(BACKGROUND * len(rows))), rows.shape[1])
+    return np.concatenate([rows, rng.uniform(-FAR, FAR, shape).astype(np.float32)])
 
 
 def grow(rows: Floats, sample: int, seed: int = 0) -> list[Any]:
-    """Return the trees of scikit-learn's `IsolationForest(max_samples=sample, random_state=seed)` on `rows`, to the bit.
+    """Return scikit-learn's trees of `IsolationForest(max_samples=sample, random_state=seed)`.
 
     They are its own trees with its own draws; two fifths of its `fit` are copies of settings and
     weights for all rows, most of them 0. A share of rows to be flagged (`contamination`) has no
@@ -342,14 +334,13 @@ def grow(rows: Floats, sample: int, seed: int = 0) -> list[Any]:
 
     def tree(seed: int) -> Any:
         draws.seed(seed)
-        own = draws.randint(most)
+        state = draws.randint(most)
         draws.seed(seed)
-        sample_without_replacement(
-            rows.shape[1], rows.shape[1], random_state=draws
-        )  # all features, as it draws them first
+        # It draws the features first: all of them.
+        sample_without_replacement(rows.shape[1], rows.shape[1], random_state=draws)
         drawn = np.sort(sample_without_replacement(len(rows), sample, random_state=draws))
         grown = ExtraTreeRegressor(
-            max_features=1, splitter="random", max_depth=deepest, random_state=own
+            max_features=1, splitter="random", max_depth=deepest, random_state=state
         )
         return grown.fit(rows[drawn], target[drawn], check_input=False).tree_
 
@@ -357,31 +348,14 @@ def grow(rows: Floats, sample: int, seed: int = 0) -> list[Any]:
     most, deepest = np.iinfo(np.int32).max, int(np.ceil(np.log2(max(sample, 2))))
     target = np.random.RandomState(seed).uniform(size=len(rows))
     with config_context(skip_parameter_validation=True):
-        return [tree(one) for one in np.random.RandomState(seed).randint(most, size=TREES)]
-
-
-def _likeness(rows: Floats) -> npt.NDArray[np.int64]:
-    """Return a number that near rows share, (n,).
-
-    Of each feature the half it lies in, then its quarter.
-    """
-    low, middle, high = np.quantile(rows[:: max(1, len(rows) // 1_000)], (0.25, 0.5, 0.75), axis=0)
-    upper, inner = rows > middle, (rows > low) & (rows <= high)
-    bits = np.concatenate([upper, inner], axis=1)[:, :62]
-    return bits.astype(np.int64) @ (1 << np.arange(bits.shape[1])[::-1])
-
-
-def _lengths(tree: Any) -> Numbers:
-    """Return the path length to each node, added up in scikit-learn's order so that no bit differs.
-
-    Its root has depth 1.
-    """
-    depths: Numbers = tree.compute_node_depths()
-    return depths + _mean_length(tree.n_node_samples) - 1.0
+        return [tree(draw) for draw in np.random.RandomState(seed).randint(most, size=TREES)]
 
 
 def _mean_length(sizes: npt.NDArray[np.integer]) -> Numbers:
-    """Return c(n), the mean path length of an unsuccessful search in a binary tree of n rows (Liu, Ting and Zhou 2008, eq. 1)."""
+    """Return c(n), the mean path length of an unsuccessful search in a binary tree of n rows.
+
+    Liu, Ting and Zhou 2008, eq. 1.
+    """
     n = np.asarray(sizes, dtype=np.float64)
     many = np.maximum(n, 3)
     general = 2.0 * (np.log(many - 1.0) + np.euler_gamma) - 2.0 * (many - 1.0) / many

@@ -1,4 +1,8 @@
-"""Learn once a day how strange work and its costs are, and from which score on an alert is raised."""
+"""Learn once a day how strange work and its costs are, and from which score an alert is raised.
+
+The bill comes late: a tick sees the newest hours that have arrived, held against the week before
+them.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ from detectors.forest import (
     JOB_HOURS,
     METRICS,
     NOTABLE,
+    SAMPLE_EVERY,
     SMOOTH,
     JobUsual,
     distances,
@@ -28,17 +33,13 @@ from detectors.forest import (
     stops,
     usual_of_samples,
 )
-from detectors.forest import SAMPLE_EVERY as SAMPLE
 from detectors.roster import Roster, scope_of
 from detectors.usual import Past, forget, percentiles, worked_of
 
 COSTS: tuple[str, ...] = ("a node's hour", "the cluster's hour", "a busy core's hour")
 WEEK = timedelta(days=7)
 LATE = timedelta(days=2)
-"""What is learnt at a midnight is learnt up to so long before it.
-
-Every tick of the day has seen the bill so far.
-"""
+"""At a midnight costs are learnt up to so long before it: every tick of the day has seen them."""
 SPAN = 6
 """Hours that one figure is taken over: a single one has jobs that end in it."""
 _LEAST = 24
@@ -103,10 +104,10 @@ class CostHistory:
 def known_costs(
     spend: Frame | None, whole: Frame, roster: Roster, until: datetime, length: timedelta
 ) -> Floats:
-    """Return the costs of each node at each hour of the `length` before `until` that has arrived, (n, n_hours, n_costs).
+    """Return the costs of each node at each known hour of the `length` before `until`.
 
-    Each is over the `SPAN` hours up to it; what no tag gives to a cluster belongs to none. nan =
-    not known.
+    Shape (n, n_hours, n_costs). Each is over the `SPAN` hours up to it; costs that no tag gives to
+    a cluster belong to none. nan = not known.
     """
     nothing = np.full((len(whole.things), 0, len(COSTS)), np.nan, dtype=np.float32)
     if spend is None or not spend.has(SPEND_METRIC) or spend.end < until:
@@ -114,49 +115,37 @@ def known_costs(
     bill = spend.until(until).since(until - length - SPAN * HOUR)
     if bill.n_steps <= SPAN or not len(whole.things):
         return nothing
+    n_scopes = len(roster.scopes)
+
+    # Node-hours seen of each node and its busy core-hours in each hour of the bill, (n, n_hours).
+    part = whole.until(bill.end).since(bill.start)
+    level, share = worked_of(part), part.step / HOUR
+    hours = (part.start - bill.start) / HOUR + np.arange(part.n_steps) * share + 1e-9
+    hour = hours.astype(np.intp)
+    cores = np.where(np.isnan(roster.cores), 1.0, roster.cores)[:, None]
+    seen = summed((~np.isnan(level)).T, hour, bill.n_steps).T * share
+    busy = summed(np.nan_to_num(level).T, hour, bill.n_steps).T * share * cores
+
+    # USD an hour of each scope, of everything and of instances alone, (n_scopes, n_hours).
     usd = np.nan_to_num(bill.of(SPEND_METRIC)).astype(np.float64)
-    seen, busy = _hours_of_work(whole, roster, bill)
-    clusters, nodes = _by_scope(usd, bill, roster)
-    cost = _rolled(clusters)[roster.scope]
-    of_scope = [
-        _rolled(summed(x, roster.scope, len(roster.scopes)))[roster.scope] for x in (seen, busy)
-    ]
-    node = _rolled(nodes)[roster.scope] / _some(of_scope[0])
-    return np.stack([node, _some(cost) / SPAN, _some(cost) / _some(of_scope[1])], axis=2).astype(
-        np.float32
-    )
-
-
-def _by_scope(usd: Numbers, bill: Frame, roster: Roster) -> tuple[Numbers, Numbers]:
-    """Return USD an hour of each scope, of everything and of instances alone, each (n_scopes, n_hours)."""
     place = {scope: i for i, scope in enumerate(roster.scopes)}
     scope = np.array([place.get(scope_of(thing), -1) for thing in bill.things], dtype=np.intp)
-    instances = np.array(
-        [bool(HOURS.search(thing.usage_type)) for thing in bill.things], dtype=bool
-    )
-    known, nodes = scope >= 0, (scope >= 0) & instances
-    return summed(usd[known], scope[known], len(place)), summed(
-        usd[nodes], scope[nodes], len(place)
+    instances = np.array([bool(HOURS.search(x.usage_type)) for x in bill.things], dtype=bool)
+    tagged = scope >= 0
+    all_usd, nodes_usd = (
+        summed(usd[rows], scope[rows], n_scopes) for rows in (tagged, tagged & instances)
     )
 
-
-def _hours_of_work(whole: Frame, roster: Roster, bill: Frame) -> tuple[Numbers, Numbers]:
-    """Return the node-hours seen of each node and its busy core-hours in each hour of the bill, each (n, n_hours)."""
-    part = whole.until(bill.end).since(bill.start)
-    level = worked_of(part)
-    share = part.step / HOUR
-    hour = ((part.start - bill.start) / HOUR + np.arange(part.n_steps) * share + 1e-9).astype(
-        np.intp
+    cost = _some(_rolled(all_usd)[roster.scope])
+    node_hours, core_hours = (
+        _some(_rolled(summed(x, roster.scope, n_scopes))[roster.scope]) for x in (seen, busy)
     )
-    cores = np.where(np.isnan(roster.cores), 1.0, roster.cores)[:, None]
-    seen, busy = (
-        summed(x.T, hour, bill.n_steps).T for x in (~np.isnan(level), np.nan_to_num(level))
-    )
-    return seen * share, busy * share * cores
+    node = _rolled(nodes_usd)[roster.scope] / node_hours
+    return np.stack([node, cost / SPAN, cost / core_hours], axis=2).astype(np.float32)
 
 
 def _rolled(values: Numbers) -> Numbers:
-    """Return the sums over `SPAN` hours up to each, from the first that has so many before it, (n, n_hours - SPAN)."""
+    """Return the sums over the `SPAN` hours up to each, (n, n_hours - SPAN)."""
     total = np.cumsum(values, axis=1)
     return np.asarray(total[:, SPAN:] - total[:, :-SPAN])
 
@@ -168,10 +157,7 @@ def _some(values: Numbers) -> Numbers:
 
 RECENT = timedelta(days=7)
 BLOCK = timedelta(hours=6)
-"""The past is cut into blocks.
-
-Each is judged by the job's hours before it, and gives its strangest row.
-"""
+"""The past is cut into blocks: each is judged by the job's hours before it."""
 MOST_ROWS = 20_000
 LEAST_ROWS = 300
 LASTING = 3
@@ -199,7 +185,7 @@ Grow = Callable[[Floats], Scorer]
 
 @dataclass(frozen=True)
 class OddModel:
-    """Hold the forest, the nodes' usual costs, and for each scope the mean excess and count of its strangest blocks."""
+    """Hold the forest, the nodes' usual costs, and the tail of each scope's strangest blocks."""
 
     forest: Scorer
     live: Mask
@@ -222,17 +208,14 @@ class OddModel:
         return self.forest.score(far[:, self.live])
 
     def threshold(self, scope: int, per_week: float) -> float:
-        """Return the score that is exceeded `per_week` times a week in a scope, by the exponential tail of its blocks.
+        """Return the score that is exceeded `per_week` times a week in a scope.
 
-        Peaks over threshold: rate(s) = weekly * exp(-(s - base) / excess). Never under what the
-        recent past has shown.
+        By the exponential tail of its blocks (peaks over threshold): rate(s) = weekly * exp(-(s -
+        base) / excess). Never under the scores of the recent past.
         """
-        tail = self.base[scope] + self.excess[scope] * np.log(
-            max(1.0, self.weekly[scope] / per_week)
-        )
-        return float(
-            min(0.999, max(LEAST_SCORE, tail, self.highest[scope] + 0.5 * self.excess[scope]))
-        )
+        excess = self.excess[scope]
+        tail = self.base[scope] + excess * np.log(max(1.0, self.weekly[scope] / per_week))
+        return float(min(0.999, max(LEAST_SCORE, tail, self.highest[scope] + 0.5 * excess)))
 
 
 @dataclass(frozen=True)
@@ -245,7 +228,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class _Block:
-    """Hold the samples of some hours of the past (n, n_samples, n_metrics) and what each node's job was like before them."""
+    """Hold the samples of some hours, (n, n_samples, n_metrics), and each job's usual before them."""
 
     usual: JobUsual
     values: Floats
@@ -257,11 +240,13 @@ class _Block:
 
     @cached_property
     def far(self) -> Floats:
-        """Return each sample's distances from the usual of its job, then those of its costs, (n, n_samples, n_features)."""
+        """Return each sample's distances from the usual of its job, then those of its costs.
+
+        Shape (n, n_samples, n_features).
+        """
         far = distances(self.values, self.usual.scale)
-        return np.concatenate(
-            [far, np.repeat(self.costs[:, None, :], far.shape[1], axis=1)], axis=2
-        )
+        costs = np.repeat(self.costs[:, None, :], far.shape[1], axis=1)
+        return np.concatenate([far, costs], axis=2)
 
     @property
     def judged(self) -> Mask:
@@ -278,11 +263,32 @@ def learn(
     rows = [block.far[block.judged] for block in blocks]
     if sum(map(len, rows)) < LEAST_ROWS:
         return None
-    every = np.concatenate(rows)
-    live = np.abs(every).max(axis=0) > 0
-    forest = grow(np.ascontiguousarray(every[:: -(-len(every) // MOST_ROWS), live]))
-    maxima = np.stack([_maxima(forest, live, block, nodes.roster) for block in blocks], axis=1)
-    return OddModel(forest, live, costs.usual, *_tails(maxima))
+    far = np.concatenate(rows)
+    live = np.abs(far).max(axis=0) > 0
+    forest = grow(np.ascontiguousarray(far[:: -(-len(far) // MOST_ROWS), live]))
+
+    # The highest score of each scope in each block, of combinations that last, (n_scopes, n_blocks).
+    maxima = np.zeros((len(nodes.roster.scopes), len(blocks)))
+    for highest, block in zip(maxima.T, blocks, strict=True):
+        lasting = sustained(block.judged & combined(block.far), LASTING)
+        if lasting.any():
+            node, sample = lasting.nonzero()
+            scores = forest.score(block.far[node, sample][:, live])
+            np.maximum.at(highest, nodes.roster.scope[node], scores)
+
+    base = np.maximum(LEAST_SCORE, np.median(maxima, axis=1))
+    above = maxima > base[:, None]
+    count = np.maximum(1, above.sum(axis=1))
+    over = np.where(above, maxima - base[:, None], 0).sum(axis=1)
+    return OddModel(
+        forest,
+        live,
+        costs.usual,
+        base=base,
+        excess=np.maximum(0.01, over / count),
+        weekly=count / (len(blocks) * (BLOCK / timedelta(days=7))),
+        highest=np.maximum(base, maxima.max(axis=1, initial=0)),
+    )
 
 
 def combined(far: Floats) -> Mask:
@@ -297,56 +303,22 @@ def _blocks(whole: Frame, costs: CostHistory, nodes: Nodes, past: Past) -> Itera
     """Yield the blocks of the recent past, the oldest first."""
     for ago in range(RECENT // BLOCK, 0, -1):
         begin = past.anchor - ago * BLOCK
-        if begin - whole.start >= SAMPLE:
-            part = whole.until(begin + BLOCK).since(begin - JOB_HOURS)
-            usual, values = _before_and_after(part, begin, nodes, past)
-            yield _Block(usual, values, costs.at(begin))
+        if begin - whole.start < SAMPLE_EVERY:
+            continue
+        part = whole.until(begin + BLOCK).since(begin - JOB_HOURS)
+        stride = part.steps(SAMPLE_EVERY)
+        sampled = past_levels(part, stride, part.steps(SMOOTH))
+        values = sampled.values
+        forget(values, sampled, nodes.roster, past.strange)
 
-
-def _before_and_after(
-    part: Frame, begin: datetime, nodes: Nodes, past: Past
-) -> tuple[JobUsual, Floats]:
-    """Return what each node's job was like up to `begin`, and the samples after it.
-
-    What came after a stop is another job's.
-    """
-    stride = part.steps(SAMPLE)
-    sampled = past_levels(part, stride, part.steps(SMOOTH))
-    values = sampled.values
-    forget(values, sampled, nodes.roster, past.strange)
-    before = int((begin - part.start) // part.step)
-    count = stops(part, nodes.floor)
-    if count.any():
-        first = np.arange(values.shape[1]) * stride
-        last = np.minimum(first + stride, part.n_steps) - 1
-        here = count[:, [max(0, before - 1)]]
-        values[(count[:, first] != here) | (count[:, last] != here)] = np.nan
-    n_before = max(1, min(values.shape[1], before // stride))
-    return usual_of_samples(begin, values[:, :n_before], nodes.floor), values[:, n_before:]
-
-
-def _maxima(forest: Scorer, live: Mask, block: _Block, roster: Roster) -> Numbers:
-    """Return the highest score of each scope in a block, (n_scopes,), of combinations that last."""
-    far = block.far
-    worth = sustained(block.judged & combined(far), LASTING)
-    highest = np.zeros(len(roster.scopes))
-    if worth.any():
-        rows, at = worth.nonzero()
-        np.maximum.at(highest, roster.scope[rows], forest.score(far[rows, at][:, live]))
-    return highest
-
-
-def _tails(maxima: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Return for each scope base, mean excess, blocks a week above the base, and highest score."""
-    base = np.maximum(LEAST_SCORE, np.median(maxima, axis=1))
-    above = maxima > base[:, None]
-    count = above.sum(axis=1)
-    over = np.where(above, maxima - base[:, None], 0).sum(axis=1)
-    excess = np.maximum(0.01, over / np.maximum(1, count))
-    weeks = maxima.shape[1] * (BLOCK / timedelta(days=7))
-    return (
-        base,
-        excess,
-        np.maximum(1, count) / weeks,
-        np.maximum(base, maxima.max(axis=1, initial=0)),
-    )
+        # Samples after a stop are another job's.
+        before = int((begin - part.start) // part.step)
+        count = stops(part, nodes.floor)
+        if count.any():
+            first = np.arange(values.shape[1]) * stride
+            last = np.minimum(first + stride, part.n_steps) - 1
+            here = count[:, [max(0, before - 1)]]
+            values[(count[:, first] != here) | (count[:, last] != here)] = np.nan
+        n_before = max(1, min(values.shape[1], before // stride))
+        usual = usual_of_samples(begin, values[:, :n_before], nodes.floor)
+        yield _Block(usual, values[:, n_before:], costs.at(begin))

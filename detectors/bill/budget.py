@@ -1,10 +1,8 @@
-"""Find budgets that are burnt too fast.
-
-A month's USD against the USD spent, over a fast and a slow window.
+"""Find budgets that are burnt too fast: a month's USD against the USD spent, over two windows.
 
 After the multi-window burn-rate alerts of Google's SRE Workbook (chapter 5): the long window says
 that it matters, the short one that it still goes on. A budget of money is meant to be spent, so a
-rate of 1 is what would use it up with the month's end.
+rate of 1 is one that would use it up with the month's end.
 """
 
 from __future__ import annotations
@@ -71,16 +69,6 @@ class BudgetBurn:
         return self.through + min((self.budget - self.spent) / pace, 3660.0) * DAY
 
 
-def budget_anomalies(view: View, burns: Sequence[BudgetBurn]) -> Iterator[Anomaly]:
-    """Yield one anomaly for each budget that will be used up well before its month ends, or is used up."""
-    for burn in burns:
-        policy = view.policy.at(burn.scope)
-        if policy.on("budget_burn.on") and _too_fast(
-            burn, policy, (Cause.BUDGET_BURN.value, burn.scope) in view.open
-        ):
-            yield _anomaly(view, burn)
-
-
 def budget_burns(view: View) -> list[BudgetBurn]:
     """Return how fast each budget burns.
 
@@ -119,102 +107,90 @@ def burn_of(
 
     None where too few days have settled.
     """
-    rows = bill.rows_of(scope)
-    days = [
-        i for i in range(bill.n_steps) if bill.at(i).day != 1
-    ]  # the month's fees fall on its first day
+    rows = [i for i, thing in enumerate(bill.things) if scope.selects(thing)]
+    # The month's fees fall on its first day, so that day says nothing of the pace.
+    days = [i for i in range(bill.n_steps) if bill.at(i).day != 1]
     if not rows or len(days) < slow_days:
         return None
-    daily: Numbers = np.nan_to_num(bill.parts[rows]).sum(axis=0)
+    parts = np.nan_to_num(bill.parts[rows])
+    daily: Numbers = parts.sum(axis=0)
     month = month_of(now)
     spent = sum(float(daily[i]) for i in range(bill.n_steps) if bill.at(i) >= month.start)
     lately = daily[days[-slow_days:]]
     through = max(bill.end, month.start)
-    end = _month_end(np.nan_to_num(bill.parts[rows]), spent, round((month.end - through) / DAY))
-    return BudgetBurn(
-        scope, budget, spent, float(lately[-1]), float(lately.mean()), through, month.end, end
-    )
 
-
-def _month_end(parts: Numbers, spent: float, ahead: int) -> Projection | None:
-    """Return where a month ends: what is spent, and what recurs, projected.
-
-    A charge of one day and of none since does not.
-    """
+    # The month ends with the money spent, and the charges that recur, projected. One of a single
+    # day, and of none since, does not recur.
     charged = parts != 0
     first, since = charged.argmax(axis=1), parts.shape[1]
     fees = [
         is_seldom(int(n), since - int(at)) and not newest
         for n, at, newest in zip(charged.sum(axis=1), first, charged[:, -1], strict=True)
     ]
-    rest = project(list(parts[~np.array(fees, dtype=bool)].sum(axis=0)), ahead)
-    return (
-        Projection(*(max(spent, spent + usd) for usd in (rest.low, rest.middle, rest.high)))
-        if rest
-        else None
+    recurring = list(parts[~np.array(fees, dtype=bool)].sum(axis=0))
+    ahead, month_end = project(recurring, round((month.end - through) / DAY)), None
+    if ahead:
+        ends = (max(spent, spent + usd) for usd in (ahead.low, ahead.middle, ahead.high))
+        month_end = Projection(*ends)
+    return BudgetBurn(
+        scope,
+        budget,
+        spent,
+        float(lately[-1]),
+        float(lately.mean()),
+        through,
+        month.end,
+        month_end,
     )
 
 
-def _too_fast(burn: BudgetBurn, policy: Policy, alerted: bool) -> bool:
-    """Return whether both windows burn too fast.
-
-    An open alert holds until the slow one fits the budget again.
-    """
-    if burn.spent >= burn.budget:
-        return True
-    day, week = burn.rates
-    slow = week >= policy.number("budget_burn.slow_rate") and day >= 1
-    fast = day >= policy.number("budget_burn.fast_rate") and week >= 1
-    return slow or fast or (alerted and week >= 1)
-
-
-def _anomaly(view: View, burn: BudgetBurn) -> Anomaly:
-    over = max(burn.day, burn.week) - burn.allowed
-    usd_per_hour = Decimal(str(round(max(over, 0.0) / 24, 4)))
-    subject = Subject(burn.scope, burn.scope, (), view.now, usd_per_hour=usd_per_hour)
-    return anomaly_of(view, Cause.BUDGET_BURN, subject, _explanation(view, burn))
-
-
-def _ends(burn: BudgetBurn) -> tuple[str, ...]:
-    """Say where the month ends as things go on."""
-    end = burn.month_end
-    return (
-        (
-            f"about {usd(end.middle, 0)} by month end ({usd(end.low, 0)} to {usd(end.high, 0)}), fees counted once",
-        )
-        if end
-        else ()
-    )
+def budget_anomalies(view: View, burns: Sequence[BudgetBurn]) -> Iterator[Anomaly]:
+    """Yield one anomaly for each budget that ends well before its month, or is used up."""
+    for burn in burns:
+        policy = view.policy.at(burn.scope)
+        alerted = (Cause.BUDGET_BURN.value, burn.scope) in view.open
+        day, week = burn.rates
+        slow = week >= policy.number("budget_burn.slow_rate") and day >= 1
+        fast = day >= policy.number("budget_burn.fast_rate") and week >= 1
+        # An open alert holds until the slow window fits the budget again.
+        too_fast = burn.spent >= burn.budget or slow or fast or (alerted and week >= 1)
+        if policy.on("budget_burn.on") and too_fast:
+            over = max(burn.day, burn.week) - burn.allowed
+            usd_per_hour = Decimal(str(round(max(over, 0.0) / 24, 4)))
+            subject = Subject(burn.scope, burn.scope, (), view.now, usd_per_hour=usd_per_hour)
+            yield anomaly_of(view, Cause.BUDGET_BURN, subject, _explanation(view, burn))
 
 
 def _explanation(view: View, burn: BudgetBurn) -> Explanation:
     gone, pace = burn.spent >= burn.budget, max(burn.day, burn.week)
+    day, week = burn.rates
+    end = rate = "used up"
+    if not gone:
+        early = round((burn.ends - burn.used_up) / DAY)
+        end = f"about {burn.used_up:%Y-%m-%d}, {early} days early"
+        end = f"at {usd(pace, 0)} a day used up {end}"
+        rate = f"burn rate {day:.1f} on the newest day, {week:.1f} over the slow window"
     name = " ".join(f"{name} {value}" for name, value in burn.scope) or "everything"
     spent = f"{usd(burn.spent, 0)} of {usd(burn.budget, 0)} ({percent(burn.spent / burn.budget)})"
     since = max(0.0, (min(view.now, burn.ends) - burn.through) / DAY) * pace
-    early = round((burn.ends - burn.used_up) / DAY)
-    end = (
-        "it is used up"
-        if gone
-        else f"at {usd(pace, 0)} a day used up about {burn.used_up:%Y-%m-%d}, {early} days early"
-    )
-    day, week = burn.rates
+    evidence = [
+        f"newest settled day {usd(burn.day, 0)}, slow window {usd(burn.week, 0)} a day;"
+        f" what is left allows {usd(burn.allowed, 0)}",
+        rate,
+        f"about {usd(since, 0)} more since, which is not billed yet (estimate at that pace)",
+    ]
+    if month := burn.month_end:
+        span = f"{usd(month.low, 0)} to {usd(month.high, 0)}"
+        evidence.append(f"about {usd(month.middle, 0)} by month end ({span}), fees counted once")
+    evidence.append("amortised, before credits and tax: credits never hide what a budget pays for")
     return Explanation(
-        why=f"Budget of {name}: {spent} was billed through {burn.through - DAY:%Y-%m-%d}; {end} (estimate).",
+        why=f"Budget of {name}: {spent} was billed through {burn.through - DAY:%Y-%m-%d};"
+        f" {'it is used up' if gone else end} (estimate).",
         value=pace,
         unit="USD per day",
         usual=(0.0, burn.allowed),
         score=float(np.clip(1 - burn.allowed / max(pace, 1e-9), 0.3, 1.0)),
-        evidence=(
-            f"newest settled day {usd(burn.day, 0)}, slow window {usd(burn.week, 0)} a day; what is left allows"
-            f" {usd(burn.allowed, 0)}",
-            "used up"
-            if gone
-            else f"burn rate {day:.1f} on the newest day, {week:.1f} over the slow window",
-            f"about {usd(since, 0)} more since, which is not billed yet (estimate at that pace)",
-            *_ends(burn),
-            "amortised, before credits and tax: credits never hide what a budget pays for",
-        ),
+        evidence=tuple(evidence),
         confidence=0.9,
         severity=Severity.CRITICAL if gone or burn.used_up - view.now < _SOON else None,
     )

@@ -1,4 +1,4 @@
-"""State the findings in a bill: what they cost over the usual, and the few values that explain it."""
+"""State the findings in a bill: their cost over the usual, and the values that explain it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.reading import SPEND_METRIC
-from detectors.arrays import Mask, Numbers
+from detectors.arrays import Numbers
 from detectors.bill.growth import DAY, HOUR, HOURS, LINE, BillLines, Jump, RootCause, root_of
 from detectors.bill.use import nowcast
 from detectors.rule import Explanation, Subject, anomaly_of
@@ -25,14 +25,20 @@ _LOOKBACK = 14
 """Days before its first hour that say what is usual."""
 _LESS = 0.5
 """Share of the same hours of the day before under which the newest are of another level."""
+JUMP_SUGGESTIONS = {
+    Cause.COMMITMENT_UNUSED: Cause.COMMITMENT_UNUSED.facts.suggestions[:1],
+    Cause.UNUSED_CAPACITY: ("Launch into the reservation or cancel it.",),
+}
+"""Steps to try where only growth of the bill is known of a cause that another rule knows better."""
 
 
 @dataclass(frozen=True)
 class Excess:
-    """Hold USD over the usual of each step since a finding began, and up to how much it moves by itself, each (n_steps,)."""
+    """Hold USD over the usual of each step since a finding began."""
 
     over: Numbers
     calm: Numbers
+    """Up to how much it moves by itself, (n_steps,) as `over`."""
     spread: float
     """How far the usual lies apart on other days, in USD a step."""
     through: datetime
@@ -45,38 +51,33 @@ class Excess:
     def lasts(self) -> bool:
         """Return whether the newest steps show it, or it comes and goes.
 
-        What comes by night is not over at noon.
+        An excess that comes by night is not over at noon.
         """
         day, k, n = self.per_day, self.newest, len(self.over)
-        if not self._calm(n - k, n):
+        if not self._is_calm(n - k, n):
             return True
-        return n >= day + k and self._calm(n - day - k, n - day) and not self._calm(n - day, n)
+        day_before_calm = n >= day + k and self._is_calm(n - day - k, n - day)
+        return day_before_calm and not self._is_calm(n - day, n)
 
     @property
     def usd_per_hour(self) -> float:
-        """Return USD an hour of its newest day, of the newest steps where they are of another level, or while it lasted."""
-        day, k = self.per_day, self.newest
+        """Return USD an hour of its newest day.
+
+        Of the newest steps where they are of another level, or of the time that it lasted.
+        """
+        day, k, n = self.per_day, self.newest, len(self.over)
         if not self.lasts:
-            return (
-                max(0.0, float(self.over[self.over > self.calm].mean())) * day / 24
-                if self._told
-                else 0.0
-            )
+            out = self.over[self.over > self.calm]
+            return max(0.0, float(out.mean())) * day / 24 if len(out) else 0.0
         whole, now = float(self.over[-day:].mean()), float(self.over[-k:].mean())
-        before = float(self.over[-day - k : -day].mean()) if len(self.over) >= day + k else whole
-        alike = _LESS * before <= now <= before / _LESS or self._calm(
-            len(self.over) - k, len(self.over)
-        )
+        before = float(self.over[-day - k : -day].mean()) if n >= day + k else whole
+        alike = _LESS * before <= now <= before / _LESS or self._is_calm(n - k, n)
         return max(0.0, whole if alike else now) * day / 24
 
-    @property
-    def _told(self) -> bool:
-        return bool((self.over > self.calm).any())
-
-    def _calm(self, start: int, end: int) -> bool:
+    def _is_calm(self, start: int, end: int) -> bool:
         """Return whether some steps together cost no more than usual."""
-        start = max(0, start)
-        return bool(self.over[start:end].mean() <= self.calm[start:end].mean())
+        steps = slice(max(0, start), end)
+        return bool(self.over[steps].mean() <= self.calm[steps].mean())
 
     @property
     def billed(self) -> BilledExcess:
@@ -109,38 +110,41 @@ class Ledger:
     above: float
     """Growth over the usual that is none yet, as a share."""
     began: Mapping[str, datetime]
-    """When what the known alerts are about began, by their keys: their dollars count from there."""
+    """When the subjects of the known alerts began, by their keys: dollars count from there."""
 
     def since(self, cause: Cause, scope: Labels, start: datetime) -> datetime:
         """Return since when the dollars of a finding count."""
         return min(start, self.began.get(key_of(cause.value, scope), start))
 
     def over_usual(self, jumps: Sequence[Jump], since: datetime) -> Excess:
-        """Return what jumps of one finding cost over their usual since its first hour."""
-        began = min(jump.since for jump in jumps)
-        bill, rows = self._series(jumps)
-        first = _first(bill, min(since, began), began)
-        series = np.nan_to_num(bill.parts[rows].sum(axis=0, dtype=np.float64))
-        usual, spread = _usual(series, bill, first)
-        n = _arrived(series[first:], usual, DAY // bill.step)
-        over, calm = (series[first:] - usual)[:n], (self.above * usual + spread)[:n]
-        return Excess(
-            over,
-            calm,
-            spread,
-            bill.at(first + n),
-            DAY // bill.step,
-            self.newest if bill.step == HOUR else 1,
-        )
+        """Return the cost of the jumps of one finding over their usual since its first hour."""
+        # The hours tell, or the days where the hours do not know every jump.
+        bill, rows = self.days, [_things_of(jump, self.days) for jump in jumps]
+        if self.hours and all(hourly := [_things_of(jump, self.hours) for jump in jumps]):
+            bill, rows = self.hours, hourly
+        parts = bill.parts[sorted({row for things in rows for row in things})]
+        series = np.nan_to_num(parts.sum(axis=0, dtype=np.float64))
 
-    def _series(self, jumps: Sequence[Jump]) -> tuple[BillLines, list[int]]:
-        """Return the hours, or the days where the hours do not know every jump, and the things there that they are about."""
-        if self.hours and all(rows := [_things_of(jump, self.hours) for jump in jumps]):
-            return self.hours, sorted({row for some in rows for row in some})
-        return self.days, sorted({row for jump in jumps for row in _things_of(jump, self.days)})
+        # The newest jump is added up alone where nothing before the first hour is known.
+        began = min(jump.since for jump in jumps)
+        first = (min(since, began) - bill.start) // bill.step
+        if first * bill.step < 7 * DAY:
+            first = (began - bill.start) // bill.step
+        first = int(min(max(0, first), bill.n_steps - 1))
+        usual, spread = _usual(series, bill, first)
+
+        # Steps that are billed always and not now are late, for a day at most.
+        newest = series[first:]
+        n, per_day = len(newest), DAY // bill.step
+        last = n - int(np.argmax(newest[::-1] > 0)) if (newest > 0).any() else n
+        if n - last <= per_day and (usual[last:] > 0).all():
+            n = last
+        over, calm = (newest - usual)[:n], (self.above * usual + spread)[:n]
+        wait = self.newest if bill.step == HOUR else 1
+        return Excess(over, calm, spread, bill.at(first + n), per_day, wait)
 
     def whole(self, line: Labels, since: datetime) -> Excess:
-        """Return all that a line cost since a time: what nobody uses has no usual."""
+        """Return all that a line cost since a time: a commitment nobody uses has no usual."""
         bill = self.hours if self.hours and line in self.hours.lines else self.days
         rows = [i for i, known in enumerate(bill.lines) if known == line]
         first = min(max(0, (since - bill.start) // bill.step), bill.n_steps - 1)
@@ -149,69 +153,32 @@ class Ledger:
         return Excess(series, calm, float(np.std(series)), bill.end, DAY // bill.step, newest)
 
 
-def _arrived(series: Numbers, usual: Numbers, per_day: int) -> int:
-    """Return how many steps have arrived.
-
-    What is billed in every hour and not in the newest ones is late, for a day at most.
-    """
-    n = len(series)
-    last = n - int(np.argmax(series[::-1] > 0)) if (series > 0).any() else n
-    return last if n - last <= per_day and (usual[last:] > 0).all() else n
-
-
-def _first(bill: BillLines, since: datetime, began: datetime) -> int:
-    """Return the first step to add up.
-
-    That of `since`, or of the newest jump where nothing before the former is known.
-    """
-    first = (since - bill.start) // bill.step
-    first = first if first * bill.step >= 7 * DAY else (began - bill.start) // bill.step
-    return int(min(max(0, first), bill.n_steps - 1))
-
-
 def _things_of(jump: Jump, bill: BillLines) -> list[int]:
-    """Return the rows of the things that a jump is about."""
-    subject = _Subject.of(jump)
-    return [i for i, thing in enumerate(bill.things) if subject.holds(thing)]
+    """Return the rows of the things that a jump is about: those of its line, where it grew.
 
-
-@dataclass(frozen=True)
-class _Subject:
-    """Say which things a jump is about: those of its line, in the place that grew.
-
-    Hours of an instance type count whatever they are bought as: what was spot and is now on demand
-    costs the difference.
+    Hours of an instance type count whatever they are bought as: an instance that was spot and is
+    now on demand costs the difference.
     """
-
-    where: Labels
-    place: Labels
-    instance_type: str
-    parts: frozenset[Labels]
-
-    @staticmethod
-    def of(jump: Jump) -> _Subject:
-        match = HOURS.search(jump.where.usage_type)
-        place = Labels.shared(jump.growing).only(("cluster", "team", "project"))
-        where = jump.where.only(("account", "region") if match else LINE)
-        wide = (
-            frozenset() if jump.where.usage_type else frozenset(thing for thing, _, _ in jump.parts)
-        )
-        return _Subject(where, place, match[1] if match else "", wide)
-
-    def holds(self, thing: Labels) -> bool:
-        """Return whether a thing belongs to it."""
-        if self.parts:
-            return thing in self.parts
-        if not (self.where.selects(thing) and self.place.selects(thing)):
-            return False
-        match = HOURS.search(thing.usage_type) if self.instance_type else None
-        return not self.instance_type or bool(match and match[1] == self.instance_type)
+    match = HOURS.search(jump.where.usage_type)
+    if not jump.where.usage_type and jump.parts:
+        parts = {thing for thing, _, _ in jump.parts}
+        return [i for i, thing in enumerate(bill.things) if thing in parts]
+    where = jump.where.only(("account", "region") if match else LINE)
+    place = Labels.shared(jump.growing).only(("cluster", "team", "project"))
+    rows = [
+        i for i, thing in enumerate(bill.things) if where.selects(thing) and place.selects(thing)
+    ]
+    if match is None:
+        return rows
+    types = {i: HOURS.search(bill.things[i].usage_type) for i in rows}
+    return [i for i, kind in types.items() if kind and kind[1] == match[1]]
 
 
 def _usual(series: Numbers, bill: BillLines, first: int) -> tuple[Numbers, float]:
-    """Return the usual USD of each step since `first`, by the same steps of like days of the two weeks before, and its spread.
+    """Return the usual USD of each step since `first`, and its spread.
 
-    Working days are alike, and so are weekends, where at least two of them are known.
+    By the same steps of like days of the two weeks before: working days are alike, and so are
+    weekends, where at least two of them are known.
     """
     day, n = DAY // bill.step, len(series)
     days = min(_LOOKBACK, first // day)
@@ -219,32 +186,21 @@ def _usual(series: Numbers, bill: BillLines, first: int) -> tuple[Numbers, float
         return np.zeros(n - first), 0.0
     before = series[first - days * day : first].reshape(days, day)
     began = bill.at(first - days * day)
-    week = (
-        began.weekday() * day
-        + (began - began.replace(hour=0, minute=0)) // bill.step
-        + np.arange(n - first + days * day)
-    )
+    into_day = (began - began.replace(hour=0, minute=0)) // bill.step
+    week = began.weekday() * day + into_day + np.arange(n - first + days * day)
     weekend = (week // day % 7 >= 5).astype(np.intp)
     past, at = weekend[: days * day].reshape(days, day), np.arange(n - first) % day
-    levels = np.stack([_like_days(before, past == kind) for kind in (0, 1)])
-    usual = levels[weekend[days * day :], at]
+
+    # The median of the days that are alike at each step of a day, of all where fewer than two are.
+    levels = []
+    for kind in (0, 1):
+        alike = (past == kind) | ((past == kind).sum(axis=0) < 2)
+        known, ranked = alike.sum(axis=0), np.sort(np.where(alike, before, np.inf), axis=0)
+        middle = np.stack([(known - 1) // 2, known // 2])
+        levels.append(np.take_along_axis(ranked, middle, axis=0).mean(axis=0))
+    usual = np.stack(levels)[weekend[days * day :], at]
     low, high = np.quantile(before.sum(axis=1), (0.1, 0.9))
     return usual, float(high - low) / 2 / day
-
-
-def _like_days(before: Numbers, alike: Mask) -> Numbers:
-    """Return the median of the days that are alike at each step of a day, of all where fewer than two are, (n_steps,)."""
-    alike = alike | (alike.sum(axis=0) < 2)
-    n, ranked = alike.sum(axis=0), np.sort(np.where(alike, before, np.inf), axis=0)
-    middle = np.stack([(n - 1) // 2, n // 2])
-    return np.asarray(np.take_along_axis(ranked, middle, axis=0).mean(axis=0))
-
-
-JUMP_SUGGESTIONS = {
-    Cause.COMMITMENT_UNUSED: Cause.COMMITMENT_UNUSED.facts.suggestions[:1],
-    Cause.UNUSED_CAPACITY: ("Launch into the reservation or cancel it.",),
-}
-"""Steps to try where growth of the bill is all that is known of a cause that another rule knows better."""
 
 
 @dataclass(frozen=True)
@@ -265,15 +221,18 @@ class BillFinding:
 
 
 def told_before(finding: BillFinding, view: View) -> bool:
-    """Return whether the late bill only repeats what an alert about the reservation itself told, open or ended since."""
+    """Return whether the late bill only repeats an alert about the reservation itself.
+
+    That alert is open, or ended since.
+    """
     where, start = finding.subject.labels, finding.subject.start
     return finding.cause is Cause.UNUSED_CAPACITY and any(
-        one.cause is Cause.UNUSED_CAPACITY
-        and one.anomaly.labels.resource
-        and one.anomaly.labels.region in ("", where.region)
-        and where.usage_type.endswith(f":{one.anomaly.labels.instance_type}")
-        and (one.closed or view.now) >= start
-        for one in view.alerts
+        alert.cause is Cause.UNUSED_CAPACITY
+        and alert.anomaly.labels.resource
+        and alert.anomaly.labels.region in ("", where.region)
+        and where.usage_type.endswith(f":{alert.anomaly.labels.instance_type}")
+        and (alert.closed or view.now) >= start
+        for alert in view.alerts
     )
 
 
@@ -284,53 +243,42 @@ def findings_of(jumps: Sequence[Jump], ledger: Ledger) -> list[BillFinding]:
     """
     groups: dict[tuple[Cause, Labels], dict[Labels, Jump]] = {}
     for jump in jumps:
-        members = groups.setdefault((jump.cause, scope_of_jump(jump)), {})
-        members[jump.where] = (
-            _together(members[jump.where], jump) if jump.where in members else jump
+        # All lines of a service jump as one; a nearer cause is of a line.
+        names = ["account", "region", "service", "cluster", "team", "project"]
+        if jump.cause is not Cause.SPEND_JUMP:
+            names.append("usage_type")
+        members = groups.setdefault((jump.cause, jump.where.only(names)), {})
+        day = members.get(jump.where, jump)
+        since, until = min(day.since, jump.since), max(day.until, jump.until)
+        members[jump.where] = replace(day, since=since, until=until)
+
+    findings = []
+    for (cause, scope), members in sorted(groups.items(), key=lambda x: (x[0][0], str(x[0][1]))):
+        ranked = sorted(members.values(), key=lambda j: (-j.extra, j.where.usage_type))
+        root = root_of(tuple(part for jump in ranked for part in _by_day(jump)))
+        labels = root.labels if root else Labels()
+        # The instance type where all of it is hours of one.
+        hours = [HOURS.search(jump.where.usage_type) for jump in ranked]
+        types = {match[1] if match else "" for match in hours}
+        if len(types) == 1:
+            labels = replace(labels, instance_type=types.pop())
+        labels = labels.merge(Labels.shared(jump.where for jump in ranked))
+
+        usages = tuple(jump.where.usage_type for jump in ranked if jump.where.usage_type)
+        usages = usages or (scope.service or str(scope),)
+        start = min(jump.since for jump in ranked)
+        excess = ledger.over_usual(ranked, ledger.since(cause, scope, start))
+        subject = Subject(
+            scope, labels, usages, start, usd_per_hour=excess.rate, billed=excess.billed
         )
-    ranked = sorted(groups.items(), key=lambda x: (x[0][0], str(x[0][1])))
-    return [
-        _finding(cause, scope, list(members.values()), ledger) for (cause, scope), members in ranked
-    ]
-
-
-def scope_of_jump(jump: Jump) -> Labels:
-    """Return the identity of a jump's alert.
-
-    The line, for a plain jump all lines of the service, or the wider place.
-    """
-    names = ("account", "region", "service", "cluster", "team", "project")
-    return jump.where.only(names if jump.cause is Cause.SPEND_JUMP else (*names, "usage_type"))
-
-
-def _together(day: Jump, later: Jump) -> Jump:
-    """Return the day's jump with the hours' since and until."""
-    return replace(day, since=min(day.since, later.since), until=max(day.until, later.until))
-
-
-def _finding(cause: Cause, scope: Labels, jumps: list[Jump], ledger: Ledger) -> BillFinding:
-    jumps = sorted(jumps, key=lambda j: (-j.extra, j.where.usage_type))
-    root = root_of(tuple(part for jump in jumps for part in _by_day(jump)))
-    usages = tuple(j.where.usage_type for j in jumps if j.where.usage_type) or (
-        scope.service or str(scope),
-    )
-    labels = Labels.shared(j.where for j in jumps)
-    labels = _typed(root.labels if root else Labels(), jumps).merge(labels)
-    start = min(j.since for j in jumps)
-    excess = ledger.over_usual(jumps, ledger.since(cause, scope, start))
-    subject = Subject(scope, labels, usages, start, usd_per_hour=excess.rate, billed=excess.billed)
-    return BillFinding(cause, subject, _explanation(cause, scope, jumps, usages, root))
+        explanation = _explanation(cause, scope, ranked, usages, root)
+        findings.append(BillFinding(cause, subject, explanation))
+    return findings
 
 
 def _by_day(jump: Jump) -> list[tuple[Labels, float, float]]:
     factor = DAY / jump.step
     return [(thing, now * factor, usual * factor) for thing, now, usual in jump.parts]
-
-
-def _typed(labels: Labels, jumps: Sequence[Jump]) -> Labels:
-    """Add the instance type where all of it is hours of one."""
-    types = {match[1] if (match := HOURS.search(j.where.usage_type)) else "" for j in jumps}
-    return replace(labels, instance_type=types.pop()) if len(types) == 1 else labels
 
 
 def _explanation(
@@ -340,75 +288,55 @@ def _explanation(
     usages: tuple[str, ...],
     root: RootCause | None,
 ) -> Explanation:
-    days = [j for j in jumps if j.step == DAY] or list(jumps)
+    days = [jump for jump in jumps if jump.step == DAY] or list(jumps)
+    by_day = days[0].step == DAY
     value, low, high = (sum(x) for x in zip(*((j.value, j.low, j.high) for j in days), strict=True))
-    per = "a day" if days[0].step == DAY else "an hour"
+
     name = scope.service or " ".join(f"{name} {value}" for name, value in scope) or "The bill"
-    subject = (
-        f"{name} ({usages[0]})"
-        if len(usages) == 1 and usages[0] not in (name, str(scope))
-        else name
-    )
-    subject = f"{name} ({len(usages)} usage types)" if len(usages) > 1 else subject
-    usual = (
-        f"usually {_range(low, high)} {per}"
-        if high * (DAY / days[0].step) >= 0.5
-        else "never billed before"
-    )
-    growth = _more(value / high) if high >= 0.5 else ""
+    subject = name
+    if len(usages) > 1:
+        subject = f"{name} ({len(usages)} usage types)"
+    elif usages[0] not in (name, str(scope)):
+        subject = f"{name} ({usages[0]})"
+
+    usual, growth = "never billed before", ""
+    if high * (DAY / days[0].step) >= 0.5:
+        digits = 0 if high >= 10 else 2
+        ends = dict.fromkeys((f"{low:,.{digits}f}", f"{high:,.{digits}f}"))
+        usual = f"usually ${'-'.join(ends)} {'a day' if by_day else 'an hour'}"
+    if high >= 0.5:
+        times = value / high
+        growth = f", {times:,.0f} times as much"
+        if times < 10:
+            growth = f", {percent(times - 1)} more"
+
+    start, end = min(jump.since for jump in days), max(jump.until for jump in days)
+    if by_day:
+        cost = f"{usd(value, 0)} on {end - timedelta(days=1):%Y-%m-%d}"
+    else:
+        until = f"{end:%H:%M}" if end - start < DAY else f"{end:%Y-%m-%d %H:%M}"
+        cost = f"{usd(value, 2)} an hour from {start:%Y-%m-%d %H:%M} to {until} UTC"
+    # The root cause is said where it is more than the one thing that jumped.
+    explained = f" {root}." if root and sum(len(jump.parts) for jump in jumps) > 1 else ""
+
+    # The things that grew most, with USD a day more: usage type, place, tags.
+    parts = [part for jump in jumps for part in _by_day(jump)]
+    grown = sorted((part for part in parts if part[1] > part[2]), key=lambda p: p[2] - p[1])
+    evidence = []
+    for thing, now, before in grown[:5]:
+        place = f"{thing.usage_type or thing.service} {thing.region}".strip()
+        tags = [f"{tag} {word}" for tag, word in thing.only(("cluster", "team", "project"))]
+        place += f" ({', '.join(tags)})" if tags else ""
+        evidence.append(f"{place}: {usd(now - before, 0)} a day more")
     return Explanation(
-        why=f"{subject} cost {_when(days, value)}, {usual}{growth}.{_explained(root, jumps)}",
+        why=f"{subject} cost {cost}, {usual}{growth}.{explained}",
         value=value,
-        unit="USD per day" if per == "a day" else "USD per hour",
+        unit="USD per day" if by_day else "USD per hour",
         usual=(low, high),
         score=float(np.clip(1 - high / max(value, 1e-9), 0.3, 1.0)),
-        evidence=_evidence(jumps, usages),
+        evidence=tuple(evidence) or usages[:5],
         confidence=0.8,
         suggestions=JUMP_SUGGESTIONS.get(cause),
         metric=SPEND_METRIC,
-        kind="spend" if per == "a day" else "spend_hour",
-    )
-
-
-def _more(times: float) -> str:
-    return f", {percent(times - 1)} more" if times < 10 else f", {times:,.0f} times as much"
-
-
-def _explained(root: RootCause | None, jumps: Sequence[Jump]) -> str:
-    """Say the root cause, where it is more than the one thing that jumped."""
-    return f" {root}." if root and sum(len(j.parts) for j in jumps) > 1 else ""
-
-
-def _when(jumps: Sequence[Jump], value: float) -> str:
-    end = max(j.until for j in jumps)
-    if jumps[0].step == DAY:
-        return f"{usd(value, 0)} on {end - timedelta(days=1):%Y-%m-%d}"
-    start = min(j.since for j in jumps)
-    until = f"{end:%H:%M}" if end - start < DAY else f"{end:%Y-%m-%d %H:%M}"
-    return f"{usd(value, 2)} an hour from {start:%Y-%m-%d %H:%M} to {until} UTC"
-
-
-def _range(low: float, high: float) -> str:
-    digits = 0 if high >= 10 else 2
-    ends = dict.fromkeys((f"{low:,.{digits}f}", f"{high:,.{digits}f}"))
-    return f"${'-'.join(ends)}"
-
-
-def _evidence(jumps: Sequence[Jump], usages: tuple[str, ...]) -> tuple[str, ...]:
-    """Name the things that grew most, with USD a day more: usage type, place, tags."""
-    grown = sorted((p for j in jumps for p in _by_day(j) if p[1] > p[2]), key=lambda p: p[2] - p[1])
-    return (
-        tuple(
-            f"{_thing(thing)}: {usd(now - usual, 0)} a day more" for thing, now, usual in grown[:5]
-        )
-        or usages[:5]
-    )
-
-
-def _thing(thing: Labels) -> str:
-    tags = ", ".join(
-        f"{name} {value}" for name, value in thing.only(("cluster", "team", "project"))
-    )
-    return f"{thing.usage_type or thing.service} {thing.region}".strip() + (
-        f" ({tags})" if tags else ""
+        kind="spend" if by_day else "spend_hour",
     )

@@ -1,9 +1,9 @@
-"""Lay the bill out by lines, state what grew there, and name the few places that explain it."""
+"""Lay the bill out by lines, state which grew, and name the few places that explain it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -13,7 +13,7 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
-from detectors.arrays import Numbers, Rows
+from detectors.arrays import Mask, Numbers, Rows
 from detectors.words import percent
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -24,14 +24,16 @@ LINE = ("account", "service", "region", "usage_type")
 
 @dataclass(frozen=True)
 class BillLines:
-    """Hold USD a step by line (`values`, (n_lines, n_steps)) and by thing (`parts`, (n_things, n_steps)), from `start`."""
+    """Hold USD a step by line and by the tagged things that a line is made of, from `start`."""
 
     things: tuple[Labels, ...]
     parts: Numbers
+    """By thing, (n_things, n_steps)."""
     lines: tuple[Labels, ...]
     line_of: Rows
     """The row of each thing's line, (n_things,)."""
     values: Numbers
+    """By line, (n_lines, n_steps)."""
     start: datetime
     step: timedelta
 
@@ -49,20 +51,9 @@ class BillLines:
         """Return the start of a step."""
         return self.start + step * self.step
 
-    def sums(self, key: Callable[[Labels], Labels]) -> dict[Labels, Numbers]:
-        """Return the sums of the things by `key` of their labels, each (n_steps,)."""
-        rows: dict[Labels, list[int]] = {}
-        for i, thing in enumerate(self.things):
-            rows.setdefault(key(thing), []).append(i)
-        return {where: self.parts[some].sum(axis=0) for where, some in rows.items()}
-
-    def rows_of(self, scope: Labels) -> list[int]:
-        """Return the things that a scope selects."""
-        return [i for i, thing in enumerate(self.things) if scope.selects(thing)]
-
 
 def settled_steps(frame: Frame | None) -> tuple[int, int]:
-    """Return the first and the last step that anything was billed in, half-open; (0, 0) for none."""
+    """Return the first and the last step with a charge, half-open; (0, 0) for none."""
     if frame is None or not frame.has(SPEND_METRIC) or not frame.n_steps:
         return 0, 0
     billed = np.flatnonzero(~np.isnan(frame.of(SPEND_METRIC)).all(axis=0))
@@ -74,23 +65,15 @@ def lay_out(frame: Frame, metric: str = SPEND_METRIC) -> BillLines | None:
     first, last = settled_steps(frame)
     if not last:
         return None
-    places: dict[tuple[str, ...], int] = {}
-    line_of = np.array(
-        [places.setdefault(_line(x), len(places)) for x in frame.things], dtype=np.intp
-    )
+    places: dict[Labels, int] = {}
+    names = (thing.only(LINE) for thing in frame.things)
+    line_of = np.array([places.setdefault(name, len(places)) for name in names], dtype=np.intp)
     parts = np.asarray(frame.of(metric)[:, first:last], dtype=np.float64)
     order = np.argsort(line_of, kind="stable")
-    values = np.add.reduceat(
-        parts[order], np.searchsorted(line_of[order], np.arange(len(places))), axis=0
-    )
-    lines = tuple(Labels(**dict(zip(LINE, place, strict=True))) for place in places)
-    return BillLines(
-        frame.things, parts, lines, line_of, values, frame.start + first * frame.step, frame.step
-    )
-
-
-def _line(thing: Labels) -> tuple[str, ...]:
-    return thing.account, thing.service, thing.region, thing.usage_type
+    begins = np.searchsorted(line_of[order], np.arange(len(places)))
+    values = np.add.reduceat(parts[order], begins, axis=0)
+    start = frame.start + first * frame.step
+    return BillLines(frame.things, parts, tuple(places), line_of, values, start, frame.step)
 
 
 DIMENSIONS = ("usage_type", "service", "region", "account", "cluster", "team", "project")
@@ -132,66 +115,61 @@ class RootCause:
 
 
 def explain(things: Sequence[Labels], value: Numbers, usual: Numbers) -> RootCause | None:
-    """Return the fewest values that hold most of the growth from `usual` to `value` (each (n_things,)); None without any."""
+    """Return the fewest values that hold most of the growth from `usual` to `value`.
+
+    Each (n_things,); None without any growth, or where many values share it.
+    """
     growth = value - usual
     total = float(growth.sum())
     if total <= 0:
         return None
-    kept = np.ones(len(things), dtype=bool)
+    inside = np.ones(len(things), dtype=bool)
     named: dict[str, tuple[str, ...]] = {}
     left = list(DIMENSIONS)
     while left:
-        choices = {name: _smallest(things, name, growth, kept, total) for name in left}
+        choices = {name: _smallest(things, name, growth, inside, total) for name in left}
         fitting = [name for name in left if choices[name]]
         if not fitting:
             break
-        best = max(
-            fitting,
-            key=lambda name: (
-                _surprise(things, name, choices[name], value, usual),
-                -left.index(name),
-            ),
-        )
+
+        # The dimension whose values' share of the money moved farthest, by half the
+        # Jensen-Shannon terms of now and before, in nats.
+        surprises = []
+        for name in fitting:
+            chosen = np.array([thing.get(name) in choices[name] for thing in things])
+            now = float(value[chosen].sum()) / max(float(value.sum()), 1e-9)
+            before = float(usual[chosen].sum()) / max(float(usual.sum()), 1e-9)
+            middle = (now + before) / 2
+            terms = (
+                0.5 * share * float(np.log(share / middle)) for share in (now, before) if share > 0
+            )
+            surprises.append(sum(terms))
+        best = fitting[surprises.index(max(surprises))]
         named[best] = choices[best]
-        kept &= np.array([thing.get(best) in choices[best] for thing in things])
+        inside &= np.array([thing.get(best) in choices[best] for thing in things])
         left.remove(best)
     ordered = tuple(
         (name, named[name]) for name in DIMENSIONS if name in named and all(named[name])
     )
-    return RootCause(min(1.0, float(growth[kept].sum()) / total), ordered) if ordered else None
+    return RootCause(min(1.0, float(growth[inside].sum()) / total), ordered) if ordered else None
 
 
 def _smallest(
-    things: Sequence[Labels], name: str, growth: Numbers, kept: np.ndarray, total: float
+    things: Sequence[Labels], name: str, growth: Numbers, inside: Mask, total: float
 ) -> tuple[str, ...]:
     """Return the fewest values of a dimension that still hold enough of the growth.
 
     () when many or all of them do.
     """
     sums: dict[str, float] = {}
-    for thing, more, inside in zip(things, growth.tolist(), kept.tolist(), strict=True):
-        if inside:
-            sums[thing.get(name)] = sums.get(thing.get(name), 0.0) + more
+    for row in np.flatnonzero(inside).tolist():
+        word = things[row].get(name)
+        sums[word] = sums.get(word, 0.0) + float(growth[row])
     ranked = sorted(sums, key=lambda word: (-sums[word], word))
     reached = np.cumsum([sums[word] for word in ranked])
     n = int(np.argmax(reached >= ENOUGH * total)) + 1
-    if n > MOST_VALUES or reached[n - 1] < ENOUGH * total or (n > 1 and n == len(ranked)):
-        return ()
-    return tuple(ranked[:n])
-
-
-def _surprise(
-    things: Sequence[Labels], name: str, words: tuple[str, ...], value: Numbers, usual: Numbers
-) -> float:
-    """Return how far the share of these values moved.
-
-    Half the Jensen-Shannon terms of now and before, in nats.
-    """
-    inside = np.array([thing.get(name) in words for thing in things])
-    now = float(value[inside].sum()) / max(float(value.sum()), 1e-9)
-    before = float(usual[inside].sum()) / max(float(usual.sum()), 1e-9)
-    middle = (now + before) / 2
-    return sum(0.5 * share * float(np.log(share / middle)) for share in (now, before) if share > 0)
+    is_few = n <= MOST_VALUES and not 1 < n == len(ranked)
+    return tuple(ranked[:n]) if is_few and reached[n - 1] >= ENOUGH * total else ()
 
 
 HOURS = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage):([\w.-]+)")

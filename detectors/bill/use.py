@@ -1,9 +1,9 @@
-"""See by the nodes what the bill does not say: growth that busy nodes explain, and costs that have ended."""
+"""See by the nodes, not the bill: growth that busy nodes explain, and costs that have ended."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -12,17 +12,23 @@ import numpy as np
 from bot.model.anomaly import BilledExcess
 from bot.model.causes import Cause
 from bot.model.labels import PLACE, Labels
-from detectors.arrays import Numbers, Rows
+from detectors.arrays import Numbers
 from detectors.bill.growth import DAY, HOUR, HOURS, MOST, BillLines, Jump
 from detectors.rule import Subject
 from detectors.usual import utilization_of
 from detectors.view import View
 
 DEAREST = 2.5
-"""More hours are bought on demand while the usual ones may lie under a plan at up to 60 % off.
+"""How many times dearer each of the hours may be that come to the usual ones.
 
-So much dearer may each be.
+More hours are bought on demand while the usual ones may lie under a plan at up to 60 % off.
 """
+_PLAN = re.compile(r"(?:EC2SP|HeavyUsage):([\w-]+)")
+"""Fees of commitments to a family of instances, and the family in them."""
+_LEAST = 0.1
+"""Share of the nodes that must have come or gone with it for their number to tell when it ended."""
+_BACK = 0.5
+"""Share of the nodes that came or went which are back where they were when it has ended."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +47,33 @@ class _Use:
 def used(jump: Jump, bill: BillLines, view: View) -> bool:
     """Return whether more busy nodes explain the growth of a line.
 
-    Of their hours, or of what comes along with them.
+    Of their hours, or of the costs that come along with them.
     """
     if jump.cause is Cause.TRANSFER_ROUTE:
         return False
-    match = HOURS.search(jump.where.usage_type)
-    if not match:
-        return _comes_along(jump, bill, view)
-    rows = [i for i, x in enumerate(bill.line_of) if bill.lines[int(x)] == jump.where]
-    nodes = Labels(instance_type=match[1], region=jump.where.region)
-    return _priced_by_use(jump, bill, view, nodes, rows, jump.value - jump.high)
+    growth = jump.value - jump.high
+    if match := HOURS.search(jump.where.usage_type):
+        rows = [i for i, x in enumerate(bill.line_of) if bill.lines[int(x)] == jump.where]
+        nodes = Labels(instance_type=match[1], region=jump.where.region)
+        return _priced_by_use(jump, bill, view, nodes, rows, growth)
+
+    # A small part of the growth of its team's or cluster's new nodes in use.
+    growing = jump.growing
+    place = _place(growing)
+    usual = sum(usual for thing, _, usual in jump.parts if thing in growing)
+    policy = view.policy.at(place)
+    if not (place.team or place.cluster):
+        return False
+    if usual > 0.01:  # a cost that was there before grows with the nodes, and no faster
+        use, above = _use(jump, view, place), policy.number("spend_jump.above")
+        if use is None or use.before <= 0:
+            return False
+        return growth <= (1 + above) * usual * use.more / use.before
+    rows = _hours_of(bill, place)
+    hours = _growth(jump, bill, rows)
+    return growth <= policy.number("spend_jump.along") * hours and _priced_by_use(
+        jump, bill, view, place, rows, hours
+    )
 
 
 def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
@@ -61,82 +84,56 @@ def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
     nodes = _place(tuple(thing for thing, _, _ in jump.parts))
     use = _use(jump, view, nodes)
     above = view.policy.at(nodes).number("spend_jump.above")
-    if (
-        use
-        and use.before > 0
-        and use.more > 0
-        and jump.value <= jump.high * max(1.0, use.now / use.before) * (1 + above)
-    ):
-        return True
-    return _came_along(jump, bill, view, {_place((thing,)) for thing in jump.growing})
+    if use and use.before > 0 and use.more > 0:
+        usual = jump.high * max(1.0, use.now / use.before)
+        if jump.value <= usual * (1 + above):
+            return True
 
-
-def _came_along(jump: Jump, bill: BillLines, view: View, places: Set[Labels]) -> bool:
-    """Return whether what grew is the price of the new busy hours of each place that grew, and a small part beside them.
-
-    Hours that a line of their own tells of are not in the jump, but what came along with them is.
-    """
+    # The price of the new busy hours of each place that grew, and a small part beside them. Hours
+    # that a line of their own tells of are not in the jump, but the costs along with them are.
+    places = {_place((thing,)) for thing in jump.growing}
     inside = {thing for thing, _, _ in jump.parts}
-    rows = {
-        place: [
-            i for i, x in enumerate(bill.things) if HOURS.search(x.usage_type) and place.selects(x)
-        ]
-        for place in places
-    }
-    every = sorted({i for some in rows.values() for i in some})
-    hours = _growth(jump, bill, every)
-    along = (
-        jump.value - jump.high - _growth(jump, bill, [i for i in every if bill.things[i] in inside])
-    )
-    if (
-        hours <= 0
-        or along > view.policy.at(_place(tuple(places))).number("spend_jump.along") * hours
-    ):
+    rows = {place: _hours_of(bill, place) for place in places}
+    instances = sorted({i for some in rows.values() for i in some})
+    hours = _growth(jump, bill, instances)
+    in_jump = _growth(jump, bill, [i for i in instances if bill.things[i] in inside])
+    along = view.policy.at(_place(tuple(places))).number("spend_jump.along")
+    if hours <= 0 or jump.value - jump.high - in_jump > along * hours:
         return False
-    grown = {
-        place: growth for place, some in rows.items() if (growth := _growth(jump, bill, some)) > 0
-    }
+    growths = {place: _growth(jump, bill, some) for place, some in rows.items()}
     return all(
         _priced_by_use(jump, bill, view, place, rows[place], growth)
-        for place, growth in grown.items()
+        for place, growth in growths.items()
+        if growth > 0
     )
 
 
-def _comes_along(jump: Jump, bill: BillLines, view: View) -> bool:
-    """Return whether a growth is a small part of that of its team's or cluster's new nodes in use, or grew as they did."""
-    growing = jump.growing
-    place, usual = _place(growing), sum(usual for thing, _, usual in jump.parts if thing in growing)
-    policy = view.policy.at(place)
-    if not (place.team or place.cluster):
-        return False
-    if usual > 0.01:  # what was there before grows with the nodes, and no faster
-        use, above = _use(jump, view, place), policy.number("spend_jump.above")
-        return bool(
-            use
-            and use.before > 0
-            and jump.value - jump.high <= (1 + above) * usual * use.more / use.before
-        )
-    rows = [i for i, x in enumerate(bill.things) if HOURS.search(x.usage_type) and place.selects(x)]
-    hours = _growth(jump, bill, rows)
-    return jump.value - jump.high <= policy.number("spend_jump.along") * hours and _priced_by_use(
-        jump, bill, view, place, rows, hours
-    )
+def _hours_of(bill: BillLines, place: Labels) -> list[int]:
+    """Return the rows of the instance hours in a place."""
+    return [i for i, x in enumerate(bill.things) if HOURS.search(x.usage_type) and place.selects(x)]
 
 
 def _priced_by_use(
     jump: Jump, bill: BillLines, view: View, nodes: Labels, rows: Sequence[int], growth: float
 ) -> bool:
-    """Return whether the growth of instance hours at `rows` is the price of the busy hours that came to the `nodes`."""
+    """Return whether a growth of instance hours at `rows` is the price of their busy hours.
+
+    These are the hours of the `nodes` that came to the usual.
+    """
     use = _use(jump, view, nodes)
     if use is None or use.more <= 0:
         return False
-    own = float(_usually(jump, bill, rows).sum()) / use.before if use.before > 0 else 0.0
-    rate = own or _rate_elsewhere(jump, bill, view, rows)
-    if not rate:  # a type that nobody used before: its price is that of its nodes, as long as each is seen at work
-        return not any(_there(nodes, x.labels) for x in view.roster.mute) and _at_work(
-            view, nodes, jump
-        )
-    return growth <= DEAREST * rate * use.more
+    rate = float(_usually(jump, bill, rows).sum()) / use.before if use.before > 0 else 0.0
+    rate = rate or _rate_elsewhere(jump, bill, view, rows)
+    if rate:
+        return growth <= DEAREST * rate * use.more
+
+    # The price of a type that nobody used before is that of its nodes, as long as nearly all of
+    # their hours of the newest step were used and each is seen at work.
+    start = jump.until - _newest(jump)
+    seen, _ = _seen_and_busy(view, nodes, start, jump.until)
+    at_work = bool(busy_hours(view, nodes, start, jump.until) >= MOST * seen.sum() > 0)
+    return at_work and not any(_there(nodes, x.labels) for x in view.roster.mute)
 
 
 def _rate_elsewhere(jump: Jump, bill: BillLines, view: View, rows: Sequence[int]) -> float:
@@ -144,22 +141,23 @@ def _rate_elsewhere(jump: Jump, bill: BillLines, view: View, rows: Sequence[int]
 
     0 where none was used.
     """
-    own, rates = set(rows), [0.0]
-    types = {_type(bill.things[i]) for i in rows}
-    for name in sorted(types):
-        others = [i for i, x in enumerate(bill.things) if i not in own and _type(x) == name]
-        for region in sorted({bill.things[i].region for i in others}):
-            usual = float(
-                _usually(jump, bill, [i for i in others if bill.things[i].region == region]).sum()
-            )
+
+    def type_of(thing: Labels) -> str:
+        match = HOURS.search(thing.usage_type)
+        return match[1] if match else ""
+
+    rates, inside = [0.0], set(rows)
+    for name in sorted({type_of(bill.things[i]) for i in rows}):
+        regions: dict[str, list[int]] = {}
+        for i, thing in enumerate(bill.things):
+            if i not in inside and type_of(thing) == name:
+                regions.setdefault(thing.region, []).append(i)
+        for region, others in sorted(regions.items()):
+            usual = float(_usually(jump, bill, others).sum())
             use = _use(jump, view, Labels(instance_type=name, region=region))
-            rates += [usual / use.before] if use and use.before > 0 else []
+            if use and use.before > 0:
+                rates.append(usual / use.before)
     return max(rates)
-
-
-def _type(thing: Labels) -> str:
-    match = HOURS.search(thing.usage_type)
-    return match[1] if match else ""
 
 
 def _place(things: Sequence[Labels]) -> Labels:
@@ -168,63 +166,51 @@ def _place(things: Sequence[Labels]) -> Labels:
 
 def _growth(jump: Jump, bill: BillLines, rows: Sequence[int]) -> float:
     """Return by how many USD a step the things at some rows grew."""
-    first, last = _steps(jump, bill)
+    first, last = ((at - bill.start) // bill.step for at in (jump.since, jump.until))
     newest = last - 1 if bill.step == DAY else first
     now = np.nan_to_num(bill.parts[list(rows), newest:last]).mean(axis=1)
     return float((now - _usually(jump, bill, rows)).sum())
 
 
 def _usually(jump: Jump, bill: BillLines, rows: Sequence[int]) -> Numbers:
-    """Return the usual USD a step of the things at some rows, by the two weeks before the jump, (len(rows),)."""
-    first, _ = _steps(jump, bill)
+    """Return the usual USD a step of the things at some rows, (len(rows),).
+
+    By the two weeks before the jump.
+    """
+    first = (jump.since - bill.start) // bill.step
     before = bill.parts[list(rows), max(0, first - 14 * (DAY // bill.step)) : first]
     return np.median(np.nan_to_num(before), axis=1) if before.size else np.zeros(len(rows))
 
 
-def _steps(jump: Jump, bill: BillLines) -> tuple[int, int]:
-    return (jump.since - bill.start) // bill.step, (jump.until - bill.start) // bill.step
-
-
 def _use(jump: Jump, view: View, nodes: Labels) -> _Use | None:
-    """Return the busy node-hours of the named nodes in a step of the bill; None where nobody knows."""
+    """Return the busy node-hours of the named nodes in a step; None where not known.
+
+    Usual is the median of as long a span on the seven days before.
+    """
     newest = _newest(jump)
     now = busy_hours(view, nodes, jump.until - newest, jump.until)
-    before = _before(view, nodes, jump.since, newest)
+    starts = (jump.since - d * DAY for d in range(1, 8))
+    days = [busy_hours(view, nodes, start, start + newest) for start in starts]
+    measured = [hours for hours in days if not np.isnan(hours)]
+    if np.isnan(now) or not measured:
+        return None
     scale = jump.step / newest
-    return None if np.isnan(now) or np.isnan(before) else _Use(now * scale, before * scale)
+    return _Use(now * scale, float(np.median(measured)) * scale)
 
 
 def _newest(jump: Jump) -> timedelta:
     return DAY if jump.step == DAY else jump.until - jump.since
 
 
-def _before(view: View, nodes: Labels, since: datetime, span: timedelta) -> float:
-    """Return the usual busy node-hours of as long a span on the seven days before.
-
-    Nan where nobody knows.
-    """
-    days = [busy_hours(view, nodes, since - d * DAY, since - d * DAY + span) for d in range(1, 8)]
-    measured = [hours for hours in days if not np.isnan(hours)]
-    return float(np.median(measured)) if measured else float("nan")
-
-
 def busy_hours(view: View, nodes: Labels, start: datetime, end: datetime) -> float:
     """Return the node-hours that the named nodes were used within the span.
 
-    Nan where the frame does not reach back so far.
-
-    A node that worked for half of what was seen of it was used all along, its start included. One
-    that does not say where it is counts as there; of another type it never is.
+    Nan where the frame does not reach back so far. A node that worked for half of the time in which
+    it was seen was used all along, its start included. One that does not say where it is counts as
+    there; of another type it never is.
     """
     seen, busy = _seen_and_busy(view, nodes, start, end)
     return float(np.where(2 * busy >= seen, seen, busy).sum()) if len(seen) else float("nan")
-
-
-def _at_work(view: View, nodes: Labels, jump: Jump) -> bool:
-    """Return whether nearly all of the named nodes' hours of the newest step were used."""
-    start = jump.until - _newest(jump)
-    seen, _ = _seen_and_busy(view, nodes, start, jump.until)
-    return bool(busy_hours(view, nodes, start, jump.until) >= MOST * seen.sum() > 0)
 
 
 def _seen_and_busy(
@@ -251,72 +237,50 @@ def _there(nodes: Labels, node: Labels) -> bool:
     )
 
 
-_PLAN = re.compile(r"(?:EC2SP|HeavyUsage):([\w-]+)")
-"""Fees of commitments to a family of instances, and the family in them."""
-_LEAST = 0.1
-"""Share of the nodes that must have come or gone with it for their number to tell when it ended."""
-_BACK = 0.5
-"""Share of the nodes that came or went which are back where they were when it has ended."""
-
-
 def nowcast(view: View, subject: Subject) -> BilledExcess | None:
-    """Return what the bill shows of a subject, ended where its nodes show that, though the bill does not yet."""
+    """Return the billed excess of a subject, ended where its nodes show that before the bill does.
+
+    Its nodes are those whose hours it is about, or that could use its commitment.
+    """
     billed = subject.billed
-    rows = _nodes_of(view, subject)
-    if billed is None or billed.until or not len(rows):
+    if billed is None or billed.until:
         return billed
-    ended = _back_since(view, rows, subject.start, billed.through)
-    return replace(billed, until=ended) if ended else billed
-
-
-def _nodes_of(view: View, subject: Subject) -> Rows:
-    """Return the rows of the nodes whose hours a subject is about, or could use its commitment.
-
-    None where it is not of nodes.
-    """
-    hours, plans = (
-        [pattern.search(usage) for usage in subject.things] for pattern in (HOURS, _PLAN)
-    )
-    types, families = ({match[1] for match in matches if match} for matches in (hours, plans))
-    if not all(a or b for a, b in zip(hours, plans, strict=True)):
-        return np.zeros(0, dtype=np.intp)
+    types, families = set(), set()
+    for usage in subject.things:
+        hours, plan = HOURS.search(usage), _PLAN.search(usage)
+        if not (hours or plan):
+            return billed
+        types |= {hours[1]} if hours else set()
+        families |= {plan[1]} if plan else set()
     place = subject.labels.only(("region", "cluster"))
-    return np.array(
-        [i for i, x in enumerate(view.roster.labels) if _about(x, place, types, families)],
-        dtype=np.intp,
-    )
+    rows = []
+    for i, node in enumerate(view.roster.labels):
+        kind = node.instance_type
+        if place.selects(node) and (kind in types or kind.split(".")[0] in families):
+            rows.append(i)
+    if not rows:
+        return billed
 
+    def number(start: datetime, end: datetime) -> float:
+        """Return how many of the nodes reported on average.
 
-def _about(node: Labels, place: Labels, types: set[str], families: set[str]) -> bool:
-    kind = node.instance_type
-    return place.selects(node) and (kind in types or kind.split(".")[0] in families)
+        Nan where the frame does not reach back so far.
+        """
+        part = view.whole.until(end).since(start)
+        if part.n_steps < 0.8 * ((end - start) / view.whole.step):
+            return float("nan")
+        return float((~np.isnan(utilization_of(part.pick(rows)))).sum(axis=0).mean())
 
-
-def _back_since(view: View, rows: Rows, start: datetime, through: datetime) -> datetime | None:
-    """Return since when the nodes are back where they were before it.
-
-    None where they are not, or never were elsewhere.
-    """
-    first = max(start, through - DAY)
-    before, during = _number(view, rows, start - DAY, start), _number(view, rows, first, through)
+    # Since when the nodes are back where they were before it, if they ever were elsewhere.
+    start, through = subject.start, billed.through
+    before, during = number(start - DAY, start), number(max(start, through - DAY), through)
     moved = during - before
     if np.isnan(moved) or abs(moved) < max(1.0, _LEAST * before):
-        return None
+        return billed
     ended = None
     for i in range((view.now - through) // HOUR - 1, -1, -1):
         at = through + i * HOUR
-        if not (_number(view, rows, at, at + HOUR) - before) / moved < _BACK:
+        if not (number(at, at + HOUR) - before) / moved < _BACK:
             break
         ended = at
-    return ended
-
-
-def _number(view: View, rows: Rows, start: datetime, end: datetime) -> float:
-    """Return how many of the nodes reported on average.
-
-    Nan where the frame does not reach back so far.
-    """
-    part = view.whole.until(end).since(start)
-    if part.n_steps < 0.8 * ((end - start) / view.whole.step):
-        return float("nan")
-    return float((~np.isnan(utilization_of(part.pick(rows)))).sum(axis=0).mean())
+    return replace(billed, until=ended) if ended else billed

@@ -1,7 +1,4 @@
-"""Find odd combinations of metrics that no rule knows, by an isolation forest.
-
-Such an alert is rare by design.
-"""
+"""Find odd combinations of metrics that no rule knows, by an isolation forest: rare by design."""
 
 from __future__ import annotations
 
@@ -27,25 +24,31 @@ from detectors.forest import (
     stops,
 )
 from detectors.odd_model import COSTS, OddModel, combined
-from detectors.rule import Explanation, RuleMatch, anomalies_of, no_match
+from detectors.rule import Explanation, RuleMatch, anomalies_of
 from detectors.usual import percentiles
 from detectors.view import View
 from detectors.words import percent, rate, seconds, size
 
 REST = timedelta(hours=24)
-"""How long one odd alert may go on; what stays so is learnt as usual after that."""
+"""How long one odd alert may go on; a state that lasts longer is learnt as usual."""
 SETTLED = timedelta(hours=2)
 """How long ago a job must have shown a state for it to be one of its own.
 
-An evaluation, not the oddness that is looked at.
+It is an evaluation, not the oddness that is looked at.
 """
 STAY = 0.04
-"""How much under its threshold an open odd alert stays, and how much over an earlier one a new one must be."""
+"""How much under its threshold an open odd alert stays, and how much over an earlier one a new one
+must be.
+"""
+_RECEIVED = METRICS.index("efa_rx_bytes_per_second")
+_MOST = 5
+"""Metrics that one sentence names."""
+_IN_WORDS = (percent, size, seconds, rate, rate, percent, percent, rate, rate)
 
 
 @dataclass(frozen=True)
 class Oddness:
-    """Hold what is learnt: how strange the fleet's work is, and each job's own usual."""
+    """Hold how strange the fleet's work is, and each job's own usual, as learnt."""
 
     model: OddModel
     usual: JobUsual
@@ -53,124 +56,134 @@ class Oddness:
     """How far each node's newest known costs lie from their usual, (n, n_costs)."""
 
     def score(self, far: Floats, rows: Rows) -> Numbers:
-        """Return how strange the nodes at `rows` are with the metrics' distances `far`, (len(rows), n_metrics)."""
+        """Return how strange the nodes at `rows` are, (len(rows),).
+
+        `far` are the distances of their metrics, (len(rows), n_metrics).
+        """
         return self.model.score(np.concatenate([far, self.costs[rows]], axis=1))
 
 
 def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) -> Iterator[Anomaly]:
-    """Yield one anomaly for each scope with odd nodes that no rule explains and that are not `falling`."""
-    match, scores = _find(view, known, explained, falling)
-    return anomalies_of(
-        view, Cause.ODD, match, lambda view, _, rows: explain(view, known, scores, rows)
-    )
-
-
-def _find(view: View, known: Oddness, explained: Mask, falling: Mask) -> tuple[RuleMatch, Numbers]:
-    """Return nodes stranger than their cluster has lately been, and every scored node's score (0 where not scored).
+    """Yield one anomaly for each scope with nodes stranger than it has lately been.
 
     Nodes that a rule explains are left out, and those that are `falling`: the rules are about to
     name them.
     """
+    silent = timedelta(days=view.policy.number("odd.silent_days"))
+    if not view.n or view.now - view.whole.start < silent:
+        return
+
+    # A node that has stopped since the usual of its job was learnt may run another job.
+    stopped, since = view.nobody(), view.window.since(known.usual.end)
+    if view.any_zero and since.n_steps:
+        stopped = stops(since, view.number("idle.below"))[:, -1] > 0
+    working = view.executing[:, -_half(view) * 2 :].all(axis=1) & ~stopped
+    possible = view.eligible & ~explained & ~falling & working & view.limits.on("odd.on")
+    judged, combining, far = _combinations(view, known.usual, np.flatnonzero(possible))
     scores = np.zeros(view.n)
-    nobody = no_match(view)
-    if not view.n or view.now - view.whole.start < timedelta(
-        days=view.policy.number("odd.silent_days")
-    ):
-        return nobody, scores
-    working = view.executing[:, -_half(view) * 2 :].all(axis=1) & ~_stopped(view, known)
-    rows = np.flatnonzero(
-        view.eligible & ~explained & ~falling & working & view.limits.on("odd.on")
-    )
-    judged, worth, far = _combinations(view, known.usual, rows)
-    if len(worth):
-        scores[worth] = np.minimum(*(known.score(half, worth) for half in far))
+    if len(combining):
+        scores[combining] = np.minimum(*(known.score(half, combining) for half in far))
     hit = scores > 0
     if hit.any():
         hit = scores > _limits(view, known.model)
+
+    # Nodes of an open alert that cannot be judged now (a pause, an evaluation) have not recovered,
+    # unless their job has stopped or its hours before are no longer known.
     if view.is_open(Cause.ODD.value):
-        hit = hit | (_unjudged(view, known, judged) & ~explained)
-    return RuleMatch(hit, np.full(view.n, 2.0 * _half(view))), scores
+        unjudged = view.held_open(Cause.ODD.value) & view.eligible
+        unjudged &= ~np.isnan(known.usual.full) & ~stopped & ~explained
+        unjudged[judged] = False
+        alerts = (view.open.get((Cause.ODD.value, scope)) for scope in view.roster.scopes)
+        resting = [s for s, a in enumerate(alerts) if a and view.now - a.opened >= REST]
+        hit = hit | (unjudged & ~np.isin(view.roster.scope, resting))
+
+    match = RuleMatch(hit, np.full(view.n, 2.0 * _half(view)))
+    yield from anomalies_of(
+        view, Cause.ODD, match, lambda view, _, rows: explain(view, known, scores, rows)
+    )
 
 
 def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, Floats]:
-    """Return which nodes at `rows` can be judged, which show what is new in their job, and its distances, (2, n, n_metrics).
+    """Return which nodes at `rows` can be judged, and which show a state that is new in their job.
 
-    Both halves of `odd.for` must show it at full work (a slower job is another story), and every
-    step of full work in them: an evaluation is shorter.
+    And the distances of the latter, (2, n, n_metrics). Both halves of `odd.for` must show it at
+    full work (a slower job is another story), and every step of full work in them: an evaluation is
+    shorter.
     """
     now, scale = _levels(view, rows, 0), usual.scale.at(rows)
     full, newest = now[:, 0] >= usual.full[rows], distances(now, scale)
-    if not (combined(newest) & full).any() and not view.is_open(
-        Cause.ODD.value
-    ):  # as at most ticks: spare the half before
+    if not (combined(newest) & full).any() and not view.is_open(Cause.ODD.value):
+        # As at most ticks: spare the half before.
         return rows[:0], rows[:0], np.stack([newest, newest])[:, :0]
     before = _levels(view, rows, 1)
     full &= before[:, 0] >= usual.full[rows]
     far = np.stack([newest, distances(before, scale)])
-    worth = np.flatnonzero(full & combined(far).all(axis=0))
-    worth = worth[_throughout(view, usual, rows[worth])]
-    worth = worth[~usual.showed(now[worth], rows[worth], view.now - SETTLED)]
-    return rows[full], rows[worth], far[:, worth]
+    likely = np.flatnonzero(full & combined(far).all(axis=0))
 
-
-def _throughout(view: View, usual: JobUsual, rows: Rows) -> Mask:
-    """Return which nodes show a combination in every step of full work of `odd.for`, (len(rows),)."""
-    levels = np.stack(
-        [_cut(view, i, rows, slice(-2 * _half(view), None)) for i in range(len(METRICS))]
-    )
+    steps, nodes = slice(-2 * _half(view), None), rows[likely]
+    levels = np.stack([_cut(view, i, nodes, steps) for i in range(len(METRICS))])
     in_proportion(levels)
-    at_full = levels[0] >= usual.full[rows][:, None]
-    return np.asarray(
-        (combined(distances(np.moveaxis(levels, 0, 2), usual.scale.at(rows))) | ~at_full).all(
-            axis=1
-        )
-    )
-
-
-def _stopped(view: View, known: Oddness) -> Mask:
-    """Return which nodes have stopped since the usual of their job was learnt, (n,).
-
-    What runs now may be another job.
-    """
-    since = view.window.since(known.usual.end)
-    if not (view.any_zero and since.n_steps):
-        return np.zeros(view.n, dtype=bool)
-    return np.asarray(stops(since, view.number("idle.below"))[:, -1] > 0)
+    below = ~(levels[0] >= usual.full[nodes][:, None])
+    odd = combined(distances(np.moveaxis(levels, 0, 2), usual.scale.at(nodes)))
+    likely = likely[(odd | below).all(axis=1)]
+    likely = likely[~usual.showed(now[likely], rows[likely], view.now - SETTLED)]
+    return rows[full], rows[likely], far[:, likely]
 
 
 def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanation:
-    """Explain which metrics made the nodes odd.
+    """Explain which metrics made the nodes odd, each against before.
 
-    Those whose return to usual lowers the score most, then against before.
+    First come those whose return to usual lowers the score most.
     """
-    worst = rows[np.argmax(scores[rows])]
+    worst = int(rows[np.argmax(scores[rows])])
     scope = view.roster.scope[worst]
-    if not scores[worst] and (alert := view.alert((Cause.ODD.value,), view.roster.scopes[scope])):
+    alert = view.alert((Cause.ODD.value,), view.roster.scopes[scope])
+    if not scores[worst] and alert:
         return _as_before(alert.anomaly)
     guilty = _guilty(view, known, worst, float(scores[worst]))
     seen = rows[scores[rows] > 0]
     now, usual = (
-        percentiles(np.ascontiguousarray(x.T), (0.5,))[0]
-        for x in (_levels(view, seen, 0), known.usual.scale.middle[seen])
+        percentiles(np.ascontiguousarray(levels.T), (0.5,))[0]
+        for levels in (_levels(view, seen, 0), known.usual.scale.middle[seen])
     )
-    changes = [_change(i, now, usual) for i in guilty]
-    work = f"{view.gauge(seen)} is as before ({percent(now[0])}, usual {percent(usual[0])})"
+    changes = []
+    for i in guilty:
+        # Traffic as it is at the utilization of now.
+        work = float(now[0]) if TRAFFIC.start <= i < TRAFFIC.stop else 1.0
+        level, before = _IN_WORDS[i](work * now[i]), _IN_WORDS[i](work * usual[i])
+        changes.append(f"{WORDS[i]} {level} instead of {before}")
+    evidence = list(changes)
+
+    same_scope = view.roster.scope == view.roster.scope[rows[0]]
+    calm = same_scope & ~np.isnan(known.usual.full) & view.executing[:, -1]
+    calm[rows] = False
+    if calm.any():
+        nodes = counted(int(calm.sum()), "other node")
+        evidence.append(f"nothing of it on {nodes} of the cluster at work")
+    for name, far in zip(COSTS, known.costs[worst], strict=True):
+        if abs(far) >= NOTABLE:
+            cost = f"{name} cost {'more' if far > 0 else 'less'} than in the week before"
+            evidence.append(f"in the newest hours of the bill {cost}")
+
+    work_now = f"{view.gauge(seen)} is as before ({percent(now[0])}, usual {percent(usual[0])})"
     return Explanation(
-        why=f"An odd combination on {counted(len(rows), 'node')} in the midst of a job: {work}, but {', '.join(changes)}.",
+        why=f"An odd combination on {counted(len(rows), 'node')} in the midst of a job:"
+        f" {work_now}, but {', '.join(changes)}.",
         value=float(scores[worst]),
         unit="score",
         usual=(0.0, float(known.model.highest[scope])),
         score=float(scores[worst]),
-        evidence=(*changes, *_peers(view, known, rows), *_dear(known, worst)),
+        evidence=tuple(evidence),
         confidence=0.5,
         metric=METRICS[guilty[0]],
     )
 
 
 def _guilty(view: View, known: Oddness, worst: int, score: float) -> list[int]:
-    """Return the metrics of a node that are far from usual, first the one whose return lowers the score most.
+    """Return the metrics of a node that are far from usual.
 
-    What is received over EFA is what the others send: one of both is told.
+    First comes the one whose return lowers the score most. A node receives over EFA the traffic
+    that the others send, so only one of both is named.
     """
     row = np.array([worst])
     far = distances(_levels(view, row, 0), known.usual.scale.at(row))[0]
@@ -179,40 +192,6 @@ def _guilty(view: View, known: Oddness, worst: int, score: float) -> list[int]:
     relief = score - known.score(without, np.repeat(row, len(METRICS)))
     guilty = [int(i) for i in np.argsort(-relief, kind="stable") if abs(far[i]) >= NOTABLE]
     return [i for i in guilty if not (i == _RECEIVED and _RECEIVED - 1 in guilty)][:_MOST]
-
-
-def _change(metric: int, now: Floats, usual: Floats) -> str:
-    """Read as `device memory 239 GiB instead of 418 GiB`.
-
-    Traffic as it is at the utilization of now.
-    """
-    work = float(now[0]) if metric in range(TRAFFIC.start, TRAFFIC.stop) else 1.0
-    return f"{WORDS[metric]} {_IN_WORDS[metric](work * now[metric])} instead of {_IN_WORDS[metric](work * usual[metric])}"
-
-
-_RECEIVED = METRICS.index("efa_rx_bytes_per_second")
-_MOST = 5
-"""Metrics that one sentence names."""
-_IN_WORDS = (percent, size, seconds, rate, rate, percent, percent, rate, rate)
-
-
-def _peers(view: View, known: Oddness, rows: Rows) -> Iterator[str]:
-    """Say of how many working nodes of the same scope nothing of it is seen."""
-    same = (
-        (view.roster.scope == view.roster.scope[rows[0]])
-        & ~np.isnan(known.usual.full)
-        & view.executing[:, -1]
-    )
-    same[rows] = False
-    if same.any():
-        yield f"nothing of it on {counted(int(same.sum()), 'other node')} of the cluster at work"
-
-
-def _dear(known: Oddness, worst: int) -> Iterator[str]:
-    """Say which costs of a node were far from their usual in the newest hours of the bill."""
-    for name, far in zip(COSTS, known.costs[worst], strict=True):
-        if abs(far) >= NOTABLE:
-            yield f"in the newest hours of the bill {name} cost {'more' if far > 0 else 'less'} than in the week before"
 
 
 def _as_before(anomaly: Anomaly) -> Explanation:
@@ -231,42 +210,23 @@ def _as_before(anomaly: Anomaly) -> Explanation:
     )
 
 
-def _unjudged(view: View, known: Oddness, rows: Rows) -> Mask:
-    """Return which nodes of an open odd alert cannot be judged now (a pause, an evaluation).
-
-    Not seeing is not recovering.
-
-    A job that has stopped, or whose hours before are no longer known, is not odd any more.
-    """
-    mask = (
-        view.held_open(Cause.ODD.value)
-        & view.eligible
-        & ~np.isnan(known.usual.full)
-        & ~_stopped(view, known)
-    )
-    mask[rows] = False
-    resting = [
-        s
-        for s, x in enumerate(view.roster.scopes)
-        if (a := view.open.get((Cause.ODD.value, x))) and view.now - a.opened >= REST
-    ]
-    return np.asarray(mask & ~np.isin(view.roster.scope, resting))
-
-
 def _half(view: View) -> int:
     """Return half of `odd.for` in steps: both halves must be odd."""
     return max(1, view.window.steps(view.policy.duration("odd.for") / 2))
 
 
 def _levels(view: View, rows: Rows, halves_ago: int) -> Floats:
-    """Return the nodes' medians over the newest half of `odd.for`, or over a half before, (len(rows), n_metrics)."""
+    """Return the nodes' medians over a half of `odd.for`, (len(rows), n_metrics).
+
+    0 is the newest half.
+    """
     half, n_steps = _half(view), view.window.n_steps
     cut = slice(max(0, n_steps - (halves_ago + 1) * half), max(1, n_steps - halves_ago * half))
-    every = 4 * len(rows) >= view.n  # views of all cost less than copies of many
-    near = [_cut(view, i, slice(None) if every else rows, cut) for i in range(len(METRICS))]
-    levels = median_of(np.stack(near, axis=2))
+    all_nodes = 4 * len(rows) >= view.n  # views of all cost less than copies of many
+    chosen = slice(None) if all_nodes else rows
+    levels = median_of(np.stack([_cut(view, i, chosen, cut) for i in range(len(METRICS))], axis=2))
     in_proportion(levels.T)
-    return levels[rows] if every else levels
+    return levels[rows] if all_nodes else levels
 
 
 def _cut(view: View, metric: int, rows: Rows | slice, steps: slice) -> Floats:
@@ -276,26 +236,20 @@ def _cut(view: View, metric: int, rows: Rows | slice, steps: slice) -> Floats:
 def _limits(view: View, model: OddModel) -> Numbers:
     """Return for each node the score that opens (or, lower, keeps open) an odd alert, (n,).
 
-    Over everything known, then rest.
+    It lies over all that the scope showed lately, and over an earlier alert about the node.
     """
-    limits = np.array([_limit(view, model, scope) for scope in range(len(view.roster.scopes))])[
-        view.roster.scope
-    ]
+    by_scope = []
+    for scope, labels in enumerate(view.roster.scopes):
+        per_week = view.policy.at(labels).number("odd.false_alerts_per_week")
+        limit = model.threshold(scope, per_week)
+        current = view.open.get((Cause.ODD.value, labels))
+        if current:
+            # An open alert stays a little under it, for a while.
+            limit = limit - STAY if view.now - current.opened < REST else 1.0
+        by_scope.append(limit)
+    limits = np.array(by_scope)[view.roster.scope]
     for alert in view.alerts:
         if alert.cause is Cause.ODD and (alert.anomaly.rule, alert.anomaly.scope) not in view.open:
             rows = view.roster.rows_of(alert.anomaly.things)
             limits[rows] = np.maximum(limits[rows], alert.anomaly.score + STAY)
     return limits
-
-
-def _limit(view: View, model: OddModel, scope: int) -> float:
-    """Return the score over which a scope is odd by what it showed lately.
-
-    An open alert stays a little under it, for a while.
-    """
-    labels = view.roster.scopes[scope]
-    limit = model.threshold(scope, view.policy.at(labels).number("odd.false_alerts_per_week"))
-    current = view.open.get((Cause.ODD.value, labels))
-    if not current:
-        return limit
-    return limit - STAY if view.now - current.opened < REST else 1.0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
 
+from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
-from bot.model.fleet import FileSystem, Reservation, Volume
+from bot.model.fleet import FileSystem, Reservation
 from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.reading import (
@@ -28,92 +29,134 @@ from detectors.view import View
 from detectors.words import lasted, percent, volume_rate
 
 FILE_SYSTEM_SUGGESTIONS = (
-    "Export what is worth keeping to S3 and delete the file system; a scratch copy is quickly made again.",
+    "Export what is worth keeping to S3 and delete the file system; a scratch copy is quickly made"
+    " again.",
 )
-_SOON = timedelta(hours=1)
 _CLIENTS = "fsx_client_connections_count"
+_NEAR = 0.8
+"""Share of the provisioned throughput from which a file system that no tag ties to a cluster is
+named.
+"""
+_NAMED = 2
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
 def orphan_anomalies(view: View) -> Iterator[Anomaly]:
-    """Yield one anomaly for each volume or file system that nobody used for `orphaned_storage.for`."""
+    """Yield one anomaly for each volume or file system unused for `orphaned_storage.for`."""
     for volume in view.reading.inventory.volumes:
-        since = (
-            _detached(view, volume)
-            if _long_enough(view, volume.labels, volume.created_at)
-            else None
-        )
+        if not _long_enough(view, volume.labels, volume.created_at):
+            continue
+        since = detached_since(volume, view.reading.frame("volume"))
+        if since is not None and (alert := _open_orphan(view, volume.labels)):
+            since = min(since, alert.anomaly.window.start)  # the alert knows the time before
         if since is not None and _long_enough(view, volume.labels, since):
-            name = f"Volume of {volume.size_gib:,} GiB"
-            yield _orphan_anomaly(
-                view, _Orphan(volume.labels, since, "volume", name, "attached to nothing")
+            explanation = Explanation(
+                why=f"Volume of {volume.size_gib:,} GiB: attached to nothing",
+                value=0,
+                unit="seconds",
+                metric="",
+                kind="volume",
             )
+            yield _orphan_anomaly(view, volume.labels, since, explanation)
+
     for system in view.reading.inventory.file_systems:
         since = _idle_since(view, system)
         if since is not None and _long_enough(view, system.labels, since):
-            name, symptom = (
-                f"FSx file system of {system.storage_gib:,} GiB",
-                "no client and no operation",
+            explanation = Explanation(
+                why=f"FSx file system of {system.storage_gib:,} GiB: no client and no operation",
+                value=0,
+                unit="seconds",
+                suggestions=FILE_SYSTEM_SUGGESTIONS,
+                metric=_CLIENTS,
+                kind="file_system",
             )
-            orphan = _Orphan(
-                system.labels,
-                since,
-                "file_system",
-                name,
-                symptom,
-                FILE_SYSTEM_SUGGESTIONS,
-                _CLIENTS,
-            )
-            yield _orphan_anomaly(view, orphan)
+            yield _orphan_anomaly(view, system.labels, since, explanation)
 
 
-@dataclass(frozen=True)
-class _Orphan:
-    """Describe a volume or file system that nobody uses."""
+def _orphan_anomaly(
+    view: View, labels: Labels, since: datetime, explanation: Explanation
+) -> Anomaly:
+    """Return the anomaly of a thing that nobody uses since a time."""
+    length = view.now - since
+    explanation = replace(
+        explanation,
+        why=f"{explanation.why} for {lasted(length)}.",
+        value=length.total_seconds(),
+    )
+    subject = Subject(
+        Labels(resource=labels.resource), labels, (labels.resource,), since, wasted_shares=(1.0,)
+    )
+    return anomaly_of(view, Cause.ORPHANED_STORAGE, subject, explanation)
 
-    labels: Labels
-    since: datetime
-    kind: str
-    name: str
-    symptom: str
-    suggestions: tuple[str, ...] | None = None
-    metric: str = ""
+
+def _open_orphan(view: View, labels: Labels) -> Alert | None:
+    return view.open.get((Cause.ORPHANED_STORAGE.value, Labels(resource=labels.resource)))
+
+
+def _long_enough(view: View, labels: Labels, since: datetime) -> bool:
+    policy = view.policy.at(labels)
+    on, patience = policy.on("orphaned_storage.on"), policy.duration("orphaned_storage.for")
+    return on and view.now - since >= patience
+
+
+def _idle_since(view: View, system: FileSystem) -> datetime | None:
+    """Return since when nobody used a file system.
+
+    There is no client, no operation, and readings say so.
+    """
+    frame = own_frame(view.reading.frame("file_system"), system.labels.resource)
+    if frame is None or not quiet_steps(frame.last(_HOUR))[0].all():
+        return None
+    longest = view.policy.at(system.labels).duration("orphaned_storage.for")
+    part = frame.last(longest)
+    quiet, read = quiet_steps(part)
+    if part.window.length < longest or read.mean() < 0.9 or not quiet.all():
+        return None
+    alert = _open_orphan(view, system.labels)
+    return alert.anomaly.window.start if alert else quiet_since(frame)
 
 
 def unused_capacity_anomalies(view: View) -> Iterator[Anomaly]:
-    """Yield one anomaly for each reservation with empty places, `unused_capacity.for` after its start or after a node left."""
-    for one in view.reading.inventory.reservations:
-        policy = view.policy.at(one.labels)
-        running = one.starts_at + policy.duration("unused_capacity.for") <= view.now and (
-            one.ends_at is None or view.now < one.ends_at
-        )
+    """Yield one anomaly for each reservation with empty places.
+
+    It has them `unused_capacity.for` after its start or after a node left.
+    """
+    for reservation in view.reading.inventory.reservations:
+        labels, empty = reservation.labels, reservation.available
+        policy = view.policy.at(labels)
         patience = policy.duration("unused_capacity.for")
-        if (
-            policy.on("unused_capacity.on")
-            and running
-            and one.total > 0
-            and one.available > _just_left(view, one, patience)
-        ):
-            yield _unused(view, one)
+        started = reservation.starts_at + patience <= view.now
+        ended = reservation.ends_at is not None and view.now >= reservation.ends_at
+        if not policy.on("unused_capacity.on") or not started or ended or reservation.total <= 0:
+            continue
+        if empty <= _just_left(view, reservation, patience):
+            continue
+        share = empty / reservation.total
+        explanation = Explanation(
+            why=f"{empty} of {counted(reservation.total, 'reserved instance')}"
+            f" ({labels.instance_type}, {reservation.market}) stand empty.",
+            value=float(empty),
+            unit="count",
+            usual=(0.0, 0.0),
+            score=0.9,
+            evidence=(f"{percent(share)} of the reservation unused",),
+        )
+        resource, start = labels.resource, max(reservation.starts_at, view.now - _HOUR)
+        subject = Subject(Labels(resource=resource), labels, (resource,), start, (share,))
+        yield anomaly_of(view, Cause.UNUSED_CAPACITY, subject, explanation)
 
 
-def _just_left(view: View, one: Reservation, patience: timedelta) -> int:
+def _just_left(view: View, reservation: Reservation, patience: timedelta) -> int:
     """Return how many nodes that may have stood in a reservation ended within `patience`.
 
     Their places are being filled again.
     """
-    if one.available <= 0 or view.is_open(Cause.UNUSED_CAPACITY.value):
+    if reservation.available <= 0 or view.is_open(Cause.UNUSED_CAPACITY.value):
         return 0
     left = ~view.roster.running & (view.silent_steps < view.window.steps(patience))
-    kinds = (view.roster.labels[row] for row in np.flatnonzero(left))
-    return sum(
-        x.instance_type == one.labels.instance_type and _same_place(x, one.labels) for x in kinds
-    )
-
-
-_NEAR = 0.8
-"""Share of the provisioned throughput from which a file system that no tag ties to a cluster is named."""
-_NAMED = 2
-_DAY = timedelta(days=1)
+    nodes = [view.roster.labels[row] for row in np.flatnonzero(left)]
+    kind = reservation.labels.instance_type
+    return sum(x.instance_type == kind and _same_place(x, reservation.labels) for x in nodes)
 
 
 def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
@@ -123,104 +166,37 @@ def file_system_loads(view: View, rows: Rows) -> list[Throughput]:
     """
     place = Labels.shared(view.roster.labels[row] for row in rows)
     systems, frame = view.reading.inventory.file_systems, view.reading.frame("file_system")
-    mine = [x for x in systems if place.cluster and x.labels.cluster == place.cluster]
+    tagged = [x for x in systems if place.cluster and x.labels.cluster == place.cluster]
     near = [x for x in systems if not x.labels.cluster and _same_place(x.labels, place)]
-    loads = [load for x in (mine or near) if (load := throughput_of(x, frame, _DAY))]
-    told = [load for load in loads if mine or (load.share >= _NEAR and load.peak_share < BEYOND)]
-    return sorted(told, key=lambda load: (-load.share, load.system.labels.resource))[:_NAMED]
+    loads = [load for x in (tagged or near) if (load := throughput_of(x, frame, _DAY))]
+    if not tagged:
+        loads = [load for load in loads if load.share >= _NEAR and load.peak_share < BEYOND]
+    return sorted(loads, key=lambda load: (-load.share, load.system.labels.resource))[:_NAMED]
 
 
 def load_words(load: Throughput) -> str:
     """Read as `FSx fs-0ab reads 1.9 of 2.0 GB/s: 95 % of what is provisioned`."""
-    verb = (
-        "reads"
-        if load.reads >= 0.9 * load.now
-        else "writes"
-        if load.reads <= 0.1 * load.now
-        else "reads and writes"
-    )
+    verb = "reads and writes"
+    if load.reads >= 0.9 * load.now:
+        verb = "reads"
+    elif load.reads <= 0.1 * load.now:
+        verb = "writes"
     moved = volume_rate(load.now, load.provisioned)
-    more = " (from a cache or by burst credits)" if load.share >= BEYOND else ""
-    return f"FSx {load.system.labels.resource} {verb} {moved}: {percent(load.share)} of what is provisioned{more}"
+    burst = " (from a cache or by burst credits)" if load.share >= BEYOND else ""
+    share = f"{percent(load.share)} of what is provisioned{burst}"
+    return f"FSx {load.system.labels.resource} {verb} {moved}: {share}"
 
 
 def more_throughput(loads: Iterable[Throughput]) -> tuple[str, ...]:
-    """Return what to do about file systems that are held to their limit."""
+    """Return the advice about file systems that are held to their limit."""
     full = [load.system.labels.resource for load in loads if load.held_back]
     return tuple(
-        f"Raise the throughput of {name} (PerUnitStorageThroughput), or its size: it is at its limit."
+        f"Raise the throughput of {name} (PerUnitStorageThroughput), or its size: it is at its"
+        " limit."
         for name in full
     )
 
 
-def _same_place(one: Labels, other: Labels) -> bool:
-    return all(
-        not mine or not theirs or mine == theirs
-        for mine, theirs in ((one.region, other.region), (one.account, other.account))
-    )
-
-
-def _unused(view: View, one: Reservation) -> Anomaly:
-    share = one.available / one.total
-    explanation = Explanation(
-        why=f"{one.available} of {counted(one.total, 'reserved instance')}"
-        f" ({one.labels.instance_type}, {one.market}) stand empty.",
-        value=float(one.available),
-        unit="count",
-        usual=(0.0, 0.0),
-        score=0.9,
-        evidence=(f"{percent(share)} of the reservation unused",),
-    )
-    resource, start = one.labels.resource, max(one.starts_at, view.now - timedelta(hours=1))
-    subject = Subject(Labels(resource=resource), one.labels, (resource,), start, (share,))
-    return anomaly_of(view, Cause.UNUSED_CAPACITY, subject, explanation)
-
-
-def _orphan_anomaly(view: View, orphan: _Orphan) -> Anomaly:
-    length = view.now - orphan.since
-    explanation = Explanation(
-        why=f"{orphan.name}: {orphan.symptom} for {lasted(length)}.",
-        value=length.total_seconds(),
-        unit="seconds",
-        score=0.9,
-        suggestions=orphan.suggestions,
-        metric=orphan.metric,
-        kind=orphan.kind,
-    )
-    resource = orphan.labels.resource
-    subject = Subject(Labels(resource=resource), orphan.labels, (resource,), orphan.since, (1.0,))
-    return anomaly_of(view, Cause.ORPHANED_STORAGE, subject, explanation)
-
-
-def _long_enough(view: View, labels: Labels, since: datetime) -> bool:
-    policy = view.policy.at(labels)
-    return policy.on("orphaned_storage.on") and view.now - since >= policy.duration(
-        "orphaned_storage.for"
-    )
-
-
-def _detached(view: View, volume: Volume) -> datetime | None:
-    """Return since when a volume is attached to nothing; what an open alert knows is not forgotten."""
-    since = detached_since(volume, view.reading.frame("volume"))
-    if since is None or not view.is_open(Cause.ORPHANED_STORAGE.value):
-        return since
-    alert = view.open.get((Cause.ORPHANED_STORAGE.value, Labels(resource=volume.labels.resource)))
-    return min(since, alert.anomaly.window.start) if alert else since
-
-
-def _idle_since(view: View, system: FileSystem) -> datetime | None:
-    """Return since when nobody used a file system.
-
-    No client, no operation, and readings that say so.
-    """
-    frame = view.reading.frame("file_system")
-    own = own_frame(frame, system.labels.resource)
-    if own is None or not quiet_steps(own.last(_SOON))[0].all():
-        return None
-    longest = view.policy.at(system.labels).duration("orphaned_storage.for")
-    part = own.last(longest)
-    quiet, read = quiet_steps(part)
-    if part.window.length < longest or read.mean() < 0.9 or not quiet.all():
-        return None
-    alert = view.open.get((Cause.ORPHANED_STORAGE.value, Labels(resource=system.labels.resource)))
-    return alert.anomaly.window.start if alert else quiet_since(own)
+def _same_place(source: Labels, target: Labels) -> bool:
+    pairs = ((source.region, target.region), (source.account, target.account))
+    return all(not first or not second or first == second for first, second in pairs)
