@@ -333,7 +333,7 @@ def _assigned(
     silences: Sequence[Silence],
     log: Sequence[NotificationLogEntry],
 ) -> Card | None:
-    """Return the line of the newest assignment since the last entry, and of what else was decided.
+    """Return the line of the newest assignment since the last entry, and of other decisions.
 
     None where none was.
     """

@@ -110,7 +110,7 @@ def things_in(anomaly: Anomaly) -> str:
 
 
 def counted_in(anomaly: Anomaly) -> str:
-    """Name what the value of an anomaly counts."""
+    """Name the things that the value of an anomaly counts."""
     return _COUNTED.get(anomaly.metric, "event")
 
 

@@ -14,7 +14,7 @@ from bot.model.window import Window
 
 
 class NodeState(StrEnum):
-    """Name the state of a node as `fleet` shows it: zero without a runtime is a state of its own."""
+    """Name the state of a node as `fleet` shows it: zero without a runtime has its own."""
 
     BUSY = "busy"
     STARVED = "starved"
@@ -39,7 +39,7 @@ class AtRisk:
 
 @dataclass(frozen=True)
 class BilledExcess:
-    """State what the bill shows of a waste over its usual.
+    """State the waste over its usual as the bill shows it.
 
     What it cost since `through` is an estimate.
     """

@@ -1,4 +1,4 @@
-"""Bound what hostile or broken content may cost.
+"""Bound the cost of hostile or broken content.
 
 One place for the size of what people and files hand in.
 
@@ -76,7 +76,7 @@ def unpacked_limit(packed: int) -> int:
 
 
 def too_much(noun: str, packed: int) -> str:
-    """Return the sentence of what unpacks to more than that."""
+    """Return the sentence about a file that unpacks to more than that."""
     limit = unpacked_limit(packed)
     return (
         f"{noun} has {packed:,} bytes and unpacks to over {limit:,};"

@@ -71,7 +71,7 @@ class Payment(StrEnum):
 
 @dataclass(frozen=True)
 class CommitmentOffer:
-    """State what AWS asks for committing to an hour of one instance over a term.
+    """State the price that AWS asks for committing to an hour of one instance over a term.
 
     A Savings Plan, or a reserved instance.
     """
@@ -104,7 +104,7 @@ HOURS_A_YEAR = 365 * 24
 
 @dataclass(frozen=True)
 class AccountRates:
-    """Hold what the account itself pays for an hour, as its bill has it.
+    """Hold the price that the account itself pays for an hour, as its bill has it.
 
     By type, by cluster, and of each instance.
     """

@@ -191,7 +191,7 @@ class _Models:
 
 
 def _fits(series: Doubles, models: _Models) -> tuple[Doubles, Doubles, Doubles]:
-    """Return what each model projects, its variance, and its odds.
+    """Return each model's projection, its variance, and its odds.
 
     The level and the size of the noise are unknown.
     """

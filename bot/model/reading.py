@@ -327,7 +327,7 @@ limit.
 
 @dataclass(frozen=True)
 class Throughput:
-    """State what a file system moves, in bytes a second, beside what it is provisioned for."""
+    """State the bytes a second that a file system moves, and those it is provisioned for."""
 
     system: FileSystem
     provisioned: float

@@ -1,4 +1,4 @@
-"""Hide in a text whatever grants access: the secrets that are known, and what looks like one."""
+"""Hide in a text whatever grants access: known secrets, and everything that looks like one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SECRET = re.compile(
 
 
 def redact(text: str, known: Sequence[str] = ()) -> str:
-    """Return `text` with known secrets, and what looks like one, replaced by `(hidden)`."""
+    """Return `text` with known secrets, and all that look like one, replaced by `(hidden)`."""
     for secret in known:
         text = text.replace(secret, HIDDEN)
 

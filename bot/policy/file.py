@@ -164,7 +164,7 @@ def policy_of(document: Mapping[str, Any], place: Place = nowhere) -> Policy:
 
 
 def _override(table: Mapping[str, Any], where: str, mistakes: list[str]) -> list[_ScopedValue]:
-    """Return what one `[[override]]` sets, each with its scope."""
+    """Return the values that one `[[override]]` sets, each with its scope."""
     flat, scope, values = dict(_flat(table)), dict[str, str](), dict[str, Value]()
     for key, raw in flat.items():
         if "." in key:

@@ -32,7 +32,7 @@ class AlertStore(Protocol):
         ...
 
     def history(self, window: Window, selector: Labels) -> Sequence[Alert]:
-        """Return the alerts that the labels select and that were open in the window, newest first."""
+        """Return the alerts that the labels select, open within the window, newest first."""
         ...
 
     def decisions(self, *alerts: str) -> Sequence[Decision]:

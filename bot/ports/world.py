@@ -131,20 +131,20 @@ class Knowledge(Protocol):
 
 
 class Inbox(Protocol):
-    """Take in what the provider sends of its own accord.
+    """Take in the messages that the provider sends of its own accord.
 
     Only the watch does, before and after its ticks.
     """
 
     def receive(self, now: datetime) -> None:
-        """Take in what waits, so that a reading of `now` has it.
+        """Take in the messages that wait, so that a reading of `now` has them.
 
         What fails is a problem of the source.
         """
         ...
 
     def settle(self, now: datetime) -> None:
-        """Take away what a reading of `now` had: the tick that used it is saved."""
+        """Take away the messages that a reading of `now` had: its tick is saved."""
         ...
 
 
@@ -170,7 +170,7 @@ class Compiles(Protocol):
     """Follow compiles."""
 
     def __call__(self, reading: Reading, policy: Policy, since: datetime) -> Sequence[Compile]:
-        """Return every compile that went on at `since` or later, as far as the reading goes back."""
+        """Return every compile that went on at `since` or later, as far back as is read."""
         ...
 
 
@@ -246,7 +246,7 @@ class Replays(Protocol):
 
 
 class Files(Protocol):
-    """Find what a person names in the file system.
+    """Find the files that a person names.
 
     By path in a terminal, elsewhere only by a name that the settings offer.
 

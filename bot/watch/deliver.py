@@ -26,7 +26,7 @@ LineOf = Callable[[Notification, NotificationLogEntry, Card], Card]
 
 @dataclass(frozen=True)
 class Parcel:
-    """Hold what one message is to show, and whether it may be posted where there is none.
+    """Hold the card of one message, and whether it may be posted where there is none.
 
     Without a card, its thread alone waits for something.
     """
@@ -41,7 +41,7 @@ class Parcel:
 
 @dataclass(frozen=True)
 class Decided:
-    """Hold what one step decided to send.
+    """Hold the notifications that one step decided to send.
 
     The entries and lines to write first, then the parcels to send.
     """
@@ -61,7 +61,7 @@ class Decided:
 def decide(
     notifications: Sequence[Notification], state: State, card_of: CardOf, line_of: LineOf
 ) -> Decided:
-    """Return what the notifications change, and what threads still wait for from before."""
+    """Return the changes of the notifications, and the lines that threads still wait for."""
     log_entries = {entry.id: entry for entry in state.notification_log}
     entries, lines, parcels = [], [], {}
     for notification in notifications:
@@ -90,7 +90,7 @@ def decide(
 
 
 def _urgency(notification: Notification, entry: NotificationLogEntry) -> tuple[int, bool, float]:
-    """Order what is to be sent: new messages, then edits, then new dollars.
+    """Order parcels: new messages, then edits, then new dollars.
 
     Critical before others, dearest before cheap.
     """
@@ -128,7 +128,7 @@ What is left is sent beside the ticks that follow.
 PRESS_S = 3.0
 """The same for a person's press, who sees an answer anyway."""
 ASIDE_S = 5.0
-"""The same for digests, and for what admins are told of channels."""
+"""The same for digests, and for sentences to admins about channels."""
 AGAIN_S = (2.0, 5.0, 15.0, 60.0)
 """When a channel that failed is tried again, the last for as long as it fails."""
 LEAST_S = 0.1
@@ -147,7 +147,7 @@ class Delivered:
 
 @dataclass
 class _Pass:
-    """Collect what became of one pass over a channel's parcels."""
+    """Collect the outcome of one pass over a channel's parcels."""
 
     entries: list[NotificationLogEntry] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
@@ -214,7 +214,7 @@ class Delivery:
         return Delivered(tuple(entries), tuple(failed), silent)
 
     async def settle(self, patience_s: float = TICK_S) -> None:
-        """Begin nothing more, and let what is being sent be finished."""
+        """Begin nothing more, and finish the messages that are being sent."""
         for timer in self._timers.values():
             timer.cancel()
         self._waiting.clear()
@@ -222,7 +222,7 @@ class Delivery:
             await asyncio.wait(passes, timeout=patience_s)
 
     def _begin(self, channel: str) -> asyncio.Task[_Pass]:
-        """Return the pass under way, which takes what is new as well, or begin one."""
+        """Return the pass under way, which takes new parcels as well, or begin one."""
         if channel in self._timers:
             self._timers.pop(channel).cancel()
         running = self._passes.get(channel)
@@ -240,7 +240,7 @@ class Delivery:
         outcome, waiting, tried = _Pass(), self._waiting[channel], list[Parcel]()
         async with self._free:
             while len(outcome.failures) < ENOUGH and not outcome.broken:
-                untried = [p for p in waiting.values() if not any(p is seen for seen in tried)]
+                untried = [p for p in waiting.values() if not any(p is parcel for parcel in tried)]
                 if not untried:
                     break
                 parcel = min(untried, key=lambda parcel: parcel.urgency)
@@ -282,7 +282,7 @@ class Delivery:
         return False
 
     async def _deliver(self, parcel: Parcel) -> NotificationLogEntry | None:
-        """Bring one message up to date and say what its thread waits for.
+        """Bring one message up to date and say the lines that its thread waits for.
 
         No other process does so meanwhile.
         """
@@ -321,7 +321,7 @@ class Delivery:
         What was decided before a first post is shown by it.
         """
         surface, channel = surface_of(parcel.channel, self._surfaces)
-        message, shown = entry.message, list[Line]()
+        message, answered = entry.message, list[Line]()
         if not message and parcel.id not in self._unsent:
             message = await surface.find(channel, parcel.id)
         if not message and not parcel.postable:
@@ -333,9 +333,9 @@ class Delivery:
             message = await surface.edit(channel, message, edited, parcel.id)
         else:
             message = await self._once(parcel.id, surface.post(channel, card, parcel.id))
-            shown, lines = [replace(line, sent=message) for line in lines], ()
+            answered, lines = [replace(line, sent=message) for line in lines], ()
         receipt = Receipt(parcel.id, parcel.channel, message, entry.version)
-        await self._write(StateUpdate(receipts=[receipt], lines=shown))
+        await self._write(StateUpdate(receipts=[receipt], lines=answered))
         return message, lines
 
     async def _once(self, key: str, sending: Awaitable[str]) -> str:
@@ -365,7 +365,7 @@ class Aside:
         self._running: dict[str, asyncio.Task[Any]] = {}
 
     async def run(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
-        """Return what the work gives.
+        """Return the result of the work.
 
         None where it takes longer, or the one before of its name still runs.
         """

@@ -67,7 +67,7 @@ class Prunes(Protocol):
     """Drop old documents."""
 
     def prune(self, ages: Mapping[str, timedelta], log: timedelta) -> int:
-        """Drop what was written longer ago, and return how much.
+        """Drop documents that were written longer ago, and return how many.
 
         `ages` are those of the documents of collections, `log` that of the notification log.
         """
@@ -88,7 +88,7 @@ class Retention(Background):
         self._ages = dict.fromkeys(repeats, REPEATED) | dict.fromkeys(messages, retention)
 
     async def work(self) -> None:
-        """Drop what is old; a database that is away for now is asked again in the next round."""
+        """Drop old documents; a database that is away is asked again in the next round."""
         try:
             dropped = await asyncio.to_thread(self._store.prune, self._ages, self._retention)
             _retention_log.debug("%d old documents dropped", dropped)
@@ -245,7 +245,7 @@ class Health:
 
     @property
     def blind(self) -> str:
-        """Return a sentence on gaps of several ticks in a row, "" while a tick or two may mend it."""
+        """Return a sentence on gaps of several ticks, "" while a tick or two may mend them."""
         if self.unread_in_a_row < BLIND_TICKS or not self.gaps:
             return ""
         more = f" (and {counted(len(self.gaps) - 1, 'more gap')})" if len(self.gaps) > 1 else ""
@@ -307,7 +307,7 @@ class Health:
         self.last_error = sentence
 
     def recovered(self) -> None:
-        """Note that what failed works again."""
+        """Note that the watch works again."""
         self.last_error, self.failed_in_a_row = "", 0
 
     def missed_ticks(self, count: int) -> None:
@@ -455,7 +455,7 @@ class Watchdog(Background):
             log.exception("admins were not told how the watch stands")
 
     async def look(self) -> None:
-        """Tell what has changed since the last look."""
+        """Tell of every change since the last look."""
         health = self._health
         if not self._told:
             self._failures_before = health.failures - health.failed_in_a_row

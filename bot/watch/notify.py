@@ -223,8 +223,8 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
         return Reason.FIRST if speaking else None
     # Also of a message that is not sent yet: it may have been, after all.
     if not any(alert.firing for alert in leading(alerts)):
-        shown = entry.over or not (entry.message or sendable(alerts, now))
-        return None if shown else Reason.OVER
+        pointless = entry.over or not (entry.message or sendable(alerts, now))
+        return None if pointless else Reason.OVER
     if entry.over:
         return Reason.MORE if speaking else None
     if _decided(alerts) != entry.digest:

@@ -49,7 +49,7 @@ class Compiling:
 
 @dataclass(frozen=True)
 class Line:
-    """Name what a simulated person types, and who."""
+    """Name a line that a simulated person types, and who."""
 
     by: User
     text: str
@@ -57,7 +57,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Seen:
-    """Hold what was seen since the story began."""
+    """Hold everything that was seen since the story began."""
 
     began: datetime
     now: datetime
@@ -126,9 +126,9 @@ class Seen:
         """Return every chapter, those that were not seen yet without words."""
         starved, jump = self.starved, self.jump
         page = f"/alert/{starved.id}" if starved else ""
-        taken = jumped = tried = ""
+        acknowledged = jumped = tried = ""
         if ack := starved.acknowledged if starved else None:
-            taken = f"{ack.who} acknowledged it at {since(ack.at, self.now)}."
+            acknowledged = f"{ack.who} acknowledged it at {since(ack.at, self.now)}."
         if jump:
             jumped = f"{jump.anomaly.why} Told at {since(jump.opened, self.now)}."
         if self.preview:
@@ -138,7 +138,7 @@ class Seen:
             )
         return (
             Chapter("64 nodes starve", self._starved(), page),
-            Chapter("Somebody takes it", taken, page),
+            Chapter("Somebody takes it", acknowledged, page),
             Chapter("It ends, and money is saved", self._saved(), "/saved"),
             Chapter("A compile, not told", self._compiled(), "/fleet"),
             Chapter("The bill jumps", jumped, f"/alert/{jump.id}" if jump else ""),

@@ -41,14 +41,14 @@ def learning(reading: Reading, policy: Policy) -> str:
         levels = [nodes.of(name)[:, ::hourly] for name in _LEVELS if nodes.has(name)]
         unread = [np.isnan(level).all(axis=0) for level in levels]
         first = np.flatnonzero(~np.logical_and.reduce(unread)).tolist() if levels else []
-        known = (nodes.n_steps - first[0] * hourly) * nodes.step / _DAY if first else 0.0
+        history = (nodes.n_steps - first[0] * hourly) * nodes.step / _DAY if first else 0.0
 
         days, waits = policy.number("alert.usual_days"), policy.number("odd.silent_days")
         later = ""
-        if known < waits and policy.on("odd.on"):
+        if history < waits and policy.on("odd.on"):
             later = f"; nodes unlike their peers are told after {waits:g}"
-        if known < days:
-            sentences = [f"Learning: {int(known)} of {days:g} days of history are known{later}."]
+        if history < days:
+            sentences = [f"Learning: {int(history)} of {days:g} days of history are known{later}."]
     return " ".join([*sentences, *filter(None, [reading.learning])])
 
 
@@ -121,7 +121,7 @@ class Watch:
         return self.judge(self.read(now))
 
     def judge(self, reading: Reading) -> TickResult:
-        """Return what a reading comes to, by the state that is remembered now.
+        """Return the result of a reading, by the state that is remembered now.
 
         Nothing is written or sent.
         """

@@ -94,7 +94,7 @@ def alert_id(key: str, opened: datetime) -> str:
 def _seen_again(alert: Alert, anomaly: Anomaly, reading: Reading) -> Alert:
     start = min(alert.anomaly.window.start, anomaly.window.start)
     launcher = alert.launched_by or launcher_of(anomaly.things, reading)
-    known = launcher == alert.launched_by
+    same = launcher == alert.launched_by
     return replace(
         alert,
         anomaly=replace(anomaly, window=Window(start, anomaly.window.end)),
@@ -102,7 +102,7 @@ def _seen_again(alert: Alert, anomaly: Anomaly, reading: Reading) -> Alert:
         closed=None,
         things_at_peak=max(alert.things_at_peak, len(anomaly.things)),
         launched_by=launcher,
-        claims=alert.claims if known else claims_of(anomaly, reading),
+        claims=alert.claims if same else claims_of(anomaly, reading),
     )
 
 
@@ -288,7 +288,7 @@ def _unbilled(billed: BilledExcess, now: datetime) -> Decimal:
 def _month_end(
     anomaly: Anomaly, per_hour: Decimal, so_far: Decimal, price: Price | None, now: datetime
 ) -> tuple[Decimal, Decimal, Decimal]:
-    """Return what it will have cost by the end of the UTC month if nothing changes.
+    """Return its cost by the end of the UTC month if nothing changes.
 
     At least, about, and at most.
 
