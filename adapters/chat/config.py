@@ -12,7 +12,7 @@ from bot.errors import WrongInput
 
 REDIRECT_PATH = "/slack/oauth_redirect"
 INSTALLATIONS = "slack.installations"
-"""The collection of documents that hold the workspaces' bot tokens: secrets, which the store seals."""
+"""The documents that hold the workspaces' bot tokens: secrets, which the store seals."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,18 @@ class SlackConfig:
         """Refuse a missing or mistaken token by the name of its variable."""
         if not self.client_id and not self.bot_token.startswith("xox"):
             raise WrongInput(
-                "SLACK_BOT_TOKEN is missing or no bot token; copy it from the app's page, it begins with xoxb-."
+                "SLACK_BOT_TOKEN is missing or no bot token;"
+                " copy it from the app's page, it begins with xoxb-."
             )
         if self.app_token and not self.app_token.startswith("xapp-"):
             raise WrongInput(
-                "SLACK_APP_TOKEN is no app token; it begins with xapp- and needs the scope connections:write."
+                "SLACK_APP_TOKEN is no app token;"
+                " it begins with xapp- and needs the scope connections:write."
             )
         if not self.app_token and not self.signing_secret:
             raise WrongInput(
-                "Set SLACK_APP_TOKEN for Socket Mode, or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP."
+                "Set SLACK_APP_TOKEN for Socket Mode,"
+                " or SLACK_SIGNING_SECRET to serve Slack's requests over HTTP."
             )
 
     def __repr__(self) -> str:
@@ -57,7 +60,7 @@ class SlackConfig:
 
     @property
     def redirect_uri(self) -> str:
-        """Return the address that Slack sends people back to after OAuth, "" for the one set on the app's page."""
+        """Return where Slack sends people back to after OAuth, "" for the app page's own address."""
         return f"{self.public_url.rstrip('/')}{REDIRECT_PATH}" if self.public_url else ""
 
 
@@ -82,13 +85,21 @@ class Cloud:
 
     def serves(self, url: str) -> bool:
         """Return whether a service URL is one of Microsoft's."""
-        parts = _split(url)
-        return parts is not None and any(_fits(parts, pattern) for pattern in self.services)
+        address = _split(url)
+        if address is None or not (address.port in (None, 443) or is_loopback(address.host)):
+            return False
+        for pattern in self.services:
+            scheme, _, host = pattern.partition("://")
+            under = host.startswith("*.") and address.host.endswith(host[1:])
+            if address.scheme == scheme and (address.host == host or under):
+                return True
+        return False
 
 
 PUBLIC = Cloud(
     channel_keys="https://login.botframework.com/v1/.well-known/openidconfiguration",
-    emulator_keys="https://login.microsoftonline.com/botframework.com/v2.0/.well-known/openid-configuration",
+    emulator_keys="https://login.microsoftonline.com/botframework.com/v2.0/"
+    ".well-known/openid-configuration",
     issuer="https://api.botframework.com",
     scope="https://api.botframework.com",
     login="https://login.microsoftonline.com",
@@ -139,7 +150,7 @@ class TeamsConfig:
     """
 
     app_id: str = ""
-    """Empty where nobody signs: allowed with `development` alone, and then for this machine alone."""
+    """Empty where nobody signs: with `development` alone, and then for this machine alone."""
     app_password: str = ""
     tenant_id: str = ""
     development: bool = False
@@ -157,7 +168,8 @@ class TeamsConfig:
         """Refuse a missing id, password or SDK by the name of its variable."""
         if not self.app_id and not self.development:
             raise WrongInput(
-                "MicrosoftAppId is empty; set it, or TRNBOT_TEAMS_DEVELOPMENT=1 to play on this machine."
+                "MicrosoftAppId is empty;"
+                " set it, or TRNBOT_TEAMS_DEVELOPMENT=1 to play on this machine."
             )
         if self.app_id and not self.app_password:
             raise WrongInput(
@@ -221,10 +233,3 @@ def _split(url: str) -> _Address | None:
         return None if hides else _Address(parts.scheme, parts.hostname or "", parts.port)
     except ValueError:
         return None
-
-
-def _fits(address: _Address, pattern: str) -> bool:
-    scheme, _, host = pattern.partition("://")
-    under = host.startswith("*.") and address.host.endswith(host[1:])
-    standard = address.port in (None, 443) or is_loopback(address.host)
-    return address.scheme == scheme and standard and (address.host == host or under)

@@ -1,4 +1,8 @@
-"""Write the manifest of the Slack app and the package of the Teams app, with the commands that they hint at."""
+"""Write the manifest of the Slack app and the package of the Teams app, with their commands.
+
+Teams' is written to schema 1.29, "Microsoft Teams app manifest" (learn.microsoft.com, read
+2026-11-20).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -40,48 +43,81 @@ SCOPES = (
     "usergroups:read",
     "users:read",
 )
-"""Least scopes: read mentions and direct messages, speak, show that a line is worked on, find own messages again, upload
-charts and tables, tell who is a member or an admin, and whether another organization reads a channel.
+"""Least scopes: read mentions and direct messages, speak, show that a line is worked on, find own
+messages again, upload charts and tables, tell who is a member or an admin, and whether another
+organization reads a channel.
 """
 LINKS = ("links:read", "links:write")
 """Scopes to draw what a link to the console leads to, where the console has a public address."""
 EVENTS = ("app_home_opened", "app_mention", "app_uninstalled", "message.im", "tokens_revoked")
 
 
-def slack_manifest(hints: Sequence[CommandHint], public_url: str = "") -> dict[str, Any]:
+def slack_manifest(hints: Sequence[CommandHint], public_url: str = "") -> Json:
     """Return Slack's manifest (schema 1).
 
     Socket Mode, or HTTP below `public_url` when there is one.
     """
-    events = f"{public_url.rstrip('/')}/slack/events" if public_url else ""
+    base = public_url.rstrip("/")
+    events = f"{base}/slack/events" if public_url else ""
     request = {"request_url": events} if events else {}
+    hint = usage_hint(hints)
+
+    # Only an app with a public address can draw links, and have people sent back by OAuth.
+    domains = {"unfurl_domains": [urlsplit(public_url).hostname]} if public_url else {}
+    redirect = {"redirect_urls": [f"{base}{REDIRECT_PATH}"]} if public_url else {}
+    scopes = sorted((*SCOPES, *(LINKS if public_url else ())))
+    bot_events = sorted((*EVENTS, *(["link_shared"] if public_url else ())))
+    ask = {"name": "Ask trnbot"}
     return {
         "display_information": {
             "name": "trnbot",
-            "description": "Says what AWS Trainium clusters waste: why, how many dollars, what to do.",
+            "description": "Says what AWS Trainium clusters waste:"
+            " why, how many dollars, what to do.",
             "background_color": "#1f2d3d",
         },
         "features": {
-            "agent_view": _agent(hints),
+            # docs.slack.dev, "Migrating to the Agent messaging experience".
+            "agent_view": {
+                "agent_description": "Ask what Trainium clusters cost and waste,"
+                " in words of a command.",
+                "suggested_prompts": [
+                    {"title": line, "message": line} for line in hint.split(" | ")[:_PROMPTS]
+                ],
+            },
             "app_home": {
                 "home_tab_enabled": True,
                 "messages_tab_enabled": True,
                 "messages_tab_read_only_enabled": False,
             },
             "bot_user": {"display_name": "trnbot", "always_online": True},
-            "shortcuts": _shortcuts(),
-            "slash_commands": [_command(hints, events)],
-            **({"unfurl_domains": [urlsplit(public_url).hostname]} if public_url else {}),
+            "shortcuts": [
+                {
+                    **ask,
+                    "type": "message",
+                    "callback_id": ASK,
+                    "description": "Ask in the thread of this message",
+                },
+                {
+                    **ask,
+                    "type": "global",
+                    "callback_id": f"{ASK}_anywhere",
+                    "description": "Ask what Trainium costs",
+                },
+            ],
+            "slash_commands": [
+                {
+                    "command": COMMAND,
+                    "description": "Ask what Trainium costs and wastes",
+                    "usage_hint": hint,
+                    "should_escape": False,
+                    **({"url": events} if events else {}),
+                }
+            ],
+            **domains,
         },
-        "oauth_config": {
-            **_redirect(public_url),
-            "scopes": {"bot": sorted((*SCOPES, *(LINKS if public_url else ())))},
-        },
+        "oauth_config": {**redirect, "scopes": {"bot": scopes}},
         "settings": {
-            "event_subscriptions": {
-                **request,
-                "bot_events": sorted((*EVENTS, *(["link_shared"] if public_url else ()))),
-            },
+            "event_subscriptions": {**request, "bot_events": bot_events},
             "interactivity": {"is_enabled": True, **request},
             "org_deploy_enabled": False,
             "socket_mode_enabled": not events,
@@ -97,67 +133,21 @@ def manifest_yaml(hints: Sequence[CommandHint], public_url: str = "") -> str:
     )
 
 
-def _command(hints: Sequence[CommandHint], events: str) -> dict[str, Any]:
-    command = {
-        "command": COMMAND,
-        "description": "Ask what Trainium costs and wastes",
-        "usage_hint": usage_hint(hints),
-    }
-    return {**command, "should_escape": False, **({"url": events} if events else {})}
-
-
-def _agent(hints: Sequence[CommandHint]) -> dict[str, Any]:
-    """Return the agent's face.
-
-    What it is, and lines to press (docs.slack.dev, "Migrating to the Agent messaging experience").
-    """
-    prompts = [
-        {"title": line, "message": line} for line in usage_hint(hints).split(" | ")[:_PROMPTS]
-    ]
-    return {
-        "agent_description": "Ask what Trainium clusters cost and waste, in words of a command.",
-        "suggested_prompts": prompts,
-    }
-
-
-def _redirect(public_url: str) -> dict[str, list[str]]:
-    """Return where OAuth sends people back to, which only an app with a public address can offer."""
-    return {"redirect_urls": [f"{public_url.rstrip('/')}{REDIRECT_PATH}"]} if public_url else {}
-
-
-def _shortcuts() -> list[dict[str, str]]:
-    return [
-        {
-            "name": "Ask trnbot",
-            "type": "message",
-            "callback_id": ASK,
-            "description": "Ask in the thread of this message",
-        },
-        {
-            "name": "Ask trnbot",
-            "type": "global",
-            "callback_id": f"{ASK}_anywhere",
-            "description": "Ask what Trainium costs",
-        },
-    ]
-
-
 _FIRST = ("cost", "fleet", "alerts", "why", "spot", "help")
 
 
 def usage_hint(hints: Sequence[CommandHint], most: int = 100) -> str:
     """Return the examples that fit into `most` characters: the most common questions first."""
-    ranked = sorted((h for h in hints if not h.changes or h.name in _FIRST), key=_rank)
-    shown = ""
-    for example in (hint.example or hint.name for hint in ranked):
-        if len(longer := f"{shown} | {example}" if shown else example) > most:
+    rank = {name: place for place, name in enumerate(_FIRST)}
+    asked = [hint for hint in hints if not hint.changes or hint.name in rank]
+    line = ""
+    for hint in sorted(asked, key=lambda hint: (rank.get(hint.name, len(rank)), hint.name)):
+        example = hint.example or hint.name
+        longer = f"{line} | {example}" if line else example
+        if len(longer) > most:
             break
-        shown = longer
-    return shown or "help"
-
-
-def _rank(hint: CommandHint) -> tuple[int, str]:
-    return (_FIRST.index(hint.name) if hint.name in _FIRST else len(_FIRST), hint.name)
+        line = longer
+    return line or "help"
 
 
 VERSION = "1.29"
@@ -187,8 +177,17 @@ def teams_manifest(app: TeamsApp) -> Json:
 
     The bot in channels, group and personal chats, its commands by mention and by slash.
     """
-    made: Json = {
-        "$schema": f"https://developer.microsoft.com/en-us/json-schemas/teams/v{VERSION}/MicrosoftTeams.schema.json",
+    scopes = ["team", "groupChat", "personal"]
+    commands = []
+    for hint in by_worth(app.hints)[:COMMANDS_MOST]:
+        shown = hint.example and hint.example != hint.name
+        description = hint.summary + (f" For example: {hint.example}" if shown else "")
+        commands.append({"title": short(hint.name, 128), "description": short(description, 4000)})
+    listed = {"scopes": scopes, "triggers": ["mention", "slash"], "commands": commands}
+
+    document: Json = {
+        "$schema": "https://developer.microsoft.com/en-us/json-schemas/teams/"
+        f"v{VERSION}/MicrosoftTeams.schema.json",
         "manifestVersion": VERSION,
         "version": app.version,
         "id": app.app_id,
@@ -201,12 +200,22 @@ def teams_manifest(app: TeamsApp) -> Json:
         "name": {"short": "trnbot", "full": "trnbot: what Trainium clusters waste"},
         "description": {
             "short": "Says which AWS Trainium clusters waste money, why, and what to do.",
-            "full": "Watches the Neuron utilization and the bill of AWS Trainium clusters, reports to a channel within minutes "
-            "what is wasted, why, how many dollars, and what to do, and answers anyone who asks: cost, fleet, alerts.",
+            "full": "Watches the Neuron utilization and the bill of AWS Trainium clusters, reports"
+            " to a channel within minutes what is wasted, why, how many dollars, and what to do,"
+            " and answers anyone who asks: cost, fleet, alerts.",
         },
         "icons": {"color": "color.png", "outline": "outline.png"},
         "accentColor": "#1B3A57",
-        "bots": [_bot(app)],
+        "bots": [
+            {
+                "botId": app.app_id,
+                "scopes": scopes,
+                "supportsTargetedMessages": True,
+                "isNotificationOnly": False,
+                "supportsFiles": False,
+                "commandLists": [listed] if commands else [],
+            }
+        ],
         "supportsChannelFeatures": "tier1",
         "permissions": ["identity", "messageTeamMembers"],
         "webApplicationInfo": {"id": app.app_id, "resource": f"{app.site}/unused"},
@@ -216,7 +225,7 @@ def teams_manifest(app: TeamsApp) -> Json:
             }
         },
     }
-    return made | ({"validDomains": [app.host]} if app.host else {})
+    return document | ({"validDomains": [app.host]} if app.host else {})
 
 
 def build_package(path: Path, app: TeamsApp) -> Path:
@@ -238,30 +247,7 @@ def as_text(document: Json) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _bot(app: TeamsApp) -> Json:
-    scopes = ["team", "groupChat", "personal"]
-    commands = [_manifest_command(hint) for hint in by_worth(app.hints)[:COMMANDS_MOST]]
-    listed = (
-        [{"scopes": scopes, "triggers": ["mention", "slash"], "commands": commands}]
-        if commands
-        else []
-    )
-    return {
-        "botId": app.app_id,
-        "scopes": scopes,
-        "supportsTargetedMessages": True,
-        "isNotificationOnly": False,
-        "supportsFiles": False,
-        "commandLists": listed,
-    }
-
-
-def _manifest_command(hint: CommandHint) -> Json:
-    example = f" For example: {hint.example}" if hint.example and hint.example != hint.name else ""
-    return {"title": short(hint.name, 128), "description": short(f"{hint.summary}{example}", 4000)}
-
-
-_MANIFEST_FIRST = (
+_TEAMS_FIRST = (
     "alerts",
     "cost",
     "fleet",
@@ -279,7 +265,7 @@ _MANIFEST_FIRST = (
 
 def by_worth(hints: Sequence[CommandHint]) -> tuple[CommandHint, ...]:
     """Return the hints, those named here first, the others in their own order after them."""
-    rank = {name: place for place, name in enumerate(_MANIFEST_FIRST)}
+    rank = {name: place for place, name in enumerate(_TEAMS_FIRST)}
     return tuple(sorted(hints, key=lambda hint: rank.get(hint.name, len(rank))))
 
 

@@ -245,9 +245,9 @@ class Redacting(logging.Filter):
 
 
 def sdk_logger() -> logging.Logger:
-    """Return the logger given to Slack's SDKs, whose debugging of addresses and payloads it drops."""
+    """Return the logger given to Slack's SDKs, which drops their debugging of payloads."""
     logger = logging.getLogger("trnbot.slack.sdk")
-    if not any(isinstance(known, Redacting) for known in logger.filters):
+    if not any(isinstance(item, Redacting) for item in logger.filters):
         logger.addFilter(Redacting())
     return logger
 

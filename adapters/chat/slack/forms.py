@@ -296,7 +296,7 @@ class Requester(Claim):
 
     @property
     def stranger(self) -> bool:
-        """Return whether the person belongs to no organization that is served, or nobody can tell."""
+        """Return whether the person is of no organization that is served, or nobody can tell."""
         return self.belonging.standing is Standing.STRANGER
 
     @property
@@ -317,7 +317,7 @@ def parse_line(text: str) -> str:
 
 
 def with_workspace(line: str, prefix: str) -> str:
-    """Return the line with each person who was mentioned or picked as one of the workspace whose addresses begin so."""
+    """Return the line with each person as one of the workspace whose addresses begin so."""
     return _PARSER_PICKED.sub(rf"slack:{prefix}\1", line) if prefix else line
 
 

@@ -115,7 +115,7 @@ class Workspaces:
             self._opened[""] = open_workspace(token, "", "")
 
     async def of(self, team: str) -> Workspace:
-        """Return a workspace; raise `Refused` where it did not install the app, or is not served."""
+        """Return a workspace; raise `Refused` where it has no app, or is not served."""
         if self._installs is None:
             return self._opened[""]
         installation = await self._installs.of(team) if team in self._served else None
@@ -133,7 +133,7 @@ class Workspaces:
         return workspace
 
     async def at(self, address: str) -> tuple[Workspace, str]:
-        """Return the workspace and the bare channel of an address such as `C02FIN` or `T123/C02FIN`."""
+        """Return the workspace and the bare channel of `C02FIN` or `T123/C02FIN`."""
         team, channel = split_address(address, self._served)
         return await self.of(team), channel
 

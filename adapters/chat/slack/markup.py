@@ -18,7 +18,8 @@ _MARKUP = re.compile(r"[*~`]|(?<![^\W_])_|_(?![^\W_])")
 _EMOJI = re.compile(r":(?=(?:[\d_+'-]*[^\W\d_][\w+'-]*|100|1234):)")
 _QUOTE = re.compile(r"^([^\S\n]*)>", re.MULTILINE)
 _CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e"
+    r"\u2060-\u2069\ud800-\udfff\ufeff]"
 )
 _USER = re.compile(r"slack:(?:T[A-Z0-9]{1,20}/)?([UW][A-Z0-9]{1,20})")
 _MARKS = "*`"
@@ -33,7 +34,7 @@ def escape_controls(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """Return `text` without control characters and without signs that turn the direction of writing."""
+    """Return `text` without control characters, and signs that turn the direction of writing."""
     return _CONTROL.sub("", text.replace("\t", " "))
 
 
@@ -49,7 +50,7 @@ def escape(text: str) -> str:
 
 
 def _without_emoji(text: str) -> str:
-    """Return `text` with the first colon of each emoji's name replaced by U+A789, which looks like it."""
+    """Return `text` with the first colon of each emoji's name replaced by its lookalike U+A789."""
     return _EMOJI.sub("\ua789", text)
 
 
@@ -66,14 +67,15 @@ def strong(text: str) -> str:
 
 
 def user_id(user: str) -> str:
-    """Return Slack's own id of `slack:U01ALICE` or `slack:T1/U01ALICE`, "" for people of other surfaces."""
+    """Return Slack's id of `slack:U01ALICE` or `slack:T1/U01ALICE`, "" of other surfaces."""
     address = _USER.fullmatch(user)
     return address[1] if address else ""
 
 
 def when(span: When) -> str:
     """Return an instant in the reader's own zone, UTC where the client is too old to know."""
-    return f"<!date^{int(span.at.timestamp())}^{{date_short_pretty}} {{time}}|{span.at:%Y-%m-%d %H:%M} UTC>"
+    utc = f"{span.at:%Y-%m-%d %H:%M} UTC"
+    return f"<!date^{int(span.at.timestamp())}^{{date_short_pretty}} {{time}}|{utc}>"
 
 
 def link(span: Link) -> str:
@@ -296,6 +298,6 @@ def fit(units: Sequence[SizeUnit], most: int) -> list[Json]:
 
 
 def _length(block: Json) -> int:
-    """Return the length of the block as JSON, the strictest reading of Slack's undocumented total."""
+    """Return the length of the block as JSON, the strictest reading of the undocumented total."""
     written = json.dumps(block, ensure_ascii=False)
     return size(written.replace('\\"', '"').replace("\\n", " ").replace("\\\\", " ")) + 2

@@ -184,10 +184,10 @@ class _Drawer:
         # The total stands below, where no sorting moves it, and then the rows left out.
         drawn, folded = native
         self.tables -= 1
-        more = f"and {folded:,} more rows" if folded else ""
-        rest = "" if len(drawn["rows"]) > len(block.rows) + 1 else block.rest
+        notes = [f"and {folded:,} more rows"] if folded else []
+        notes += [] if len(drawn["rows"]) > len(block.rows) + 1 else [block.rest]
         total = [section(total_line(block))] if block.total else []
-        return [drawn, *total, *_notes("; ".join(filter(None, (more, rest))))]
+        return [drawn, *total, *_notes("; ".join(filter(None, notes)))]
 
 
 def _named(title: str) -> str:

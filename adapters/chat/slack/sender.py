@@ -170,7 +170,7 @@ class Sender:
     async def post_ephemeral(
         self, channel: str, user: str, card: Card, thread: str = "", line: str = ""
     ) -> None:
-        """Show a message to one person in a channel; send it to them directly where that cannot be."""
+        """Show a message to one person in a channel, else send it to them directly."""
         where = {"user": user, **_thread(thread)}
 
         async def send() -> str:
@@ -187,7 +187,7 @@ class Sender:
         await self._briefly(send)
 
     async def find(self, channel: str, key: str, thread: str = "") -> str:
-        """Return the newest message with the key among the last few hundred, or the line in a thread.
+        """Return the newest message with the key of the last few hundred, or the line in a thread.
 
         Return "" when there is none, or when Slack does not let us look.
         """
@@ -223,7 +223,7 @@ class Sender:
         return ""
 
     async def _conversation(self, channel: str) -> str:
-        """Return the conversation with a person for their id, because edits and history need one."""
+        """Return the conversation with a person for their id: edits and history need one."""
         if not _PERSON.fullmatch(channel):
             return channel
         if channel not in self._direct:
@@ -316,7 +316,7 @@ def _thread(ts: str) -> dict[str, str]:
 
 
 def _has_key(posted: Json, key: str) -> bool:
-    """Return whether a message has the key: by metadata, or by the block id where that was dropped."""
+    """Return whether a message has the key: by metadata, else by the block id."""
     metadata = posted.get("metadata") or {}
     payload = metadata.get("event_payload") or {}
     if metadata.get("event_type") == EVENT_TYPE and payload.get("key") == key:

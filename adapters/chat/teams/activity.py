@@ -309,7 +309,7 @@ def parse_activity(body: bytes) -> Activity:
 
 
 def _activity(body: Mapping[str, Any]) -> Activity:
-    """Return the activity of a document; raise `TypeError` or `AttributeError` for another thing."""
+    """Return the activity of a document; raise `TypeError` or `AttributeError` for others."""
     tenants, recipient = tenants_of(body), mapping_of(body, "recipient")
     bot = Account.of(recipient)
     data = body.get("channelData")

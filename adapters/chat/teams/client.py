@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -61,7 +61,8 @@ class Pace:
                 while (wait := self._wait_s(conversation, sent)) > 0:
                     if wait > BRIEF_S:
                         raise Limited(
-                            f"Teams limits how fast the bot may post there; it will be retried in {wait:.0f} s.",
+                            "Teams limits how fast the bot may post there;"
+                            f" it will be retried in {wait:.0f} s.",
                             wait,
                         )
                     await self._sleep(wait)
@@ -74,8 +75,8 @@ class Pace:
         )
 
     def _wait_s(self, conversation: str, sent: deque[float]) -> float:
-        now = self._monotonic()
-        return max(_wait_s(sent, now), self._closed_s.get(conversation, 0.0) - now)
+        at_s = self._monotonic()
+        return max(_wait_s(sent, at_s), self._closed_s.get(conversation, 0.0) - at_s)
 
 
 def _wait_s(sent: deque[float], now: float) -> float:
@@ -113,7 +114,7 @@ class ConnectorClient:
     async def call(
         self, method: str, service_url: str, conversation: str, path: str, body: Mapping[str, Any]
     ) -> str:
-        """Send one activity and return the id it got; raise `Gone` for a 404, else `Unavailable`."""
+        """Send an activity and return the id it got; raise `Gone` for a 404, else `Unavailable`."""
         return await self._request(
             method,
             service_url,
@@ -148,7 +149,12 @@ class ConnectorClient:
             list[int](),
         )  # a channel's threads share its limits
         for attempt in range(_TRIES):
-            await self._turn(place, statuses)
+            try:
+                await self._pace.turn(place)
+            except Limited as limit:
+                # One of the tries before may have been taken.
+                maybe = _MAYBE.intersection(statuses)
+                raise (Unanswered(str(limit)) if maybe else limit) from None
             status, wait, answer = await self._attempt(method, url, dumps(body))
             if 0 < status < 300:
                 return str(answer.get("id") or "")
@@ -160,16 +166,6 @@ class ConnectorClient:
         raise (Unanswered if _MAYBE.intersection(statuses) else Unavailable)(
             f"Teams did not take the message after {_TRIES} tries ({reason})."
         )
-
-    async def _turn(self, place: str, statuses: Sequence[int]) -> None:
-        """Wait for a place's turn.
-
-        Raise `Limited` where that is long and none of the tries before can have been taken.
-        """
-        try:
-            await self._pace.turn(place)
-        except Limited as limit:
-            raise (Unanswered(str(limit)) if _MAYBE.intersection(statuses) else limit) from None
 
     async def get(self, service_url: str, path: str) -> Any:
         """Read from the connector, once and soon, for somebody waits.
@@ -294,7 +290,8 @@ def _refusal(status: int, answer: Mapping[str, Any]) -> Unavailable:
         return Gone(f"Teams no longer knows the message or conversation ({reason}).")
     if status in (401, 403):
         return Refused(
-            f"Teams refused the bot ({reason}); is it still installed there, and are its id and password right?"
+            f"Teams refused the bot ({reason});"
+            " is it still installed there, and are its id and password right?"
         )
     if status == 413:
         return Unavailable(f"Teams found the message too long ({reason}).")
@@ -386,5 +383,6 @@ class AppSecret:
             ) from None
         except (KeyError, TypeError):
             raise Unavailable(
-                "Microsoft refused to sign the bot in; check MicrosoftAppId, MicrosoftAppPassword and MicrosoftAppTenantId."
+                "Microsoft refused to sign the bot in;"
+                " check MicrosoftAppId, MicrosoftAppPassword and MicrosoftAppTenantId."
             ) from None

@@ -29,7 +29,7 @@ _HINT = "it needs the permission TeamMember.Read.Group of the app's package, or 
 
 @dataclass(frozen=True)
 class Person:
-    """Hold the bot's knowledge of a person as it is stored under their id: "" for a fact it lacks."""
+    """Hold the bot's knowledge of a person as it is stored under their id, "" where it lacks."""
 
     personal: str = ""
     """The chat of this person with the bot."""

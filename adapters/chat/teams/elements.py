@@ -1,10 +1,13 @@
-"""Write texts, buttons and forms as elements of an Adaptive Card, and read a press back as its line."""
+"""Write texts, buttons and forms as elements of an Adaptive Card, and read a press as its line.
+
+Text is written as runs, where nothing is interpreted; as escaped markdown only to mention someone.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from adapters.chat.cards import Json, short
@@ -72,7 +75,9 @@ class Mentions:
     def mark(self, mention: Mention) -> str:
         """Return the text that Teams turns into a ping, different for two people of one name."""
         user = mention.user.removeprefix(OURS)
-        name = short(_tame(mention.name) or "someone", _NAME_MOST)
+        # Of letters and digits, for any other sign could end the mention or format it.
+        signs = (sign if sign.isalnum() or sign in ".-'@" else " " for sign in bare(mention.name))
+        name = short(" ".join("".join(signs).split()) or "someone", _NAME_MOST)
         while self._ids.setdefault(name, user) != user:
             name += "'"
         text = f"<at>{name}</at>"
@@ -110,13 +115,13 @@ def runs(
 ) -> Json:
     """Draw spans as a `RichTextBlock`, cut at `TEXT_MOST` characters."""
     inlines: list[Json] = []
-    left = TEXT_MOST
+    room = TEXT_MOST
     for span in spans[:_SPANS_MOST]:
-        run = _run(span, left) | _look(style) | ({"weight": "bolder"} if bold else {})
-        left -= len(run["text"])
+        run = _run(span, room) | _look(style) | ({"weight": "bolder"} if bold else {})
+        room -= len(run["text"])
         if run["text"]:
             inlines.append({"type": "TextRun", **run})
-        if left <= 0:
+        if room <= 0:
             break
     block: Json = {
         "type": "RichTextBlock",
@@ -146,11 +151,11 @@ def _run(span: Span, most: int) -> Json:
         case Mention(name=name):
             return {"text": _cut(f"@{name}", most)}
         case Link(text=text, url=url):
-            shown = {"text": _cut(text, most), "color": "accent"}
+            run = {"text": _cut(text, most), "color": "accent"}
             return (
-                shown | {"selectAction": {"type": "Action.OpenUrl", "url": url}}
+                run | {"selectAction": {"type": "Action.OpenUrl", "url": url}}
                 if url.startswith(_LINKS)
-                else shown
+                else run
             )
 
 
@@ -182,11 +187,6 @@ def _cut(text: str, most: int) -> str:
     return bare(short(text, max(1, most)))
 
 
-def _tame(name: str) -> str:
-    """Return a person's name of letters and digits, for any other sign could end the mention or format it."""
-    return " ".join("".join(c if c.isalnum() or c in ".-'@" else " " for c in bare(name)).split())
-
-
 def _look(style: Style) -> Json:
     match style:
         case Style.NORMAL:
@@ -200,7 +200,7 @@ def _look(style: Style) -> Json:
 VERB = "line"
 LINE_MOST = 4000
 _FIELDS_MOST = 40
-_FORMS_NAME_MOST = 100
+_FIELD_NAME_MOST = 100
 _VALUE_MOST = 1000
 _ROW = 6  # Teams shows six actions of a set and drops the rest
 _PEOPLE = {"type": "Data.Query", "dataset": "graph.microsoft.com/users?scope=currentContext"}
@@ -242,13 +242,25 @@ def pressed_line(data: object) -> str:
     """Return the line that a press or a submitted form stands for, "" when it is none of ours."""
     if not isinstance(data, Mapping) or not isinstance(data.get("line"), str):
         return ""
-    line = str(data["line"])[:LINE_MOST]
-    names = data.get("fields")
-    return (
-        form_line(line, dict(_filled(data, names[:_FIELDS_MOST])))
-        if isinstance(names, list)
-        else line
-    )
+    line, names = str(data["line"])[:LINE_MOST], data.get("fields")
+    if not isinstance(names, list):
+        return line
+
+    filled: dict[str, str] = {}
+    listed = data.get("people")
+    people = listed if isinstance(listed, Mapping) else {}
+    for name in names[:_FIELDS_MOST]:
+        value = data.get(_id(data.get("form"), name))
+        usable = isinstance(name, str) and len(name) <= _FIELD_NAME_MOST
+        if not usable or not isinstance(value, str | int | float):
+            continue
+        filled[name] = _typed(value)
+        # A person who was not offered is one whom Teams gives by an id of its own.
+        if name in people and isinstance(value, str) and filled[name]:
+            offered = people[name]
+            if not (isinstance(offered, list) and value in offered):
+                filled[name] = f"{OURS}{filled[name]}"
+    return form_line(line, filled)
 
 
 def stands(data: object) -> bool:
@@ -256,34 +268,7 @@ def stands(data: object) -> bool:
     return isinstance(data, Mapping) and data.get("stands") is True
 
 
-def _filled(data: Mapping[str, object], names: Sequence[object]) -> Iterator[tuple[str, str]]:
-    listed = data.get("people")
-    people = listed if isinstance(listed, Mapping) else {}
-    for name in names:
-        value = data.get(_id(data.get("form"), name))
-        if (
-            isinstance(name, str)
-            and len(name) <= _FORMS_NAME_MOST
-            and isinstance(value, str | int | float)
-        ):
-            yield (
-                name,
-                _picked(value, people[name])
-                if name in people and isinstance(value, str)
-                else _said(value),
-            )
-
-
-def _picked(value: str, offered: object) -> str:
-    """Return a person as a line names them.
-
-    One of those offered, else whom Teams gives by an id of its own.
-    """
-    said = _said(value)
-    return said if not said or (isinstance(offered, list) and value in offered) else f"{OURS}{said}"
-
-
-def _said(value: str | float) -> str:
+def _typed(value: str | float) -> str:
     """Return an input's value as a person would type it; Teams sends numbers as numbers or text."""
     if isinstance(value, bool):
         return "on" if value else "off"
@@ -313,7 +298,9 @@ def _input(field: Field, name: str) -> Json:
         case FieldKind.CHOICE:
             return _choice(field, shared)
         case FieldKind.PERSON:
-            return _person(field, shared)
+            # The people of the conversation; where there are none, whoever the bot knows.
+            picker = {"style": "filtered", "choices.data": dict(_PEOPLE)}
+            return {**_choice(field, shared), **picker}
         case FieldKind.SWITCH:
             on = field.value.lower() in ("on", "true", "yes")
             title = escape(short(field.hint or field.label or field.name, 200))
@@ -352,14 +339,6 @@ def _choice(field: Field, shared: Json) -> Json:
         **_hint(field),
         **_start(picked),
     }
-
-
-def _person(field: Field, shared: Json) -> Json:
-    """Draw a picker of the people of the conversation.
-
-    Whoever the bot knows may be chosen where there is none.
-    """
-    return {**_choice(field, shared), "style": "filtered", "choices.data": dict(_PEOPLE)}
 
 
 def _hint(field: Field) -> Json:

@@ -198,7 +198,7 @@ def _bars(chart: Chart) -> Json:
 
 
 def _values(chart: Chart, values: Sequence[float | None]) -> list[Json]:
-    """Return the bars of a series; of more than there is room for the first, of times the newest."""
+    """Return the bars of a series: where there is no room for all the first, of times the newest."""
     pairs = list(zip(chart.categories, values, strict=False))
     return [
         {"x": short(bare(name), 40), "y": _rounded(value)}
@@ -469,7 +469,7 @@ def _shell(card: Card, mentions: Mentions) -> Json:
 
 def _ping(shell: Json, entities: Sequence[Json]) -> None:
     """Add entities, each text once."""
-    known = shell["msteams"].get("entities", [])
-    by_text = {entity["text"]: entity for entity in [*known, *entities]}
+    entities = [*shell["msteams"].get("entities", []), *entities]
+    by_text = {entity["text"]: entity for entity in entities}
     if by_text:
         shell["msteams"]["entities"] = list(by_text.values())

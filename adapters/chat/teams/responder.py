@@ -1,4 +1,4 @@
-"""Answer a person in their conversation: a message in its thread, a press in place while Teams waits."""
+"""Answer people in their conversations: messages in threads, presses in place."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Agents:
         )
 
     async def take(self, activity: ours.Activity, handle: ours.Handle) -> ours.InvokeAnswer | None:
-        """Let an activity be handled in a turn, and return the answer to a press, which the turn need not copy."""
+        """Let an activity be handled in a turn, and return the answer to a press."""
         answers: list[ours.InvokeAnswer | None] = []
 
         async def turn(_: TurnContext) -> None:
@@ -40,24 +40,24 @@ class Agents:
 
     async def send(self, delivery: ours.Delivery) -> str:
         """Send or replace a message and return its id."""
-        made = [delivery.replaces]
+        sent = [delivery.replaces]
 
         async def turn(context: TurnContext) -> None:
             activity = Activity.model_validate(delivery.document())
             if delivery.replaces:
                 await self._adapter.update_activity(context, activity)
             else:
-                made[0] = (await self._adapter.send_activities(context, [activity]))[0].id or ""
+                sent[0] = (await self._adapter.send_activities(context, [activity]))[0].id or ""
 
-        there = ConversationReference.model_validate(delivery.reference.document())
+        reference = ConversationReference.model_validate(delivery.reference.document())
         await self._adapter.continue_conversation(
-            self._app_id, there.get_continuation_activity(), turn
+            self._app_id, reference.get_continuation_activity(), turn
         )
-        return made[0]
+        return sent[0]
 
 
 class _Clients:
-    """Give the SDK's adapter the connectors of verified requests, in place of its own that sign in and send by themselves."""
+    """Give the SDK's adapter the connectors of verified requests, in place of its own."""
 
     def __init__(self, client: ConnectorClient) -> None:
         self._client = client
@@ -91,6 +91,6 @@ def _made(message: str) -> ResourceResponse:
 
 
 def _body(activity: Activity) -> dict[str, Any]:
-    """Return an activity as the service takes it; the adapter sets the id of a new one to nothing."""
-    made = activity.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return {name: value for name, value in made.items() if value is not None}
+    """Return an activity as the service takes it: the adapter sets the id of a new one to None."""
+    document = activity.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return {name: value for name, value in document.items() if value is not None}

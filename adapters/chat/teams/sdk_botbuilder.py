@@ -27,7 +27,7 @@ class Botbuilder:
         self._adapter = CloudAdapter(self._authentication)
 
     async def take(self, activity: ours.Activity, handle: ours.Handle) -> ours.InvokeAnswer | None:
-        """Let an activity be handled in a turn, and return the answer to a press, which the turn need not copy."""
+        """Let an activity be handled in a turn, and return the answer to a press."""
         answers: list[ours.InvokeAnswer | None] = []
 
         async def turn(_: TurnContext) -> None:
@@ -41,19 +41,19 @@ class Botbuilder:
 
     async def send(self, delivery: ours.Delivery) -> str:
         """Send or replace a message and return its id."""
-        made = [delivery.replaces]
+        sent = [delivery.replaces]
 
         async def turn(context: TurnContext) -> None:
             activity = _outgoing(delivery)
             if delivery.replaces:
                 await self._adapter.update_activity(context, activity)
             else:
-                made[0] = (await self._adapter.send_activities(context, [activity]))[0].id or ""
+                sent[0] = (await self._adapter.send_activities(context, [activity]))[0].id or ""
 
         await self._adapter.continue_conversation(
             ConversationReference().deserialize(delivery.reference.document()), turn, self._app_id
         )
-        return made[0]
+        return sent[0]
 
 
 class _Connectors(ConnectorFactory):  # type: ignore[misc]  # botbuilder ships no types
@@ -62,7 +62,7 @@ class _Connectors(ConnectorFactory):  # type: ignore[misc]  # botbuilder ships n
     def __init__(self, client: ConnectorClient) -> None:
         self._client = client
 
-    async def create(self, service_url: str, audience: str = "") -> Connector:  # noqa: ARG002  # botbuilder passes both
+    async def create(self, service_url: str, audience: str = "") -> Connector:  # noqa: ARG002
         """Return a connector."""
         return Connector(self._client, service_url, body=_body, made=_made)
 
@@ -109,11 +109,12 @@ def _outgoing(delivery: ours.Delivery) -> Activity:
     """Return a message in botbuilder's types, its card as it is."""
     document = delivery.document()
     attachments = document.pop("attachments", ())
-    made = Activity().deserialize(document)
-    made.attachments = [
-        Attachment(content_type=one["contentType"], content=one["content"]) for one in attachments
+    activity = Activity().deserialize(document)
+    activity.attachments = [
+        Attachment(content_type=item["contentType"], content=item["content"])
+        for item in attachments
     ] or None
-    return made
+    return activity
 
 
 def _made(message: str) -> ResourceResponse:
@@ -132,8 +133,8 @@ def _body(activity: Activity) -> dict[str, Any]:
     body: dict[str, Any] = activity.serialize()
     if cards:
         body["attachments"] = [
-            {"contentType": one.content_type, "content": one.content} for one in cards
+            {"contentType": card.content_type, "content": card.content} for card in cards
         ]
-    for part, read in (("recipient", activity.recipient), ("conversation", activity.conversation)):
-        body[part] = body.get(part, {}) | dict((read and read.additional_properties) or {})
+    for part, model in (("recipient", activity.recipient), ("conversation", activity.conversation)):
+        body[part] = body.get(part, {}) | dict((model and model.additional_properties) or {})
     return body

@@ -365,7 +365,7 @@ class TeamsSurface:
             await self._conversations.keep_message(where.id, key, line)
         return line
 
-    async def find(self, channel: str, key: str, thread: str = "") -> str:  # noqa: ARG002 - keys are kept by conversation
+    async def find(self, channel: str, key: str, thread: str = "") -> str:  # noqa: ARG002
         """Return the message or the line posted with `key`.
 
         From memory, for Teams lets a bot read no history.
