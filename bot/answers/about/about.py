@@ -64,9 +64,11 @@ def brief_help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Car
         tuple((role, *known[name]) for role, name in _BRIEF if name in known),
     )
     more = coded(
-        "In an alert's thread `why`, `ack` and `snooze 2h` need no name. `help cost` explains one command."
+        "In an alert's thread `why`, `ack` and `snooze 2h` need no name. `help cost` explains"
+        " one command."
     )
     buttons = Buttons((Button(f"All {len(known)} commands", "help all"),))
+
     return replace(help_card(topics), blocks=(table, quiet(*more), buttons))
 
 
@@ -82,11 +84,13 @@ def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
             blocks.append(text(Strong(topic)))
         rows = tuple((example, summary) for _, summary, example in commands)
         blocks.append(Table(headings, rows))
+
     blocks.append(
         quiet("A button types a line for you. ", Code("help cost"), " explains one command.")
     )
     entries = sorted(entry for commands in topics.values() for entry in commands)
     data = {"commands": [{"name": n, "summary": s, "example": e} for n, s, e in entries]}
+
     return Card("What you can type", Tone.INFO, tuple(blocks), data)
 
 
@@ -104,6 +108,7 @@ def command_card(
     for argument, kind, default, meaning in rows:
         left_out = "needed" if default is None else default or "–"
         cells.append((argument, kind, left_out, meaning))
+
     blocks = compose(
         text(summary),
         bool(cells) and Table(columns, tuple(cells)),
@@ -112,6 +117,7 @@ def command_card(
         quiet(f"Who may use it: {who}."),
     )
     data = {"name": name, "arguments": [row[0] for row in rows], "who": who}
+
     return Card(name, Tone.INFO, blocks, data)
 
 
@@ -165,6 +171,7 @@ def help_about(name: str) -> Card:
     for entry in (entries[key] for key in sorted(entries)):
         topics[entry.topic.value].append((entry.name, entry.summary, entry.example))
     listed = {topic: commands for topic, commands in topics.items() if commands}
+
     return help_card(listed) if name else brief_help_card(listed)
 
 
@@ -186,6 +193,7 @@ def about(ports: Ports, request: Request) -> Card:
         metrics = period(extent) if extent else "live"
     except Unavailable as error:
         problems.append(str(error))
+
     if metrics:
         ticked_at = ports.stores.alerts.load(request.at).ticked_at
     try:
@@ -195,6 +203,7 @@ def about(ports: Ports, request: Request) -> Card:
 
     here = {"this channel": request.channel} if request.channel else {}
     facts = {**ports.site.facts, **here, "metrics": metrics or "none"}
+
     return about_card(facts, ticked_at, list(dict.fromkeys(problems)))
 
 
@@ -218,10 +227,12 @@ def doctor_card(checks: list[Check]) -> Card:
         ("ok" if check.ok else "missing", check.name, check.found)
         for check in sorted(checks, key=lambda check: check.ok)
     )
+
     blocks = compose(
         Table((Heading(""), Heading("what"), Heading("found")), rows),
         [text(f"{check.name}: {check.remedy}") for check in failed if check.remedy],
     )
+
     data = {
         "checks": [
             {"name": check.name, "ok": check.ok, "found": check.found, "remedy": check.remedy}
@@ -232,4 +243,5 @@ def doctor_card(checks: list[Check]) -> Card:
         return Card("Everything needed is in place", Tone.GOOD, blocks, data)
     need = "needs" if len(failed) == 1 else "need"
     title = f"{len(failed)} of {len(checks)} checks {need} your attention"
+
     return Card(title, Tone.WARNING, blocks, data)

@@ -98,15 +98,20 @@ def digest_card(week: Week) -> Card:
 
     stopped: tuple[Block, ...] = (text("No alert ended because somebody acted."),)
     if week.saved:
-        estimate = f"About {about(so_far)} not lost since (estimated; waste that would have ended by itself is included)."
+        estimate = (
+            f"About {about(so_far)} not lost since (estimated; waste that would have ended by"
+            " itself is included)."
+        )
         table = _STOPPED.table(week.saved, most=_MOST, rest=_rest(len(week.saved)))
         stopped = (table, quiet(estimate))
+
     migrations = []
     for name, comparison in week.parities:
         words = "its run or its baseline no longer reports; 'migration close' ends it."
         if comparison:
             words = sentence(comparison)
         migrations.append(text(Strong(f"Migration {name}"), f": {words}"))
+
     blocks = compose(
         stopped,
         _OPEN.table(speaking, most=_MOST, rest=_rest(len(speaking)))
@@ -138,6 +143,7 @@ def digest_card(week: Week) -> Card:
     }
     end = period(week.window).rpartition(" to ")[2]
     title = f"The week to {end}: {usd(saved)} an hour stopped, {usd(wasting)} an hour open"
+
     return Card(title, Tone.WARNING if speaking else Tone.GOOD, blocks, data)
 
 
@@ -157,6 +163,7 @@ def _muted(alerts: Sequence[Alert], silences: Sequence[Silence]) -> Table:
         Heading("why"),
         Heading("$/h", Align.RIGHT),
     )
+
     return Table(columns, tuple(rows), rest=_rest(len(alerts)) if len(alerts) > _MOST else "")
 
 
@@ -173,6 +180,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
     firing, nowcast = [alert for alert in memory.alerts if alert.firing], None
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
+
     return Week(window, saved, firing, memory.silences, parities(ports, now), nowcast)
 
 
@@ -334,6 +342,7 @@ def _subscribe(
     when = str(read_recurring(at, read_weekly(ports.site.routes.digest_at), days=days))
     subscription = Subscription(when, request.at)
     what.subscribed.put(ports.stores.documents, request.channel, subscription)
+
     return _here(f"This channel gets {what.words}, {when}", request.channel, when)
 
 
@@ -347,6 +356,7 @@ def _unsubscribe(what: Periodical, ports: Ports, request: Request) -> Card:
             f"The settings ({what.setting}) send {what.words} here; take it back there."
         )
     what.subscribed.drop(ports.stores.documents, here)
+
     return _here(f"This channel no longer gets {what.words} by subscription", here, "")
 
 

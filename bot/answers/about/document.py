@@ -104,6 +104,7 @@ def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:
         "data": data,
         "card": drawn,
     }
+
     return {**data, **body} if call.command.name == "backtest" else body
 
 
@@ -160,6 +161,7 @@ def csv_text(line: str, card: Card) -> str:
     writer = csv.DictWriter(written, columns, restval="")
     writer.writerow({name: _guarded(name) for name in columns})
     writer.writerows(rows)
+
     return written.getvalue()
 
 
@@ -181,6 +183,7 @@ def _rows(card: Card, named: Sequence[str]) -> list[Row]:
     if rows or table is None:
         return rows
     headings = [column.name for column in table.columns]
+
     return [
         dict(zip(headings, map(_guarded, row), strict=False)) for row in table.every or table.rows
     ]
@@ -211,6 +214,7 @@ def _cell(value: Any) -> str:
             "; ".join(item if isinstance(item, str) else as_json(item) for item in value)
         )
     words = str(value) if isinstance(value, str | int | float) else str(plain(value))
+
     return words if isinstance(value, int | float | Decimal | timedelta) else _guarded(words)
 
 
@@ -236,8 +240,10 @@ async def csv_(
     read = read_line(read_line(request.line).rest)
     if read.runs.carries or read.effect not in (Effect.READS, Effect.WORKS) or read.runs.audited:
         raise WrongInput(
-            f"A file is of a line that only reads, such as 'csv cost 7d'; '{read.command.name}' is none."
+            f"A file is of a line that only reads, such as 'csv cost 7d'; '{read.command.name}'"
+            " is none."
         )
+
     if read.effect is Effect.WORKS:
         raise WrongInput(
             f"'{read.command.name}' works for long; in a terminal type trnbot {read.text} --csv."
@@ -249,6 +255,7 @@ async def csv_(
     content, url = csv_text(read.text, card), ports.site.download(read.text)
     file = Attachment(file_name(read.text), content, read.text, url)
     data = {"line": read.text, "file": file.name}
+
     return Card(f"The table of '{read.text}'", Tone.INFO, (file,), data)
 
 
@@ -331,6 +338,7 @@ def line_with(line: str, arguments: Mapping[str, Any]) -> str:
         raise WrongInput(
             f"The arguments make '{shortened(whole)}' another command than '{command.name}'."
         )
+
     return whole
 
 
@@ -404,6 +412,7 @@ def _written(command: Command, parameter: Parameter, value: Any) -> Iterable[str
     text = ",".join(_texts(parameter, value))
     if parameter.arg.rest and command.parameters[0] is parameter:
         return [text]  # as it was typed: a line, or a file of many lines
+
     return [f"{parameter.word}={quote(text)}"] if text else ()
 
 
@@ -427,4 +436,5 @@ def _texts(parameter: Parameter, value: Any) -> Sequence[str]:
             got = shortened(str(item))
             raise WrongInput(f"{word} takes text or a number; got {got}.", word)
         texts.append(_SWITCH[item] if isinstance(item, bool) else str(item))
+
     return texts

@@ -60,12 +60,14 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
         title, calls = f"Own AWS calls: {today}", _calls(bill)
         used = _used(bill)
         stopped = any(use.stopped for use in bill.uses) or any(used >= at for at, _ in bill.stops)
+
     blocks = compose(
         Facts(tuple(facts)),
         calls,
         [quiet("• ", problem) for problem in problems[:5]],
         len(problems) > 5 and quiet(f"and {len(problems) - 5} more; type: about"),
     )
+
     data = {
         "bill": {
             "day": bill.day,
@@ -89,6 +91,7 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
         "problems": list(problems),
     }
     tone = Tone.WARNING if watched.late or stopped or problems else Tone.GOOD
+
     return Card(title, tone, blocks, data)
 
 
@@ -117,7 +120,11 @@ def _calls(bill: SelfCost) -> tuple[Block, ...]:
     dates = sorted({use.asof for use in uses if use.asof})
     priced = f" at list prices of {dates[0]}" if dates else ""
     estimate = f"Estimated from the calls counted here{priced}; free tiers are not deducted."
-    tried = f" {bill.retries:,} attempts were retries; {bill.throttled:,} calls were abandoned because of throttling."
+    tried = (
+        f" {bill.retries:,} attempts were retries; {bill.throttled:,} calls were abandoned"
+        " because of throttling."
+    )
+
     return (table, budget, quiet(estimate, tried))
 
 
@@ -178,6 +185,7 @@ def self_(ports: Ports, request: Request) -> Card:
     facts = {name: value for name, value in site.health().items() if name not in _ELSEWHERE}
     ticked_at = ports.stores.alerts.load(request.at).ticked_at
     watched = Watched(ticked_at, request.at, site.interval, facts)
+
     return self_cost_card(site.self_cost(), watched, ports.world.source.problems())
 
 

@@ -120,7 +120,8 @@ _SUMMARY_FIGURES = {
 
 @command(
     "summary",
-    "Ten lines for a lead: spend, forecast, waste, saved, the biggest change, what ends soon, open alerts, one advice.",
+    "Ten lines for a lead: spend, forecast, waste, saved, the biggest change, what ends soon,"
+    " open alerts, one advice.",
     needs=Needs.STATE | Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.COSTS,
@@ -161,6 +162,7 @@ def summary_of(
         if through is not None:
             settled = settled_until(min(through, now))
             change = change_of(ports, now, Window(settled - WEEK, settled))
+
     with suppress(TrnbotError):
         nowcast = forecast_of(ports, now, reading)
         month = billing.tally(Window.parse("mtd", now), ())
@@ -170,6 +172,7 @@ def summary_of(
         if reservation.active and reservation.ends_at and now < reservation.ends_at <= now + _SOON
     ]
     commitments = ports.world.outlook.commitments(now)
+
     return Summary(now, firing, saved, change, nowcast, month, ending, commitments)
 
 
@@ -227,6 +230,7 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
         yield _line("Saved", f"about {usd(Decimal(stopped))} an hour: {ended}.")
     elif part is Part.ALL:
         yield _line("Saved", "no alert of the last 7 days ended because somebody acted.")
+
     if ends := _ends(of):
         yield _line("Commitments and credits", f"{'; '.join(ends)}.")
 
@@ -286,11 +290,13 @@ def _ends(of: Summary) -> list[str]:
             last = max(days, key=lambda commitment: commitment.day)
             date = f"{last.day:%b} {last.day.day}"
             words.append(f"{plan} used to {percent(last.utilization)} on {date}")
+
     ending = [(entry.ends_at, entry) for entry in of.ending if entry.ends_at]
     for at, entry in sorted(ending, key=lambda pair: pair[0])[:2]:
         words.append(f"{entry.total} x {entry.labels.instance_type} reserved until {day(at)}")
     if of.month and of.month.total.credits:
         words.append(f"{amount_of(-of.month.total.credits, of.month)} of credits used this month")
+
     return words
 
 
@@ -319,11 +325,13 @@ def summary_data(of: Summary) -> dict[str, Any]:
         }
         if change.drivers:
             data["changed"]["driver"] = driver_data(change.drivers[0])
+
     if of.month:
         data["month"] = {"credits_usd": of.month.total.credits}
     data["ending"] = [
         {"reservation": entry.labels.resource, "ends_at": entry.ends_at} for entry in of.ending
     ]
+
     return data | forecast_data(of.nowcast, None)
 
 
@@ -378,6 +386,7 @@ def home_card(of: Summary, services: Tally | None) -> Card:
         alerts.append(text(Strong(alert.cause.facts.words), words))
         open_, ack = Button("Open", f"alert {alert.id}"), Button("Acknowledge", f"ack {alert.id}")
         alerts.append(Buttons((open_, ack)))
+
     if len(of.speaking) > _HOME_MOST:
         alerts.append(quiet(f"and {len(of.speaking) - _HOME_MOST} more open"))
 
@@ -389,6 +398,7 @@ def home_card(of: Summary, services: Tally | None) -> Card:
         Button("Help", "help"),
     )
     blocks = compose(summary_lines(of, Part.HOME), alerts, month, Buttons(next_lines))
+
     return Card(summary_title(of), summary_tone(of), blocks, data)
 
 
@@ -426,4 +436,5 @@ def home(ports: Ports, request: Request) -> Card:
         reading = ports.world.source.read(now)
     with suppress(TrnbotError):
         services = ports.world.billing.tally(Window.parse("mtd", now), ("service",))
+
     return home_card(summary_of(ports, firing, reading, now), services)

@@ -61,7 +61,8 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
         ids = [alert.id for alert in memory.alerts if alert.speaking]
         example = f", for example {ids[0]}" if ids else ""
         raise WrongInput(
-            f"Which alert? Name its id, its cluster or a node{example}; in an alert's thread nothing needs to be named."
+            f"Which alert? Name its id, its cluster or a node{example}; in an alert's thread"
+            " nothing needs to be named."
         )
 
     window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
@@ -77,6 +78,7 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
         ids = [alert.id for alert in history if alert.firing]
         hint = nearest(name, ids, most=8, otherwise="'alerts' lists those that are open")
         raise WrongInput(f"No alert of the last 15 days is called '{name}'{hint}.")
+
     return next((alert for alert in memory.alerts if alert.id == matches[0].id), matches[0])
 
 
@@ -145,12 +147,14 @@ def asking_card(alert: Alert, doing: str, length: timedelta, line: str, now: dat
         spans[-1:] = [", about ", Strong(about(waste.per_hour * hours)), " more by "]
     place = f"{alert.cause.facts.words} · {where(alert)} · {alert.id}"
     go_on = Button(f"{doing} for {spoken}", f"{line} {SURE}", ButtonStyle.PRIMARY)
+
     blocks = (
         text(*spans, When(ends), ". Nobody is notified of it until then."),
         quiet(f"{place}. The answer has a button to undo it."),
         Buttons((go_on,)),
     )
     title = f"{doing} for {spoken}? Nothing is muted yet"
+
     return Card(title, Tone.WARNING, blocks, {"alert": alert.id, "asks": True})
 
 
@@ -166,6 +170,7 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
     speaking = [alert for alert in ranked if alert.speaking]
     per_hour = usd_per_hour_of(speaking)
     muted = usd_per_hour_of([alert for alert in ranked if alert.firing and alert.muted_by])
+
     data = {
         "alerts": [alert_data(alert) for alert in ranked],
         "usd_per_hour": per_hour,
@@ -183,6 +188,7 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
     else:
         silent = "all muted" if all(alert.firing for alert in ranked) else "none open"
         tone, title = Tone.INFO, f"{counted(len(ranked), 'alert')}, {silent}"
+
     columns = Columns[Alert](
         Column("cause", lambda alert: alert.cause.facts.words),
         Column("where", where, missing=""),
@@ -201,10 +207,12 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
     for alert, line in zip(ranked[:4], lines, strict=False):
         place = alert.anomaly.labels.cluster or alert.id
         buttons.append(Button(f"{alert.cause.facts.words} · {place}"[:40], line))
+
     blocks = (
         folded(replace(columns.table(ranked), lines=lines), _MOST, rest),
         Buttons(tuple(buttons)),
     )
+
     return Card(f"{title}{scope}", tone, blocks, data)
 
 
@@ -393,6 +401,7 @@ def snooze(
         raise WrongInput(
             "A snooze lasts between 1m and 30d.", "length" if until is None else "until"
         )
+
     if not sure and needs_asking(target, length, LONG, ceiling):
         limits = {"ceiling": f"{ceiling:f}" if ceiling is not None else "", "reason": reason}
         line = form_line(f"snooze {target.id} {write_duration(length)}", limits)
@@ -412,6 +421,7 @@ def snooze(
     )
     ports.stores.alerts.save(StateUpdate(silences=[silence]))
     confirmed = decided_card(target, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
+
     return undoable(confirmed, f"silences drop {silence.id}")
 
 
@@ -445,4 +455,5 @@ def chart_of(ports: Ports, request: Request, target: Alert) -> Chart | None:
     frames = dict(ports.world.source.read(until).frames)
     if target.anomaly.kind.startswith("spend"):
         frames |= ports.world.billing.deltas(until, 35).frames
+
     return alert_chart(target, frames)

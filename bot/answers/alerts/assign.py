@@ -53,6 +53,7 @@ async def find_person(ports: Ports, request: Request, words: str) -> tuple[User,
         # The settings may give an owner of this name an address, best on the asker's platform.
         asker = request.channel or request.user.id
         called = User(ports.site.current_routes().owner(name, asker), name)
+
     return called, ""
 
 
@@ -67,18 +68,23 @@ async def _addressed(ports: Ports, address: str, known: Iterable[User]) -> User:
         if familiar:
             return User(address, familiar)
         raise WrongInput(
-            f"Nobody can be reached at '{address[:_NAME_MOST]}'; write a name, me, or mention somebody.",
+            f"Nobody can be reached at '{address[:_NAME_MOST]}'; write a name, me, or mention"
+            " somebody.",
             "person",
         )
+
     try:
         name = await ports.site.people[platform].name(who)
     except Unavailable:
         return User(address, familiar)
+
     if not name:
         raise WrongInput(
-            f"Nobody here is called '{address[:_NAME_MOST]}'; mention a member of your organization.",
+            f"Nobody here is called '{address[:_NAME_MOST]}'; mention a member of your"
+            " organization.",
             "person",
         )
+
     return User(address, name[:_NAME_MOST])
 
 
@@ -90,6 +96,7 @@ def _known(ports: Ports, request: Request) -> list[User]:
     for decision in reversed(ports.stores.alerts.decisions(*(alert.id for alert in alerts))):
         people.append(User(decision.by, decision.by_name))
         people.append(User(decision.assignee, decision.assignee_name))
+
     return list({user.id: user for user in reversed(people) if user.id}.values())[::-1]
 
 
@@ -122,6 +129,7 @@ async def assign(
         words = f"{name} {person}".strip()
     else:
         target, words = await asyncio.to_thread(find_with_words, ports, request, name, person)
+
     if not words:
         return assign_form(target, request.user, await asyncio.to_thread(_known, ports, request))
 
@@ -139,6 +147,7 @@ async def assign(
     if not whom.id:
         unreached = quiet(f"No address of {whom.name} is known, so nobody is mentioned.")
         confirmed = replace(confirmed, blocks=(*confirmed.blocks, unreached))
+
     return undoable(confirmed, _line_of(current) if current else f"unassign {target.id}")
 
 
@@ -163,6 +172,7 @@ def unassign(ports: Ports, request: Request, name: str = WHICH) -> Card:
     )
     ports.stores.alerts.save(StateUpdate(decisions=[decision]))
     confirmed = decided_card(target, f"No longer assigned to {current.whom}")
+
     return undoable(confirmed, _line_of(current))
 
 
@@ -192,4 +202,5 @@ def assign_form(alert: Alert, asker: User, known: Iterable[User]) -> Card:
         back = Buttons((Button("Take it back", f"unassign {alert.id}"),))
         blocks = [quiet(f"Assigned to {current.whom} by {current.who}."), back, *blocks]
     title = f"Assign: {alert.cause.facts.words} · {where(alert)}"
+
     return Card(title, Tone.INFO, tuple(blocks), {"alert": alert.id})

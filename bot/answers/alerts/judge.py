@@ -1,4 +1,7 @@
-"""Take people's judgements of alerts; show what is muted, how often each rule is right, and what acting saved."""
+"""Take people's judgements of alerts.
+
+Show what is muted, how often each rule is right, and what acting saved.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +73,7 @@ def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
     field = Field("length", "Mute them for", FieldKind.CHOICE, chosen, options, required=True)
     form = Form("Not an anomaly", f"not-an-anomaly {alert.id} {SURE}", (field,), "Mute")
     title = f"Not an anomaly? {alert.cause.facts.words} · {where(alert)}"
+
     return Card(title, Tone.INFO, (mutes, now, form), {"alert": alert.id, "alike": alike})
 
 
@@ -105,6 +109,7 @@ def not_an_anomaly(
         memory = ports.stores.alerts.load(request.at)
         alike = [firing for firing in memory.alerts if firing.firing and fits(pattern, firing)]
         return judgement_form(alert, len(alike), usual)
+
     if not _SHORTEST <= length <= _LONGEST:
         raise WrongInput("A judgement lasts between 1h and 180d.", "length")
     if not sure and needs_asking(alert, length, usual):
@@ -128,6 +133,7 @@ def not_an_anomaly(
     judged = decide(ports, request, alert, DecisionKind.NOT_AN_ANOMALY, title)
     lists = quiet(Code("silences"), " lists what is muted.")
     listed = replace(judged, blocks=(*judged.blocks, lists))
+
     return undoable(listed, f"not-an-anomaly undo {silence.id}")
 
 
@@ -169,6 +175,7 @@ def not_an_anomaly_undo(
     if judged is None:
         return Card(title, Tone.GOOD, (), {"silence": silence.id})
     alert = find_alert(ports, request, judged)
+
     return decide(ports, request, alert, DecisionKind.UNJUDGED, title)
 
 
@@ -193,6 +200,7 @@ def useful(ports: Ports, request: Request, name: str = WHICH) -> Card:
     if dropped:
         ids = ", ".join(silence.id for silence in dropped)
         title += f"; {ids}, which muted similar alerts, is dropped"
+
     return decide(ports, request, alert, DecisionKind.USEFUL, title)
 
 
@@ -232,6 +240,7 @@ def silences_card(rows: Sequence[Muted]) -> Card:
                 "quiet": [alert.id for alert in muted],
             }
         )
+
     if not rows:
         none = text("No snooze and no pattern is in force.")
         return Card("Nobody has muted anything", Tone.GOOD, (none,), {"silences": data})
@@ -245,15 +254,18 @@ def silences_card(rows: Sequence[Muted]) -> Card:
         Heading("id"),
     )
     rest = f"and {len(rows) - _MOST} more" if len(rows) > _MOST else ""
+
     blocks = (
         Table(columns, tuple(cells[:_MOST]), rest=rest),
         quiet(
-            "A pattern mutes alerts of the same rule and place at its level; worse or more expensive ones are still sent."
+            "A pattern mutes alerts of the same rule and place at its level; worse or more"
+            " expensive ones are still sent."
         ),
         Buttons(tuple(drops[:4])),
     )
     muted_now = sum(len(row[2]) for row in rows)
     title = f"{counted(len(rows), 'silence')}, {counted(muted_now, 'firing alert')} muted"
+
     return Card(title, Tone.INFO, blocks, {"silences": data})
 
 
@@ -285,6 +297,7 @@ def feedback_card(rules: Sequence[RuleScore], window: Window) -> Card:
 
     suggested = [score for score in rules if score.suggestion][:4]
     buttons = [Button(f"Try: {score.rule}"[:40], score.suggestion) for score in suggested]
+
     blocks = compose(
         _SCORES.table(rules, most=_MOST, rest="and {} more"),
         [
@@ -293,9 +306,11 @@ def feedback_card(rules: Sequence[RuleScore], window: Window) -> Card:
         ],
         bool(buttons) and Buttons(tuple(buttons)),
         quiet(
-            "Judgements change no threshold by themselves; a suggestion is previewed before it is applied."
+            "Judgements change no threshold by themselves; a suggestion is previewed before it"
+            " is applied."
         ),
     )
+
     return Card(f"{useful} useful, {wrong} wrong · {period(window)}", Tone.INFO, blocks, data)
 
 
@@ -374,6 +389,7 @@ def silences_drop(
     ports.stores.alerts.save(StateUpdate(silences=[ended]))
     words = f"{_subject(dropped, None)}, {_how(dropped)}, by {dropped.who}"
     title = f"{dropped.id} is dropped: its alerts are sent again"
+
     return Card(title, Tone.GOOD, (quiet(words),), {"silence": dropped.id})
 
 
@@ -388,7 +404,8 @@ _FEEDBACK_FIGURES = {
 
 @command(
     "feedback",
-    "How people judged each rule's alerts, with a suggested setting for rules that are mostly wrong.",
+    "How people judged each rule's alerts, with a suggested setting for rules that are mostly"
+    " wrong.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("feedback 30d",),
@@ -433,6 +450,7 @@ def savings_card(savings: Sequence[Saving], window: Window) -> Card:
     """List the savings of a window, dearest first."""
     per_hour = sum((saving.usd_per_hour for saving in savings), Decimal(0))
     so_far = sum((saving.usd_so_far for saving in savings), Decimal(0))
+
     data = {
         "savings": _SAVINGS.data(savings),
         "usd_per_hour": per_hour,
@@ -446,16 +464,19 @@ def savings_card(savings: Sequence[Saving], window: Window) -> Card:
         return Card(f"Nothing saved · {period(window)}", Tone.INFO, (none,), data)
 
     rest = f"and {counted(len(savings) - _MOST, 'more alert')}"
+
     blocks = (
         _SAVINGS.table(savings, most=_MOST, rest=rest, total="total"),
         quiet(
-            "Estimated: each alert's waste an hour when it ended, counted from its end until now or until the end of that month, ",
+            "Estimated: each alert's waste an hour when it ended, counted from its end until now"
+            " or until the end of that month, ",
             "as if nobody had acted. Waste that would have ended by itself is included.",
         ),
         Buttons((Button("Alerts", "alerts"),)),
     )
     ended = f"{counted(len(savings), 'alert')} ended after somebody acted"
     title = f"About {usd(per_hour)} an hour stopped: {ended} · {period(window)}"
+
     return Card(title, Tone.GOOD, blocks, data)
 
 

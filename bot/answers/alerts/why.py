@@ -64,7 +64,9 @@ def why_card(
         whom = f" ({decision.whom})" if decision.whom else ""
         words = f"{decision.doing.value}{whom} by {decision.who} at "
         made.append(quiet(words, When(decision.at), note))
+
     began, opened = When(anomaly.window.start), When(alert.opened)
+
     blocks = compose(
         anomaly.why and text(anomaly.why),
         alert.muted_by and text(Strong(muted.get(by, "Muted by ")), name),
@@ -86,6 +88,7 @@ def why_card(
             )
         ),
     )
+
     return Card(f"Why: {headline(alert, now)}", Tone.INFO, blocks, alert_data(alert))
 
 
@@ -109,7 +112,8 @@ def _verdict(alert: Alert) -> Facts:
 
 @command(
     "why",
-    "Why an alert fires, is muted, or ended: evidence, runner-up, price; of a cluster without one, how it stands now.",
+    "Why an alert fires, is muted, or ended: evidence, runner-up, price; of a cluster without"
+    " one, how it stands now.",
     needs=Needs.STATE | Needs.METRICS,
     may=Needs.BILL | Needs.DETECTOR,
     topic=Topic.ALERTS,
@@ -188,6 +192,7 @@ def events(
         whom = f" {decision.whom}" if decision.whom else ""
         words = f"{_DECIDED[decision.doing]}{whom}{note}"
         happened.append(Event(decision.at, "decided", words, decision.who))
+
     for silence in silences:
         if silence.alert != alert.id or silence.pattern:
             continue
@@ -196,10 +201,12 @@ def events(
         happened.append(Event(silence.starts, "decided", words, silence.who))
         if silence.ended_at:
             happened.append(Event(silence.ended_at, "seen", "The snooze ended"))
+
     for entry in said:
         cost = f", at {usd(entry.usd_per_hour)} an hour" if entry.usd_per_hour else ""
         words = f"{_SAID[entry.reason]} to {entry.channel}{cost}"
         happened.append(Event(entry.at, "said", words, "trnbot"))
+
     return sorted(happened, key=lambda event: event.at)
 
 
@@ -234,4 +241,5 @@ def timeline(ports: Ports, request: Request, name: str = WHICH) -> Card:
     said = [entry for entry in memory.notification_log if alert.id in entry.alerts]
     silences = (*memory.silences, *memory.slept)
     happened = events(alert, store.decisions(alert.id), silences, said)
+
     return timeline_card(alert, happened, request.at)

@@ -80,6 +80,7 @@ def config_set(
         )
     ]
     preview, seen = draft(ports, request, VersionKind.SET, effective, stacked(standing, effective))
+
     return preview_card(preview, seen, unseen(ports, request, scope))
 
 
@@ -106,6 +107,7 @@ def config_change(
         if setting.scoped or not str(scope)
     ]
     values = {key: shown(policy, scope, key) for key in SETTINGS}
+
     return form_card(" and ".join(rules), chosen, values, scope)
 
 
@@ -129,13 +131,16 @@ def config_apply(ports: Ports, request: Request, name: str = arg(None, "the prev
     newest = versions[0] if versions else None
     if newest and newest.number != preview.over:
         raise WrongInput(
-            f"Since that preview {newest.who} made version {newest.number}; nothing was applied. Preview it again."
+            f"Since that preview {newest.who} made version {newest.number}; nothing was applied."
+            " Preview it again."
         )
+
     standing = applied(base, newest.overrides if newest else ())
     places = [(edit.scope, edit.key, "") for edit in preview.edits]
     if edits(standing, applied(base, preview.overrides), places) != preview.edits:
         raise WrongInput(
-            "Since that preview the settings file has changed; nothing was applied. Preview it again."
+            "Since that preview the settings file has changed; nothing was applied. Preview it"
+            " again."
         )
 
     version = Version(
@@ -151,6 +156,7 @@ def config_apply(ports: Ports, request: Request, name: str = arg(None, "the prev
     )
     ports.stores.versions.add(version)
     PREVIEWS.drop(ports.stores.documents, name)
+
     return applied_card(version)
 
 
@@ -196,6 +202,7 @@ def config_undo(
         while origin in versions and (restored := versions[origin].restores) is not None:
             origin = restored
         target = origin - 1
+
     if target < 0:
         raise WrongInput("There is nothing to undo: only the settings file applies.")
     if target not in versions and target != 0:
@@ -212,12 +219,14 @@ def config_undo(
         newest + 1, request.at, who.id, who.name, VersionKind.UNDO, undone, wanted, restores=target
     )
     ports.stores.versions.add(version)
+
     return applied_card(version)
 
 
 @command(
     "config import",
-    "Try a whole policy as TOML, from a file or pasted; settings that it leaves out return to their defaults.",
+    "Try a whole policy as TOML, from a file or pasted; settings that it leaves out return to"
+    " their defaults.",
     needs=Needs.DATABASE | Needs.METRICS | Needs.REPLAY,
     examples=("config import policy.toml",),
     who=Role.ADMIN,
@@ -240,6 +249,7 @@ def config_import(
         pasted, file = ports.site.files.policy(toml, request), toml
     overrides = replaced(ports.site.base, read_policy(pasted, file))
     preview, seen = draft(ports, request, VersionKind.IMPORT, overrides, overrides)
+
     return preview_card(preview, seen)
 
 
@@ -271,10 +281,13 @@ def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tu
         raise WrongInput(
             "'for' belongs to one rule; write it with its key, for example idle.for=30m."
         )
+
     if length:
         pairs.append((f"{rules.pop()}.for", length))
     if not pairs:
         raise WrongInput(
-            "'config set' needs a setting and its value, for example: config set idle.below 15% for 30m cluster=llama."
+            "'config set' needs a setting and its value, for example: config set idle.below 15%"
+            " for 30m cluster=llama."
         )
+
     return pairs

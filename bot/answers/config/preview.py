@@ -57,7 +57,11 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
         *((change,) if draft.doing is VersionKind.SET else ()),
         Button("Cancel", f"config cancel {draft.id}"),
     )
-    method = f"The watch itself, run twice over {period(seen.window)} ({counted(seen.ticks, 'tick')} each)."
+    method = (
+        f"The watch itself, run twice over {period(seen.window)} ({counted(seen.ticks, 'tick')}"
+        " each)."
+    )
+
     blocks = compose(
         edit_lines(draft.edits),
         [text(note) for note in notes],
@@ -70,6 +74,7 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
         quiet(f"{method} To apply it: ", Code(apply)),
         Buttons(buttons),
     )
+
     data = {
         "preview": draft.id,
         "edits": [edit_data(edit) for edit in draft.edits],
@@ -81,6 +86,7 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
     headline = f"the same {counted(now, 'alert')} over {length}"
     if seen.appear or seen.disappear:
         headline = f"{counted(len(seen.after.notified), 'alert')} instead of {now} over {length}"
+
     return Card(f"Preview: {headline}", Tone.INFO, blocks, data)
 
 
@@ -128,6 +134,7 @@ def _sides(seen: PolicyComparison) -> Table:
         Heading("current policy", Align.RIGHT),
         Heading("with the change", Align.RIGHT),
     )
+
     return Table(columns, tuple(rows))
 
 
@@ -147,8 +154,10 @@ def _verdict(seen: PolicyComparison) -> Block:
         missed = usd(spent(seen.disappear))
         count = counted(len(seen.disappear), "alert")
         parts.append(f"{count} fewer, {missed} of waste not reported")
+
     if not parts:
         return text("No alert appears or disappears", delayed, ".")
+
     return text("With the change: ", Strong("; ".join(parts)), delayed, ".")
 
 
@@ -171,6 +180,7 @@ def _chart(seen: PolicyComparison) -> Chart:
         series.append(Series(name, tuple(float(per_day[date]) for date in days), tone))
 
     changed = f"{len(seen.appear)} new with the change, {len(seen.disappear)} no longer sent"
+
     return Chart(
         ChartKind.BAR,
         "Alerts a day",
@@ -205,6 +215,7 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
             marks.append((key, f"{mark:.3g}"))
         elif not isinstance(mark, list | dict):
             marks.append((key, "–" if mark is None else str(mark)))
+
     blocks = compose(
         table.table(alerts, most=_BACKTEST_MOST) if alerts else quiet("No alerts."),
         Facts(tuple((key.replace("_", " "), mark) for key, mark in marks)) if grade else None,
@@ -212,6 +223,7 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
     )
 
     keys = {alert.id: alert.key for alert in alerts}
+
     data = {
         "start": seen.window.start,
         "end": seen.window.end,
@@ -232,6 +244,7 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
     sent = counted(len(seen.notifications), "notification")
     counts = f"{counted(len(notified), 'alert')}, {sent}"
     title = f"{name}: {counts}, {usd(total)} of waste seen"
+
     return Card(title, Tone.INFO, blocks, data)
 
 
@@ -240,7 +253,8 @@ DAY = timedelta(days=1)
 
 @command(
     "backtest",
-    "Replay the watch over a recording: alerts, notifications, and a grade if the true incidents are known.",
+    "Replay the watch over a recording: alerts, notifications, and a grade if the true incidents"
+    " are known.",
     needs=Needs.REPLAY,
     may=Needs.STATE,
     examples=("backtest week-46 policy=night", "backtest var/demo policy=policy.toml"),
@@ -273,6 +287,7 @@ def backtest(
         # The source is called as the person did: where its folder lies is not theirs to know.
         folder, called = source.partition(":")[2], recording.partition(":")[2] or recording
         raise type(error)(str(error).replace(folder, called)) from None
+
     return backtest_card(recording, seen, grade)
 
 

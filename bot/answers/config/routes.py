@@ -57,14 +57,17 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     if len(rules) > _FEW:
         mapped.append(f"and {counted(len(rules) - _FEW, 'more rule')}")
     owners = ", ".join(sorted({*routes.owners, *routes.mapping.people}))
+
     blocks = compose(
         Table(_COLUMNS, cells, rest=rest),
         owners and quiet("Owners with an address: ", owners),
         bool(mapped) and quiet(f"By the mapping file, the first that fits: {'; '.join(mapped)}."),
         quiet(
-            "To subscribe a channel, type in it: subscribe cluster=llama. To test a route: routes test cluster=llama cause=idle"
+            "To subscribe a channel, type in it: subscribe cluster=llama. To test a route:"
+            " routes test cluster=llama cause=idle"
         ),
     )
+
     data = {
         "routes": [
             {"alerts": str(entry), "to": list(entry.to), "by": entry.by} for entry in routes.routes
@@ -78,6 +81,7 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
             for rule in rules
         ],
     }
+
     return Card("Who is notified of which alerts", Tone.INFO, blocks, data)
 
 
@@ -100,7 +104,9 @@ def tried_card(
         who = f"{name} is {address} and is mentioned."
     elif name:
         who = f"'{name}' has no known address, so nobody is mentioned."
+
     late = f"If nobody acknowledges it in time, it also goes to {', '.join(escalated)}."
+
     blocks = compose(
         text("It goes to ", ", ".join(heard), "."),
         bool(escalated) and text(late),
@@ -109,6 +115,7 @@ def tried_card(
         money and quiet("It is about money, or about what is bought or kept for nothing."),
         Buttons((Button("All routes", "routes"),)),
     )
+
     data = {
         "alerts": conditions,
         "to": list(heard),
@@ -116,6 +123,7 @@ def tried_card(
         "owner": address,
         "owner_name": name,
     }
+
     return Card(f"Where it would go: {conditions}", Tone.INFO, blocks, data)
 
 
@@ -127,6 +135,7 @@ def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
         title = f"This channel is notified of {'; '.join(map(str, routes))}"
         note = "From the next tick on. "
     data = {"channel": channel, "routes": [str(route) for route in routes]}
+
     return Card(title, Tone.GOOD, (quiet(note, channel),), data)
 
 
@@ -179,6 +188,7 @@ async def routes_test(
     card = tried_card(
         str(tried), heard, escalated, (name, table.owner(name)), by_file=bool(mapped), money=money
     )
+
     return await noting_unseen(card, ports, request, tried.selector)
 
 
@@ -204,6 +214,7 @@ async def subscribe_(
     if str(wanted) in map(str, standing):
         raise WrongInput(f"This channel is already notified of {wanted}.")
     await asyncio.to_thread(subscribe, ports.stores.documents, channel, (*standing, wanted))
+
     return await noting_unseen(
         subscribed_card(channel, (*standing, wanted)), ports, request, wanted.selector
     )
@@ -228,9 +239,12 @@ def unsubscribe(
     if len(remaining) == len(standing):
         current = ", ".join(map(str, standing)) or "nothing"
         raise WrongInput(
-            f"This channel's subscriptions: {current}; routes from the settings can only be changed there."
+            f"This channel's subscriptions: {current}; routes from the settings can only be"
+            " changed there."
         )
+
     subscribe(ports.stores.documents, channel, remaining)
+
     return subscribed_card(channel, remaining)
 
 

@@ -58,14 +58,17 @@ def applied_card(version: Version, again: bool = False) -> Card:
         verb = "Applied before"
     elif version.doing is VersionKind.UNDO:
         verb = "Undone"
+
     if version.restores is not None:
         back = f": back at version {version.restores}" if version.restores else _FILE_ALONE
+
     blocks = (
         *edit_lines(version.edits),
         quiet("It takes effect at the next tick, in every replica. ", *_who(version)),
         Buttons((*_undo(version, "Undo"), _HISTORY)),
     )
     title = f"{verb} as version {version.number}{back}"
+
     return Card(title, Tone.GOOD, blocks, version_data(version), public=True)
 
 
@@ -112,6 +115,7 @@ def history_card(versions: Sequence[Version], attempts: Sequence[Attempt]) -> Ca
     refused = [attempt for attempt in attempts if attempt.refused][:_REFUSED]
     undo = _undo(versions[0], f"Undo version {versions[0].number}") if versions else ()
     rest = "and {} more; config history NUMBER shows one"
+
     blocks = compose(
         _VERSIONS.table(versions, most=_MOST, rest=rest)
         if versions
@@ -119,10 +123,12 @@ def history_card(versions: Sequence[Version], attempts: Sequence[Attempt]) -> Ca
         bool(refused) and _REFUSALS.table(refused, caption="Refused"),
         bool(undo) and Buttons(undo),
     )
+
     data = {
         "versions": [version_data(version) for version in versions],
         "attempts": [vars(attempt) for attempt in attempts],
     }
+
     return Card("Who changed the policy", Tone.INFO, blocks, data)
 
 
@@ -136,6 +142,7 @@ def version_card(version: Version) -> Card:
     if "waste_usd" in shown:
         facts.append(("waste caught", "${} → ${}".format(*shown["waste_usd"])))
     line = f"config undo to={version.number - 1}"
+
     blocks = compose(
         edit_lines(version.edits),
         quiet(*_who(version)),
@@ -143,6 +150,7 @@ def version_card(version: Version) -> Card:
         Buttons((Button("Return to the version before it", line, confirm=_FOR_ALL),)),
     )
     title = f"Version {version.number} of the policy"
+
     return Card(title, Tone.INFO, blocks, version_data(version))
 
 
@@ -197,6 +205,7 @@ def config_card(
         keys.setdefault(setting.source, []).append(setting.key)
     sources = "; ".join(f"{source} ({', '.join(named)})" for source, named in keys.items())
     change = _typed("config", _family(rule), scope)
+
     blocks = compose(
         folded(table, _SHOW_MOST, more),
         truth(newest),
@@ -204,6 +213,7 @@ def config_card(
         Buttons((Button("Change…", change, opens=True), _HISTORY)),
     )
     title = f"Settings{f' of {rule}' if rule else ''}{_for(scope)}"
+
     return Card(title, Tone.INFO, blocks, {"settings": values})
 
 
@@ -211,7 +221,8 @@ def truth(newest: Version | None) -> Block:
     """Say where the policy in force comes from."""
     if newest is None or not newest.overrides:
         return quiet(
-            "In force: the [policy] part of the settings file, and defaults for what it does not say."
+            "In force: the [policy] part of the settings file, and defaults for what it does not"
+            " say."
         )
     by = newest.who
     return quiet(
@@ -245,12 +256,14 @@ def chooser_card(
     if changed:
         caption = "What differs from the defaults"
         shown = Table(_CHANGED, tuple(changed[:_SHOW_MOST]), caption=caption, rest=rest)
+
     blocks = (
         shown,
         truth(newest),
         Form("Change settings", "config", tuple(fields), "Show"),
         Buttons((_HISTORY,)),
     )
+
     return Card("Settings", Tone.INFO, blocks, {"changed": [list(row) for row in changed]})
 
 
@@ -275,11 +288,13 @@ def form_card(
         label = setting.meaning[:1].upper() + setting.meaning[1:]
         hint = f"{setting.key}: {between}default {setting.show(setting.default)}"
         fields.append(Field(setting.key, label[:_LABEL], kind, values[setting.key], hint=hint))
+
     form = Form(title, _typed("config set", "", scope), tuple(fields), "Preview")
     words = (
         note
         or "Nothing changes yet: first comes a preview, the watch itself run over the last 14 days."
     )
+
     return Card(title, Tone.INFO, (quiet(words), form), {"settings": dict(values)})
 
 
@@ -348,6 +363,7 @@ async def config(
         rows.append((key, str(where), setting.show(value), setting.show(setting.default)))
     choices = await asyncio.to_thread(scopes, ports, request)
     card = chooser_card(FAMILIES, choices, rows, newest)
+
     return await noting_unseen(card, ports, request, scope)
 
 
@@ -371,6 +387,7 @@ async def config_show(
     scope = Labels(cluster=cluster, team=team, account=account)
     policy, newest = await asyncio.to_thread(_in_force, ports)
     card = config_card(chosen, policy.at(scope), rule, scope, newest)
+
     return await noting_unseen(card, ports, request, scope)
 
 
@@ -410,6 +427,7 @@ def config_history(
     if version is None:
         hint = nearest(str(number), [str(version.number) for version in versions[:5]])
         raise WrongInput(f"There is no version {number}{hint}.")
+
     return version_card(version)
 
 

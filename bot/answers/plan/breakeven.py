@@ -74,6 +74,7 @@ def payback(port: Porting, saving: Decimal, horizon_months: int) -> Payback:
     periods = (port.cost / each).quantize(_TENTH, "ROUND_CEILING") if each > 0 else None
     if port.runs is not None and periods is not None and each * port.runs < port.cost:
         periods = None
+
     return Payback(saving, each, periods, each * times - port.cost)
 
 
@@ -118,6 +119,7 @@ def _judged(port: Porting, paybacks: Sequence[Payback], span: str) -> tuple[str,
     if len(periods) < len(paybacks):
         ends.append("never")
     title = f"Porting for {usd(port.cost)} pays back after {' to '.join(ends)} months"
+
     return title, verdict, tone
 
 
@@ -137,6 +139,7 @@ def breakeven_card(
     else:
         unit, span = "run", counted(port.runs, "run")
         after = span
+
     title, verdict, tone = _judged(port, paybacks, span)
 
     work = f"{_spelled(port.months, 'engineer-month')} at {usd(port.usd_per_year)} a year"
@@ -157,6 +160,7 @@ def breakeven_card(
         ),
         Column(f"after {after}", lambda payback: payback.balance, USD, key="balance_usd"),
     )
+
     blocks = compose(
         text(verdict),
         Facts(tuple((name, words) for name, words in facts.items() if words)),
@@ -179,6 +183,7 @@ def breakeven_card(
             )
         ),
     )
+
     data = {
         "port_usd": port.cost,
         "engineer_months": port.months,
@@ -187,6 +192,7 @@ def breakeven_card(
         "horizon_months": horizon_months,
         "outcomes": table.data(paybacks),
     }
+
     return Card(title, tone, blocks, data)
 
 
@@ -196,7 +202,8 @@ STACKS = {
     "pytorch": ("weeks", "PyTorch is the easiest to port according to every vendor text."),
     "jax": (
         "weeks",
-        "JAX: one vendor text says only PyTorch-native code pays well, another that JAX is fine. Try a short run first.",
+        "JAX: one vendor text says only PyTorch-native code pays well, another that JAX is fine."
+        " Try a short run first.",
     ),
     "tensorflow": ("months", "Neuron trains PyTorch and JAX: TensorFlow code is rewritten first."),
     "cuda": (
@@ -282,6 +289,7 @@ async def breakeven(
 
     low, high = _saving_range(saving, effort)
     port = Porting(months, eng_usd_year, bill_usd, low, high, runs, recompile_usd)
+
     return breakeven_card(port, effort, claims.of("risk"), stack_words, horizon, request.at.date())
 
 
@@ -296,7 +304,9 @@ def _saving_range(text: str, effort: Effort | None) -> tuple[Decimal, Decimal]:
         ends = [Decimal(end) for end in (match[1], match[2]) if end] if match else []
     except ArithmeticError:
         ends = []
+
     shares = [end / 100 if (match and match[3]) or end > 1 else end for end in ends]
     if not shares or not all(-1 <= share <= 1 for share in shares):
         raise WrongInput(f"'{text}' is not a saving; write it like 35% or 30-40%.")
+
     return min(shares), max(shares)

@@ -83,6 +83,7 @@ def use_of(quota: Quota, inventory: Inventory) -> QuotaUse:
     )
     used = sum(n * vcpus.get(name, 0) for name, n in running)
     unknown = sorted(name for name in nodes if not vcpus.get(name))
+
     return QuotaUse(quota, used, tuple(running), tuple(unknown))
 
 
@@ -131,6 +132,7 @@ def quota_card(
                 "asof": quota.asof,
             }
         )
+
     hidden = len(uses) - len(shown)
     rest = f"and {hidden} more quotas without running instances" if hidden else ""
 
@@ -150,18 +152,21 @@ def quota_card(
         allowed = "Any AWS customer may launch these types within the quota, without a partner;"
         advice = text(f"{allowed} request more in ", service, ".")
         tone, title = Tone.GOOD, "Quotas leave room"
+
     if len(tight) == 1:
         title = "1 quota leaves no room for one more node"
 
     unknown = ", ".join(sorted({name for use in uses for name in use.unknown}))
     oldest = day(min(use.quota.asof for use in uses))
     counts = f"vCPUs of pending and running nodes against Service Quotas as of {oldest}."
+
     blocks = compose(
         Table(_COLUMNS, tuple(rows), rest=rest),
         advice,
         unknown and quiet(f"Not counted, as their vCPUs are not known: {unknown}."),
         quiet(f"{counts} Capacity Blocks do not count."),
     )
+
     return Card(title, tone, blocks, {"quotas": data})
 
 
@@ -210,11 +215,14 @@ def quota(
     quotas = [x for x in inventory.quotas if not instance_type or x.counts(instance_type)]
     if not quotas:
         raise Unavailable(
-            "No vCPU quota is known here; a live account needs servicequotas:ListServiceQuotas (deploy/iam-policy.json), "
+            "No vCPU quota is known here; a live account needs servicequotas:ListServiceQuotas"
+            " (deploy/iam-policy.json), "
             "a recording api/service-quotas/list_service_quotas."
         )
+
     uses = [use_of(quota, inventory) for quota in quotas]
     uses.sort(key=lambda use: (not use.used, -use.share, use.quota.name))
+
     return quota_card(uses, inventory.types, instance_type)
 
 
@@ -272,7 +280,8 @@ class Refused:
         span = f"within {rounded_duration(LOOKED)}"
         if not self.zones:
             return quiet(
-                f"No request for {self.instance_type} was refused for want of capacity {span} ({_TRAIL})."
+                f"No request for {self.instance_type} was refused for want of capacity {span}"
+                f" ({_TRAIL})."
             )
 
         places = []
@@ -281,10 +290,12 @@ class Refused:
             market = f", {share} on spot" if zone.spot else ""
             age = age_text((self.at - zone.newest).total_seconds())
             places.append(f"{zone.zone} {zone.refused:,}{market}, last {age} ago")
+
         if len(self.zones) > _MOST_ZONES:
             places.append(f"and {counted(len(self.zones) - _MOST_ZONES, 'more zone')}")
         total = counted(sum(zone.refused for zone in self.zones), "request")
         words = f" for want of capacity {span}: {'; '.join(places)} ({_TRAIL})."
+
         return text(Strong(f"{total} refused"), words)
 
     def data(self) -> list[dict[str, Any]] | None:
@@ -341,6 +352,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
     )
     use = f"{demand.used * 100:.0f} % of the hours used; spot pays only those that run."
     long = demand.days > 182 and any(x.market is Market.CAPACITY_BLOCK for x in prices)
+
     blocks = compose(
         table.table(sorted(prices, key=lambda x: x.usd_per_hour), caption=f"{demand}; {use}"),
         long and text("A Capacity Block lasts 182 days at most: you would need two in succession."),
@@ -379,6 +391,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
     if ways.commitments:
         data["commitments"] = commitment_data(ways.commitments)
     data["refused"] = ways.refused.data()
+
     return Card(title, Tone.INFO, blocks, data)
 
 
@@ -420,7 +433,8 @@ _CAPACITY_FIGURES = {
 
 @command(
     "capacity",
-    "Ways to secure capacity (reservation, Capacity Block), the cost of an hour in use, and quotes of Savings Plans and reserved "
+    "Ways to secure capacity (reservation, Capacity Block), the cost of an hour in use, and"
+    " quotes of Savings Plans and reserved "
     "instances against your own hours.",
     needs=Needs.METRICS | Needs.STATE,
     may=Needs.BILL,
@@ -459,4 +473,5 @@ def capacity(
     )
     stale_days = ports.policy.at(Labels()).number("advice.stale_days")
     demand = Demand(name, nodes, days, used / 100)
+
     return capacity_card(demand, ways, PriceAge(request.at.date(), stale_days))

@@ -67,8 +67,10 @@ def refusals(standing: ClusterStanding) -> tuple[str, ...]:
         reasons.append(
             "no utilization was read in the last 24 hours, so nothing can be said of its work"
         )
+
     if standing.price is None:
         reasons.append(f"no price of {standing.type.name} is known, so nothing can be compared")
+
     return tuple(dict.fromkeys(reasons))
 
 
@@ -78,16 +80,19 @@ def doubts(standing: ClusterStanding, least_utilization: float) -> tuple[str, ..
     if standing.utilization is not None and standing.utilization < least_utilization:
         used, least = f"{standing.utilization * 100:.0f} %", f"{least_utilization * 100:.0f} %"
         sentences.append(
-            f"Utilization was {used} over 24 hours, under {least}: fill today's chips before paying for faster ones."
+            f"Utilization was {used} over 24 hours, under {least}: fill today's chips before"
+            " paying for faster ones."
         )
     for alert in standing.alerts:
         if alert.cause.facts.no_faster_chip and not _half(alert, standing):
             words = alert.cause.value.replace("_", " ")
             sentences.append(
-                f"{len(alert.anomaly.things)} of {standing.nodes} nodes are {words}: see to them first."
+                f"{len(alert.anomaly.things)} of {standing.nodes} nodes are {words}: see to them"
+                " first."
             )
     if standing.other_types:
         sentences.append(f"The cluster also runs {', '.join(standing.other_types)}, left out here.")
+
     return tuple(sentences)
 
 
@@ -237,9 +242,12 @@ def default_target(standing: InstanceType, types: Types, claims: Claims) -> Inst
     if not families:
         compared = ", ".join(sorted({old for old, _ in claimed}))
         raise WrongInput(
-            f"No source compares {standing.family} with another family (known: {compared}); name one: migrate X to TYPE."
+            f"No source compares {standing.family} with another family (known: {compared}); name"
+            " one: migrate X to TYPE."
         )
+
     sizes = sorted((x for x in types.values() if x.family == families[0]), key=lambda x: x.chips)
+
     return sizes[0] if standing.chips == 1 else sizes[-1]
 
 
@@ -279,10 +287,13 @@ def speed_range(
 
     if not (measured or voices):
         raise WrongInput(
-            f"No source compares {old.name} with {new.name}; run the model on both and compare the cost of an epoch."
+            f"No source compares {old.name} with {new.name}; run the model on both and compare"
+            " the cost of an epoch."
         )
+
     chosen, unused = (measured, voices) if measured else (voices, ())
     factors = [voice.factor for voice in chosen]
+
     return SpeedRange(min(factors), median_low(factors), max(factors), tuple(chosen), tuple(unused))
 
 
@@ -306,6 +317,7 @@ def compare(
             there = [quote for quote in todays if quote.region == price.region]
             staying = listed_price(there, price.market, price.region)
         options.append(_option(standing, price, speeds, staying))
+
     options += [
         replace(_option(standing, price, SAME, None), stays=True)
         for price in _offers(todays, standing.region)
@@ -313,6 +325,7 @@ def compare(
     ]
 
     families = (standing.type.family, to.family)
+
     return Migration(
         standing,
         to,
@@ -354,8 +367,10 @@ def _option(
         nodes = math.ceil(standing.nodes / speedup - 1e-9)
         usd_per_hour = nodes * price.usd_per_hour
         scenarios.append(SpeedScenario(speedup, nodes, usd_per_hour, ratio / speedup))
+
     low, middle, high = scenarios
     here = price.region == standing.region
+
     return Option(price, False, here, (low, middle, high), staying)
 
 
@@ -370,17 +385,22 @@ def _cautions(
     elif not any(x.region == standing.region for x in moving):
         where = ", ".join(sorted({x.region for x in moving}))
         cautions.append(
-            f"{to.name} has no known price in {standing.region}, only in {where}: data and storage would have to move too."
+            f"{to.name} has no known price in {standing.region}, only in {where}: data and"
+            " storage would have to move too."
         )
+
     if len(speeds.voices) == 1 and not speeds.unused:
         cautions.append("Only one source compares the two: measure before you decide.")
     if standing.price and standing.price.market in (Market.SAVINGS_PLAN, Market.RESERVED):
         cautions.append(
             "Today's hours are committed: what is not used is still paid until the commitment ends."
         )
+
     fewest = math.ceil(standing.nodes / speeds.high - 1e-9)
     if fewest * to.accelerator_memory_gib < standing.nodes * standing.type.accelerator_memory_gib:
         cautions.append(
-            f"{fewest} x {to.name} hold less accelerator memory than today's nodes: check that the model fits."
+            f"{fewest} x {to.name} hold less accelerator memory than today's nodes: check that"
+            " the model fits."
         )
+
     return cautions

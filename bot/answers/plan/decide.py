@@ -90,6 +90,7 @@ def verdict_of(questions: Sequence[Question], answers: Mapping[str, bool]) -> Ve
 
     ordered = sorted(reasons, key=lambda reason: -abs(reason.points))
     unanswered = tuple(question for question in questions if question.key not in answers)
+
     return Verdict(choice, points, tuple(ordered), unanswered)
 
 
@@ -130,11 +131,13 @@ def questions_card(
         count = "Ten questions"
     line = f"decide {workload}".strip()
     typed = " ".join(f"{key}={word or 'yes'}" for key, word in words.items())
+
     blocks = (
         Form("Trainium or GPUs", line, tuple(fields), "Decide"),
         quiet(f"Or type them: {line} {typed}"),
     )
     data = {"choice": None, "open": unanswered}
+
     return Card(f"Trainium or GPUs? {count}", Tone.INFO, blocks, data)
 
 
@@ -151,8 +154,14 @@ def verdict_card(
     verdict: Verdict, workload: str, parameters: float | None, notes: VerdictNotes
 ) -> Card:
     """Draw the advice; every reason carries its source."""
-    rule = f"{LEAST} or more points favour Trainium, {-LEAST} or fewer GPUs, anything between them both"
-    summary = f"{verdict.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on both gives the answer."
+    rule = (
+        f"{LEAST} or more points favour Trainium, {-LEAST} or fewer GPUs, anything between them"
+        " both"
+    )
+    summary = (
+        f"{verdict.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on"
+        " both gives the answer."
+    )
     reasons = Columns[AnswerReason](
         Column("points", lambda reason: f"{reason.points:+d}" if reason.points else "0", NUMBER),
         Column("question", lambda reason: reason.question.key.replace("_", " ")),
@@ -167,7 +176,8 @@ def verdict_card(
     if parameters is not None and parameters < SMALL_PARAMETERS:
         sizes = [
             text(
-                f"With {parameters / 1e6:,.0f} million parameters one core or a trn1.2xlarge is enough: "
+                f"With {parameters / 1e6:,.0f} million parameters one core or a trn1.2xlarge is"
+                " enough: "
                 "on many chips the interconnect outweighs the gain."
             )
         ]
@@ -176,6 +186,7 @@ def verdict_card(
             quiet(f"Size, {note.subject}: {note.says} ({cited(note, notes.today)}).")
             for note in notes.sizing
         ]
+
     blocks = compose(
         text(summary),
         reasons.table(verdict.reasons),
@@ -193,6 +204,7 @@ def verdict_card(
         ),
     )
     title = f"{workload}: {_TITLES[verdict.choice]}" if workload else _TITLES[verdict.choice]
+
     data = {
         "workload": workload,
         "choice": verdict.choice.value,
@@ -205,6 +217,7 @@ def verdict_card(
         "open": [],
     }
     tone = Tone.GOOD if verdict.choice is Choice.TRAINIUM else Tone.INFO
+
     return Card(title, tone, blocks, data)
 
 
@@ -268,6 +281,7 @@ async def decide(
     if len(answers) < len(claims.questions):
         return questions_card(claims.questions, answers, workload, parameters)
     notes = VerdictNotes(claims.of("managed"), claims.of("sizing"), request.at.date())
+
     return verdict_card(verdict_of(claims.questions, answers), workload, count, notes)
 
 
@@ -285,6 +299,8 @@ def parameter_count(text: str) -> float:
     elif count > MOST_PARAMETERS:
         limit = f"keep it under {MOST_PARAMETERS / 1e12:g}T"
         problem = f"is more parameters than any model has; {limit}"
+
     if problem:
         raise WrongInput(f"'{shortened(text)}' {problem}.", "parameters")
+
     return count

@@ -95,6 +95,7 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
                 any(serves(node.labels, node) for node in nodes),
             )
         )
+
     return tuple(used)
 
 
@@ -111,6 +112,7 @@ def measured(
     if used is None:
         return Use(peak_gib=peak)
     levels = np.nanmean(used[:, ~np.isnan(used).all(axis=0)], axis=0)
+
     return Use(float(used[~np.isnan(used)].mean()), float(levels.mean()), float(levels.std()), peak)
 
 
@@ -169,6 +171,7 @@ def fit_of(
     )
     memory = new.accelerator_memory_gib / old.accelerator_memory_gib
     share = None if matmul is None else float(matmul) / 100
+
     return Fit(new, compute, bandwidth, memory, fp8_gain(new), precision, share)
 
 
@@ -198,6 +201,7 @@ def fit_blocks(fit: Fit) -> tuple[Block, ...]:
         assumed.append("No metric tells the precision: BF16 is assumed (precision=).")
     if fit.matmul is None:
         assumed.append("Nor the share of matmuls: neuron-profile shows it (matmul=70).")
+
     return compose(
         text(f"A node of {fit.to.name} has {words}."),
         bool(fit.compute and fit.bandwidth)
@@ -223,6 +227,7 @@ def _precision(fit: Fit) -> str:
     gain = fit.fp8_most(fit.matmul) or 1.0
     suits = "FP8 suits it" if gain >= WORTH else "FP8 hardly suits it"
     share = f"with {fit.matmul * 100:.0f} % of a step in matmuls it adds {gain:.2f}x at most"
+
     return f"{first}{suits}: {share}; verify that the loss still converges."
 
 

@@ -152,7 +152,8 @@ def refused_card(standing: ClusterStanding, to: InstanceType, reasons: Sequence[
             *lines,
             _today(standing),
             quiet(
-                "Ask again once it works; an answer now would promise savings a faster chip cannot give."
+                "Ask again once it works; an answer now would promise savings a faster chip"
+                " cannot give."
             ),
             buttons,
         ),
@@ -170,6 +171,7 @@ def migration_card(
         voices_of = ", as your own runs measured it"
     else:
         voices_of = " in BF16, as others state it; yours will differ"
+
     voices = Columns[SpeedUp](
         Column("speed-up", lambda voice: f"{voice.factor:.2f}x"),
         Column("kind", lambda voice: voice.kind.value),
@@ -182,6 +184,7 @@ def migration_card(
         Column("AWS says", lambda conflict: conflict.aws_says),
         Column("source", lambda conflict: cited(conflict, today)),
     )
+
     blocks = compose(
         text(verdict),
         [text(doubt) for doubt in (*doubts, *migration.cautions)],
@@ -215,6 +218,7 @@ def migration_card(
             )
         ),
     )
+
     return Card(title, tone, blocks, migration_data(migration, doubts, port_usd))
 
 
@@ -227,7 +231,8 @@ def _judged(migration: Migration) -> tuple[str, str, Tone]:
 
     if alike is None:
         sentences = [
-            f"No region is known to sell both types the same way, so {migration.to.name} cannot be compared like for like."
+            f"No region is known to sell both types the same way, so {migration.to.name} cannot"
+            " be compared like for like."
         ]
     else:
         pays = "it depends on the speed your model gets"
@@ -238,11 +243,13 @@ def _judged(migration: Migration) -> tuple[str, str, Tone]:
         sold = f"both as {_bought(alike.market)}" + (f" in {alike.region}" if alike.region else "")
         span = _percents(alike.best, alike.worst)
         sentences = [f"Like for like, {sold}, the same work costs {span} of staying: {pays}."]
+
     move, price = moves[0], migration.standing.price
     if price and move.price.market is not price.market:
         sentences.append(
             "A part of the difference to today is how the hour is bought, not the chip."
         )
+
     if stays and stays[0].middle < min(1.0, move.middle):
         market, span = _bought(stays[0].price.market), _span(stays[0])
         sentences.append(
@@ -256,8 +263,10 @@ def _judged(migration: Migration) -> tuple[str, str, Tone]:
         tone = Tone.GOOD
     elif move.best < staying:
         tone = Tone.INFO
+
     cost = f"the same work for {_percents(move.best, move.worst)} of today's cost"
     title = f"{subject}: {cost}, bought as {_bought(move.price.market)}"
+
     return title, " ".join(sentences), tone
 
 
@@ -272,8 +281,12 @@ def _today(standing: ClusterStanding) -> Facts:
         ("now", ", ".join(f"{n} {state.value}" for state, n in states) or "unknown"),
     ]
     if price := standing.price:
-        node = f"{usd(price.usd_per_hour)} a node, {_bought(price.market)}, {price.basis}, {price.asof:%Y-%m-%d}"
+        node = (
+            f"{usd(price.usd_per_hour)} a node, {_bought(price.market)}, {price.basis},"
+            f" {price.asof:%Y-%m-%d}"
+        )
         facts.append(("costs", f"{usd(standing.usd_per_hour)} an hour ({node})"))
+
     return Facts(tuple(facts))
 
 
@@ -309,7 +322,12 @@ def _options(migration: Migration, age: PriceAge) -> Table:
                 f"{price.asof:%Y-%m-%d}, {price.basis}{age.of(price.asof)}",
             )
         )
-    caption = f"Stay = {standing.type.name}, move = {migration.to.name}; the same work at today's pace, over the speed-ups below"
+
+    caption = (
+        f"Stay = {standing.type.name}, move = {migration.to.name}; the same work at today's"
+        " pace, over the speed-ups below"
+    )
+
     return Table(_COLUMNS, tuple(rows), caption=caption)
 
 
@@ -349,8 +367,10 @@ def _chart(migration: Migration) -> Chart:
             (f"move, {scenario.speedup:.1f}x{market}", scenario.relative_cost)
             for scenario in dict.fromkeys(option.scenarios)
         ]
+
     shares = tuple(round(share * 100, 1) for _, share in bars)
     span = f"from {min(shares):.0f} % to {max(shares):.0f} %"
+
     return Chart(
         ChartKind.BAR,
         "Cost of the same work",
@@ -375,8 +395,10 @@ def _payoffs(migration: Migration, port_usd: Decimal) -> Table:
         if hours is not None:
             payoff = f"{hours:,.0f} hours ({hours / 24:,.0f} days) of today's work"
         rows.append((f"{scenario.speedup:.1f}x, {name}", payoff))
+
     counted = ", compiling anew counted" if migration.recompile else ""
     caption = f"When {usd(port_usd)} of porting pays{counted}"
+
     return Table((Heading("speed-up"), Heading("pays after")), tuple(rows), caption=caption)
 
 
@@ -388,6 +410,7 @@ def _recompiling(migration: Migration) -> Text:
     if recompile.seen:
         basis = "as the longest compile seen here"
     length = f"{scenario.nodes} nodes for {recompile.hours * 60:.0f} min, {basis}"
+
     return quiet(
         f"Compiling anew once: about {usd(recompile.usd(scenario))} ({length});"
         " compiled artifacts do not move to another family, nor to another compiler version."
@@ -406,7 +429,8 @@ def _before_paying(migration: Migration, age: PriceAge) -> Text:
         )
         compiling = f"compile on one {price.instance_type} (neuron_parallel_compile: {cost}), "
     return text(
-        f"Before paying: {compiling}train a short run on both, and compare the loss curve and the cost of an epoch."
+        f"Before paying: {compiling}train a short run on both, and compare the loss curve and"
+        " the cost of an epoch."
     )
 
 
@@ -513,8 +537,10 @@ def migrate(
         if lengths:
             recompile = Recompile(max(lengths), seen=True)
         migration = replace(migration, recompile=recompile)
+
     against = doubts(standing, policy.number("advice.least_utilization"))
     age = PriceAge(request.at.date(), policy.number("advice.stale_days"))
+
     return migration_card(migration, against, port_usd, age)
 
 
@@ -543,6 +569,7 @@ def _standing(ports: Ports, request: Request, cluster: str) -> ClusterStanding:
     things = frame.things if frame else ()
     used = [i for i, thing in enumerate(things) if thing.cluster == cluster]
     firing = [alert for alert in ports.stores.alerts.load(request.at).alerts if alert.firing]
+
     return ClusterStanding(
         cluster,
         types[name],

@@ -79,6 +79,7 @@ def requirements(text: str) -> tuple[Requirement, ...]:
         built = f"{match['extras'] or ''}{match['rest'] or ''}"
         name = normal(match["name"])
         by_name[name] = Requirement(name, word, bool(_CUDA.search(built)))
+
     return tuple(by_name.values())
 
 
@@ -120,7 +121,8 @@ def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card
     buttons = Buttons((Button("Does porting pay?", "breakeven"), Button("Ten questions", "decide")))
     data = {"packages": len(wanted), "blocked": _BLOCKED.data(blocked)}
     note = quiet(
-        "By names and versions alone: code may still call torch.cuda, and a package that is not listed may need CUDA too."
+        "By names and versions alone: code may still call torch.cuda, and a package that is not"
+        " listed may need CUDA too."
     )
     packages = counted(len(wanted), "package")
     if not blocked:
@@ -130,16 +132,19 @@ def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card
     sources = quiet(f"Sources: {'; '.join(sorted({x.source for x in blocked}))}.")
     title = f"{len(blocked)} of {packages} {'needs' if len(blocked) == 1 else 'need'} CUDA"
     advice = text(
-        "AWS Neuron asks to take CUDA dependencies out before a model is ported; each row is work to plan."
+        "AWS Neuron asks to take CUDA dependencies out before a model is ported; each row is"
+        " work to plan."
     )
     table = _BLOCKED.table(blocked, most=_MOST)
+
     return Card(title, Tone.WARNING, (advice, table, note, sources, buttons), data)
 
 
 def cuda_help_card() -> Card:
     """Ask for the text of a requirements file."""
     say = text(
-        "Paste what 'pip freeze' prints after the word cuda, or in a terminal name the file: cuda requirements.txt."
+        "Paste what 'pip freeze' prints after the word cuda, or in a terminal name the file:"
+        " cuda requirements.txt."
     )
     return Card("Which packages need CUDA?", Tone.INFO, (say,), {"packages": 0, "blocked": []})
 
@@ -175,12 +180,16 @@ def cuda(
         pasted = ports.site.files.text(words, request)
     else:
         pasted = read_line(request.line).rest.strip().strip("`")
+
     wanted = requirements(pasted)
     if not wanted:
         raise WrongInput(
-            "No package was given; paste what 'pip freeze' prints, such as torch==2.5.1 flash-attn==2.7.0."
+            "No package was given; paste what 'pip freeze' prints, such as torch==2.5.1"
+            " flash-attn==2.7.0."
         )
+
     blocked = audit(wanted, ports.world.knowledge.claims().packages, request.at.date())
+
     return cuda_card(wanted, blocked)
 
 
@@ -210,15 +219,18 @@ def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
             style = ButtonStyle.NORMAL
         says = f"{note.says[0].upper()}{note.says[1:]} ({note.source}, {note.asof})"
         lines.append(text(f"{mark} {step.number}. {says}.{by}"))
+
     if last_done:
         presses.append(Button(f"Reopen {last_done}", f"checklist reopen {name} {last_done}"))
 
     done = sum(bool(step.done_by) for step in steps)
+
     blocks = (
         *lines,
         Buttons(tuple(presses)),
         quiet("In a thread: ", Code(f"checklist {name}"), " shows the current state to everyone."),
     )
+
     data = {
         "name": name,
         "kind": kind,
@@ -234,6 +246,7 @@ def checklist_card(name: str, kind: str, steps: Sequence[Step]) -> Card:
     }
     tone = Tone.GOOD if done == len(steps) else Tone.INFO
     title = f"Migration {name}: {done} of {len(steps)} steps done"
+
     return Card(title, tone, blocks, data, public=True)
 
 
@@ -310,6 +323,7 @@ def checklist_done(
     others = {step: done for step, done in stored.done.items() if step != number}
     ticked = replace(stored, done=others | {number: stored.done.get(number, tick)})
     CHECKLISTS.put(ports.stores.documents, name, ticked)
+
     return _card(ports, name, ticked)
 
 
@@ -342,13 +356,15 @@ def checklist_reopen(
     others = {step: done for step, done in stored.done.items() if step != number}
     reopened = replace(stored, done=others)
     CHECKLISTS.put(documents, name, reopened)
+
     return _card(ports, name, reopened)
 
 
 def _refuse_unwritable(name: str) -> None:
     if not re.fullmatch(r"[\w.-]{1,60}", name):
         raise WrongInput(
-            f"'{name[:60]}' cannot be a name; use letters, digits, dots and dashes, such as llama-70b."
+            f"'{name[:60]}' cannot be a name; use letters, digits, dots and dashes, such as"
+            " llama-70b."
         )
 
 
@@ -365,9 +381,11 @@ def _stored(ports: Ports, name: str, kind: str, number: int | None = None) -> Ch
                 f"The checklist '{name}' is of kind {stored.kind} and begun; take another name."
             )
         stored = Checklist(kind)
+
     count = len(ports.world.knowledge.claims().of(KINDS[stored.kind]))
     if number is not None and not 1 <= number <= count:
         raise WrongInput(f"The checklist '{name}' has steps 1 to {count}; got {number}.")
+
     return stored
 
 

@@ -68,6 +68,7 @@ def waiting(now: Chip, later: Chip, terms: WaitTerms) -> Waiting:
     end = terms.wait_months + months / speed
     delay = cents(max(Decimal(0), end - months) * terms.delay_usd)
     ratio = max(Decimal(0), (today - delay) / work) if work else Decimal(0)
+
     return Waiting(
         round(float(speed), 4),
         today,
@@ -97,11 +98,13 @@ def roadmap_card(
         note_lines(
             energy,
             today,
-            "Energy, as vendors state it: the lines contradict each other, and none is used in a calculation",
+            "Energy, as vendors state it: the lines contradict each other, and none is used in a"
+            " calculation",
         ),
         note_lines(claims, today, "Other claims: none is used in a calculation"),
         quiet(
-            "Trn3 has no listed price: its savings are not known, only the most that it may cost ('wait')."
+            "Trn3 has no listed price: its savings are not known, only the most that it may cost"
+            " ('wait')."
         ),
         Buttons((Button("Wait for Trn3?", "wait"), Button("Trainium or GPUs?", "decide"))),
     )
@@ -117,10 +120,14 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
     name = terms.precision.upper()
     today_tflops, later_tflops = (_tflops(chip, terms.precision) for chip in (now, later))
     if comparison.most_price_ratio <= 0:
-        verdict = f"The delay alone costs more than all the work: waiting for {later.name} pays at no price."
+        verdict = (
+            f"The delay alone costs more than all the work: waiting for {later.name} pays at no"
+            " price."
+        )
     else:
         most = f"{comparison.most_price_ratio}x one of today"
         verdict = f"Waiting pays while an hour of a {later.name} chip costs less than {most}."
+
     if comparison.speedup < NO_FASTER:
         title = f"Train now: in {name} {later.name} is no faster a chip"
     else:
@@ -143,6 +150,7 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
         ),
     )
     peak = f"{later_tflops:,.0f} against {today_tflops:,.0f} TFLOPS, {comparison.speedup:.2f}x"
+
     blocks = compose(
         text(verdict),
         columns.table(
@@ -154,11 +162,13 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
             f"For less than {_LONG_MONTHS} months of work the difference rarely matters: train now."
         ),
         quiet(
-            f"Estimated. {name} peak of a chip: {peak} ({cited(later, today)}; {cited(now, today)})."
+            f"Estimated. {name} peak of a chip: {peak} ({cited(later, today)};"
+            f" {cited(now, today)})."
             " Nobody reaches a peak; 4.4x is a whole UltraServer."
         ),
         Buttons((Button("All sources", "roadmap"),)),
     )
+
     data = {
         "precision": terms.precision,
         "speedup": comparison.speedup,
@@ -168,6 +178,7 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
         "wait_months": terms.wait_months,
         "most_price_ratio": comparison.most_price_ratio,
     }
+
     return Card(title, Tone.INFO, blocks, data)
 
 
@@ -223,11 +234,13 @@ async def wait(
     ):
         if not least <= amount < 10**9:
             raise WrongInput(f"{name} is {least} or more; got {amount}.")
+
     if not 0 <= for_ <= 120 or not 0 <= delay_usd < 10**9:
         raise WrongInput("for is 0 to 120 months, delay_usd is 0 or more.")
     chips = {chip.name: chip for chip in ports.world.knowledge.claims().chips}
     now, later = chips[_NOW], chips[_LATER]
     terms = WaitTerms(months, bill_usd, for_, delay_usd, precision)
+
     return wait_card(waiting(now, later, terms), now, later, terms, request.at.date())
 
 
@@ -256,7 +269,8 @@ _PRICE_FIGURES = {
 
 @command(
     "price",
-    "The price of an hour of an instance type: on demand, spot, Capacity Block and your own rates, by region.",
+    "The price of an hour of an instance type: on demand, spot, Capacity Block and your own"
+    " rates, by region.",
     needs=Needs.METRICS,
     may=Needs.BILL | Needs.STATE,
     topic=Topic.COSTS,
@@ -279,9 +293,11 @@ def price(
         prices += sorted(
             sold, key=lambda price: (_FOUNDED.index(price.basis), price.usd_per_hour, price.region)
         )
+
     if not prices:
         raise Unavailable(f"No price of {kind.name} is known{f' in {region}' if region else ''}.")
     stale_days = ports.policy.at(Labels()).number("advice.stale_days")
+
     return price_card(kind, prices, PriceAge(request.at.date(), stale_days))
 
 
@@ -314,6 +330,7 @@ def price_card(kind: InstanceType, prices: Sequence[Price], age: PriceAge) -> Ca
         if len(group) > _NAMED:
             regions += f" and {len(group) - _NAMED} more"
         rows.append((_WORDS[group[0].market], regions, *columns.row(group[0])))
+
     hidden = len(groups) - _MOST
     table = Table(
         (Heading("bought"), Heading("region"), *columns.headings),
@@ -324,10 +341,12 @@ def price_card(kind: InstanceType, prices: Sequence[Price], age: PriceAge) -> Ca
     first = prices[0]
     cost = f"{usd(first.usd_per_hour)} an hour"
     title = f"{kind.name}: {cost}, {_WORDS[first.market]}, {first.region}"
+
     blocks = (
         table,
         quiet(
-            f"{kind.chips} × {kind.accelerator} a node; a month has {HOURS_A_MONTH} hours; without tax, storage and transfer."
+            f"{kind.chips} × {kind.accelerator} a node; a month has {HOURS_A_MONTH} hours;"
+            " without tax, storage and transfer."
         ),
         Buttons(
             (
@@ -338,4 +357,5 @@ def price_card(kind: InstanceType, prices: Sequence[Price], age: PriceAge) -> Ca
         ),
     )
     data = {"instance_type": kind.name, "prices": columns.data(prices)}
+
     return Card(title, Tone.INFO, blocks, data)

@@ -74,6 +74,7 @@ def fewer_nodes(usage: ClusterUse) -> int | None:
     shares = busiest(usage), usage.peak_gib / usage.type.accelerator_memory_gib
     sold = usage.type.sold_in
     nodes = math.ceil(max(1.0, usage.nodes * max(shares) / HEADROOM) / sold - 1e-9) * sold
+
     return nodes if nodes < usage.nodes else None
 
 
@@ -97,6 +98,7 @@ def leaner_of(usage: ClusterUse, types: Iterable[InstanceType], offers: Offers) 
     if fitting:
         return Leaner(fitting[0], usage.nodes, alike_price(usage, fitting[0], offers))
     nodes = fewer_nodes(usage)
+
     return Leaner(usage.type, nodes, usage.price) if nodes else None
 
 
@@ -128,6 +130,7 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
                 usd(saved) if saved else "–",
             )
         )
+
     columns = (
         Heading("cluster"),
         Heading("runs"),
@@ -139,11 +142,13 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
 
     packed = any(leaner and leaner.type is usage.type for usage, leaner in rows)
     spare = f"peak memory and work (mean and twice its spread) use at most {HEADROOM * 100:.0f} %"
+
     blocks = compose(
         Table(columns, tuple(cells)),
         packed
         and text(
-            "Fewer nodes hold the same work only if its jobs can be packed, or trained on fewer: take one away, and compare."
+            "Fewer nodes hold the same work only if its jobs can be packed, or trained on fewer:"
+            " take one away, and compare."
         ),
         quiet(
             f"Estimated over seven days; a size fits if {spare} of it."
@@ -153,6 +158,7 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
     title = "No cluster fits on less"
     if total := sum(saving(*row) or 0 for row in rows):
         title = f"Smaller sizes or fewer nodes would save about {usd(total)} a month"
+
     return Card(title, Tone.INFO, blocks, {"clusters": [usage_data(*row) for row in rows]})
 
 
@@ -249,6 +255,7 @@ def fits(parameters: float, types: Iterable[InstanceType]) -> tuple[Fit, ...]:
     ]
     together = [fit for fit in options if fit.type.sold_in > 1]
     best = (alone or together or options)[0]
+
     return (best, *(fit for fit in options if fit is not best))
 
 
@@ -289,6 +296,7 @@ def size_card(
                 "asof": price.asof if price else None,
             }
         )
+
     columns = (
         Heading("type"),
         Heading("nodes", Align.RIGHT),
@@ -298,17 +306,23 @@ def size_card(
     )
 
     need_gib = training_gib(parameters)
-    formula = f"{BYTES_A_PARAMETER} bytes a parameter (mixed precision, Adam) x {ROOM} for activations; long sequences need more."
+    formula = (
+        f"{BYTES_A_PARAMETER} bytes a parameter (mixed precision, Adam) x {ROOM} for"
+        " activations; long sequences need more."
+    )
+
     blocks = compose(
         text(f"Training states need about {need_gib:,.0f} GiB of accelerator memory."),
         Table(columns, tuple(rows)),
         parameters < SMALL_PARAMETERS
         and text(
-            "A model this small runs on one core or a trn1.2xlarge: on many chips the interconnect outweighs the gain."
+            "A model this small runs on one core or a trn1.2xlarge: on many chips the"
+            " interconnect outweighs the gain."
         ),
         quiet(f"Estimated: {formula} This covers memory only, not the training time."),
         quiet(
-            "Sizes of one chip are listed where one is enough: only the network joins several. UltraServers are bought whole."
+            "Sizes of one chip are listed where one is enough: only the network joins several."
+            " UltraServers are bought whole."
         ),
         note_lines(notes.sizing, notes.age.today),
         note_lines(notes.advice, notes.age.today),
@@ -326,6 +340,7 @@ def size_card(
         "fits": data,
     }
     title = f"{parameters / scale:g} {unit} parameters: {best} {holds} them"
+
     return Card(title, Tone.INFO, blocks, document)
 
 
@@ -372,6 +387,7 @@ def size(
     asked = [usage for usage in clusters if what in ("", usage.cluster)]
     if not asked:
         raise no_cluster(what, (usage.cluster for usage in clusters if usage.cluster))
+
     return right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in asked])
 
 
@@ -403,7 +419,8 @@ def serve_card(
     data = {"clusters": [usage_data(*row) for row in rows]}
     if not rows:
         sentence = text(
-            "No cluster on trn1 or trn2 serves steadily: none is marked as serving by name or tag, or all of them train."
+            "No cluster on trn1 or trn2 serves steadily: none is marked as serving by name or"
+            " tag, or all of them train."
         )
         return Card("Nothing to move to Inferentia2", Tone.GOOD, (sentence, *quoted), data)
 
@@ -416,9 +433,11 @@ def serve_card(
     )
     total = sum((saving(*row) or Decimal(0) for row in rows), Decimal(0))
     note = quiet(
-        "Estimated from peak memory and peak TFLOPS over seven days: measure latency on one node before you move."
+        "Estimated from peak memory and peak TFLOPS over seven days: measure latency on one node"
+        " before you move."
     )
     title = f"Serving could move to Inferentia2 and save about {usd(total)} a month"
+
     return Card(title, Tone.INFO, (table.table(rows), note, *quoted), data)
 
 

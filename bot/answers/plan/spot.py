@@ -88,6 +88,7 @@ class Zone:
         )
         length = sum((stood for price, stood in self.spans if price > cap), timedelta())
         whole = sum((stood for _, stood in self.spans), timedelta())
+
         return Crossing(cap, rises, length / whole if whole else 0.0)
 
 
@@ -154,6 +155,7 @@ def offer(
     moves = bool(job.home) and job.home != zone.region
     transfer = cents(job.data_gb * usd_per_gb) if moves else _ZERO
     compute = cents(zone.mean * job.nodes * job.hours)
+
     return Offer(zone, share, at_least, compute, transfer, on_demand, band, score)
 
 
@@ -194,6 +196,7 @@ def _zone(changes: list[tuple[datetime, Price]], window: Window) -> Zone | None:
     whole = sum((length for _, length in stood), timedelta())
     mean = sum((price * _hours(length) for price, length in stood), _ZERO) / _hours(whole)
     within = sum(window.start <= at < window.end for at, _ in changes)
+
     return Zone(
         last.region,
         last.zone,
@@ -256,11 +259,15 @@ def spot_card(answer: SpotAnswer) -> Card:
 
     # AWS advises against a maximum price; a policy may require one.
     caps = {"p95": best.zone.p95}
-    advice = "Do not set a maximum price: AWS advises against it, as it only adds interruptions; you pay the spot price either way."
+    advice = (
+        "Do not set a maximum price: AWS advises against it, as it only adds interruptions; you"
+        " pay the spot price either way."
+    )
     if best.on_demand:
         list_price = best.on_demand.usd_per_hour
         caps |= {"half of on-demand": list_price / 2, "on-demand": list_price}
         advice += f" If a policy requires one, use the on-demand price, {usd(list_price, 2)}."
+
     if answer.cap is not None:
         caps["yours"] = answer.cap
 
@@ -288,6 +295,7 @@ def spot_card(answer: SpotAnswer) -> Card:
         Column("crossed", lambda cap: best.zone.over(cap[1]).times, NUMBER),
         Column("time above", lambda cap: f"{best.zone.over(cap[1]).share * 100:.1f} %", NUMBER),
     )
+
     blocks = compose(
         text("Expected ", Strong(usd(best.expected)), lead),
         _RANKING.table(
@@ -314,6 +322,7 @@ def spot_card(answer: SpotAnswer) -> Card:
         ),
     )
     title = f"{name} on spot: {best.zone.zone}, {usd(best.zone.last.usd_per_hour)} an hour now"
+
     return Card(title, Tone.INFO, blocks, _data(answer))
 
 
@@ -342,6 +351,7 @@ def _sources(answer: SpotAnswer) -> list[Block]:
         loss += f" Bands: {_advisor(answer.bands)}."
     else:
         loss += " No Spot Advisor band is known here, so interruptions are not counted."
+
     if answer.scores:
         scored = clock(max(score.asof for score in answer.scores))
         types = ", ".join(answer.scores[0].instance_types)
@@ -355,8 +365,10 @@ def _sources(answer: SpotAnswer) -> list[Block]:
         prices += f" List: {listed}, {listed.region}."
     else:
         prices += " No on-demand price is known to compare with."
+
     if job.data_gb:
         prices += f" Moving: {usd(route.usd_per_gb, 2)} a GB, {route.asof} ({route.source})."
+
     return [quiet(loss), quiet(prices)]
 
 
@@ -378,6 +390,7 @@ def _bands_card(answer: SpotAnswer) -> Card:
     note = f"{source}. No spot price history is known here, so nothing is ranked in dollars."
     title = f"{answer.instance_type} on spot: {counted(len(bands), 'region')}, no prices"
     blocks = (columns.table(bands[:_MOST]), quiet(note))
+
     return Card(title, Tone.INFO, blocks, _data(answer))
 
 
@@ -507,6 +520,7 @@ def spot(
         problem = "To price moving the data, say where it lies: data_gb=5000 from us-west-2"
     elif cap is not None and not 0 < cap < _COMMAND_MOST:
         problem = f"cap is USD an hour, such as 21.50; got {cap}"
+
     if problem:
         raise WrongInput(f"{problem}.")
 
@@ -519,8 +533,10 @@ def spot(
     if not zone_prices and not bands:
         known_type(name, ports.world.knowledge.types())
         raise Unavailable(
-            f"No spot price of {name} is known here for {window}; a live account needs ec2:DescribeSpotPriceHistory "
-            "(deploy/iam-policy.json), a recording api/ec2/describe_spot_price_history. Not every type is sold on spot."
+            f"No spot price of {name} is known here for {window}; a live account needs"
+            " ec2:DescribeSpotPriceHistory "
+            "(deploy/iam-policy.json), a recording api/ec2/describe_spot_price_history. Not"
+            " every type is sold on spot."
         )
 
     pricing = Pricing(ports).at(now)
@@ -530,12 +546,14 @@ def spot(
         # The list price, there or else anywhere: never the account's own discounted rate.
         quotes = [price for price in pricing.quotes(name, region) if not price.hours]
         listed[region] = listed_price(quotes, Market.ON_DEMAND, region)
+
     offers = ranked(
         [
             offer(zone, job, bands, scores, listed[zone.region], route.usd_per_gb)
             for zone in zone_prices
         ]
     )
+
     return spot_card(
         SpotAnswer(name, past, job, offers, tuple(bands), tuple(scores), route, cap, now)
     )

@@ -78,6 +78,7 @@ def total(
     )
     egress = work.egress_gb_a_month * work.months * usd_per_gb
     parts = (hours * price.usd_per_hour, egress, compiling, engineering_usd)
+
     return Total(price, speed, hours, *(cents(x) for x in parts))
 
 
@@ -119,6 +120,7 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
         verdict = f"{new if cheaper else old} costs less for the same work{measured}."
     prices = dict.fromkeys(option.price for option in options)
     egress = f"{usd(comparison.route.usd_per_gb, 2)} a GB ({cited(comparison.route, today)})"
+
     blocks = compose(
         text(verdict),
         table,
@@ -140,6 +142,7 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
     span = " to ".join(usd(total) for total in dict.fromkeys((totals[0], totals[-1])))
     title = f"{work.months} months: {old} {usd(base.total)}, {new} {span}"
     data = {"options": [_option_data(option) for option in options], "months": work.months}
+
     return Card(title, Tone.INFO, blocks, data)
 
 
@@ -247,6 +250,7 @@ def tco(
         speeds = speed_range(first, second, types, claims, runs)
     else:
         speeds = SpeedRange(float(speed), float(speed), float(speed))
+
     offers = Offers(Pricing(ports).at(request.at))
     names = (first.name, second.name)
     prices = _prices(offers, names, Market(buy) if buy else _sold_as(offers, names), where)
@@ -275,6 +279,7 @@ def tco(
     ]
     stale_days = ports.policy.at(Labels()).number("advice.stale_days")
     comparison = Comparison(work, options, speeds, route, port)
+
     return tco_card(comparison, PriceAge(request.at.date(), stale_days))
 
 
@@ -315,4 +320,5 @@ def _prices(
             else f"no region has a {market.value} price of both"
         )
         raise Unavailable(f"Prices of two regions are not compared, and {sold}: {known}.")
+
     return old, new
