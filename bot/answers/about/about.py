@@ -54,20 +54,20 @@ _BRIEF = (
 
 def brief_help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
     """Show a line to type for each need of a role; all the others are a press away."""
-    known = {
+    examples_of = {
         name: (example, summary)
         for commands in topics.values()
         for name, summary, example in commands
     }
     table = Table(
         (Heading("for"), Heading("type"), Heading("to get")),
-        tuple((role, *known[name]) for role, name in _BRIEF if name in known),
+        tuple((role, *examples_of[name]) for role, name in _BRIEF if name in examples_of),
     )
     more = coded(
         "In an alert's thread `why`, `ack` and `snooze 2h` need no name. `help cost` explains"
         " one command."
     )
-    buttons = Buttons((Button(f"All {len(known)} commands", "help all"),))
+    buttons = Buttons((Button(f"All {len(examples_of)} commands", "help all"),))
 
     return replace(help_card(topics), blocks=(table, quiet(*more), buttons))
 

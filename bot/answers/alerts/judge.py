@@ -62,7 +62,7 @@ def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
     level = pattern_words(pattern_of(alert))
     subject = Strong(f"{alert.anomaly.rule} · {where(alert)}")
     mutes = text("Mutes alerts of ", subject, f"{f', {level}' if level else ''}, for everyone.")
-    now = quiet(
+    counts = quiet(
         f"{counted(alike, 'firing alert')} now. What is worse, or more expensive, is still sent. "
         "The answer has a button to undo it."
     )
@@ -74,7 +74,7 @@ def judgement_form(alert: Alert, alike: int, usual: timedelta) -> Card:
     form = Form("Not an anomaly", f"not-an-anomaly {alert.id} {SURE}", (field,), "Mute")
     title = f"Not an anomaly? {alert.cause.facts.words} · {where(alert)}"
 
-    return Card(title, Tone.INFO, (mutes, now, form), {"alert": alert.id, "alike": alike})
+    return Card(title, Tone.INFO, (mutes, counts, form), {"alert": alert.id, "alike": alike})
 
 
 @command(

@@ -58,12 +58,12 @@ def why_card(
         "silence": "Muted by the silence ",
         "policy": "Muted by the setting ",
     }
-    made = []
+    taken_decisions = []
     for decision in decisions:
         note = f": {decision.note}" if decision.note else ""
         whom = f" ({decision.whom})" if decision.whom else ""
         words = f"{decision.doing.value}{whom} by {decision.who} at "
-        made.append(quiet(words, When(decision.at), note))
+        taken_decisions.append(quiet(words, When(decision.at), note))
 
     began, opened = When(anomaly.window.start), When(alert.opened)
 
@@ -79,7 +79,7 @@ def why_card(
         price and quiet(f"{price}."),
         bool(anomaly.suggestions) and text("What to do:"),
         [text("• ", *coded(line)) for line in anomaly.suggestions[:5]],
-        made,
+        taken_decisions,
         quiet("Anomaly since ", began, ", alert since ", opened, f", key {alert.key}"),
         Buttons(
             (
@@ -178,10 +178,10 @@ def events(
     anomaly, on = alert.anomaly, ""
     if anomaly.kind in {"node", "pod"}:
         on = f" on {counted(len(anomaly.things), anomaly.kind)}"
-    held = f"Held long enough for the rule '{anomaly.rule}': the alert opened"
+    opened = f"Held long enough for the rule '{anomaly.rule}': the alert opened"
     happened = [
         Event(anomaly.window.start, "seen", f"Began{on}, as estimated from the readings"),
-        Event(alert.opened, "seen", held),
+        Event(alert.opened, "seen", opened),
     ]
     if alert.closed:
         happened.append(Event(alert.seen, "seen", "Seen for the last time"))

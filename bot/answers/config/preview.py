@@ -169,10 +169,10 @@ def _chart(seen: PolicyComparison) -> Chart:
     first, last = seen.window.start.date(), seen.window.end.date()
     days = [first + timedelta(days=i) for i in range((last - first).days + 1)]
     gone = {alert.id for alert in seen.disappear}
-    both = [alert for alert in seen.before.notified if alert.id not in gone]
+    unchanged = [alert for alert in seen.before.notified if alert.id not in gone]
     series = []
     for name, alerts, tone in (
-        ("both", both, Tone.INFO),
+        ("both", unchanged, Tone.INFO),
         ("new", seen.appear, Tone.WARNING),
         ("gone", seen.disappear, Tone.OVER),
     ):
@@ -187,7 +187,7 @@ def _chart(seen: PolicyComparison) -> Chart:
         "",
         tuple(series),
         categories=tuple(day(seen.window.start + (date - first)) for date in days),
-        summary=f"Alerts: {len(both)} sent either way, {changed}.",
+        summary=f"Alerts: {len(unchanged)} sent either way, {changed}.",
         timed=True,
     )
 

@@ -69,13 +69,13 @@ def usual_port(efforts: Sequence[Effort]) -> tuple[Decimal, Effort]:
 
 def payback(port: Porting, saving: Decimal, horizon_months: int) -> Payback:
     """Return the outcome at one saving, a share of the bill."""
-    each = cents(port.bill_usd * saving)
+    saved = cents(port.bill_usd * saving)
     times = horizon_months if port.runs is None else port.runs
-    periods = (port.cost / each).quantize(_TENTH, "ROUND_CEILING") if each > 0 else None
-    if port.runs is not None and periods is not None and each * port.runs < port.cost:
+    periods = (port.cost / saved).quantize(_TENTH, "ROUND_CEILING") if saved > 0 else None
+    if port.runs is not None and periods is not None and saved * port.runs < port.cost:
         periods = None
 
-    return Payback(saving, each, periods, each * times - port.cost)
+    return Payback(saving, saved, periods, saved * times - port.cost)
 
 
 def outcomes(port: Porting, horizon_months: int) -> tuple[Payback, ...]:

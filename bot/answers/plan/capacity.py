@@ -107,7 +107,7 @@ def quota_card(
     Room is counted in `instance_type`, else in the type that runs most.
     """
     concerned = [use for use in uses if use.used or instance_type or "trn" in use.quota.families]
-    shown = (concerned or list(uses))[:_MOST]
+    listed = (concerned or list(uses))[:_MOST]
     tight = [use for use in uses if is_tight(use, types, instance_type)]
     rows, data = [], []
     for use in uses:
@@ -115,7 +115,7 @@ def quota_card(
         place = " ".join(part for part in (labels.account, labels.region) if part)
         share = f" ({use.share * 100:.0f} %)" if quota.vcpus else ""
         space = f"{fits[1]:,} x {fits[0]}" if fits else f"{use.free:,.0f} vCPU"
-        if use in shown:
+        if use in listed:
             used = f"{use.used:,} vCPU{share}"
             rows.append((quota.name, place, used, f"{quota.vcpus:,.0f}", space))
         data.append(
@@ -133,11 +133,11 @@ def quota_card(
             }
         )
 
-    hidden = len(uses) - len(shown)
+    hidden = len(uses) - len(listed)
     rest = f"and {hidden} more quotas without running instances" if hidden else ""
 
     # A link is drawn only where region and code can be nothing else than parts of an address.
-    nearest = (tight or shown)[0].quota
+    nearest = (tight or listed)[0].quota
     region, code = nearest.labels.region, nearest.code
     service: Link | str = "Service Quotas"
     if all(letter.isalnum() or letter == "-" for letter in region + code):

@@ -314,8 +314,8 @@ def compare(
         # A move is weighed against staying in its own region, or two regions would be compared.
         staying: Price | None = today
         if (price.market, price.region) != (today.market, standing.region):
-            there = [quote for quote in todays if quote.region == price.region]
-            staying = listed_price(there, price.market, price.region)
+            quotes_there = [quote for quote in todays if quote.region == price.region]
+            staying = listed_price(quotes_there, price.market, price.region)
         options.append(_option(standing, price, speeds, staying))
 
     options += [

@@ -384,11 +384,11 @@ def _chart(migration: Migration) -> Chart:
 def _payoffs(migration: Migration, port_usd: Decimal) -> Table:
     """Say at each speed-up when a port has paid for itself."""
     slowest, middle, fastest = migration.moves()[0].scenarios
-    named = [("slowest voice", slowest), ("middle", middle), ("fastest voice", fastest)]
+    voices = [("slowest voice", slowest), ("middle", middle), ("fastest voice", fastest)]
     if len(migration.speeds.voices) == 1:
-        named = [("the one voice", slowest)]
+        voices = [("the one voice", slowest)]
     rows = []
-    for name, scenario in named:
+    for name, scenario in voices:
         paid = port_usd + (migration.recompile.usd(scenario) if migration.recompile else 0)
         hours = break_even_hours(paid, migration.standing, scenario.relative_cost)
         payoff = "never"

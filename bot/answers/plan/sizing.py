@@ -239,11 +239,11 @@ def fits(parameters: float, types: Iterable[InstanceType]) -> tuple[Fit, ...]:
             nodes = sold * kind.sold_in
             fewest.append(Fit(kind, nodes, need_gib / (nodes * kind.accelerator_memory_gib)))
 
-    held = any(fit.nodes == 1 for fit in fewest)
+    enough = any(fit.nodes == 1 for fit in fewest)
     options = [
         fit
         for fit in fewest
-        if fit.nodes == 1 or (fit.type.chips > 1 and not (held and fit.type.sold_in > 1))
+        if fit.nodes == 1 or (fit.type.chips > 1 and not (enough and fit.type.sold_in > 1))
     ]
     options.sort(key=lambda fit: (fit.nodes * fit.type.chips, fit.type.name))
 
@@ -281,8 +281,8 @@ def size_card(
         price = prices.get(fit.type.name)
         row = (fit.type.name, f"{fit.nodes}", f"{fit.filled * 100:.0f} %")
         if price:
-            found = f"{price.asof}, {price.market}, {price.region}{notes.age.of(price.asof)}"
-            rows.append((*row, usd(price.usd_per_hour * fit.nodes), found))
+            basis = f"{price.asof}, {price.market}, {price.region}{notes.age.of(price.asof)}"
+            rows.append((*row, usd(price.usd_per_hour * fit.nodes), basis))
         else:
             rows.append((*row, "?", "not known"))
         data.append(
@@ -384,11 +384,11 @@ def size(
         return size_card(count, options, prices, notes)
 
     clusters = usages(ports, request.at)
-    asked = [usage for usage in clusters if what in ("", usage.cluster)]
-    if not asked:
+    chosen = [usage for usage in clusters if what in ("", usage.cluster)]
+    if not chosen:
         raise no_cluster(what, (usage.cluster for usage in clusters if usage.cluster))
 
-    return right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in asked])
+    return right_size_card([(usage, leaner_of(usage, types.values(), offers)) for usage in chosen])
 
 
 STEADY = 0.15

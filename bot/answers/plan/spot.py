@@ -245,10 +245,9 @@ class SpotAnswer:
 
 def spot_card(answer: SpotAnswer) -> Card:
     """Draw the ranking; without any price, the Spot Advisor's bands alone."""
-    name = answer.instance_type
     if not answer.offers:
         return _bands_card(answer)
-    best, job = answer.offers[0], answer.job
+    best, job, name = answer.offers[0], answer.job, answer.instance_type
     work = f"{counted(job.nodes, 'node')} for {job.hours:,f} hours"
     lost = "interruptions not counted: no band is known"
     if best.lost_share is not None:
@@ -277,8 +276,8 @@ def spot_card(answer: SpotAnswer) -> Card:
     if stay and best.zone.region != job.home:
         less = usd(stay.expected - (best.expected - best.transfer))
         saved = f"{less} less work cost, {usd(best.transfer)} to move {job.data_gb:,f} GB"
-        total = usd(stay.expected - best.expected)
-        move = f"From {stay.zone.zone} to {best.zone.zone}: {saved}; {total} saved. Advice only."
+        saved += f"; {usd(stay.expected - best.expected)} saved"
+        move = f"From {stay.zone.zone} to {best.zone.zone}: {saved}. Advice only."
 
     prices = Columns[Offer](
         Column("$ an hour", lambda offer: offer.zone.zone),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +17,7 @@ from bot.costs.pricing import Offers, Pricing
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.claims import Transfer
+from bot.model.claims import Effort, Transfer
 from bot.model.fleet import InstanceType, Market
 from bot.model.labels import Labels
 from bot.model.money import cents, usd
@@ -255,19 +256,7 @@ def tco(
     names = (first.name, second.name)
     prices = _prices(offers, names, Market(buy) if buy else _sold_as(offers, names), where)
 
-    # Between two Neuron types, or two GPUs, there is nothing to port.
-    if engineering_usd is not None:
-        port_usd, port = engineering_usd, f"Engineering: {usd(engineering_usd)}, as you say."
-    elif first.has_neuron == second.has_neuron:
-        code = "Neuron" if second.has_neuron else "CUDA"
-        port_usd = Decimal(0)
-        port = f"Engineering: none, as {code} code runs on both (engineering_usd= sets it)."
-    else:
-        port_usd, effort = usual_port(claims.efforts)
-        source = cited(effort, request.at.date())
-        rate = f"{usd(ENGINEER_USD_A_YEAR)} a year ({source})"
-        port = f"Engineering: {usd(port_usd)}, {effort.says} at {rate}."
-
+    port_usd, port = _port(first, second, engineering_usd, claims.efforts, request.at.date())
     work = Work(nodes, hours, months, egress_gb, compile_hours, engineering_usd)
     route = claims.transfer("internet")
     per_gb = route.usd_per_gb
@@ -281,6 +270,28 @@ def tco(
     comparison = Comparison(work, options, speeds, route, port)
 
     return tco_card(comparison, PriceAge(request.at.date(), stale_days))
+
+
+def _port(
+    first: InstanceType,
+    second: InstanceType,
+    engineering_usd: Decimal | None,
+    efforts: Sequence[Effort],
+    today: date,
+) -> tuple[Decimal, str]:
+    """Return the cost of porting and a sentence that founds it."""
+    if engineering_usd is not None:
+        return engineering_usd, f"Engineering: {usd(engineering_usd)}, as you say."
+
+    # Between two Neuron types, or two GPUs, there is nothing to port.
+    if first.has_neuron == second.has_neuron:
+        code = "Neuron" if second.has_neuron else "CUDA"
+        none = f"Engineering: none, as {code} code runs on both (engineering_usd= sets it)."
+        return Decimal(0), none
+
+    cost, effort = usual_port(efforts)
+    rate = f"{usd(ENGINEER_USD_A_YEAR)} a year ({cited(effort, today)})"
+    return cost, f"Engineering: {usd(cost)}, {effort.says} at {rate}."
 
 
 def _type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
@@ -308,17 +319,19 @@ def _prices(
     for name in names:
         if not offers.regions(name, market):
             sold_as = [x.value for x in Market if offers.regions(name, x)]
-            other = f"try buy={' or '.join(sold_as)}" if sold_as else "name another type"
-            raise Unavailable(f"No {market.value} price of {name} is known; {other}.")
+            hint = f"try buy={' or '.join(sold_as)}" if sold_as else "name another type"
+            raise Unavailable(f"No {market.value} price of {name} is known; {hint}.")
     where = region or offers.shared_region(names, market) or ""
     old, new = (offers.here(name, market, where) for name in names)
     if old is None or new is None:
-        known = "; ".join(f"{name} in {', '.join(offers.regions(name, market))}" for name in names)
+        regions = "; ".join(
+            f"{name} in {', '.join(offers.regions(name, market))}" for name in names
+        )
         sold = (
             f"{region} has no {market.value} price of both"
             if region
             else f"no region has a {market.value} price of both"
         )
-        raise Unavailable(f"Prices of two regions are not compared, and {sold}: {known}.")
+        raise Unavailable(f"Prices of two regions are not compared, and {sold}: {regions}.")
 
     return old, new
