@@ -6,16 +6,17 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from bot.cards.card import Chart, ChartKind, Series
 from bot.cards.words import figures
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly
-from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.window import Window
+
+if TYPE_CHECKING:
+    from bot.model.frame import Frame
 
 _STEPS = tuple(
     timedelta(minutes=m)
@@ -200,6 +201,8 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
     It is the mean over things, of money the sum; 35 days for a daily frame. None when the frame is
     not there or holds no reading of the metric.
     """
+    import numpy as np  # whoever draws text alone need not wait for it
+
     anomaly = alert.anomaly
     frame = frames.get(anomaly.kind)
     if frame is None or not anomaly.metric or not frame.has(anomaly.metric):
