@@ -57,13 +57,13 @@ def grade(
     """
     incidents = read_truth(truth)
     unmuted = [a for a in alerts if not a.muted_by]
-    about = {i: [a for a in unmuted if _fits(a, one)] for i, one in enumerate(incidents)}
+    about = {i: [a for a in unmuted if _fits(a, x)] for i, x in enumerate(incidents)}
     detected = {
         i: min(matching, key=lambda a: (a.opened, a.key))
         for i, matching in about.items()
         if matching
     }
-    false = [a for a in unmuted if not any(_touches(a, one) for one in incidents)]
+    false = [a for a in unmuted if not any(_touches(a, incident) for incident in incidents)]
     right = [i for i in about if any(a.cause is incidents[i].cause for a in about[i])]
     delays = [_delay(detected[i], incidents[i]) for i in detected]
     firsts = sum(notice.reason is Reason.FIRST for notice in notices)

@@ -64,7 +64,7 @@ class BudgetBurn:
 
     @property
     def used_up(self) -> datetime:
-        """Return when the budget is used up at the slow window's pace, at the newest day's where that is faster."""
+        """Return when the budget is used up at the faster pace of the newest day and slow window."""
         pace = max(self.day, self.week, 1e-9)
         return self.through + min((self.budget - self.spent) / pace, 3660.0) * DAY
 

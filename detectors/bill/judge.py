@@ -31,7 +31,8 @@ _LASTS = timedelta(days=3)
 The provider needs up to two days to see a day.
 """
 PROVIDER_SUGGESTIONS = (
-    "Open `cost 14d by usage_type` for this service; compare with what was launched on its first day.",
+    "Open `cost 14d by usage_type` for this service; compare with what was launched on its first"
+    " day.",
 )
 
 
@@ -68,8 +69,8 @@ def commitment_findings(
         mean, cost = float(shares.mean()), usd(float(fee.mean()), 0)
         low, high = percent(float(shares.min())), percent(float(shares.max()))
         explanation = Explanation(
-            why=f"{name}: {percent(mean)} of {cost} a day was used over {len(shares)} settled days, "
-            f"so {usd(float(idle.mean()), 0)} a day is lost.",
+            why=f"{name}: {percent(mean)} of {cost} a day was used over {len(shares)} settled days,"
+            f" so {usd(float(idle.mean()), 0)} a day is lost.",
             value=mean,
             unit="ratio",
             usual=(below, 1.0),

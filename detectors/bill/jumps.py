@@ -347,7 +347,7 @@ def _runs(
 
 
 def _hourly_parts(bill: BillLines, row: int, first: int, last: int) -> Parts:
-    """Return the things of a line, each with USD an hour now and at these hours of the days before."""
+    """Return the things of a line, each with USD an hour now and at these hours of past days."""
     rows = np.flatnonzero(bill.line_of == row)
     now = np.nan_to_num(bill.parts[rows, first:last].mean(axis=1))
     days = [
