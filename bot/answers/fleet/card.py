@@ -52,34 +52,45 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
     """
     if frame is None:
         return None
-    cut = frame.last(_DAY)
-    hours = _hours([end - cut.step for end in cut.times()])
+    day = frame.last(_DAY)
+    cores, gpus = day.of("neuroncore_utilization_ratio"), day.of("gpu_utilization_ratio")
+    values = np.where(np.isnan(cores), gpus, cores)
+
+    # A step is named by its end: the hour that it belongs to is that of its start.
+    step_starts = [end - day.step for end in day.times()]
+    hours = [
+        start.astimezone(UTC).replace(minute=0, second=0, microsecond=0) for start in step_starts
+    ]
     starts = sorted(set(hours))
-    values = _utilization(cut)
-    rows = {name: _row(values[_of(cut, name, label)], hours, starts) for name in names[:_ROWS]}
-    rows = {name: row for name, row in rows.items() if any(value is not None for value in row)}
+
+    rows: dict[str, tuple[float | None, ...]] = {}
+    newest: list[tuple[float, str]] = []
+    for name in names[:_ROWS]:
+        members = [i for i, thing in enumerate(day.things) if getattr(thing, label) == name]
+        row = _row(values[members], hours, starts)
+        readings = [value for value in row if value is not None]
+        if readings:
+            rows[name] = row
+            newest.append((readings[-1], name))
     if not rows:
         return None
+
     series = tuple(
         Series(name or "(no cluster)", row, line=f"fleet {quote(name)}" if name else "")
         for name, row in rows.items()
     )
-    few = f", the {_ROWS} least used nodes" if label == "instance" and len(names) > _ROWS else ""
-    title = f"Utilization by hour{few}: the stronger, the busier"
-    return Chart(ChartKind.HEAT, title, "%", series, tuple(starts), summary=_summary(rows))
-
-
-def _utilization(frame: Frame) -> Floats:
-    cores, gpus = frame.of("neuroncore_utilization_ratio"), frame.of("gpu_utilization_ratio")
-    return np.where(np.isnan(cores), gpus, cores)
-
-
-def _hours(times: Sequence[datetime]) -> list[datetime]:
-    return [at.astimezone(UTC).replace(minute=0, second=0, microsecond=0) for at in times]
-
-
-def _of(frame: Frame, name: str, label: str) -> list[int]:
-    return [i for i, thing in enumerate(frame.things) if getattr(thing, label) == name]
+    shares = ", ".join(
+        f"{name or '(no cluster)'} {value:.0f} %" for value, name in sorted(newest)[:6]
+    )
+    cut = f", the {_ROWS} least used nodes" if label == "instance" and len(names) > _ROWS else ""
+    return Chart(
+        ChartKind.HEAT,
+        f"Utilization by hour{cut}: the stronger, the busier",
+        "%",
+        series,
+        tuple(starts),
+        summary=f"Utilization in the last hour: {shares}.",
+    )
 
 
 def _row(
@@ -95,19 +106,6 @@ def _row(
             else []
         )
     return tuple(None if np.isnan(mean) else round(mean * 100, 1) for mean in means)
-
-
-def _summary(rows: Mapping[str, Sequence[float | None]]) -> str:
-    """Say the newest of each row, the least used first."""
-    newest = [
-        (values[-1], name)
-        for name, row in rows.items()
-        if (values := [value for value in row if value is not None])
-    ]
-    shares = ", ".join(
-        f"{name or '(no cluster)'} {value:.0f} %" for value, name in sorted(newest)[:6]
-    )
-    return f"Utilization in the last hour: {shares}."
 
 
 _MOST, _FEW = 15, 6
@@ -167,36 +165,39 @@ def fleet_card(
         return no_nodes(reading)
     per_hour = _sum(rows)
     trouble = _trouble(rows)
-    blocks: list[Block] = [
-        *([text(trouble)] if trouble else []),
-        *unread(reading),
-        *compile_blocks(compiles, reading.now),
-    ]
-    mine = {row.instance.id for row in rows}
-    blocks += log_blocks(
-        [x for x in reading.marks if x.instance in mine and reading.now - x.at < _FRESH], compiles
-    )
-    blocks += spread_texts(spread)
-    blocks += [node_table(rows, apart=False)] if cluster else [_clusters(rows), _money_chart(rows)]
-    blocks += _heat(rows, reading, cluster)
+
+    blocks: list[Block] = [text(trouble)] if trouble else []
+    blocks += [*unread(reading), *compile_blocks(compiles, reading.now)]
+    nodes = {row.instance.id for row in rows}
+    fresh = [x for x in reading.marks if x.instance in nodes and reading.now - x.at < _FRESH]
+    blocks += [*log_blocks(fresh, compiles), *spread_texts(spread)]
+
+    frame = reading.frame("node")
+    if cluster:
+        blocks.append(node_table(rows, apart=False))
+        least_used = sorted(
+            rows, key=lambda row: (row.used if row.used is not None else 2.0, row.instance.id)
+        )
+        heat = fleet_heat(frame, [row.instance.id for row in least_used], "instance")
+        button = Button("All clusters", "fleet")
+    else:
+        blocks += [_clusters(rows), _money_chart(rows)]
+        heat = fleet_heat(frame, [name for name, _ in _by_cluster(rows)])
+        button = Button("Alerts", "alerts")
+    if heat:
+        blocks.append(heat)
     blocks += [quiet(_eks(eks)) for eks in reading.inventory.eks if eks.name == cluster]
-    other = Button("All clusters", "fleet") if cluster else Button("Alerts", "alerts")
-    blocks += [
-        quiet(_basis(rows)),
-        Buttons((Button("Idle nodes", f"idle {cluster}".strip()), other)),
-    ]
+    blocks.append(quiet(_basis(rows)))
+    blocks.append(Buttons((Button("Idle nodes", f"idle {cluster}".strip()), button)))
+
     title = f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour"
+    tone = Tone.WARNING if trouble or spread else Tone.INFO
     data = {
         "nodes": [node_data(row) for row in rows],
         "usd_per_hour": per_hour,
         "compiles": compile_data(compiles),
     }
-    return Card(
-        title,
-        Tone.WARNING if trouble or spread else Tone.INFO,
-        tuple(blocks),
-        data | spread_data(spread),
-    )
+    return Card(title, tone, tuple(blocks), data | spread_data(spread))
 
 
 def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: int = 0) -> Card:
@@ -204,16 +205,14 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
     where = f" in {cluster}" if cluster else ""
     per_hour = _sum(rows)
     data = {"nodes": [node_data(row) for row in rows], "usd_per_hour": per_hour}
+
     if not rows and reading.gaps:
         title = f"No node stands idle{where}, as far as could be read"
         return Card(title, Tone.WARNING, unread(reading), data | {"gaps": gaps(reading)})
     if not rows:
-        return Card(
-            f"No node stands idle{where}",
-            Tone.GOOD,
-            (text("Every running node works, compiles, or has just started."),),
-            data,
-        )
+        working = text("Every running node works, compiles, or has just started.")
+        return Card(f"No node stands idle{where}", Tone.GOOD, (working,), data)
+
     title = f"{_nothing(len(rows), 'node')}{where}: {usd(per_hour)} an hour"
     notes = [
         f"“{state.value}”: {meaning}."
@@ -222,15 +221,18 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
     ]
     if unsure:
         notes.append(
-            f"The host CPU of {unsure:,} is not read, so they may be compiling: look for `neuronx-cc` before you stop them."
+            f"The host CPU of {unsure:,} is not read, so they may be compiling: "
+            "look for `neuronx-cc` before you stop them."
         )
-    buttons = Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip())))
-    said = (
+
+    blocks = (
+        *unread(reading),
         node_table(rows, apart=not cluster),
         quiet(*coded(" ".join(notes))),
         quiet(_basis(rows)),
+        Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip()))),
     )
-    return Card(title, Tone.WARNING, (*unread(reading), *said, buttons), data)
+    return Card(title, Tone.WARNING, blocks, data)
 
 
 def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
@@ -241,54 +243,47 @@ def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
     ranked = sorted(
         rows, key=lambda r: (-r.usd_per_hour, r.used if r.used is not None else 2.0, r.instance.id)
     )
-    columns = (
-        _NODE_COLUMNS
-        if apart
-        else tuple(column for column in _NODE_COLUMNS if column.name != "cluster")
-    )
+    columns = tuple(column for column in _NODE_COLUMNS if apart or column.name != "cluster")
     lines = tuple(f"fleet {row.instance.id}" for row in ranked)
-    every = Table(columns, tuple(_nodes([row], apart) for row in ranked), lines=lines)
-    groups = _alike(ranked) if len(ranked) > _FEW else [[row] for row in ranked]
-    shown = tuple(_nodes(group, apart) for group in groups[:_MOST])
-    left = sum(len(group) for group in groups[_MOST:])
-    rest = f"and {counted(left, 'more node')}" if left else ""
-    return (
-        replace(folded(every, len(shown), rest), rows=shown) if len(shown) < len(ranked) else every
-    )
+    table = Table(columns, tuple(_nodes([row], apart) for row in ranked), lines=lines)
 
+    # Where they are many, nodes of one cluster, type, price and state share a row.
+    groups = [[row] for row in ranked]
+    if len(ranked) > _FEW:
+        alike: dict[tuple[object, ...], list[NodeRow]] = {}
+        for row in ranked:
+            labels = row.instance.labels
+            price = row.price and row.usd_per_hour
+            key = (labels.cluster, labels.instance_type, price, row.state)
+            alike.setdefault(key, []).append(row)
+        groups = sorted(alike.values(), key=lambda group: -_sum(group))
 
-def _alike(rows: Sequence[NodeRow]) -> list[list[NodeRow]]:
-    """Group nodes of one cluster, type, price and state, the dearest group first."""
-    groups: dict[tuple[object, ...], list[NodeRow]] = {}
-    for row in rows:
-        labels = row.instance.labels
-        groups.setdefault(
-            (labels.cluster, labels.instance_type, row.price and row.usd_per_hour, row.state), []
-        ).append(row)
-    return sorted(groups.values(), key=lambda group: -_sum(group))
+    cells = tuple(_nodes(group, apart) for group in groups[:_MOST])
+    if len(cells) == len(ranked):
+        return table
+    folded_nodes = sum(len(group) for group in groups[_MOST:])
+    note = f"and {counted(folded_nodes, 'more node')}" if folded_nodes else ""
+    return replace(folded(table, len(cells), note), rows=cells)
 
 
 def _nodes(group: Sequence[NodeRow], apart: bool) -> tuple[str, ...]:
-    """Write the row of a node, or of several that are alike, named by their number and the first of them."""
+    """Write the row of a node, or of several alike: their number and the first of them."""
     first = group[0]
     labels, used = first.instance.labels, [row.used for row in group if row.used is not None]
-    place = (labels.cluster or "–",) if apart else ()
-    name = (
-        first.instance.id
-        if len(group) == 1
-        else f"{counted(len(group), 'node')}, {first.instance.id} …"
-    )
-    ends = (
-        dict.fromkeys((percent(min(used)), percent(max(used)))) if used else {percent(None): None}
-    )
-    price = usd(_sum(group)) if first.price else "?"
+    name = first.instance.id
+    if len(group) > 1:
+        name = f"{counted(len(group), 'node')}, {name} …"
+
+    ends = [percent(None)]
+    if used:
+        ends = list(dict.fromkeys((percent(min(used)), percent(max(used)))))
     return (
         name,
-        *place,
+        *((labels.cluster or "–",) if apart else ()),
         labels.instance_type,
         first.state.value,
         "-".join(ends).replace(" %-", "-"),
-        price,
+        usd(_sum(group)) if first.price else "?",
     )
 
 
@@ -299,25 +294,26 @@ def _eks(cluster: Cluster) -> str:
         for x in cluster.node_groups
     ]
     node_groups = f"; {'; '.join(groups[:3])}" if groups else ""
-    more = f"; and {len(groups) - 3} more node groups" if len(groups) > 3 else ""
-    return (
-        f"EKS {cluster.version}, {cluster.status.lower() or 'status unknown'}{node_groups}{more}."
-    )
+    if len(groups) > 3:
+        node_groups += f"; and {len(groups) - 3} more node groups"
+    return f"EKS {cluster.version}, {cluster.status.lower() or 'status unknown'}{node_groups}."
 
 
 def _trouble(rows: Sequence[NodeRow]) -> str:
-    """Say how many nodes do nothing, starve or cannot be seen, and their cost; "" when all is well."""
+    """Say how many nodes do nothing, starve or cannot be seen, and their cost; "" if none."""
     still = [row for row in rows if row.state in _STILL]
     starved = [row for row in rows if row.state is NodeState.STARVED]
     unseen = [row for row in rows if row.state is NodeState.NO_DATA]
-    parts = [
-        f"{_nothing(len(still), '')}, at {usd(_sum(still))} an hour" if still else "",
-        f"{len(starved):,} wait{'s' if len(starved) == 1 else ''} for data, at {usd(_sum(starved))} an hour"
-        if starved
-        else "",
-        f"{len(unseen):,} sent no metrics" if unseen else "",
-    ]
-    return "; ".join(part for part in parts if part) + "." if any(parts) else ""
+
+    parts = []
+    if still:
+        parts.append(f"{_nothing(len(still), '')}, at {usd(_sum(still))} an hour")
+    if starved:
+        verb = "waits" if len(starved) == 1 else "wait"
+        parts.append(f"{len(starved):,} {verb} for data, at {usd(_sum(starved))} an hour")
+    if unseen:
+        parts.append(f"{len(unseen):,} sent no metrics")
+    return "; ".join(parts) + "." if parts else ""
 
 
 def _nothing(n: int, noun: str) -> str:
@@ -336,9 +332,23 @@ def _clusters(rows: Sequence[NodeRow]) -> Table:
         Heading("used", Align.RIGHT),
         Heading("$/h", Align.RIGHT),
     )
+
+    cells = []
     groups = _by_cluster(rows)
-    lines = tuple(_opened(name) for name, _ in groups)
-    return Table(columns, tuple(_cluster_row(name, mine) for name, mine in groups), lines=lines)
+    for name, nodes in groups:
+        types = Counter(row.instance.labels.instance_type for row in nodes)
+        states = Counter(row.state.value for row in nodes)
+        used = [row.used for row in nodes if row.used is not None]
+        cells.append(
+            (
+                name or "(no cluster)",
+                ", ".join(f"{n} x {kind}" for kind, n in types.most_common(2)),
+                ", ".join(f"{n} {state}" for state, n in states.most_common(3)),
+                percent(sum(used) / len(used) if used else None),
+                usd(_sum(nodes)) if any(row.price for row in nodes) else "?",
+            )
+        )
+    return Table(columns, tuple(cells), lines=tuple(_opened(name) for name, _ in groups))
 
 
 def _opened(cluster: str) -> str:
@@ -352,35 +362,19 @@ def _by_cluster(rows: Sequence[NodeRow]) -> list[tuple[str, list[NodeRow]]]:
     return sorted(groups, key=lambda group: -_sum(group[1]))
 
 
-def _cluster_row(name: str, mine: Sequence[NodeRow]) -> tuple[str, ...]:
-    types = Counter(row.instance.labels.instance_type for row in mine)
-    states = Counter(row.state.value for row in mine)
-    used = [row.used for row in mine if row.used is not None]
-    return (
-        name or "(no cluster)",
-        ", ".join(f"{n} x {kind}" for kind, n in types.most_common(2)),
-        ", ".join(f"{n} {state}" for state, n in states.most_common(3)),
-        percent(sum(used) / len(used) if used else None),
-        usd(_sum(mine)) if any(row.price for row in mine) else "?",
-    )
-
-
 def _money_chart(rows: Sequence[NodeRow]) -> Chart:
     """Draw the cost of an hour of each cluster, coloured by the state of its nodes."""
-    groups = [(name, mine) for name, mine in _by_cluster(rows) if _sum(mine)][:12]
+    groups = [(name, nodes) for name, nodes in _by_cluster(rows) if _sum(nodes)][:12]
     states = [state for state in NodeState if any(row.state is state for row in rows)]
     series = tuple(
         Series(
-            s.value,
-            tuple(float(_sum([row for row in mine if row.state is s])) for _, mine in groups),
-            _TONES.get(s),
+            state.value,
+            tuple(float(_sum([row for row in nodes if row.state is state])) for _, nodes in groups),
+            _TONES.get(state),
         )
-        for s in states
+        for state in states
     )
-    names, lines = (
-        tuple(name or "(no cluster)" for name, _ in groups),
-        tuple(_opened(name) for name, _ in groups),
-    )
+
     sums = [(state, _sum([row for row in rows if row.state is state])) for state in states]
     spent = "; ".join(f"{usd(amount)} {state.value}" for state, amount in sums if amount)
     return Chart(
@@ -388,25 +382,9 @@ def _money_chart(rows: Sequence[NodeRow]) -> Chart:
         "Dollars an hour by state",
         "$/h",
         series,
-        categories=names,
-        lines=lines,
+        categories=tuple(name or "(no cluster)" for name, _ in groups),
+        lines=tuple(_opened(name) for name, _ in groups),
         summary=f"An hour: {spent}." if spent else "No price is known.",
-    )
-
-
-def _heat(rows: Sequence[NodeRow], reading: Reading, cluster: str) -> list[Block]:
-    names = (
-        [row.instance.id for row in _least_used(rows)]
-        if cluster
-        else [name for name, _ in _by_cluster(rows)]
-    )
-    chart = fleet_heat(reading.frame("node"), names, "instance" if cluster else "cluster")
-    return [chart] if chart else []
-
-
-def _least_used(rows: Sequence[NodeRow]) -> list[NodeRow]:
-    return sorted(
-        rows, key=lambda row: (row.used if row.used is not None else 2.0, row.instance.id)
     )
 
 
