@@ -19,7 +19,6 @@ from bot.cards.card import (
     Heading,
     Series,
     Table,
-    Text,
     Tone,
     quiet,
     text,
@@ -38,10 +37,11 @@ def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
     """List runs, the dearest first."""
     if not runs:
         advice = text(
-            "No run is reporting. A trainer publishes epochs, tokens and loss as CloudWatch metrics in Trn/Training "
-            "(docs/recording.md)."
+            "No run is reporting. A trainer publishes epochs, tokens and loss as CloudWatch "
+            "metrics in Trn/Training (docs/recording.md)."
         )
         return Card("No training run is reporting", Tone.INFO, (advice,), {"runs": []})
+
     columns = (
         Heading("run"),
         Heading("cost", _R),
@@ -50,34 +50,32 @@ def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
         Heading("a billion tokens", _R),
         Heading("nodes", _R),
     )
-    rows = tuple(
-        (
-            name,
-            usd(x.usd),
-            _or(x.usd_per_epoch),
-            _done(x),
-            _or(x.usd_per_billion_tokens),
-            f"{x.nodes:.1f}",
-        )
-        for name, x in runs[:_MOST]
+    rows = []
+    for name, cost in runs[:_MOST]:
+        epochs = f"{len(cost.epochs)}"
+        if cost.partial_epoch is not None:
+            epochs += f" + {cost.partial_epoch * 100:.0f} %"
+        per_epoch, per_tokens = _or(cost.usd_per_epoch), _or(cost.usd_per_billion_tokens)
+        rows.append((name, usd(cost.usd), per_epoch, epochs, per_tokens, f"{cost.nodes:.1f}"))
+    unlisted = f"and {counted(len(runs) - _MOST, 'more run')}" if len(runs) > _MOST else ""
+
+    billed = sum(cost.billed for _, cost in runs) / len(runs)
+    note = quiet(
+        f"Estimated: hours of the nodes, {_paid(billed)}; lost and repeated work included; "
+        "storage is separate."
     )
-    rest = f"and {counted(len(runs) - _MOST, 'more run')}" if len(runs) > _MOST else ""
+
     first = runs[0][0]
     buttons = [Button(f"Run {first[:40]}", f"runs {quote(first)}")]
-    buttons += (
-        [Button("Compare the first two", f"compare {quote(first)} {quote(runs[1][0])}")]
-        if len(runs) > 1
-        else []
-    )
-    billed = sum(x.billed for _, x in runs) / len(runs)
-    note = quiet(
-        f"Estimated: hours of the nodes, {_paid(billed)}; lost and repeated work included; storage is separate."
-    )
-    title = f"{counted(len(runs), 'training run')}, {usd(sum((x.usd for _, x in runs), Decimal(0)))} while they were observed"
-    blocks = (Table(columns, rows, rest=rest), note, Buttons(tuple(buttons)))
-    return Card(
-        title, Tone.INFO, blocks, {"runs": [{"run": name, **run_data(x)} for name, x in runs]}
-    )
+    if len(runs) > 1:
+        comparison = f"compare {quote(first)} {quote(runs[1][0])}"
+        buttons.append(Button("Compare the first two", comparison))
+
+    total = usd(sum((cost.usd for _, cost in runs), Decimal(0)))
+    title = f"{counted(len(runs), 'training run')}, {total} while they were observed"
+    blocks = (Table(columns, tuple(rows), rest=unlisted), note, Buttons(tuple(buttons)))
+    data = {"runs": [{"run": name, **run_data(cost)} for name, cost in runs]}
+    return Card(title, Tone.INFO, blocks, data)
 
 
 def run_card(
@@ -91,41 +89,71 @@ def run_card(
 ) -> Card:
     """Show one run with every unit, the costs in it, and those that are not."""
     extra = sum((storage or {}).values(), Decimal(0))
-    blocks: list[Block] = [text(_lead(cost, extra)), _units(cost)]
+
+    since = f"since {clock(cost.since)}, when it was first seen"
+    if cost.whole:
+        since = "since its start"
+    attempts = counted(cost.run.attempts, "attempt")
+    spent = f"{usd(cost.usd)} {since} ({attempts}, {cost.nodes:.1f} nodes)."
+    if cost.usd_per_epoch is None:
+        title = f"{name}: {usd(cost.usd)} so far"
+        lead = f"{spent} No epoch has finished since, so there is no cost of an epoch yet."
+    else:
+        title = f"{name}: {usd(cost.usd_per_epoch)} an epoch"
+        hours = f"{cost.hours_per_epoch:.1f} h" if cost.hours_per_epoch else ""
+        lead = f"{usd(cost.usd_per_epoch)} an epoch, mean of {len(cost.epochs)}, {hours} each."
+        if extra and cost.usd:
+            lead += f" With storage {usd(cost.usd_per_epoch * (1 + extra / cost.usd))}."
+        lead += f" {spent}"
+
+    blocks: list[Block] = [text(lead), _units(cost)]
     if storage:
-        rows = tuple(
-            (line, usd(amount)) for line, amount in sorted(storage.items(), key=lambda x: -x[1])
-        )
+        dearest = sorted(storage.items(), key=lambda x: -x[1])
         blocks.append(
             Table(
                 (Heading("beside the nodes"), Heading("billed", _R)),
-                rows,
+                tuple((line, usd(amount)) for line, amount in dearest),
                 ("total", usd(extra)),
                 "From the bill, while the run was seen",
             )
         )
     if len(cost.epochs) > 1:
-        blocks.append(_chart(cost))
-    blocks += [_about(cost, types, by, unpriced), *map(quiet, _price_texts(prices))]
-    words = quote(name)
-    shown = Buttons(
-        (
-            Button("All runs", "runs"),
-            Button("Keep as baseline", f"baseline keep {words}"),
-            Button("What it costs", f"cost 7d cluster={quote(cost.run.labels.cluster)}"),
+        epochs = cost.epochs[-_BARS:]
+        low, high = min(x.usd for x in epochs), max(x.usd for x in epochs)
+        blocks.append(
+            Chart(
+                ChartKind.BAR,
+                "Cost of an epoch",
+                "$",
+                (Series("an epoch", tuple(float(x.usd) for x in epochs)),),
+                categories=tuple(f"{x.number}" for x in epochs),
+                summary=f"The last {len(epochs)} epochs cost {usd(low)} to {usd(high)}.",
+                timed=True,
+            )
         )
+
+    basis = (
+        f"Estimated: hours of {', '.join(types) or 'no node'}, found by {by}, "
+        f"{_paid(cost.billed)}. Every attempt counts, so lost and repeated work is included."
     )
-    title = (
-        f"{name}: {usd(cost.usd_per_epoch)} an epoch"
-        if cost.usd_per_epoch is not None
-        else f"{name}: {usd(cost.usd)} so far"
+    if unpriced:
+        basis += f" {counted(unpriced, 'node')} without a known price are left out."
+    blocks += [quiet(basis), *map(quiet, _price_texts(prices))]
+    blocks.append(
+        Buttons(
+            (
+                Button("All runs", "runs"),
+                Button("Keep as baseline", f"baseline keep {quote(name)}"),
+                Button("What it costs", f"cost 7d cluster={quote(cost.run.labels.cluster)}"),
+            )
+        )
     )
     data = run_data(cost) | {
         "run": name,
         "counted_by": by,
         "storage_usd": extra if storage is not None else None,
     }
-    return Card(title, Tone.INFO, (*blocks, shown), data)
+    return Card(title, Tone.INFO, tuple(blocks), data)
 
 
 def run_data(cost: RunCost) -> dict[str, Any]:
@@ -153,22 +181,6 @@ def run_data(cost: RunCost) -> dict[str, Any]:
     }
 
 
-def _lead(cost: RunCost, extra: Decimal) -> str:
-    since = (
-        "since its start" if cost.whole else f"since {clock(cost.since)}, when it was first seen"
-    )
-    seen = f"{usd(cost.usd)} {since} ({counted(cost.run.attempts, 'attempt')}, {cost.nodes:.1f} nodes)."
-    if cost.usd_per_epoch is None:
-        return f"{seen} No epoch has finished since, so there is no cost of an epoch yet."
-    share = (
-        f" With storage {usd(cost.usd_per_epoch * (1 + extra / cost.usd))}."
-        if extra and cost.usd
-        else ""
-    )
-    hours = f"{cost.hours_per_epoch:.1f} h" if cost.hours_per_epoch else ""
-    return f"{usd(cost.usd_per_epoch)} an epoch, mean of {len(cost.epochs)}, {hours} each.{share} {seen}"
-
-
 def _units(cost: RunCost) -> Facts:
     pairs = [("an epoch", _or(cost.usd_per_epoch))]
     if cost.partial_epoch is not None:
@@ -191,34 +203,6 @@ def _units(cost: RunCost) -> Facts:
     return Facts(tuple(pairs))
 
 
-def _chart(cost: RunCost) -> Chart:
-    shown = cost.epochs[-_BARS:]
-    series = (Series("an epoch", tuple(float(x.usd) for x in shown)),)
-    low, high = min(x.usd for x in shown), max(x.usd for x in shown)
-    summary = f"The last {len(shown)} epochs cost {usd(low)} to {usd(high)}."
-    numbers = tuple(f"{x.number}" for x in shown)
-    return Chart(
-        ChartKind.BAR,
-        "Cost of an epoch",
-        "$",
-        series,
-        categories=numbers,
-        summary=summary,
-        timed=True,
-    )
-
-
-def _about(cost: RunCost, types: Sequence[str], by: str, unpriced: int) -> Text:
-    missing = (
-        f" {counted(unpriced, 'node')} without a known price are left out." if unpriced else ""
-    )
-    lost = "Every attempt counts, so lost and repeated work is included."
-    paid = _paid(cost.billed)
-    return quiet(
-        f"Estimated: hours of {', '.join(types) or 'no node'}, found by {by}, {paid}. {lost}{missing}"
-    )
-
-
 def _paid(billed: float) -> str:
     """Say by which price the hours of nodes are counted."""
     if billed >= 0.995:
@@ -239,16 +223,12 @@ def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
     ways: dict[tuple[str, str, str], list[Price]] = {}
     for price in prices:
         ways.setdefault((price.basis, price.market, price.region), []).append(price)
-    for alike in list(ways.values())[:3]:
+
+    for (basis, market, region), alike in list(ways.items())[:3]:
         low, high = (usd(end(price.usd_per_hour for price in alike)) for end in (min, max))
         span = low if low == high else f"{low}-{high.removeprefix('$')}"
-        newest = max(alike, key=lambda price: price.asof)
-        yield f"Price: {span} an hour, {newest.market}, {newest.basis} of {newest.asof:%Y-%m-%d}, {newest.region}."
-
-
-def _done(cost: RunCost) -> str:
-    partial = f" + {cost.partial_epoch * 100:.0f} %" if cost.partial_epoch is not None else ""
-    return f"{len(cost.epochs)}{partial}"
+        newest = max(price.asof for price in alike)
+        yield f"Price: {span} an hour, {market}, {basis} of {newest:%Y-%m-%d}, {region}."
 
 
 def _or(amount: Decimal | None) -> str:
@@ -256,19 +236,39 @@ def _or(amount: Decimal | None) -> str:
 
 
 def compare_card(comparison: RunComparison) -> Card:
-    """Draw the difference with its interval and the time beside it, then the cost of an equal loss."""
+    """Draw the difference, its interval, the time beside it, and the cost of an equal loss."""
     a, b = comparison.a, comparison.b
-    blocks: list[Block] = [text(sentence(comparison)), _table(comparison)]
+    columns = (
+        Heading(""),
+        Heading(a.name, _R),
+        Heading(b.name, _R),
+        Heading("difference", _R),
+        Heading("95 % interval", _R),
+    )
+    dollars = _difference_cells(comparison.usd, _signed)
+    hours = _difference_cells(comparison.hours, "{:+.1f}".format)
+    per_tokens = (_or(a.usd_per_billion_tokens), _or(b.usd_per_billion_tokens))
+    rows = (
+        ("$ an epoch", _mean(a.usd), _mean(b.usd), *dollars),
+        ("hours an epoch", _hours(a.hours), _hours(b.hours), *hours),
+        ("epochs", f"{len(a.usd)}", f"{len(b.usd)}", "", ""),
+        ("$ a billion tokens", *per_tokens, "", ""),
+    )
+
+    blocks: list[Block] = [text(sentence(comparison)), Table(columns, rows)]
     if comparison.same_epochs is False:
         blocks.append(
             text(
-                "Their epochs hold different numbers of tokens: compare a billion tokens or an equal loss, not epochs."
+                "Their epochs hold different numbers of tokens: compare a billion tokens "
+                "or an equal loss, not epochs."
             )
         )
-    blocks.append(text(_loss(comparison.equal_loss, a, b)))
-    note = "Estimated at today's price. Interval: Welch's t at 95 %; epochs of one run are not independent, so it is too narrow."
     blocks += [
-        quiet(note),
+        text(_loss(comparison.equal_loss, a, b)),
+        quiet(
+            "Estimated at today's price. Interval: Welch's t at 95 %; "
+            "epochs of one run are not independent, so it is too narrow."
+        ),
         Buttons(
             (
                 Button("All runs", "runs"),
@@ -276,7 +276,12 @@ def compare_card(comparison: RunComparison) -> Card:
             )
         ),
     ]
-    return Card(_title(comparison), Tone.INFO, tuple(blocks), compare_data(comparison))
+
+    difference = "not enough epochs"
+    if comparison.usd is not None:
+        difference = f"{_signed(comparison.usd.mean)} an epoch"
+    title = f"{a.name} against {b.name}: {difference}"
+    return Card(title, Tone.INFO, tuple(blocks), compare_data(comparison))
 
 
 def sentence(comparison: RunComparison) -> str:
@@ -287,16 +292,14 @@ def sentence(comparison: RunComparison) -> str:
             f"{x.name} has {counted(len(x.usd), 'finished epoch')}" for x in (a, b)
         )
         return f"Not enough epochs: {short}, {FEWEST} each are needed."
+
     cost, time = _percent(comparison.usd, a.usd), _percent(comparison.hours, a.hours)
-    trade = (
-        " Cheaper but slower: a trade-off."
-        if comparison.usd.mean < 0 < comparison.hours.mean
-        else ""
-    )
-    noise = (
-        "" if comparison.usd.sure else " The difference in cost may be noise: its interval holds 0."
-    )
-    return f"An epoch on {b.name} costs {cost} and takes {time} than on {a.name}.{trade}{noise}"
+    line = f"An epoch on {b.name} costs {cost} and takes {time} than on {a.name}."
+    if comparison.usd.mean < 0 < comparison.hours.mean:
+        line += " Cheaper but slower: a trade-off."
+    if not comparison.usd.sure:
+        line += " The difference in cost may be noise: its interval holds 0."
+    return line
 
 
 def compare_data(comparison: RunComparison) -> dict[str, Any]:
@@ -321,47 +324,6 @@ def compare_data(comparison: RunComparison) -> dict[str, Any]:
     }
 
 
-def _title(comparison: RunComparison) -> str:
-    names = f"{comparison.a.name} against {comparison.b.name}"
-    return (
-        f"{names}: not enough epochs"
-        if comparison.usd is None
-        else f"{names}: {_signed(comparison.usd.mean)} an epoch"
-    )
-
-
-def _table(comparison: RunComparison) -> Table:
-    columns = (
-        Heading(""),
-        Heading(comparison.a.name, _R),
-        Heading(comparison.b.name, _R),
-        Heading("difference", _R),
-        Heading("95 % interval", _R),
-    )
-    rows = [
-        (
-            "$ an epoch",
-            _mean(comparison.a.usd),
-            _mean(comparison.b.usd),
-            *_difference_cells(comparison.usd, _signed),
-        ),
-        (
-            "hours an epoch",
-            _hours(comparison.a.hours),
-            _hours(comparison.b.hours),
-            *_difference_cells(comparison.hours, _plus),
-        ),
-        ("epochs", f"{len(comparison.a.usd)}", f"{len(comparison.b.usd)}", "", ""),
-        (
-            "$ a billion tokens",
-            *(_compare_or(x.usd_per_billion_tokens) for x in (comparison.a, comparison.b)),
-            "",
-            "",
-        ),
-    ]
-    return Table(columns, tuple(rows))
-
-
 def _difference_cells(difference: Difference | None, write: Any) -> tuple[str, str]:
     return (
         (write(difference.mean), f"{write(difference.low)} to {write(difference.high)}")
@@ -372,15 +334,17 @@ def _difference_cells(difference: Difference | None, write: Any) -> tuple[str, s
 
 def _loss(equal_loss: EqualLoss | None, a: Sample, b: Sample) -> str:
     if equal_loss is None:
+        why = "they have no loss in common"
         missing = [x.name for x in (a, b) if not x.losses]
-        why = (
-            f"{' and '.join(missing)} {'reports' if len(missing) == 1 else 'report'} no loss"
-            if missing
-            else "they have no loss in common"
-        )
+        if missing:
+            verb = "reports" if len(missing) == 1 else "report"
+            why = f"{' and '.join(missing)} {verb} no loss"
         return f"Not comparable at equal loss: {why}."
-    paid = f"{a.name} {usd(equal_loss.a[0])} in {equal_loss.a[1]:.1f} h, {b.name} {usd(equal_loss.b[0])} in {equal_loss.b[1]:.1f} h"
-    return f"At equal loss, from {equal_loss.high:.3f} down to {equal_loss.low:.3f}: {paid}."
+
+    paid_a = f"{a.name} {usd(equal_loss.a[0])} in {equal_loss.a[1]:.1f} h"
+    paid_b = f"{b.name} {usd(equal_loss.b[0])} in {equal_loss.b[1]:.1f} h"
+    span = f"from {equal_loss.high:.3f} down to {equal_loss.low:.3f}"
+    return f"At equal loss, {span}: {paid_a}, {paid_b}."
 
 
 def _percent(difference: Difference, base: Sequence[Decimal] | Sequence[float]) -> str:
@@ -393,20 +357,12 @@ def _signed(amount: float) -> str:
     return f"{'+' if amount >= 0 else ''}{usd(Decimal(str(round(amount, 2))))}"
 
 
-def _plus(hours: float) -> str:
-    return f"{hours:+.1f}"
-
-
 def _mean(amounts: Sequence[Decimal]) -> str:
     return usd(sum(amounts, Decimal(0)) / len(amounts)) if amounts else "none finished"
 
 
 def _hours(hours: Sequence[float]) -> str:
     return f"{mean(hours):.1f}" if hours else ""
-
-
-def _compare_or(amount: Decimal | None) -> str:
-    return usd(amount) if amount is not None else "not reported"
 
 
 def _side(side: Sample) -> dict[str, Any]:
