@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 from decimal import Decimal
-from functools import partial
 
 from bot.answers.cost.card import CostAnswer, cost_card
 from bot.answers.cost.title import TIMES, refuse_unknown
@@ -15,15 +13,15 @@ from bot.cards.card import Card
 from bot.cards.words import MONEY_FIGURES
 from bot.costs.allocation import Allocation
 from bot.costs.compiling import compiling_within, may_show_compiling
-from bot.costs.nowcast import Daily, Expected, Nowcast, expected, forecast_month, running_of
+from bot.costs.nowcast import expected, forecast_month, running_of
 from bot.costs.owners import OwnerHint
 from bot.costs.tally import Change, comparable, untagged, until
 from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.request import Request
-from bot.model.spend import Filter, Tally
+from bot.model.spend import Filter
 from bot.model.window import Window, month_of
-from bot.ports import Outlook, Ports
+from bot.ports import Ports
 
 _COST_FIGURES = {
     **MONEY_FIGURES,
@@ -108,144 +106,73 @@ def _answer(
     ports: Ports, request: Request, window: Window, by: tuple[str, ...], where: tuple[Filter, ...]
 ) -> CostAnswer:
     """Ask the bill, and metrics only where the answer shows something of them, once; may block."""
+    billing, outlook = ports.world.billing, ports.world.outlook
     allocation = Allocation(ports, request.at)
-    running = partial(_running, ports, allocation)
-    answer = _Asked(
-        allocation, ports.world.billing.problems, ports.world.outlook, running, window, by, where
-    ).answer(request)
-    refuse_unknown(allocation, ports.world.billing, answer.tally, where)
-    if (
-        not answer.tally.rows
-        or not may_show_compiling(window, where, request.at)
-        or allocation.reading is None
-    ):
-        return answer
-    return replace(answer, compiling=compiling_within(ports, allocation.reading, window, where))
+    tally = allocation.tally(window, by, where)
 
-
-def _running(ports: Ports, allocation: Allocation) -> Daily:
-    """Return the cost of the nodes that ran by day; nothing where no metrics are read."""
-    return running_of(ports, allocation.reading) if allocation.reading else {}
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """Hold one question; every method may block."""
-
-    billing: Allocation
-    problems: Callable[[], Sequence[str]]
-    outlook: Outlook
-    running: Callable[[], Daily]
-    """What the nodes that ran cost by day, which tells of the days since the bill."""
-    window: Window
-    by: tuple[str, ...]
-    where: tuple[Filter, ...]
-
-    def answer(self, request: Request) -> CostAnswer:
-        tally = self.billing.tally(self.window, self.by, self.where)
-        over_time = self._over_time()
-        change, compared = self._change(tally, over_time, request)
-        used = tuple(self.outlook.commitments(request.at)) if "purchase" in self.by else ()
-        return CostAnswer(
-            tally,
-            self.where,
-            over_time,
-            change,
-            self._nowcast(tally, request),
-            self._expected(tally, request),
-            self.problems(),
-            used,
-            self._hints(tally),
-            self._unused(),
-            compared,
-        )
-
-    def _unused(self) -> Decimal:
-        """Return the commitment that nothing used: the amortised part of fees.
-
-        0 where the bill does not tell lines.
-        """
-        try:
-            return self.billing.tally(
-                self.window, (), [*self.where, Filter("line", ("commitment",))]
-            ).total.amortised
-        except WrongInput:
-            return Decimal(0)
-
-    def _hints(self, tally: Tally) -> Sequence[OwnerHint]:
-        """Guess whose the untagged cost is where teams are asked for."""
-        return (
-            self.billing.hints(self.window, self.where)
-            if "team" in tally.by and untagged(tally, "team").amortised > 0
-            else ()
-        )
-
-    def _over_time(self) -> Tally:
-        """Return the tally by a fitting time step and the first dimension that is no time."""
-        groups = [name for name in self.by if name not in TIMES][:1]
-        steps = [name for name in self.by if name in TIMES][:1]
-        return self.billing.tally(
-            self.window, [*(steps or [_step(self.window)]), *groups], self.where
-        )
-
-    def _change(
-        self, tally: Tally, over_time: Tally, request: Request
-    ) -> tuple[Change | None, tuple[Tally, Tally] | None]:
-        """Compare the settled part, and each row, with as much of the window before.
-
-        None when the bill does not reach back.
-        """
-        spans = comparable(self.window, _known_until(tally, request))
-        if spans is None:
-            return None, None
-        billed = self.billing.tally(spans[1], ("day",)).rows
-        if len(billed) < len(list(spans[1].days())):
-            return None, None
-        by = () if set(self.by) & TIMES else self.by
-        now = until(over_time, spans[0], by) or self.billing.tally(spans[0], by, self.where)
-        then = self.billing.tally(spans[1], by, self.where)
-        return Change(*spans, now.total.amortised, then.total.amortised), (
-            now,
-            then,
-        ) if by else None
-
-    def _nowcast(self, tally: Tally, request: Request) -> Nowcast | None:
-        """Forecast only when this whole month is asked for, from its start."""
-        month = month_of(request.at)
-        whole = self.window.start == month.start and request.at <= self.window.end <= month.end
-        if not whole or tally.billed_through is None:
-            return None
-        return forecast_month(
-            self.billing, request.at, self.where, {} if self.where else self.running()
-        )
-
-    def _expected(self, tally: Tally, request: Request) -> Expected | None:
-        """Return where the provider itself expects this month to end.
-
-        The bill before its forecast begins, and the forecast.
-        """
-        month = month_of(request.at)
-        if (
-            self.where
-            or self.window.start != month.start
-            or not request.at <= self.window.end <= month.end
-        ):
-            return None
-        forecast = self.outlook.forecast(request.at)
-        if forecast is None or tally.billed_through is None:
-            return None
-        spent = self.billing.tally(
-            Window(month.start, max(month.start, forecast.window.start)), ()
-        ).total.amortised
-        return expected(spent, forecast)
-
-
-def _known_until(tally: Tally, request: Request) -> datetime | None:
-    """Return how far the bill reaches, never past the time of the question (a recording may hold later rows)."""
-    return min(tally.billed_through, request.at) if tally.billed_through else None
-
-
-def _step(window: Window) -> str:
     if window.length <= timedelta(days=2):
-        return "hour"
-    return "day" if window.length <= timedelta(days=62) else "month"
+        step = "hour"
+    else:
+        step = "day" if window.length <= timedelta(days=62) else "month"
+    step = next((name for name in by if name in TIMES), step)
+    groups = [name for name in by if name not in TIMES][:1]
+    over_time = allocation.tally(window, [step, *groups], where)
+
+    # A recording may hold rows that are later than the question.
+    known_until = min(tally.billed_through, request.at) if tally.billed_through else None
+    spans = comparable(window, known_until)
+    change = compared = None
+    # Compare only where the bill reaches back to every day of the time before.
+    if spans and len(allocation.tally(spans[1], ("day",)).rows) >= len(list(spans[1].days())):
+        rows_by = () if set(by) & TIMES else by
+        current = until(over_time, spans[0], rows_by)
+        current = current or allocation.tally(spans[0], rows_by, where)
+        previous = allocation.tally(spans[1], rows_by, where)
+        change = Change(*spans, current.total.amortised, previous.total.amortised)
+        compared = (current, previous) if rows_by else None
+
+    commitments = tuple(outlook.commitments(request.at)) if "purchase" in by else ()
+
+    month = month_of(request.at)
+    nowcast = provider = None
+    if window.start == month.start and request.at <= window.end <= month.end:
+        if tally.billed_through:
+            # The nodes that ran tell of the days since the bill, but not of a part of it.
+            reading = None if where else allocation.reading
+            running = running_of(ports, reading) if reading else {}
+            nowcast = forecast_month(allocation, request.at, where, running)
+
+        forecast = None if where else outlook.forecast(request.at)
+        if forecast and tally.billed_through:
+            billed = Window(month.start, max(month.start, forecast.window.start))
+            provider = expected(allocation.tally(billed, ()).total.amortised, forecast)
+
+    problems = billing.problems()
+    hints: Sequence[OwnerHint] = ()
+    if "team" in tally.by and untagged(tally, "team").amortised > 0:
+        hints = allocation.hints(window, where)
+    try:
+        fees = allocation.tally(window, (), [*where, Filter("line", ("commitment",))])
+        unused = fees.total.amortised
+    except WrongInput:
+        # The bill names no lines, so nothing says which commitments went unused.
+        unused = Decimal(0)
+
+    refuse_unknown(allocation, billing, tally, where)
+    compiling = None
+    if tally.rows and may_show_compiling(window, where, request.at) and allocation.reading:
+        compiling = compiling_within(ports, allocation.reading, window, where)
+    return CostAnswer(
+        tally=tally,
+        filters=where,
+        over_time=over_time,
+        change=change,
+        nowcast=nowcast,
+        expected=provider,
+        problems=problems,
+        commitments=commitments,
+        hints=hints,
+        unused=unused,
+        compared=compared,
+        compiling=compiling,
+    )
