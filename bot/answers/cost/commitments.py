@@ -33,7 +33,6 @@ from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Programme
 from bot.model.fleet import Market
 from bot.model.money import cents, counted, usd
-from bot.model.price import Price
 from bot.model.request import Request
 from bot.model.spend import Tally
 from bot.model.window import Window
@@ -50,62 +49,60 @@ _OFFERS = (
 )
 
 
-def commitment_blocks(commitments: Commitments) -> list[Block]:
-    """Draw what AWS offers for a commitment, beside on demand and what it would have saved lately."""
-    if not commitments.offers:
-        return [
-            quiet(
-                f"No rate of a Savings Plan or a reserved instance is known for {commitments.instance_type}."
-            )
-        ]
-    what = f"{commitments.nodes} x {commitments.instance_type} in {commitments.region}"
-    caption = f"Commitments to {what}, {_against(commitments.on_demand)}"
-    table = Table(_OFFERS, tuple(_offer(each) for each in commitments.weighed), caption=caption)
-    read = sorted({f"{x.source} of {x.asof}" for x in commitments.offers})
-    return [table, text(_used(commitments)), quiet(f"Rates: {'; '.join(read)}. {_TERMS}")]
-
-
 _TERMS = (
-    "Node $/h spreads what is paid upfront over the term of 8,760 hours a year, all of which are paid, used or not; from “breaks "
-    "even at” on, hours that run cost more on demand."
+    "Node $/h spreads what is paid upfront over the term of 8,760 hours a year, all of which are "
+    "paid, used or not; from “breaks even at” on, hours that run cost more on demand."
 )
 
 
-def _against(on_demand: Price | None) -> str:
-    if on_demand is None:
-        return "which has no on-demand price to set them against"
-    return f"against {usd(on_demand.usd_per_hour)} an hour on demand ({on_demand.basis} of {on_demand.asof})"
+def commitment_blocks(commitments: Commitments) -> list[Block]:
+    """Draw AWS's offers beside on demand, and what each would have saved lately."""
+    name, price, use = commitments.instance_type, commitments.on_demand, commitments.use
+    if not commitments.offers:
+        return [quiet(f"No rate of a Savings Plan or a reserved instance is known for {name}.")]
 
+    if price is None:
+        against = "which has no on-demand price to set them against"
+    else:
+        source = f"{price.basis} of {price.asof}"
+        against = f"against {usd(price.usd_per_hour)} an hour on demand ({source})"
+    caption = f"Commitments to {commitments.nodes} x {name} in {commitments.region}, {against}"
+    table = Table(_OFFERS, tuple(_offer(offer) for offer in commitments.weighed), caption=caption)
 
-def _offer(each: Weighed) -> tuple[str, ...]:
-    offer, hours = each.offer, each.breakeven_hours
-    off = "–" if each.off_ratio is None else f"{each.off_ratio * 100:.0f} %"
-    even = "–" if hours is None else f"{hours:,} h"
-    lately = (
-        "–"
-        if each.saved_usd is None
-        else f"{'+' if each.saved_usd > 0 else ''}{usd(each.saved_usd)}"
-    )
-    paid = offer.payment.partition(" ")[0]
-    upfront = f"{paid}: {usd(each.upfront_usd)}" if each.upfront_usd else "none"
-    return (offer.plan, str(offer.years), upfront, usd(offer.usd_per_hour), off, even, lately)
-
-
-def _used(commitments: Commitments) -> str:
-    """Say how much of such a commitment the account's own hours would have used."""
-    use = commitments.use
     if use is None:
-        return "How much of it would have been used lately is not known: no bill tells the hours on demand."
-    share = f"{use.ratio(commitments.nodes) * 100:.0f} %"
-    nodes = f"a commitment to {counted(commitments.nodes, 'node')}"
-    whose = "the account's on-demand hours, which no commitment covered"
-    return f"“lately” is {period(use.window)}: {whose}, would have used {share} of {nodes}; saved (+) or lost (-)."
+        lately = (
+            "How much of it would have been used lately is not known: "
+            "no bill tells the hours on demand."
+        )
+    else:
+        lately = (
+            f"“lately” is {period(use.window)}: the account's on-demand hours, which no commitment "
+            f"covered, would have used {use.ratio(commitments.nodes) * 100:.0f} % of a commitment "
+            f"to {counted(commitments.nodes, 'node')}; saved (+) or lost (-)."
+        )
+
+    sources = sorted({f"{offer.source} of {offer.asof}" for offer in commitments.offers})
+    return [table, text(lately), quiet(f"Rates: {'; '.join(sources)}. {_TERMS}")]
+
+
+def _offer(weighed: Weighed) -> tuple[str, ...]:
+    offer, hours, saved = weighed.offer, weighed.breakeven_hours, weighed.saved_usd
+    payment = offer.payment.partition(" ")[0]
+    return (
+        offer.plan,
+        str(offer.years),
+        f"{payment}: {usd(weighed.upfront_usd)}" if weighed.upfront_usd else "none",
+        usd(offer.usd_per_hour),
+        "–" if weighed.off_ratio is None else f"{weighed.off_ratio * 100:.0f} %",
+        "–" if hours is None else f"{hours:,} h",
+        "–" if saved is None else f"{'+' if saved > 0 else ''}{usd(saved)}",
+    )
 
 
 def commitment_data(commitments: Commitments) -> dict[str, Any]:
     """Return the same for scripts."""
     use, price = commitments.use, commitments.on_demand
-    each = [
+    offers = [
         {
             "plan": x.offer.plan,
             "years": x.offer.years,
@@ -131,30 +128,31 @@ def commitment_data(commitments: Commitments) -> dict[str, Any]:
         "region": commitments.region,
         "on_demand_usd_per_hour": on_demand,
         "used_lately": lately,
-        "offers": each,
+        "offers": offers,
     }
 
 
 def commitments_of(
     ports: Ports, wanted: tuple[str, int], offers: Offers, at: datetime, region: str
 ) -> Commitments:
-    """Return the offers for a type and a number of nodes in the region asked for, else that of on-demand hours. May block."""
+    """Return the offers for a type and a number of nodes. May block.
+
+    They are of the region asked for, else of that of on-demand hours.
+    """
     name, nodes = wanted
-    every = ports.world.prices.commitment_offers(name, at)
-    known = {offer.region for offer in every}
+    commitments = ports.world.prices.commitment_offers(name, at)
+    regions = {offer.region for offer in commitments}
     priced = offers.of(name, Market.ON_DEMAND, region)
-    chosen = (
-        region
-        if region in known
-        else priced.region
-        if priced and priced.region in known
-        else min(known, default="")
-    )
-    on_demand = offers.here(name, Market.ON_DEMAND, chosen)
-    use = on_demand_use(ports.world.billing, on_demand, at) if on_demand and known else None
-    return Commitments(
-        name, nodes, chosen, [offer for offer in every if offer.region == chosen], on_demand, use
-    )
+    if region not in regions:
+        if priced and priced.region in regions:
+            region = priced.region
+        else:
+            region = min(regions, default="")
+
+    on_demand = offers.here(name, Market.ON_DEMAND, region)
+    use = on_demand_use(ports.world.billing, on_demand, at) if on_demand and regions else None
+    regional = [offer for offer in commitments if offer.region == region]
+    return Commitments(name, nodes, region, regional, on_demand, use)
 
 
 _FEWEST = 3
@@ -162,7 +160,10 @@ _FEWEST = 3
 
 @dataclass(frozen=True)
 class Burn:
-    """State the mean of credits used a day over settled days, and where given the rest and until when it lasts."""
+    """State the mean of credits used a day over settled days.
+
+    Where a balance was typed, also the balance and the day on which it runs out.
+    """
 
     usd_per_day: Decimal
     days: int
@@ -182,79 +183,89 @@ def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | N
     days = sorted(day for day in daily if day < settled)
     if len(days) < _FEWEST:
         return None
-    each = cents(-sum((daily[day] for day in days), Decimal(0)) / len(days))
-    gone = None
-    if balance is not None and each > 0:
-        lasts = int((balance / each).to_integral_value(ROUND_FLOOR))
-        gone = settled + timedelta(days=min(lasts, 36_500))
-    return Burn(each, len(days), days[0], balance, gone)
+
+    rate = cents(-sum((daily[day] for day in days), Decimal(0)) / len(days))
+    gone_on = None
+    if balance is not None and rate > 0:
+        days_left = int((balance / rate).to_integral_value(ROUND_FLOOR))
+        # A hundred years: dates end before a large balance at a small rate does.
+        gone_on = settled + timedelta(days=min(days_left, 36_500))
+    return Burn(rate, len(days), days[0], balance, gone_on)
 
 
 def credits_card(
     tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme], today: date
 ) -> Card:
     """Draw the credits that were used, then the programmes that could be asked for."""
+    title, tone = "Programmes of AWS credits", Tone.INFO
     blocks: list[Block] = []
     if tally is not None:
-        blocks += [_parts(tally), _burn(burn)]
+        total = tally.total
+        title = f"{amount_of(-total.credits, tally)} of credits used, {period(tally.window)}"
+        amounts = {"Gross": total.gross}
+        if total.discounts:
+            amounts["Discounts"] = total.discounts
+        amounts["Credits"] = total.credits
+        if total.tax:
+            amounts["Tax"] = total.tax
+        amounts["Net"] = total.net
+        facts = tuple((name, amount_of(amount, tally)) for name, amount in amounts.items())
+        blocks += [Facts(facts), _burn(burn)]
+
+        if burn and burn.gone_on:
+            title = f"{title}; gone about {burn.gone_on}"
+
     blocks.append(text(Strong("Programmes, as others describe them")))
-    blocks += [_programme(programme, today) for programme in programmes]
+    for programme in programmes:
+        claim = ""
+        if programme.kind == "vendor claim":
+            claim = " AWS itself does not promise it: a vendor claim."
+        details = f"{programme.amount}; for {programme.who}. How: {programme.route}.{claim}"
+        source = cited(programme, today)
+        blocks.append(text(Strong(programme.name), f": {details} ({source})"))
     blocks.append(
         quiet(
-            "Credits pay EC2 hours of trn types as well; AWS alone decides who gets them. Net hides running costs: watch gross."
+            "Credits pay EC2 hours of trn types as well; AWS alone decides who gets them. "
+            "Net hides running costs: watch gross."
         )
     )
     if tally is not None:
-        blocks.append(
-            Buttons(
-                (
-                    Button("Cost by purchase", "cost mtd by purchase"),
-                    Button("Cost by service", "cost mtd by service"),
-                )
-            )
-        )
-    return Card(_title(tally, burn), _tone(burn), tuple(blocks), _data(tally, burn, programmes))
+        by_purchase = Button("Cost by purchase", "cost mtd by purchase")
+        by_service = Button("Cost by service", "cost mtd by service")
+        blocks.append(Buttons((by_purchase, by_service)))
 
+    # Less than a month is left.
+    if burn and burn.gone_on and burn.balance is not None:
+        tone = Tone.WARNING if burn.balance < 30 * burn.usd_per_day else Tone.INFO
 
-def _title(tally: Tally | None, burn: Burn | None) -> str:
-    if tally is None:
-        return "Programmes of AWS credits"
-    used = f"{amount_of(-tally.total.credits, tally)} of credits used, {period(tally.window)}"
-    return f"{used}; gone about {burn.gone_on}" if burn and burn.gone_on else used
-
-
-def _tone(burn: Burn | None) -> Tone:
-    return (
-        Tone.WARNING
-        if burn
-        and burn.gone_on
-        and burn.balance is not None
-        and burn.balance < 30 * burn.usd_per_day
-        else Tone.INFO
-    )
-
-
-def _parts(tally: Tally) -> Facts:
-    total = tally.total
-    pairs = (
-        ("Gross", total.gross),
-        ("Discounts", total.discounts),
-        ("Credits", total.credits),
-        ("Tax", total.tax),
-        ("Net", total.net),
-    )
-    always = {"Gross", "Credits", "Net"}
-    return Facts(
-        tuple(
-            (name, amount_of(amount, tally)) for name, amount in pairs if amount or name in always
-        )
-    )
+    data = {
+        "window": {"start": tally.window.start, "end": tally.window.end} if tally else None,
+        "total": money_data(tally.total) if tally else None,
+        "usd_per_day": burn.usd_per_day if burn else None,
+        "balance_usd": burn.balance if burn else None,
+        "gone_on": burn.gone_on if burn else None,
+        "programmes": [
+            {
+                "name": programme.name,
+                "amount": programme.amount,
+                "who": programme.who,
+                "route": programme.route,
+                "kind": programme.kind,
+                "source": programme.source,
+                "asof": programme.asof,
+            }
+            for programme in programmes
+        ],
+    }
+    return Card(title, tone, tuple(blocks), data)
 
 
 def _burn(burn: Burn | None) -> Text:
     if burn is None:
         return text("Fewer than three settled days are billed, so there is no rate yet.")
-    rate = f"{usd(burn.usd_per_day)} of credits a day over {counted(burn.days, 'settled day')} since {burn.since}."
+
+    days = f"{counted(burn.days, 'settled day')} since {burn.since}"
+    rate = f"{usd(burn.usd_per_day)} of credits a day over {days}."
     if burn.balance is None:
         return text(
             f"{rate} AWS has no API for the remaining balance: take it from the billing console, "
@@ -269,51 +280,7 @@ def _burn(burn: Burn | None) -> Text:
     )
 
 
-def _programme(programme: Programme, today: date) -> Text:
-    claim = (
-        " AWS itself does not promise it: a vendor claim."
-        if programme.kind == "vendor claim"
-        else ""
-    )
-    return text(
-        Strong(programme.name),
-        f": {programme.amount}; for {programme.who}. How: {programme.route}.{claim} ({cited(programme, today)})",
-    )
-
-
-def _data(
-    tally: Tally | None, burn: Burn | None, programmes: Sequence[Programme]
-) -> dict[str, Any]:
-    return {
-        "window": {"start": tally.window.start, "end": tally.window.end} if tally else None,
-        "total": money_data(tally.total) if tally else None,
-        "usd_per_day": burn.usd_per_day if burn else None,
-        "balance_usd": burn.balance if burn else None,
-        "gone_on": burn.gone_on if burn else None,
-        "programmes": [
-            {
-                "name": x.name,
-                "amount": x.amount,
-                "who": x.who,
-                "route": x.route,
-                "kind": x.kind,
-                "source": x.source,
-                "asof": x.asof,
-            }
-            for x in programmes
-        ],
-    }
-
-
 _BURN = timedelta(days=14)
-
-
-def _whole_days(at: datetime) -> Window:
-    """Return the days that the rate is of, each from its midnight on.
-
-    A day that is cut off is no day's credits.
-    """
-    return Window((at - _BURN).replace(hour=0, minute=0, second=0, microsecond=0), at)
 
 
 _CREDITS_FIGURES = {
@@ -349,11 +316,13 @@ def _answer(ports: Ports, request: Request, window: Window, balance: Decimal | N
     programmes = ports.world.knowledge.claims().programmes
     try:
         tally: Tally | None = ports.world.billing.tally(window, ())
-        days = ports.world.billing.tally(_whole_days(request.at), ("day",))
+        # From a midnight on: a day that is cut off is no day's credits.
+        start = (request.at - _BURN).replace(hour=0, minute=0, second=0, microsecond=0)
+        days = ports.world.billing.tally(Window(start, request.at), ("day",))
     except Unavailable:
         return credits_card(None, None, programmes, request.at.date())
-    until = min(days.billed_through, request.at) if days.billed_through else request.at
+
+    billed_until = min(days.billed_through, request.at) if days.billed_through else request.at
     daily = {date.fromisoformat(row.key["day"]): row.money.credits for row in days.rows}
-    return credits_card(
-        tally, burn_down(daily, settled_until(until).date(), balance), programmes, request.at.date()
-    )
+    burn = burn_down(daily, settled_until(billed_until).date(), balance)
+    return credits_card(tally, burn, programmes, request.at.date())
