@@ -28,10 +28,10 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 @dataclass(frozen=True)
 class Shares:
-    """Hold a cluster's pods, and the share of its nodes that each held and did not use, (n_pods, n_times).
+    """Hold a cluster's pods, and the share of its nodes that each held and did not use.
 
-    `idle` is the share that no pod held, (n_times,); the rest is held by pods that were not read.
-    `read` marks the times that were read.
+    Shares of pods have the shape (n_pods, n_times). `idle` is the share that no pod held,
+    (n_times,); the rest is held by pods that were not read. `read` marks the times that were read.
     """
 
     pods: tuple[Labels, ...]
@@ -82,13 +82,15 @@ class Occupancy:
         is.
         """
         rows = np.flatnonzero([pod.cluster == cluster for pod in self.pods])
-        held = self.held[rows]
-        none, sought = np.zeros(held.shape[1]), held.sum(axis=0)
-        whole = np.maximum(sought, self.offered.get(cluster, none))
-        taken = np.minimum(np.maximum(sought, self.reserved.get(cluster, none)), whole)
-        idle = np.divide(whole - taken, whole, out=none, where=whole > 0)
-        shares = np.divide(held, whole, out=np.zeros_like(held), where=whole > 0)
-        busy = np.divide(self.used[rows], held, out=np.ones_like(held), where=held > 0)
+        cores = self.held[rows]
+        zeros, requested = np.zeros(cores.shape[1]), cores.sum(axis=0)
+        whole = np.maximum(requested, self.offered.get(cluster, zeros))
+        reserved = np.minimum(np.maximum(requested, self.reserved.get(cluster, zeros)), whole)
+        idle = np.divide(whole - reserved, whole, out=zeros, where=whole > 0)
+        shares = np.divide(cores, whole, out=np.zeros_like(cores), where=whole > 0)
+
+        # What was not read counts as busy.
+        busy = np.divide(self.used[rows], cores, out=np.ones_like(cores), where=cores > 0)
         unused = shares * (1 - np.clip(np.nan_to_num(busy, nan=1.0), 0, 1))
         return Shares(tuple(self.pods[row] for row in rows), shares, unused, idle, whole > 0)
 
@@ -105,52 +107,41 @@ def occupancy_of(reading: Reading, types: Mapping[str, InstanceType]) -> Occupan
     pods, nodes = reading.frame("pod"), reading.frame("node")
     if pods is None or not pods.n_steps:
         return None
-    requested, given = pods.of("neuroncore_request_count"), pods.of("neuroncore_usage_count")
-    cores = np.nan_to_num(np.where(np.isnan(requested), given, requested).astype(np.float64))
+    requested, allotted = pods.of("neuroncore_request_count"), pods.of("neuroncore_usage_count")
+    cores = np.nan_to_num(np.where(np.isnan(requested), allotted, requested).astype(np.float64))
     if not cores.any():
         return None
-    start = pods.start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    n_hours = -(-(pods.end - start) // _DAY) * 24
     busy, ratio = pods.of("neuroncore_busy_count"), pods.of("neuroncore_utilization_ratio")
     busy = np.where(np.isnan(busy), cores * ratio, busy)
+
+    start = pods.start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    n_hours = -(-(pods.end - start) // _DAY) * 24
+    offered: dict[str, Doubles] = {}
+    reserved: dict[str, Doubles] = {}
+    if nodes:
+        kinds = [types.get(node.instance_type) for node in nodes.things]
+        sizes = np.array([kind.cores if kind and kind.has_neuron else np.nan for kind in kinds])
+        silent = np.isnan(nodes.of("neuroncore_utilization_ratio"))
+        limit = nodes.of("neuroncore_limit_count")
+        limit = np.where(np.isnan(limit), np.where(silent, np.nan, sizes[:, None]), limit)
+        offered_hours = _hours(np.nan_to_num(limit), nodes, start, n_hours)
+        reserved_levels = np.nan_to_num(nodes.of("neuroncore_reserved_count"))
+        reserved_hours = _hours(reserved_levels, nodes, start, n_hours)
+
+        clusters = np.array([node.cluster for node in nodes.things])
+        for name in filter(None, np.unique(clusters)):
+            offered[str(name)] = offered_hours[clusters == name].sum(axis=0)
+            reserved[str(name)] = reserved_hours[clusters == name].sum(axis=0)
+
     return Occupancy(
         start,
         pods.window,
         pods.things,
         _hours(cores, pods, start, n_hours),
         _hours(busy, pods, start, n_hours),
-        *(
-            _by_cluster(levels, nodes, start, n_hours) if nodes else {}
-            for levels in _cores(nodes, types)
-        ),
+        offered,
+        reserved,
     )
-
-
-def _cores(
-    nodes: Frame | None, types: Mapping[str, InstanceType]
-) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]]:
-    """Return the cores that each node offers and those that pods hold on it, (n_nodes, n_steps).
-
-    0 where neither is read.
-    """
-    if nodes is None:
-        return np.zeros((0, 0)), np.zeros((0, 0))
-    kinds = [types.get(node.instance_type) for node in nodes.things]
-    cores = np.array([kind.cores if kind and kind.has_neuron else np.nan for kind in kinds])[
-        :, None
-    ]
-    reports = np.where(np.isnan(nodes.of("neuroncore_utilization_ratio")), np.nan, cores)
-    limit = nodes.of("neuroncore_limit_count")
-    reserved = nodes.of("neuroncore_reserved_count")
-    return np.nan_to_num(np.where(np.isnan(limit), reports, limit)), np.nan_to_num(reserved)
-
-
-def _by_cluster(
-    levels: npt.NDArray[np.floating], nodes: Frame, start: datetime, n_hours: int
-) -> dict[str, Doubles]:
-    hours = _hours(levels, nodes, start, n_hours)
-    clusters = np.array([node.cluster for node in nodes.things])
-    return {str(name): hours[clusters == name].sum(axis=0) for name in np.unique(clusters) if name}
 
 
 def _hours(
@@ -176,26 +167,28 @@ def _days(hours: Doubles) -> Doubles:
 
 
 QUANTUM = Decimal("0.000001")
-"""USD: an hour of a core costs less than a dollar, and its parts shall still add up over a month."""
+"""USD: an hour of a core costs under a dollar, and its parts still add up over a month."""
 
 
 def apportion(total: Decimal, weights: Sequence[float]) -> list[Decimal]:
-    """Return parts in the ratio of `weights` (signs as they are, their sum not 0) by the largest remainder.
+    """Return parts in the ratio of `weights` by the largest remainder.
 
-    Each part is whole quanta, but for what of the total lies below one: that is the largest part's.
+    Weights keep their signs. Each part is whole quanta, but for what of the total lies below one: that is the largest part's.
     No weights, or a sum of 0: the last part has all.
     """
     whole = sum(weights)
     if not weights or not whole:
         return [*[Decimal(0)] * (len(weights) - 1), total]
+
     # Whole quanta in binary: up to $9 billion they are exact integers, and a remainder is only
     # compared.
     exact = [float(total) / float(QUANTUM) * (weight / whole) for weight in weights]
     quanta = [math.floor(x) for x in exact]
-    left = total - QUANTUM * sum(quanta)
-    spare = max(0, int(left / QUANTUM))
+    remainder = total - QUANTUM * sum(quanta)
+    spare = max(0, int(remainder / QUANTUM))
     for n in sorted(range(len(quanta)), key=lambda n: (quanta[n] - exact[n], n))[:spare]:
         quanta[n] += 1
+
     parts = [QUANTUM * n for n in quanta]
     largest = max(range(len(parts)), key=lambda n: abs(exact[n]))
     parts[largest] += total - QUANTUM * sum(quanta)
@@ -217,9 +210,9 @@ class _Pool:
     by_time: dict[int, Money] = field(default_factory=lambda: defaultdict(Money))
     estimated: bool = False
 
-    def add(self, at: int, row: Spend) -> None:
+    def add(self, column: int, row: Spend) -> None:
         self.total += row.money
-        self.by_time[at] += row.money
+        self.by_time[column] += row.money
         self.estimated |= row.estimated
 
 
@@ -233,16 +226,21 @@ def split_rows(
     Rows of clusters without pods, and of hours that were not read, are left as they are.
     """
     shares = {cluster: occupancy.of(cluster) for cluster in {pod.cluster for pod in occupancy.pods}}
+    n_columns = occupancy.held.shape[1]
     pools: dict[RowKey, _Pool] = {}
     for row in rows:
-        share, at = shares.get(row.key["cluster"]), _place(row.key[step], occupancy, step)
-        if share and at is not None and share.read[at]:
+        share = shares.get(row.key["cluster"])
+        time = datetime.fromisoformat(row.key[step])
+        time = time.replace(tzinfo=UTC) if time.tzinfo is None else time
+        column = (time - occupancy.start) // _STEPS[step]
+        if share and 0 <= column < n_columns and share.read[column]:
             key = (*(row.key[name] for name in (*by, *OWNERS)), row.key["cluster"])
-            pools.setdefault(key, _Pool(row)).add(at, row)
+            pools.setdefault(key, _Pool(row)).add(column, row)
+
     return [
         change
         for pool in pools.values()
-        for change in _changes(pool, shares[pool.spend.key["cluster"]])
+        for change in _split(pool, shares[pool.spend.key["cluster"]])
     ]
 
 
@@ -250,7 +248,9 @@ def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
     """Return `rows` of pods that carry no team as changes that give them a derived one."""
     changes = []
     for row in rows:
-        owner, way = derived_owner(_pod(row.key))
+        cluster = row.key.get("cluster", "")
+        pod = Labels(cluster=cluster, namespace=row.key["namespace"], pod=row.key["pod"])
+        owner, way = derived_owner(pod)
         if owner:
             derived = Derived(row.money.amortised, owners=((owner, way),))
             changes += [
@@ -263,64 +263,70 @@ def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
 def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> Tally:
     """Return the tally with changes that pass the filters; rows of nothing fall away."""
     rows: dict[RowKey, Spend] = {tuple(row.key.values()): row for row in tally.rows}
+    # The bill has applied every filter that is not on an owner.
+    conditions = [condition for condition in where if condition.dimension in OWNERS]
     for change in changes:
-        if all(_keeps(condition, change.key) for condition in where):
-            key = {name: change.key[name] for name in tally.by}
-            rows[tuple(key.values())] = _joined(
-                rows.get(tuple(key.values())), replace(change, key=key)
-            )
+        if any(
+            (change.key[condition.dimension] in condition.values) is condition.negated
+            for condition in conditions
+        ):
+            continue
+        key = {name: change.key[name] for name in tally.by}
+        row = rows.get(tuple(key.values()))
+        if row is None:
+            rows[tuple(key.values())] = replace(change, key=key)
+            continue
+
+        derived = row.derived or change.derived
+        if row.derived and change.derived:
+            derived = row.derived + change.derived
+        estimated = row.estimated or change.estimated
+        rows[tuple(key.values())] = Spend(row.key, row.money + change.money, estimated, derived)
+
     remaining = [row for row in rows.values() if any(_amounts(row.money)) or row.money.amortised]
     remaining.sort(key=lambda row: (-row.money.net, tuple(row.key.values())))
-    return replace(
-        tally, rows=tuple(remaining), total=sum((row.money for row in remaining), Money())
-    )
+    total = sum((row.money for row in remaining), Money())
+    return replace(tally, rows=tuple(remaining), total=total)
 
 
-def _changes(pool: _Pool, shares: Shares) -> Iterator[Spend]:
+def _split(pool: _Pool, shares: Shares) -> Iterator[Spend]:
     times = list(pool.by_time)
     held, unused = shares.held[:, times], shares.unused[:, times]
-    mine = np.flatnonzero(held.any(axis=1))
-    if not len(mine):
+    holders = np.flatnonzero(held.any(axis=1))
+    if not len(holders):
         return
+
+    moneys = [pool.by_time[time] for time in times]
     amounts = np.array(
-        [
-            [float(x) for x in (*_amounts(pool.by_time[at]), pool.by_time[at].amortised)]
-            for at in times
-        ]
+        [[float(amount) for amount in (*_amounts(money), money.amortised)] for money in moneys]
     )
-    parts = held[mine] @ amounts
+    parts = held[holders] @ amounts
     weights = np.vstack([parts, amounts.sum(axis=0) - parts.sum(axis=0)])
-    lost, idle = unused[mine] @ amounts[:, -1], float(shares.idle[times] @ amounts[:, -1])
+    lost, idle = unused[holders] @ amounts[:, -1], float(shares.idle[times] @ amounts[:, -1])
     # Nothing is idle where pods held it all: a rest of floating point is no cost.
     weights[-1][np.abs(weights[-1]) < float(QUANTUM)] = 0
-    gross, discounts, credits, tax, amortised = (
-        apportion(whole, column)
-        for whole, column in zip(
-            (*_amounts(pool.total), pool.total.amortised), weights.T.tolist(), strict=True
-        )
-    )
-    moneys = [
-        Money(g, d, c, t, g + d + c + t, a)
-        for g, d, c, t, a in zip(gross, discounts, credits, tax, amortised, strict=True)
+
+    totals = (*_amounts(pool.total), pool.total.amortised)
+    columns = [
+        apportion(whole, column) for whole, column in zip(totals, weights.T.tolist(), strict=True)
     ]
+    *pod_moneys, idle_money = (
+        Money(gross, discounts, credits, tax, gross + discounts + credits + tax, amortised)
+        for gross, discounts, credits, tax, amortised in zip(*columns, strict=True)
+    )
     yield _less(pool.spend, pool.total)
-    yield replace(
-        pool.spend, money=moneys[-1], estimated=pool.estimated, derived=Derived(idle=_rounded(idle))
-    )
-    for n, row in enumerate(mine):
-        yield _part(pool, shares.pods[row], moneys[n], _rounded(lost[n]))
+    derived = Derived(idle=_rounded(idle))
+    yield replace(pool.spend, money=idle_money, estimated=pool.estimated, derived=derived)
 
-
-def _part(pool: _Pool, pod: Labels, money: Money, unused: Decimal) -> Spend:
-    tagged = pool.spend.key.get("team", "") or pod.team
-    owner, way = (tagged, "") if tagged else derived_owner(pod)
-    key = {**pool.spend.key, "pod": pod.pod, "namespace": pod.namespace, "team": owner}
-    return Spend(
-        key,
-        money,
-        pool.estimated,
-        Derived(money.amortised, unused, owners=((owner, way),) if way else ()),
-    )
+    for n, row in enumerate(holders):
+        pod, money = shares.pods[row], pod_moneys[n]
+        team, way = pool.spend.key.get("team", "") or pod.team, ""
+        if not team:
+            team, way = derived_owner(pod)
+        key = {**pool.spend.key, "pod": pod.pod, "namespace": pod.namespace, "team": team}
+        owners = ((team, way),) if way else ()
+        derived = Derived(money.amortised, _rounded(lost[n]), owners=owners)
+        yield Spend(key, money, pool.estimated, derived)
 
 
 def _rounded(amount: float) -> Decimal:
@@ -331,55 +337,11 @@ def _less(row: Spend, money: Money) -> Spend:
     return replace(row, money=-money, estimated=False, derived=None)
 
 
-def _joined(first: Spend | None, second: Spend) -> Spend:
-    if first is None:
-        return second
-    derived = (
-        first.derived + second.derived
-        if first.derived and second.derived
-        else first.derived or second.derived
-    )
-    return Spend(
-        first.key, first.money + second.money, first.estimated or second.estimated, derived
-    )
-
-
-def _keeps(condition: Filter, key: Mapping[str, str]) -> bool:
-    """Return whether a filter on an owner keeps a key; the bill has applied every other."""
-    return (
-        condition.dimension not in OWNERS
-        or (key[condition.dimension] in condition.values) is not condition.negated
-    )
-
-
 def _amounts(money: Money) -> tuple[Decimal, Decimal, Decimal, Decimal]:
     return money.gross, money.discounts, money.credits, money.tax
 
 
-def _pod(key: Mapping[str, str]) -> Labels:
-    return Labels(cluster=key.get("cluster", ""), namespace=key["namespace"], pod=key["pod"])
-
-
-def _place(text: str, occupancy: Occupancy, step: str) -> int | None:
-    """Return the index of the column of the occupancy that holds a time, None where nothing was read of it."""
-    at = datetime.fromisoformat(text)
-    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
-    length = _STEPS[step]
-    n = (at - occupancy.start) // length
-    return n if 0 <= n < occupancy.held.shape[1] else None
-
-
 _NOBODY = ("",)
-
-
-def _tagged(kept: Filter) -> Filter:
-    """Return the filter of rows whose parts a filter by team may keep.
-
-    The parts of a tagged node have the node's team.
-    """
-    if kept.negated:
-        return Filter("team", tuple(value for value in kept.values if value), negated=True)
-    return Filter("team", tuple(dict.fromkeys((*kept.values, *_NOBODY))))
 
 
 class Allocation:
@@ -402,12 +364,20 @@ class Allocation:
             return tally
         bill_filters = [condition for condition in where if condition.dimension not in OWNERS]
         owner_filters = [condition for condition in where if condition.dimension in OWNERS]
-        teams = (
-            [Filter("team", _NOBODY)]
-            if owners_asked == {"team"}
-            else [_tagged(x) for x in owner_filters if x.dimension == "team"]
-        )
-        parts, occupancy = self._parts(window, tally.by, [*bill_filters, *teams])
+
+        if owners_asked == {"team"}:
+            bill_teams = [Filter("team", _NOBODY)]
+        else:
+            # A tagged node's parts have its team, those of others one of their pod.
+            bill_teams = [
+                replace(condition, values=tuple(value for value in condition.values if value))
+                if condition.negated
+                else Filter("team", tuple(dict.fromkeys((*condition.values, *_NOBODY))))
+                for condition in owner_filters
+                if condition.dimension == "team"
+            ]
+
+        parts, occupancy = self._parts(window, tally.by, [*bill_filters, *bill_teams])
         owned = self._owned(window, tally.by, bill_filters) if "team" in owners_asked else []
         allocated = changed(tally, [*parts, *owned], owner_filters) if parts or owned else tally
         return replace(allocated, split=occupancy.window if parts and occupancy else None)
@@ -415,25 +385,25 @@ class Allocation:
     def _parts(
         self, window: Window, by: tuple[str, ...], where: list[Filter]
     ) -> tuple[list[Spend], Occupancy | None]:
-        """Return the changes that split the rows that the bill leaves whole, and the readings they rest on."""
+        """Return the changes that split rows that the bill leaves whole, and the occupancy used."""
         for step in ("hour", "day"):
             try:
                 rows = self._nodes(window, by, where, step)
             except WrongInput:
                 # The bill names no hours, or no clusters: it stands as it is.
                 continue
+
             occupancy = self._occupancy if rows and reaches(window, self._at) else None
             if occupancy is None:
                 return [], None
-            return split_rows(
-                rows, by, step, occupancy if step == "hour" else occupancy.by_day()
-            ), occupancy
+            stepped = occupancy if step == "hour" else occupancy.by_day()
+            return split_rows(rows, by, step, stepped), occupancy
         return [], None
 
     def _nodes(
         self, window: Window, by: tuple[str, ...], where: list[Filter], step: str
     ) -> list[Spend]:
-        """Return the cost of Neuron nodes by cluster and time, of hours in which the bill names no pod of the cluster."""
+        """Return the cost of Neuron nodes where the bill names no pod of their cluster and hour."""
         kinds = tuple(
             name for name, kind in self._ports.world.knowledge.types().items() if kind.has_neuron
         )
