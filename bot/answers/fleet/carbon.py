@@ -6,9 +6,8 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any
 
 from bot.answers.runs.costed import Costed, costed_runs, find_run
 from bot.cards.card import Align, Block, Card, Heading, Table, Tone, quiet, text
@@ -25,7 +24,7 @@ from bot.ports import Ports
 
 @dataclass(frozen=True)
 class Footprint:
-    """State node-hours with their kWh and kg of CO2 equivalents; None where a factor is not known."""
+    """State node-hours with their kWh and kg of CO2 equivalents; None where a factor is unknown."""
 
     instance_type: str
     region: str
@@ -50,12 +49,14 @@ class Factors:
     kg_per_kwh: float | None = None
 
     def of(self, kind: InstanceType, region: str, node_hours: float) -> Footprint:
-        """Return kWh = node-hours x chips x watts a chip x PUE / 1000, and kg = kWh x the grid's factor."""
+        """Return kWh = node-hours x chips x watts x PUE / 1000, and kg = kWh x grid's factor."""
         power, grid = self.powers.get(kind.accelerator), self.grids.get(region)
-        watts = self.watts if self.watts is not None else power.watts if power else None
-        factor = (
-            self.kg_per_kwh if self.kg_per_kwh is not None else grid.kg_per_kwh if grid else None
-        )
+        watts = self.watts
+        if watts is None and power:
+            watts = power.watts
+        factor = self.kg_per_kwh
+        if factor is None and grid:
+            factor = grid.kg_per_kwh
         kwh = node_hours * kind.chips * watts * self.pue.ratio / 1000 if watts is not None else None
         return Footprint(
             kind.name,
@@ -82,7 +83,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class Carbon:
-    """Hold the footprints of a time with their factors, the chips that ran, and what vendors claim."""
+    """Hold the footprints of a time, their factors, the chips that ran, and vendors' claims."""
 
     footprints: Sequence[Footprint]
     window: Window
@@ -136,18 +137,45 @@ def carbon_card(carbon: Carbon) -> Card:
         Heading("energy", _R),
         Heading("CO2e", _R),
     )
-    blocks: list[Block] = [
-        Table(columns, rows),
-        *_unknown(carbon.footprints),
-        *_sources(carbon),
-        *_efficiency(carbon),
-    ]
-    own, claimed = (
-        [x for x in carbon.notes if (x.topic == "footprint") is mine] for mine in (True, False)
+    blocks: list[Block] = [Table(columns, rows)]
+
+    # What is missing is named together with the way to give it.
+    types = dict.fromkeys(x.instance_type for x in carbon.footprints if x.watts is None)
+    regions = dict.fromkeys(
+        x.region for x in carbon.footprints if x.kwh is not None and x.kg is None
     )
-    blocks += note_lines(own, carbon.today)
-    blocks += note_lines(claimed, carbon.today, "What vendors claim; none is used in a calculation")
-    return Card(_title(carbon), Tone.INFO, tuple(blocks), _data(carbon))
+    if types:
+        blocks.append(
+            text(
+                f"No watts of {', '.join(types)} are published: "
+                "give a measured figure, such as carbon watts=500."
+            )
+        )
+    if regions:
+        blocks.append(
+            text(
+                f"No grid factor of {', '.join(regions)} is known: "
+                "give one, such as carbon kg_per_kwh=0.3."
+            )
+        )
+
+    blocks += [*_sources(carbon), *_efficiency(carbon)]
+    footprints = [x for x in carbon.notes if x.topic == "footprint"]
+    claims = [x for x in carbon.notes if x.topic != "footprint"]
+    blocks += note_lines(footprints, carbon.today)
+    blocks += note_lines(claims, carbon.today, "What vendors claim; none is used in a calculation")
+
+    data = {
+        "window": {"start": carbon.window.start, "end": carbon.window.end},
+        "run": carbon.run or None,
+        "estimate": True,
+        "pue": carbon.factors.pue.ratio,
+        "kg": carbon.kg if carbon.known_hours else None,
+        "node_hours": carbon.node_hours,
+        "known_node_hours": carbon.known_hours,
+        "rows": [vars(x) for x in carbon.footprints],
+    }
+    return Card(_title(carbon), Tone.INFO, tuple(blocks), data)
 
 
 def _title(carbon: Carbon) -> str:
@@ -164,70 +192,59 @@ def _title(carbon: Carbon) -> str:
     return f"Footprint of {of}: {total} for {part}; the rest is not known"
 
 
-def _unknown(footprints: Iterable[Footprint]) -> list[Block]:
-    """Name what is missing, and how to give it."""
-    types = dict.fromkeys(x.instance_type for x in footprints if x.watts is None)
-    regions = dict.fromkeys(x.region for x in footprints if x.kwh is not None and x.kg is None)
-    found: list[Block] = []
-    if types:
-        found.append(
-            text(
-                f"No watts of {', '.join(types)} are published: give a measured figure, such as carbon watts=500."
-            )
-        )
-    if regions:
-        found.append(
-            text(
-                f"No grid factor of {', '.join(regions)} is known: give one, such as carbon kg_per_kwh=0.3."
-            )
-        )
-    return found
-
-
 def _sources(carbon: Carbon) -> list[Block]:
     factors, today = carbon.factors, carbon.today
     pue = factors.pue
-    formula = f"Estimated: node-hours x chips x watts x PUE {pue.ratio} / 1000 x kg a kWh; full load, without hosts."
     blocks: list[Block] = [
-        quiet(formula),
+        quiet(
+            f"Estimated: node-hours x chips x watts x PUE {pue.ratio} / 1000 x kg a kWh; "
+            "full load, without hosts."
+        ),
         quiet(f"PUE {pue.ratio}: {pue.says} ({cited(pue, today)})."),
     ]
+
     if factors.watts is None:
         blocks += [
             quiet(f"{name}: {power.watts:.0f} W ({cited(power, today)}).")
             for name, power in factors.powers.items()
             if name in carbon.peaks
         ]
+
     if factors.kg_per_kwh is None:
         regions = {x.region for x in carbon.footprints}
         grids = [grid for region, grid in factors.grids.items() if region in regions]
         blocks += [
             quiet(
-                f"{x.region}: {x.kg_per_kwh} kg a kWh, grid {x.zone}, {x.counts} ({cited(x, today)}; {x.licence})."
+                f"{x.region}: {x.kg_per_kwh} kg a kWh, grid {x.zone}, {x.counts} "
+                f"({cited(x, today)}; {x.licence})."
             )
             for x in grids
         ]
-        blocks += [quiet(_TWO_MEASURES)] if len({x.counts for x in grids}) > 1 else []
+        if len({x.counts for x in grids}) > 1:
+            blocks.append(quiet(_TWO_MEASURES))
     return blocks
 
 
-_TWO_MEASURES = "Direct emissions leave out what fuel and plants cost before they run: compare regions only within one measure."
+_TWO_MEASURES = (
+    "Direct emissions leave out what fuel and plants cost before they run: "
+    "compare regions only within one measure."
+)
 
 
 def _efficiency(carbon: Carbon) -> list[Block]:
     """Compare chips by cited watts alone: two of them at least, each with its peak."""
     powers = carbon.factors.powers
-    known = [
+    chips = [
         (name, powers[name].watts, peak)
         for name, peak in carbon.peaks.items()
         if peak and name in powers
     ]
-    if len(known) < 2:
+    if len(chips) < 2:
         return []
-    ordered = sorted(known, key=lambda x: x[1] / x[2])
+
     rows = tuple(
         (name, f"{watts:,.0f} W", f"{peak:,.0f}", f"{watts / peak:.2f} W")
-        for name, watts, peak in ordered
+        for name, watts, peak in sorted(chips, key=lambda x: x[1] / x[2])
     )
     columns = (
         Heading("chip"),
@@ -235,28 +252,12 @@ def _efficiency(carbon: Carbon) -> list[Block]:
         Heading("BF16 TFLOPS", _R),
         Heading("watts a TFLOP", _R),
     )
-    return [
-        Table(
-            columns, rows, caption="Peaks by data sheets and cited watts; a model reaches neither"
-        )
-    ]
+    caption = "Peaks by data sheets and cited watts; a model reaches neither"
+    return [Table(columns, rows, caption=caption)]
 
 
 def _or(amount: float | None, unit: str) -> str:
     return "not known" if amount is None else f"{amount:,.0f} {unit}"
-
-
-def _data(carbon: Carbon) -> dict[str, Any]:
-    return {
-        "window": {"start": carbon.window.start, "end": carbon.window.end},
-        "run": carbon.run or None,
-        "estimate": True,
-        "pue": carbon.factors.pue.ratio,
-        "kg": carbon.kg if carbon.known_hours else None,
-        "node_hours": carbon.node_hours,
-        "known_node_hours": carbon.known_hours,
-        "rows": [vars(x) for x in carbon.footprints],
-    }
 
 
 _HOUR = timedelta(hours=1)
@@ -301,8 +302,8 @@ async def carbon(
         raise WrongInput("watts and kg_per_kwh are more than 0, such as watts=500 kg_per_kwh=0.3.")
     if run and cluster:
         raise WrongInput("Name a run or a cluster, not both.")
-    given = tuple(None if x is None else float(x) for x in (watts, kg_per_kwh))
-    return await asyncio.to_thread(_answer, ports, request, window, (cluster, run), given)
+    stated = tuple(None if x is None else float(x) for x in (watts, kg_per_kwh))
+    return await asyncio.to_thread(_answer, ports, request, window, (cluster, run), stated)
 
 
 def _answer(
@@ -310,64 +311,53 @@ def _answer(
     request: Request,
     window: Window,
     only: tuple[str, str],
-    given: tuple[float | None, ...],
+    stated: tuple[float | None, ...],
 ) -> Card:
     claims, types = ports.world.knowledge.claims(), ports.world.knowledge.types()
     cluster, run = only
     reading = ports.world.source.read(request.at)
     refuse_unseen(cluster, reading)
     instances = reading.inventory.instances.values()
-    hours = _hours([x for x in instances if cluster in ("", x.labels.cluster)], window, request.at)
+
+    # Node-hours by type and region: of a run over its own time, else of all within the window.
+    hours: dict[tuple[str, str], float] = defaultdict(float)
     if run:
         costed = find_run(costed_runs(ports, request.at), run)
         window = Window(costed.cost.since, costed.cost.until)
-        hours = {_place(costed, instances): costed.cost.nodes * window.hours}
-    known = {key: count for key, count in sorted(hours.items()) if key[0] in types}
-    factors = Factors.stated(claims, *given)
-    footprints = [factors.of(types[name], region, count) for (name, region), count in known.items()]
+        hours[_place(costed, instances)] = costed.cost.nodes * window.hours
+    else:
+        for instance in instances:
+            labels = instance.labels
+            start = max(instance.launched_at, window.start)
+            end = min(instance.ended_at or request.at, window.end, request.at)
+            if cluster in ("", labels.cluster) and end > start:
+                hours[labels.instance_type, labels.region] += (end - start) / _HOUR
+
+    counts = {place: count for place, count in sorted(hours.items()) if place[0] in types}
+    factors = Factors.stated(claims, *stated)
+    footprints = [
+        factors.of(types[name], region, count) for (name, region), count in counts.items()
+    ]
+
     documented = {chip.name: chip.bf16_tflops for chip in claims.chips}
-    kinds = {types[name].accelerator: types[name] for name, _ in known}
+    kinds = {types[name].accelerator: types[name] for name, _ in counts}
     peaks = {
         name: documented.get(name, kind.bf16_tflops / kind.chips) for name, kind in kinds.items()
     }
-    return carbon_card(
-        Carbon(
-            footprints,
-            window,
-            factors,
-            peaks,
-            request.at.date(),
-            run,
-            (*claims.of("footprint"), *claims.of("energy")),
-        )
-    )
-
-
-def _hours(
-    instances: Iterable[Instance], window: Window, now: datetime
-) -> dict[tuple[str, str], float]:
-    """Return node-hours by type and region."""
-    hours: dict[tuple[str, str], float] = defaultdict(float)
-    for instance in instances:
-        start, end = (
-            max(instance.launched_at, window.start),
-            min(instance.ended_at or now, window.end, now),
-        )
-        if end > start:
-            hours[instance.labels.instance_type, instance.labels.region] += (end - start) / _HOUR
-    return hours
+    notes = (*claims.of("footprint"), *claims.of("energy"))
+    return carbon_card(Carbon(footprints, window, factors, peaks, request.at.date(), run, notes))
 
 
 def _place(costed: Costed, instances: Iterable[Instance]) -> tuple[str, str]:
     """Return a run's type and region; raise `Unavailable` for one of several types."""
     if len(costed.instance_types) != 1:
         raise Unavailable(
-            f"{costed.name} ran on {', '.join(costed.instance_types)}: its hours on each are not told apart."
+            f"{costed.name} ran on {', '.join(costed.instance_types)}: "
+            "its hours on each are not told apart."
         )
-    name, cluster = costed.instance_types[0], costed.cost.run.labels.cluster
-    mine = (
-        x.labels
-        for x in instances
-        if x.labels.cluster == cluster and x.labels.instance_type == name
-    )
-    return name, next((x.region for x in mine), costed.cost.run.labels.region)
+    name, run = costed.instance_types[0], costed.cost.run.labels
+    for instance in instances:
+        labels = instance.labels
+        if labels.cluster == run.cluster and labels.instance_type == name:
+            return name, labels.region
+    return name, run.region
