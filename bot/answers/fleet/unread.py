@@ -22,14 +22,14 @@ _OLD = timedelta(minutes=1)
 
 
 def with_age(card: Card, reading: Reading, at: datetime, policy: Policy) -> Card:
-    """Say of when the reading is where it is older than the question, and how much history is known while that is little.
+    """Say of when an old reading is, and how much history is known while that is little.
 
     AWS may be asked for minutes, and nobody waits for it.
     """
-    if said := learning(reading, policy):
-        card = replace(
-            card, blocks=(*card.blocks, quiet(said)), data={**card.data, "learning": said}
-        )
+    if history := learning(reading, policy):
+        blocks = (*card.blocks, quiet(history))
+        card = replace(card, blocks=blocks, data={**card.data, "learning": history})
+
     if at - reading.now < _OLD:
         return card
     age = quiet("AWS is being read; this is as of ", When(reading.now), ".")
@@ -55,9 +55,11 @@ def no_nodes(reading: Reading) -> Card:
 
 def unread(reading: Reading) -> tuple[Block, ...]:
     """Name what could not be read, before the nodes that could be are listed."""
-    more = len(reading.gaps) - _MOST_GAPS
-    rest = (quiet(f"And {counted(more, 'more gap')}; 'doctor' lists them."),) if more > 0 else ()
-    return (*(text(f"Not read this time: {gap}") for gap in reading.gaps[:_MOST_GAPS]), *rest)
+    blocks: list[Block] = [text(f"Not read this time: {gap}") for gap in reading.gaps[:_MOST_GAPS]]
+    unnamed = len(reading.gaps) - _MOST_GAPS
+    if unnamed > 0:
+        blocks.append(quiet(f"And {counted(unnamed, 'more gap')}; 'doctor' lists them."))
+    return tuple(blocks)
 
 
 def gaps(reading: Reading) -> list[str]:
@@ -70,7 +72,7 @@ _MOST_JOBS = 3
 
 @dataclass(frozen=True)
 class Spread:
-    """Hold one scattered job, and the cost of cross-zone traffic within `window`, None where it is not known."""
+    """Hold one scattered job, and its cross-zone cost within `window`, None where not known."""
 
     job: Scattered
     usd: Decimal | None = None
@@ -80,12 +82,23 @@ class Spread:
 
 def spread_texts(spreads: Sequence[Spread]) -> list[Block]:
     """Return a sentence for each job, and how many more there are."""
-    texts: list[Block] = [text(_sentence(spread)) for spread in spreads[:_MOST_JOBS]]
-    return texts + (
-        [text(f"{counted(len(spreads) - _MOST_JOBS, 'more job')} in several zones.")]
-        if len(spreads) > _MOST_JOBS
-        else []
-    )
+    texts: list[Block] = []
+    for spread in spreads[:_MOST_JOBS]:
+        job = spread.job
+        advice = (
+            f"{job.job} of {job.cluster or 'no cluster'} stands in {len(job.zones)} zones, {job}: "
+            "EFA does not cross zones, so its collectives are slower between them. "
+            "Keep a job in one zone and placement group."
+        )
+        if spread.usd is not None and spread.window is not None:
+            payer = f"of {job.cluster}" if spread.of_cluster else "of everything on the bill"
+            cost = f"{usd(spread.usd)} ({period(spread.window)})"
+            advice += f" Cross-zone traffic {payer} cost {cost}."
+        texts.append(text(advice))
+
+    if len(spreads) > _MOST_JOBS:
+        texts.append(text(f"{counted(len(spreads) - _MOST_JOBS, 'more job')} in several zones."))
+    return texts
 
 
 def spread_data(spreads: Sequence[Spread]) -> dict[str, Any]:
@@ -101,17 +114,3 @@ def spread_data(spreads: Sequence[Spread]) -> dict[str, Any]:
         for spread in spreads
     ]
     return {"scattered": jobs} if jobs else {}
-
-
-def _sentence(spread: Spread) -> str:
-    job = spread.job
-    sentence = f"{job.job} of {job.cluster or 'no cluster'} stands in {len(job.zones)} zones, {job}: EFA does not cross zones, "
-    sentence += (
-        "so its collectives are slower between them. Keep a job in one zone and placement group."
-    )
-    if spread.usd is None or spread.window is None:
-        return sentence
-    whose = f"of {job.cluster}" if spread.of_cluster else "of everything on the bill"
-    return (
-        f"{sentence} Cross-zone traffic {whose} cost {usd(spread.usd)} ({period(spread.window)})."
-    )
