@@ -1,4 +1,4 @@
-"""Answer why a cost changed: its drivers, which sum to the difference, and the alerts of that time."""
+"""Answer why a cost changed: drivers that sum to the difference, and the alerts of that time."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ _WHY_COST_FIGURES = {
 
 @command(
     "why cost",
-    "What drove a change of cost against the time before: price, hours, things new and ended, commitments, one-off fees.",
+    "What drove a change of cost against the time before: price, hours, things new and ended, "
+    "commitments, one-off fees.",
     needs=Needs.BILL,
     may=Needs.METRICS | Needs.STATE,
     topic=Topic.COSTS,
@@ -132,32 +133,30 @@ def change_of(
     spans = settled or (_billed(window, min(through, at)) if through else None)
     if spans is None:
         return None
-    if _begins_late(billing, spans[1]):
+    # A day without any charge is one that the bill does not reach back to.
+    if len(billing.tally(spans[1], ("day",)).rows) < len(list(spans[1].days())):
         raise WrongInput(
-            f"The bill does not reach back to all of {period(spans[1])}; ask for a shorter or later window."
+            f"The bill does not reach back to all of {period(spans[1])}; "
+            "ask for a shorter or later window."
         )
+
     now, then = (billing.tally(span, DRIVEN_BY, where) for span in spans)
     fees = {
         line
-        for span, tally, other in ((spans[0], now, then), (spans[1], then, now))
-        for line in _fees(billing, span, tally, other)
+        for span, tally, compared in ((spans[0], now, then), (spans[1], then, now))
+        for line in _fees(billing, span, tally, compared)
     }
+
     labels = {
-        one.dimension: one.values[0]
-        for one in where
-        if one.dimension in ("cluster", "team") and not one.negated
+        condition.dimension: condition.values[0]
+        for condition in where
+        if condition.dimension in ("cluster", "team") and not condition.negated
     }
     alerts = ports.stores.alerts.history(
         Window(spans[0].start, min(window.end, at)), Labels.of(labels)
     )
-    return CostChange(
-        window, then, now, drivers_of(then.rows, now.rows, fees), alerts, settled is not None, where
-    )
-
-
-def _begins_late(billing: Allocation, span: Window) -> bool:
-    """Tell whether a day of a span has no charge at all."""
-    return len(billing.tally(span, ("day",)).rows) < len(list(span.days()))
+    drivers = drivers_of(then.rows, now.rows, fees)
+    return CostChange(window, then, now, drivers, alerts, settled is not None, where)
 
 
 def _billed(window: Window, through: datetime) -> tuple[Window, Window] | None:
@@ -173,9 +172,9 @@ def _billed(window: Window, through: datetime) -> tuple[Window, Window] | None:
     return Window(window.start, window.start + length), Window(before.start, before.start + length)
 
 
-def _fees(billing: Allocation, span: Window, tally: Tally, other: Tally) -> set[Line]:
+def _fees(billing: Allocation, span: Window, tally: Tally, compared: Tally) -> set[Line]:
     """Return the lines that were charged in one hour of a span alone, and not in the other."""
-    known = {(row.key["service"], row.key["usage_type"]) for row in other.rows}
+    known = {(row.key["service"], row.key["usage_type"]) for row in compared.rows}
     alone = {
         (row.key["service"], row.key["usage_type"]) for row in tally.rows if not row.hours
     } - known
@@ -200,7 +199,7 @@ def change_card(change: CostChange) -> Card:
     drivers, then, now = change.drivers, change.then, change.now
     amount = change.change
     grown = f" ({percent(abs(amount) / then.total.amortised)})" if then.total.amortised > 0 else ""
-    filters = "".join(f" · {each}" for each in change.filters)
+    filters = "".join(f" · {condition}" for condition in change.filters)
     moved = (
         f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), now)}{grown}"
         if amount
@@ -208,21 +207,33 @@ def change_card(change: CostChange) -> Card:
     )
     most = f": {reason(drivers[0])}" if drivers and amount else ""
     title = f"{moved}{most} · {period(now.window)}{filters}"
+
     spans = [
-        f"{amount_of(each.total.amortised, now)} from {period(each.window)}" for each in (now, then)
+        f"{amount_of(tally.total.amortised, now)} from {period(tally.window)}"
+        for tally in (now, then)
     ]
     blocks: list[Block] = [text(f"{' against '.join(spans)}, amortised.")]
     if not change.settled:
         blocks.append(
             text(
-                "AWS may still rewrite these hours: the newest of a bill come in late, so this is an estimate."
+                "AWS may still rewrite these hours: "
+                "the newest of a bill come in late, so this is an estimate."
             )
         )
     blocks += [_table(change)] if drivers else [text("No charge changed.")]
     blocks += _alerts(change.alerts)
     if now.billed_through:
         blocks.append(quiet("Billed through ", When(now.billed_through), ". ", _HOW))
-    blocks.append(Buttons(tuple(_more(change))))
+
+    line = f"cost {window_line(now.window)}"
+    typed = "".join(f" {condition}" for condition in change.filters)
+    buttons = [
+        Button("By service", f"{line} by service{typed}"),
+        Button("By day", f"{line} by day{typed}"),
+    ]
+    if change.alerts:
+        buttons.append(Button("Alerts", f"alerts window={window_line(now.window)}"))
+    blocks.append(Buttons(tuple(buttons)))
     return Card(title, Tone.INFO, tuple(blocks), _data(change))
 
 
@@ -261,11 +272,15 @@ def _detail(driver: Driver) -> str:
 
 
 def _table(change: CostChange) -> Table:
-    shown, rest = change.drivers[:_MOST], change.drivers[_MOST:]
-    rows = [(reason(one), _detail(one), _signed(one.usd, change)) for one in shown]
-    if rest:
-        other = sum((one.usd for one in rest), Decimal(0))
-        rows.append((f"{counted(len(rest), 'smaller change')}", "", _signed(other, change)))
+    rows = [
+        (reason(driver), _detail(driver), _signed(driver.usd, change))
+        for driver in change.drivers[:_MOST]
+    ]
+    smaller = change.drivers[_MOST:]
+    if smaller:
+        amount = sum((driver.usd for driver in smaller), Decimal(0))
+        rows.append((counted(len(smaller), "smaller change"), "", _signed(amount, change)))
+
     columns = (Heading("driver"), Heading("before and now"), Heading("change", Align.RIGHT))
     return Table(columns, tuple(rows), ("change", "", _signed(change.change, change)))
 
@@ -279,24 +294,10 @@ def _alerts(alerts: Sequence[Alert]) -> list[Block]:
     if not alerts:
         return [quiet("No alert was open in this time.")]
     ranked = sorted(alerts, key=worth, reverse=True)
-    named = "; ".join(f"{one.cause.facts.words} · {place(one)}" for one in ranked[:_MOST_ALERTS])
-    more = f"; and {len(ranked) - _MOST_ALERTS} more" if len(ranked) > _MOST_ALERTS else ""
-    return [text(f"Alerts of this time: {named}{more}.")]
-
-
-def _more(change: CostChange) -> list[Button]:
-    line = f"cost {window_line(change.now.window)}"
-    typed = "".join(f" {each}" for each in change.filters)
-    alerts = (
-        [Button("Alerts", f"alerts window={window_line(change.now.window)}")]
-        if change.alerts
-        else []
-    )
-    return [
-        Button("By service", f"{line} by service{typed}"),
-        Button("By day", f"{line} by day{typed}"),
-        *alerts,
-    ]
+    names = [f"{alert.cause.facts.words} · {place(alert)}" for alert in ranked[:_MOST_ALERTS]]
+    if len(ranked) > _MOST_ALERTS:
+        names.append(f"and {len(ranked) - _MOST_ALERTS} more")
+    return [text(f"Alerts of this time: {'; '.join(names)}.")]
 
 
 def _data(change: CostChange) -> dict[str, Any]:
@@ -311,28 +312,28 @@ def _data(change: CostChange) -> dict[str, Any]:
         "amortised_usd": now.total.amortised,
         "change_usd": change.change,
         "settled": change.settled,
-        "drivers": [driver_data(one) for one in change.drivers[:_MOST]],
-        "smaller": [driver_data(one) for one in change.drivers[_MOST:]],
-        "smaller_usd": sum((one.usd for one in change.drivers[_MOST:]), Decimal(0)),
-        "alerts": [one.id for one in change.alerts],
+        "drivers": [driver_data(driver) for driver in change.drivers[:_MOST]],
+        "smaller": [driver_data(driver) for driver in change.drivers[_MOST:]],
+        "smaller_usd": sum((driver.usd for driver in change.drivers[_MOST:]), Decimal(0)),
+        "alerts": [alert.id for alert in change.alerts],
     }
 
 
-def driver_data(one: Driver) -> dict[str, Any]:
+def driver_data(driver: Driver) -> dict[str, Any]:
     """Return a driver's data, with the filters that keep its rows."""
     pairs = {
-        "hours": one.hours,
-        "usd_per_hour": one.rates,
-        "covered_ratio": one.covered,
-        "costs_usd": one.costs,
+        "hours": driver.hours,
+        "usd_per_hour": driver.rates,
+        "covered_ratio": driver.covered,
+        "costs_usd": driver.costs,
     }
-    known = {name: {"then": pair[0], "now": pair[1]} for name, pair in pairs.items() if pair}
+    compared = {name: {"then": pair[0], "now": pair[1]} for name, pair in pairs.items() if pair}
     return {
-        "kind": one.kind.value,
-        "what": one.what,
-        "usd": one.usd,
-        **known,
-        "where": [str(each) for each in one.where],
+        "kind": driver.kind.value,
+        "what": driver.what,
+        "usd": driver.usd,
+        **compared,
+        "where": [str(condition) for condition in driver.where],
     }
 
 
@@ -361,6 +362,6 @@ def _unbilled(ports: Ports, at: datetime, window: Window) -> Card:
     data = {
         "window": {"start": window.start, "end": window.end},
         "drivers": [],
-        "alerts": [one.id for one in alerts],
+        "alerts": [alert.id for alert in alerts],
     }
     return Card(f"{period(window)} is not billed yet", Tone.INFO, (*blocks, more), data)
