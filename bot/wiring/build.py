@@ -126,8 +126,8 @@ class ReplayedStore:
 
     def _ready(self, now: datetime) -> AlertStore:
         if not self._filled:
-            self._filled = True
             self._fill(now)
+            self._filled = True  # only now: after a replay that failed there is nothing to tell
         return self._store
 
 

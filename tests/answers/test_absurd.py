@@ -12,7 +12,7 @@ from bot.errors import WrongInput
 from bot.grammar.registry import commands_by_name
 from bot.settings.options import read_options
 from bot.settings.settings import read_settings
-from bot.wiring.cli import answer_line
+from bot.wiring.terminal import answer_line
 from tests.answers.configuring import ask, refused
 
 assert ANSWERS
