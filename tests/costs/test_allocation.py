@@ -10,8 +10,6 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from bot.answers.receipt.readings import Readings
-from bot.answers.receipt.split_rows import SplitRows
 
 from adapters.billing.bill import BillOptions, open_billing
 from adapters.store.memory import MemoryStore
@@ -30,6 +28,7 @@ from bot.model.spend import Derived, Filter, Money, Spend
 from bot.model.window import Window
 from tests.belonging import MEMBER
 from tests.builders import ports_over
+from tests.costs.split_rows import Readings, SplitRows
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 DAY = Window(NOW - timedelta(days=1), NOW)
