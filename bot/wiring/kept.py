@@ -14,6 +14,7 @@ import mmap
 import os
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -51,13 +52,17 @@ def kept(name: str, depends_on: tuple[object, ...], make: Callable[[], Part]) ->
 
 
 def content_of(folder: Path) -> str:
-    """Return a name for the files under a folder: another one when any is added, written or gone."""
+    """Return a name for the files under a folder: another one when any is added, written or gone.
+
+    Byte code is left out, which Python writes whenever a module is first imported.
+    """
     stamps = []
     for place, folders, names in os.walk(folder):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):
-            status = os.stat(os.path.join(place, name))
-            stamps.append((place, name, status.st_size, status.st_mtime_ns))
+            with suppress(OSError):  # a link that leads nowhere holds nothing
+                status = os.stat(os.path.join(place, name))
+                stamps.append((place, name, status.st_size, status.st_mtime_ns))
     return blake2b(repr(stamps).encode(), digest_size=12).hexdigest()
 
 

@@ -95,3 +95,11 @@ def test_content_is_another_when_a_file_is_written_added_or_gone(tmp_path: Path)
     file.unlink()
     assert len(set(names)) == 3
     assert content_of(tmp_path) == names[0]
+
+
+def test_byte_code_and_links_that_lead_nowhere_are_no_content(tmp_path: Path) -> None:
+    before = content_of(tmp_path)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__/a.pyc").write_bytes(b"1")
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    assert content_of(tmp_path) == before

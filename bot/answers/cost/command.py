@@ -8,7 +8,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from bot.answers.cost.card import CostAnswer, cost_card
-from bot.answers.cost.title import TIMES, refuse_unknown
+from bot.answers.cost.title import FORECAST_FIGURES, TIMES, refuse_unknown
 from bot.cards.card import Card
 from bot.cards.words import MONEY_FIGURES
 from bot.costs.allocation import Allocation
@@ -49,23 +49,7 @@ _COST_FIGURES = {
     "compiling/spared_usd": (
         "of it, what one node compiling for all would have spared: the sum less the slowest"
     ),
-    "forecast/amortised_usd": (
-        "settled days of the month, fees at their day, and the recurring cost of the days "
-        "left, by the days that settled and the nodes that run"
-    ),
-    "forecast/low_usd": "the low end of the forecast's range, never under what is billed",
-    "forecast/high_usd": "the high end of the forecast's range",
-    "forecast/fees_usd": "one-off charges and monthly fees of the month, each counted once",
-    "forecast/settled_days": "count of the settled days that the forecast rests on",
-    "expected/amortised_usd": (
-        "amortised cost billed before AWS's forecast begins + AWS's forecast of the rest"
-    ),
-    "expected/low_usd": (
-        "amortised cost billed before AWS's forecast begins + the low end of AWS's 80 % interval"
-    ),
-    "expected/high_usd": (
-        "amortised cost billed before AWS's forecast begins + the high end of AWS's 80 % interval"
-    ),
+    **FORECAST_FIGURES,
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from bot.answers.cost.title import forecast_data, range_words, refuse_unknown
+from bot.answers.cost.title import FORECAST_FIGURES, forecast_data, range_words, refuse_unknown
 from bot.cards.card import (
     Align,
     Block,
@@ -50,23 +50,7 @@ class MonthEnd:
 
 
 _FORECAST_FIGURES = {
-    "forecast/amortised_usd": (
-        "settled days of the month, fees at their day, and the recurring cost of the days "
-        "left, by the days that settled and the nodes that run"
-    ),
-    "forecast/low_usd": "the low end of the forecast's range, never under what is billed",
-    "forecast/high_usd": "the high end of the forecast's range",
-    "forecast/fees_usd": "one-off charges and monthly fees of the month, each counted once",
-    "forecast/settled_days": "count of the settled days that the forecast rests on",
-    "expected/amortised_usd": (
-        "amortised cost billed before AWS's forecast begins + AWS's forecast of the rest"
-    ),
-    "expected/low_usd": (
-        "amortised cost billed before AWS's forecast begins + the low end of AWS's 80 % interval"
-    ),
-    "expected/high_usd": (
-        "amortised cost billed before AWS's forecast begins + the high end of AWS's 80 % interval"
-    ),
+    **FORECAST_FIGURES,
     "spent_usd": "settled days of the month, and fees at their day",
     "last_month/amortised_usd": "amortised cost of the month before this one",
 }
