@@ -173,6 +173,7 @@ class OpenedSource:
         self.knowledge = load_knowledge()
         self._settings = settings
         self._folder = Once(lambda: folder_of(source))
+        self._content = Once(lambda: content_of(self._folder()))
         self.live = source == "aws"
         self.account: Callable[[], Live] = Once(self._open_live)
         self.recording: Callable[[], Recording] = Once(self._open_recording)
@@ -256,7 +257,7 @@ class OpenedSource:
         owners = Path(settings["owners_file"]).expanduser() if settings["owners_file"] else None
         return (
             str(folder.resolve()),
-            content_of(folder),
+            self._content(),
             config,
             settings.policy,
             settings.routes,
@@ -274,7 +275,7 @@ class OpenedSource:
         folder, config = self._folder(), reading_config(self._settings, self.knowledge.types())
         if not folder.is_dir():
             return open_recording(folder, config)
-        depends_on = (str(folder.resolve()), content_of(folder), config)
+        depends_on = (str(folder.resolve()), self._content(), config)
         return kept("recording", depends_on, lambda: open_recording(folder, config))
 
     def _open_bill(self) -> Billing:

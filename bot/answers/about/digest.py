@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import partial
 
 from bot.answers.about.summary import summary_card, summary_of
-from bot.answers.cost.title import forecast_data, month_end_words
+from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data, month_end_words
 from bot.answers.runs.card import compare_data, sentence
 from bot.answers.runs.costed import parities
 from bot.cards.alert_words import muted_words, where, worth
@@ -192,14 +192,7 @@ _DIGEST_FIGURES = {
     ),
     "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
     "muted/usd_per_hour": "sum of the waste an hour of the open alerts that are muted",
-    "forecast/amortised_usd": (
-        "settled days of the month, fees at their day, and the recurring cost of the days "
-        "left, by the days that settled and the nodes that run"
-    ),
-    "forecast/low_usd": "the low end of the forecast's range, never under what is billed",
-    "forecast/high_usd": "the high end of the forecast's range",
-    "forecast/fees_usd": "one-off charges and monthly fees of the month, each counted once",
-    "forecast/settled_days": "count of the settled days that the forecast rests on",
+    **NOWCAST_FIGURES,
 }
 
 

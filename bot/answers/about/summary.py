@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from bot.answers.cost.title import forecast_data
+from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data
 from bot.answers.cost.why import CostChange, change_of, driver_data, percent, reason
 from bot.cards.alert_words import held_words, where, worth
 from bot.cards.card import (
@@ -88,14 +88,7 @@ _SUMMARY_FIGURES = {
     "saved/alerts": "count of the alerts that ended in the week after somebody acted",
     "saved/usd_per_hour": "sum of their waste an hour at the peak",
     "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
-    "forecast/amortised_usd": (
-        "settled days of the month, fees at their day, and the recurring cost of the days "
-        "left, by the days that settled and the nodes that run"
-    ),
-    "forecast/low_usd": "the low end of the forecast's range, never under what is billed",
-    "forecast/high_usd": "the high end of the forecast's range",
-    "forecast/fees_usd": "one-off charges and monthly fees of the month, each counted once",
-    "forecast/settled_days": "count of the settled days that the forecast rests on",
+    **NOWCAST_FIGURES,
     "amortised_usd": "amortised cost of the time asked about, as far as it is compared",
     "before/amortised_usd": "amortised cost of as long a part of the time before",
     "hours/then": "instance-hours that were metered",

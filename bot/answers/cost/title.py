@@ -318,7 +318,7 @@ def forecast_data(nowcast: Nowcast | None, expected: Expected | None) -> dict[st
     return data
 
 
-FORECAST_FIGURES = {
+NOWCAST_FIGURES = {
     "forecast/amortised_usd": (
         "settled days of the month, fees at their day, and the recurring cost of the days "
         "left, by the days that settled and the nodes that run"
@@ -327,6 +327,10 @@ FORECAST_FIGURES = {
     "forecast/high_usd": "the high end of the forecast's range",
     "forecast/fees_usd": "one-off charges and monthly fees of the month, each counted once",
     "forecast/settled_days": "count of the settled days that the forecast rests on",
+}
+"""How each number of our own forecast in `forecast_data` is made."""
+FORECAST_FIGURES = {
+    **NOWCAST_FIGURES,
     "expected/amortised_usd": (
         "amortised cost billed before AWS's forecast begins + AWS's forecast of the rest"
     ),
