@@ -184,18 +184,6 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
     return Week(window, saved, firing, memory.silences, parities(ports, now), nowcast)
 
 
-_DIGEST_FIGURES = {
-    "saved/alerts": "count of the alerts that ended in the week after somebody acted",
-    "saved/usd_per_hour": "sum of their waste an hour at the peak",
-    "saved/usd_so_far": (
-        "sum of waste an hour x hours from each end until now, or until the end of its UTC month"
-    ),
-    "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
-    "muted/usd_per_hour": "sum of the waste an hour of the open alerts that are muted",
-    **NOWCAST_FIGURES,
-}
-
-
 @command(
     "digest",
     "The last seven days: what was saved, wasted and silenced.",
@@ -203,7 +191,16 @@ _DIGEST_FIGURES = {
     may=Needs.BILL,
     topic=Topic.COSTS,
     examples=("digest",),
-    figures=_DIGEST_FIGURES,
+    figures={
+        "saved/alerts": "count of the alerts that ended in the week after somebody acted",
+        "saved/usd_per_hour": "sum of their waste an hour at the peak",
+        "saved/usd_so_far": (
+            "sum of waste an hour x hours from each end until now, or until the end of its UTC month"
+        ),
+        "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
+        "muted/usd_per_hour": "sum of the waste an hour of the open alerts that are muted",
+        **NOWCAST_FIGURES,
+    },
 )
 def digest(ports: Ports, request: Request) -> Card:
     """Show the digest as it would be posted now."""

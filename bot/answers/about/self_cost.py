@@ -157,27 +157,24 @@ _CALLS = Columns[CallUse](
 )
 
 
-_SELF_FIGURES = {
-    "watch/lag_seconds": "now - the time of the last whole tick",
-    "bill/usd": "sum over today's calls of their number x the list price of each",
-    "bill/month_usd": (
-        "a day's calls at the pace of the last whole day, else of today so far, over a month"
-    ),
-    "bill/budget_usd": "the setting TRNBOT_AWS_BUDGET",
-    "bill/*": "counted by the bot",
-    "calls/*": "counted by the bot; the price is a dated list price",
-    "days/usd": "sum over that day's calls of their number x the list price of each",
-    "watch/*": "counted by this process",
-}
-
-
 @command(
     "self",
     "The cost of the bot's own AWS calls, and the status of its watch.",
     needs=Needs.STATE | Needs.METRICS,
     topic=Topic.COSTS,
     examples=("self",),
-    figures=_SELF_FIGURES,
+    figures={
+        "watch/lag_seconds": "now - the time of the last whole tick",
+        "bill/usd": "sum over today's calls of their number x the list price of each",
+        "bill/month_usd": (
+            "a day's calls at the pace of the last whole day, else of today so far, over a month"
+        ),
+        "bill/budget_usd": "the setting TRNBOT_AWS_BUDGET",
+        "bill/*": "counted by the bot",
+        "calls/*": "counted by the bot; the price is a dated list price",
+        "days/usd": "sum over that day's calls of their number x the list price of each",
+        "watch/*": "counted by this process",
+    },
 )
 def self_(ports: Ports, request: Request) -> Card:
     """Tell the bot's own bill by API with its budget, and the last tick, its age and the ticks that were missed."""

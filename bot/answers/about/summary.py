@@ -395,22 +395,6 @@ def home_card(of: Summary, services: Tally | None) -> Card:
     return Card(summary_title(of), summary_tone(of), blocks, data)
 
 
-_HOME_FIGURES = _SUMMARY_FIGURES | {
-    "net_usd": ("gross + discounts + credits + tax of a service in the month to date"),
-    "month_net_usd": ("net: gross + discounts + credits + tax of the month to date"),
-    "waste_usd/so_far": (
-        "sum over the ticks of hours x waste an hour then; of a cause of the bill, what the"
-        " bill shows over the usual, and an estimate of the hours after it"
-    ),
-    "waste_usd/month_end": (
-        "so far + waste an hour x hours left in the UTC month, where it goes on"
-    ),
-    "at_risk_usd": ("price of an hour of the nodes x hours since the last checkpoint"),
-    "score": ("how far the readings lie from the usual, 0 to 1, by the detector"),
-    "usd_per_hour": ("sum of the waste an hour of the open alerts that nothing mutes"),
-}
-
-
 @command(
     "home",
     "The summary, what wastes now, and the month to date: the home page.",
@@ -419,7 +403,21 @@ _HOME_FIGURES = _SUMMARY_FIGURES | {
     topic=Topic.COSTS,
     examples=("home",),
     rows=("services",),
-    figures=_HOME_FIGURES,
+    figures=_SUMMARY_FIGURES
+    | {
+        "net_usd": ("gross + discounts + credits + tax of a service in the month to date"),
+        "month_net_usd": ("net: gross + discounts + credits + tax of the month to date"),
+        "waste_usd/so_far": (
+            "sum over the ticks of hours x waste an hour then; of a cause of the bill, what the"
+            " bill shows over the usual, and an estimate of the hours after it"
+        ),
+        "waste_usd/month_end": (
+            "so far + waste an hour x hours left in the UTC month, where it goes on"
+        ),
+        "at_risk_usd": ("price of an hour of the nodes x hours since the last checkpoint"),
+        "score": ("how far the readings lie from the usual, 0 to 1, by the detector"),
+        "usd_per_hour": ("sum of the waste an hour of the open alerts that nothing mutes"),
+    },
 )
 def home(ports: Ports, request: Request) -> Card:
     """Sum up for a person's home page."""

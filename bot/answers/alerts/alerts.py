@@ -274,12 +274,6 @@ ALERT_FIGURES = {
 }
 
 
-_ALERTS_FIGURES = ALERT_FIGURES | {
-    "usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
-    "muted_usd_per_hour": "sum of the waste an hour of the open alerts that something mutes",
-}
-
-
 @command(
     "alerts",
     "Alerts that are open now, the most expensive first.",
@@ -287,7 +281,11 @@ _ALERTS_FIGURES = ALERT_FIGURES | {
     may=Needs.METRICS,
     topic=Topic.ALERTS,
     examples=("alerts", "alerts llama", "alerts window=7d"),
-    figures=_ALERTS_FIGURES,
+    figures=ALERT_FIGURES
+    | {
+        "usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
+        "muted_usd_per_hour": "sum of the waste an hour of the open alerts that something mutes",
+    },
 )
 def alerts(
     ports: Ports,

@@ -335,21 +335,18 @@ def _how(silence: Silence) -> str:
 _JUDGED = (DecisionKind.USEFUL, DecisionKind.NOT_AN_ANOMALY, DecisionKind.UNJUDGED)
 
 
-_SILENCES_FIGURES = {
-    "low": "the low end of the readings that were judged not an anomaly",
-    "high": "the high end of the readings that were judged not an anomaly",
-    "usd_per_hour": "the waste an hour up to which the judgement holds",
-    "ceiling_usd": "the waste up to which the silence holds, as a person set it",
-}
-
-
 @command(
     "silences",
     "Silences set by people: by whom, until when, and which alerts they mute now.",
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("silences",),
-    figures=_SILENCES_FIGURES,
+    figures={
+        "low": "the low end of the readings that were judged not an anomaly",
+        "high": "the high end of the readings that were judged not an anomaly",
+        "usd_per_hour": "the waste an hour up to which the judgement holds",
+        "ceiling_usd": "the waste up to which the silence holds, as a person set it",
+    },
 )
 def silences(ports: Ports, request: Request) -> Card:
     """List every snooze and every pattern that was judged not an anomaly."""
@@ -393,15 +390,6 @@ def silences_drop(
     return Card(title, Tone.GOOD, (quiet(words),), {"silence": dropped.id})
 
 
-_FEEDBACK_FIGURES = {
-    "useful": "sum over the rules",
-    "wrong": "sum over the rules",
-    "precision": "useful / (useful + wrong)",
-    "rules/useful": "count of the alerts of the rule that people judged useful",
-    "rules/wrong": "count of the alerts of the rule that people judged not an anomaly",
-}
-
-
 @command(
     "feedback",
     "How people judged each rule's alerts, with a suggested setting for rules that are mostly"
@@ -409,7 +397,13 @@ _FEEDBACK_FIGURES = {
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("feedback 30d",),
-    figures=_FEEDBACK_FIGURES,
+    figures={
+        "useful": "sum over the rules",
+        "wrong": "sum over the rules",
+        "precision": "useful / (useful + wrong)",
+        "rules/useful": "count of the alerts of the rule that people judged useful",
+        "rules/wrong": "count of the alerts of the rule that people judged not an anomaly",
+    },
 )
 def feedback(
     ports: Ports,
@@ -480,24 +474,21 @@ def savings_card(savings: Sequence[Saving], window: Window) -> Card:
     return Card(title, Tone.GOOD, blocks, data)
 
 
-_SAVINGS_FIGURES = {
-    "savings/usd_per_hour": "waste an hour of the alert at its peak",
-    "savings/usd_so_far": (
-        "waste an hour x hours since the alert was last seen until now, or until the end of"
-        " that UTC month"
-    ),
-    "usd_per_hour": "sum over the alerts listed",
-    "usd_so_far": "sum over the alerts listed",
-}
-
-
 @command(
     "savings",
     "Waste that stopped because somebody acted (estimated).",
     needs=Needs.STATE | Needs.METRICS,
     topic=Topic.COSTS,
     examples=("savings", "savings 7d"),
-    figures=_SAVINGS_FIGURES,
+    figures={
+        "savings/usd_per_hour": "waste an hour of the alert at its peak",
+        "savings/usd_so_far": (
+            "waste an hour x hours since the alert was last seen until now, or until the end of"
+            " that UTC month"
+        ),
+        "usd_per_hour": "sum over the alerts listed",
+        "usd_so_far": "sum over the alerts listed",
+    },
 )
 def savings_(
     ports: Ports, request: Request, window: Window = arg("30d", "alerts that ended in this window")

@@ -320,11 +320,6 @@ FAMILIES = tuple(dict.fromkeys(_family(key) for key in SETTINGS))
 _LISTED = 100
 
 
-_CONFIG_FIGURES = {
-    "settings/*": "the policy in force: defaults, the settings file and people's changes",
-}
-
-
 @command(
     "config",
     "Open a form to change thresholds; a preview comes first.",
@@ -332,7 +327,9 @@ _CONFIG_FIGURES = {
     may=Needs.METRICS,
     examples=("config", "config idle", "config idle cluster=llama"),
     who=Role.ADMIN,
-    figures=_CONFIG_FIGURES,
+    figures={
+        "settings/*": "the policy in force: defaults, the settings file and people's changes",
+    },
 )
 async def config(
     ports: Ports,

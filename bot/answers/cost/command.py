@@ -23,35 +23,6 @@ from bot.model.spend import Filter
 from bot.model.window import Window, month_of
 from bot.ports import Ports
 
-_COST_FIGURES = {
-    **MONEY_FIGURES,
-    "total/gross_usd": "sum of the rows here, and of those of the bill in the window",
-    "total/discounts_usd": "sum of the rows here, and of those of the bill in the window",
-    "total/credits_usd": "sum of the rows here, and of those of the bill in the window",
-    "total/tax_usd": "sum of the rows here, and of those of the bill in the window",
-    "total/amortised_usd": "sum of the rows here, and of those of the bill in the window",
-    "total/net_usd": "gross + discounts + credits + tax, and the sum of the rows here",
-    "derived/amortised_usd": (
-        "of the row's amortised cost, what was split among pods by the NeuronCores they "
-        "held, or has a derived team"
-    ),
-    "derived/unused_usd": (
-        "of it, cost of the cores that pods held and did not use: 1 - mean utilization"
-    ),
-    "derived/idle_usd": "cost of the cores that no pod held",
-    "owner_hints/amortised_usd": (
-        "amortised cost of the resources without a team that this owner's hint names"
-    ),
-    "compiling/compiles": "count of the compiles within the window, by metrics and logs",
-    "compiling/node_hours": "sum over compiles of the hours of each node",
-    "compiling/usd": "sum over compiles of node-hours x the price of the node's hour",
-    "compiling/cut_usd": "of it, compiles that were cut off before they were used",
-    "compiling/spared_usd": (
-        "of it, what one node compiling for all would have spared: the sum less the slowest"
-    ),
-    **FORECAST_FIGURES,
-}
-
 
 @command(
     "cost",
@@ -65,7 +36,34 @@ _COST_FIGURES = {
         "cost 30d by instance_type team=vision",
     ),
     rows=("rows",),
-    figures=_COST_FIGURES,
+    figures={
+        **MONEY_FIGURES,
+        "total/gross_usd": "sum of the rows here, and of those of the bill in the window",
+        "total/discounts_usd": "sum of the rows here, and of those of the bill in the window",
+        "total/credits_usd": "sum of the rows here, and of those of the bill in the window",
+        "total/tax_usd": "sum of the rows here, and of those of the bill in the window",
+        "total/amortised_usd": "sum of the rows here, and of those of the bill in the window",
+        "total/net_usd": "gross + discounts + credits + tax, and the sum of the rows here",
+        "derived/amortised_usd": (
+            "of the row's amortised cost, what was split among pods by the NeuronCores they "
+            "held, or has a derived team"
+        ),
+        "derived/unused_usd": (
+            "of it, cost of the cores that pods held and did not use: 1 - mean utilization"
+        ),
+        "derived/idle_usd": "cost of the cores that no pod held",
+        "owner_hints/amortised_usd": (
+            "amortised cost of the resources without a team that this owner's hint names"
+        ),
+        "compiling/compiles": "count of the compiles within the window, by metrics and logs",
+        "compiling/node_hours": "sum over compiles of the hours of each node",
+        "compiling/usd": "sum over compiles of node-hours x the price of the node's hour",
+        "compiling/cut_usd": "of it, compiles that were cut off before they were used",
+        "compiling/spared_usd": (
+            "of it, what one node compiling for all would have spared: the sum less the slowest"
+        ),
+        **FORECAST_FIGURES,
+    },
 )
 async def cost(
     ports: Ports,

@@ -283,20 +283,17 @@ def _burn(burn: Burn | None) -> Text:
 _BURN = timedelta(days=14)
 
 
-_CREDITS_FIGURES = {
-    **MONEY_FIGURES,
-    "usd_per_day": "credits of the settled days / their number, to the cent",
-    "balance_usd": "as typed",
-}
-
-
 @command(
     "credits",
     "What credits paid, when they run out, and available credit programmes.",
     needs=Needs.BILL,
     topic=Topic.COSTS,
     examples=("credits", "credits 30d balance=50000"),
-    figures=_CREDITS_FIGURES,
+    figures={
+        **MONEY_FIGURES,
+        "usd_per_day": "credits of the settled days / their number, to the cent",
+        "balance_usd": "as typed",
+    },
 )
 async def credits_(
     ports: Ports,

@@ -49,13 +49,6 @@ class MonthEnd:
     filters: tuple[Filter, ...] = ()
 
 
-_FORECAST_FIGURES = {
-    **FORECAST_FIGURES,
-    "spent_usd": "settled days of the month, and fees at their day",
-    "last_month/amortised_usd": "amortised cost of the month before this one",
-}
-
-
 @command(
     "forecast",
     "Where this month ends: spent so far, the forecast with its range, AWS's own, and last month.",
@@ -63,7 +56,11 @@ _FORECAST_FIGURES = {
     may=Needs.METRICS | Needs.STATE,
     topic=Topic.COSTS,
     examples=("forecast", "forecast team=vision"),
-    figures=_FORECAST_FIGURES,
+    figures={
+        **FORECAST_FIGURES,
+        "spent_usd": "settled days of the month, and fees at their day",
+        "last_month/amortised_usd": "amortised cost of the month before this one",
+    },
 )
 async def forecast(
     ports: Ports,
@@ -286,36 +283,33 @@ def _data(comparison: Reconciled) -> dict[str, object]:
     }
 
 
-_RECONCILE_FIGURES = {
-    **MONEY_FIGURES,
-    "estimate/amortised_usd": (
-        "the forecast of the month's end as it was kept, or as it is made again from the "
-        "days that had settled by then"
-    ),
-    "estimate/low_usd": "the low end of that forecast's range",
-    "estimate/high_usd": "the high end of that forecast's range",
-    "estimate/billed_usd": (
-        "of it, amortised cost of the month up to the midnight before which the bill it "
-        "knew had settled"
-    ),
-    "estimate/estimated_usd": "the forecast less what was billed by then",
-    "so_far/estimated_usd": (
-        "what the estimate held of the settled days since: billed by then + its rest x the "
-        "share of its hours that have settled"
-    ),
-    "so_far/billed_usd": "amortised cost of the month's settled days",
-    "so_far/difference_usd": "billed less estimated over the same hours",
-    "difference_usd": "final amortised cost - estimate",
-    "difference_ratio": "(final amortised cost - estimate) / final amortised cost",
-}
-
-
 @command(
     "reconcile",
     "Each month's estimate against its final cost.",
     needs=Needs.BILL | Needs.STATE,
     examples=("reconcile", "reconcile this-year"),
-    figures=_RECONCILE_FIGURES,
+    figures={
+        **MONEY_FIGURES,
+        "estimate/amortised_usd": (
+            "the forecast of the month's end as it was kept, or as it is made again from the "
+            "days that had settled by then"
+        ),
+        "estimate/low_usd": "the low end of that forecast's range",
+        "estimate/high_usd": "the high end of that forecast's range",
+        "estimate/billed_usd": (
+            "of it, amortised cost of the month up to the midnight before which the bill it "
+            "knew had settled"
+        ),
+        "estimate/estimated_usd": "the forecast less what was billed by then",
+        "so_far/estimated_usd": (
+            "what the estimate held of the settled days since: billed by then + its rest x the "
+            "share of its hours that have settled"
+        ),
+        "so_far/billed_usd": "amortised cost of the month's settled days",
+        "so_far/difference_usd": "billed less estimated over the same hours",
+        "difference_usd": "final amortised cost - estimate",
+        "difference_ratio": "(final amortised cost - estimate) / final amortised cost",
+    },
 )
 async def reconcile(
     ports: Ports,

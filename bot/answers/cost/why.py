@@ -61,35 +61,6 @@ class CostChange:
         return self.now.total.amortised - self.then.total.amortised
 
 
-_WHY_COST_FIGURES = {
-    "amortised_usd": "amortised cost of the time asked about, as far as it is compared",
-    "before/amortised_usd": "amortised cost of as long a part of the time before",
-    "change_usd": (
-        "amortised cost of the time asked about - that of the time before, and the sum of "
-        "the drivers"
-    ),
-    "hours/then": "instance-hours that were metered",
-    "usd_per_hour/then": "amortised cost of the nodes / their metered hours",
-    "covered_ratio/then": "metered hours under commitments / all metered hours",
-    "costs_usd/then": "amortised cost of the rows that the filters keep",
-    "hours/now": "instance-hours that were metered",
-    "usd_per_hour/now": "amortised cost of the nodes / their metered hours",
-    "covered_ratio/now": "metered hours under commitments / all metered hours",
-    "costs_usd/now": "amortised cost of the rows that the filters keep",
-    "drivers/usd": (
-        "hours: change of hours x old rate; commitment: hours now x change of the shares of"
-        " ways to buy x their old rates; price: the rest of the nodes' change; of "
-        "everything else cost now - cost before"
-    ),
-    "smaller/usd": (
-        "hours: change of hours x old rate; commitment: hours now x change of the shares of"
-        " ways to buy x their old rates; price: the rest of the nodes' change; of "
-        "everything else cost now - cost before"
-    ),
-    "smaller_usd": "sum of the smaller drivers",
-}
-
-
 @command(
     "why cost",
     "What drove a change of cost against the time before: price, hours, things new and ended, "
@@ -99,7 +70,33 @@ _WHY_COST_FIGURES = {
     topic=Topic.COSTS,
     examples=("why cost last-week", "why cost 7d team=vision"),
     rows=("drivers", "smaller"),
-    figures=_WHY_COST_FIGURES,
+    figures={
+        "amortised_usd": "amortised cost of the time asked about, as far as it is compared",
+        "before/amortised_usd": "amortised cost of as long a part of the time before",
+        "change_usd": (
+            "amortised cost of the time asked about - that of the time before, and the sum of "
+            "the drivers"
+        ),
+        "hours/then": "instance-hours that were metered",
+        "usd_per_hour/then": "amortised cost of the nodes / their metered hours",
+        "covered_ratio/then": "metered hours under commitments / all metered hours",
+        "costs_usd/then": "amortised cost of the rows that the filters keep",
+        "hours/now": "instance-hours that were metered",
+        "usd_per_hour/now": "amortised cost of the nodes / their metered hours",
+        "covered_ratio/now": "metered hours under commitments / all metered hours",
+        "costs_usd/now": "amortised cost of the rows that the filters keep",
+        "drivers/usd": (
+            "hours: change of hours x old rate; commitment: hours now x change of the shares of"
+            " ways to buy x their old rates; price: the rest of the nodes' change; of "
+            "everything else cost now - cost before"
+        ),
+        "smaller/usd": (
+            "hours: change of hours x old rate; commitment: hours now x change of the shares of"
+            " ways to buy x their old rates; price: the rest of the nodes' change; of "
+            "everything else cost now - cost before"
+        ),
+        "smaller_usd": "sum of the smaller drivers",
+    },
 )
 async def why_cost(
     ports: Ports,

@@ -263,20 +263,6 @@ def _or(amount: float | None, unit: str) -> str:
 _HOUR = timedelta(hours=1)
 
 
-_CARBON_FIGURES = {
-    "pue": "power usage effectiveness as published, with its date",
-    "rows/node_hours": (
-        "sum over instances, by inventory, of the hours between launch and end within the window"
-    ),
-    "rows/watts": "as typed, else the maker's published watts of a chip",
-    "rows/kwh": "node-hours x chips x watts of a chip x PUE / 1000",
-    "rows/kg": "kWh x the grid's kg a kWh",
-    "kg": "sum over the rows whose watts and grid are known",
-    "node_hours": "sum over the rows",
-    "known_node_hours": "sum over the rows whose kg is known",
-}
-
-
 @command(
     "carbon",
     "Estimated energy and CO2 of the nodes that ran, or of one training run, with the formula.",
@@ -284,7 +270,18 @@ _CARBON_FIGURES = {
     may=Needs.BILL,
     topic=Topic.PLANS,
     examples=("carbon 7d", "carbon run=llama-70b", "carbon 7d watts=500 cluster=llama"),
-    figures=_CARBON_FIGURES,
+    figures={
+        "pue": "power usage effectiveness as published, with its date",
+        "rows/node_hours": (
+            "sum over instances, by inventory, of the hours between launch and end within the window"
+        ),
+        "rows/watts": "as typed, else the maker's published watts of a chip",
+        "rows/kwh": "node-hours x chips x watts of a chip x PUE / 1000",
+        "rows/kg": "kWh x the grid's kg a kWh",
+        "kg": "sum over the rows whose watts and grid are known",
+        "node_hours": "sum over the rows",
+        "known_node_hours": "sum over the rows whose kg is known",
+    },
 )
 async def carbon(
     ports: Ports,

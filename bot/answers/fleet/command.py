@@ -39,25 +39,6 @@ _LATELY = timedelta(hours=6)
 _STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
 
 
-_FLEET_FIGURES = {
-    "nodes/utilization_ratio": "mean of the node's accelerator utilization over the last hour",
-    "nodes/usd_per_hour": (
-        "price of an hour: the node's own lines of the bill, else its cluster's like nodes,"
-        " else the account's rate, else a price list"
-    ),
-    "usd_per_hour": "sum over the nodes listed whose price is known",
-    "compiles/usd": "sum over the compiles of node-hours x the price of the node's hour",
-    "compiles/spared_usd": (
-        "the sum less the slowest compile: what one node compiling for all would have spared"
-    ),
-    "compiles/grace_seconds": "the setting compiling.grace",
-    "scattered/cross_zone_usd": (
-        "amortised cost of the last week's usage types of traffic between zones"
-    ),
-    "zones/*": "count of the job's nodes in the zone",
-}
-
-
 @command(
     "fleet",
     "Running nodes by cluster, state, utilization and price.",
@@ -66,7 +47,23 @@ _FLEET_FIGURES = {
     topic=Topic.COSTS,
     examples=("fleet", "fleet llama"),
     aliases=("status",),
-    figures=_FLEET_FIGURES,
+    figures={
+        "nodes/utilization_ratio": "mean of the node's accelerator utilization over the last hour",
+        "nodes/usd_per_hour": (
+            "price of an hour: the node's own lines of the bill, else its cluster's like nodes,"
+            " else the account's rate, else a price list"
+        ),
+        "usd_per_hour": "sum over the nodes listed whose price is known",
+        "compiles/usd": "sum over the compiles of node-hours x the price of the node's hour",
+        "compiles/spared_usd": (
+            "the sum less the slowest compile: what one node compiling for all would have spared"
+        ),
+        "compiles/grace_seconds": "the setting compiling.grace",
+        "scattered/cross_zone_usd": (
+            "amortised cost of the last week's usage types of traffic between zones"
+        ),
+        "zones/*": "count of the job's nodes in the zone",
+    },
 )
 async def fleet(
     ports: Ports,
@@ -118,16 +115,6 @@ def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
     return Spread(job)
 
 
-_IDLE_FIGURES = {
-    "nodes/utilization_ratio": "mean of the node's accelerator utilization over the last hour",
-    "nodes/usd_per_hour": (
-        "price of an hour: the node's own lines of the bill, else its cluster's like nodes,"
-        " else the account's rate, else a price list"
-    ),
-    "usd_per_hour": "sum over the nodes listed whose price is known",
-}
-
-
 @command(
     "idle",
     "Nodes that do nothing, and their cost an hour.",
@@ -135,7 +122,14 @@ _IDLE_FIGURES = {
     may=Needs.BILL,
     topic=Topic.COSTS,
     examples=("idle", "idle llama"),
-    figures=_IDLE_FIGURES,
+    figures={
+        "nodes/utilization_ratio": "mean of the node's accelerator utilization over the last hour",
+        "nodes/usd_per_hour": (
+            "price of an hour: the node's own lines of the bill, else its cluster's like nodes,"
+            " else the account's rate, else a price list"
+        ),
+        "usd_per_hour": "sum over the nodes listed whose price is known",
+    },
 )
 async def idle(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
     """List idle nodes, those without a runtime apart from those that hold one."""

@@ -213,19 +213,6 @@ STACKS = {
 }
 
 
-_BREAKEVEN_FIGURES = {
-    "port_usd": "engineer-months x USD a year / 12 + compiling anew",
-    "engineer_months": "as typed, else those of the stated effort",
-    "bill_usd": "as typed",
-    "runs": "as typed",
-    "horizon_months": "as typed",
-    "saving_ratio": "as typed, else of the stated effort, else 30 to 40 %",
-    "saved_usd": "bill x saving",
-    "pays_after": "port / saved each month or run, rounded up to a tenth",
-    "balance_usd": "saved each month or run x their number - port",
-}
-
-
 @command(
     "breakeven",
     "Whether porting to Trainium pays, and after how long.",
@@ -236,7 +223,17 @@ _BREAKEVEN_FIGURES = {
         "breakeven 20000 saving=33% preset=case",
         "breakeven 12500 saving=40% months=3 runs=1",
     ),
-    figures=_BREAKEVEN_FIGURES,
+    figures={
+        "port_usd": "engineer-months x USD a year / 12 + compiling anew",
+        "engineer_months": "as typed, else those of the stated effort",
+        "bill_usd": "as typed",
+        "runs": "as typed",
+        "horizon_months": "as typed",
+        "saving_ratio": "as typed, else of the stated effort, else 30 to 40 %",
+        "saved_usd": "bill x saving",
+        "pays_after": "port / saved each month or run, rounded up to a tenth",
+        "balance_usd": "saved each month or run x their number - port",
+    },
 )
 async def breakeven(
     ports: Ports,

@@ -188,20 +188,17 @@ def is_tight(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: st
     return fits[1] < 1 if fits else bool(use.used) and use.used >= use.quota.vcpus * TIGHT_SHARE
 
 
-_QUOTA_FIGURES = {
-    "limit_vcpus": "the applied quota, by Service Quotas",
-    "used_vcpus": "sum over the running instances of the quota's families of their vCPUs",
-    "running/*": "count of the running instances of the type, by inventory",
-    "room/nodes": "(limit - used vCPUs) / vCPUs of the type, rounded down",
-}
-
-
 @command(
     "quota",
     "vCPU quotas of accelerated instances, and how much of each is left.",
     needs=Needs.METRICS,
     examples=("quota", "quota trn1.32xlarge"),
-    figures=_QUOTA_FIGURES,
+    figures={
+        "limit_vcpus": "the applied quota, by Service Quotas",
+        "used_vcpus": "sum over the running instances of the quota's families of their vCPUs",
+        "running/*": "count of the running instances of the type, by inventory",
+        "room/nodes": "(limit - used vCPUs) / vCPUs of the type, rounded down",
+    },
 )
 def quota(
     ports: Ports,
@@ -395,42 +392,6 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
     return Card(title, Tone.INFO, blocks, data)
 
 
-_CAPACITY_FIGURES = {
-    "hours": "nodes x days x 24",
-    "used_ratio": "percent as typed / 100",
-    "usd_per_hour": (
-        "best-founded price of the way to buy: the account's own, else listed, offered, of "
-        "last resort"
-    ),
-    "total_usd": "price x hours; on spot x the share that is used",
-    "commitments/on_demand_usd_per_hour": (
-        "best-founded price of an hour on demand in the region of the quotes"
-    ),
-    "used_lately/ratio": (
-        "sum over the hours of min(nodes asked for; nodes paid on demand: the bill's USD of"
-        " the hour / price) / (nodes x hours of the window)"
-    ),
-    "offers/years": "the term, by AWS's offer",
-    "offers/usd_per_hour": (
-        "the rate of the Savings Plan; of a reserved instance fee / hours of the term + "
-        "what it costs by the hour"
-    ),
-    "offers/upfront_usd": (
-        "nodes x what one costs at the start: the fee, or of a Savings Plan rate x hours of"
-        " the term x the share that is paid upfront"
-    ),
-    "offers/off_ratio": "1 - rate / price on demand",
-    "offers/term_hours": "years x 365 x 24",
-    "offers/breakeven_hours": "hours of the term x rate / price on demand, rounded up",
-    "offers/saved_usd": (
-        "hours that it would have taken over x price on demand - nodes x hours of the window x rate"
-    ),
-    "refused/*": (
-        "count of the requests that were refused for want of capacity within 7 days, by CloudTrail"
-    ),
-}
-
-
 @command(
     "capacity",
     "Ways to secure capacity (reservation, Capacity Block), the cost of an hour in use, and"
@@ -443,7 +404,40 @@ _CAPACITY_FIGURES = {
         "capacity trn1.32xlarge nodes=16 days=14",
         "capacity trn2.48xlarge nodes=4 days=30 used=80",
     ),
-    figures=_CAPACITY_FIGURES,
+    figures={
+        "hours": "nodes x days x 24",
+        "used_ratio": "percent as typed / 100",
+        "usd_per_hour": (
+            "best-founded price of the way to buy: the account's own, else listed, offered, of "
+            "last resort"
+        ),
+        "total_usd": "price x hours; on spot x the share that is used",
+        "commitments/on_demand_usd_per_hour": (
+            "best-founded price of an hour on demand in the region of the quotes"
+        ),
+        "used_lately/ratio": (
+            "sum over the hours of min(nodes asked for; nodes paid on demand: the bill's USD of"
+            " the hour / price) / (nodes x hours of the window)"
+        ),
+        "offers/years": "the term, by AWS's offer",
+        "offers/usd_per_hour": (
+            "the rate of the Savings Plan; of a reserved instance fee / hours of the term + "
+            "what it costs by the hour"
+        ),
+        "offers/upfront_usd": (
+            "nodes x what one costs at the start: the fee, or of a Savings Plan rate x hours of"
+            " the term x the share that is paid upfront"
+        ),
+        "offers/off_ratio": "1 - rate / price on demand",
+        "offers/term_hours": "years x 365 x 24",
+        "offers/breakeven_hours": "hours of the term x rate / price on demand, rounded up",
+        "offers/saved_usd": (
+            "hours that it would have taken over x price on demand - nodes x hours of the window x rate"
+        ),
+        "refused/*": (
+            "count of the requests that were refused for want of capacity within 7 days, by CloudTrail"
+        ),
+    },
 )
 def capacity(
     ports: Ports,

@@ -224,15 +224,6 @@ def verdict_card(
 _SCALE = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
 
-_DECIDE_FIGURES = {
-    "parameters": "as typed",
-    "points": (
-        "sum over the answers: yes adds the question's weight, no to one for Trainium takes"
-        " half of it, rounded up, away"
-    ),
-}
-
-
 @command(
     "decide",
     "Trainium or GPUs: ten questions, one answer with its reasons.",
@@ -242,7 +233,13 @@ _DECIDE_FIGURES = {
         "decide",
         "decide llama standard=yes stable=no repeated=yes",
     ),
-    figures=_DECIDE_FIGURES,
+    figures={
+        "parameters": "as typed",
+        "points": (
+            "sum over the answers: yes adds the question's weight, no to one for Trainium takes"
+            " half of it, rounded up, away"
+        ),
+    },
 )
 async def decide(
     ports: Ports,

@@ -437,31 +437,6 @@ def _before_paying(migration: Migration, age: PriceAge) -> Text:
 _SEEN = timedelta(days=14)
 
 
-_MIGRATE_FIGURES = {
-    "nodes": "count of the cluster's running nodes of its type",
-    "utilization_ratio": "mean of the nodes over the days read",
-    "usd_per_hour": "sum over the nodes of the price of an hour",
-    "speedup/*": "the slowest, middle and fastest speed-up that somebody states, or the run's own",
-    "voices/factor": "as its source states it, by the share of a full node",
-    "node_usd_per_hour": (
-        "price of the way to buy: the account's own, else listed, offered, of last resort"
-    ),
-    "scenarios/speedup": "one of the stated speed-ups; 1 where the type stays",
-    "scenarios/nodes": "today's nodes / speed-up, rounded up",
-    "scenarios/usd_per_hour": "nodes x price of a node's hour",
-    "scenarios/relative_cost": "price of the new hour / (speed-up x price of today's hour)",
-    "alike/*": (
-        "cost of the same work against staying, bought alike, at the fastest and the "
-        "slowest speed-up"
-    ),
-    "port_usd": "as typed",
-    "recompile_usd": "cost an hour of the new nodes x hours of compiling",
-    "compile_usd_per_hour": "price of the type that the work would be compiled on",
-    "fit/*": "peak figures of the new type / those of today's, by the makers' pages",
-    "by_matmul/*": "by Amdahl's law over the share of matrix multiplication",
-}
-
-
 @command(
     "migrate",
     "The cost of a cluster's work on another instance type.",
@@ -473,7 +448,29 @@ _MIGRATE_FIGURES = {
         "migrate llama to trn2.48xlarge",
         "migrate llama port_usd=40000 precision=bf16 matmul=70",
     ),
-    figures=_MIGRATE_FIGURES,
+    figures={
+        "nodes": "count of the cluster's running nodes of its type",
+        "utilization_ratio": "mean of the nodes over the days read",
+        "usd_per_hour": "sum over the nodes of the price of an hour",
+        "speedup/*": "the slowest, middle and fastest speed-up that somebody states, or the run's own",
+        "voices/factor": "as its source states it, by the share of a full node",
+        "node_usd_per_hour": (
+            "price of the way to buy: the account's own, else listed, offered, of last resort"
+        ),
+        "scenarios/speedup": "one of the stated speed-ups; 1 where the type stays",
+        "scenarios/nodes": "today's nodes / speed-up, rounded up",
+        "scenarios/usd_per_hour": "nodes x price of a node's hour",
+        "scenarios/relative_cost": "price of the new hour / (speed-up x price of today's hour)",
+        "alike/*": (
+            "cost of the same work against staying, bought alike, at the fastest and the "
+            "slowest speed-up"
+        ),
+        "port_usd": "as typed",
+        "recompile_usd": "cost an hour of the new nodes x hours of compiling",
+        "compile_usd_per_hour": "price of the type that the work would be compiled on",
+        "fit/*": "peak figures of the new type / those of today's, by the makers' pages",
+        "by_matmul/*": "by Amdahl's law over the share of matrix multiplication",
+    },
 )
 def migrate(
     ports: Ports,

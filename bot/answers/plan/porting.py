@@ -152,18 +152,15 @@ def cuda_help_card() -> Card:
 _FILE = re.compile(r"[^\s=<>]*(?:/|\.txt$|\.in$|\.lock$)[^\s=<>]*")
 
 
-_CUDA_FIGURES = {
-    "packages": "count of the packages given",
-}
-
-
 @command(
     "cuda",
     "Packages of a requirements file or 'pip freeze' that need CUDA.",
     needs=Needs.NOTHING,
     topic=Topic.PLANS,
     examples=("cuda torch==2.5.1+cu124 flash-attn==2.7.0 numpy", "cuda requirements.txt"),
-    figures=_CUDA_FIGURES,
+    figures={
+        "packages": "count of the packages given",
+    },
 )
 def cuda(
     ports: Ports,
@@ -272,18 +269,15 @@ KINDS = {"start": "steps", "devops": "devops"}
 _CHECKLIST_MOST = 200
 
 
-_CHECKLIST_FIGURES = {
-    "number": "place in the list",
-}
-
-
 @command(
     "checklist",
     "The steps of a migration, to tick off in the thread.",
     needs=Needs.DATABASE,
     topic=Topic.PLANS,
     examples=("checklist", "checklist llama kind=devops", "checklist llama"),
-    figures=_CHECKLIST_FIGURES,
+    figures={
+        "number": "place in the list",
+    },
 )
 def checklist(
     ports: Ports,

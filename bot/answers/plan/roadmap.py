@@ -200,23 +200,20 @@ async def roadmap(ports: Ports, request: Request) -> Card:
     )
 
 
-_WAIT_FIGURES = {
-    "speedup": "peak of a Trainium3 chip / peak of a Trainium2 chip, in the precision",
-    "now_usd": "months x bill a month",
-    "delay_usd": "months later than now x cost of a month of delay",
-    "wait_usd": "months x bill a month / speed + delay",
-    "wait_months": "as typed",
-    "most_price_ratio": "(cost now - delay) / (cost now / speed)",
-}
-
-
 @command(
     "wait",
     "Train on Trn2 now or wait for Trn3: the cost of each for the same work.",
     needs=Needs.NOTHING,
     topic=Topic.PLANS,
     examples=("wait", "wait months=9 bill_usd=80000 for=4 precision=fp8 delay_usd=20000"),
-    figures=_WAIT_FIGURES,
+    figures={
+        "speedup": "peak of a Trainium3 chip / peak of a Trainium2 chip, in the precision",
+        "now_usd": "months x bill a month",
+        "delay_usd": "months later than now x cost of a month of delay",
+        "wait_usd": "months x bill a month / speed + delay",
+        "wait_months": "as typed",
+        "most_price_ratio": "(cost now - delay) / (cost now / speed)",
+    },
 )
 async def wait(
     ports: Ports,
@@ -257,16 +254,6 @@ _WORDS = {
 }
 
 
-_PRICE_FIGURES = {
-    "usd_per_hour": (
-        "best-founded price of the market in the region: the account's own, else listed, "
-        "offered, of last resort"
-    ),
-    "usd_per_chip_hour": "price of the node's hour / its chips",
-    "usd_per_month": "price of an hour x the 730 hours of a month",
-}
-
-
 @command(
     "price",
     "The price of an hour of an instance type: on demand, spot, Capacity Block and your own"
@@ -275,7 +262,14 @@ _PRICE_FIGURES = {
     may=Needs.BILL | Needs.STATE,
     topic=Topic.COSTS,
     examples=("price trn1.32xlarge", "price trn2.48xlarge region=us-east-2"),
-    figures=_PRICE_FIGURES,
+    figures={
+        "usd_per_hour": (
+            "best-founded price of the market in the region: the account's own, else listed, "
+            "offered, of last resort"
+        ),
+        "usd_per_chip_hour": "price of the node's hour / its chips",
+        "usd_per_month": "price of an hour x the 730 hours of a month",
+    },
 )
 def price(
     ports: Ports,

@@ -344,20 +344,6 @@ def size_card(
     return Card(title, Tone.INFO, blocks, document)
 
 
-_SIZE_FIGURES = {
-    "parameters": "as typed",
-    "needs_gib": "parameters x 16 bytes x 1.25",
-    "fits/nodes": "fewest nodes, or whole UltraServers, whose accelerator memory holds the states",
-    "filled_ratio": "memory needed / (nodes x accelerator memory of a node)",
-    "node_usd_per_hour": "price of an hour of a node: on demand, else as it is offered",
-    "clusters/nodes": "count of the cluster's running nodes of its most common type",
-    "clusters/utilization_ratio": "mean over seven days of the mean of the nodes",
-    "clusters/peak_gib": "highest accelerator memory of any node within seven days",
-    "clusters/fits_nodes": "fewest nodes that memory peak and work fill to 90 % at most",
-    "saves_usd_per_month": "(price of today's nodes - price of those that would fit) x 730",
-}
-
-
 @command(
     "size",
     "The instance size that fits a model, or a smaller one that would fit the current work.",
@@ -365,7 +351,18 @@ _SIZE_FIGURES = {
     may=Needs.BILL,
     topic=Topic.PLANS,
     examples=("size 7B", "size", "size llama"),
-    figures=_SIZE_FIGURES,
+    figures={
+        "parameters": "as typed",
+        "needs_gib": "parameters x 16 bytes x 1.25",
+        "fits/nodes": "fewest nodes, or whole UltraServers, whose accelerator memory holds the states",
+        "filled_ratio": "memory needed / (nodes x accelerator memory of a node)",
+        "node_usd_per_hour": "price of an hour of a node: on demand, else as it is offered",
+        "clusters/nodes": "count of the cluster's running nodes of its most common type",
+        "clusters/utilization_ratio": "mean over seven days of the mean of the nodes",
+        "clusters/peak_gib": "highest accelerator memory of any node within seven days",
+        "clusters/fits_nodes": "fewest nodes that memory peak and work fill to 90 % at most",
+        "saves_usd_per_month": "(price of today's nodes - price of those that would fit) x 730",
+    },
 )
 def size(
     ports: Ports,
@@ -441,15 +438,6 @@ def serve_card(
     return Card(title, Tone.INFO, (table.table(rows), note, *quoted), data)
 
 
-_INFERENCE_FIGURES = {
-    "clusters/nodes": "count of the cluster's running nodes of its most common type",
-    "clusters/utilization_ratio": "mean over seven days of the mean of the nodes",
-    "clusters/peak_gib": "highest accelerator memory of any node within seven days",
-    "clusters/fits_nodes": "fewest nodes that memory peak and work fill to 90 % at most",
-    "saves_usd_per_month": "(price of today's nodes - price of those that would fit) x 730",
-}
-
-
 @command(
     "inference",
     "Clusters that serve on training chips, and the cost on Inferentia2.",
@@ -457,7 +445,13 @@ _INFERENCE_FIGURES = {
     may=Needs.BILL,
     topic=Topic.PLANS,
     examples=("inference",),
-    figures=_INFERENCE_FIGURES,
+    figures={
+        "clusters/nodes": "count of the cluster's running nodes of its most common type",
+        "clusters/utilization_ratio": "mean over seven days of the mean of the nodes",
+        "clusters/peak_gib": "highest accelerator memory of any node within seven days",
+        "clusters/fits_nodes": "fewest nodes that memory peak and work fill to 90 % at most",
+        "saves_usd_per_month": "(price of today's nodes - price of those that would fit) x 730",
+    },
 )
 def inference(ports: Ports, request: Request) -> Card:
     """Find steady inference; training and Trn3 are left alone."""

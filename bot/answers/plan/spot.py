@@ -448,33 +448,6 @@ def _data(answer: SpotAnswer) -> dict[str, Any]:
 _COMMAND_MOST = Decimal(10**9)
 
 
-_SPOT_FIGURES = {
-    "job/nodes": "as typed",
-    "job/hours": "as typed",
-    "job/checkpoint_seconds": "as typed",
-    "job/data_gb": "as typed",
-    "last_usd_per_hour": "newest price of the zone in the spot price history",
-    "mean_usd_per_hour": "mean of the zone's prices over the window, each by how long it stood",
-    "median_usd_per_hour": "the lowest price that stood, or was undercut, for half of the window",
-    "p95_usd_per_hour": "the lowest price that stood, or was undercut, for 95 % of the window",
-    "on_demand_usd_per_hour": (
-        "on-demand price of the type: the account's own, else listed, of last resort"
-    ),
-    "lost_share": (
-        "nodes x upper end of the interruption band / 730 x (half a checkpoint interval + "
-        "restart), in hours"
-    ),
-    "score": "EC2's placement score of the region",
-    "compute_usd": "mean price x nodes x hours",
-    "transfer_usd": "GB x price of a GB between regions; nothing where the data lie there",
-    "expected_usd": "compute x (1 + lost share) + transfer",
-    "cap/usd_per_hour": "as typed",
-    "cap/times": "count of the times that the price rose above the cap",
-    "cap/share": "time above the cap / the window",
-    "savings_ratio": "against on-demand, as AWS's Spot Advisor states it",
-}
-
-
 @command(
     "spot",
     "Where a type is cheapest on spot, the cost of an interruption, and the effect of a price cap.",
@@ -486,7 +459,31 @@ _SPOT_FIGURES = {
         "spot trn1.32xlarge nodes=16 hours=100 checkpoint=30m",
         "spot trn1.32xlarge data_gb=5000 from us-west-2",
     ),
-    figures=_SPOT_FIGURES,
+    figures={
+        "job/nodes": "as typed",
+        "job/hours": "as typed",
+        "job/checkpoint_seconds": "as typed",
+        "job/data_gb": "as typed",
+        "last_usd_per_hour": "newest price of the zone in the spot price history",
+        "mean_usd_per_hour": "mean of the zone's prices over the window, each by how long it stood",
+        "median_usd_per_hour": "the lowest price that stood, or was undercut, for half of the window",
+        "p95_usd_per_hour": "the lowest price that stood, or was undercut, for 95 % of the window",
+        "on_demand_usd_per_hour": (
+            "on-demand price of the type: the account's own, else listed, of last resort"
+        ),
+        "lost_share": (
+            "nodes x upper end of the interruption band / 730 x (half a checkpoint interval + "
+            "restart), in hours"
+        ),
+        "score": "EC2's placement score of the region",
+        "compute_usd": "mean price x nodes x hours",
+        "transfer_usd": "GB x price of a GB between regions; nothing where the data lie there",
+        "expected_usd": "compute x (1 + lost share) + transfer",
+        "cap/usd_per_hour": "as typed",
+        "cap/times": "count of the times that the price rose above the cap",
+        "cap/share": "time above the cap / the window",
+        "savings_ratio": "against on-demand, as AWS's Spot Advisor states it",
+    },
 )
 def spot(
     ports: Ports,

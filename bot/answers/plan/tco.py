@@ -165,26 +165,6 @@ def _option_data(option: Total) -> dict[str, Any]:
 _MOST = Decimal(10**9)
 
 
-_TCO_FIGURES = {
-    "speed": (
-        "1 of the first type; of the second as typed, else a stated or peak speed-up of a node"
-    ),
-    "usd_per_hour": (
-        "price of the way to buy in one region for both types: the account's own, else "
-        "listed, offered, of last resort"
-    ),
-    "node_hours": "hours a month x months x nodes / speed",
-    "instances_usd": "node-hours x price of an hour",
-    "egress_usd": "GB a month x months x price of a GB to the internet",
-    "compiling_usd": "compile hours a month x months x price of an hour, on Neuron types",
-    "engineering_usd": (
-        "of the second type alone: as typed, else the usual port; none from Neuron to Neuron"
-    ),
-    "total_usd": "instances + egress + compiling + engineering",
-    "months": "as typed",
-}
-
-
 @command(
     "tco",
     "A year of the same training on two types: instances, egress, compiling, engineering.",
@@ -195,7 +175,24 @@ _TCO_FIGURES = {
         "tco p5.48xlarge trn1.32xlarge",
         "tco p5.48xlarge trn2.48xlarge nodes=8 engineering_usd=50000 buy=capacity-block",
     ),
-    figures=_TCO_FIGURES,
+    figures={
+        "speed": (
+            "1 of the first type; of the second as typed, else a stated or peak speed-up of a node"
+        ),
+        "usd_per_hour": (
+            "price of the way to buy in one region for both types: the account's own, else "
+            "listed, offered, of last resort"
+        ),
+        "node_hours": "hours a month x months x nodes / speed",
+        "instances_usd": "node-hours x price of an hour",
+        "egress_usd": "GB a month x months x price of a GB to the internet",
+        "compiling_usd": "compile hours a month x months x price of an hour, on Neuron types",
+        "engineering_usd": (
+            "of the second type alone: as typed, else the usual port; none from Neuron to Neuron"
+        ),
+        "total_usd": "instances + egress + compiling + engineering",
+        "months": "as typed",
+    },
 )
 def tco(
     ports: Ports,

@@ -32,31 +32,6 @@ from bot.ports import Ports
 _NODES = {"EC2", "commitment"}
 
 
-_RUNS_FIGURES = {
-    "nodes": "mean over the time that the run was seen",
-    "usd": (
-        "sum over the run's nodes of their hours while it was seen, each at what it was "
-        "billed, else x the price of the node's hour"
-    ),
-    "billed_ratio": (
-        "share of its node-hours that cost what they were billed at; the others cost their "
-        "nodes' price"
-    ),
-    "epochs": "count of the epochs that finished while it was seen",
-    "partial_epoch": "share of the epoch that is under way",
-    "partial_usd": "cost since the last epoch's end",
-    "usd_per_epoch": "cost of the finished epochs / their number",
-    "hours_per_epoch": "hours of the finished epochs / their number",
-    "usd_per_billion_tokens": "cost / tokens gained x 10^9",
-    "usd_per_billion_parameters": "cost / parameters x 10^9",
-    "usd_per_checkpoint": "cost / checkpoints written",
-    "checkpoints": "count of the checkpoints written, by the age of the newest",
-    "attempts": "as the run reports it",
-    "loss": "as the run reports it",
-    "storage_usd": "amortised cost of storage of the run's cluster while it was seen",
-}
-
-
 @command(
     "runs",
     "The cost of training runs: per epoch, token, parameter and checkpoint.",
@@ -64,7 +39,29 @@ _RUNS_FIGURES = {
     may=Needs.BILL,
     topic=Topic.COSTS,
     examples=("runs", "runs llama-8b", "runs llama-8b storage=off"),
-    figures=_RUNS_FIGURES,
+    figures={
+        "nodes": "mean over the time that the run was seen",
+        "usd": (
+            "sum over the run's nodes of their hours while it was seen, each at what it was "
+            "billed, else x the price of the node's hour"
+        ),
+        "billed_ratio": (
+            "share of its node-hours that cost what they were billed at; the others cost their "
+            "nodes' price"
+        ),
+        "epochs": "count of the epochs that finished while it was seen",
+        "partial_epoch": "share of the epoch that is under way",
+        "partial_usd": "cost since the last epoch's end",
+        "usd_per_epoch": "cost of the finished epochs / their number",
+        "hours_per_epoch": "hours of the finished epochs / their number",
+        "usd_per_billion_tokens": "cost / tokens gained x 10^9",
+        "usd_per_billion_parameters": "cost / parameters x 10^9",
+        "usd_per_checkpoint": "cost / checkpoints written",
+        "checkpoints": "count of the checkpoints written, by the age of the newest",
+        "attempts": "as the run reports it",
+        "loss": "as the run reports it",
+        "storage_usd": "amortised cost of storage of the run's cluster while it was seen",
+    },
 )
 async def runs(
     ports: Ports,
@@ -76,17 +73,6 @@ async def runs(
     return await asyncio.to_thread(_runs, ports, request, name, storage)
 
 
-_COMPARE_FIGURES = {
-    "epochs": "count of the finished epochs",
-    "usd_per_epoch": "cost of the finished epochs / their number",
-    "hours_per_epoch": "hours of the finished epochs / their number",
-    "usd_per_billion_tokens": "cost / tokens gained x 10^9",
-    "equal_loss/*": "cost and hours of each side between two losses that both passed",
-    "usd_per_epoch/*": "mean of b - mean of a, with its 95 % interval",
-    "hours_per_epoch/*": "mean of b - mean of a, with its 95 % interval",
-}
-
-
 @command(
     "compare",
     "Compare two runs or baselines: the cost of an epoch and of an equal loss, and how certain they are.",
@@ -94,7 +80,15 @@ _COMPARE_FIGURES = {
     may=Needs.BILL,
     topic=Topic.COSTS,
     examples=("compare vit-2b llama-8b",),
-    figures=_COMPARE_FIGURES,
+    figures={
+        "epochs": "count of the finished epochs",
+        "usd_per_epoch": "cost of the finished epochs / their number",
+        "hours_per_epoch": "hours of the finished epochs / their number",
+        "usd_per_billion_tokens": "cost / tokens gained x 10^9",
+        "equal_loss/*": "cost and hours of each side between two losses that both passed",
+        "usd_per_epoch/*": "mean of b - mean of a, with its 95 % interval",
+        "hours_per_epoch/*": "mean of b - mean of a, with its 95 % interval",
+    },
 )
 async def compare(
     ports: Ports,
