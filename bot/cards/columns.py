@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
-from bot.cards.card import Align, Heading, Table
+from bot.cards.card import Align, Heading, Table, folded
 from bot.cards.words import day
 from bot.model.money import usd
 from bot.model.window import rounded_duration
@@ -49,6 +49,14 @@ def _share(ratio: float) -> str:
     return f"{100 * ratio:.0f} %"
 
 
+def _times(multiple: float) -> str:
+    return f"{multiple:.2f}x"
+
+
+def _four_digits(ratio: float) -> float:
+    return round(ratio, 4)
+
+
 def _day(at: datetime) -> str:
     return day(at)
 
@@ -71,6 +79,10 @@ MEGABYTES = Unit(_megabytes)
 """Bytes, written in millions."""
 SHARE = Unit(_share)
 """A ratio of 0 to 1, written in percent."""
+TIMES = Unit(_times)
+"""A multiple, such as 1.50x."""
+RATIO = Unit(_share, store=_four_digits)
+"""A ratio, written in percent and kept to four digits."""
 USD = Unit(_usd)
 USD_CENTS = Unit(_cents)
 """USD to the cent, however large."""
@@ -105,6 +117,11 @@ class Column(Generic[Item]):
         return None if value is None else self.unit.store(value)
 
 
+def datum(key: str, of: Callable[[Item], Any], source: str = "", unit: Unit = TEXT) -> Column[Item]:
+    """Specify a value that stands in `data` alone."""
+    return Column("", of, unit, key, source)
+
+
 class Columns(Generic[Item]):
     """Specify a table by its columns, in the order of the card."""
 
@@ -121,17 +138,23 @@ class Columns(Generic[Item]):
         rest: str = "and {:,} more",
         total: str = "",
         caption: str = "",
+        opens: Callable[[Item], str] | None = None,
     ) -> Table:
-        """Draw the first `most` items; `rest` counts the others, `total` names the row of sums."""
-        shown = items if most is None else items[:most]
-        folded = len(items) - len(shown)
-        return Table(
-            self.headings,
-            tuple(self.row(item) for item in shown),
-            self._sums(items, total) if total else (),
-            caption,
-            rest.format(folded) if folded else "",
-        )
+        """Draw the first `most` items; `rest` counts the others, `total` names the row of sums.
+
+        Where each item has a line that `opens` it, the others are kept for a surface with room.
+        """
+        sums = self._sums(items, total) if total else ()
+        shown = items if most is None or opens else items[:most]
+        hidden = 0 if most is None else max(0, len(items) - most)
+        note = rest.format(hidden) if hidden else ""
+        rows = tuple(self.row(item) for item in shown)
+        if opens is None:
+            return Table(self.headings, rows, sums, caption, note)
+
+        lines = tuple(opens(item) for item in items)
+        whole = Table(self.headings, rows, sums, caption, lines=lines)
+        return whole if most is None else folded(whole, most, note)
 
     def row(self, item: Item) -> tuple[str, ...]:
         """Return the cells of one item."""
@@ -144,6 +167,12 @@ class Columns(Generic[Item]):
     def data(self, items: Sequence[Item]) -> list[dict[str, Any]]:
         """Return the typed values of every item by key: what `--json`, CSV and programs get."""
         return [self.record(item) for item in items]
+
+    def pick(self, *names: str) -> Columns[Item]:
+        """Return the columns of these keys, or of these headings, in this order."""
+        columns = {column.name: column for column in self.drawn}
+        columns |= {column.key: column for column in self.columns if column.key}
+        return Columns(*(columns[name] for name in names))
 
     def sources(self, path: str) -> dict[str, str]:
         """Return how each number is made, by its path below `path` in an answer's data."""

@@ -20,6 +20,7 @@ from bot.answers.plan.sizing import Leaner, SizeNotes, fits, right_size_card, se
 from bot.answers.plan.spot import SpotAnswer, SpotJob, offer, ranked, spot_card, zones
 from bot.answers.plan.tco import Comparison, Work, tco_card, total
 from bot.answers.runs.card import compare_card, run_card, runs_card
+from bot.answers.runs.costed import Costed
 from bot.cards.card import Card
 from bot.cards.words import PriceAge
 from bot.costs.training import Epoch, RunCost, Sample, compare
@@ -184,7 +185,7 @@ def runs() -> Card:
 
 def run() -> Card:
     storage = {"FSx": Decimal("199.10"), "S3": Decimal("128.55"), "data-transfer": Decimal("27.40")}
-    return run_card("llama-8b", _cost(), (KIND,), "the project tag", (price(),), 1, storage)
+    return run_card(Costed(_cost(), (KIND,), "the project tag", (price(),), 1), storage)
 
 
 def compared() -> Card:

@@ -9,13 +9,15 @@ from decimal import Decimal
 from statistics import median_low
 
 from bot.answers.plan.fit import Fit
+from bot.cards.card import Align
+from bot.cards.columns import NUMBER, RATIO, TIMES, USD, Column, Columns, Unit, datum
 from bot.costs.pricing import listed_price
 from bot.errors import WrongInput
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
 from bot.model.claims import ClaimedSaving, ClaimKind, Claims, Conflict, SpeedUp
 from bot.model.fleet import InstanceType, Market
-from bot.model.money import cents
+from bot.model.money import cents, usd
 from bot.model.price import Price
 
 _WORKING = {NodeState.BUSY, NodeState.NEW}
@@ -54,14 +56,10 @@ def refusals(standing: ClusterStanding) -> tuple[str, ...]:
     ]
 
     # An alert says better than the nodes' states why they do not work.
-    states = sorted(standing.states.items(), key=lambda entry: -entry[1])
-    total, working = (
-        sum(standing.states.values()),
-        sum(n for state, n in states if state in _WORKING),
-    )
+    total = sum(standing.states.values())
+    working = sum(standing.states.get(state, 0) for state in _WORKING)
     if not reasons and 2 * working < total:
-        counts = ", ".join(f"{n} {state.value}" for state, n in states)
-        reasons.append(f"only {working} of {total} nodes work now ({counts})")
+        reasons.append(f"only {working} of {total} nodes work now ({state_counts(standing)})")
 
     if standing.utilization is None:
         reasons.append(
@@ -72,6 +70,12 @@ def refusals(standing: ClusterStanding) -> tuple[str, ...]:
         reasons.append(f"no price of {standing.type.name} is known, so nothing can be compared")
 
     return tuple(dict.fromkeys(reasons))
+
+
+def state_counts(standing: ClusterStanding) -> str:
+    """Write how many nodes are in each state, the most first: `12 busy, 4 idle`."""
+    states = sorted(standing.states.items(), key=lambda entry: -entry[1])
+    return ", ".join(f"{n} {state.value}" for state, n in states)
 
 
 def doubts(standing: ClusterStanding, least_utilization: float) -> tuple[str, ...]:
@@ -229,6 +233,84 @@ class Migration:
                     move.price.market, move.best / base, move.worst / base, move.price.region
                 )
         return None
+
+
+VOICES = Columns[SpeedUp](
+    Column(
+        "speed-up",
+        lambda voice: voice.factor,
+        Unit(TIMES.write, Align.LEFT),
+        "factor",
+        "as its source states it, by the share of a full node",
+    ),
+    Column("kind", lambda voice: voice.kind.value, key="kind"),
+    Column("says", lambda voice: voice.says, key="says"),
+    datum("source", lambda voice: voice.source),
+    datum("asof", lambda voice: voice.asof),
+)
+CONFLICTS = Columns[Conflict](
+    Column("vendor texts say", lambda conflict: conflict.vendor_says, key="vendor_says"),
+    Column("AWS says", lambda conflict: conflict.aws_says, key="aws_says"),
+    datum("source", lambda conflict: conflict.source),
+)
+
+
+def span(option: Option) -> str:
+    """Write the range of the same work's cost, with the middle where there is a range."""
+    span = percents(option.best, option.worst)
+    return f"{span}, middle {option.middle * 100:.0f} %" if "-" in span else span
+
+
+def percents(low: float, high: float) -> str:
+    """Write a range of shares, one figure where both ends read alike."""
+    ends = dict.fromkeys(f"{share * 100:.0f}" for share in (low, high))
+    return f"{'-'.join(ends)} %"
+
+
+def _nodes(option: Option) -> str:
+    slowest, _, fastest = option.scenarios
+    return "-".join(dict.fromkeys((f"{fastest.nodes}", f"{slowest.nodes}")))
+
+
+def _cluster_usd(option: Option) -> str:
+    """Write the cost of an hour of as many nodes, a range where the speed-ups ask for others."""
+    slowest, _, fastest = option.scenarios
+    cost = usd(slowest.usd_per_hour)
+    if slowest.nodes == fastest.nodes:
+        return cost
+    return f"{usd(fastest.usd_per_hour)}-{cost.removeprefix('$')}"
+
+
+SCENARIOS = Columns[SpeedScenario](
+    datum("speedup", lambda x: x.speedup, "one of the stated speed-ups; 1 where the type stays"),
+    datum("nodes", lambda x: x.nodes, "today's nodes / speed-up, rounded up"),
+    datum("usd_per_hour", lambda x: x.usd_per_hour, "nodes x price of a node's hour"),
+    datum(
+        "relative_cost",
+        lambda x: x.relative_cost,
+        "price of the new hour / (speed-up x price of today's hour)",
+        RATIO,
+    ),
+)
+OPTIONS = Columns[Option](
+    datum("instance_type", lambda option: option.price.instance_type),
+    datum("market", lambda option: option.price.market.value),
+    Column("same work costs", span, NUMBER),
+    Column("nodes", _nodes, NUMBER),
+    Column("cluster $/h", _cluster_usd, NUMBER),
+    Column("region", lambda option: option.price.region, key="region"),
+    datum("basis", lambda option: option.price.basis.value),
+    Column(
+        "node $/h",
+        lambda option: option.price.usd_per_hour,
+        USD,
+        "node_usd_per_hour",
+        "price of the way to buy: the account's own, else listed, offered, of last resort",
+    ),
+    datum("asof", lambda option: option.price.asof),
+    datum("stays", lambda option: option.stays),
+    datum("scenarios", lambda option: SCENARIOS.data(option.scenarios)),
+)
 
 
 def default_target(standing: InstanceType, types: Types, claims: Claims) -> InstanceType:

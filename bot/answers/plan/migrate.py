@@ -11,28 +11,33 @@ from typing import Any
 
 from bot.answers.fleet.command import look_over
 from bot.answers.plan.comparison import (
+    CONFLICTS,
+    OPTIONS,
+    SCENARIOS,
+    VOICES,
     ClusterStanding,
     Migration,
     Option,
     Recompile,
+    SpeedScenario,
     break_even_hours,
     compare,
     default_target,
     doubts,
+    percents,
     refusals,
     speed_range,
+    state_counts,
 )
 from bot.answers.plan.fit import ANY, fit_blocks, fit_data, fit_of, measured
 from bot.answers.runs.costed import measured_speeds
 from bot.cards.card import (
-    Align,
     Button,
     Buttons,
     Card,
     Chart,
     ChartKind,
     Facts,
-    Heading,
     Series,
     Table,
     Text,
@@ -47,7 +52,7 @@ from bot.costs.pricing import Offers, Pricing
 from bot.errors import WrongInput
 from bot.grammar.names import known_type, no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.claims import Conflict, SpeedUp
+from bot.model.claims import Conflict, Sourced, SpeedUp
 from bot.model.fleet import InstanceType, Market
 from bot.model.labels import Labels
 from bot.model.money import usd
@@ -58,7 +63,7 @@ from bot.ports import Ports
 def migration_data(
     migration: Migration, doubts: Sequence[str], port_usd: Decimal | None
 ) -> dict[str, Any]:
-    """Return where the cluster stands, every option and its scenarios, whose speed-ups they rest on, and the doubts."""
+    """Return the standing, every option with its scenarios, their sources, and the doubts."""
     standing, speeds, moves = migration.standing, migration.speeds, migration.moves()
     alike, recompile_usd = migration.alike(), None
     if migration.recompile and moves:
@@ -74,18 +79,9 @@ def migration_data(
             "low": speeds.low,
             "mid": speeds.mid,
             "high": speeds.high,
-            "voices": [
-                {
-                    "factor": voice.factor,
-                    "kind": voice.kind.value,
-                    "says": voice.says,
-                    "source": voice.source,
-                    "asof": voice.asof,
-                }
-                for voice in speeds.voices
-            ],
+            "voices": VOICES.data(speeds.voices),
         },
-        "options": [_option_data(option) for option in migration.options],
+        "options": OPTIONS.data(migration.options),
         "alike": {
             "market": alike.market.value,
             "region": alike.region,
@@ -100,90 +96,38 @@ def migration_data(
         "recompile_usd": recompile_usd,
         "compile_usd_per_hour": migration.compile_on.usd_per_hour if migration.compile_on else None,
         "fit": fit_data(migration.fit) if migration.fit else None,
-        "conflicts": [
-            {"vendor_says": x.vendor_says, "aws_says": x.aws_says, "source": x.source}
-            for x in migration.conflicts
-        ],
+        "conflicts": CONFLICTS.data(migration.conflicts),
     }
-
-
-def _option_data(option: Option) -> dict[str, Any]:
-    price = option.price
-    return {
-        "instance_type": price.instance_type,
-        "market": price.market.value,
-        "region": price.region,
-        "basis": price.basis.value,
-        "node_usd_per_hour": price.usd_per_hour,
-        "asof": price.asof,
-        "stays": option.stays,
-        "scenarios": [
-            {
-                "speedup": scenario.speedup,
-                "nodes": scenario.nodes,
-                "usd_per_hour": scenario.usd_per_hour,
-                "relative_cost": round(scenario.relative_cost, 4),
-            }
-            for scenario in option.scenarios
-        ],
-    }
-
-
-_COLUMNS = (
-    Heading("how"),
-    Heading("same work costs", Align.RIGHT),
-    Heading("nodes", Align.RIGHT),
-    Heading("cluster $/h", Align.RIGHT),
-    Heading("node $/h", Align.RIGHT),
-    Heading("region"),
-    Heading("price of"),
-)
 
 
 def refused_card(standing: ClusterStanding, to: InstanceType, reasons: Sequence[str]) -> Card:
     """Say why no comparison is made now."""
-    lines = [text(f"{reason[0].upper()}{reason[1:]}.") for reason in reasons]
-    buttons = Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {standing.cluster}")))
-    data = {"cluster": standing.cluster, "to": to.name, "refused": list(reasons), "options": []}
-    return Card(
-        f"Too early to move {standing.cluster} to {to.name}",
-        Tone.WARNING,
-        (
-            *lines,
-            _today(standing),
-            quiet(
-                "Ask again once it works; an answer now would promise savings a faster chip"
-                " cannot give."
-            ),
-            buttons,
+    blocks = (
+        *(text(f"{reason[0].upper()}{reason[1:]}.") for reason in reasons),
+        _today(standing),
+        quiet(
+            "Ask again once it works; an answer now would promise savings a faster chip cannot"
+            " give."
         ),
-        data,
+        Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {standing.cluster}"))),
     )
+    data = {"cluster": standing.cluster, "to": to.name, "refused": list(reasons), "options": []}
+
+    return Card(f"Too early to move {standing.cluster} to {to.name}", Tone.WARNING, blocks, data)
 
 
 def migration_card(
     migration: Migration, doubts: Sequence[str], port_usd: Decimal | None, age: PriceAge
 ) -> Card:
-    """Show every way to buy, each at the low, middle and high speed-up, with the sources of the numbers."""
+    """Show every way to buy at each speed-up, with the sources of the numbers."""
     title, verdict, tone = _judged(migration)
     moves, speeds, today = migration.moves(), migration.speeds, age.today
     if speeds.unused:
         voices_of = ", as your own runs measured it"
     else:
         voices_of = " in BF16, as others state it; yours will differ"
-
-    voices = Columns[SpeedUp](
-        Column("speed-up", lambda voice: f"{voice.factor:.2f}x"),
-        Column("kind", lambda voice: voice.kind.value),
-        Column("says", lambda voice: voice.says),
-        Column("source", lambda voice: cited(voice, today)),
-    )
     between = f"one {migration.to.name} against one {migration.standing.type.name}"
-    conflicts = Columns[Conflict](
-        Column("vendor texts say", lambda conflict: conflict.vendor_says),
-        Column("AWS says", lambda conflict: conflict.aws_says),
-        Column("source", lambda conflict: cited(conflict, today)),
-    )
+    source = Column[Sourced]("source", lambda fact: cited(fact, today))
 
     blocks = compose(
         text(verdict),
@@ -192,8 +136,10 @@ def migration_card(
         _options(migration, age),
         bool(migration.options) and _chart(migration),
         _payoffs(migration, port_usd) if port_usd is not None and moves else None,
-        _recompiling(migration) if migration.recompile and moves else None,
-        voices.table(speeds.voices, caption=f"Work of {between}{voices_of}"),
+        _recompiling(migration, migration.recompile) if migration.recompile and moves else None,
+        Columns[SpeedUp](*VOICES.drawn, source).table(
+            speeds.voices, caption=f"Work of {between}{voices_of}"
+        ),
         [
             quiet(
                 f"Not used, as the own runs tell: {voice.factor:.2f}x, {voice.kind}: {voice.says}."
@@ -207,7 +153,7 @@ def migration_card(
             for x in migration.savings
         ],
         bool(migration.conflicts)
-        and conflicts.table(
+        and Columns[Conflict](*CONFLICTS.drawn, source).table(
             migration.conflicts,
             caption="Where vendor texts contradict AWS's own documents; AWS's figures are used",
         ),
@@ -241,7 +187,7 @@ def _judged(migration: Migration) -> tuple[str, str, Tone]:
         elif alike.best >= 1:
             pays = "dearer at every speed"
         sold = f"both as {_bought(alike.market)}" + (f" in {alike.region}" if alike.region else "")
-        span = _percents(alike.best, alike.worst)
+        span = percents(alike.best, alike.worst)
         sentences = [f"Like for like, {sold}, the same work costs {span} of staying: {pays}."]
 
     move, price = moves[0], migration.standing.price
@@ -251,7 +197,7 @@ def _judged(migration: Migration) -> tuple[str, str, Tone]:
         )
 
     if stays and stays[0].middle < min(1.0, move.middle):
-        market, span = _bought(stays[0].price.market), _span(stays[0])
+        market, span = _bought(stays[0].price.market), span(stays[0])
         sentences.append(
             f"Staying and buying as {market} costs less than moving: {span} of today's cost."
         )
@@ -264,28 +210,25 @@ def _judged(migration: Migration) -> tuple[str, str, Tone]:
     elif move.best < staying:
         tone = Tone.INFO
 
-    cost = f"the same work for {_percents(move.best, move.worst)} of today's cost"
+    cost = f"the same work for {percents(move.best, move.worst)} of today's cost"
     title = f"{subject}: {cost}, bought as {_bought(move.price.market)}"
 
     return title, " ".join(sentences), tone
 
 
 def _today(standing: ClusterStanding) -> Facts:
-    used = "no reading"
+    used, states = "no reading", state_counts(standing)
     if standing.utilization is not None:
         used = f"{standing.utilization * 100:.0f} % over 24 hours"
-    states = sorted(standing.states.items(), key=lambda entry: -entry[1])
     facts = [
         ("runs", f"{standing.nodes} x {standing.type.name}, {standing.region}"),
         ("used", used),
-        ("now", ", ".join(f"{n} {state.value}" for state, n in states) or "unknown"),
+        ("now", states or "unknown"),
     ]
     if price := standing.price:
-        node = (
-            f"{usd(price.usd_per_hour)} a node, {_bought(price.market)}, {price.basis},"
-            f" {price.asof:%Y-%m-%d}"
-        )
-        facts.append(("costs", f"{usd(standing.usd_per_hour)} an hour ({node})"))
+        node = f"{usd(price.usd_per_hour)} a node, {_bought(price.market)}, {price.basis}"
+        cost = f"{usd(standing.usd_per_hour)} an hour ({node}, {price.asof:%Y-%m-%d})"
+        facts.append(("costs", cost))
 
     return Facts(tuple(facts))
 
@@ -293,42 +236,24 @@ def _today(standing: ClusterStanding) -> Facts:
 def _options(migration: Migration, age: PriceAge) -> Table:
     standing, price = migration.standing, migration.standing.price
     assert price
-    rows = [
-        (
-            f"today, {_bought(price.market)}",
-            "100 %",
-            f"{standing.nodes}",
-            usd(standing.usd_per_hour),
-            usd(price.usd_per_hour),
-            price.region,
-            f"{price.asof:%Y-%m-%d}, {price.basis}",
-        )
-    ]
-    for option in migration.options:
-        slowest, _, fastest = option.scenarios
-        nodes, cost = f"{slowest.nodes}", usd(slowest.usd_per_hour)
-        if slowest.nodes != fastest.nodes:
-            nodes = f"{fastest.nodes}-{nodes}"
-            cost = f"{usd(fastest.usd_per_hour)}-{cost.removeprefix('$')}"
-        price = option.price
-        rows.append(
-            (
-                _name(option),
-                _span(option),
-                nodes,
-                cost,
-                usd(price.usd_per_hour),
-                price.region,
-                f"{price.asof:%Y-%m-%d}, {price.basis}{age.of(price.asof)}",
-            )
-        )
 
-    caption = (
-        f"Stay = {standing.type.name}, move = {migration.to.name}; the same work at today's"
-        " pace, over the speed-ups below"
+    # Today is one more way: no faster, on as many nodes.
+    stays = SpeedScenario(1.0, standing.nodes, standing.usd_per_hour, 1.0)
+    today = Option(price, stays=True, here=True, scenarios=(stays, stays, stays))
+
+    def name(option: Option) -> str:
+        return f"today, {_bought(price.market)}" if option is today else _name(option)
+
+    def dated(option: Option) -> str:
+        words = f"{option.price.asof:%Y-%m-%d}, {option.price.basis}"
+        return words if option is today else f"{words}{age.of(option.price.asof)}"
+
+    cost = OPTIONS.pick("same work costs", "nodes", "cluster $/h", "node_usd_per_hour", "region")
+    return Columns(Column("how", name), *cost.columns, Column("price of", dated)).table(
+        (today, *migration.options),
+        caption=f"Stay = {standing.type.name}, move = {migration.to.name}; the same work at"
+        " today's pace, over the speed-ups below",
     )
-
-    return Table(_COLUMNS, tuple(rows), caption=caption)
 
 
 def _name(option: Option) -> str:
@@ -340,18 +265,6 @@ def _bought(market: Market) -> str:
     return market.replace("capacity-block", "capacity block").replace(
         "savings-plan", "savings plan"
     )
-
-
-def _span(option: Option) -> str:
-    """Write the range of the same work's cost, with the middle where there is a range."""
-    span = _percents(option.best, option.worst)
-    return f"{span}, middle {option.middle * 100:.0f} %" if "-" in span else span
-
-
-def _percents(low: float, high: float) -> str:
-    """Write a range of shares, one figure where both ends read alike."""
-    ends = dict.fromkeys(f"{share * 100:.0f}" for share in (low, high))
-    return f"{'-'.join(ends)} %"
 
 
 def _chart(migration: Migration) -> Chart:
@@ -383,32 +296,32 @@ def _chart(migration: Migration) -> Chart:
 
 def _payoffs(migration: Migration, port_usd: Decimal) -> Table:
     """Say at each speed-up when a port has paid for itself."""
-    slowest, middle, fastest = migration.moves()[0].scenarios
-    voices = [("slowest voice", slowest), ("middle", middle), ("fastest voice", fastest)]
+    names = ("slowest voice", "middle", "fastest voice")
     if len(migration.speeds.voices) == 1:
-        voices = [("the one voice", slowest)]
-    rows = []
-    for name, scenario in voices:
+        names = ("the one voice",)
+
+    def payoff(scenario: SpeedScenario) -> str | None:
         paid = port_usd + (migration.recompile.usd(scenario) if migration.recompile else 0)
         hours = break_even_hours(paid, migration.standing, scenario.relative_cost)
-        payoff = "never"
-        if hours is not None:
-            payoff = f"{hours:,.0f} hours ({hours / 24:,.0f} days) of today's work"
-        rows.append((f"{scenario.speedup:.1f}x, {name}", payoff))
+        if hours is None:
+            return None
+        return f"{hours:,.0f} hours ({hours / 24:,.0f} days) of today's work"
 
     counted = ", compiling anew counted" if migration.recompile else ""
-    caption = f"When {usd(port_usd)} of porting pays{counted}"
+    return Columns[tuple[str, SpeedScenario]](
+        Column("speed-up", lambda row: f"{row[1].speedup:.1f}x, {row[0]}"),
+        Column("pays after", lambda row: payoff(row[1]), missing="never"),
+    ).table(
+        list(zip(names, migration.moves()[0].scenarios, strict=False)),
+        caption=f"When {usd(port_usd)} of porting pays{counted}",
+    )
 
-    return Table((Heading("speed-up"), Heading("pays after")), tuple(rows), caption=caption)
 
-
-def _recompiling(migration: Migration) -> Text:
+def _recompiling(migration: Migration, recompile: Recompile) -> Text:
     """State the cost of compiling anew: compiled artifacts do not move."""
-    assert migration.recompile
-    scenario, recompile = migration.moves()[0].scenarios[1], migration.recompile
-    basis = "an assumption, as long as compiling.grace allows"
-    if recompile.seen:
-        basis = "as the longest compile seen here"
+    scenario, basis = migration.moves()[0].scenarios[1], "as the longest compile seen here"
+    if not recompile.seen:
+        basis = "an assumption, as long as compiling.grace allows"
     length = f"{scenario.nodes} nodes for {recompile.hours * 60:.0f} min, {basis}"
 
     return quiet(
@@ -434,9 +347,6 @@ def _before_paying(migration: Migration, age: PriceAge) -> Text:
     )
 
 
-_SEEN = timedelta(days=14)
-
-
 @command(
     "migrate",
     "The cost of a cluster's work on another instance type.",
@@ -453,14 +363,9 @@ _SEEN = timedelta(days=14)
         "utilization_ratio": "mean of the nodes over the days read",
         "usd_per_hour": "sum over the nodes of the price of an hour",
         "speedup/*": "the slowest, middle and fastest speed-up that somebody states, or the run's own",
-        "voices/factor": "as its source states it, by the share of a full node",
-        "node_usd_per_hour": (
-            "price of the way to buy: the account's own, else listed, offered, of last resort"
-        ),
-        "scenarios/speedup": "one of the stated speed-ups; 1 where the type stays",
-        "scenarios/nodes": "today's nodes / speed-up, rounded up",
-        "scenarios/usd_per_hour": "nodes x price of a node's hour",
-        "scenarios/relative_cost": "price of the new hour / (speed-up x price of today's hour)",
+        **VOICES.sources("voices"),
+        **OPTIONS.sources("options"),
+        **SCENARIOS.sources("scenarios"),
         "alike/*": (
             "cost of the same work against staying, bought alike, at the fastest and the "
             "slowest speed-up"
@@ -528,7 +433,7 @@ def migrate(
     )
     if target.family != today.family:
         reading = ports.world.source.read(request.at)
-        compiles = ports.world.compiles(reading, ports.policy, request.at - _SEEN)
+        compiles = ports.world.compiles(reading, ports.policy, request.at - timedelta(days=14))
         lengths = [x.hours for x in compiles if x.scope.cluster == cluster]
         recompile = Recompile(policy.duration("compiling.grace") / timedelta(hours=1))
         if lengths:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from statistics import mean
 from typing import Any
 
+from bot.answers.runs.costed import Costed
 from bot.cards.card import (
     Align,
-    Block,
     Button,
     Buttons,
     Card,
@@ -20,17 +20,30 @@ from bot.cards.card import (
     Series,
     Table,
     Tone,
+    compose,
     quiet,
     text,
 )
+from bot.cards.columns import NUMBER, USD, Column, Columns
 from bot.cards.lines import quote
 from bot.cards.words import clock
-from bot.costs.training import FEWEST, Difference, EqualLoss, RunComparison, RunCost, Sample
+from bot.costs.training import FEWEST, Difference, Epoch, EqualLoss, RunComparison, RunCost, Sample
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 
 _R = Align.RIGHT
+_UNREPORTED = "not reported"
 _MOST, _BARS = 15, 24
+
+
+RUNS = Columns[tuple[str, RunCost]](
+    Column("run", lambda row: row[0]),
+    Column("cost", lambda row: row[1].usd, USD),
+    Column("an epoch", lambda row: row[1].usd_per_epoch, USD, missing=_UNREPORTED),
+    Column("epochs", lambda row: _epochs(row[1]), NUMBER),
+    Column("a billion tokens", lambda row: row[1].usd_per_billion_tokens, USD, missing=_UNREPORTED),
+    Column("nodes", lambda row: f"{row[1].nodes:.1f}", NUMBER),
+)
 
 
 def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
@@ -42,54 +55,38 @@ def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
         )
         return Card("No training run is reporting", Tone.INFO, (advice,), {"runs": []})
 
-    columns = (
-        Heading("run"),
-        Heading("cost", _R),
-        Heading("an epoch", _R),
-        Heading("epochs", _R),
-        Heading("a billion tokens", _R),
-        Heading("nodes", _R),
-    )
-    rows = []
-    for name, cost in runs[:_MOST]:
-        epochs = f"{len(cost.epochs)}"
-        if cost.partial_epoch is not None:
-            epochs += f" + {cost.partial_epoch * 100:.0f} %"
-        per_epoch, per_tokens = _or(cost.usd_per_epoch), _or(cost.usd_per_billion_tokens)
-        rows.append((name, usd(cost.usd), per_epoch, epochs, per_tokens, f"{cost.nodes:.1f}"))
-    unlisted = f"and {counted(len(runs) - _MOST, 'more run')}" if len(runs) > _MOST else ""
-
-    billed = sum(cost.billed for _, cost in runs) / len(runs)
-    note = quiet(
-        f"Estimated: hours of the nodes, {_paid(billed)}; lost and repeated work included; "
-        "storage is separate."
-    )
-
     first = runs[0][0]
     buttons = [Button(f"Run {first[:40]}", f"runs {quote(first)}")]
     if len(runs) > 1:
         comparison = f"compare {quote(first)} {quote(runs[1][0])}"
         buttons.append(Button("Compare the first two", comparison))
 
+    billed = sum(cost.billed for _, cost in runs) / len(runs)
+    blocks = (
+        RUNS.table(runs, most=_MOST, rest=f"and {counted(len(runs) - _MOST, 'more run')}"),
+        quiet(
+            f"Estimated: hours of the nodes, {_paid(billed)}; lost and repeated work included; "
+            "storage is separate."
+        ),
+        Buttons(tuple(buttons)),
+    )
     total = usd(sum((cost.usd for _, cost in runs), Decimal(0)))
     title = f"{counted(len(runs), 'training run')}, {total} while they were observed"
-    blocks = (Table(columns, tuple(rows), rest=unlisted), note, Buttons(tuple(buttons)))
     data = {"runs": [{"run": name, **run_data(cost)} for name, cost in runs]}
+
     return Card(title, Tone.INFO, blocks, data)
 
 
-def run_card(
-    name: str,
-    cost: RunCost,
-    types: Sequence[str],
-    by: str,
-    prices: Sequence[Price],
-    unpriced: int,
-    storage: Mapping[str, Decimal] | None,
-) -> Card:
-    """Show one run with every unit, the costs in it, and those that are not."""
-    extra = sum((storage or {}).values(), Decimal(0))
+def _epochs(cost: RunCost) -> str:
+    if cost.partial_epoch is None:
+        return f"{len(cost.epochs)}"
+    return f"{len(cost.epochs)} + {cost.partial_epoch * 100:.0f} %"
 
+
+def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
+    """Show one run with every unit, the costs in it, and those that are not."""
+    name, cost = costed.name, costed.cost
+    extra = sum((storage or {}).values(), Decimal(0))
     since = f"since {clock(cost.since)}, when it was first seen"
     if cost.whole:
         since = "since its start"
@@ -106,54 +103,61 @@ def run_card(
             lead += f" With storage {usd(cost.usd_per_epoch * (1 + extra / cost.usd))}."
         lead += f" {spent}"
 
-    blocks: list[Block] = [text(lead), _units(cost)]
-    if storage:
-        dearest = sorted(storage.items(), key=lambda x: -x[1])
-        blocks.append(
-            Table(
-                (Heading("beside the nodes"), Heading("billed", _R)),
-                tuple((line, usd(amount)) for line, amount in dearest),
-                ("total", usd(extra)),
-                "From the bill, while the run was seen",
-            )
-        )
-    if len(cost.epochs) > 1:
-        epochs = cost.epochs[-_BARS:]
-        low, high = min(x.usd for x in epochs), max(x.usd for x in epochs)
-        blocks.append(
-            Chart(
-                ChartKind.BAR,
-                "Cost of an epoch",
-                "$",
-                (Series("an epoch", tuple(float(x.usd) for x in epochs)),),
-                categories=tuple(f"{x.number}" for x in epochs),
-                summary=f"The last {len(epochs)} epochs cost {usd(low)} to {usd(high)}.",
-                timed=True,
-            )
-        )
-
     basis = (
-        f"Estimated: hours of {', '.join(types) or 'no node'}, found by {by}, "
-        f"{_paid(cost.billed)}. Every attempt counts, so lost and repeated work is included."
+        f"Estimated: hours of {', '.join(costed.instance_types) or 'no node'}, found by"
+        f" {costed.by}, {_paid(cost.billed)}. Every attempt counts, so lost and repeated work is"
+        " included."
     )
-    if unpriced:
-        basis += f" {counted(unpriced, 'node')} without a known price are left out."
-    blocks += [quiet(basis), *map(quiet, _price_texts(prices))]
-    blocks.append(
+    if costed.unpriced:
+        basis += f" {counted(costed.unpriced, 'node')} without a known price are left out."
+
+    blocks = compose(
+        text(lead),
+        _units(cost),
+        STORAGE.table(
+            sorted(storage.items(), key=lambda line: -line[1]),
+            total="total",
+            caption="From the bill, while the run was seen",
+        )
+        if storage
+        else None,
+        len(cost.epochs) > 1 and _epoch_chart(cost.epochs[-_BARS:]),
+        quiet(basis),
+        map(quiet, _price_texts(costed.prices)),
         Buttons(
             (
                 Button("All runs", "runs"),
                 Button("Keep as baseline", f"baseline keep {quote(name)}"),
                 Button("What it costs", f"cost 7d cluster={quote(cost.run.labels.cluster)}"),
             )
-        )
+        ),
     )
     data = run_data(cost) | {
         "run": name,
-        "counted_by": by,
+        "counted_by": costed.by,
         "storage_usd": extra if storage is not None else None,
     }
-    return Card(title, Tone.INFO, tuple(blocks), data)
+
+    return Card(title, Tone.INFO, blocks, data)
+
+
+STORAGE = Columns[tuple[str, Decimal]](
+    Column("beside the nodes", lambda line: line[0]),
+    Column("billed", lambda line: line[1], USD, total=True),
+)
+
+
+def _epoch_chart(epochs: Sequence[Epoch]) -> Chart:
+    low, high = min(epoch.usd for epoch in epochs), max(epoch.usd for epoch in epochs)
+    return Chart(
+        ChartKind.BAR,
+        "Cost of an epoch",
+        "$",
+        (Series("an epoch", tuple(float(epoch.usd) for epoch in epochs)),),
+        categories=tuple(f"{epoch.number}" for epoch in epochs),
+        summary=f"The last {len(epochs)} epochs cost {usd(low)} to {usd(high)}.",
+        timed=True,
+    )
 
 
 def run_data(cost: RunCost) -> dict[str, Any]:
@@ -182,37 +186,29 @@ def run_data(cost: RunCost) -> dict[str, Any]:
 
 
 def _units(cost: RunCost) -> Facts:
-    pairs = [("an epoch", _or(cost.usd_per_epoch))]
+    under_way, checkpoint = "", _UNREPORTED
     if cost.partial_epoch is not None:
-        pairs.append(
-            (
-                "under way",
-                f"{cost.partial_epoch * 100:.0f} % of an epoch, {usd(cost.partial_usd)} so far",
-            )
-        )
-    pairs += [
+        under_way = f"{cost.partial_epoch * 100:.0f} % of an epoch, {usd(cost.partial_usd)} so far"
+    if cost.checkpoints:
+        checkpoint = f"{_or(cost.usd_per_checkpoint)} ({cost.checkpoints} written)"
+    pairs = (
+        ("an epoch", _or(cost.usd_per_epoch)),
+        ("under way", under_way),
         ("a billion tokens", _or(cost.usd_per_billion_tokens)),
         ("a billion parameters", _or(cost.usd_per_billion_parameters)),
-        (
-            "a checkpoint",
-            f"{_or(cost.usd_per_checkpoint)} ({cost.checkpoints} written)"
-            if cost.checkpoints
-            else "not reported",
-        ),
-    ]
-    return Facts(tuple(pairs))
+        ("a checkpoint", checkpoint),
+    )
+    return Facts(tuple((name, words) for name, words in pairs if words))
 
 
 def _paid(billed: float) -> str:
     """Say by which price the hours of nodes are counted."""
     if billed >= 0.995:
         return "each at what that very hour was billed"
-    share = (
-        f"{billed * 100:.0f} % of them at what that very hour was billed, the others "
-        if billed >= 0.005
-        else ""
-    )
-    return f"{share}at the price of their node"
+    if billed < 0.005:
+        return "at the price of their node"
+    share = f"{billed * 100:.0f} % of them"
+    return f"{share} at what that very hour was billed, the others at the price of their node"
 
 
 def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
@@ -232,38 +228,35 @@ def _price_texts(prices: Sequence[Price]) -> Iterator[str]:
 
 
 def _or(amount: Decimal | None) -> str:
-    return usd(amount) if amount is not None else "not reported"
+    return usd(amount) if amount is not None else _UNREPORTED
 
 
 def compare_card(comparison: RunComparison) -> Card:
     """Draw the difference, its interval, the time beside it, and the cost of an equal loss."""
     a, b = comparison.a, comparison.b
-    columns = (
-        Heading(""),
-        Heading(a.name, _R),
-        Heading(b.name, _R),
-        Heading("difference", _R),
-        Heading("95 % interval", _R),
-    )
+    headings = ("", a.name, b.name, "difference", "95 % interval")
     dollars = _difference_cells(comparison.usd, _signed)
     hours = _difference_cells(comparison.hours, "{:+.1f}".format)
     per_tokens = (_or(a.usd_per_billion_tokens), _or(b.usd_per_billion_tokens))
     rows = (
-        ("$ an epoch", _mean(a.usd), _mean(b.usd), *dollars),
-        ("hours an epoch", _hours(a.hours), _hours(b.hours), *hours),
+        ("$ an epoch", *(_mean(sample.usd) for sample in (a, b)), *dollars),
+        (
+            "hours an epoch",
+            *(f"{mean(sample.hours):.1f}" if sample.hours else "" for sample in (a, b)),
+            *hours,
+        ),
         ("epochs", f"{len(a.usd)}", f"{len(b.usd)}", "", ""),
         ("$ a billion tokens", *per_tokens, "", ""),
     )
 
-    blocks: list[Block] = [text(sentence(comparison)), Table(columns, rows)]
-    if comparison.same_epochs is False:
-        blocks.append(
-            text(
-                "Their epochs hold different numbers of tokens: compare a billion tokens "
-                "or an equal loss, not epochs."
-            )
-        )
-    blocks += [
+    blocks = compose(
+        text(sentence(comparison)),
+        Table(tuple(Heading(name, _R if name else Align.LEFT) for name in headings), rows),
+        comparison.same_epochs is False
+        and text(
+            "Their epochs hold different numbers of tokens: compare a billion tokens "
+            "or an equal loss, not epochs."
+        ),
         text(_loss(comparison.equal_loss, a, b)),
         quiet(
             "Estimated at today's price. Interval: Welch's t at 95 %; "
@@ -275,13 +268,14 @@ def compare_card(comparison: RunComparison) -> Card:
                 Button("Follow it weekly", f"migration open {b.name} baseline={a.name}"),
             )
         ),
-    ]
+    )
 
     difference = "not enough epochs"
     if comparison.usd is not None:
         difference = f"{_signed(comparison.usd.mean)} an epoch"
     title = f"{a.name} against {b.name}: {difference}"
-    return Card(title, Tone.INFO, tuple(blocks), compare_data(comparison))
+
+    return Card(title, Tone.INFO, blocks, compare_data(comparison))
 
 
 def sentence(comparison: RunComparison) -> str:
@@ -324,12 +318,10 @@ def compare_data(comparison: RunComparison) -> dict[str, Any]:
     }
 
 
-def _difference_cells(difference: Difference | None, write: Any) -> tuple[str, str]:
-    return (
-        (write(difference.mean), f"{write(difference.low)} to {write(difference.high)}")
-        if difference
-        else ("", "not enough epochs")
-    )
+def _difference_cells(difference: Difference | None, write: Callable[[float], str]) -> list[str]:
+    if difference is None:
+        return ["", "not enough epochs"]
+    return [write(difference.mean), f"{write(difference.low)} to {write(difference.high)}"]
 
 
 def _loss(equal_loss: EqualLoss | None, a: Sample, b: Sample) -> str:
@@ -359,10 +351,6 @@ def _signed(amount: float) -> str:
 
 def _mean(amounts: Sequence[Decimal]) -> str:
     return usd(sum(amounts, Decimal(0)) / len(amounts)) if amounts else "none finished"
-
-
-def _hours(hours: Sequence[float]) -> str:
-    return f"{mean(hours):.1f}" if hours else ""
 
 
 def _side(side: Sample) -> dict[str, Any]:

@@ -1,10 +1,9 @@
-"""Answer the cost of training runs by unit, compare two of them, keep baselines, and follow migrations week by week."""
+"""Answer the cost of training runs, compare two, keep baselines, and follow migrations."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from decimal import Decimal
 
 from bot.answers.runs.card import compare_card, run_card, runs_card, sentence
@@ -63,19 +62,25 @@ _NODES = {"EC2", "commitment"}
         "storage_usd": "amortised cost of storage of the run's cluster while it was seen",
     },
 )
-async def runs(
+def runs(
     ports: Ports,
     request: Request,
     name: str = arg("", "one run"),
     storage: bool = arg("on", "count FSx, S3, EBS and transfer from the bill too", keyword=True),
 ) -> Card:
     """List the runs that report, or one with every unit."""
-    return await asyncio.to_thread(_runs, ports, request, name, storage)
+    reporting = costed_runs(ports, request.at)
+    if not name:
+        return runs_card([(run.name, run.cost) for run in reporting])
+    run = find_run(reporting, name)
+
+    return run_card(run, _beside(ports, run, reporting) if storage else None)
 
 
 @command(
     "compare",
-    "Compare two runs or baselines: the cost of an epoch and of an equal loss, and how certain they are.",
+    "Compare two runs or baselines: the cost of an epoch and of an equal loss, and how certain"
+    " they are.",
     needs=Needs.METRICS | Needs.STATE,
     may=Needs.BILL,
     topic=Topic.COSTS,
@@ -90,7 +95,7 @@ async def runs(
         "hours_per_epoch/*": "mean of b - mean of a, with its 95 % interval",
     },
 )
-async def compare(
+def compare(
     ports: Ports,
     request: Request,
     before: str = arg(None, "a run or a baseline"),
@@ -99,7 +104,8 @@ async def compare(
     """Take the first as the base."""
     if before == after:
         raise WrongInput(f"'{before}' is named twice; name two runs or baselines.")
-    return await asyncio.to_thread(_compare, ports, request, before, after)
+    reporting = costed_runs(ports, request.at)
+    return compare_card(compared(*(side(ports, reporting, name) for name in (before, after))))
 
 
 @command(
@@ -109,15 +115,13 @@ async def compare(
     topic=Topic.COSTS,
     examples=("baselines",),
 )
-async def baselines(ports: Ports, request: Request) -> Card:
+def baselines(ports: Ports, request: Request) -> Card:
     """List the baselines, the newest first."""
-    names = await asyncio.to_thread(BASELINES.keys, ports.stores.documents, MOST)
-    words = text(
-        f"Kept: {', '.join(names)}."
-        if names
-        else "None is kept yet; 'baseline keep RUN' keeps one."
-    )
-    return Card("Baselines", Tone.INFO, (words,), {"baselines": names})
+    names = BASELINES.keys(ports.stores.documents, MOST)
+    words = "None is kept yet; 'baseline keep RUN' keeps one."
+    if names:
+        words = f"Kept: {', '.join(names)}."
+    return Card("Baselines", Tone.INFO, (text(words),), {"baselines": names})
 
 
 @command(
@@ -129,14 +133,29 @@ async def baselines(ports: Ports, request: Request) -> Card:
     examples=("baseline keep gpu-run", "baseline keep gpu-run as before-port"),
     changes=True,
 )
-async def baseline_keep(
+def baseline_keep(
     ports: Ports,
     request: Request,
     name: str = arg(None, "the run"),
     as_: str = arg("", "name of the baseline; the run's own name when left out", keyword=True),
 ) -> Card:
     """Write the epochs, losses and tokens of a run as a baseline."""
-    return await asyncio.to_thread(_keep, ports, request, name, as_ or name)
+    baseline = as_ or name
+    if not re.fullmatch(r"[\w.-]{1,60}", baseline):
+        raise WrongInput(
+            f"'{baseline[:60]}' does not do as a name; take letters, digits, dots and dashes."
+        )
+    run = find_run(costed_runs(ports, request.at), name)
+    BASELINES.put(ports.stores.documents, baseline, Baseline.of(run, request.at))
+
+    epochs = len(run.cost.epochs)
+    note = text(
+        f"{epochs} epochs on {', '.join(run.instance_types)} are kept as '{baseline}';"
+        f" compare {baseline} with any run."
+    )
+    data = {"name": baseline, "epochs": epochs}
+
+    return Card(f"Baseline {baseline} is kept", Tone.GOOD, (note,), data)
 
 
 @command(
@@ -148,30 +167,22 @@ async def baseline_keep(
     examples=("migration open llama-8b baseline=gpu-run",),
     changes=True,
 )
-async def migration_open(
+def migration_open(
     ports: Ports,
     request: Request,
     name: str = arg(None, "the run on the new chips"),
     baseline: str = arg(None, "the run or baseline on the old ones", keyword=True),
 ) -> Card:
     """Keep both names until it is closed."""
+    reporting = costed_runs(ports, request.at)
+    sides = side(ports, reporting, baseline), side(ports, reporting, name)
+    MIGRATIONS.put(ports.stores.documents, name, OpenMigration(baseline, request.at))
+    blocks = (
+        text(sentence(compared(*sides))),
+        quiet("The weekly digest repeats this comparison until 'migration close'."),
+    )
 
-    def begin() -> Card:
-        reporting = costed_runs(ports, request.at)
-        sides = side(ports, reporting, baseline), side(ports, reporting, name)
-        MIGRATIONS.put(ports.stores.documents, name, OpenMigration(baseline, request.at))
-        line = sentence(compared(*sides))
-        return Card(
-            f"Migration {name} is open",
-            Tone.GOOD,
-            (
-                text(line),
-                quiet("The weekly digest repeats this comparison until 'migration close'."),
-            ),
-            {"name": name},
-        )
-
-    return await asyncio.to_thread(begin)
+    return Card(f"Migration {name} is open", Tone.GOOD, blocks, {"name": name})
 
 
 @command(
@@ -182,29 +193,17 @@ async def migration_open(
     examples=("migration close llama-8b",),
     changes=True,
 )
-async def migration_close(
+def migration_close(
     ports: Ports, request: Request, name: str = arg(None, "the run on the new chips")
 ) -> Card:
     """Forget it; baselines stay."""
+    names = MIGRATIONS.keys(ports.stores.documents, MOST)
+    if name not in names:
+        hint = nearest(name, names, otherwise="open one by 'migration open RUN baseline=NAME'")
+        raise WrongInput(f"No migration '{name}' is open{hint}.")
+    MIGRATIONS.drop(ports.stores.documents, name)
 
-    def end() -> Card:
-        names = MIGRATIONS.keys(ports.stores.documents, MOST)
-        if name not in names:
-            hint = nearest(name, names, otherwise="open one by 'migration open RUN baseline=NAME'")
-            raise WrongInput(f"No migration '{name}' is open{hint}.")
-        MIGRATIONS.drop(ports.stores.documents, name)
-        return Card(f"Migration {name} is closed", Tone.GOOD, (), {"name": name})
-
-    return await asyncio.to_thread(end)
-
-
-def _runs(ports: Ports, request: Request, name: str, storage: bool) -> Card:
-    reporting = costed_runs(ports, request.at)
-    if not name:
-        return runs_card([(x.name, x.cost) for x in reporting])
-    run = find_run(reporting, name)
-    beside = _beside(ports, run, reporting) if storage else None
-    return run_card(name, run.cost, run.instance_types, run.by, run.prices, run.unpriced, beside)
+    return Card(f"Migration {name} is closed", Tone.GOOD, (), {"name": name})
 
 
 def _beside(ports: Ports, run: Costed, reporting: tuple[Costed, ...]) -> dict[str, Decimal] | None:
@@ -214,41 +213,14 @@ def _beside(ports: Ports, run: Costed, reporting: tuple[Costed, ...]) -> dict[st
     """
     cluster = run.cost.run.labels.cluster
     sharers = sum(x.cost.run.labels.cluster == cluster for x in reporting)
-    window = Window(
-        _hour(run.cost.since),
-        max(_hour(run.cost.until), _hour(run.cost.since) + timedelta(hours=1)),
+    first, last = (
+        instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        for instant in (run.cost.since, run.cost.until)
     )
+    window = Window(first, max(last, first + timedelta(hours=1)))
     try:
         rows = ports.world.billing.tally(window, ("line",), (Filter("cluster", (cluster,)),)).rows
     except Unavailable:
         return None
-    every = {row.key["line"]: cents(row.money.amortised / sharers) for row in rows}
-    return {line: amount for line, amount in every.items() if line not in _NODES and amount}
-
-
-def _hour(at: datetime) -> datetime:
-    return at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-
-
-def _compare(ports: Ports, request: Request, a: str, b: str) -> Card:
-    reporting = costed_runs(ports, request.at)
-    return compare_card(compared(side(ports, reporting, a), side(ports, reporting, b)))
-
-
-def _keep(ports: Ports, request: Request, name: str, kept_as: str) -> Card:
-    if not re.fullmatch(r"[\w.-]{1,60}", kept_as):
-        raise WrongInput(
-            f"'{kept_as[:60]}' does not do as a name; take letters, digits, dots and dashes."
-        )
-    run = find_run(costed_runs(ports, request.at), name)
-    BASELINES.put(ports.stores.documents, kept_as, Baseline.of(run, request.at))
-    types = ", ".join(run.instance_types)
-    note = text(
-        f"{len(run.cost.epochs)} epochs on {types} are kept as '{kept_as}'; compare {kept_as} with any run."
-    )
-    return Card(
-        f"Baseline {kept_as} is kept",
-        Tone.GOOD,
-        (note,),
-        {"name": kept_as, "epochs": len(run.cost.epochs)},
-    )
+    billed = {row.key["line"]: cents(row.money.amortised / sharers) for row in rows}
+    return {line: amount for line, amount in billed.items() if line not in _NODES and amount}
