@@ -21,7 +21,7 @@ from bot.cards.words import day
 from bot.model.money import usd
 from bot.model.window import rounded_duration
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", contravariant=True)  # noqa: PLC0105 (a name for readers)
 
 
 @dataclass(frozen=True)

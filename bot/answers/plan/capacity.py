@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from bot.answers.cost.commitments import commitment_blocks, commitment_data, commitments_of
 from bot.cards.card import (
-    Align,
     Block,
     Button,
     Buttons,
     Card,
-    Heading,
     Link,
     Strong,
-    Table,
     Tone,
     compose,
     quiet,
     text,
 )
-from bot.cards.columns import USD, Column, Columns
+from bot.cards.columns import NUMBER, USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, day, note_lines
 from bot.costs.commitments import Commitments
 from bot.costs.pricing import Offers, Pricing
@@ -87,13 +84,6 @@ def use_of(quota: Quota, inventory: Inventory) -> QuotaUse:
     return QuotaUse(quota, used, tuple(running), tuple(unknown))
 
 
-_COLUMNS = (
-    Heading("quota"),
-    Heading("where"),
-    Heading("used", Align.RIGHT),
-    Heading("of", Align.RIGHT),
-    Heading("room for"),
-)
 _MOST = 12
 TIGHT_SHARE = 0.9
 """Share of a quota in use from which the card warns."""
@@ -109,32 +99,30 @@ def quota_card(
     concerned = [use for use in uses if use.used or instance_type or "trn" in use.quota.families]
     listed = (concerned or list(uses))[:_MOST]
     tight = [use for use in uses if is_tight(use, types, instance_type)]
-    rows, data = [], []
-    for use in uses:
-        quota, labels, fits = use.quota, use.quota.labels, room(use, types, instance_type)
-        place = " ".join(part for part in (labels.account, labels.region) if part)
-        share = f" ({use.share * 100:.0f} %)" if quota.vcpus else ""
-        space = f"{fits[1]:,} x {fits[0]}" if fits else f"{use.free:,.0f} vCPU"
-        if use in listed:
-            used = f"{use.used:,} vCPU{share}"
-            rows.append((quota.name, place, used, f"{quota.vcpus:,.0f}", space))
-        data.append(
-            {
-                "name": quota.name,
-                "code": quota.code,
-                "account": labels.account,
-                "region": labels.region,
-                "market": quota.market.value,
-                "limit_vcpus": quota.vcpus,
-                "used_vcpus": use.used,
-                "running": dict(use.running),
-                "room": {"instance_type": fits[0], "nodes": fits[1]} if fits else None,
-                "asof": quota.asof,
-            }
-        )
+
+    def place(use: QuotaUse) -> str:
+        return " ".join(filter(None, (use.quota.labels.account, use.quota.labels.region)))
+
+    def used(use: QuotaUse) -> str:
+        share = f" ({use.share * 100:.0f} %)" if use.quota.vcpus else ""
+        return f"{use.used:,} vCPU{share}"
+
+    def space(use: QuotaUse) -> str:
+        fits = room(use, types, instance_type)
+        return f"{fits[1]:,} x {fits[0]}" if fits else f"{use.free:,.0f} vCPU"
+
+    def room_data(use: QuotaUse) -> dict[str, Any] | None:
+        fits = room(use, types, instance_type)
+        return fits and {"instance_type": fits[0], "nodes": fits[1]}
 
     hidden = len(uses) - len(listed)
-    rest = f"and {hidden} more quotas without running instances" if hidden else ""
+    table = Columns[QuotaUse](
+        QUOTAS.columns[0],
+        Column("where", place),
+        Column("used", used, NUMBER),
+        *QUOTAS.pick("limit_vcpus").columns,
+        Column("room for", space),
+    ).table(listed)
 
     # A link is drawn only where region and code can be nothing else than parts of an address.
     nearest = (tight or listed)[0].quota
@@ -158,16 +146,44 @@ def quota_card(
 
     unknown = ", ".join(sorted({name for use in uses for name in use.unknown}))
     oldest = day(min(use.quota.asof for use in uses))
-    counts = f"vCPUs of pending and running nodes against Service Quotas as of {oldest}."
 
     blocks = compose(
-        Table(_COLUMNS, tuple(rows), rest=rest),
+        replace(
+            table, rest=f"and {hidden} more quotas without running instances" if hidden else ""
+        ),
         advice,
         unknown and quiet(f"Not counted, as their vCPUs are not known: {unknown}."),
-        quiet(f"{counts} Capacity Blocks do not count."),
+        quiet(
+            f"vCPUs of pending and running nodes against Service Quotas as of {oldest}."
+            " Capacity Blocks do not count."
+        ),
     )
+    data = Columns(*QUOTAS.columns[:-1], datum("room", room_data), QUOTAS.columns[-1]).data(uses)
 
     return Card(title, tone, blocks, {"quotas": data})
+
+
+QUOTAS = Columns[QuotaUse](
+    Column("quota", lambda use: use.quota.name, key="name"),
+    datum("code", lambda use: use.quota.code),
+    datum("account", lambda use: use.quota.labels.account),
+    datum("region", lambda use: use.quota.labels.region),
+    datum("market", lambda use: use.quota.market.value),
+    Column(
+        "of",
+        lambda use: use.quota.vcpus,
+        Unit("{:,.0f}".format),
+        "limit_vcpus",
+        "the applied quota, by Service Quotas",
+    ),
+    datum(
+        "used_vcpus",
+        lambda use: use.used,
+        "sum over the running instances of the quota's families of their vCPUs",
+    ),
+    datum("running", lambda use: dict(use.running)),
+    datum("asof", lambda use: use.quota.asof),
+)
 
 
 def room(
@@ -194,8 +210,7 @@ def is_tight(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: st
     needs=Needs.METRICS,
     examples=("quota", "quota trn1.32xlarge"),
     figures={
-        "limit_vcpus": "the applied quota, by Service Quotas",
-        "used_vcpus": "sum over the running instances of the quota's families of their vCPUs",
+        **QUOTAS.sources("quotas"),
         "running/*": "count of the running instances of the type, by inventory",
         "room/nodes": "(limit - used vCPUs) / vCPUs of the type, rounded down",
     },
@@ -297,12 +312,7 @@ class Refused:
 
     def data(self) -> list[dict[str, Any]] | None:
         """Return the counts for scripts; None where nobody asked."""
-        if self.zones is None:
-            return None
-        return [
-            {"zone": x.zone, "refused": x.refused, "of_them_spot": x.spot, "newest": x.newest}
-            for x in self.zones
-        ]
+        return None if self.zones is None else REFUSED.data(self.zones)
 
 
 def refused_of(reading: Reading, instance_type: str) -> Refused:
@@ -332,19 +342,34 @@ class Ways:
     commitments: Commitments | None = None
 
 
+REFUSED = Columns[Scarcity](
+    datum("zone", lambda x: x.zone),
+    datum("refused", lambda x: x.refused),
+    datum("of_them_spot", lambda x: x.spot),
+    datum("newest", lambda x: x.newest),
+)
+
+
 def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
     """Draw each way, the cheapest used hour first."""
     prices, used_hours = ways.prices, demand.hours * demand.used
+    market, cost, total, region, asof = (
+        Column[Price]("", lambda price: price.market.value, key="market"),
+        Column[Price]("node $/h", lambda price: price.usd_per_hour, USD, "usd_per_hour"),
+        Column[Price]("in all", demand.paid, USD, "total_usd"),
+        Column[Price]("region", lambda price: price.region, key="region"),
+        Column[Price]("", lambda price: price.asof, key="asof"),
+    )
     table = Columns[Price](
         Column("way", lambda price: HELD[price.market]),
-        Column("node $/h", lambda price: price.usd_per_hour, USD),
-        Column("in all", demand.paid, USD),
+        cost,
+        total,
         Column(
             "hour in use",
             lambda price: demand.paid(price) / used_hours if used_hours else None,
             USD,
         ),
-        Column("region", lambda price: price.region),
+        region,
         Column("price of", lambda price: f"{price.asof}, {price.basis}{age.of(price.asof)}"),
     )
     use = f"{demand.used * 100:.0f} % of the hours used; spot pays only those that run."
@@ -374,16 +399,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
         "instance_type": demand.instance_type,
         "hours": demand.hours,
         "used_ratio": demand.used,
-        "ways": [
-            {
-                "market": price.market.value,
-                "usd_per_hour": price.usd_per_hour,
-                "total_usd": demand.paid(price),
-                "region": price.region,
-                "asof": price.asof,
-            }
-            for price in prices
-        ],
+        "ways": Columns(market, cost, total, region, asof).data(prices),
     }
     if ways.commitments:
         data["commitments"] = commitment_data(ways.commitments)

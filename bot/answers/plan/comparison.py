@@ -255,7 +255,7 @@ CONFLICTS = Columns[Conflict](
 )
 
 
-def span(option: Option) -> str:
+def cost_span(option: Option) -> str:
     """Write the range of the same work's cost, with the middle where there is a range."""
     span = percents(option.best, option.worst)
     return f"{span}, middle {option.middle * 100:.0f} %" if "-" in span else span
@@ -295,7 +295,7 @@ SCENARIOS = Columns[SpeedScenario](
 OPTIONS = Columns[Option](
     datum("instance_type", lambda option: option.price.instance_type),
     datum("market", lambda option: option.price.market.value),
-    Column("same work costs", span, NUMBER),
+    Column("same work costs", cost_span, NUMBER),
     Column("nodes", _nodes, NUMBER),
     Column("cluster $/h", _cluster_usd, NUMBER),
     Column("region", lambda option: option.price.region, key="region"),

@@ -22,6 +22,7 @@ from bot.answers.plan.comparison import (
     SpeedScenario,
     break_even_hours,
     compare,
+    cost_span,
     default_target,
     doubts,
     percents,
@@ -102,8 +103,8 @@ def migration_data(
 
 def refused_card(standing: ClusterStanding, to: InstanceType, reasons: Sequence[str]) -> Card:
     """Say why no comparison is made now."""
-    blocks = (
-        *(text(f"{reason[0].upper()}{reason[1:]}.") for reason in reasons),
+    blocks = compose(
+        [text(f"{reason[0].upper()}{reason[1:]}.") for reason in reasons],
         _today(standing),
         quiet(
             "Ask again once it works; an answer now would promise savings a faster chip cannot"
@@ -197,7 +198,7 @@ def _judged(migration: Migration) -> tuple[str, str, Tone]:
         )
 
     if stays and stays[0].middle < min(1.0, move.middle):
-        market, span = _bought(stays[0].price.market), span(stays[0])
+        market, span = _bought(stays[0].price.market), cost_span(stays[0])
         sentences.append(
             f"Staying and buying as {market} costs less than moving: {span} of today's cost."
         )
@@ -296,9 +297,9 @@ def _chart(migration: Migration) -> Chart:
 
 def _payoffs(migration: Migration, port_usd: Decimal) -> Table:
     """Say at each speed-up when a port has paid for itself."""
-    names = ("slowest voice", "middle", "fastest voice")
+    names = ["slowest voice", "middle", "fastest voice"]
     if len(migration.speeds.voices) == 1:
-        names = ("the one voice",)
+        names = ["the one voice"]
 
     def payoff(scenario: SpeedScenario) -> str | None:
         paid = port_usd + (migration.recompile.usd(scenario) if migration.recompile else 0)

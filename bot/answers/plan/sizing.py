@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 
 from bot.answers.plan.decide import SMALL_PARAMETERS, parameter_count
 from bot.answers.plan.fit import ClusterUse, usages
-from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
-from bot.cards.columns import NUMBER, USD, Column, Columns
+from bot.cards.card import Button, Buttons, Card, Tone, compose, quiet, text
+from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, note_lines
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
 from bot.grammar.names import no_cluster
@@ -108,43 +108,26 @@ def alike_price(usage: ClusterUse, kind: InstanceType, offers: Offers) -> Price 
     return alike or offers.plain(kind.name, usage.region)
 
 
+def _peak(usage: ClusterUse) -> str | None:
+    if usage.peak_gib is None:
+        return None
+    return f"{usage.peak_gib:,.0f} of {usage.type.accelerator_memory_gib:,} GiB"
+
+
+def _fitting(usage: ClusterUse, leaner: Leaner | None) -> str:
+    if leaner:
+        return f"{leaner.nodes} x {leaner.type.name}"
+    unread = usage.utilization is None or usage.peak_gib is None
+    return "too little was read" if unread else "all are needed"
+
+
 def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
-    """List clusters with the smaller size or the fewer nodes that would hold them, or that nothing would."""
-    cells = []
-    for usage, leaner in rows:
-        peak, fitting = "no reading", "all are needed"
-        if usage.peak_gib is not None:
-            peak = f"{usage.peak_gib:,.0f} of {usage.type.accelerator_memory_gib:,} GiB"
-        if leaner:
-            fitting = f"{leaner.nodes} x {leaner.type.name}"
-        elif usage.utilization is None or usage.peak_gib is None:
-            fitting = "too little was read"
-        saved = saving(usage, leaner)
-        cells.append(
-            (
-                usage.cluster or "(no cluster)",
-                f"{usage.nodes} x {usage.type.name}",
-                share_text(usage),
-                peak,
-                fitting,
-                usd(saved) if saved else "–",
-            )
-        )
-
-    columns = (
-        Heading("cluster"),
-        Heading("runs"),
-        Heading("used", Align.RIGHT),
-        Heading("memory peak", Align.RIGHT),
-        Heading("would fit"),
-        Heading("saves a month", Align.RIGHT),
-    )
-
+    """List clusters with the smaller size or the fewer nodes that would hold them, if any would."""
     packed = any(leaner and leaner.type is usage.type for usage, leaner in rows)
     spare = f"peak memory and work (mean and twice its spread) use at most {HEADROOM * 100:.0f} %"
 
     blocks = compose(
-        Table(columns, tuple(cells)),
+        CLUSTERS.table(rows),
         packed
         and text(
             "Fewer nodes hold the same work only if its jobs can be packed, or trained on fewer:"
@@ -159,7 +142,7 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
     if total := sum(saving(*row) or 0 for row in rows):
         title = f"Smaller sizes or fewer nodes would save about {usd(total)} a month"
 
-    return Card(title, Tone.INFO, blocks, {"clusters": [usage_data(*row) for row in rows]})
+    return Card(title, Tone.INFO, blocks, {"clusters": CLUSTERS.data(rows)})
 
 
 def saving(usage: ClusterUse, leaner: Leaner | None) -> Decimal | None:
@@ -170,23 +153,44 @@ def saving(usage: ClusterUse, leaner: Leaner | None) -> Decimal | None:
     return cents(saved * HOURS_A_MONTH) if saved > 0 else None
 
 
-def share_text(usage: ClusterUse) -> str:
-    """Write the mean utilization."""
-    return "no reading" if usage.utilization is None else f"{usage.utilization * 100:.0f} %"
-
-
-def usage_data(usage: ClusterUse, leaner: Leaner | None) -> dict[str, object]:
-    """Return a cluster's use and what would fit it, for scripts."""
-    return {
-        "cluster": usage.cluster,
-        "runs": usage.type.name,
-        "nodes": usage.nodes,
-        "utilization_ratio": usage.utilization,
-        "peak_gib": usage.peak_gib,
-        "fits": leaner.type.name if leaner else None,
-        "fits_nodes": leaner.nodes if leaner else None,
-        "saves_usd_per_month": saving(usage, leaner),
-    }
+CLUSTERS = Columns[tuple[ClusterUse, Leaner | None]](
+    Column("cluster", lambda row: row[0].cluster, key="cluster", missing="(no cluster)"),
+    datum("runs", lambda row: row[0].type.name),
+    Column("runs", lambda row: f"{row[0].nodes} x {row[0].type.name}"),
+    datum(
+        "nodes",
+        lambda row: row[0].nodes,
+        "count of the cluster's running nodes of its most common type",
+    ),
+    Column(
+        "used",
+        lambda row: row[0].utilization,
+        SHARE,
+        "utilization_ratio",
+        "mean over seven days of the mean of the nodes",
+        missing="no reading",
+    ),
+    datum(
+        "peak_gib",
+        lambda row: row[0].peak_gib,
+        "highest accelerator memory of any node within seven days",
+    ),
+    Column("memory peak", lambda row: _peak(row[0]), NUMBER, missing="no reading"),
+    datum("fits", lambda row: row[1].type.name if row[1] else None),
+    datum(
+        "fits_nodes",
+        lambda row: row[1].nodes if row[1] else None,
+        "fewest nodes that memory peak and work fill to 90 % at most",
+    ),
+    Column("would fit", lambda row: _fitting(*row)),
+    Column(
+        "saves a month",
+        lambda row: saving(*row),
+        USD,
+        "saves_usd_per_month",
+        "(price of today's nodes - price of those that would fit) x 730",
+    ),
+)
 
 
 BYTES_A_PARAMETER = 16
@@ -272,38 +276,45 @@ class SizeNotes:
     age: PriceAge
 
 
+FITS = Columns[tuple[Fit, Price | None]](
+    Column("type", lambda row: row[0].type.name, key="instance_type"),
+    Column(
+        "nodes",
+        lambda row: row[0].nodes,
+        NUMBER,
+        "nodes",
+        "fewest nodes, or whole UltraServers, whose accelerator memory holds the states",
+    ),
+    Column(
+        "memory filled",
+        lambda row: row[0].filled,
+        Unit(SHARE.write, store=lambda filled: round(filled, 3)),
+        "filled_ratio",
+        "memory needed / (nodes x accelerator memory of a node)",
+    ),
+    datum(
+        "node_usd_per_hour",
+        lambda row: row[1] and row[1].usd_per_hour,
+        "price of an hour of a node: on demand, else as it is offered",
+    ),
+    Column("$/h", lambda row: row[1] and row[1].usd_per_hour * row[0].nodes, USD, missing="?"),
+    datum("market", lambda row: row[1] and row[1].market.value),
+    datum("region", lambda row: row[1] and row[1].region),
+    datum("asof", lambda row: row[1] and row[1].asof),
+)
+
+
 def size_card(
     parameters: float, options: Sequence[Fit], prices: Mapping[str, Price], notes: SizeNotes
 ) -> Card:
-    """Draw the fewest nodes of each type that hold the training states, with dollars where a price is known."""
-    rows, data = [], []
-    for fit in options:
-        price = prices.get(fit.type.name)
-        row = (fit.type.name, f"{fit.nodes}", f"{fit.filled * 100:.0f} %")
-        if price:
-            basis = f"{price.asof}, {price.market}, {price.region}{notes.age.of(price.asof)}"
-            rows.append((*row, usd(price.usd_per_hour * fit.nodes), basis))
-        else:
-            rows.append((*row, "?", "not known"))
-        data.append(
-            {
-                "instance_type": fit.type.name,
-                "nodes": fit.nodes,
-                "filled_ratio": round(fit.filled, 3),
-                "node_usd_per_hour": price.usd_per_hour if price else None,
-                "market": price.market.value if price else None,
-                "region": price.region if price else None,
-                "asof": price.asof if price else None,
-            }
-        )
+    """Draw the fewest nodes of each type that hold the training states, and their dollars."""
+    rows = [(fit, prices.get(fit.type.name)) for fit in options]
 
-    columns = (
-        Heading("type"),
-        Heading("nodes", Align.RIGHT),
-        Heading("memory filled", Align.RIGHT),
-        Heading("$/h", Align.RIGHT),
-        Heading("price of"),
-    )
+    def dated(row: tuple[Fit, Price | None]) -> str | None:
+        price = row[1]
+        if price is None:
+            return None
+        return f"{price.asof}, {price.market}, {price.region}{notes.age.of(price.asof)}"
 
     need_gib = training_gib(parameters)
     formula = (
@@ -313,7 +324,7 @@ def size_card(
 
     blocks = compose(
         text(f"Training states need about {need_gib:,.0f} GiB of accelerator memory."),
-        Table(columns, tuple(rows)),
+        Columns(*FITS.drawn, Column("price of", dated, missing="not known")).table(rows),
         parameters < SMALL_PARAMETERS
         and text(
             "A model this small runs on one core or a trn1.2xlarge: on many chips the"
@@ -333,15 +344,15 @@ def size_card(
     holds = "holds" if best.nodes == best.type.sold_in else "hold"
     units = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
     scale, unit = next((x for x in units if parameters >= x[0]), units[-1])
-    document = {
+    title = f"{parameters / scale:g} {unit} parameters: {best} {holds} them"
+    data = {
         "parameters": parameters,
         "needs_gib": round(need_gib, 1),
         "advised": best.type.name,
-        "fits": data,
+        "fits": FITS.data(rows),
     }
-    title = f"{parameters / scale:g} {unit} parameters: {best} {holds} them"
 
-    return Card(title, Tone.INFO, blocks, document)
+    return Card(title, Tone.INFO, blocks, data)
 
 
 @command(
@@ -354,14 +365,8 @@ def size_card(
     figures={
         "parameters": "as typed",
         "needs_gib": "parameters x 16 bytes x 1.25",
-        "fits/nodes": "fewest nodes, or whole UltraServers, whose accelerator memory holds the states",
-        "filled_ratio": "memory needed / (nodes x accelerator memory of a node)",
-        "node_usd_per_hour": "price of an hour of a node: on demand, else as it is offered",
-        "clusters/nodes": "count of the cluster's running nodes of its most common type",
-        "clusters/utilization_ratio": "mean over seven days of the mean of the nodes",
-        "clusters/peak_gib": "highest accelerator memory of any node within seven days",
-        "clusters/fits_nodes": "fewest nodes that memory peak and work fill to 90 % at most",
-        "saves_usd_per_month": "(price of today's nodes - price of those that would fit) x 730",
+        **FITS.sources("fits"),
+        **CLUSTERS.sources("clusters"),
     },
 )
 def size(
@@ -409,11 +414,11 @@ def serving_sizes(
 
 
 def serve_card(
-    rows: Sequence[tuple[ClusterUse, Leaner]], notes: Sequence[Note], today: date
+    rows: Sequence[tuple[ClusterUse, Leaner | None]], notes: Sequence[Note], today: date
 ) -> Card:
     """List clusters that seem to serve on training chips, with the cost of Inferentia2."""
     quoted = note_lines(notes, today, "What others report; not applied to the numbers above")
-    data = {"clusters": [usage_data(*row) for row in rows]}
+    data = {"clusters": CLUSTERS.data(rows)}
     if not rows:
         sentence = text(
             "No cluster on trn1 or trn2 serves steadily: none is marked as serving by name or"
@@ -421,21 +426,16 @@ def serve_card(
         )
         return Card("Nothing to move to Inferentia2", Tone.GOOD, (sentence, *quoted), data)
 
-    table = Columns[tuple[ClusterUse, Leaner]](
-        Column("cluster", lambda row: row[0].cluster),
-        Column("runs", lambda row: f"{row[0].nodes} x {row[0].type.name}"),
-        Column("used", lambda row: share_text(row[0]), NUMBER),
-        Column("would fit", lambda row: f"{row[1].nodes} x {row[1].type.name}"),
-        Column("saves a month", lambda row: saving(*row), USD, missing="no price known"),
-    )
     total = sum((saving(*row) or Decimal(0) for row in rows), Decimal(0))
     note = quiet(
         "Estimated from peak memory and peak TFLOPS over seven days: measure latency on one node"
         " before you move."
     )
+    saves = replace(CLUSTERS.columns[-1], missing="no price known")
+    table = Columns(*CLUSTERS.drawn[:3], CLUSTERS.pick("would fit").columns[0], saves).table(rows)
     title = f"Serving could move to Inferentia2 and save about {usd(total)} a month"
 
-    return Card(title, Tone.INFO, (table.table(rows), note, *quoted), data)
+    return Card(title, Tone.INFO, (table, note, *quoted), data)
 
 
 @command(
@@ -446,11 +446,7 @@ def serve_card(
     topic=Topic.PLANS,
     examples=("inference",),
     figures={
-        "clusters/nodes": "count of the cluster's running nodes of its most common type",
-        "clusters/utilization_ratio": "mean over seven days of the mean of the nodes",
-        "clusters/peak_gib": "highest accelerator memory of any node within seven days",
-        "clusters/fits_nodes": "fewest nodes that memory peak and work fill to 90 % at most",
-        "saves_usd_per_month": "(price of today's nodes - price of those that would fit) x 730",
+        **CLUSTERS.sources("clusters"),
     },
 )
 def inference(ports: Ports, request: Request) -> Card:

@@ -10,6 +10,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from bot.cards.card import (
+    Align,
     Block,
     Button,
     Buttons,
@@ -20,7 +21,7 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, Unit
+from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, Unit, datum
 from bot.cards.words import clock, day, period
 from bot.costs.pricing import Pricing, listed_price
 from bot.errors import Unavailable, WrongInput
@@ -243,6 +244,130 @@ class SpotAnswer:
     at: datetime
 
 
+def _lost(offer: Offer) -> str:
+    """Write the share of the work that is done twice, "" where no band tells."""
+    if offer.lost_share is None:
+        return ""
+    return f"{'at least ' if offer.at_least else ''}{offer.lost_share * 100:.2g} %"
+
+
+def _spaced(band: str) -> str:
+    return band.replace("%", " %")
+
+
+_MILLS = Unit(lambda price: usd(price, 4))
+ZONES = Columns[Offer](
+    datum("region", lambda x: x.zone.region),
+    Column("zone", lambda x: x.zone.zone, key="zone"),
+    Column(
+        "last",
+        lambda x: x.zone.last.usd_per_hour,
+        _MILLS,
+        "last_usd_per_hour",
+        "newest price of the zone in the spot price history",
+    ),
+    datum(
+        "mean_usd_per_hour",
+        lambda x: x.zone.mean,
+        "mean of the zone's prices over the window, each by how long it stood",
+    ),
+    Column(
+        "median",
+        lambda x: x.zone.median,
+        _MILLS,
+        "median_usd_per_hour",
+        "the lowest price that stood, or was undercut, for half of the window",
+    ),
+    Column(
+        "p95",
+        lambda x: x.zone.p95,
+        _MILLS,
+        "p95_usd_per_hour",
+        "the lowest price that stood, or was undercut, for 95 % of the window",
+    ),
+    Column("highest", lambda x: x.zone.highest, _MILLS),
+    Column("changes", lambda x: x.zone.changes, NUMBER),
+    datum("changed_at", lambda x: x.zone.changed_at),
+    datum(
+        "on_demand_usd_per_hour",
+        lambda x: x.on_demand and x.on_demand.usd_per_hour,
+        "on-demand price of the type: the account's own, else listed, of last resort",
+    ),
+    Column("off list", lambda x: x.off, SHARE, missing="?"),
+    Column(
+        "interrupted a month",
+        lambda x: x.band and x.band.band,
+        Unit(_spaced, Align.LEFT),
+        "band",
+        missing="not known",
+    ),
+    Column(
+        "score",
+        lambda x: x.score and x.score.score,
+        Unit(lambda score: f"{score}/10"),
+        "score",
+        "EC2's placement score of the region",
+        missing="?",
+    ),
+    Column("lost", _lost, NUMBER, missing="?"),
+    datum(
+        "lost_share",
+        lambda x: x.lost_share,
+        "nodes x upper end of the interruption band / 730 x (half a checkpoint interval +"
+        " restart), in hours",
+    ),
+    Column("compute", lambda x: x.compute, USD, "compute_usd", "mean price x nodes x hours"),
+    Column("moving", lambda x: x.transfer or None, Unit(lambda amount: usd(amount, 0))),
+    datum(
+        "transfer_usd",
+        lambda x: x.transfer,
+        "GB x price of a GB between regions; nothing where the data lie there",
+    ),
+    Column(
+        "expected",
+        lambda x: x.expected,
+        USD,
+        "expected_usd",
+        "compute x (1 + lost share) + transfer",
+    ),
+)
+_RANKING = ZONES.pick(
+    "zone", "expected_usd", "compute_usd", "lost", "moving", "off list", "band", "score"
+)
+_PRICES = ZONES.pick(
+    "last_usd_per_hour", "median_usd_per_hour", "p95_usd_per_hour", "highest", "changes"
+)
+CAPS = Columns[Crossing](
+    Column("$ an hour", lambda x: x.cap, _MILLS, "usd_per_hour", "as typed"),
+    Column(
+        "crossed",
+        lambda x: x.times,
+        NUMBER,
+        "times",
+        "count of the times that the price rose above the cap",
+    ),
+    Column(
+        "time above",
+        lambda x: x.share,
+        Unit(lambda share: f"{share * 100:.1f} %"),
+        "share",
+        "time above the cap / the window",
+    ),
+)
+BANDS = Columns[Interruption](
+    Column("region", lambda x: x.region, key="region"),
+    Column("interrupted a month", lambda x: x.band, Unit(_spaced, Align.LEFT), "band"),
+    Column(
+        "off list",
+        lambda x: x.savings_ratio,
+        SHARE,
+        "savings_ratio",
+        "against on-demand, as AWS's Spot Advisor states it",
+    ),
+    datum("asof", lambda x: x.asof),
+)
+
+
 def spot_card(answer: SpotAnswer) -> Card:
     """Draw the ranking; without any price, the Spot Advisor's bands alone."""
     if not answer.offers:
@@ -266,9 +391,9 @@ def spot_card(answer: SpotAnswer) -> Card:
         list_price = best.on_demand.usd_per_hour
         caps |= {"half of on-demand": list_price / 2, "on-demand": list_price}
         advice += f" If a policy requires one, use the on-demand price, {usd(list_price, 2)}."
-
     if answer.cap is not None:
         caps["yours"] = answer.cap
+    crossings = {best.zone.over(cap): words for words, cap in caps.items()}
 
     # From home a move is quoted by what it saves, less moving the data.
     move = ""
@@ -279,36 +404,26 @@ def spot_card(answer: SpotAnswer) -> Card:
         saved += f"; {usd(stay.expected - best.expected)} saved"
         move = f"From {stay.zone.zone} to {best.zone.zone}: {saved}. Advice only."
 
-    prices = Columns[Offer](
-        Column("$ an hour", lambda offer: offer.zone.zone),
-        Column("last", lambda offer: offer.zone.last.usd_per_hour, _MILLS),
-        Column("median", lambda offer: offer.zone.median, _MILLS),
-        Column("p95", lambda offer: offer.zone.p95, _MILLS),
-        Column("highest", lambda offer: offer.zone.highest, _MILLS),
-        Column("changes", lambda offer: offer.zone.changes, NUMBER),
-        Column("age", lambda offer: duration_text(answer.at - offer.zone.changed_at), NUMBER),
+    zone = Column[Offer]("$ an hour", lambda offer: offer.zone.zone)
+    age = Column[Offer](
+        "age", lambda offer: duration_text(answer.at - offer.zone.changed_at), NUMBER
     )
-    thresholds = Columns[tuple[str, Decimal]](
-        Column("cap", lambda cap: cap[0]),
-        Column("$ an hour", lambda cap: cap[1], _MILLS),
-        Column("crossed", lambda cap: best.zone.over(cap[1]).times, NUMBER),
-        Column("time above", lambda cap: f"{best.zone.over(cap[1]).share * 100:.1f} %", NUMBER),
-    )
-
     blocks = compose(
         text("Expected ", Strong(usd(best.expected)), lead),
         _RANKING.table(
             answer.offers,
             most=_MOST,
             rest=f"and {counted(len(answer.offers) - _MOST, 'dearer zone')}",
-            caption="Cheapest first: mean price x (1 + work lost) x nodes x hours, and moving the data",
+            caption="Cheapest first: mean price x (1 + work lost) x nodes x hours, and moving the"
+            " data",
         ),
-        prices.table(
+        Columns(zone, *_PRICES.columns, age).table(
             answer.offers[:_MOST],
-            caption=f"Prices by the time they stood, {period(answer.window)}; age = since the last change",
+            caption=f"Prices by the time they stood, {period(answer.window)}; age = since the last"
+            " change",
         ),
-        thresholds.table(
-            list(caps.items()), caption=f"Effect of a maximum price in {best.zone.zone}"
+        Columns[Crossing](Column("cap", lambda crossing: crossings[crossing]), *CAPS.drawn).table(
+            list(crossings), caption=f"Effect of a maximum price in {best.zone.zone}"
         ),
         text(advice),
         move and text(move),
@@ -323,22 +438,6 @@ def spot_card(answer: SpotAnswer) -> Card:
     title = f"{name} on spot: {best.zone.zone}, {usd(best.zone.last.usd_per_hour)} an hour now"
 
     return Card(title, Tone.INFO, blocks, _data(answer))
-
-
-_MILLS = Unit(lambda price: usd(price, 4))
-_RANKING = Columns[Offer](
-    Column("zone", lambda offer: offer.zone.zone),
-    Column("expected", lambda offer: offer.expected, USD),
-    Column("compute", lambda offer: offer.compute, USD),
-    Column("lost", lambda offer: _lost(offer) or "?", NUMBER),
-    Column("moving", lambda offer: offer.transfer or None, Unit(lambda amount: usd(amount, 0))),
-    Column("off list", lambda offer: offer.off, SHARE, missing="?"),
-    Column(
-        "interrupted a month",
-        lambda offer: offer.band.band.replace("%", " %") if offer.band else "not known",
-    ),
-    Column("score", lambda offer: f"{offer.score.score}/10" if offer.score else "?", NUMBER),
-)
 
 
 def _sources(answer: SpotAnswer) -> list[Block]:
@@ -377,56 +476,22 @@ def _advisor(bands: Sequence[Interruption]) -> str:
 
 
 def _bands_card(answer: SpotAnswer) -> Card:
-    order = ("<5%", "5-10%", "10-15%", "15-20%", ">20%")
-    ranks = {band: rank for rank, band in enumerate(order)}
-    bands = sorted(answer.bands, key=lambda x: (ranks.get(x.band, len(order)), -x.savings_ratio))
-    columns = Columns[Interruption](
-        Column("region", lambda band: band.region),
-        Column("interrupted a month", lambda band: band.band.replace("%", " %")),
-        Column("off list", lambda band: band.savings_ratio, SHARE),
-    )
+    ranks = {band: rank for rank, band in enumerate(_UPPER)}
+    bands = sorted(answer.bands, key=lambda x: (ranks.get(x.band, len(ranks)), -x.savings_ratio))
     source = _advisor(answer.bands)
     note = f"{source}. No spot price history is known here, so nothing is ranked in dollars."
     title = f"{answer.instance_type} on spot: {counted(len(bands), 'region')}, no prices"
-    blocks = (columns.table(bands[:_MOST]), quiet(note))
+    table = BANDS.pick("region", "band", "savings_ratio").table(bands[:_MOST])
 
-    return Card(title, Tone.INFO, blocks, _data(answer))
-
-
-def _lost(offer: Offer) -> str:
-    """Write the share of the work that is done twice, "" where no band tells."""
-    if offer.lost_share is None:
-        return ""
-    return f"{'at least ' if offer.at_least else ''}{offer.lost_share * 100:.2g} %"
+    return Card(title, Tone.INFO, (table, quiet(note)), _data(answer))
 
 
 def _data(answer: SpotAnswer) -> dict[str, Any]:
     job, cap = answer.job, answer.cap
-    zones = []
-    for place in answer.offers:
-        zone = place.zone
-        crossed = zone.over(cap) if cap is not None else None
-        zones.append(
-            {
-                "region": zone.region,
-                "zone": zone.zone,
-                "last_usd_per_hour": zone.last.usd_per_hour,
-                "mean_usd_per_hour": zone.mean,
-                "median_usd_per_hour": zone.median,
-                "p95_usd_per_hour": zone.p95,
-                "changed_at": zone.changed_at,
-                "on_demand_usd_per_hour": place.on_demand.usd_per_hour if place.on_demand else None,
-                "band": place.band.band if place.band else None,
-                "score": place.score.score if place.score else None,
-                "lost_share": place.lost_share,
-                "compute_usd": place.compute,
-                "transfer_usd": place.transfer,
-                "expected_usd": place.expected,
-                "cap": {"usd_per_hour": cap, "times": crossed.times, "share": crossed.share}
-                if crossed
-                else None,
-            }
-        )
+
+    def crossed(offer: Offer) -> dict[str, Any] | None:
+        return None if cap is None else CAPS.record(offer.zone.over(cap))
+
     return {
         "instance_type": answer.instance_type,
         "window": {"start": answer.window.start, "end": answer.window.end},
@@ -437,11 +502,8 @@ def _data(answer: SpotAnswer) -> dict[str, Any]:
             "data_gb": job.data_gb,
             "from": job.home,
         },
-        "zones": zones,
-        "bands": [
-            {"region": x.region, "band": x.band, "savings_ratio": x.savings_ratio, "asof": x.asof}
-            for x in answer.bands
-        ],
+        "zones": [{**ZONES.record(offer), "cap": crossed(offer)} for offer in answer.offers],
+        "bands": BANDS.data(answer.bands),
     }
 
 
@@ -464,25 +526,9 @@ _COMMAND_MOST = Decimal(10**9)
         "job/hours": "as typed",
         "job/checkpoint_seconds": "as typed",
         "job/data_gb": "as typed",
-        "last_usd_per_hour": "newest price of the zone in the spot price history",
-        "mean_usd_per_hour": "mean of the zone's prices over the window, each by how long it stood",
-        "median_usd_per_hour": "the lowest price that stood, or was undercut, for half of the window",
-        "p95_usd_per_hour": "the lowest price that stood, or was undercut, for 95 % of the window",
-        "on_demand_usd_per_hour": (
-            "on-demand price of the type: the account's own, else listed, of last resort"
-        ),
-        "lost_share": (
-            "nodes x upper end of the interruption band / 730 x (half a checkpoint interval + "
-            "restart), in hours"
-        ),
-        "score": "EC2's placement score of the region",
-        "compute_usd": "mean price x nodes x hours",
-        "transfer_usd": "GB x price of a GB between regions; nothing where the data lie there",
-        "expected_usd": "compute x (1 + lost share) + transfer",
-        "cap/usd_per_hour": "as typed",
-        "cap/times": "count of the times that the price rose above the cap",
-        "cap/share": "time above the cap / the window",
-        "savings_ratio": "against on-demand, as AWS's Spot Advisor states it",
+        **ZONES.sources("zones"),
+        **CAPS.sources("cap"),
+        **BANDS.sources("bands"),
     },
 )
 def spot(
