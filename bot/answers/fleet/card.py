@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from decimal import Decimal
 
 import numpy as np
 
-from bot.answers.fleet.compiling import CompileNote, compile_blocks, compile_data, log_blocks
+from bot.answers.fleet.compiling import COMPILES, CompileNote, compile_blocks, log_blocks
 from bot.answers.fleet.unread import Spread, gaps, no_nodes, spread_data, spread_texts, unread
 from bot.cards.card import (
-    Align,
     Block,
     Button,
     Buttons,
     Card,
     Chart,
     ChartKind,
-    Heading,
     Series,
     Table,
     Tone,
     coded,
+    compose,
     folded,
     quiet,
     text,
 )
+from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, datum
 from bot.cards.lines import quote
 from bot.model.anomaly import NodeState
 from bot.model.fleet import Cluster, Instance
-from bot.model.frame import Floats, Frame
+from bot.model.frame import Frame
 from bot.model.money import counted, usd
 from bot.model.price import Price
 from bot.model.reading import Reading
@@ -57,55 +56,42 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
     values = np.where(np.isnan(cores), gpus, cores)
 
     # A step is named by its end: the hour that it belongs to is that of its start.
-    step_starts = [end - day.step for end in day.times()]
     hours = [
-        start.astimezone(UTC).replace(minute=0, second=0, microsecond=0) for start in step_starts
+        (end - day.step).astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        for end in day.times()
     ]
     starts = sorted(set(hours))
+    places = np.array([starts.index(hour) for hour in hours])
 
     rows: dict[str, tuple[float | None, ...]] = {}
-    newest: list[tuple[float, str]] = []
     for name in names[:_ROWS]:
         members = [i for i, thing in enumerate(day.things) if getattr(thing, label) == name]
-        row = _row(values[members], hours, starts)
-        readings = [value for value in row if value is not None]
-        if readings:
-            rows[name] = row
-            newest.append((readings[-1], name))
+        readings = [values[members][:, places == i] for i in range(len(starts))]
+        row = tuple(
+            None if np.isnan(cells).all() else round(float(np.nanmean(cells)) * 100, 1)
+            for cells in readings
+        )
+        if any(mean is not None for mean in row):
+            rows[name or "(no cluster)"] = row
     if not rows:
         return None
 
-    series = tuple(
-        Series(name or "(no cluster)", row, line=f"fleet {quote(name)}" if name else "")
-        for name, row in rows.items()
+    newest = sorted(
+        ([mean for mean in row if mean is not None][-1], name) for name, row in rows.items()
     )
-    shares = ", ".join(
-        f"{name or '(no cluster)'} {value:.0f} %" for value, name in sorted(newest)[:6]
-    )
+    shares = ", ".join(f"{name} {mean:.0f} %" for mean, name in newest[:6])
     cut = f", the {_ROWS} least used nodes" if label == "instance" and len(names) > _ROWS else ""
     return Chart(
         ChartKind.HEAT,
         f"Utilization by hour{cut}: the stronger, the busier",
         "%",
-        series,
+        tuple(
+            Series(name, row, line="" if name == "(no cluster)" else f"fleet {quote(name)}")
+            for name, row in rows.items()
+        ),
         tuple(starts),
         summary=f"Utilization in the last hour: {shares}.",
     )
-
-
-def _row(
-    values: Floats, hours: Sequence[datetime], starts: Sequence[datetime]
-) -> tuple[float | None, ...]:
-    """Return the mean of each hour in percent, None where no node was read."""
-    column = np.array([starts.index(hour) for hour in hours])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        means = (
-            [float(np.nanmean(values[:, column == i])) for i in range(len(starts))]
-            if len(values)
-            else []
-        )
-    return tuple(None if np.isnan(mean) else round(mean * 100, 1) for mean in means)
 
 
 _MOST, _FEW = 15, 6
@@ -122,14 +108,6 @@ _TONES: Mapping[NodeState, Tone] = {
     NodeState.LOADED_IDLE: Tone.ERROR,
     NodeState.IDLE: Tone.CRITICAL,
 }
-_NODE_COLUMNS = (
-    Heading("node"),
-    Heading("cluster"),
-    Heading("type"),
-    Heading("state"),
-    Heading("used", Align.RIGHT),
-    Heading("$/h", Align.RIGHT),
-)
 
 
 @dataclass(frozen=True)
@@ -150,6 +128,87 @@ class NodeRow:
         return self.price.usd_per_hour if self.price else Decimal(0)
 
 
+_Nodes = Sequence[NodeRow]
+
+
+def percent(used: float | None) -> str:
+    """Write a utilization, or that none was read."""
+    return "no reading" if used is None else f"{used * 100:.0f} %"
+
+
+def _sum(rows: Sequence[NodeRow]) -> Decimal:
+    return sum((row.usd_per_hour for row in rows), Decimal(0))
+
+
+def _first_named(nodes: _Nodes) -> str:
+    name = nodes[0].instance.id
+    return f"{counted(len(nodes), 'node')}, {name} …" if len(nodes) > 1 else name
+
+
+def _used_span(nodes: _Nodes) -> str:
+    used = [row.used for row in nodes if row.used is not None]
+    ends = dict.fromkeys(map(percent, (min(used), max(used)) if used else (None,)))
+    return "-".join(ends).replace(" %-", "-")
+
+
+def _counts(words: Iterable[str], between: str, most: int) -> str:
+    return ", ".join(f"{n}{between}{word}" for word, n in Counter(words).most_common(most))
+
+
+def _mean(nodes: _Nodes) -> str:
+    used = [row.used for row in nodes if row.used is not None]
+    return percent(sum(used) / len(used) if used else None)
+
+
+NODES = Columns[NodeRow](
+    datum("instance", lambda row: row.instance.id),
+    datum("labels", lambda row: dict(row.instance.labels)),
+    datum("state", lambda row: row.state.value),
+    datum(
+        "utilization_ratio",
+        lambda row: row.used,
+        "mean of the node's accelerator utilization over the last hour",
+        RATIO,
+    ),
+    datum(
+        "usd_per_hour",
+        lambda row: row.price and row.usd_per_hour,
+        "price of an hour: the node's own lines of the bill, else its cluster's like nodes,"
+        " else the account's rate, else a price list",
+    ),
+    datum("price", lambda row: row.price and str(row.price)),
+    datum("basis", lambda row: row.price and row.price.found_by),
+)
+NODE_FIGURES = {
+    **NODES.sources("nodes"),
+    "usd_per_hour": "sum over the nodes listed whose price is known",
+}
+_ALIKE = Columns[_Nodes](
+    Column("node", _first_named),
+    Column("cluster", lambda nodes: nodes[0].instance.labels.cluster),
+    Column("type", lambda nodes: nodes[0].instance.labels.instance_type),
+    Column("state", lambda nodes: nodes[0].state.value),
+    Column("used", _used_span, NUMBER),
+    Column("$/h", lambda nodes: _sum(nodes) if nodes[0].price else None, USD, missing="?"),
+)
+"""One node, or several that are alike, in a row."""
+_CLUSTERS = Columns[tuple[str, _Nodes]](
+    Column("cluster", lambda group: group[0], missing="(no cluster)"),
+    Column(
+        "nodes",
+        lambda group: _counts((row.instance.labels.instance_type for row in group[1]), " x ", 2),
+    ),
+    Column("states", lambda group: _counts((row.state.value for row in group[1]), " ", 3)),
+    Column("used", lambda group: _mean(group[1]), NUMBER),
+    Column(
+        "$/h",
+        lambda group: _sum(group[1]) if any(row.price for row in group[1]) else None,
+        USD,
+        missing="?",
+    ),
+)
+
+
 def fleet_card(
     rows: Sequence[NodeRow],
     cluster: str,
@@ -163,48 +222,51 @@ def fleet_card(
     """
     if not rows:
         return no_nodes(reading)
-    per_hour = _sum(rows)
-    trouble = _trouble(rows)
-
-    blocks: list[Block] = [text(trouble)] if trouble else []
-    blocks += [*unread(reading), *compile_blocks(compiles, reading.now)]
+    per_hour, trouble = _sum(rows), _trouble(rows)
+    groups, frame = _by_cluster(rows), reading.frame("node")
     nodes = {row.instance.id for row in rows}
     fresh = [x for x in reading.marks if x.instance in nodes and reading.now - x.at < _FRESH]
-    blocks += [*log_blocks(fresh, compiles), *spread_texts(spread)]
-
-    frame = reading.frame("node")
     if cluster:
-        blocks.append(node_table(rows, apart=False))
         least_used = sorted(
             rows, key=lambda row: (row.used if row.used is not None else 2.0, row.instance.id)
         )
         heat = fleet_heat(frame, [row.instance.id for row in least_used], "instance")
+        drawn: tuple[Block, ...] = (node_table(rows, apart=False),)
         button = Button("All clusters", "fleet")
     else:
-        blocks += [_clusters(rows), _money_chart(rows)]
-        heat = fleet_heat(frame, [name for name, _ in _by_cluster(rows)])
-        button = Button("Alerts", "alerts")
-    if heat:
-        blocks.append(heat)
-    blocks += [quiet(_eks(eks)) for eks in reading.inventory.eks if eks.name == cluster]
-    blocks.append(quiet(_basis(rows)))
-    blocks.append(Buttons((Button("Idle nodes", f"idle {cluster}".strip()), button)))
+        heat = fleet_heat(frame, [name for name, _ in groups])
+        table = _CLUSTERS.table(groups, opens=lambda group: _opened(group[0]))
+        drawn, button = (table, _money_chart(rows)), Button("Alerts", "alerts")
+
+    blocks = compose(
+        trouble and text(trouble),
+        unread(reading),
+        compile_blocks(compiles, reading.now),
+        log_blocks(fresh, compiles),
+        spread_texts(spread),
+        drawn,
+        heat,
+        [quiet(_eks(eks)) for eks in reading.inventory.eks if eks.name == cluster],
+        quiet(_basis(rows)),
+        Buttons((Button("Idle nodes", f"idle {cluster}".strip()), button)),
+    )
 
     title = f"{cluster or 'Fleet'}: {counted(len(rows), 'node')} running, {usd(per_hour)} an hour"
     tone = Tone.WARNING if trouble or spread else Tone.INFO
     data = {
-        "nodes": [node_data(row) for row in rows],
+        "nodes": NODES.data(rows),
         "usd_per_hour": per_hour,
-        "compiles": compile_data(compiles),
+        "compiles": COMPILES.data(compiles),
     }
-    return Card(title, tone, tuple(blocks), data | spread_data(spread))
+
+    return Card(title, tone, blocks, data | spread_data(spread))
 
 
 def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: int = 0) -> Card:
     """List the nodes that do nothing, dearest first; `unsure` of them may as well compile."""
     where = f" in {cluster}" if cluster else ""
     per_hour = _sum(rows)
-    data = {"nodes": [node_data(row) for row in rows], "usd_per_hour": per_hour}
+    data = {"nodes": NODES.data(rows), "usd_per_hour": per_hour}
 
     if not rows and reading.gaps:
         title = f"No node stands idle{where}, as far as could be read"
@@ -243,48 +305,25 @@ def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
     ranked = sorted(
         rows, key=lambda r: (-r.usd_per_hour, r.used if r.used is not None else 2.0, r.instance.id)
     )
-    columns = tuple(column for column in _NODE_COLUMNS if apart or column.name != "cluster")
-    lines = tuple(f"fleet {row.instance.id}" for row in ranked)
-    table = Table(columns, tuple(_nodes([row], apart) for row in ranked), lines=lines)
+    columns = _ALIKE if apart else _ALIKE.pick("node", "type", "state", "used", "$/h")
+    groups = [[row] for row in ranked]
+    table = columns.table(groups, opens=lambda nodes: f"fleet {nodes[0].instance.id}")
 
     # Where they are many, nodes of one cluster, type, price and state share a row.
-    groups = [[row] for row in ranked]
     if len(ranked) > _FEW:
         alike: dict[tuple[object, ...], list[NodeRow]] = {}
         for row in ranked:
-            labels = row.instance.labels
-            price = row.price and row.usd_per_hour
+            labels, price = row.instance.labels, row.price and row.usd_per_hour
             key = (labels.cluster, labels.instance_type, price, row.state)
             alike.setdefault(key, []).append(row)
         groups = sorted(alike.values(), key=lambda group: -_sum(group))
 
-    cells = tuple(_nodes(group, apart) for group in groups[:_MOST])
+    cells = columns.table(groups[:_MOST]).rows
     if len(cells) == len(ranked):
         return table
     folded_nodes = sum(len(group) for group in groups[_MOST:])
     note = f"and {counted(folded_nodes, 'more node')}" if folded_nodes else ""
     return replace(folded(table, len(cells), note), rows=cells)
-
-
-def _nodes(group: Sequence[NodeRow], apart: bool) -> tuple[str, ...]:
-    """Write the row of a node, or of several alike: their number and the first of them."""
-    first = group[0]
-    labels, used = first.instance.labels, [row.used for row in group if row.used is not None]
-    name = first.instance.id
-    if len(group) > 1:
-        name = f"{counted(len(group), 'node')}, {name} …"
-
-    ends = [percent(None)]
-    if used:
-        ends = list(dict.fromkeys((percent(min(used)), percent(max(used)))))
-    return (
-        name,
-        *((labels.cluster or "–",) if apart else ()),
-        labels.instance_type,
-        first.state.value,
-        "-".join(ends).replace(" %-", "-"),
-        usd(_sum(group)) if first.price else "?",
-    )
 
 
 def _eks(cluster: Cluster) -> str:
@@ -293,62 +332,29 @@ def _eks(cluster: Cluster) -> str:
         f"{x.name} wants {x.desired:,} x {', '.join(x.instance_types) or 'any type'}"
         for x in cluster.node_groups
     ]
-    node_groups = f"; {'; '.join(groups[:3])}" if groups else ""
     if len(groups) > 3:
-        node_groups += f"; and {len(groups) - 3} more node groups"
-    return f"EKS {cluster.version}, {cluster.status.lower() or 'status unknown'}{node_groups}."
+        groups = [*groups[:3], f"and {len(groups) - 3} more node groups"]
+    version = f"EKS {cluster.version}, {cluster.status.lower() or 'status unknown'}"
+    return f"{'; '.join((version, *groups))}."
 
 
 def _trouble(rows: Sequence[NodeRow]) -> str:
     """Say how many nodes do nothing, starve or cannot be seen, and their cost; "" if none."""
     still = [row for row in rows if row.state in _STILL]
     starved = [row for row in rows if row.state is NodeState.STARVED]
-    unseen = [row for row in rows if row.state is NodeState.NO_DATA]
-
-    parts = []
-    if still:
-        parts.append(f"{_nothing(len(still), '')}, at {usd(_sum(still))} an hour")
-    if starved:
-        verb = "waits" if len(starved) == 1 else "wait"
-        parts.append(f"{len(starved):,} {verb} for data, at {usd(_sum(starved))} an hour")
-    if unseen:
-        parts.append(f"{len(unseen):,} sent no metrics")
-    return "; ".join(parts) + "." if parts else ""
+    unseen = sum(row.state is NodeState.NO_DATA for row in rows)
+    verb = "waits" if len(starved) == 1 else "wait"
+    parts = (
+        still and f"{_nothing(len(still), '')}, at {usd(_sum(still))} an hour",
+        starved and f"{len(starved):,} {verb} for data, at {usd(_sum(starved))} an hour",
+        unseen and f"{unseen:,} sent no metrics",
+    )
+    sentence = "; ".join(str(part) for part in parts if part)
+    return f"{sentence}." if sentence else ""
 
 
 def _nothing(n: int, noun: str) -> str:
     return f"{counted(n, noun) if noun else f'{n:,}'} {'does' if n == 1 else 'do'} nothing"
-
-
-def _sum(rows: Sequence[NodeRow]) -> Decimal:
-    return sum((row.usd_per_hour for row in rows), Decimal(0))
-
-
-def _clusters(rows: Sequence[NodeRow]) -> Table:
-    columns = (
-        Heading("cluster"),
-        Heading("nodes"),
-        Heading("states"),
-        Heading("used", Align.RIGHT),
-        Heading("$/h", Align.RIGHT),
-    )
-
-    cells = []
-    groups = _by_cluster(rows)
-    for name, nodes in groups:
-        types = Counter(row.instance.labels.instance_type for row in nodes)
-        states = Counter(row.state.value for row in nodes)
-        used = [row.used for row in nodes if row.used is not None]
-        cells.append(
-            (
-                name or "(no cluster)",
-                ", ".join(f"{n} x {kind}" for kind, n in types.most_common(2)),
-                ", ".join(f"{n} {state}" for state, n in states.most_common(3)),
-                percent(sum(used) / len(used) if used else None),
-                usd(_sum(nodes)) if any(row.price for row in nodes) else "?",
-            )
-        )
-    return Table(columns, tuple(cells), lines=tuple(_opened(name) for name, _ in groups))
 
 
 def _opened(cluster: str) -> str:
@@ -392,29 +398,8 @@ def _basis(rows: Sequence[NodeRow]) -> str:
     prices = [row.price for row in rows if row.price]
     counts = Counter(price.found_by for price in prices)
     newest = {way: max(price.asof for price in prices if price.found_by == way) for way in counts}
-    missing = sum(row.price is None for row in rows)
     dated = "; ".join(f"{n:,} {way} ({newest[way]:%Y-%m-%d})" for way, n in counts.most_common())
-    prices_text = f"Prices: {dated}." if dated else ""
-    return (
-        f"{prices_text} {counted(missing, 'node')} without a known price.".strip()
-        if missing
-        else prices_text
-    )
-
-
-def percent(used: float | None) -> str:
-    """Write a utilization, or that none was read."""
-    return "no reading" if used is None else f"{used * 100:.0f} %"
-
-
-def node_data(row: NodeRow) -> dict[str, object]:
-    """Return a node for scripts."""
-    return {
-        "instance": row.instance.id,
-        "labels": dict(row.instance.labels),
-        "state": row.state.value,
-        "utilization_ratio": None if row.used is None else round(row.used, 4),
-        "usd_per_hour": row.usd_per_hour if row.price else None,
-        "price": str(row.price) if row.price else None,
-        "basis": row.price.found_by if row.price else None,
-    }
+    sentences = [f"Prices: {dated}."] if dated else []
+    if len(prices) < len(rows):
+        sentences.append(f"{counted(len(rows) - len(prices), 'node')} without a known price.")
+    return " ".join(sentences)

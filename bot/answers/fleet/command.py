@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 
 import numpy as np
 
-from bot.answers.fleet.card import NodeRow, fleet_card, idle_card
-from bot.answers.fleet.compiling import CompileNote
+from bot.answers.fleet.card import NODE_FIGURES, NodeRow, fleet_card, idle_card
+from bot.answers.fleet.compiling import COMPILES, CompileNote
 from bot.answers.fleet.node import node_card
 from bot.answers.fleet.unread import Spread, with_age
 from bot.cards.card import Card, text
@@ -48,52 +46,38 @@ _STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
     examples=("fleet", "fleet llama"),
     aliases=("status",),
     figures={
-        "nodes/utilization_ratio": "mean of the node's accelerator utilization over the last hour",
-        "nodes/usd_per_hour": (
-            "price of an hour: the node's own lines of the bill, else its cluster's like nodes,"
-            " else the account's rate, else a price list"
-        ),
-        "usd_per_hour": "sum over the nodes listed whose price is known",
-        "compiles/usd": "sum over the compiles of node-hours x the price of the node's hour",
-        "compiles/spared_usd": (
-            "the sum less the slowest compile: what one node compiling for all would have spared"
-        ),
-        "compiles/grace_seconds": "the setting compiling.grace",
+        **NODE_FIGURES,
+        **COMPILES.sources("compiles"),
         "scattered/cross_zone_usd": (
             "amortised cost of the last week's usage types of traffic between zones"
         ),
         "zones/*": "count of the job's nodes in the zone",
     },
 )
-async def fleet(
+def fleet(
     ports: Ports,
     request: Request,
     cluster: str = arg("", "only this cluster, or one node with its metrics"),
 ) -> Card:
     """Summarise the fleet, list one cluster's nodes, or show one node."""
-    rows, reading = await asyncio.to_thread(look_over, ports, request)
-    if node := next((row for row in rows if cluster and row.instance.id == cluster), None):
-        memory = await asyncio.to_thread(ports.stores.alerts.load, request.at)
-        about = [
-            alert for alert in memory.alerts if alert.firing and cluster in alert.anomaly.things
+    rows, reading = look_over(ports, request)
+    node = next((row for row in rows if cluster and row.instance.id == cluster), None)
+    if node:
+        alerts = ports.stores.alerts.load(request.at).alerts
+        about = [alert for alert in alerts if alert.firing and cluster in alert.anomaly.things]
+        card = node_card(node, about, reading)
+    else:
+        nodes = _of_cluster(rows, cluster, reading)
+        notes = _compiles(ports, reading, cluster)
+        week = Window(request.at - _WEEK, request.at)
+        spread = [
+            _crossing(ports.world.billing, job, week)
+            for job in scattered(reading)
+            if cluster in ("", job.cluster)
         ]
-        return with_age(
-            await asyncio.to_thread(node_card, node, about, reading),
-            reading,
-            request.at,
-            ports.policy,
-        )
-    mine = _of_cluster(rows, cluster, reading)
-    jobs = [job for job in scattered(reading) if cluster in ("", job.cluster)]
-    notes = await asyncio.to_thread(_compiles, ports, reading, cluster)
-    spread = await asyncio.to_thread(_spread, ports.world.billing, jobs, request.at)
-    card = await asyncio.to_thread(fleet_card, mine, cluster, reading, spread, notes)
+        card = fleet_card(nodes, cluster, reading, spread, notes)
+
     return with_age(card, reading, request.at, ports.policy)
-
-
-def _spread(billing: Billing, jobs: Sequence[Scattered], at: datetime) -> list[Spread]:
-    """Return jobs in several zones with the cost of crossing them by the bill; may block."""
-    return [_crossing(billing, job, Window(at - _WEEK, at)) for job in jobs]
 
 
 def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
@@ -122,21 +106,19 @@ def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
     may=Needs.BILL,
     topic=Topic.COSTS,
     examples=("idle", "idle llama"),
-    figures={
-        "nodes/utilization_ratio": "mean of the node's accelerator utilization over the last hour",
-        "nodes/usd_per_hour": (
-            "price of an hour: the node's own lines of the bill, else its cluster's like nodes,"
-            " else the account's rate, else a price list"
-        ),
-        "usd_per_hour": "sum over the nodes listed whose price is known",
-    },
+    figures=NODE_FIGURES,
 )
-async def idle(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
+def idle(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
     """List idle nodes, those without a runtime apart from those that hold one."""
-    rows, reading = await asyncio.to_thread(look_over, ports, request)
+    rows, reading = look_over(ports, request)
     still = [row for row in _of_cluster(rows, cluster, reading) if row.state in _STILL]
-    unread = _host_unread(reading.frame("node"))
-    unsure = sum(row.state is NodeState.IDLE and row.instance.id in unread for row in still)
+    unsure = 0
+    if frame := reading.frame("node"):
+        # A node whose host CPU was not read over the last hour may as well compile.
+        hour = frame.last(timedelta(hours=1))
+        silent = np.isnan(hour.of("host_cpu_utilization_ratio")).all(axis=1)
+        unread = {frame.things[i].instance for i in np.flatnonzero(silent)}
+        unsure = sum(row.state is NodeState.IDLE and row.instance.id in unread for row in still)
     return with_age(idle_card(still, cluster, reading, unsure), reading, request.at, ports.policy)
 
 
@@ -146,79 +128,76 @@ def standing_card(ports: Ports, request: Request, cluster: str) -> Card | None:
     May block.
     """
     rows, reading = look_over(ports, request)
-    mine = [row for row in rows if cluster and row.instance.labels.cluster == cluster]
-    if not mine:
+    nodes = [row for row in rows if cluster and row.instance.labels.cluster == cluster]
+    if not nodes:
         return None
-    card = fleet_card(mine, cluster, reading, (), _compiles(ports, reading, cluster))
-    said = text(
-        f"No alert of the last 15 days is about {cluster}: nothing that the bot looks for holds it back. It stands so:"
+    card = fleet_card(nodes, cluster, reading, (), _compiles(ports, reading, cluster))
+    sentence = text(
+        f"No alert of the last 15 days is about {cluster}: nothing that the bot looks for holds it"
+        " back. It stands so:"
     )
-    return with_age(replace(card, blocks=(said, *card.blocks)), reading, request.at, ports.policy)
+    card = replace(card, blocks=(sentence, *card.blocks))
+    return with_age(card, reading, request.at, ports.policy)
 
 
 def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
     """Return every node with its state, utilization over the last hour and price; may block."""
-    memory = ports.stores.alerts.load(
-        request.at
-    )  # first: where nobody watches it is refused, before metrics are paid for
+    # First: where nobody watches it is refused, before metrics are paid for.
+    memory = ports.stores.alerts.load(request.at)
     reading = Watch(ports, ()).read(request.at)
     states = ports.world.detect(reading, ports.policy, memory.alerts).states
-    pricing = Pricing(ports).at(request.at)
-    used = _used(reading.frame("node"))
-    rows = []
-    for instance in reading.inventory.instances.values():
-        if instance.running:
-            price = pricing.instance(instance)
-            state = states.get(instance.id, NodeState.NO_DATA)
-            rows.append(NodeRow(instance, state, used.get(instance.id), price))
+    pricing, used = Pricing(ports).at(request.at), _used(reading.frame("node"))
+    rows = [
+        NodeRow(
+            instance,
+            states.get(instance.id, NodeState.NO_DATA),
+            used.get(instance.id),
+            pricing.instance(instance),
+        )
+        for instance in reading.inventory.instances.values()
+        if instance.running
+    ]
     return rows, reading
 
 
 def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]:
-    """Return the compiles that go on or were cut off lately, with the grace and the advice that hold there."""
+    """Return the compiles that go on or were cut off lately, with the settings that hold there."""
     compiles = [
         x
         for x in ports.world.compiles(reading, ports.policy, reading.now - _LATELY)
         if cluster in ("", x.scope.cluster)
     ]
-    policy, hour_of = ports.policy, hours_of(Pricing(ports).at(reading.now), reading.inventory)
-    before = (
-        _used_before(ports, reading)
-        if any(x.ending is Ending.GOING for x in compiles)
-        else frozenset()
-    )
+    hour_of = hours_of(Pricing(ports).at(reading.now), reading.inventory)
+
+    # Nodes that compiled within two weeks, and then worked: their cache went cold.
+    worked: set[str] = set()
+    if any(x.ending is Ending.GOING for x in compiles):
+        earlier = ports.world.compiles(reading, ports.policy, reading.now - 2 * _WEEK)
+        worked = {x.instance for x in earlier if x.ending is Ending.USED}
+
     notes = []
     for batch in batches(compiles, hour_of):
-        here, mine = policy.at(batch.compiles[0].scope), {x.instance for x in batch.compiles}
-        grace, nodes = here.duration("compiling.grace"), int(here.number("compiling.nodes"))
-        again = batch.ending is Ending.GOING and 2 * len(mine & before) >= len(mine)
-        notes.append(CompileNote(batch, grace, nodes, sharing(batch, reading.marks), again))
+        policy, nodes = (
+            ports.policy.at(batch.compiles[0].scope),
+            {x.instance for x in batch.compiles},
+        )
+        grace, advise_from = (
+            policy.duration("compiling.grace"),
+            int(policy.number("compiling.nodes")),
+        )
+        again = batch.ending is Ending.GOING and 2 * len(nodes & worked) >= len(nodes)
+        notes.append(CompileNote(batch, grace, advise_from, sharing(batch, reading.marks), again))
     return notes
 
 
-def _used_before(ports: Ports, reading: Reading) -> frozenset[str]:
-    """Return the nodes that compiled within two weeks, and then worked."""
-    compiles = ports.world.compiles(reading, ports.policy, reading.now - 2 * _WEEK)
-    return frozenset(x.instance for x in compiles if x.ending is Ending.USED)
-
-
-def _host_unread(frame: Frame | None) -> frozenset[str]:
-    """Return the nodes whose host CPU was not read over the last hour."""
-    if frame is None:
-        return frozenset()
-    silent = np.isnan(frame.last(timedelta(hours=1)).of("host_cpu_utilization_ratio")).all(axis=1)
-    return frozenset(frame.things[i].instance for i in np.flatnonzero(silent))
-
-
 def _used(frame: Frame | None) -> dict[str, float]:
-    """Return each node's mean utilization over the last hour; nodes without a reading are left out."""
+    """Return each node's mean utilization over the last hour, of those with a reading."""
     if frame is None:
         return {}
     hour = frame.last(timedelta(hours=1))
     cores, gpus = hour.of("neuroncore_utilization_ratio"), hour.of("gpu_utilization_ratio")
     values = np.where(np.isnan(cores), gpus, cores)
-    measured = ~np.isnan(values)
-    counts = measured.sum(axis=1)
+    counts = (~np.isnan(values)).sum(axis=1)
     means = np.nansum(values, axis=1) / counts.clip(1)
     return {
         thing.instance: float(mean)

@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.cards.card import Block, Span, Strong, Text, When, quiet, text
+from bot.cards.card import Block, Strong, Text, When, quiet, text
+from bot.cards.columns import Columns, datum
 from bot.cards.words import about
 from bot.costs.compiling import Batch, CompileBill
 from bot.model.money import counted, usd
@@ -19,14 +20,18 @@ from bot.model.run import CompileMark, Ending, Mark
 from bot.model.window import Days, duration_text
 
 _RETRY = (
-    "Neuron caches an interrupted compile as failed and later skips it, unless --retry_failed_compilation stands in"
-    " NEURON_CC_FLAGS (Neuron's documentation of its persistent cache)."
+    "Neuron caches an interrupted compile as failed and later skips it, unless"
+    " --retry_failed_compilation stands in NEURON_CC_FLAGS (Neuron's documentation of its"
+    " persistent cache)."
 )
 _AGAIN = (
-    "These nodes compiled before and then worked: the cache went cold, likely by another batch size, optimizer, compiler flag or"
-    " compiler version, or it is not kept."
+    "These nodes compiled before and then worked: the cache went cold, likely by another batch"
+    " size, optimizer, compiler flag or compiler version, or it is not kept."
 )
-_CACHE = "a cache that all nodes share (NEURON_COMPILE_CACHE_URL; --cache_dir in NEURON_CC_FLAGS overrides it)"
+_CACHE = (
+    "a cache that all nodes share (NEURON_COMPILE_CACHE_URL; --cache_dir in NEURON_CC_FLAGS"
+    " overrides it)"
+)
 _MOST = 4
 
 
@@ -57,7 +62,7 @@ def compile_blocks(notes: Sequence[CompileNote], now: datetime) -> list[Block]:
     cut = [x for x in notes if x.batch.ending is Ending.CUT]
     blocks: list[Block] = []
     for note in going[:_MOST]:
-        blocks += [_going(note, now), *_advice(note)]
+        blocks += _going(note, now)
     blocks += [_cut(note) for note in cut[:_MOST]]
     left = len(going[_MOST:]) + len(cut[_MOST:])
     return [*blocks, quiet(f"And {counted(left, 'more compile')}.")] if left else blocks
@@ -68,42 +73,50 @@ def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> li
 
     Graphs cached as failed, and waits for a lock though nothing compiles.
     """
-    skipped = {x.instance for x in marks if x.mark is Mark.SKIPPED}
-    going = any(note.batch.ending is Ending.GOING for note in notes)
-    waiting = set() if going else {x.instance for x in marks if x.mark is Mark.WAITING}
-    sentences = [
-        f"{_nodes(skipped)} a graph that is cached as failed, says the log: add --retry_failed_compilation to NEURON_CC_FLAGS."
-        if skipped
-        else "",
-        f"{_nodes(waiting, 'wait')} for another process to compile, says the log, and none is seen to: one that was killed may"
-        " have left its lock; then remove the .lock files in the compile cache."
-        if waiting
-        else "",
-    ]
-    return [text(sentence) for sentence in sentences if sentence]
+    blocks: list[Block] = []
+    if skipped := {x.instance for x in marks if x.mark is Mark.SKIPPED}:
+        blocks.append(
+            text(
+                f"{_nodes(skipped)} a graph that is cached as failed, says the log: add"
+                " --retry_failed_compilation to NEURON_CC_FLAGS."
+            )
+        )
+    waiting = {x.instance for x in marks if x.mark is Mark.WAITING}
+    if waiting and not any(note.batch.ending is Ending.GOING for note in notes):
+        blocks.append(
+            text(
+                f"{_nodes(waiting, 'wait')} for another process to compile, says the log, and none"
+                " is seen to: one that was killed may have left its lock; then remove the .lock"
+                " files in the compile cache."
+            )
+        )
+    return blocks
 
 
 def _nodes(names: Collection[str], verb: str = "skip") -> str:
     return f"{next(iter(names))} {verb}s" if len(names) == 1 else f"{len(names):,} nodes {verb}"
 
 
-def compile_data(notes: Sequence[CompileNote]) -> list[dict[str, Any]]:
-    """Return every batch for scripts."""
-    return [
-        {
-            "scope": dict(note.batch.compiles[0].scope),
-            "nodes": sorted({x.instance for x in note.batch.compiles}),
-            "start": note.batch.window.start,
-            "end": None if note.batch.ending is Ending.GOING else note.batch.window.end,
-            "ending": note.batch.ending.value,
-            "usd": note.batch.usd,
-            "spared_usd": note.batch.spared_usd,
-            "grace_seconds": note.grace.total_seconds(),
-            "again": note.again,
-            "from_log": any(x.told for x in note.batch.compiles),
-        }
-        for note in notes
-    ]
+COMPILES = Columns[CompileNote](
+    datum("scope", lambda x: dict(x.batch.compiles[0].scope)),
+    datum("nodes", lambda x: sorted({part.instance for part in x.batch.compiles})),
+    datum("start", lambda x: x.batch.window.start),
+    datum("end", lambda x: None if x.batch.ending is Ending.GOING else x.batch.window.end),
+    datum("ending", lambda x: x.batch.ending.value),
+    datum(
+        "usd",
+        lambda x: x.batch.usd,
+        "sum over the compiles of node-hours x the price of the node's hour",
+    ),
+    datum(
+        "spared_usd",
+        lambda x: x.batch.spared_usd,
+        "the sum less the slowest compile: what one node compiling for all would have spared",
+    ),
+    datum("grace_seconds", lambda x: x.grace.total_seconds(), "the setting compiling.grace"),
+    datum("again", lambda x: x.again),
+    datum("from_log", lambda x: any(part.told for part in x.batch.compiles)),
+)
 
 
 def compile_fact(bill: CompileBill) -> tuple[str, str]:
@@ -112,17 +125,17 @@ def compile_fact(bill: CompileBill) -> tuple[str, str]:
 
 
 def compile_text(bill: CompileBill) -> Text:
-    """Say how the estimate was made, how much was for nothing, and how much could have been spared."""
-    parts = [
-        f"Compiling: {bill.node_hours:,.1f} node-hours in {counted(bill.compiles, 'compile')} since {_at(bill.window.start)}"
-    ]
-    parts += [f"{usd(bill.cut_usd)} of it cut off before anything executed"] if bill.cut_usd else []
-    parts += (
-        [f"{usd(bill.spared_usd)} of it could have been spared, had one node compiled for all"]
-        if bill.spared_usd
-        else []
-    )
-    parts += [f"{counted(bill.unpriced, 'node')} without a known price"] if bill.unpriced else []
+    """Say how the estimate was made, and how much of it was for nothing or could be spared."""
+    since = f"{bill.window.start:%Y-%m-%d %H:%M} UTC"
+    compiles = f"{bill.node_hours:,.1f} node-hours in {counted(bill.compiles, 'compile')}"
+    parts = [f"Compiling: {compiles} since {since}"]
+    if bill.cut_usd:
+        parts.append(f"{usd(bill.cut_usd)} of it cut off before anything executed")
+    if bill.spared_usd:
+        spared = usd(bill.spared_usd)
+        parts.append(f"{spared} of it could have been spared, had one node compiled for all")
+    if bill.unpriced:
+        parts.append(f"{counted(bill.unpriced, 'node')} without a known price")
     return quiet(
         "; ".join(parts), ". An estimate: hours seen compiling times the price of an hour."
     )
@@ -142,52 +155,45 @@ def bill_data(bill: CompileBill) -> dict[str, Any]:
     }
 
 
-def _going(note: CompileNote, now: datetime) -> Text:
-    batch, age = note.batch, now - note.batch.window.start
-    spans: list[Span] = [
-        Strong(f"{_who(batch)} compiling"),
-        f" for {_minutes(age)} (since ",
-        When(batch.window.start),
-        "): ",
-    ]
-    spans += [
-        "est. cost so far ",
-        Strong(_cost(batch)),
-        ". ",
-        Strong("Do not cancel"),
-        f": {_RETRY} ",
-    ]
+def _going(note: CompileNote, now: datetime) -> list[Block]:
+    """Say how long a batch compiles, at which cost and until when, and how to spare it."""
+    batch, began = note.batch, note.batch.window.start
     grace = f"its grace of {_minutes(note.grace)} (compiling.grace)"
+    state = f"Past {grace} since "
     if note.long_after > now:
-        spans += [f"Within {grace}; a long compile after ", When(note.long_after), "."]
-    else:
-        spans += [f"Past {grace} since ", When(note.long_after), "."]
-    return Text((*spans, f" {_AGAIN}")) if note.again else Text(tuple(spans))
-
-
-def _advice(note: CompileNote) -> list[Block]:
-    batch = note.batch
-    if batch.nodes < 2:
-        return []
-    first = f"compile on one node first (neuron_parallel_compile), into {_CACHE}"
-    how = first if batch.nodes >= note.advise_from else f"use {_CACHE}"
-    spared = (
-        f": about {_rounded(batch.spared_usd)} of it would have been spared (the sum less the slowest)"
-        if batch.spared_usd
-        else ""
-    )
-    sharing = (
-        f"The log says that {note.sharing} of them compile a graph that another compiles too."
-        if note.sharing
-        else ""
-    )
-    return [
-        quiet(
-            f"{batch.nodes} nodes compile the same minutes. {sharing} Next time {how}{spared}.".replace(
-                "  ", " "
-            )
+        state = f"Within {grace}; a long compile after "
+    lines: list[Block] = [
+        text(
+            Strong(f"{_who(batch)} compiling"),
+            f" for {_minutes(now - began)} (since ",
+            When(began),
+            "): ",
+            "est. cost so far ",
+            Strong(_cost(batch)),
+            ". ",
+            Strong("Do not cancel"),
+            f": {_RETRY} ",
+            state,
+            When(note.long_after),
+            ".",
+            *((f" {_AGAIN}",) if note.again else ()),
         )
     ]
+    if batch.nodes < 2:
+        return lines
+
+    advice, spared = f"use {_CACHE}", ""
+    if batch.nodes >= note.advise_from:
+        advice = f"compile on one node first (neuron_parallel_compile), into {_CACHE}"
+    if batch.spared_usd:
+        amount = _rounded(batch.spared_usd)
+        spared = f": about {amount} of it would have been spared (the sum less the slowest)"
+    sentences = [f"{batch.nodes} nodes compile the same minutes."]
+    if note.sharing:
+        sentences.append(
+            f"The log says that {note.sharing} of them compile a graph that another compiles too."
+        )
+    return [*lines, quiet(" ".join((*sentences, f"Next time {advice}{spared}.")))]
 
 
 def _cut(note: CompileNote) -> Text:
@@ -209,11 +215,9 @@ def _who(batch: Batch) -> str:
     scope = batch.compiles[0].scope
     where = scope.cluster or scope.team or scope.region or scope.account
     place = f" of {where}" if where else ""
-    return (
-        f"{batch.nodes} nodes{place} are"
-        if batch.nodes > 1
-        else f"{batch.compiles[0].instance}{place} is"
-    )
+    if batch.nodes > 1:
+        return f"{batch.nodes} nodes{place} are"
+    return f"{batch.compiles[0].instance}{place} is"
 
 
 def _cost(batch: Batch) -> str:
@@ -226,7 +230,3 @@ def _rounded(amount: Decimal) -> str:
 
 def _minutes(length: timedelta) -> str:
     return duration_text(length, Days.NEVER)
-
-
-def _at(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 
-from bot.answers.fleet.card import NodeRow, node_data, percent
+from bot.answers.fleet.card import NODES, NodeRow, percent
 from bot.cards.alert_words import where
 from bot.cards.card import (
-    Block,
     Button,
     Buttons,
     Card,
@@ -23,6 +22,7 @@ from bot.cards.card import (
     Strong,
     Tone,
     When,
+    compose,
     quiet,
     text,
 )
@@ -84,99 +84,84 @@ _PLOTS = (
 
 def node_card(row: NodeRow, alerts: Sequence[Alert], reading: Reading) -> Card:
     """Draw one node; `alerts` are those that are open about it."""
-    labels, price = (
-        row.instance.labels,
-        f"{usd(row.usd_per_hour)} an hour" if row.price else "price not known",
+    instance, labels, price = row.instance, row.instance.labels, "price not known"
+    if row.price:
+        price = f"{usd(row.usd_per_hour)} an hour"
+    facts = {
+        "Used in the last hour": percent(row.used),
+        "Cluster": labels.cluster,
+        "Team": labels.team,
+        "Zone": labels.zone or labels.region,
+        "Market": instance.market.value.replace("_", " "),
+        "Launched": f"{instance.launched_at:%Y-%m-%d %H:%M} UTC",
+        "Launched by": str(instance.launched_by or ""),
+        "Price": str(row.price.found_by) if row.price else "",
+    }
+    buttons = [Button(alert.cause.facts.words[:40], f"alert {alert.id}") for alert in alerts[:3]]
+    if labels.cluster:
+        buttons.append(Button(f"All of {labels.cluster}"[:40], f"fleet {quote(labels.cluster)}"))
+
+    charts = node_charts(reading.frame("node"), instance.id)
+    blocks = compose(
+        [
+            text(
+                Strong(alert.cause.facts.words),
+                f" · {where(alert)}",
+                f"{f', {usd(alert.waste.per_hour)} an hour' if alert.waste else ''} · since ",
+                When(alert.anomaly.window.start),
+                " · ",
+                Code(f"alert {alert.id}"),
+            )
+            for alert in alerts
+        ],
+        Facts(tuple((name, words) for name, words in facts.items() if words)),
+        charts or quiet("No metric of this node was read in the last six hours."),
+        Buttons((*buttons, Button("All clusters", "fleet"))),
     )
-    title = f"{row.instance.id}: {row.state.value}, {labels.instance_type}, {price}"
-    blocks: list[Block] = [_alert(alert) for alert in alerts]
-    blocks.append(Facts(tuple((name, value) for name, value in _facts(row) if value)))
-    charts = node_charts(reading.frame("node"), row.instance.id)
-    blocks += charts or [quiet("No metric of this node was read in the last six hours.")]
-    buttons = [
-        Button(f"{alert.cause.facts.words}"[:40], f"alert {alert.id}") for alert in alerts[:3]
-    ]
-    buttons += (
-        [Button(f"All of {labels.cluster}"[:40], f"fleet {quote(labels.cluster)}")]
-        if labels.cluster
-        else []
-    )
-    blocks.append(Buttons((*buttons, Button("All clusters", "fleet"))))
     data = {
-        "nodes": [node_data(row)],
+        "nodes": [NODES.record(row)],
         "usd_per_hour": row.usd_per_hour,
         "alerts": [alert.id for alert in alerts],
     }
-    return Card(
-        title, Tone.WARNING if alerts or row.state not in _WELL else Tone.INFO, tuple(blocks), data
-    )
+    tone = Tone.WARNING if alerts or row.state not in _WELL else Tone.INFO
+    title = f"{instance.id}: {row.state.value}, {labels.instance_type}, {price}"
+
+    return Card(title, tone, blocks, data)
 
 
 def node_charts(frame: Frame | None, instance: str) -> list[Chart]:
-    """Return the charts of a node's metrics over the last six hours, those without a reading left out."""
+    """Return the charts of a node's metrics over the last six hours, of those with a reading."""
     if frame is None:
         return []
     cut = frame.last(_SHOWN)
-    at = next((i for i, thing in enumerate(cut.things) if thing.instance == instance), None)
-    return [] if at is None else [chart for plot in _PLOTS if (chart := _chart(cut, at, plot))]
+    row = next((i for i, thing in enumerate(cut.things) if thing.instance == instance), None)
+    if row is None:
+        return []
+    return [chart for plot in _PLOTS if (chart := _chart(cut, row, plot))]
 
 
-def _chart(frame: Frame, at: int, plot: _Plot) -> Chart | None:
+def _chart(frame: Frame, row: int, plot: _Plot) -> Chart | None:
     unit, scale = unit_of(plot.lines[0][1])
-    series = tuple(_series(frame, at, plot, scale))
-    readings = [value for line in series for value in line.values if value is not None]
-    if not readings or (plot.rare and not any(readings)):
+    series = []
+    for name, metric in plot.lines:
+        values = [float(value) * scale for value in frame.of(metric)[row]]
+        if not np.isnan(values).all():
+            points = tuple(None if np.isnan(value) else round(value, 3) for value in values)
+            series.append(Series(name, points))
+
+    readings = [[value for value in line.values if value is not None] for line in series]
+    if not series or (plot.rare and not any(map(any, readings))):
         return None
     title = plot.title or name_of(plot.lines[0][1])
-    ends = [
-        (line.name, [value for value in line.values if value is not None][-1]) for line in series
-    ]
-    summary = ", ".join(f"{name} {figure(value, unit)}".strip() for name, value in ends)
+    summary = ", ".join(
+        f"{line.name} {figure(values[-1], unit)}".strip()
+        for line, values in zip(series, readings, strict=True)
+    )
     return Chart(
         ChartKind.LINE,
         title,
         unit,
-        series,
+        tuple(series),
         times=tuple(frame.times()),
         summary=f"{title}: {summary}.",
     )
-
-
-def _series(frame: Frame, at: int, plot: _Plot, scale: float) -> Iterator[Series]:
-    for name, metric in plot.lines:
-        values = frame.of(metric)[at]
-        if np.isfinite(values).any():
-            yield Series(
-                name,
-                tuple(
-                    None if np.isnan(value) else round(float(value) * scale, 3) for value in values
-                ),
-            )
-
-
-def _alert(alert: Alert) -> Block:
-    hour = f", {usd(alert.waste.per_hour)} an hour" if alert.waste else ""
-    since = When(alert.anomaly.window.start)
-    return text(
-        Strong(alert.cause.facts.words),
-        f" · {where(alert)}{hour} · since ",
-        since,
-        " · ",
-        Code(f"alert {alert.id}"),
-    )
-
-
-def _facts(row: NodeRow) -> Iterator[tuple[str, str]]:
-    instance, labels = row.instance, row.instance.labels
-    yield "Used in the last hour", percent(row.used)
-    yield "Cluster", labels.cluster
-    yield "Team", labels.team
-    yield "Zone", labels.zone or labels.region
-    yield "Market", instance.market.value.replace("_", " ")
-    yield "Launched", _day(instance.launched_at)
-    yield "Launched by", str(instance.launched_by or "")
-    yield "Price", str(row.price.found_by) if row.price else ""
-
-
-def _day(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"
