@@ -94,7 +94,7 @@ def price(
 
 def ports_over(fleet: Any, store: Any, **parts: Any) -> Ports:
     """Return ports of which `fleet` is the whole world and `store` keeps everything, but for the parts that are named."""
-    world = World(fleet, fleet, fleet, fleet, lambda *_: Detection(), None)  # type: ignore[arg-type] - replays are given by name
+    world = World(fleet, fleet, fleet, fleet, lambda *_: Detection(), None)  # type: ignore[arg-type]  # replays are given by name
     return with_parts(
         Ports(world, Stores(store, store, store, store), Site(default_policy(), FIVE)), **parts
     )

@@ -154,8 +154,8 @@ class CloudWatch:
         rows = rows[seen]
         if not len(rows):
             return np.zeros(0), np.zeros(0)
-        at = rows[:, 0] // period * period
-        first = np.flatnonzero(np.append(True, np.diff(at) > 0))
+        begins = rows[:, 0] // period * period
+        first = np.flatnonzero(np.append(True, np.diff(begins) > 0))
         statistic = {
             "SampleCount": (1, np.add),
             "Sum": (2, np.add),
@@ -163,7 +163,7 @@ class CloudWatch:
             "Minimum": (4, np.minimum),
         }
         column, fold = statistic[asked["Stat"]]
-        return at[first], fold.reduceat(rows[:, column], first)
+        return begins[first], fold.reduceat(rows[:, column], first)
 
     def _count(self, region: str, query: dict[str, Any], times: Any) -> None:
         metric = json.dumps(query["MetricStat"]["Metric"], sort_keys=True)

@@ -114,7 +114,7 @@ class World:
 def served(tiny: Path) -> Iterator[World]:
     """Serve the recording, and let boto3 ask there, for as long as this lasts."""
     recording = open_tiny(tiny)
-    made = World(None, recording.extent(), datetime(2026, 11, 17, tzinfo=UTC))  # type: ignore[arg-type] - set below
+    made = World(None, recording.extent(), datetime(2026, 11, 17, tzinfo=UTC))  # type: ignore[arg-type]  # set below
     made.standin = StandIn(tiny, lambda: made.now)
     with pytest.MonkeyPatch.context() as patch:
         made.endpoint = made.standin.start()

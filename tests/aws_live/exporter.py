@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -123,9 +124,11 @@ class _Node:
             yield from self._counter(
                 "execution_errors_total", f"node_neuron_execution_errors_{kind}", error_type=kind
             )
-        ecc = {"event_type": "mem_ecc_corrected", "neuron_device_index": "0"}
         yield from self._counter(
-            "hardware_ecc_events_total", "node_neurondevice_hw_ecc_events_total", **ecc
+            "hardware_ecc_events_total",
+            "node_neurondevice_hw_ecc_events_total",
+            event_type="mem_ecc_corrected",
+            neuron_device_index="0",
         )
         for name in ("rx_bytes", "tx_bytes", "rdma_read_bytes", "rdma_write_bytes", "rx_dropped"):
             yield from self._counter(f"efa_{name}", f"node_efa_{name}", seconds=60)
@@ -163,7 +166,7 @@ class _Node:
 
     def _sums(self, metric: str, like: np.ndarray) -> np.ndarray:
         rows = self.published[metric].rows
-        return np.interp(like[:, 0], rows[:, 0], rows[:, 2])
+        return np.asarray(np.interp(like[:, 0], rows[:, 0], rows[:, 2]))
 
     def _host(self) -> Iterator[Sampled]:
         cpu, memory = "node_cpu_utilization", "node_memory_utilization"
@@ -182,7 +185,7 @@ class _Node:
             ),
         ):
             yield from self._gauge(total, memory, lambda rows: np.full(len(rows), 1e11))
-            yield from self._gauge(name, memory, lambda rows, share=share: share(rows) * 1e9)
+            yield from self._gauge(name, memory, partial(_gigabytes, share))
 
     def _gauge(
         self, name: str, metric: str, value: Callable[[np.ndarray], np.ndarray], **labels: str
@@ -222,5 +225,9 @@ class _Node:
         return Sampled(name, labels, times, np.repeat(values, len(offsets)))
 
 
+def _gigabytes(share: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> np.ndarray:
+    return share(rows) * 1e9
+
+
 def _mean(rows: np.ndarray) -> np.ndarray:
-    return rows[:, 2] / np.maximum(rows[:, 1], 1)
+    return np.asarray(rows[:, 2] / np.maximum(rows[:, 1], 1))

@@ -128,7 +128,7 @@ class _Evaluation:
         return value
 
     def _either(self) -> Vector:
-        left = self._sum()
+        left: Vector = self._sum()
         while self._peek() == "or":
             self._take()
             right = self._sum()

@@ -131,9 +131,9 @@ class Handler(BaseHTTPRequestHandler):
         if service == "eks":
             path = urlsplit(self.path).path
             return next(
-                (name, dict(zip(says, of.fullmatch(path).groups(), strict=True)))
+                (name, dict(zip(says, match.groups(), strict=True)))
                 for of, name, says in _EKS
-                if of.fullmatch(path)
+                if (match := of.fullmatch(path))
             )
         if service == "savingsplans":
             return urlsplit(self.path).path.strip("/"), json.loads(body)

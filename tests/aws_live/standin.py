@@ -265,9 +265,8 @@ def _about(name: str, found: dict[str, Any], given: dict[str, Any]) -> dict[str,
 def _outer_member(service: str, operation: str) -> str:
     """Return what an empty answer holds: an empty list, or one thing of which nothing is told."""
     members = model(service).operation_model(operation).output_shape.members
-    return next(
-        (name for name, of in members.items() if of.type_name == "list"), next(iter(members))
-    )
+    lists = (name for name, of in members.items() if of.type_name == "list")
+    return str(next(lists, next(iter(members))))
 
 
 def _snake(operation: str) -> str:

@@ -107,7 +107,9 @@ _KEPT = {
 def kept(bot: Product) -> Mapping[str, Any]:
     """Return what the server keeps of people's presses: decisions, mutes in force, versions of the policy, and what all read."""
     with closing(sqlite3.connect(f"file:{bot.log.parent}/trnbot.db?mode=ro", uri=True)) as database:
-        state = {name: sorted(database.execute(query)) for name, query in _KEPT.items()}
+        state: dict[str, Any] = {
+            name: sorted(database.execute(query)) for name, query in _KEPT.items()
+        }
         bodies = database.execute("SELECT body FROM shelf WHERE shelf = 'web.messages'")
         state["told"] = sum(1 + len(json.loads(body)["replies"]) for (body,) in bodies)
     return state

@@ -4,10 +4,12 @@ import os
 import socket
 import subprocess
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import randrange
+from typing import Any
 
 import aiohttp
 import pytest
@@ -42,10 +44,10 @@ class SlackServer:
     """Where it sends signed events when it was started so."""
 
     @property
-    def api_url(self):
+    def api_url(self) -> str:
         return f"{self.url}/api/"
 
-    async def control(self, path, **body):
+    async def control(self, path: str, **body: Any) -> Any:
         """Call `/_control/PATH`: POST with a body, GET without."""
         async with (
             aiohttp.ClientSession() as session,
@@ -55,11 +57,17 @@ class SlackServer:
         ):
             return await response.json()
 
-    async def messages(self, channel):
+    async def messages(self, channel: str) -> Any:
         """Return every message of a channel, oldest first, those only one person sees included."""
         return (await self.control(f"messages/{channel}"))["messages"]
 
-    async def press(self, channel, message, button, user=ALICE):
+    async def press(
+        self,
+        channel: str,
+        message: Mapping[str, Any],
+        button: Mapping[str, Any],
+        user: str = ALICE,
+    ) -> None:
         """Press a button of a message."""
         action = {
             "type": "button",
@@ -83,7 +91,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def slack_server(mode, folder, app_port=0):
+def slack_server(mode: str, folder: Path, app_port: int = 0) -> Iterator[SlackServer]:
     """Start the server in `socket` or `events` mode with its files in `folder`; stop it at the end."""
     port = free_port()
     config = folder / f"slack-{mode}.yaml"
@@ -110,7 +118,7 @@ def slack_server(mode, folder, app_port=0):
         process.wait(10)
 
 
-def workspace(mode, app_port):
+def workspace(mode: str, app_port: int) -> dict[str, Any]:
     """Return the configuration: two people, two channels, one app."""
     app = {
         "appId": "A01APP",
@@ -136,7 +144,7 @@ def workspace(mode, app_port):
     }
 
 
-def _wait(port, process, seconds=20):
+def _wait(port: int, process: subprocess.Popen[bytes], seconds: float = 20) -> None:
     """Wait until the port answers."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and process.poll() is None:

@@ -24,9 +24,11 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
+    Chart,
     Code,
     Facts,
     Field,
+    FieldKind,
     Form,
     Mention,
     Strong,
@@ -215,7 +217,7 @@ def cards() -> dict[str, Card]:
         Text((Mention("teams:29:1", EVIL), EVIL, Code(EVIL))),
         Facts(((EVIL, EVIL),)),
         Table((), ((EVIL,),), caption=EVIL),
-        Form(EVIL, "x", (Field("a", EVIL, hint=EVIL), Field("b", EVIL, samples.FieldKind.SWITCH))),
+        Form(EVIL, "x", (Field("a", EVIL, hint=EVIL), Field("b", EVIL, FieldKind.SWITCH))),
         Buttons((Button(EVIL, "x"),)),
     )
     made = {
@@ -262,7 +264,7 @@ async def test_the_reference_renderer_finds_no_fault(painter: Any, name: str) ->
     )
     assert [event for event in events if "Chart." not in event] == []
     assert await painter.locator("img").count() == len(
-        [b for b in cards()[name].blocks if isinstance(b, samples.Chart)]
+        [b for b in cards()[name].blocks if isinstance(b, Chart)]
     )
     if SHOTS:
         await painter.screenshot(path=f"{SHOTS}/teams-card-{name}.png", full_page=True)
