@@ -18,6 +18,7 @@ __all__ = [
     "Mask",
     "Numbers",
     "Rows",
+    "bridge",
     "close_gaps",
     "drop_singles",
     "gaps_up_to",
@@ -119,6 +120,14 @@ def gaps_up_to(unknown: Mask, steps: int) -> Mask:
     n_steps = unknown.shape[1]
     goes_on = np.arange(n_steps) >= (n_steps - since_last(~unknown))[:, None]
     return np.asarray(unknown & (~sustained(unknown, steps + 1) | goes_on))
+
+
+def bridge(holds: Mask, gap: Mask) -> Mask:
+    """Return a state that also holds in the gaps that follow a step of it, (n, n_steps)."""
+    if not gap.any():
+        return holds
+    last_read = np.maximum.accumulate(np.where(gap, 0, np.arange(holds.shape[1])), axis=1)
+    return np.asarray(np.take_along_axis(holds, last_read, axis=1))
 
 
 def lately(holds: Mask, steps: int) -> Mask:

@@ -30,7 +30,7 @@ from detectors.odd_model import Grow, Nodes, OddModel, known_costs
 from detectors.odd_model import learn as learn_oddness
 from detectors.roster import Limits, Roster, build_roster
 from detectors.usual import NOTHING, Memo, Past, Usual, anchor_of, history, learn, strange_spans
-from detectors.view import LOOKBACK, View
+from detectors.view import LOOKBACK, JobPast, View
 
 _DAY = timedelta(days=1)
 _HOUR = timedelta(hours=1)
@@ -66,6 +66,7 @@ class Detector:
         self._young = Memo[Usual]()
         self._odd_model = Memo[OddModel | None]()
         self._job_usual = Memo[JobUsual]()
+        self._past = Memo[JobPast]()
         self._bill = BillJudge()
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
@@ -77,6 +78,7 @@ class Detector:
         still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in known if a.firing}
         usual = self._usual_of(whole, limits, known, reading.now)
         view = View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
+        view.past = self._past_of(view)
         with np.errstate(invalid="ignore", divide="ignore"):
             diagnosis = diagnose(view)
             anomalies = [
@@ -138,6 +140,14 @@ class Detector:
             return self._young.get((newest, *nodes), learnt)
 
         return current(self._usual.get((past, *nodes), learnt), whole, roster, floor, young)
+
+    def _past_of(self, view: View) -> JobPast:
+        """Return what the jobs' states lasted before; only their scopes that ask are learnt."""
+        anchor = anchor_of(view.now, view.whole)
+        days = view.policy.number("alert.usual_days")
+        past = Past(anchor, days, strange_spans(view.alerts, anchor))
+        key = past, view.whole.things, view.roster.scopes, view.policy
+        return self._past.get(key, lambda: JobPast(past))
 
     def _odd(self, view: View, explained: Mask) -> Iterable[Anomaly]:
         """Return the odd combinations of nodes that no rule explains."""

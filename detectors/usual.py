@@ -11,7 +11,7 @@ import numpy as np
 
 from bot.model.alert import Alert
 from bot.model.frame import Frame
-from detectors.arrays import Floats, Mask, Numbers, summed
+from detectors.arrays import Floats, Mask, Numbers, Rows, summed
 from detectors.roster import Roster
 
 T = TypeVar("T")
@@ -102,6 +102,19 @@ class Usual:
 
     The time that a job's checkpoints take is no loss.
     """
+
+    def pick(self, rows: Rows) -> Usual:
+        """Return the levels of the nodes at `rows` only."""
+        return Usual(
+            self.middle[rows],
+            self.low[rows],
+            self.high[rows],
+            {name: values[rows] for name, values in self.medians.items()},
+            self.hourly_low[..., rows],
+            self.hourly_middle[..., rows],
+            self.own[rows],
+            self.unpaused[rows],
+        )
 
     def at(self, now: datetime, inference: Mask) -> tuple[Floats, Floats, Floats]:
         """Return (low, middle, high) that hold at `now`.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from detectors.arrays import (
     Mask,
     Numbers,
     Rows,
+    bridge,
     gaps_up_to,
     seen_within,
     since_last,
@@ -24,8 +26,10 @@ from detectors.arrays import (
 )
 from detectors.jobs import fellows, incidents
 from detectors.readings import LogStates, Readings, compiling, mean_of_rows, states_in_log, waiting
-from detectors.roster import scope_of
-from detectors.usual import LATENCY, MEMORY, utilization_of, worked_of
+from detectors.rarity import Stretches, roles_of, stretches_of
+from detectors.roster import Limits, build_roster, scope_of
+from detectors.usual import LATENCY, MEMORY, Past, Usual, forget, utilization_of, worked_of
+from detectors.words import lasted
 
 PAUSE = timedelta(minutes=5)
 """How long a checkpoint may stop the work."""
@@ -43,9 +47,56 @@ LOOKBACK = timedelta(hours=1)
 """How much of the time before a long state is looked at."""
 
 
+State = Callable[["View"], Mask]
+"""Derives where a state holds, (n, n_steps), of which a job's past may show other stretches."""
+
+
+@dataclass
+class JobPast:
+    """Hold how long the states of the jobs lasted in their past, learnt where it is asked for.
+
+    Most ticks ask for none. What is learnt of a scope is a function of the history up to an anchor
+    and of the levels of its nodes' jobs.
+    """
+
+    past: Past
+    roles: dict[tuple[State, int, bytes], Stretches] = field(default_factory=dict)
+
+    def stretches(self, view: View, state: State, asked: Mask) -> Stretches:
+        """Return the stretches of a state in the scopes of the nodes asked for."""
+        scope = view.roster.scope
+        found = Stretches(np.zeros(view.n, dtype=np.intp), np.zeros(view.n), np.zeros(view.n))
+        for place in np.unique(scope[asked]).tolist():
+            rows = np.flatnonzero(scope == place)
+            usual = view.usual.pick(rows)
+            key = state, place, usual.middle.tobytes()
+            if key not in self.roles:
+                self.roles[key] = self._learn(view, state, rows, usual)
+            learnt = self.roles[key]
+            found.count[rows], found.longest[rows] = learnt.count, learnt.longest
+            found.rare[rows] = learnt.rare
+        return found
+
+    def _learn(self, view: View, state: State, rows: Rows, usual: Usual) -> Stretches:
+        """Learn the stretches of a state of the nodes at `rows`, all of one scope."""
+        part = view.whole.until(self.past.anchor)
+        part = part.since(self.past.anchor - timedelta(days=self.past.days)).pick(rows)
+        limits = Limits(view.policy, build_roster(part.things, view.reading.inventory))
+        history = View(view.reading, view.policy, limits, usual, part, part, {})
+        holds, going_on = state(history), history.going_on.astype(np.float32)
+        forget(going_on, part, limits.roster, self.past.strange)
+        bridged = bridge(holds, history.gap)
+        roles = roles_of(limits.roster, history.usual_of(MEMORY))
+        weeks = view.policy.number("alert.rare_weeks")
+        return stretches_of(bridged, going_on > 0, limits.roster, roles, weeks, part.step)
+
+
 @dataclass
 class View(Readings):
     """Derive the states of the nodes of one tick; arrays are (n, n_steps) unless stated otherwise."""
+
+    past: JobPast | None = None
+    """What the jobs' states lasted before, None where nothing is judged."""
 
     @cached_property
     def standing(self) -> Mask:
@@ -174,6 +225,54 @@ class View(Readings):
         if not self.compiling.any():
             return self.nobody()
         return waiting(self, self.compiling, self.gap)
+
+    @cached_property
+    def level(self) -> Floats:
+        """Return utilization as a share of the job's usual one, nan where that is not known."""
+        return (self.utilization / self.levels[1][:, None]).astype(np.float32)
+
+    @cached_property
+    def going_on(self) -> Mask:
+        """Return where the process of a node's job is loaded: what stands then is a pause of it."""
+        gone = (self.held == 0) | (self.restarting & ~self.evaluating)
+        return np.asarray(~gone & (~self.unknown | self.gap))
+
+    def stretches(self, state: State, asked: Mask) -> Stretches:
+        """Return the stretches of a state in the past of the jobs of the nodes asked for, (n,)."""
+        if self.past is None or not asked.any():
+            none = np.zeros(self.n)
+            return Stretches(none.astype(np.intp), none, none)
+        return self.past.stretches(self, state, asked)
+
+    def rare_after(self, key: str, state: State, asked: Mask) -> Numbers:
+        """Return for how many steps a state of the nodes asked for is not yet rare, (n,).
+
+        It is the number of a setting, and longer where their jobs show longer stretches of the
+        state. From `alert.pause_limit` on none is usual.
+        """
+        rare = np.floor(self.stretches(state, asked).rare) + 1
+        return np.maximum(self.steps(key), np.minimum(rare, self.steps("alert.pause_limit")))
+
+    def usual_pauses(self, state: State, rows: Rows) -> tuple[str, ...]:
+        """State how often and how long the job of the nodes at `rows` has been in a state before.
+
+        Nothing is said where it never was.
+        """
+        asked = self.nobody()
+        asked[rows] = True
+        seen = self.stretches(state, asked)
+        count = int(seen.count[rows].max(initial=0))
+        if not count or self.past is None:
+            return ()
+        past = self.past.past
+        since = max(self.whole.start, past.anchor - timedelta(days=past.days))
+        longest = float(seen.longest[rows].max()) * self.window.step
+        pauses = "pause" if count == 1 else f"{count:,} pauses"
+        most = "" if count == 1 else "at most "
+        return (
+            f"its {pauses} in the {lasted(past.anchor - since)} before lasted"
+            f" {most}{lasted(longest)}",
+        )
 
     def patience(self, key: str, rested: Counts | None = None) -> Numbers:
         """Return for how many steps each node may do nothing, (n,).

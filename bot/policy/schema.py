@@ -492,6 +492,25 @@ ALERTING: tuple[Setting, ...] = (
         15,
         scoped=False,
     ),
+    Setting(
+        "alert.rare_weeks",
+        SettingUnit.NUMBER,
+        8.0,
+        "weeks in which a job pauses as long as that once before a pause of it is told",
+        _OWN,
+        1,
+        100,
+        scoped=False,
+    ),
+    Setting(
+        "alert.pause_limit",
+        SettingUnit.DURATION,
+        timedelta(hours=3),
+        "how long a pause lasts before it is told however usual it is for its job",
+        _OWN,
+        600,
+        7 * 86_400,
+    ),
 )
 
 

@@ -30,12 +30,10 @@ from detectors.nodes.drop_cause import (
 )
 from detectors.progress import falls_short
 from detectors.rule import Rule, RuleMatch
-from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, medians_along
+from detectors.usual import LATENCY, MEMORY, SENT, medians_along
 from detectors.view import View
 
 NOW = timedelta(minutes=5)
-DEEPER = 0.7
-"""Share of `starved.deep` under which a drop needs no further sign."""
 COHERENT = 4
 """Nodes of one scope that fall in the same step do so for one reason."""
 PARTLY = 0.9
@@ -44,10 +42,6 @@ SLOWER = 1.3
 """Share of the usual latency from which executions are slower themselves."""
 BEFORE = timedelta(hours=3)
 """How long before now executions at the usual level are looked for."""
-LOWER = 0.5
-"""Share of its usual under which even the highest reading of a step is low."""
-ALIKE = 0.15
-"""How far from its usual the traffic that a node sends over EFA may lie to count as usual."""
 EVIDENT = timedelta(minutes=15)
 """How long a shallow drop lasts before an alert where a sign shows that it is no evaluation."""
 RESTART = timedelta(minutes=10)
@@ -126,15 +120,12 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
         return soon, steps
     soon &= _no_pause(view)
 
-    # Work that exchanges as much data as ever goes on, whatever two points of utilization say.
-    sent = ratio_to(view.recent(view.metric(SENT), 1), view.usual_of(SENT))
-    highest = ratio_to(view.metric(HIGHEST), view.usual_of(HIGHEST)[:, None])
-    low_throughout = trailing(highest < LOWER) >= needed
-    soon |= (deep >= needed) & low_throughout & ~(np.abs(sent - 1) <= ALIKE)
-
+    # Without a further sign only the length tells a drop from a pause: longer than the job pauses,
+    # and a step longer than one that has shown no pause yet.
     blind = np.isnan(view.usual_of(MEMORY))
     longer = needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
-    soon |= _seen(view, view.at_work & (ratio < DEEPER * limit)) >= longer
+    signless = (deep >= longer) & ~soon
+    soon |= narrowed(signless, lambda: _longer_than_pauses(view, signless))
     return soon, steps
 
 
@@ -148,6 +139,18 @@ def _fell_together(view: View, deep: Counts, ratio: Floats) -> Mask:
         same = rows[np.abs(deep[rows] - np.median(deep[rows])) <= 1]
         mask[same] = len(same) >= COHERENT and middle_of(before[same]) < PARTLY
     return mask
+
+
+def under(view: View) -> Mask:
+    """Return where a node trains less than usual, be it nothing: an evaluation is other work."""
+    low = view.level < view.number("starved.over")[:, None]
+    return np.asarray(low & ~view.evaluating & ~view.forward)
+
+
+def _longer_than_pauses(view: View, asked: Mask) -> Mask:
+    """Return which nodes are under their usual for longer than their job usually pauses, (n,)."""
+    lasts = trailing(under(view), view.unknown | view.evaluating)
+    return np.asarray(lasts >= view.rare_after("starved.for", under, asked))
 
 
 def _still_dropped(view: View, ratio: Floats) -> Mask:

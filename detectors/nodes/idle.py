@@ -203,6 +203,7 @@ def find_hung(view: View) -> RuleMatch:
     freed = (between & ((view.held == 0) | view.restarting)).any(axis=1)
     memory_kept = ~(view.recent(view.memory) < 0.7 * view.usual_of(MEMORY))
     begins = (seen_still >= view.steps("hung.for")) & worked & memory_kept & ~freed
+    begins &= seen_still >= view.rare_after("hung.for", standing_still, begins)
 
     # Nodes stop together with others of their scope, or their run says the same step again.
     together = np.zeros(view.n, dtype=bool)
@@ -223,6 +224,11 @@ def find_hung(view: View) -> RuleMatch:
     hit = (view.eligible & begins) | (view.roster.running & stays)
     hit &= ~view.roster.inference & view.limits.on("hung.on")
     return RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
+
+
+def standing_still(view: View) -> Mask:
+    """Return where a node executes nothing, though its process is loaded and does not compile."""
+    return view.holding
 
 
 def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
@@ -246,6 +252,7 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         evidence=(
             "runtime and device memory held",
             traffic,
+            *view.usual_pauses(standing_still, rows),
             *_first_to_stop(view, match, rows),
             *cores.core_evidence(view, rows),
         ),
