@@ -38,6 +38,7 @@ YOUNG = timedelta(days=2)
 MEMORY = "neuroncore_memory_used_bytes"
 LATENCY = "neuron_execution_latency_seconds"
 SENT = "efa_tx_bytes_per_second"
+DROPPED = "efa_rx_dropped_per_second"
 HIGHEST = "neuroncore_utilization_highest_ratio"
 SAME = 0.02
 """How far apart the device memory of two nodes of one job may lie.
@@ -55,6 +56,7 @@ MEDIANS_OF: tuple[str, ...] = (
     "neuron_executions_completed_count",
     LATENCY,
     SENT,
+    DROPPED,
     "network_in_bytes_per_second",
     "network_out_bytes_per_second",
 )

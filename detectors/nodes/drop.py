@@ -30,10 +30,12 @@ from detectors.nodes.drop_cause import (
 )
 from detectors.progress import falls_short
 from detectors.rule import Rule, RuleMatch
-from detectors.usual import LATENCY, MEMORY, SENT, medians_along
+from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, medians_along
 from detectors.view import View
 
 NOW = timedelta(minutes=5)
+DEEPER = 0.7
+"""Share of `starved.deep` under which a drop is no pause within the step, without its peak."""
 COHERENT = 4
 """Nodes of one scope that fall in the same step do so for one reason."""
 PARTLY = 0.9
@@ -124,7 +126,10 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     # and a step longer than one that has shown no pause yet.
     blind = np.isnan(view.usual_of(MEMORY))
     longer = needed + view.window.steps(NOW) + blind * view.window.steps(RESTART)
-    signless = (deep >= longer) & ~soon
+    highest = ratio_to(view.metric(HIGHEST), view.usual_of(HIGHEST)[:, None])
+    depth = np.where(np.isnan(highest), ratio / DEEPER, highest)
+    deeper = _seen(view, view.at_work & (ratio < limit) & (depth < limit))
+    signless = (deeper >= longer) & ~soon
     soon |= narrowed(signless, lambda: _longer_than_pauses(view, signless))
     return soon, steps
 

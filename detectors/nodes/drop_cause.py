@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.resources import files
 
 import numpy as np
 
@@ -15,7 +18,7 @@ from detectors.nodes import cores
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
 from detectors.progress import pace
 from detectors.rule import Explanation, RuleMatch
-from detectors.usual import LATENCY, SENT, percentiles
+from detectors.usual import DROPPED, LATENCY, SENT, percentiles
 from detectors.view import View
 from detectors.words import percent, rate, span
 
@@ -28,8 +31,6 @@ DIVERTED = 0.4
 
 Or they wait for a node that does.
 """
-_SURE = 12.0
-"""The weight of a node that stands out of its job: what holds up one node explains all the others."""
 STILL = 0.005
 """Pace under which a run's steps stand still: it would read as 0.00x."""
 FAMILY = Family.DROP.rules
@@ -39,6 +40,8 @@ STARVED_BUSY_SUGGESTIONS = (
     "Stage preprocessed data on FSx for Lustre; prefetch into host memory.",
 )
 
+DECIDES = 2.0
+"""Weight from which a sign outweighs all that speaks for a drop without evidence."""
 LEAST = 3
 """Nodes that must wait before one is called slow."""
 BUSY = 0.95
@@ -141,6 +144,8 @@ class Signs:
     ena_ratio: float
     ena: float
     read_ratio: float
+    dropped: float
+    dropped_usual: float
     pace: float
     alone: bool
 
@@ -160,8 +165,7 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     ranked = rank(signs, view, int(rows[0]), slow)
 
     # A cause that was named before the drop settled gives way only to one that has evidence.
-    loader_busy = signs.cpu >= float(view.number("starved.cpu")[rows[0]])
-    plain = ranked[0][0] is Cause.STARVED and not loader_busy
+    plain = not _evident(signs_present(signs, view, int(rows[0]), slow))
     still_holds = not settled or (alert is not None and alert.cause is Cause.STRAGGLER)
     if alert and plain and still_holds and alert.cause is not Cause.STARVED:
         ranked = [(alert.cause, alert.anomaly.confidence), *alert.anomaly.runners_up]
@@ -205,36 +209,80 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     )
 
 
+@dataclass(frozen=True)
+class Sign:
+    """Give the weight of a sign for a cause of a drop; see `drop_signs.csv` for what each means."""
+
+    cause: Cause
+    sign: str
+    weight: float
+    unless: str
+
+
+def _read_signs_table() -> tuple[Sign, ...]:
+    """Return the rows of the table of signs."""
+    text = (files("detectors.nodes") / "drop_signs.csv").read_text(encoding="utf-8")
+    return tuple(
+        Sign(Cause(row["cause"]), row["sign"], float(row["weight"]), row["unless"])
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+SIGNS = _read_signs_table()
+
+
+def signs_present(
+    signs: Signs, view: View, row: int, slow: Straggler | None = None
+) -> Mapping[str, bool]:
+    """Return which signs of the table are present; one that was not read is not."""
+    grown = float(view.number("collective_path.growth")[row])
+    loader_at = min(float(view.number("starved.cpu")[row]), 1 - 0.5 * (1 - signs.cpu_usual))
+    kept = signs.level / max(signs.usual, 1e-6)
+    late = signs.latency_ratio > SLOWER
+    astray = signs.ena_ratio >= grown and signs.ena > 2e8 and not signs.latency_ratio < 1.15
+    lone = signs.alone and signs.efa > 1e9 and not signs.efa_ratio < grown
+    full = signs.efa_share >= float(view.number("network_bound.above")[row])
+    in_proportion = abs(signs.efa_ratio * signs.latency_ratio - 1) <= TOGETHER
+    return {
+        "": True,
+        "loader_busy": signs.cpu >= loader_at,
+        "cpu_grown": signs.cpu >= signs.cpu_usual + 0.25,
+        "data_late": signs.read_ratio < 0.6,
+        "executions_quick": signs.latency_ratio < 1.15,
+        "executions_slow": late,
+        "nic_full": full and not lone,
+        "nic_full_alone": full and lone,
+        "efa_grown": signs.efa_ratio > SLOWER,
+        "packets_lost": signs.dropped > max(1.0, grown * np.nan_to_num(signs.dropped_usual)),
+        "traffic_slowed": late and in_proportion and not signs.alone,
+        "ena_stray": astray,
+        "lone_traffic": lone,
+        "efa_missing": late and signs.efa_ratio < DIVERTED * kept,
+        "executions_slow_astray": late and (astray or lone),
+        "node_stands_out": slow is not None,
+        "waits_busy": kept >= BUSY and signs.pace < BUSY - AHEAD,
+    }
+
+
+def _evident(present: Mapping[str, bool]) -> bool:
+    """Return whether any sign that is present decides by itself."""
+    return any(present[sign.sign] and sign.weight >= DECIDES for sign in SIGNS)
+
+
 def rank(
     signs: Signs, view: View, row: int, slow: Straggler | None = None
 ) -> list[tuple[Cause, float]]:
     """Return the possible causes with their shares of belief, the likeliest first.
 
-    Weights are trnbot's own.
+    Each sign that is present adds its weight to its cause, unless another sign explains it.
     """
-    near_limit = signs.efa_share >= float(view.number("network_bound.above")[row])
-    grown = float(view.number("collective_path.growth")[row])
-    loader = signs.cpu >= min(
-        float(view.number("starved.cpu")[row]), 1 - 0.5 * (1 - signs.cpu_usual)
-    )
-    late = signs.latency_ratio > 1.3
+    weights = dict.fromkeys((Cause(rule) for rule in FAMILY), 0.0)
+    present = signs_present(signs, view, row, slow)
+    for sign in SIGNS:
+        if present[sign.sign] and not (sign.unless and present[sign.unless]):
+            weights[sign.cause] += sign.weight
 
-    starved = 1.0 + 2.0 * loader + 1.0 * (signs.read_ratio < 0.6)
-    starved += 1.0 * (signs.latency_ratio < 1.15) + 0.5 * (signs.cpu >= signs.cpu_usual + 0.25)
-    network = 0.4 + 5.0 * near_limit + 0.5 * (signs.efa_ratio > 1.3) + 0.4 * late
-
-    # Collectives that stray over ENA, that a lone node has no use for, or that go another way.
-    stray = signs.ena_ratio >= grown and signs.ena > 2e8 and not signs.latency_ratio < 1.15
-    lone = signs.alone and signs.efa > 1e9 and not signs.efa_ratio < grown
-    kept = signs.level / max(signs.usual, 1e-6)
-    diverted = late and signs.efa_ratio < DIVERTED * kept
-    path = 0.2 + 3.0 * stray + 3.0 * lone + 2.0 * diverted + 0.5 * late * (stray or lone)
-    if lone:
-        network -= 2.0 * near_limit
-
-    weights = {Cause.STARVED: starved, Cause.NETWORK_BOUND: network, Cause.COLLECTIVE_PATH: path}
-    if slow:
-        weights[Cause.STRAGGLER] = _SURE
+    weights = {cause: weight for cause, weight in weights.items() if weight}
     possible = {cause: w for cause, w in weights.items() if view.limits.on(f"{cause}.on")[row]}
     total = sum(possible.values())
     return sorted(
@@ -287,6 +335,8 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
         ena_ratio=middle_of(ratio_to(leaving, usual("network_out_bytes_per_second"))),
         ena=middle_of(leaving),
         read_ratio=middle_of(ratio_to(arriving, usual("network_in_bytes_per_second"))),
+        dropped=middle_of(now(view.metric(DROPPED))),
+        dropped_usual=middle_of(usual(DROPPED)),
         pace=float("nan") if speed is None else speed,
         alone=alone,
     )
@@ -334,6 +384,8 @@ def _evidence(signs: Signs, nodes: int) -> list[str]:
         evidence.append(f"an execution takes {signs.latency_ratio:.2f}x its usual time")
     if not np.isnan(signs.efa_share):
         evidence.append(f"EFA at {percent(signs.efa_share)} of the NIC's limit")
+    if signs.dropped > 0:
+        evidence.append(f"EFA drops {signs.dropped:,.0f} packets a second")
     if not np.isnan(signs.read_ratio):
         evidence.append(f"data arrives at {signs.read_ratio:.2f}x its usual rate")
     return evidence

@@ -124,9 +124,11 @@ def test_traffic_of_single_node_work_is_a_possible_wrong_path():
         .scale(hours(30), hours(34), slice(0, 1), neuroncore_utilization=0.42)
     )
     path = only(
-        World(fleet.set(hours(30), hours(34), slice(0, 1), efa=3e10, network_out=1.9e9)).at(
-            hours(31)
-        )
+        World(
+            fleet.set(
+                hours(30), hours(34), slice(0, 1), efa=3e10, efa_rx_dropped=0, network_out=1.9e9
+            )
+        ).at(hours(31))
     )
     assert path.cause is Cause.COLLECTIVE_PATH
     assert "possible" in path.why

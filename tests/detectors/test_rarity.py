@@ -54,7 +54,9 @@ def test_a_wait_as_the_job_has_shown_is_not_told(seed):
 
 def test_a_wait_longer_than_the_job_ever_shows_is_a_hang():
     fleet = rollouts_and_trainers(5, until=hours(80))
-    fleet.set(hours(80), hours(96), neuroncore_utilization=0, neuron_execution_latency=np.nan, efa=0)
+    fleet.set(
+        hours(80), hours(96), neuroncore_utilization=0, neuron_execution_latency=np.nan, efa=0
+    )
     world = World(fleet)
     told = world.run(hours(70), hours(83))
     assert {a.cause for a in told} == {Cause.HUNG}
