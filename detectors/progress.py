@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import numpy as np
 
 from bot.model.anomaly import AtRisk
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from detectors.arrays import Floats, Mask, Numbers, Rows, sustained
+from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, sustained, trailing
+from detectors.rarity import stretches_of
 from detectors.roster import scope_of
-from detectors.usual import daily_levels, history, utilization_of
+from detectors.usual import LEAST, daily_levels, history, utilization_of
 from detectors.view import View
 
 AGE = "run_checkpoint_age_seconds"
 STUCK = timedelta(minutes=20)
 RECENT = timedelta(minutes=20)
+SMOOTH = timedelta(minutes=15)
+"""The time over which the pace of a run is taken: a checkpoint stops it for some minutes."""
+USUAL_PACE = timedelta(days=2)
+"""The newest time from which the usual pace of a run is learnt."""
+RESOLVED = 5.0
+"""Steps a reading from which their number tells a pace."""
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _ENOUGH = 2
 """Days of a kind, weekday or weekend, on which an hour must have been seen.
@@ -57,27 +65,86 @@ def _scopes(view: View, moves: bool) -> set[int]:
     return {index[scope] for scope in scopes if scope in index}
 
 
-def pace(view: View, cluster: str) -> float | None:
-    """Return the pace of a cluster's training steps against its usual of the last two days.
+class Pace(NamedTuple):
+    """Hold how fast the runs of the nodes go on, as a share of their usual rate, each (n,)."""
 
-    None where it is not known.
-    """
+    newest: Numbers
+    """In the newest step, nan where it is not known."""
+    lately: Numbers
+    """The mean of the newest `SMOOTH`."""
+    slow_steps: Counts
+    """Since how many steps the run is slower than `starved.below`."""
+    usual_steps: Numbers
+    """How many steps such a stretch of it may usually last."""
+    by_tokens: Mask
+    """Whether tokens are counted: optimizer steps may just be larger ones."""
+
+
+def pace_of_nodes(view: View) -> Pace:
+    """Return the pace of the run of each node; nothing is known where two runs may be meant."""
+    unknown = np.full(view.n, np.nan)
+    nobody = np.zeros(view.n, dtype=np.intp)
+    found = Pace(unknown, unknown.copy(), nobody, np.zeros(view.n), view.nobody())
     frame = view.reading.frame("run")
-    if frame is None or not frame.has("run_step_count") or not cluster:
-        return None
-    runs = frame.pick([i for i, x in enumerate(frame.things) if x.cluster == cluster])
+    if frame is None or not frame.n_steps:
+        return found
+    frame = frame.last(USUAL_PACE)
+    rate, tokens = _rates(frame)
+    reports = np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)
 
-    def speed(part: Frame) -> float | None:
-        """Return the median growth of the step count a frame's step; falls are left out."""
-        growth = np.diff(part.of("run_step_count"), axis=1)
-        steps = growth[np.isfinite(growth) & (growth >= 0)]
-        return float(np.median(steps)) if len(steps) >= 2 else None
+    for run in np.flatnonzero(reports):
+        place = frame.things[run]
+        rows = np.array(run_rows(view, place), dtype=np.intp)
+        of_cluster = [
+            i for i in np.flatnonzero(reports) if frame.things[i].cluster == place.cluster
+        ]
+        named = bool(place.job) and any(view.roster.labels[i].job == place.job for i in rows)
+        if not len(rows) or (len(of_cluster) > 1 and not named):
+            continue
+        smooth = _rolling(rate[run], frame.steps(SMOOTH))
+        slow = (smooth < float(view.number("starved.below")[rows[0]]))[None, :]
+        gap = np.isnan(smooth)[None, :]
+        found.newest[rows], found.lately[rows] = rate[run, -1], smooth[-1]
+        found.by_tokens[rows] = tokens[run]
+        found.slow_steps[rows] = trailing(slow, gap)[0]
+        if found.slow_steps[rows[0]]:
+            one_run = np.zeros(1, dtype=np.intp)
+            weeks = view.policy.number("alert.rare_weeks")
+            before = stretches_of(slow, ~gap, one_run, one_run, weeks, frame.step)
+            found.usual_steps[rows] = before.rare[0]
+    return found
 
-    now = speed(runs.last(RECENT))
-    before = speed(runs.until(view.now - _HOUR).last(2 * _DAY))
-    if now is None or before is None or before <= 0:
-        return None
-    return now / before
+
+def _rates(frame: Frame) -> tuple[Floats, Mask]:
+    """Return the growth of each run's tokens, else of its steps, as a share of its usual growth.
+
+    Shape (n, n_steps), nan where it is not known, and which runs count tokens. A count falls back
+    at a restart.
+    """
+    rates = np.full((len(frame.things), frame.n_steps), np.nan, dtype=np.float32)
+    tokens = np.isfinite(frame.of("run_tokens_count")).any(axis=1)
+    counts = np.where(
+        tokens[:, None], frame.of("run_tokens_count"), frame.of("run_step_count")
+    ).astype(np.float64)
+    growth = np.diff(counts, axis=1)
+    growth[growth < 0] = np.nan
+    settled = growth[:, : -frame.steps(_HOUR)]
+    for run in np.flatnonzero(np.isfinite(settled).sum(axis=1) >= frame.steps(LEAST)):
+        moved = settled[run][settled[run] > 0]
+        usual = float(np.median(moved)) if len(moved) else 0.0
+        if usual >= RESOLVED:
+            rates[run, 1:] = growth[run] / usual
+    return rates, tokens
+
+
+def _rolling(values: Floats, steps: int) -> Floats:
+    """Return the mean of the readings in each step and those before it, (n_steps,)."""
+    read = np.isfinite(values)
+    total = np.concatenate([np.zeros(steps), np.cumsum(np.where(read, values, 0.0))])
+    count = np.concatenate([np.zeros(steps), np.cumsum(read)])
+    number = count[steps:] - count[:-steps]
+    mean = (total[steps:] - total[:-steps]) / np.maximum(number, 1)
+    return np.where(number > 0, mean, np.nan).astype(np.float32)
 
 
 @dataclass(frozen=True)

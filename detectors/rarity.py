@@ -14,7 +14,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from detectors.arrays import Counts, Floats, Mask, Numbers
+from detectors.arrays import Counts, Floats, Mask, Numbers, Rows
 from detectors.roster import Roster
 
 WEEK = timedelta(weeks=1)
@@ -53,12 +53,13 @@ def roles_of(roster: Roster, memory: Floats) -> Counts:
 
 
 def stretches_of(
-    state: Mask, going_on: Mask, roster: Roster, roles: Counts, weeks: float, step: timedelta
+    state: Mask, going_on: Mask, scopes: Rows, roles: Counts, weeks: float, step: timedelta
 ) -> Stretches:
     """Return the stretches of `state` within which the job was `going_on`, both (n, n_steps).
 
-    Nodes of a role pause together, so stretches that begin in the same step are one, as long as
-    the longest. A stretch at an edge of the history was not seen whole and is left out.
+    `scopes` and `roles` are those of the rows, (n,). Nodes of a role pause together, so stretches
+    that begin in the same step are one, as long as the longest. A stretch at an edge of the history
+    was not seen whole and is left out.
     """
     row, begin, end = _runs(state)
     whole = (begin > 0) & (end < state.shape[1])
@@ -73,8 +74,8 @@ def stretches_of(
     n = len(state)
     count, longest, rare = np.zeros(n, dtype=np.intp), np.zeros(n), np.zeros(n)
     seen_weeks = going_on.sum(axis=1) * (step / WEEK)
-    for scope in np.unique(roster.scope[row]):
-        of_scope = np.flatnonzero(roster.scope == scope)
+    for scope in np.unique(scopes[row]):
+        of_scope = np.flatnonzero(scopes == scope)
         for role in np.unique(roles[of_scope]):
             nodes = of_scope[roles[of_scope] == role]
             mine = np.isin(row, nodes)

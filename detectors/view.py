@@ -25,8 +25,8 @@ from detectors.arrays import (
     trailing,
 )
 from detectors.jobs import fellows, incidents
-from detectors.readings import LogStates, Readings, compiling, mean_of_rows, states_in_log, waiting
 from detectors.rarity import Stretches, roles_of, stretches_of
+from detectors.readings import LogStates, Readings, compiling, mean_of_rows, states_in_log, waiting
 from detectors.roster import Limits, build_roster, scope_of
 from detectors.usual import LATENCY, MEMORY, Past, Usual, forget, utilization_of, worked_of
 from detectors.words import lasted
@@ -88,7 +88,8 @@ class JobPast:
         bridged = bridge(holds, history.gap)
         roles = roles_of(limits.roster, history.usual_of(MEMORY))
         weeks = view.policy.number("alert.rare_weeks")
-        return stretches_of(bridged, going_on > 0, limits.roster, roles, weeks, part.step)
+        scopes = limits.roster.scope
+        return stretches_of(bridged, going_on > 0, scopes, roles, weeks, part.step)
 
 
 @dataclass

@@ -28,7 +28,7 @@ from detectors.nodes.drop_cause import (
     middling,
     ratio_to,
 )
-from detectors.progress import falls_short
+from detectors.progress import Pace, falls_short, pace_of_nodes
 from detectors.rule import Rule, RuleMatch
 from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, medians_along
 from detectors.view import View
@@ -46,6 +46,8 @@ BEFORE = timedelta(hours=3)
 """How long before now executions at the usual level are looked for."""
 EVIDENT = timedelta(minutes=15)
 """How long a shallow drop lasts before an alert where a sign shows that it is no evaluation."""
+FULL = 0.95
+"""Share of its usual pace from which a run goes on as ever."""
 RESTART = timedelta(minutes=10)
 """A drop within this time after zeros is the ramp of a start.
 
@@ -68,7 +70,8 @@ def find(view: View) -> RuleMatch:
         highest = np.maximum(highest, view.number("starved.over"))
         newest = (view.utilization[:, -1:] / middle[:, None]).astype(np.float32)
         # A streak ends at the last step that was read, so nobody is in a drop now.
-        if not (view.unknown[:, -1:] | (newest < highest[:, None])).any():
+        low = (view.unknown[:, -1:] | (newest < highest[:, None])).any()
+        if not low and not (pace_of_nodes(view).slow_steps > 0).any():
             return RuleMatch(np.zeros(view.n, dtype=bool), np.zeros(view.n))
 
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
@@ -85,20 +88,30 @@ def find(view: View) -> RuleMatch:
     settled = (shallow >= view.window.steps(SETTLED)) & training
     late |= narrowed(settled, lambda: _slower(view))
 
+    # Steps tell more than utilization: nodes that wait in a collective look as busy as ever, and
+    # what goes on as fast as ever has lost nothing.
+    pace = pace_of_nodes(view)
+    slow = (pace.slow_steps >= view.window.steps(EVIDENT)) & (pace.slow_steps > pace.usual_steps)
+    slow = narrowed(slow & training, lambda: pace.by_tokens | _slower(view))
+    steps = np.where(slow, np.maximum(steps, pace.slow_steps), steps)
+    in_full = (pace.newest >= FULL) & training
+
     training_now = view.eligible & view.executing[:, -1] & ~view.evaluating[:, -1]
-    begins = training_now & (soon | late | evident)
+    begins = training_now & (((soon | late | evident) & ~in_full) | slow)
     begins = narrowed(begins, lambda: _same_job(view, steps, late))
     begins &= view.usual.own | ((steps >= view.window.steps(SETTLED)) & _saturated(view))
     begins = narrowed(begins, lambda: ~(cores.settling(view) | faults.recurring(view)))
 
     # A node that executes nothing at all is another rule's.
     still = trailing(view.zero & view.standing, view.unknown) >= 2
-    hit = (begins | _still_dropped(view, ratio)) & ~still
+    hit = (begins | _still_dropped(view, ratio, pace)) & ~still
     if not (hit.any() or view.is_open(Cause.HARDWARE_FAULT.value)):
         return RuleMatch(hit, steps)
     wasted = _lost(view, hit, steps)
     since = view.lost_since(hit, steps, *FAMILY)
     since = np.where(np.isnan(since), wasted, since)
+    behind = np.nan_to_num(1 - pace.lately) * hit
+    wasted, since = np.maximum(wasted, behind), np.maximum(since, behind)
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
 
 
@@ -158,7 +171,7 @@ def _longer_than_pauses(view: View, asked: Mask) -> Mask:
     return np.asarray(lasts >= view.rare_after("starved.for", under, asked))
 
 
-def _still_dropped(view: View, ratio: Floats) -> Mask:
+def _still_dropped(view: View, ratio: Floats, pace: Pace) -> Mask:
     """Return the nodes that keep an open drop going, (n,)."""
     if not view.is_open(*FAMILY):
         return np.zeros(view.n, dtype=bool)
@@ -167,7 +180,8 @@ def _still_dropped(view: View, ratio: Floats) -> Mask:
     # An evaluation is a pause of the job, not its recovery, unless it takes too long.
     pause = trailing(view.evaluating)
     in_pause = (pause > 0) & (pause < view.steps("starved.shallow_for"))
-    low_now = (view.recent(ratio, view.window.steps(NOW)) < recovered_above) | in_pause
+    slow = pace.lately < recovered_above
+    low_now = (view.recent(ratio, view.window.steps(NOW)) < recovered_above) | in_pause | slow
 
     # Nodes of one job wait for each other, so those of the job belong to its drop.
     members = view.held_open(*FAMILY)
@@ -177,12 +191,8 @@ def _still_dropped(view: View, ratio: Floats) -> Mask:
             members |= view.fellows(np.array(rows, dtype=np.intp))
 
     dropped = members & low_now & (view.usual.own | _saturated(view)) & view.roster.running
-    return narrowed(
-        dropped,
-        lambda: view.mostly(
-            (ratio < recovered_above[:, None]) | (view.evaluating & in_pause[:, None])
-        ),
-    )
+    low = (ratio < recovered_above[:, None]) | (view.evaluating & in_pause[:, None])
+    return narrowed(dropped, lambda: slow | view.mostly(low))
 
 
 def _lost(view: View, hit: Mask, steps: Numbers) -> Numbers:

@@ -16,7 +16,7 @@ from bot.model.reading import scattered
 from detectors.arrays import Floats, Mask, Rows, middle_of
 from detectors.nodes import cores
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
-from detectors.progress import pace
+from detectors.progress import pace_of_nodes
 from detectors.rule import Explanation, RuleMatch
 from detectors.usual import DROPPED, LATENCY, SENT, percentiles
 from detectors.view import View
@@ -320,7 +320,6 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     busy = int((scope & (view.recent(view.utilization) > view.number("idle.below"))).sum())
     sent = usual(SENT)
     alone = busy <= 1 or bool(np.isfinite(sent).any() and np.nanmedian(sent) < 1e8)
-    speed = pace(view, view.roster.labels[rows[0]].cluster)
     return Signs(
         level=middle_of(now(view.utilization)),
         usual=middle_of(middle),
@@ -337,7 +336,7 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
         read_ratio=middle_of(ratio_to(arriving, usual("network_in_bytes_per_second"))),
         dropped=middle_of(now(view.metric(DROPPED))),
         dropped_usual=middle_of(usual(DROPPED)),
-        pace=float("nan") if speed is None else speed,
+        pace=middle_of(pace_of_nodes(view).lately[rows]),
         alone=alone,
     )
 

@@ -1,5 +1,6 @@
 """What is rare for a job is told; how it always pauses is not."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from builder import HBM, START, Fleet, World, hours
 
 from bot.model.causes import Cause
+from bot.model.labels import Labels
 from detectors.rarity import return_level
 
 MINUTE = timedelta(minutes=1)
@@ -79,3 +81,55 @@ def test_the_return_level_is_passed_as_seldom_as_promised():
 
 def test_pauses_of_one_length_leave_little_room():
     assert return_level(np.full(50, 4.0), 2, 8) < 8
+
+
+def progress(fleet, slow_from=None, slow_to=None, share=0.5, job="", metric="run_step_count"):
+    """Return the frame of the fleet's run, which goes on at a share of its rate for a time."""
+    frame = fleet.frame()
+    rates = np.full(frame.n_steps, 30.0)
+    if slow_from is not None:
+        rates[fleet.cut(slow_from, slow_to)[1]] *= share
+    counts = np.cumsum(rates)[None, :, None].astype(np.float32)
+    return replace(
+        frame,
+        kind="run",
+        things=(Labels(cluster=fleet.cluster, job=job),),
+        metrics=(metric,),
+        values=counts,
+    )
+
+
+def test_a_wait_that_looks_busy_is_told_by_the_steps_of_the_run():
+    fleet = Fleet(8).scale(hours(30), hours(34), neuron_execution_latency=2.0, efa=0.5)
+    world = World(fleet, frames={"run": progress(fleet, hours(30), hours(34))})
+    (told,) = world.run(hours(29), hours(33))
+    assert told.cause in (Cause.STRAGGLER, Cause.NETWORK_BOUND)
+    assert told.opened <= hours(30.6)
+    assert np.allclose(told.anomaly.wasted_shares, 0.5, atol=0.05)
+    assert "0.50x" in told.anomaly.why
+
+
+def test_larger_steps_that_take_longer_are_no_loss():
+    fleet = Fleet(8).scale(hours(30), hours(34), neuron_execution_latency=2.0)
+    run = progress(fleet, metric="run_tokens_count")
+    assert World(fleet, frames={"run": run}).run(hours(29), hours(33)) == []
+
+
+def test_a_drop_of_utilization_is_no_loss_while_steps_go_on():
+    fleet = Fleet(8).starve(hours(30), hours(34), share=0.4)
+    assert World(fleet, frames={"run": progress(fleet)}).run(hours(29), hours(33)) == []
+    (told,) = World(fleet, frames={"run": progress(fleet, hours(30), hours(34), 0.4)}).run(
+        hours(29), hours(33)
+    )
+    assert told.cause is Cause.STARVED
+
+
+def test_the_pace_of_two_runs_of_a_cluster_is_nobodys():
+    fleet = Fleet(8)
+    slow = progress(fleet, hours(30), hours(34), job="a")
+    both = replace(
+        slow,
+        things=(*slow.things, Labels(cluster=fleet.cluster, job="b")),
+        values=np.concatenate([slow.values, progress(fleet).values]),
+    )
+    assert World(fleet, frames={"run": both}).run(hours(29), hours(33)) == []

@@ -110,6 +110,7 @@ def fill(c):
 
 
 def flood(c):
+    c.pace[AT : AT + 240] *= 0.5
     nic = TYPES[c.instance_type].network_gbps / 8 * 1e9
     return c.scale(AT, 240, util=0.5, high=0.6, latency=2).put(AT, 240, tx=0.93 * nic)
 
