@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,7 +16,7 @@ from bot.model.labels import Labels
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, sustained, trailing
 from detectors.rarity import stretches_of
 from detectors.roster import scope_of
-from detectors.usual import LEAST, daily_levels, history, utilization_of
+from detectors.usual import LEAST, around, daily_levels, history, utilization_of
 from detectors.view import View
 
 AGE = "run_checkpoint_age_seconds"
@@ -48,6 +49,16 @@ def stuck_scopes(view: View) -> set[int]:
 def moving_scopes(view: View) -> set[int]:
     """Return the scopes (as indices of the roster) with a run whose step moved within 20 minutes."""
     return _scopes(view, moves=True)
+
+
+def reporting_scopes(view: View) -> set[int]:
+    """Return the scopes (as indices of the roster) of which a run has reported within 20 minutes."""
+    frame = view.reading.frame("run")
+    if frame is None:
+        return set()
+    lately = np.isfinite(frame.last(RECENT).values).any(axis=(1, 2))
+    places = {scope_of(frame.things[i]) for i in np.flatnonzero(lately)}
+    return {i for i, scope in enumerate(view.roster.scopes) if scope in places}
 
 
 def _scopes(view: View, moves: bool) -> set[int]:
@@ -91,15 +102,14 @@ def pace_of_nodes(view: View) -> Pace:
     frame = frame.last(USUAL_PACE)
     rate, tokens = _rates(frame)
     reports = np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)
+    known = np.isfinite(frame.of("run_step_count")).any(axis=1)
+    runs = Counter(frame.things[i].cluster for i in np.flatnonzero(known))
 
     for run in np.flatnonzero(reports):
         place = frame.things[run]
         rows = np.array(run_rows(view, place), dtype=np.intp)
-        of_cluster = [
-            i for i in np.flatnonzero(reports) if frame.things[i].cluster == place.cluster
-        ]
         named = bool(place.job) and any(view.roster.labels[i].job == place.job for i in rows)
-        if not len(rows) or (len(of_cluster) > 1 and not named):
+        if not len(rows) or (runs[place.cluster] > 1 and not named):
             continue
         smooth = _rolling(rate[run], frame.steps(SMOOTH))
         slow = (smooth < float(view.number("starved.below")[rows[0]]))[None, :]
@@ -287,7 +297,8 @@ def falls_short(view: View, asked: Mask, needed: Numbers, share: Numbers) -> Mas
     short = view.nobody()
     if len(rows):
         services, of_service = np.unique(view.roster.scope[rows], return_inverse=True)
-        usual = _usual_demand(view, services)[int(view.now.weekday() >= 5), view.now.hour]
+        demand = _usual_demand(view, services)[int(view.now.weekday() >= 5)]
+        usual = around(demand, view.now.hour)
         short[rows] = _service_level(view, rows, needed) < share[rows] * usual[of_service]
     return short
 

@@ -46,6 +46,8 @@ class Roster:
     """Device memory in bytes, nan where not known."""
     cores: Numbers
     """NeuronCores or GPUs, nan where not known."""
+    purposes: tuple[str, ...]
+    """What the tag of each node says it is for, in lower case, "" where none does."""
     mute: tuple[Instance, ...]
     """Running Neuron instances that never had a row."""
 
@@ -97,6 +99,7 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
         nic=numbers(t.network_gbps * 1e9 / 8 if t else 0 for t in types),
         memory=numbers(t.accelerator_memory_gib * GIB if t else 0 for t in types),
         cores=numbers(t.cores if t else 0 for t in types),
+        purposes=tuple(_purpose(i) if i else "" for i in instances),
         mute=tuple(i for i in mute if _is_neuron(i.labels)),
     )
 
@@ -106,6 +109,12 @@ def scope_of(labels: Labels) -> Labels:
     if labels.cluster:
         return Labels(cluster=labels.cluster)
     return labels.only(("team", "region", "account"))
+
+
+def _purpose(instance: Instance) -> str:
+    """Return the purpose that a tag or a label of its node group names."""
+    named = {key.lower(): value for key, value in {**instance.node_labels, **instance.tags}.items()}
+    return named.get("purpose", "").strip().lower()
 
 
 def _is_neuron(labels: Labels) -> bool:
@@ -140,6 +149,18 @@ class Limits:
     def on(self, key: str) -> Mask:
         """Return a switch per node, (n,)."""
         return self._spread(key, 0.0, lambda policy: float(policy.on(key))) > 0
+
+    @cached_property
+    def spared(self) -> Mask:
+        """Return which nodes are kept ready on purpose, (n,): they may do nothing."""
+        words = [
+            {word.strip().lower() for word in policy.text("idle.spared").split(",")}
+            for policy in self._policies
+        ]
+        purposes = self.roster.purposes
+        return np.array(
+            [bool(p) and p in w for p, w in zip(purposes, words, strict=True)], dtype=bool
+        )
 
     @cached_property
     def longest(self) -> timedelta:

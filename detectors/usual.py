@@ -123,11 +123,22 @@ class Usual:
 
         For inference by the hour of day and kind of day.
         """
-        kind, hour = int(now.weekday() >= 5), now.hour
-        low = np.where(inference, self.hourly_low[kind, hour], self.low)
-        middle = np.where(inference, self.hourly_low[kind, hour], self.middle)
-        high = np.where(inference, self.hourly_middle[kind, hour], self.high)
+        lowest, usual = (
+            around(levels[int(now.weekday() >= 5)], now.hour)
+            for levels in (self.hourly_low, self.hourly_middle)
+        )
+        low = np.where(inference, lowest, self.low)
+        middle = np.where(inference, lowest, self.middle)
+        high = np.where(inference, usual, self.high)
         return low, middle, high
+
+
+def around(levels: Floats, hour: int) -> Floats:
+    """Return the lowest level within an hour of an hour of the day, (24, n) -> (n,).
+
+    People live by local time: where clocks change, a service's day comes an hour earlier or later.
+    """
+    return np.asarray(np.fmin.reduce(levels[[hour - 1, hour, (hour + 1) % 24]], axis=0))
 
 
 _NO_LEVELS = np.zeros(0, dtype=np.float32)

@@ -163,6 +163,13 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
     Cause.IDLE: (
         _share("idle.below", 0.05, "utilization at or under which a node does nothing", high=0.5),
         _after("idle.for", 30, "how long before it is told"),
+        Setting(
+            "idle.spared",
+            SettingUnit.WORD,
+            "warm-standby, standby, interactive, debug",
+            "values of the tag `purpose` whose nodes may do nothing; `idle` lists them all the same",
+            _OWN,
+        ),
     ),
     Cause.ALLOCATED_UNUSED: (_after("allocated_unused.for", 30, "how long before it is told"),),
     Cause.HUNG: (_after("hung.for", 20, "how long without progress before it is told", high=_DAY),),

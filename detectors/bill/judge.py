@@ -216,8 +216,11 @@ class BillJudge:
             )
         )
         hour = _settled_key(view.reading.frame("spend_hour"))
+        # Jumps are held against how the nodes were used, whose history may arrive after the bill.
+        used_since = view.whole.start
         findings = self._findings.get(
-            (day, hour, policy, known), lambda: self._judged(view, day, policy, dict(known))
+            (day, hour, policy, known, used_since),
+            lambda: self._judged(view, day, policy, dict(known)),
         )
         jumped = [x.anomaly(view) for x in findings if not told_before(x, view)]
         month = (view.now.year, view.now.month)
@@ -232,7 +235,9 @@ class BillJudge:
         days = lay_out(spend) if spend else None
         hours = lay_out(spend_hour) if spend_hour else None
         assert days
-        jumps = list(self._jumps_by_day.get((day, policy), lambda: day_jumps(days, view)))
+        jumps = list(
+            self._jumps_by_day.get((day, policy, view.whole.start), lambda: day_jumps(days, view))
+        )
         if hours:
             settled = self._settled_days.get(day, lambda: SettledDays.of(days))
             jumps += hour_jumps(hours, settled, view)

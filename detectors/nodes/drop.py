@@ -92,7 +92,7 @@ def find(view: View) -> RuleMatch:
     # what goes on as fast as ever has lost nothing.
     pace = pace_of_nodes(view)
     slow = (pace.slow_steps >= view.window.steps(EVIDENT)) & (pace.slow_steps > pace.usual_steps)
-    slow = narrowed(slow & training, lambda: pace.by_tokens | _slower(view))
+    slow = narrowed(slow & training, lambda: _slower(view) | (pace.by_tokens & _unread(view)))
     steps = np.where(slow, np.maximum(steps, pace.slow_steps), steps)
     in_full = (pace.newest >= FULL) & training
 
@@ -238,6 +238,11 @@ def _slower(view: View) -> Mask:
         before = np.where(working, view.latency[rows, newest], np.nan).astype(np.float32)
         slower[rows] = ~(latency[rows] < SLOWER * medians_along(before))
     return slower
+
+
+def _unread(view: View) -> Mask:
+    """Return which nodes' executions are not timed, (n,)."""
+    return np.isnan(view.recent(view.latency) + view.usual_of(LATENCY))
 
 
 def _quiet(view: View) -> Mask:

@@ -148,6 +148,8 @@ class Signs:
     dropped_usual: float
     pace: float
     alone: bool
+    by_hour: bool
+    """Whether the usual is that of an hour of the day."""
 
 
 def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
@@ -338,6 +340,7 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
         dropped_usual=middle_of(usual(DROPPED)),
         pace=middle_of(pace_of_nodes(view).lately[rows]),
         alone=alone,
+        by_hour=bool(view.roster.inference[rows[0]]),
     )
 
 
@@ -370,7 +373,8 @@ def _why(signs: Signs, cause: Cause, gauge: str) -> str:
 
     usual = ""
     if not (np.isnan(signs.low) or np.isnan(signs.high)):
-        usual = f", usually {span(signs.low, signs.high)} at this hour"
+        hour = " at this hour" if signs.by_hour else ""
+        usual = f", usually {span(signs.low, signs.high)}{hour}"
     return f"{gauge} {percent(signs.level)}{usual}. {', '.join(parts)}."
 
 

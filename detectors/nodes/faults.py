@@ -14,7 +14,7 @@ from bot.model.labels import Labels
 from bot.model.money import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows, lately, share_before, trailing
 from detectors.nodes import cores
-from detectors.progress import work_at_risk
+from detectors.progress import reporting_scopes, work_at_risk
 from detectors.roster import scope_of
 from detectors.rule import Explanation, Rule, RuleMatch, Subject, anomaly_of, no_match
 from detectors.view import LATELY, LOOKBACK, View
@@ -324,6 +324,10 @@ def find_silent(view: View) -> RuleMatch:
     hit = roster.running & expected & settled & view.silent & ~view.unwatched
     hit &= view.limits.on("no_data.on")
 
+    # All nodes at once while their run reports on: it is what collects the metrics.
+    collected = np.isin(roster.scope, sorted(_without_collector(view)))
+    hit &= ~collected | (steps >= view.window.steps(LOOKBACK))
+
     # A cluster that is silent as a whole may be the part of the source that was not read.
     if view.reading.gaps:
         hidden = map(view.reading.hidden, roster.labels)
@@ -332,6 +336,17 @@ def find_silent(view: View) -> RuleMatch:
     if view.reading.unread:
         hit &= ~np.isin(roster.ids, sorted(view.reading.unread))
     return RuleMatch(hit, steps.astype(np.float64))
+
+
+def _without_collector(view: View) -> set[int]:
+    """Return the scopes all of whose nodes fell silent at once while a run of theirs reports."""
+    roster, blind = view.roster, set()
+    for scope in reporting_scopes(view):
+        rows = np.flatnonzero(roster.running & (roster.scope == scope))
+        all_silent = len(rows) > 1 and bool(view.silent[rows].all())
+        if all_silent and np.ptp(view.silent_steps[rows]) <= view.window.steps(LATELY):
+            blind.add(scope)
+    return blind
 
 
 def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
@@ -343,6 +358,8 @@ def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         host = "the hosts still report: the Neuron agent is down"
     elif alive.any():
         host = f"{int(alive.sum())} of {len(rows)} hosts still report"
+    if set(view.roster.scope[rows]) <= _without_collector(view):
+        host = "all fell silent at once while their run reports on: look at the collector first"
     nodes = counted(len(rows), "running node")
     return Explanation(
         why=f"No Neuron metrics from {nodes} for {lasted(longest)}; {host}.",

@@ -39,7 +39,7 @@ def test_the_alert_says_the_numbers_and_what_to_do():
     starved = only(world.at(hours(30.5)))
     assert (
         starved.why
-        == "NeuronCore utilization 20 %, usually 89-93 % at this hour. Runtime loaded, host CPU 96 %."
+        == "NeuronCore utilization 20 %, usually 89-93 %. Runtime loaded, host CPU 96 %."
     )
     assert starved.wasted_shares[0] == pytest.approx(0.78, abs=0.03)
     assert starved.confidence > 0.8
