@@ -110,8 +110,9 @@ def find(view: View) -> RuleMatch:
     wasted = _lost(view, hit, steps)
     since = view.lost_since(hit, steps, *FAMILY)
     since = np.where(np.isnan(since), wasted, since)
-    behind = np.nan_to_num(1 - pace.lately) * hit
-    wasted, since = np.maximum(wasted, behind), np.maximum(since, behind)
+    busy = hit & (pace.lately < view.number("starved.over"))
+    busy &= view.recent(ratio, view.window.steps(NOW)) >= view.number("starved.over")
+    wasted, since = (np.where(busy, 1 - pace.lately, share) for share in (wasted, since))
     return RuleMatch(hit & view.limits.on("starved.on"), steps, wasted, since)
 
 
