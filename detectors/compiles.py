@@ -24,19 +24,16 @@ from bot.model.money import counted
 from bot.model.run import Compile, Ending
 from bot.model.window import Window
 from detectors.arrays import Mask, Rows
+from detectors.constants import duration
 from detectors.readings import COMPILING, LULL
 from detectors.roster import Limits, build_roster, scope_of
 from detectors.usual import NOTHING, SAME
 from detectors.view import View
 
-LEAST = timedelta(minutes=10)
-"""A compile that lasted less is none worth counting: a node's boot keeps its CPUs as busy."""
-REUSED = timedelta(hours=6)
-"""How long after its end a compile may first be used by another process."""
-SHOWN = timedelta(minutes=45)
-"""How long after a compile its work is looked at, by its memory and its runs."""
-RAN = timedelta(minutes=30)
-"""Work that must have been seen before a start for it to be none of something new."""
+LEAST = duration("compiles.LEAST")
+REUSED = duration("compiles.REUSED")
+SHOWN = duration("compiles.SHOWN")
+RAN = duration("compiles.RAN")
 _NONE = float("nan")
 _ATTEMPT = re.compile(
     r"(?:[-_.](?:\d{6,}(?:[-_.T]?\d{4,6}Z?)?|(?:r|run|trial|try|retry|attempt)[-_]?\d+))+$",

@@ -35,6 +35,7 @@ import numpy as np
 from bot.model.anomaly import Anomaly, NodeState
 from bot.model.causes import CAUSES, Cause
 from detectors.arrays import Mask, Numbers, narrowed
+from detectors.constants import count
 from detectors.nodes import compile as compiling
 from detectors.nodes import drop, faults
 from detectors.rule import Rule, RuleMatch, anomalies_of
@@ -42,8 +43,7 @@ from detectors.view import View
 
 _SPREADING = {cause for facts in CAUSES.values() for cause in facts.part_of}
 """Causes of which a wide incident has symptoms of other names."""
-FOLD_STEPS = 3
-"""An effect is seen at most this many steps before its cause."""
+FOLD_STEPS = count("diagnose.FOLD_STEPS")
 _STATES: Sequence[NodeState] = tuple(NodeState)
 
 

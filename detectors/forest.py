@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from bot.model.frame import Frame
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, sustained
+from detectors.constants import count, duration, number
 from detectors.roster import Roster
 from detectors.usual import (
     THREE,
@@ -51,28 +52,15 @@ TRAFFIC = slice(3, 5)
 """The metrics that are taken for each unit of utilization: a job's traffic goes with its work."""
 FAR = 10.0
 """Distances are cut here: farther is not stranger."""
-NOTABLE = 4.0
-"""From this distance a metric is far from its usual."""
-COMBINED = 2
-"""A row with fewer metrics far from their usual is no combination, by definition.
-
-It is not even scored.
-"""
-SAMPLE_EVERY = timedelta(minutes=15)
-SMOOTH = timedelta(minutes=15)
-JOB_HOURS = timedelta(hours=12)
-"""How far back the job's own hours are looked at."""
-LEAST = 8
-"""Samples of the job's full work that make its usual: two hours."""
-FULL = 0.8
-"""Share of the upper quartile of its utilization from which a node works as its job does."""
-LIKE = 2.0
-"""Spreads in each metric within which two states of a job are the same."""
-_LEAST_SPREAD = 0.05
-"""No metric's spread is taken as smaller than this share of its median.
-
-A constant one would shout.
-"""
+NOTABLE = number("forest.NOTABLE")
+COMBINED = count("forest.COMBINED")
+SAMPLE_EVERY = duration("forest.SAMPLE_EVERY")
+SMOOTH = duration("forest.SMOOTH")
+JOB_HOURS = duration("forest.JOB_HOURS")
+LEAST = count("forest.LEAST")
+FULL = number("forest.FULL")
+LIKE = number("forest.LIKE")
+_LEAST_SPREAD = number("forest.LEAST_SPREAD")
 _LEAST_SPREADS = np.array([0.02, 2.0**30, 1e-3, 1e8, 1e8, 0.02, 0.02, 1e7, 1e7], dtype=np.float32)
 """Nor as smaller than this, in the metric's own unit.
 
@@ -229,11 +217,7 @@ Leaves = Callable[[Floats], Rows]
 
 TREES = 100
 SAMPLE = 256
-BACKGROUND = 0.02
-"""Share of uniform rows in the training set.
-
-Without them a tree cuts nothing beyond what was seen, and ranks nothing there.
-"""
+BACKGROUND = number("forest.BACKGROUND")
 MANY = 8_192
 """More rows than so are put in order and shared by threads; for fewer neither pays."""
 THREADS = 2

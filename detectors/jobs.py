@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import numpy as np
 
@@ -18,37 +17,20 @@ from bot.model.alert import Alert
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.arrays import Floats, Mask, Numbers, Rows, middle_of
+from detectors.constants import duration, number
 from detectors.readings import Readings
 from detectors.roster import Roster, scope_of
 from detectors.usual import LATENCY, MEMORY, Usual, medians_along, same_memory, worked_of
 
-STOPPED = timedelta(hours=12)
-"""How long ago a job may have begun whose usual is not known yet."""
-FIRST = timedelta(minutes=90)
-"""Work after a stop by which its job is known.
-
-An evaluation, which holds other memory, is shorter than half of it.
-"""
-YOUNG_JOB = timedelta(hours=8)
-"""The newest time from which the usual of a job is learnt that the days before do not know."""
-LEAST_OF_JOB = timedelta(minutes=90)
-"""Work of a job that must have been seen before its own level is called usual."""
-TWINS = 0.005
-"""How far apart the device memory of two nodes may lie that are peers of one job."""
-LIKE = 0.03
-"""How far apart the memory that nodes of one job usually hold may lie.
-
-Each has its own share of the loaders.
-"""
-AS_QUICK = 0.15
-"""The same for the time of an execution."""
-EMPTY = 0.15
-"""Share of the device memory under which an idle node has no job loaded: a start, or a compile."""
-TOGETHER = timedelta(minutes=10)
-"""How long after an alert opened trouble of another job of its scope is still the same incident.
-
-They share a cause.
-"""
+STOPPED = duration("jobs.STOPPED")
+FIRST = duration("jobs.FIRST")
+YOUNG_JOB = duration("jobs.YOUNG_JOB")
+LEAST_OF_JOB = duration("jobs.LEAST_OF_JOB")
+TWINS = number("jobs.TWINS")
+LIKE = number("jobs.LIKE")
+AS_QUICK = number("jobs.AS_QUICK")
+EMPTY = number("jobs.EMPTY")
+TOGETHER = duration("jobs.TOGETHER")
 
 
 def current(

@@ -18,6 +18,7 @@ from bot.model.frame import Frame
 from bot.model.reading import SPEND_METRIC
 from detectors.arrays import Floats, Mask, Numbers, summed, sustained
 from detectors.bill.growth import HOUR, HOURS
+from detectors.constants import count, duration, number
 from detectors.forest import (
     COMBINED,
     FAR,
@@ -38,14 +39,10 @@ from detectors.usual import Past, forget, percentiles, worked_of
 
 COSTS: tuple[str, ...] = ("a node's hour", "the cluster's hour", "a busy core's hour")
 WEEK = timedelta(days=7)
-LATE = timedelta(days=2)
-"""At a midnight costs are learnt up to so long before it: every tick of the day has seen them."""
-SPAN = 6
-"""Hours that one figure is taken over: a single one has jobs that end in it."""
-_LEAST = 24
-"""Known hours that make a usual."""
-_LEAST_SPREAD = 0.05
-"""No spread is taken as smaller than this share of its median."""
+LATE = duration("odd_model.LATE")
+SPAN = count("odd_model.SPAN")
+_LEAST = count("odd_model.LEAST")
+_LEAST_SPREAD = number("odd_model.LEAST_SPREAD")
 
 
 @dataclass(frozen=True)
@@ -155,21 +152,12 @@ def _some(values: Numbers) -> Numbers:
     return np.where(values > 1e-3, values, np.nan)
 
 
-RECENT = timedelta(days=7)
-BLOCK = timedelta(hours=6)
-"""The past is cut into blocks: each is judged by the job's hours before it."""
+RECENT = duration("odd_model.RECENT")
+BLOCK = duration("odd_model.BLOCK")
 MOST_ROWS = 20_000
-LEAST_ROWS = 300
-LASTING = 3
-"""Neighbouring samples that all show a combination.
-
-One that lasts no longer than an evaluation is none.
-"""
-LEAST_SCORE = 0.5
-"""No cluster, however calm, has a lower threshold.
-
-An average row scores about 0.35, two metrics 5 spreads away about 0.5.
-"""
+LEAST_ROWS = count("odd_model.LEAST_ROWS")
+LASTING = count("odd_model.LASTING")
+LEAST_SCORE = number("odd_model.LEAST_SCORE")
 
 
 class Scorer(Protocol):

@@ -14,28 +14,21 @@ from bot.model.anomaly import AtRisk
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, sustained, trailing
+from detectors.constants import count, duration, number
 from detectors.rarity import stretches_of
 from detectors.roster import scope_of
 from detectors.usual import LEAST, around, daily_levels, history, utilization_of
 from detectors.view import View
 
 AGE = "run_checkpoint_age_seconds"
-STUCK = timedelta(minutes=20)
-RECENT = timedelta(minutes=20)
-SMOOTH = timedelta(minutes=15)
-"""The time over which the pace of a run is taken: a checkpoint stops it for some minutes."""
-USUAL_PACE = timedelta(days=2)
-"""The newest time from which the usual pace of a run is learnt."""
-RESOLVED = 5.0
-"""Steps a reading from which their number tells a pace."""
+STUCK = duration("progress.STUCK")
+RECENT = duration("progress.RECENT")
+SMOOTH = duration("progress.SMOOTH")
+USUAL_PACE = duration("progress.USUAL_PACE")
+RESOLVED = number("progress.RESOLVED")
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
-_ENOUGH = 2
-"""Days of a kind, weekday or weekend, on which an hour must have been seen.
-
-On as many a service rests by habit.
-"""
-_READ = 0.9
-"""Share of a day that must have been read to say that nothing happened in it."""
+_ENOUGH = count("progress.ENOUGH")
+_READ = number("progress.READ")
 
 
 def stuck_scopes(view: View) -> set[int]:
@@ -132,7 +125,7 @@ def _rates(frame: Frame) -> tuple[Floats, Mask]:
     at a restart.
     """
     rates = np.full((len(frame.things), frame.n_steps), np.nan, dtype=np.float32)
-    tokens = np.isfinite(frame.of("run_tokens_count")).any(axis=1)
+    tokens: Mask = np.asarray(np.isfinite(frame.of("run_tokens_count")).any(axis=1))
     counts = np.where(
         tokens[:, None], frame.of("run_tokens_count"), frame.of("run_step_count")
     ).astype(np.float64)

@@ -15,13 +15,12 @@ from datetime import timedelta
 import numpy as np
 
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows
+from detectors.constants import number
 from detectors.roster import Roster
 
 WEEK = timedelta(weeks=1)
-TAIL = 0.75
-"""The quantile of the lengths over which the tail is fitted."""
-ONE_JOB = 0.03
-"""How far apart the device memory of nodes with one role in one job lies."""
+ONE_JOB = number("jobs.LIKE")
+TAIL = number("rarity.TAIL")
 
 
 @dataclass(frozen=True)

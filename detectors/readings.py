@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,7 @@ from bot.model.reading import Reading
 from bot.model.run import CompileMark, Mark
 from bot.model.window import Window
 from detectors.arrays import Counts, Floats, Mask, Numbers, close_gaps, drop_singles, trailing
+from detectors.constants import duration, number
 from detectors.roster import Limits, Roster
 from detectors.usual import Usual, worked_of
 
@@ -182,19 +183,11 @@ def mean_of_rows(part: Floats) -> Floats:
 LogStates = npt.NDArray[np.int8]
 COMPILING, OVER, SILENT = 1, 0, -1
 """The state of a step by a log; `SILENT` leaves it to the metrics."""
-ROOMY = 0.15
-"""Share of the device memory under which a busy host may be compiling: no model is loaded yet."""
-EMPTY = 0.05
-"""The same where the host's CPU is not read."""
-LULL = timedelta(minutes=10)
-"""Graphs of one start follow each other within so long."""
-SETTLED = timedelta(minutes=30)
-"""How long after its last end a log is believed that nothing compiles.
-
-A new process may log elsewhere.
-"""
-LONGEST = timedelta(days=1)
-"""A compile whose end never came into the log is taken for over after so long."""
+ROOMY = number("readings.ROOMY")
+EMPTY = number("readings.EMPTY")
+LULL = duration("readings.LULL")
+SETTLED = duration("readings.SETTLED")
+LONGEST = duration("readings.LONGEST")
 
 
 def states_in_log(marks: Sequence[CompileMark], frame: Frame, roster: Roster) -> LogStates | None:

@@ -12,6 +12,7 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.frame import Frame
 from detectors.arrays import Floats, Mask, Numbers, Rows, summed
+from detectors.constants import duration, number
 from detectors.roster import Roster
 
 T = TypeVar("T")
@@ -31,24 +32,17 @@ class Memo(Generic[T]):
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-SAMPLE = timedelta(minutes=15)
-LEAST = timedelta(hours=3)
-"""Work that must have been seen before anything is called usual."""
-YOUNG = timedelta(days=2)
+SAMPLE = duration("usual.SAMPLE")
+LEAST = duration("usual.LEAST")
+YOUNG = duration("usual.YOUNG")
 MEMORY = "neuroncore_memory_used_bytes"
 LATENCY = "neuron_execution_latency_seconds"
 SENT = "efa_tx_bytes_per_second"
 DROPPED = "efa_rx_dropped_per_second"
 HIGHEST = "neuroncore_utilization_highest_ratio"
-SAME = 0.02
-"""How far apart the device memory of two nodes of one job may lie.
-
-Compiled graphs hold what they hold.
-"""
-ALIKE = 0.25
-"""The same of one job that loads more while it runs: a graph for its evaluations, longer sequences."""
-NEWEST = timedelta(hours=1)
-"""Work by whose memory the newest job of a history is known."""
+SAME = number("usual.SAME")
+ALIKE = number("usual.ALIKE")
+NEWEST = duration("usual.NEWEST")
 MEDIANS_OF: tuple[str, ...] = (
     HIGHEST,
     "host_cpu_utilization_ratio",

@@ -24,6 +24,7 @@ from detectors.arrays import (
     sustained,
     trailing,
 )
+from detectors.constants import duration, number
 from detectors.jobs import fellows, incidents
 from detectors.rarity import Stretches, roles_of, stretches_of
 from detectors.readings import LogStates, Readings, compiling, mean_of_rows, states_in_log, waiting
@@ -31,20 +32,13 @@ from detectors.roster import Limits, build_roster, scope_of
 from detectors.usual import LATENCY, MEMORY, Past, Usual, forget, utilization_of, worked_of
 from detectors.words import lasted
 
-PAUSE = timedelta(minutes=5)
-"""How long a checkpoint may stop the work."""
-EVALUATED = 0.25
-"""Share of the usual device memory that an evaluation still holds: its weights."""
-OTHER = 0.25
-"""How far from its usual the time of another graph's execution lies."""
-GAP = timedelta(minutes=15)
-"""How long readings may be missing within one state; an agent's upgrade takes about as long."""
-BOOT = timedelta(minutes=30)
-"""A node that did nothing since this long after its launch has never worked."""
-LATELY = timedelta(minutes=15)
-"""How much of the newest time an open alert's state must mostly fill to go on."""
-LOOKBACK = timedelta(hours=1)
-"""How much of the time before a long state is looked at."""
+PAUSE = duration("view.PAUSE")
+EVALUATED = number("view.EVALUATED")
+OTHER = number("view.OTHER")
+GAP = duration("view.GAP")
+BOOT = duration("view.BOOT")
+LATELY = duration("view.LATELY")
+LOOKBACK = duration("view.LOOKBACK")
 
 
 State = Callable[["View"], Mask]

@@ -9,7 +9,7 @@ from adapters.chat.manifest import TeamsApp, as_text, manifest_yaml, teams_manif
 from bot.answers.all import ANSWERS
 from bot.grammar.registry import index_page
 from bot.wiring.surfaces import command_hints
-from docs.pages import commands_page, detection_page, settings_page
+from docs.pages import commands_page, detection_page, numbers_page, settings_page
 
 assert ANSWERS
 ROOT = Path(__file__).parents[1]
@@ -25,6 +25,7 @@ def pages() -> Mapping[str, str]:
         "docs/detection.md": detection_page(
             (ROOT / "docs/detection.md").read_text(encoding="utf-8")
         ),
+        "docs/numbers.md": numbers_page(),
         "manifest/slack.yaml": manifest_yaml(hints),
         "manifest/teams/manifest.json": as_text(teams_manifest(TeamsApp(hints=hints))),
     }

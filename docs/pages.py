@@ -9,6 +9,8 @@ from bot.grammar.registry import Command, commands_by_name
 from bot.model.causes import CAUSES, Cause, CauseFacts
 from bot.model.window import BOUNDS, GRAMMAR
 from bot.policy.schema import SETTINGS, Setting
+from detectors.constants import CONSTANTS
+from detectors.nodes.drop_cause import SIGNS
 
 
 def commands_page() -> str:
@@ -76,6 +78,44 @@ def detection_page(text: str) -> str:
             [CAUSES_BEGIN, *head, *(_cause(facts) for facts in CAUSES.values()), CAUSES_END]
         )
         + after
+    )
+
+
+def numbers_page() -> str:
+    """Return docs/numbers.md: what the detectors weigh and compare that is no setting."""
+    signs = [
+        f"| `{sign.cause}` | {sign.sign.replace('_', ' ') or 'any drop'} | {sign.weight:g}"
+        f" | {sign.unless.replace('_', ' ') or '–'} | {sign.meaning or '–'} | {sign.source} |"
+        for sign in SIGNS
+    ]
+    constants = [
+        f"| `{row.name}` | {row.value} | {row.meaning} | {row.source} |"
+        for row in CONSTANTS.values()
+    ]
+    return "\n".join(
+        [
+            "# Numbers that are not settings",
+            "",
+            "What is usual is learnt, and what an admin decides is a [setting](settings.md). The rest",
+            "stands in two tables, `detectors/nodes/drop_signs.csv` and `detectors/constants.csv`; this",
+            "page is made of them.",
+            "",
+            "## Signs of a drop",
+            "",
+            "Each sign that is present adds its weight to its cause; the shares of the weights are the",
+            "confidence and the runners-up on the card. A sign that was not read is not present.",
+            "",
+            "| cause | sign | weight | unless | meaning | source |",
+            "|---|---|---|---|---|---|",
+            *signs,
+            "",
+            "## Constants",
+            "",
+            "| name | value | meaning | source |",
+            "|---|---|---|---|",
+            *constants,
+            "",
+        ]
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 
 import numpy as np
@@ -23,12 +23,13 @@ from bot.model.projection import Projection, is_seldom, project
 from bot.model.window import month_of
 from detectors.arrays import Numbers
 from detectors.bill.growth import DAY, BillLines, lay_out
+from detectors.constants import duration
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
 from detectors.words import percent
 
 KEY = "budget_burn.month_usd"
-_SOON = timedelta(days=3)
+_SOON = duration("budget.SOON")
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,13 @@ from bot.model.reading import SPEND_METRIC
 from detectors.arrays import Numbers
 from detectors.bill.growth import DAY, HOUR, HOURS, LINE, BillLines, Jump, RootCause, root_of
 from detectors.bill.use import nowcast
+from detectors.constants import count, number
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
 from detectors.words import percent
 
-_LOOKBACK = 14
-"""Days before its first hour that say what is usual."""
-_LESS = 0.5
-"""Share of the same hours of the day before under which the newest are of another level."""
+_LOOKBACK = count("finding.LOOKBACK")
+_LESS = number("finding.LESS")
 JUMP_SUGGESTIONS = {
     Cause.COMMITMENT_UNUSED: Cause.COMMITMENT_UNUSED.facts.suggestions[:1],
     Cause.UNUSED_CAPACITY: ("Launch into the reservation or cancel it.",),

@@ -14,11 +14,11 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
 from detectors.arrays import Mask, Numbers, Rows
+from detectors.constants import count, number
 from detectors.words import percent
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
-LEAST_DAYS = 7
-"""Settled days before the bill is judged at all."""
+LEAST_DAYS = count("growth.LEAST_DAYS")
 LINE = ("account", "service", "region", "usage_type")
 
 
@@ -77,8 +77,7 @@ def lay_out(frame: Frame, metric: str = SPEND_METRIC) -> BillLines | None:
 
 
 DIMENSIONS = ("usage_type", "service", "region", "account", "cluster", "team", "project")
-ENOUGH = 0.8
-"""Share of the growth that the named values hold together."""
+ENOUGH = number("growth.ENOUGH")
 MOST_VALUES = 3
 """Values of one dimension that still explain; more of them are a description of the bill."""
 _WORDS = {
@@ -174,8 +173,7 @@ def _smallest(
 
 HOURS = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage):([\w.-]+)")
 """Usage types of instance hours, and the instance type in them."""
-MOST = 0.8
-"""Share of a growth that the things hold which say whose it is."""
+MOST = number("growth.MOST")
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,13 @@ from detectors.bill.budget import BudgetBurn, budget_anomalies, budget_burns
 from detectors.bill.finding import BillFinding, Ledger, findings_of, told_before
 from detectors.bill.growth import DAY, LINE, Jump, lay_out, settled_steps
 from detectors.bill.jumps import SettledDays, day_jumps, hour_jumps, is_fee, policy_of
+from detectors.constants import duration
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.usual import Memo
 from detectors.view import View
 from detectors.words import percent
 
-_LASTS = timedelta(days=3)
-"""A finding whose last day is older than this is over.
-
-The provider needs up to two days to see a day.
-"""
+_LASTS = duration("judge.LASTS")
 PROVIDER_SUGGESTIONS = (
     "Open `cost 14d by usage_type` for this service; compare with what was launched on its first"
     " day.",

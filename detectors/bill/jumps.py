@@ -15,6 +15,7 @@ from bot.model.policy import Policy
 from detectors.arrays import Numbers, Rows
 from detectors.bill.growth import DAY, HOUR, HOURS, LEAST_DAYS, BillLines, Jump
 from detectors.bill.use import grew_with_use, used
+from detectors.constants import count
 from detectors.view import View
 
 _ROUTE = re.compile(
@@ -34,11 +35,7 @@ _PLACES = (
 """Places whose growths are added up, the narrowest first."""
 DAYS, WEEKS = 7, 4
 """How many same hours are looked back at: of the days before, and of the same weekday."""
-_BACK = 48
-"""Hours that may hold the burst.
-
-Those after the last settled day, and the day before them, when it may have begun.
-"""
+_BACK = count("jumps.BACK")
 Parts = tuple[tuple[Labels, float, float], ...]
 
 

@@ -14,21 +14,16 @@ from bot.model.causes import Cause
 from bot.model.labels import PLACE, Labels
 from detectors.arrays import Numbers
 from detectors.bill.growth import DAY, HOUR, HOURS, MOST, BillLines, Jump
+from detectors.constants import number
 from detectors.rule import Subject
 from detectors.usual import utilization_of
 from detectors.view import View
 
-DEAREST = 2.5
-"""How many times dearer each of the hours may be that come to the usual ones.
-
-More hours are bought on demand while the usual ones may lie under a plan at up to 60 % off.
-"""
+DEAREST = number("use.DEAREST")
 _PLAN = re.compile(r"(?:EC2SP|HeavyUsage):([\w-]+)")
 """Fees of commitments to a family of instances, and the family in them."""
-_LEAST = 0.1
-"""Share of the nodes that must have come or gone with it for their number to tell when it ended."""
-_BACK = 0.5
-"""Share of the nodes that came or went which are back where they were when it has ended."""
+_LEAST = number("use.LEAST")
+_BACK = number("use.BACK")
 
 
 @dataclass(frozen=True)

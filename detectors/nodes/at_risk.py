@@ -15,6 +15,7 @@ from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.money import counted
 from detectors.arrays import Mask, Numbers, since_last
+from detectors.constants import count, duration
 from detectors.progress import (
     AGE,
     RECENT,
@@ -30,13 +31,10 @@ from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import GAP, View
 from detectors.words import lasted
 
-LEARNT = timedelta(days=2)
-_ENOUGH = 2
-"""Intervals that must have been seen: of three checkpoints in a row."""
-LEAST = timedelta(minutes=20)
-"""No checkpoint interval is taken as shorter than this."""
-FRESH = timedelta(minutes=30)
-"""How long a notice without an appointment is news: its event has come by then, or did not."""
+LEARNT = duration("at_risk.LEARNT")
+_ENOUGH = count("at_risk.ENOUGH")
+LEAST = duration("at_risk.LEAST")
+FRESH = duration("at_risk.FRESH")
 _FEW, _LISTED = 3, 5
 _COMING = {
     NoticeKind.INTERRUPTION: "AWS takes back {nodes} at {due}",

@@ -15,6 +15,7 @@ from bot.model.money import counted
 from bot.model.run import Compile, Ending
 from detectors.arrays import Mask, Rows
 from detectors.compiles import Cold, cold_start, compiles, job_of, of_rows
+from detectors.constants import count, duration
 from detectors.readings import COMPILING
 from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, no_match
 from detectors.view import View
@@ -22,20 +23,10 @@ from detectors.words import lasted, percent
 
 FAMILY = Family.COMPILE.rules
 """One alert may change its cause between these."""
-CUT_FRESH = timedelta(hours=1)
-"""How long after its end a compile that was cut off is an anomaly.
-
-Then it is history, which `fleet` and `cost` hold.
-"""
-COLD_FRESH = timedelta(minutes=30)
-"""How long after the end of a start that compiled again it is an anomaly.
-
-Its work shows by then which job it is.
-"""
-_BACK = timedelta(days=1)
-"""How far back the beginning of a compile is looked for."""
-_MANY = 4
-"""Nodes from which a share of a cluster's says something."""
+CUT_FRESH = duration("compile.CUT_FRESH")
+COLD_FRESH = duration("compile.COLD_FRESH")
+_BACK = duration("compile.BACK")
+_MANY = count("compile.MANY")
 _COLD_WHY = (
     "the cache went cold, likely by another batch size, optimizer, compiler flag or compiler"
     " version, or it is not kept"

@@ -10,26 +10,19 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.money import counted
 from detectors.arrays import Counts, Floats, Mask, Rows, trailing
+from detectors.constants import count, number
 from detectors.rule import Explanation, RuleMatch
 from detectors.usual import HIGHEST, LATENCY, medians_along
 from detectors.view import View
 from detectors.words import lasted, percent, span
 
+AS_QUICK = number("jobs.AS_QUICK")
 MOST = 3
 """Nodes that are named one by one."""
-_NEWEST = 2
-"""Steps in which a core must have reported to count."""
-BUSY = 0.9
-"""Share of its usual over which the highest reading of a core says that some cores work as ever."""
-STEADY = 0.03
-"""How far from its middle a step's mean may lie as a share of the busiest core.
-
-Of a starving job it flutters.
-"""
-AS_QUICK = 0.15
-"""How much longer than usual executions may take to be as quick as ever."""
-MOSTLY = 0.6
-"""Share of the steps that must be as steady: checkpoints fall into the others."""
+_NEWEST = count("cores.NEWEST")
+BUSY = number("cores.BUSY")
+STEADY = number("cores.STEADY")
+MOSTLY = number("cores.MOSTLY")
 SUGGESTIONS = (
     "Start a worker on every core (`torchrun --nproc_per_node`, `NEURON_RT_NUM_CORES`), or ask for"
     " fewer cores.",

@@ -18,11 +18,13 @@ from detectors.arrays import (
     share_before,
     trailing,
 )
+from detectors.constants import count, duration, number
 from detectors.nodes import cores, faults
 from detectors.nodes.drop_cause import (
     DIVERTED,
     FAMILY,
     SETTLED,
+    SLOWER,
     STEADY,
     explain,
     middling,
@@ -33,26 +35,14 @@ from detectors.rule import Rule, RuleMatch
 from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, medians_along
 from detectors.view import View
 
-NOW = timedelta(minutes=5)
-DEEPER = 0.7
-"""Share of `starved.deep` under which a drop is no pause within the step, without its peak."""
-COHERENT = 4
-"""Nodes of one scope that fall in the same step do so for one reason."""
-PARTLY = 0.9
-"""Share of the usual under which the step of the onset lies: part of it was still usual."""
-SLOWER = 1.3
-"""Share of the usual latency from which executions are slower themselves."""
-BEFORE = timedelta(hours=3)
-"""How long before now executions at the usual level are looked for."""
-EVIDENT = timedelta(minutes=15)
-"""How long a shallow drop lasts before an alert where a sign shows that it is no evaluation."""
-FULL = 0.95
-"""Share of its usual pace from which a run goes on as ever."""
-RESTART = timedelta(minutes=10)
-"""A drop within this time after zeros is the ramp of a start.
-
-So much longer it must last where memory does not tell a start.
-"""
+NOW = duration("drop.NOW")
+DEEPER = number("drop.DEEPER")
+COHERENT = count("drop.COHERENT")
+PARTLY = number("drop.PARTLY")
+BEFORE = duration("drop.BEFORE")
+EVIDENT = duration("drop.EVIDENT")
+FULL = number("drop.FULL")
+RESTART = duration("drop.RESTART")
 
 
 def find(view: View) -> RuleMatch:
@@ -243,7 +233,7 @@ def _slower(view: View) -> Mask:
 
 def _unread(view: View) -> Mask:
     """Return which nodes' executions are not timed, (n,)."""
-    return np.isnan(view.recent(view.latency) + view.usual_of(LATENCY))
+    return np.asarray(np.isnan(view.recent(view.latency) + view.usual_of(LATENCY)))
 
 
 def _quiet(view: View) -> Mask:

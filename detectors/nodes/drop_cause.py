@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from importlib.resources import files
 
 import numpy as np
@@ -14,6 +13,7 @@ from bot.model.causes import Cause, Family
 from bot.model.money import counted
 from bot.model.reading import scattered
 from detectors.arrays import Floats, Mask, Rows, middle_of
+from detectors.constants import count, duration, number
 from detectors.nodes import cores
 from detectors.nodes.storage import file_system_loads, load_words, more_throughput
 from detectors.progress import pace_of_nodes
@@ -22,17 +22,11 @@ from detectors.usual import DROPPED, LATENCY, SENT, percentiles
 from detectors.view import View
 from detectors.words import percent, rate, span
 
-SETTLED = timedelta(minutes=30)
-"""How long work, or a drop, lasts before it is taken for what it is."""
-STEADY = timedelta(minutes=15)
-"""The newest time that a settled drop is described by."""
-DIVERTED = 0.4
-"""Share of the EFA traffic due to the work itself under which slow executions send elsewhere.
-
-Or they wait for a node that does.
-"""
-STILL = 0.005
-"""Pace under which a run's steps stand still: it would read as 0.00x."""
+SLOWER = number("drop.SLOWER")
+SETTLED = duration("drop_cause.SETTLED")
+STEADY = duration("drop_cause.STEADY")
+DIVERTED = number("drop_cause.DIVERTED")
+STILL = number("drop_cause.STILL")
 FAMILY = Family.DROP.rules
 STARVED_BUSY_SUGGESTIONS = (
     "The host's CPUs are at their end: tokenize and decode ahead of time, or move it off the training"
@@ -40,20 +34,12 @@ STARVED_BUSY_SUGGESTIONS = (
     "Stage preprocessed data on FSx for Lustre; prefetch into host memory.",
 )
 
-DECIDES = 2.0
-"""Weight from which a sign outweighs all that speaks for a drop without evidence."""
-LEAST = 3
-"""Nodes that must wait before one is called slow."""
-BUSY = 0.95
-"""Share of its usual utilization from which a node works while its peers wait."""
-AHEAD = 0.25
-"""How much more of its usual it must work than they do."""
-SLOWER = 1.3
-"""Share of the usual latency from which executions are slower: those of one job end together."""
-TOGETHER = 0.25
-"""How far apart the latencies and the EFA of nodes in step may lie, as shares of their usual."""
-_CPU_ABOVE = 0.25
-"""How far above its usual the CPU of the slow host is, and that of no other."""
+DECIDES = number("drop_cause.DECIDES")
+LEAST = count("drop_cause.LEAST")
+BUSY = number("drop_cause.BUSY")
+AHEAD = number("drop_cause.AHEAD")
+TOGETHER = number("drop_cause.TOGETHER")
+_CPU_ABOVE = number("drop_cause.CPU_ABOVE")
 
 
 @dataclass(frozen=True)
@@ -219,13 +205,23 @@ class Sign:
     sign: str
     weight: float
     unless: str
+    """Another sign that explains this one away, "" where none does."""
+    meaning: str
+    source: str
 
 
 def _read_signs_table() -> tuple[Sign, ...]:
     """Return the rows of the table of signs."""
     text = (files("detectors.nodes") / "drop_signs.csv").read_text(encoding="utf-8")
     return tuple(
-        Sign(Cause(row["cause"]), row["sign"], float(row["weight"]), row["unless"])
+        Sign(
+            Cause(row["cause"]),
+            row["sign"],
+            float(row["weight"]),
+            row["unless"],
+            row["meaning"],
+            row["source"],
+        )
         for row in csv.DictReader(text.splitlines())
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from bot.model.money import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows, lately, share_before, trailing
+from detectors.constants import count, duration, number
 from detectors.nodes import cores
 from detectors.progress import reporting_scopes, work_at_risk
 from detectors.roster import scope_of
@@ -20,12 +20,9 @@ from detectors.rule import Explanation, Rule, RuleMatch, Subject, anomaly_of, no
 from detectors.view import LATELY, LOOKBACK, View
 from detectors.words import lasted, percent, size
 
-STATUS = timedelta(minutes=10)
-"""How long a status check must fail: one failed minute happens at reboots."""
-BEHIND = 0.1
-"""Share of its usual work that a peer of a broken device loses to be one that waits for it."""
-RECURS = 3
-"""Steps with ECC events from which executions that fail there count as such events."""
+STATUS = duration("faults.STATUS")
+BEHIND = number("faults.BEHIND")
+RECURS = count("faults.RECURS")
 _HARDWARE = (
     "neuron_hardware_ecc_uncorrected_count",
     "neuron_execution_errors_hardware_count",

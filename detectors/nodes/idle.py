@@ -7,6 +7,7 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.money import counted
 from detectors.arrays import Mask, Rows, mean_of, middle_of, share_before, since_last
+from detectors.constants import count, number
 from detectors.nodes import cores
 from detectors.progress import by_habit, may_be_told, moving_scopes, stuck_scopes, work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
@@ -14,32 +15,19 @@ from detectors.usual import LATENCY, MEMORY, SENT
 from detectors.view import GAP, LOOKBACK, View
 from detectors.words import lasted, percent, size
 
-_STILL_COMPILING = 2
-"""How many times its grace a compile may take that nothing shows."""
+_STILL_COMPILING = count("idle.STILL_COMPILING")
 LOOK_FIRST = (
     "Look whether `neuronx-cc` runs there before you stop anything: without the host CPU a compile"
     " looks the same."
 )
-PINNED = 0.995
-"""Utilization from which a core is saturated: work has pauses, a spinning core has none."""
-_BARE = 3
-"""How many times as long cores must be pinned where nothing but their utilization is read."""
-_SAME = 1e-5
-"""How far two steps of utilization may differ to be the same value.
-
-Means of the same samples differ by rounding.
-"""
-_VARIES = 0.002
-"""Spread of the usual utilization from which the same value again and again is strange."""
+PINNED = number("idle.PINNED")
+_BARE = count("idle.BARE")
+_SAME = number("idle.SAME")
+_VARIES = number("idle.VARIES")
 COMPLETED = "neuron_executions_completed_count"
 FIRST = "stopped first"
-_LEAD = 0.4
-"""Part of a step by which a node must have stopped before all others to be named.
-
-Its utilization in the step dates its stop.
-"""
-_TRAFFIC = 1e8
-"""Bytes a second under which a node's EFA says nothing about whether its work goes on."""
+_LEAD = number("idle.LEAD")
+_TRAFFIC = number("idle.TRAFFIC")
 
 
 def find_idle(view: View) -> RuleMatch:
@@ -203,7 +191,7 @@ def find_hung(view: View) -> RuleMatch:
     freed = (between & ((view.held == 0) | view.restarting)).any(axis=1)
     memory_kept = ~(view.recent(view.memory) < 0.7 * view.usual_of(MEMORY))
     begins = (seen_still >= view.steps("hung.for")) & worked & memory_kept & ~freed
-    begins &= seen_still >= view.rare_after("hung.for", standing_still, begins)
+    begins &= still >= view.rare_after("hung.for", standing_still, begins)
 
     # Nodes stop together with others of their scope, or their run says the same step again.
     together = np.zeros(view.n, dtype=bool)

@@ -12,6 +12,7 @@ from bot.model.anomaly import Anomaly
 from bot.model.causes import Cause
 from bot.model.money import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows
+from detectors.constants import duration, number
 from detectors.forest import (
     METRICS,
     NOTABLE,
@@ -29,17 +30,9 @@ from detectors.usual import percentiles
 from detectors.view import View
 from detectors.words import percent, rate, seconds, size
 
-REST = timedelta(hours=24)
-"""How long one odd alert may go on; a state that lasts longer is learnt as usual."""
-SETTLED = timedelta(hours=2)
-"""How long ago a job must have shown a state for it to be one of its own.
-
-It is an evaluation, not the oddness that is looked at.
-"""
-STAY = 0.04
-"""How much under its threshold an open odd alert stays, and how much over an earlier one a new one
-must be.
-"""
+REST = duration("odd.REST")
+SETTLED = duration("odd.SETTLED")
+STAY = number("odd.STAY")
 _RECEIVED = METRICS.index("efa_rx_bytes_per_second")
 _MOST = 5
 """Metrics that one sentence names."""

@@ -24,6 +24,7 @@ from bot.model.reading import (
     throughput_of,
 )
 from detectors.arrays import Rows
+from detectors.constants import number
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
 from detectors.words import lasted, percent, volume_rate
@@ -33,10 +34,7 @@ FILE_SYSTEM_SUGGESTIONS = (
     " again.",
 )
 _CLIENTS = "fsx_client_connections_count"
-_NEAR = 0.8
-"""Share of the provisioned throughput from which a file system that no tag ties to a cluster is
-named.
-"""
+_NEAR = number("storage.NEAR")
 _NAMED = 2
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 

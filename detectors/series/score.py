@@ -13,6 +13,7 @@ from math import log2
 import numpy as np
 
 from detectors.arrays import Mask, Numbers
+from detectors.constants import number
 from detectors.series.signals import (
     SIGNALS,
     ScoredSeries,
@@ -41,11 +42,9 @@ Fewer are too little to learn from, more take too long.
 """
 LEAST_LEARNT, MOST_LEARNT = 200, 750
 """Rows that are only learnt where a day has fewer, or more."""
-THRESHOLD = 0.5
-RARE_PART = 0.9
-"""What rarity alone reaches at most, of the threshold."""
-HABIT_WORTH = 0.5
-"""Excess, in spreads, at which metrics that part company speak."""
+THRESHOLD = number("score.THRESHOLD")
+RARE_PART = number("score.RARE_PART")
+HABIT_WORTH = number("score.HABIT_WORTH")
 
 
 def score_series(times: Sequence[datetime], values: Numbers) -> tuple[Numbers, Mask]:
@@ -142,15 +141,9 @@ def pace_of(seconds: Numbers) -> SeriesPace:
     )
 
 
-MANY = 1.6
-"""Times as much as is asked of one metric is asked of several.
-
-Their sums are loud by chance more often.
-"""
-EXPLAINED = 0.9
-"""Part of the variance that counts as how the metrics usually move together."""
-CLIP = 5.0
-"""Half spreads beyond which a single metric's height is its own matter, told by its own signals."""
+MANY = number("score.MANY")
+EXPLAINED = number("score.EXPLAINED")
+CLIP = number("score.CLIP")
 LOUDEST = 60.0
 """Where 1 - 2^-x has reached 1 in double precision."""
 

@@ -10,6 +10,7 @@ from math import log
 import numpy as np
 
 from detectors.arrays import Mask, Numbers, Rows
+from detectors.constants import count, number
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,8 @@ def _finished(lengths: Numbers) -> Numbers:
     return np.asarray(ended)
 
 
-LEAST_KNOWN = 8
-"""Readings below which nothing is said of a spread."""
-EXTREMES = 20
-"""Of the highest hours, to tell how a tail thins out."""
+LEAST_KNOWN = count("signals.LEAST_KNOWN")
+EXTREMES = count("signals.EXTREMES")
 
 
 def spreads(values: Numbers, pace: SeriesPace, asked: Mask | None = None) -> Numbers:
@@ -211,13 +210,8 @@ def _histories(
 
 
 HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0
-HALF_READ = 0.5
-"""Of rows, in what is still called a window."""
-TAILS = 3.3
-"""Scales of a tail that a single reading must leave behind.
-
-By chance one in seven of those that are the highest so far do.
-"""
+HALF_READ = number("signals.HALF_READ")
+TAILS = number("signals.TAILS")
 
 
 @dataclass(frozen=True)
@@ -357,7 +351,7 @@ SIGNALS = (
 
 ENVELOPE_H, ENVELOPE_DAYS, ENVELOPE_NEEDED = 2, 7, 3
 """Hours around a time of day, days looked back at, and days that must have been read."""
-ENVELOPE_WORTH = 0.46
+ENVELOPE_WORTH = number("signals.ENVELOPE_WORTH")
 ENVELOPE_MOST, ENVELOPE_SHARE = 0.9, 3.0
 """What the envelope adds at most, and at most in multiples of the signals: it never speaks alone."""
 
@@ -470,8 +464,7 @@ def fitting_better(residuals: Numbers, every: int) -> Numbers:
 
 MOVES = 30
 """Changes that must have been seen before a series is called a counter."""
-RESTART = 0.1
-"""A fall to less than this part of the count is a restart from zero; any other is a real fall."""
+RESTART = number("signals.RESTART")
 
 
 def counted(values: Numbers, learning: int) -> Numbers:
