@@ -9,6 +9,7 @@ Introduction to Statistical Modeling of Extreme Values, 2001, chapter 4).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -103,9 +104,9 @@ def return_level(lengths: Numbers, weeks_seen: float, weeks: float) -> float:
     threshold = float(np.quantile(lengths, TAIL))
     # A length is read to a whole step: half of one lies on either side.
     excess = lengths[lengths >= threshold] - threshold + 0.5
-    scale = float(excess.mean()) * (1 + 1 / np.sqrt(len(excess)))
+    scale = float(excess.mean()) * (1 + len(excess) ** -0.5)
     often = max(1.0, len(excess) * weeks / max(weeks_seen, 1e-9))
-    return max(float(lengths.max()), threshold + scale * float(np.log(often)))
+    return max(float(lengths.max()), threshold + scale * math.log(often))
 
 
 def _runs(state: Mask) -> tuple[Counts, Counts, Counts]:

@@ -246,7 +246,8 @@ class View(Readings):
         state. From `alert.pause_limit` on none is usual.
         """
         rare = np.floor(self.stretches(state, asked).rare) + 1
-        return np.maximum(self.steps(key), np.minimum(rare, self.steps("alert.pause_limit")))
+        most = self.steps("alert.pause_limit")
+        return np.asarray(np.maximum(self.steps(key), np.minimum(rare, most)))
 
     def usual_pauses(self, state: State, rows: Rows) -> tuple[str, ...]:
         """State how often and how long the job of the nodes at `rows` has been in a state before.

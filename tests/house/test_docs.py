@@ -20,6 +20,7 @@ from bot.model.causes import Cause
 from bot.policy.schema import SETTINGS
 from bot.settings.keys import KEYS, SettingKey
 from bot.settings.options import read_options, typed_line
+from detectors.constants import CONSTANTS
 from docs.generate import pages
 from docs.pages import CAUSES_BEGIN, CAUSES_END
 
@@ -182,20 +183,12 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
     assert not sorted(path for path in named if not (ROOT / path).is_file())
 
 
-def test_numbers_that_are_no_settings_stand_where_detection_says() -> None:
-    table = (
-        read("docs/detection.md")
-        .partition("### Numbers that are not settings")[2]
-        .partition("\n## ")[0]
-    )
-    files = {path.stem: path for path in (ROOT / "detectors").rglob("*.py")}
-    named = re.findall(r"`([a-z_]+)\.(_?[A-Z_]+)`", table)
-    assert len(named) > 20
-    assert not [
-        f"{file}.{name}"
-        for file, name in named
-        if name not in defined(str(files[file].relative_to(ROOT)))
-    ]
+def test_every_number_of_the_table_is_read_by_the_detectors_and_no_other() -> None:
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "detectors").rglob("*.py"))
+    asked = set(re.findall(r'= (?:number|count|duration)\("([\w.]+)"\)', code))
+    assert asked == set(CONSTANTS)
+    assert all(row.meaning and row.source for row in CONSTANTS.values())
+    assert "(numbers.md)" in read("docs/detection.md")
 
 
 WALKS = "docs/architecture.md"
