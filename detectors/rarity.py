@@ -106,7 +106,7 @@ def return_level(lengths: Numbers, weeks_seen: float, weeks: float) -> float:
     excess = lengths[lengths >= threshold] - threshold + 0.5
     scale = float(excess.mean()) * (1 + len(excess) ** -0.5)
     often = max(1.0, len(excess) * weeks / max(weeks_seen, 1e-9))
-    return max(float(lengths.max()), threshold + scale * math.log(often))
+    return float(max(lengths.max(), threshold + scale * math.log(often)))
 
 
 def _runs(state: Mask) -> tuple[Counts, Counts, Counts]:

@@ -20,7 +20,7 @@ from bot.model.window import Window
 from detectors.arrays import Counts, Floats, Mask, Numbers, close_gaps, drop_singles, trailing
 from detectors.constants import duration, number
 from detectors.roster import Limits, Roster
-from detectors.usual import Usual, worked_of
+from detectors.usual import RESERVED, Usual, worked_of
 
 
 @dataclass
@@ -141,8 +141,17 @@ class Readings:
 
     @cached_property
     def levels(self) -> tuple[Floats, Floats, Floats]:
-        """Return the usual utilization now: low, middle, high, each (n,)."""
-        return self.usual.at(self.now, self.roster.inference)
+        """Return the usual utilization now: low, middle, high, each (n,).
+
+        Where jobs share a node and fewer of them hold its cores than usual, it is as much less.
+        """
+        low, middle, high = self.usual.at(self.now, self.roster.inference)
+        reserved = self.recent(self.metric(RESERVED), 1) / self.usual_of(RESERVED)
+        fewer = (reserved > 0) & (reserved < 1) & ~self.roster.inference
+        if not fewer.any():
+            return low, middle, high
+        share = np.where(fewer, reserved, np.float32(1))
+        return low * share, middle * share, high * share
 
     def metric(self, name: str) -> Floats:
         """Return one metric of the window; all nan where it was never read."""

@@ -38,6 +38,7 @@ YOUNG = duration("usual.YOUNG")
 MEMORY = "neuroncore_memory_used_bytes"
 LATENCY = "neuron_execution_latency_seconds"
 SENT = "efa_tx_bytes_per_second"
+RESERVED = "neuroncore_reserved_count"
 DROPPED = "efa_rx_dropped_per_second"
 HIGHEST = "neuroncore_utilization_highest_ratio"
 SAME = number("usual.SAME")
@@ -51,6 +52,7 @@ MEDIANS_OF: tuple[str, ...] = (
     LATENCY,
     SENT,
     DROPPED,
+    RESERVED,
     "network_in_bytes_per_second",
     "network_out_bytes_per_second",
 )

@@ -11,7 +11,7 @@ from detectors.constants import count, number
 from detectors.nodes import cores
 from detectors.progress import by_habit, may_be_told, moving_scopes, stuck_scopes, work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
-from detectors.usual import LATENCY, MEMORY, SENT
+from detectors.usual import LATENCY, MEMORY, SENT, worked_of
 from detectors.view import GAP, LOOKBACK, View
 from detectors.words import lasted, percent, size
 
@@ -129,8 +129,15 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     """Explain which runtime or pod holds the cores for nothing, and since when."""
     if match.wasted is not None and (match.wasted[rows] < 1).all():
         return cores.explain_part(view, match, rows)
-    longest = view.lasting(match.steps, rows, Cause.ALLOCATED_UNUSED.value)
-    value = mean_of(view.stretch(match.steps, rows, Cause.ALLOCATED_UNUSED.value))
+    rule = Cause.ALLOCATED_UNUSED.value
+    alert = view.alert_of((rule,), rows)
+    begun = view.since(match.steps, rows, rule)
+    if alert:
+        # A cell that ran meanwhile began the streak anew, not what the alert is about.
+        begun = min(begun, alert.anomaly.window.start)
+    worked = worked_of(view.whole.since(begun))[rows]
+    value = mean_of(worked)
+    longest = max(1, int(np.isfinite(worked).any(axis=0).sum())) * view.window.step
 
     # Nodes that had no runtime for most of their streak, as far as it is looked at.
     streak = np.arange(view.window.n_steps) >= view.window.n_steps - match.steps[rows][:, None]

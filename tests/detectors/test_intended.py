@@ -63,3 +63,12 @@ def test_the_usual_of_an_hour_is_the_lowest_within_an_hour_of_it():
     assert around(levels, 12).tolist() == [11.0, 11.0]
     assert around(levels, 0).tolist() == [0.0, 0.0]
     assert around(levels, 23).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(("share", "raised"), [(0.5, set()), (0.2, {Cause.STARVED})])
+def test_a_job_of_a_shared_node_that_ends_takes_its_share_along(share, raised):
+    fleet = Fleet(4)
+    fleet.metrics["neuroncore_reserved_count"][:] = 32.0
+    fleet.set(hours(30), hours(40), slice(0, 1), neuroncore_reserved=16.0)
+    fleet.scale(hours(30), hours(40), slice(0, 1), neuroncore_utilization=share)
+    assert {a.cause for a in World(fleet).at(hours(31.2)).anomalies} == raised

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from crew import START
 from minutes import Fleet, spoken
+from sentences import faults_of
 from variants import AT, CALM, INCIDENTS, steady
 
 
@@ -28,4 +29,5 @@ def test_what_goes_wrong_is_told_once_with_its_cause(name):
     cause, bend, within = INCIDENTS[name]
     (alert,) = spoken(Fleet((bend(steady(21)),)).replay())
     assert alert.cause.value == cause
+    assert faults_of(alert.anomaly) == []
     assert timedelta(0) <= alert.opened - START - timedelta(minutes=AT) <= timedelta(minutes=within)
