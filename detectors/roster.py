@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -47,7 +48,7 @@ class Roster:
     cores: Numbers
     """NeuronCores or GPUs, nan where not known."""
     purposes: tuple[str, ...]
-    """What the tag of each node says it is for, in lower case, "" where none does."""
+    """What the tag of each node says it is for, "" where none does."""
     mute: tuple[Instance, ...]
     """Running Neuron instances that never had a row."""
 
@@ -114,7 +115,11 @@ def scope_of(labels: Labels) -> Labels:
 def _purpose(instance: Instance) -> str:
     """Return the purpose that a tag or a label of its node group names."""
     named = {key.lower(): value for key, value in {**instance.node_labels, **instance.tags}.items()}
-    return named.get("purpose", "").strip().lower()
+    return named.get("purpose", "")
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", text.lower())
 
 
 def _is_neuron(labels: Labels) -> bool:
@@ -153,14 +158,10 @@ class Limits:
     @cached_property
     def spared(self) -> Mask:
         """Return which nodes are kept ready on purpose, (n,): they may do nothing."""
-        words = [
-            {word.strip().lower() for word in policy.text("idle.spared").split(",")}
-            for policy in self._policies
-        ]
-        purposes = self.roster.purposes
-        return np.array(
-            [bool(p) and p in w for p, w in zip(purposes, words, strict=True)], dtype=bool
-        )
+        spared = [set(_words(policy.text("idle.spared"))) for policy in self._policies]
+        purposes = [set(_words(purpose)) for purpose in self.roster.purposes]
+        named = [bool(p & w) for p, w in zip(purposes, spared, strict=True)]
+        return np.array(named, dtype=bool)
 
     @cached_property
     def longest(self) -> timedelta:

@@ -166,8 +166,8 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         Setting(
             "idle.spared",
             SettingUnit.WORD,
-            "warm-standby, standby, interactive, debug",
-            "values of the tag `purpose` whose nodes may do nothing; `idle` lists them all the same",
+            "standby,interactive,debug",
+            "words of the tag `purpose` whose nodes may do nothing",
             _OWN,
         ),
     ),

@@ -41,10 +41,21 @@ async def test_a_form_submits_the_line_that_a_person_would_type(bot: App) -> Non
     assert ("tiny", "tiny") in asked.fields[1].options
     shown = form(await ask(bot, form_line(asked.line, {"rule": "idle", "cluster": "tiny"})))
     values = {field.name: field.value for field in shown.fields}
-    assert values == {"idle.on": "on", "idle.below": "5%", "idle.for": "30m"}
+    assert values == {
+        "idle.on": "on",
+        "idle.below": "5%",
+        "idle.for": "30m",
+        "idle.spared": "standby,interactive,debug",
+    }
     assert "Nothing would change" in refused(await ask(bot, form_line(shown.line, values)))
     line = form_line(
-        shown.line, {**values, "idle.on": "true", "idle.below": "15%", "idle.for": "10m"}
+        shown.line,
+        {
+            **values,
+            "idle.on": "true",
+            "idle.below": "15%",
+            "idle.for": "10m",
+        },
     )
     assert (await ask(bot, line)).data["edits"] == (await ask(bot, SET)).data["edits"]
 
@@ -56,6 +67,7 @@ async def test_change_opens_the_form_with_what_was_tried(bot: App) -> None:
         "idle.on": "on",
         "idle.below": "15%",
         "idle.for": "10m",
+        "idle.spared": "standby,interactive,debug",
     }
     assert again.line == "config set cluster=tiny"
 
