@@ -200,7 +200,12 @@ def test_a_lead_whose_connection_was_cut_asks_again(postgres_url):
     engine = create_engine(read_address(postgres_url))
     with engine.begin() as connection:
         connection.execute(
-            text("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+            # waits for the end of each: the signal alone leaves the lock for a moment
+            text(
+                "SELECT pg_terminate_backend(pid, 20000) FROM pg_locks JOIN pg_database"
+                " ON pg_database.oid = pg_locks.database"
+                " WHERE locktype = 'advisory' AND datname = current_database()"
+            )
         )
     engine.dispose()
     assert other.acquire_lead()
