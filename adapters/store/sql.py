@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from json import JSONDecodeError
 from typing import Any, Protocol, TypeVar
@@ -47,18 +47,15 @@ from adapters.store.tables import (
     TICKS,
     VERSIONS,
     alert_row,
-    decision_of,
-    decision_row,
     insert_into,
     insert_new,
-    line_row,
-    said_row,
-    silence_row,
+    noun_of,
+    row_of,
     upsert,
 )
 from bot.errors import StoreFailed, Unavailable, WrongInput
-from bot.model.alert import Alert, Decision, Silence
-from bot.model.codec import decode, encode
+from bot.model.alert import Alert, Decision, DecisionKind, Silence
+from bot.model.codec import decode
 from bot.model.labels import Labels
 from bot.model.notification import Line, NotificationLogEntry
 from bot.model.policy import Attempt, Version
@@ -194,15 +191,18 @@ class SqlStore:
         """Write all of the changes or none of them; a decision already written stays as it is."""
         with self._speaking(self._writer) as connection:
             upsert(connection, ALERTS, map(alert_row, changes.alerts))
-            upsert(connection, SAID, map(said_row, changes.notification_log), keep="message")
-            upsert(connection, LINES, map(line_row, changes.lines), keep="sent", key="id")
+            entries = (row_of(SAID, entry) for entry in changes.notification_log)
+            upsert(connection, SAID, entries, keep="message")
+            lines = (row_of(LINES, line) | {"body": dict(line.card)} for line in changes.lines)
+            upsert(connection, LINES, lines, keep="sent", key="id")
             for receipt in changes.receipts:
                 unshown = case((SAID.c.version == receipt.version, 0), else_=SAID.c.pending)
                 entry = (SAID.c.id == receipt.id) & (SAID.c.channel == receipt.channel)
                 received = {"message": receipt.message, "pending": unshown}
                 connection.execute(update(SAID).where(entry).values(received))
-            upsert(connection, SILENCES, map(silence_row, changes.silences))
-            insert_new(connection, DECISIONS, "id", map(decision_row, changes.decisions))
+            upsert(connection, SILENCES, (row_of(SILENCES, x) for x in changes.silences))
+            decisions = (row_of(DECISIONS, decision) for decision in changes.decisions)
+            insert_new(connection, DECISIONS, "id", decisions)
             if changes.ticked_at:
                 connection.execute(insert(TICKS).values(at=changes.ticked_at))
 
@@ -254,15 +254,8 @@ class SqlStore:
 
     def add(self, version: Version) -> None:
         """Write one version; raise `WrongInput` when somebody else took its number."""
-        row = {
-            "number": version.number,
-            "at": version.at,
-            "by": version.by,
-            "doing": version.doing.value,
-            "body": encode(version),
-        }
         with self._speaking(self._writer) as connection:
-            if not _written_first(connection, VERSIONS, row):
+            if not _written_first(connection, VERSIONS, row_of(VERSIONS, version)):
                 raise WrongInput(
                     "Somebody changed the policy in the same moment; nothing of yours was applied. "
                     "Preview it again."
@@ -271,18 +264,13 @@ class SqlStore:
     def attempts(self, most: int) -> Sequence[Attempt]:
         """Return up to `most` attempts to change the policy, the newest first."""
         with self._speaking(self._reader) as connection:
-            rows = connection.execute(
-                select(ATTEMPTS).order_by(ATTEMPTS.c.number.desc()).limit(most)
-            ).mappings()
-            return [
-                Attempt(row["at"], row["by"], row["by_name"], row["line"], row["refused"])
-                for row in rows
-            ]
+            query = select(ATTEMPTS).order_by(ATTEMPTS.c.number.desc()).limit(most)
+            return [noun_of(Attempt, row) for row in connection.execute(query).mappings()]
 
     def note(self, attempt: Attempt) -> None:
         """Write one attempt."""
         with self._speaking(self._writer) as connection:
-            connection.execute(insert(ATTEMPTS).values(**asdict(attempt)))
+            connection.execute(insert(ATTEMPTS).values(row_of(ATTEMPTS, attempt)))
 
     def put(self, shelf: str, key: str, document: Mapping[str, Any]) -> None:
         """Write one document over the one before."""
@@ -422,8 +410,7 @@ def _unsent_lines(connection: Connection, condition: ColumnElement[bool]) -> tup
     """Return the lines that are not said yet, in the order of their decisions."""
     query = select(LINES).where(LINES.c.sent == "", condition).order_by(LINES.c.number)
     return tuple(
-        Line(row.id, row.notification, row.channel, row.at, row.body, row.sent)
-        for row in connection.execute(query)
+        noun_of(Line, row, card=row["body"]) for row in connection.execute(query).mappings()
     )
 
 
@@ -441,7 +428,7 @@ def _decisions(connection: Connection, alerts: Sequence[str]) -> list[Decision]:
     for start in range(0, len(alerts), _BATCH):
         query = select(DECISIONS).where(DECISIONS.c.alert.in_(alerts[start : start + _BATCH]))
         rows = connection.execute(query.order_by(DECISIONS.c.at, DECISIONS.c.number)).mappings()
-        decisions += [decision_of(dict(row)) for row in rows]
+        decisions += [noun_of(Decision, row, doing=DecisionKind(row["doing"])) for row in rows]
     return decisions
 
 

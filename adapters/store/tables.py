@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from enum import Enum
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import (
     JSON,
@@ -18,6 +19,7 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    RowMapping,
     Table,
     Text,
     case,
@@ -28,9 +30,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator, UserDefinedType
 
 from adapters.store.memory import labels_of
-from bot.model.alert import Alert, Decision, DecisionKind, Silence
+from bot.model.alert import Alert
 from bot.model.codec import encode
-from bot.model.notification import Line, NotificationLogEntry
 
 
 class Instant(TypeDecorator[datetime]):
@@ -215,6 +216,7 @@ ATTEMPTS = Table(
 
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 def alert_row(alert: Alert) -> Row:
@@ -223,55 +225,33 @@ def alert_row(alert: Alert) -> Row:
     Who acknowledged it and who has it stay out, so that a tick never overwrites a decision.
     """
     labels, waste = labels_of(alert), alert.waste
-    return {
-        "id": alert.id,
-        "key": alert.key,
+    return row_of(ALERTS, replace(alert, acknowledged=None, assignment=None)) | {
         "rule": alert.anomaly.rule,
-        "cause": alert.cause.value,
-        "severity": alert.severity.value,
         "cluster": labels.cluster,
         "team": labels.team,
-        "opened": alert.opened,
-        "seen": alert.seen,
-        "closed": alert.closed,
-        "muted_by": alert.muted_by,
         "usd_per_hour": waste and waste.per_hour,
         "usd_so_far": waste and waste.so_far,
-        "body": encode(replace(alert, acknowledged=None, assignment=None)),
     }
 
 
-def said_row(entry: NotificationLogEntry) -> Row:
-    """Return the row of one entry of the notification log."""
-    flags = {"over": int(entry.over), "pending": int(entry.pending)}
-    return _named(SAID, entry) | flags | {"reason": entry.reason.value, "body": encode(entry)}
-
-
-def line_row(line: Line) -> Row:
-    """Return a line's row."""
-    return _named(LINES, line) | {"body": dict(line.card)}
-
-
-def silence_row(silence: Silence) -> Row:
-    """Return a silence's row."""
-    return _named(SILENCES, silence) | {"body": encode(silence)}
-
-
-def decision_row(decision: Decision) -> Row:
-    """Return a decision's row."""
-    return _named(DECISIONS, decision) | {"doing": decision.doing.value}
-
-
-def decision_of(row: Mapping[str, Any]) -> Decision:
-    """Return the decision of a row."""
-    values = {name: value for name, value in row.items() if name != "number"}
-    return Decision(**values | {"doing": DecisionKind(row["doing"])})
-
-
-def _named(table: Table, noun: Any) -> Row:
-    """Return what a noun has under the names of the table's columns."""
+def row_of(table: Table, noun: Any) -> Row:
+    """Return what a noun has under the names of the table's columns, and its document as `body`."""
     names = [column.name for column in table.columns]
-    return {name: getattr(noun, name) for name in names if hasattr(noun, name)}
+    row = {name: _stored(getattr(noun, name)) for name in names if hasattr(noun, name)}
+    return row | ({"body": encode(noun)} if "body" in names else {})
+
+
+def _stored(value: Any) -> Any:
+    """Return a value as both databases take it: a number for a flag, a word for a kind."""
+    if isinstance(value, bool):
+        return int(value)
+    return value.value if isinstance(value, Enum) else value
+
+
+def noun_of(kind: type[T], row: RowMapping, **values: Any) -> T:
+    """Return the noun of a row whose columns bear the names of its fields, but for `values`."""
+    own_fields: Any = fields(cast("Any", kind))
+    return kind(**{x.name: row[x.name] for x in own_fields if x.name in row} | values)
 
 
 def upsert(

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, update
 
 from adapters.store.open import open_store
 from adapters.store.sql import KEEP_TICKS
 from adapters.store.tables import SAID, SHELF, TICKS
 from bot.errors import Unavailable
-from bot.model.notification import NotificationLogEntry, Reason
+from bot.model.notification import Line, NotificationLogEntry, Reason
 from bot.ports import StateUpdate
 from bot.watch.health import Retention
 
@@ -116,3 +116,25 @@ async def test_tidying_goes_on_when_the_database_is_away_and_ends_when_told():
         await asyncio.sleep(0.01)
     await tidy.stop()
     assert away.kept == {"seen": LATER, "messages": 90 * LATER}
+
+
+def test_what_is_younger_than_its_retention_stays(opened):
+    """Both retentions count: that of a shelf's documents, and that of what was told."""
+    current = datetime.now(UTC)
+    for days in (3, 9):
+        opened.put("seen", f"{days}", {})
+        aged = update(SHELF).where(SHELF.c.key == f"{days}")
+        with opened._writer.begin() as connection:
+            connection.execute(aged.values(written=current - days * LATER))
+    told = [(f"{days}", NOW - days * LATER) for days in (3, 9)]
+    facts = {"alerts": ("a1",), "things": 1, "usd_per_hour": Decimal(1), "digest": ""}
+    over = [
+        NotificationLogEntry(name, "c", Reason.OVER, at=at, message="1", over=True, **facts)
+        for name, at in told
+    ]
+    lines = [Line(name, name, "c", at, {}) for name, at in told]
+    opened.save(StateUpdate(notification_log=over, lines=lines, ticked_at=NOW))
+
+    assert opened.prune({"seen": 5 * LATER}, 5 * LATER) == 1
+    assert opened.get("seen", "3") == {}
+    assert [opened.owed(name, "c") for name, _ in told] == [(over[0], tuple(lines[:1])), (None, ())]

@@ -15,19 +15,6 @@ _COUNTER = BigInteger().with_variant(Integer(), "sqlite")
 
 def upgrade() -> None:
     """Create every table and index."""
-    _alerts()
-    _said()
-    _silences()
-    _decisions()
-    _shelf()
-    op.create_table(
-        "ticks",
-        Column("number", _COUNTER, primary_key=True, autoincrement=True),
-        Column("at", _AT, nullable=False),
-    )
-
-
-def _alerts() -> None:
     words = ("key", "rule", "cause", "severity", "cluster", "team")
     op.create_table(
         "alerts",
@@ -44,8 +31,6 @@ def _alerts() -> None:
     for column in ("closed", "opened", "key"):
         op.create_index(f"alerts_{column}", "alerts", [column])
 
-
-def _said() -> None:
     op.create_table(
         "said",
         Column("id", Text, primary_key=True),
@@ -58,8 +43,6 @@ def _said() -> None:
     )
     op.create_index("said_over_at", "said", ["over", "at"])
 
-
-def _silences() -> None:
     op.create_table(
         "silences",
         Column("id", Text, primary_key=True),
@@ -71,8 +54,6 @@ def _silences() -> None:
     )
     op.create_index("silences_ends", "silences", ["ends"])
 
-
-def _decisions() -> None:
     op.create_table(
         "decisions",
         Column("number", _COUNTER, primary_key=True, autoincrement=True),
@@ -83,8 +64,6 @@ def _decisions() -> None:
     op.create_index("decisions_id", "decisions", ["id"], unique=True)
     op.create_index("decisions_alert", "decisions", ["alert"])
 
-
-def _shelf() -> None:
     op.create_table(
         "shelf",
         Column("shelf", Text, primary_key=True),
@@ -93,3 +72,9 @@ def _shelf() -> None:
         Column("body", _BODY, nullable=False),
     )
     op.create_index("shelf_newest", "shelf", ["shelf", "number"])
+
+    op.create_table(
+        "ticks",
+        Column("number", _COUNTER, primary_key=True, autoincrement=True),
+        Column("at", _AT, nullable=False),
+    )
