@@ -11,13 +11,12 @@ from functools import cached_property
 import numpy as np
 
 from bot.model.causes import CAUSES, About
-from bot.model.fleet import Instance, Inventory, serves
+from bot.model.fleet import Instance, Inventory, is_neuron, serves
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from detectors.arrays import Mask, Numbers, Rows
 
 GIB = 2.0**30
-_NEURON = ("trn", "inf")
 _OF_NODES = {cause.value for cause, facts in CAUSES.items() if facts.about is About.NODES}
 
 
@@ -84,7 +83,9 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
 
     launches = [i.launched_at.timestamp() if i else -np.inf for i in instances]
     serving = [serves(x, i) for x, i in zip(labels, instances, strict=True)]
-    accelerated = [_is_neuron(x) or t is not None for x, t in zip(labels, types, strict=True)]
+    accelerated = [
+        is_neuron(x.instance_type) or t is not None for x, t in zip(labels, types, strict=True)
+    ]
     running = [i.running if i else nothing_known for i in instances]
     mute = (i for i in inventory.instances.values() if i.running and i.id not in seen)
     return Roster(
@@ -96,12 +97,14 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
         launched=np.array(launches, dtype=np.float64),
         inference=np.array(serving, dtype=bool),
         accelerated=np.array(accelerated, dtype=bool),
-        neuron=np.array([_is_neuron(x) or not x.instance_type for x in labels], dtype=bool),
+        neuron=np.array(
+            [is_neuron(x.instance_type) or not x.instance_type for x in labels], dtype=bool
+        ),
         nic=numbers(t.network_gbps * 1e9 / 8 if t else 0 for t in types),
         memory=numbers(t.accelerator_memory_gib * GIB if t else 0 for t in types),
         cores=numbers(t.cores if t else 0 for t in types),
         purposes=tuple(_purpose(i) if i else "" for i in instances),
-        mute=tuple(i for i in mute if _is_neuron(i.labels)),
+        mute=tuple(i for i in mute if is_neuron(i.labels.instance_type)),
     )
 
 
@@ -120,10 +123,6 @@ def _purpose(instance: Instance) -> str:
 
 def _words(text: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", text.lower())
-
-
-def _is_neuron(labels: Labels) -> bool:
-    return labels.instance_type.startswith(_NEURON)
 
 
 @dataclass

@@ -8,7 +8,15 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.errors import TrnbotError
-from bot.model.fleet import FileSystem, Instance, Inventory, Market, Reservation, Volume
+from bot.model.fleet import (
+    FileSystem,
+    Instance,
+    Inventory,
+    Market,
+    Reservation,
+    Volume,
+    hardware_of,
+)
 from bot.model.price import AccountRates, Basis, Price, StoragePrice, Whose
 from bot.model.spend import Filter
 from bot.model.window import Window
@@ -251,7 +259,19 @@ class Pricing:
             for price in self._ports.world.knowledge.fallback_prices()
             if price.instance_type == instance_type
         ]
-        return [*own, *listed, *last]
+        quotes = [*own, *listed, *last]
+        hardware = hardware_of(instance_type)
+        if quotes or hardware == instance_type:
+            return quotes
+        return [
+            replace(
+                price,
+                instance_type=instance_type,
+                basis=Basis.FALLBACK,
+                source=f"EC2's price of {hardware}, as SageMaker's own is not known",
+            )
+            for price in self.quotes(hardware, region)
+        ]
 
     def _of(self, instance_type: str, region: str, market: Market) -> Price | None:
         key = (instance_type, region, market)

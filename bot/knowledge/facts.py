@@ -27,7 +27,7 @@ from bot.model.claims import (
     SpeedUp,
     Transfer,
 )
-from bot.model.fleet import InstanceType
+from bot.model.fleet import InstanceType, InstanceTypes
 from bot.model.price import Basis, Price, StoragePrice
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class KnowledgeFiles:
         def typed(row: Row) -> InstanceType:
             return read({**row, "family": row["name"].partition(".")[0]})
 
-        return {kind.name: kind for kind in _each("instance_types.csv", typed)}
+        return InstanceTypes(_each("instance_types.csv", typed))
 
     @cached_property
     def _prices(self) -> tuple[Price, ...]:

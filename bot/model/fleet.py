@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -124,6 +124,35 @@ class InstanceType:
         return self.accelerator.startswith(("Trainium", "Inferentia"))
 
 
+class InstanceTypes(Mapping[str, InstanceType]):
+    """Find specifications by the name of a type; SageMaker sells the same hardware as `ml.` NAME."""
+
+    def __init__(self, types: Iterable[InstanceType]) -> None:
+        self._by_name = {kind.name: kind for kind in types}
+
+    def __getitem__(self, name: str) -> InstanceType:
+        """Return the specification of a type; raise `KeyError` for one that is not known."""
+        return self._by_name[hardware_of(name)]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names that EC2 has."""
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        """Return how many types are known."""
+        return len(self._by_name)
+
+
+def hardware_of(instance_type: str) -> str:
+    """Return EC2's name of the hardware of a type: that of `ml.trn2.48xlarge` is `trn2.48xlarge`."""
+    return instance_type.removeprefix("ml.")
+
+
+def is_neuron(instance_type: str) -> bool:
+    """Return whether a type is of a Neuron family, known or not."""
+    return hardware_of(instance_type).startswith(("trn", "inf"))
+
+
 @dataclass(frozen=True)
 class Instance:
     """State one EC2 instance as last described.
@@ -160,7 +189,7 @@ class Instance:
 
 def serves(labels: Labels, instance: Instance | None) -> bool:
     """Return whether a node serves inference: by its family, or by a name or tag that says so."""
-    if labels.instance_type.startswith("inf"):
+    if hardware_of(labels.instance_type).startswith("inf"):
         return True
     words = [labels.cluster, labels.namespace, labels.job, labels.team, labels.pod]
     if instance:

@@ -379,3 +379,38 @@ def test_a_node_pool_is_the_node_group_of_a_node_that_karpenter_launched(tmp_pat
         node("i-2", {"eks:nodegroup-name": "trn"}),
     )
     assert [x.node_group for x in inventory(tmp_path).instances.values()] == ["trn2-pool", "trn"]
+
+
+def hyperpod(
+    folder: Path, *nodes: tuple[str, str], at: datetime = NOW, cluster: str = "pod"
+) -> None:
+    summaries = [
+        {
+            "InstanceGroupName": "workers",
+            "InstanceId": name,
+            "InstanceType": "ml.trn1.32xlarge",
+            "LaunchTime": NOW - timedelta(hours=3),
+            "InstanceStatus": {"Status": status},
+        }
+        for name, status in nodes
+    ]
+    put(folder, "sagemaker", "list_cluster_nodes", {"ClusterNodeSummaries": summaries}, cluster, at)
+
+
+def test_nodes_of_hyperpod_are_known_though_ec2_never_lists_them(tmp_path: Path) -> None:
+    run(tmp_path, node("i-1"))
+    hyperpod(tmp_path, ("i-7", "Running"), ("i-8", "Failure"), ("i-9", "ShuttingDown"))
+    known = inventory(tmp_path)
+    assert {name for name, x in known.instances.items() if x.running} == {"i-1", "i-7", "i-8"}
+    pod = known.instances["i-7"]
+    assert (pod.labels.cluster, pod.labels.instance_type) == ("pod", "ml.trn1.32xlarge")
+    assert known.types[pod.labels.instance_type].cores == 32
+    assert str(pod.launched_by) == "HyperPod cluster pod"
+
+
+def test_a_node_that_hyperpod_scaled_in_has_ended(tmp_path: Path) -> None:
+    hyperpod(tmp_path, ("i-7", "Running"), ("i-8", "Running"))
+    later = NOW + timedelta(minutes=10)
+    hyperpod(tmp_path, ("i-7", "Running"), at=later)
+    gone = inventory(tmp_path, later).instances["i-8"]
+    assert (gone.running, gone.ended_at) == (False, later)

@@ -156,6 +156,14 @@ class StandIn:
                         {"Region": region, "AvailabilityZoneId": "usw2-az3", "Score": 9}
                     ]
                 }
+        if (service, operation) == ("sagemaker", "ListClusters"):
+            about = {
+                "ClusterName": "pod",
+                "ClusterArn": f"arn:aws:sagemaker:{region}:{account}:cluster/pod",
+                "ClusterStatus": "InService",
+                "CreationTime": 0,
+            }
+            return {"ClusterSummaries": [about]}
         if service == "sqs":
             return self.queue.answer(operation, given, self.now)
         if service in ("athena", "ce"):

@@ -145,6 +145,23 @@ def test_a_rate_is_known_of_each_instance_and_cluster(exports):
     assert rates.by_instance["i-2"][0].market is Market.SAVINGS_PLAN
 
 
+@pytest.mark.parametrize("product", [{}, {"instance_type": "ml.trn1.32xlarge"}])
+def test_an_hour_of_a_hyperpod_node_has_the_rate_of_its_own_lines(exports, product):
+    hyperpod = exports.line(
+        cost="24.8",
+        line_item_usage_type="USW2-Cluster:ml.trn1.32xlarge",
+        line_item_product_code="AmazonSageMaker",
+        line_item_operation="RunInstance",
+        line_item_resource_id="arn:aws:sagemaker:us-west-2:222222222222:cluster/abc",
+        product={"region": "us-west-2"} | product,
+    )
+    rates = exports.bill(hyperpod, exports.line(cost="21.5")).rates(exports.day + timedelta(days=2))
+    assert {x.instance_type: x.usd_per_hour for x in rates.by_type} == {
+        "ml.trn1.32xlarge": Decimal("24.8"),
+        "trn1.32xlarge": Decimal("21.5"),
+    }
+
+
 @pytest.mark.parametrize(("days", "known"), [(1, False), (2, True), (8, True), (9, False)])
 def test_a_rate_needs_seen_hours_of_the_last_week(exports, days, known):
     bill = exports.bill(exports.line(cost="21.5"))

@@ -171,6 +171,20 @@ def test_a_volume_younger_than_the_billed_week_has_its_list_price(days: int, bas
     )
 
 
+def test_an_hour_of_a_hyperpod_node_has_ec2s_price_before_its_own_was_billed() -> None:
+    node = inventory(("i-1",)).instances["i-1"]
+    labels = replace(node.labels, instance_type=f"ml.{node.labels.instance_type}")
+    pricing = Pricing(ports_over(Account(), None)).at(NOON)
+    found, hardware = (
+        pricing.instance(replace(node, labels=labels)),
+        pricing("i-1", inventory(("i-1",))),
+    )
+    assert found is not None
+    assert hardware is not None
+    assert found.usd_per_hour == hardware.usd_per_hour
+    assert "EC2's price of trn1.32xlarge" in found.source
+
+
 def test_a_reservation_costs_all_of_its_instances() -> None:
     labels = Labels(resource="cr-1", instance_type="trn1.32xlarge", region="us-west-2")
     reserved = Inventory(NOON, reservations=(Reservation(labels, 4, 1, NOON, None),))

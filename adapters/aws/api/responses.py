@@ -312,6 +312,12 @@ class ResponseHistory:
         self.recall(call.service, call.operation, call.place)
         return bool(self._responses.get(call))
 
+    def arguments(self, service: str, operation: str, place: Place) -> set[str]:
+        """Return the arguments of an operation at a place to which answers are known."""
+        self.recall(service, operation, place)
+        calls = self._calls_of(service, operation)
+        return {call.argument for call in calls if call.place == place}
+
     def recall(self, service: str, operation: str, place: Place) -> None:
         """Read the journal's list of answers of an operation at a place, once."""
         key = (service, operation, place)

@@ -24,12 +24,13 @@ from adapters.aws.inventory.ownership import (
     trail,
     trimmed_events,
 )
+from adapters.aws.inventory.resources import ACCELERATED_TYPES
 from bot.errors import Unavailable
-from bot.model.fleet import FileSystem, Inventory, Reservation, Volume
+from bot.model.fleet import FileSystem, Inventory, Reservation, Volume, hardware_of
 from bot.model.labels import Labels
 from bot.model.reading import Gap
 
-TYPES = ("trn*", "inf*", "p4*", "p5*", "p6*", "g*")
+TYPES = tuple(f"{family}*" for family in ACCELERATED_TYPES)
 """Instance types with an accelerator, as a filter of EC2 writes them."""
 _EKS = ("kubernetes.io/cluster/", "eks:cluster-name", "aws:eks:cluster-name")
 _OFTEN, _HOURLY, _DAILY = timedelta(0), timedelta(minutes=59), timedelta(hours=23, minutes=59)
@@ -45,6 +46,8 @@ class Description:
     given: Mapping[str, Any] = field(default_factory=dict)
     needed: bool = False
     """Without it nobody can tell whether a node is gone: alerts must wait."""
+    argument: str = ""
+    """What of a place is described, "" for all of it."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ DESCRIPTIONS = (
     Description("ec2", "describe_volumes", _HOURLY),
     Description("fsx", "describe_file_systems", _HOURLY),
     Description("service-quotas", "list_service_quotas", _DAILY, {"ServiceCode": "ec2"}),
+    Description("sagemaker", "list_clusters", _HOURLY),
 )
 _AGAIN = timedelta(minutes=59)
 """What is not asked at each tick and failed is asked again after so long."""
@@ -85,29 +89,38 @@ class ResourcePoller:
         """Poll the descriptions that are due; yield those that are missing."""
         for place in places:
             for description in DESCRIPTIONS:
-                call = ApiCall(description.service, description.operation, place)
-                self.responses.recall(description.service, description.operation, place)
-                answered, failed = self.responses.newest(call), self._failed.get(call)
-                if failed and operations()[description.service, description.operation].optional:
-                    due = now - failed >= _AGAIN
-                else:
-                    due = not answered or now - answered[0] >= max(
-                        description.every, timedelta(seconds=1)
-                    )
-                if not due:
-                    continue
-                try:
-                    pages = list(
-                        self.calls.pages(
-                            place, description.service, description.operation, **description.given
-                        )
-                    )
-                except Unavailable as error:
-                    self._failed[call] = now
-                    yield Missing(place.gap(str(error)), description.needed, place)
-                else:
-                    self._failed.pop(call, None)
-                    self.responses.put(call, now, pages)
+                yield from self._describe(place, description, now)
+
+            # A cluster that is no longer listed has no nodes: asked for them it would be an error.
+            listed = self._hyperpods(place)
+            known = self.responses.arguments("sagemaker", "list_cluster_nodes", place)
+            if self.responses.newest(ApiCall("sagemaker", "list_clusters", place)):
+                for name in sorted(known - set(listed)):
+                    call = ApiCall("sagemaker", "list_cluster_nodes", place, name)
+                    self.responses.put(call, now, [{"ClusterNodeSummaries": []}])
+            for name in listed:
+                given = {"ClusterName": name}
+                nodes = Description("sagemaker", "list_cluster_nodes", _OFTEN, given, argument=name)
+                yield from self._describe(place, nodes, now)
+
+    def _describe(self, place: Place, wanted: Description, now: datetime) -> Iterator[Missing]:
+        call = ApiCall(wanted.service, wanted.operation, place, wanted.argument)
+        self.responses.recall(wanted.service, wanted.operation, place)
+        answered, failed = self.responses.newest(call), self._failed.get(call)
+        if failed and operations()[wanted.service, wanted.operation].optional:
+            due = now - failed >= _AGAIN
+        else:
+            due = not answered or now - answered[0] >= max(wanted.every, timedelta(seconds=1))
+        if not due:
+            return
+        try:
+            pages = list(self.calls.pages(place, wanted.service, wanted.operation, **wanted.given))
+        except Unavailable as error:
+            self._failed[call] = now
+            yield Missing(place.gap(str(error)), wanted.needed, place)
+        else:
+            self._failed.pop(call, None)
+            self.responses.put(call, now, pages)
 
     def instances(self, place: Place) -> frozenset[str]:
         """Return the ids of accelerated instances last described at a place."""
@@ -136,9 +149,21 @@ class ResourcePoller:
         for page in self._pages(place, "describe_instances"):
             for reservation in page["Reservations"]:
                 yield from reservation["Instances"]
+        for name in self._hyperpods(place):
+            for page in self._pages(place, "list_cluster_nodes", "sagemaker", name):
+                for node in page["ClusterNodeSummaries"]:
+                    if hardware_of(node["InstanceType"]).startswith(ACCELERATED_TYPES):
+                        yield node
 
-    def _pages(self, place: Place, operation: str) -> list[Mapping[str, Any]]:
-        newest = self.responses.newest(ApiCall("ec2", operation, place))
+    def _hyperpods(self, place: Place) -> list[str]:
+        """Return the names of the HyperPod clusters last listed at a place."""
+        pages = self._pages(place, "list_clusters", "sagemaker")
+        return [str(x["ClusterName"]) for page in pages for x in page["ClusterSummaries"]]
+
+    def _pages(
+        self, place: Place, operation: str, service: str = "ec2", argument: str = ""
+    ) -> list[Mapping[str, Any]]:
+        newest = self.responses.newest(ApiCall(service, operation, place, argument))
         return list(orjson.loads(newest[1])) if newest else []
 
 

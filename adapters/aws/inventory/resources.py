@@ -14,11 +14,14 @@ from bot.model.fleet import (
     Cluster,
     FileSystem,
     Instance,
+    Launcher,
+    LauncherKind,
     Market,
     NodeGroup,
     Quota,
     Reservation,
     Volume,
+    hardware_of,
 )
 from bot.model.labels import Labels
 
@@ -34,6 +37,52 @@ def instances(pages: Pages, answer: ResponseInfo, tags: TagNames) -> dict[str, I
         for member in reservation["Instances"]
     )
     return {instance.id: instance for instance in described}
+
+
+ACCELERATED_TYPES = ("trn", "inf", "p4", "p5", "p6", "g")
+"""How the names of types with an accelerator begin."""
+
+HYPERPOD_TAG = "sagemaker:cluster-name"
+"""The key under which a node of HyperPod carries its cluster: it has no tags of its own."""
+
+_RUNNING_NODES = {
+    "Running": "running",
+    "SystemUpdating": "running",
+    "DeepHealthCheckInProgress": "running",
+    "Failure": "running",
+    "Pending": "pending",
+    "ShuttingDown": "shutting-down",
+}
+"""EC2's states for those of a HyperPod node; one that failed is paid for until it is replaced.
+
+SageMaker API Reference, ClusterInstanceStatusDetails, 2026-11.
+"""
+
+
+def hyperpod_nodes(pages: Pages, answer: ResponseInfo) -> dict[str, Instance]:
+    """Translate ListClusterNodes, by instance id; EC2 describes none of these nodes."""
+    cluster = answer.argument
+    nodes = {}
+    for member in members(pages, "ClusterNodeSummaries"):
+        if not hardware_of(str(member["InstanceType"])).startswith(ACCELERATED_TYPES):
+            continue
+        labels = Labels(
+            cluster=cluster,
+            instance=str(member["InstanceId"]),
+            instance_type=str(member["InstanceType"]),
+            region=answer.region,
+            account=answer.account,
+        )
+        status = str((member.get("InstanceStatus") or {}).get("Status", "Running"))
+        nodes[labels.instance] = Instance(
+            labels=labels,
+            launched_at=required(member["LaunchTime"], "LaunchTime"),
+            state=_RUNNING_NODES.get(status, "unknown"),
+            tags={HYPERPOD_TAG: cluster},
+            launched_by=Launcher(f"HyperPod cluster {cluster}", LauncherKind.MACHINE),
+            node_group=str(member["InstanceGroupName"]),
+        )
+    return nodes
 
 
 def volumes(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Volume, ...]:

@@ -213,7 +213,11 @@ class Snapshots:
             )
 
         self._instances = [
-            folded(x) for x in histories("ec2", "describe_instances", resources.instances)
+            folded(x)
+            for x in (
+                *histories("ec2", "describe_instances", resources.instances),
+                *responses.histories("sagemaker", "list_cluster_nodes", resources.hyperpod_nodes),
+            )
         ]
         self._volumes = [
             with_detachments(x) for x in histories("ec2", "describe_volumes", resources.volumes)
@@ -476,8 +480,13 @@ class JoinedInventory:
             instance = instances.get(details.instance)
             if instance is None:
                 instances[details.instance] = self._shown(i, details, bool(running[i]), end)
-            elif (labels := details.only(_NODE).merge(instance.labels)) != instance.labels:
-                instances[details.instance] = replace(instance, labels=labels)
+            else:
+                labels = details.only(_NODE).merge(instance.labels)
+                # HyperPod on EKS: the nodes' agent names the Kubernetes cluster.
+                if resources.HYPERPOD_TAG in instance.tags and details.cluster:
+                    labels = replace(labels, cluster=details.cluster)
+                if labels != instance.labels:
+                    instances[details.instance] = replace(instance, labels=labels)
         return replace(described, instances=instances)
 
     def _shown(self, i: int, details: Labels, running: bool, end: int) -> Instance:

@@ -21,6 +21,7 @@ from adapters.aws.inventory.snapshots import Snapshots
 from adapters.aws.prices.poller import PricePoller
 from adapters.aws.prices.quoted import QuotedPrices
 from bot.errors import WrongInput
+from bot.model.fleet import hardware_of
 from bot.model.frame import MetricsSurface
 from bot.model.reading import Gap
 from bot.ports import Clock
@@ -187,7 +188,7 @@ class AccountPoller:
 
     def price(self, places: Sequence[Place], now: datetime) -> list[str]:
         """Poll prices; return a sentence for each one that is missing."""
-        running = {x for place in places for x in self.resources.types(place)}
+        running = {hardware_of(x) for place in places for x in self.resources.types(place)}
         failed = list(self._price_poller.refresh(places, self._types, running, now))
         self.prices = QuotedPrices(self._responses)
         return failed

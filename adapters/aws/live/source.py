@@ -44,7 +44,7 @@ from adapters.aws.logs.logbook import LogPoller, node_names, read_log_group
 from adapters.aws.metrics.points import MetricSeries, instance_of
 from adapters.aws.prices.quoted import QuotedPrices
 from bot.errors import Unavailable
-from bot.model.fleet import Reservation
+from bot.model.fleet import Reservation, is_neuron
 from bot.model.price import CommitmentOffer, Interruption, PlacementScore, Price
 from bot.model.reading import Gap, Reading
 from bot.model.window import Window
@@ -328,7 +328,7 @@ class Live:
 
     def neuron(self, place: Place) -> bool:
         """Return whether instances with NeuronCores run at a place."""
-        return any(name.startswith(("trn", "inf")) for name in self._resources.types(place))
+        return any(map(is_neuron, self._resources.types(place)))
 
     def in_eks(self, place: Place) -> bool:
         """Return whether an accelerated instance of a place belongs to a Kubernetes cluster."""

@@ -39,9 +39,10 @@ CREATE OR REPLACE MACRO money(t) AS try_cast(t AS DECIMAL(38, 15));
 CREATE OR REPLACE MACRO short_money(x) AS
     CASE WHEN abs(x) < 99999 AND try_cast(x AS DECIMAL(18, 10))::DOUBLE = x THEN try_cast(x AS DECIMAL(18, 10)) END;
 CREATE OR REPLACE MACRO type_in(t) AS
-    regexp_extract(t, '(?:^|[^a-z0-9.-])([a-z][a-z0-9-]*[0-9][a-z0-9-]*\.(?:[0-9]*xlarge|large|medium|small|micro|nano|metal[a-z0-9-]*))(?:$|[^a-z0-9.-])', 1);
+    regexp_extract(t, '(?:^|[^a-z0-9.-])((?:ml\.)?[a-z][a-z0-9-]*[0-9][a-z0-9-]*\.(?:[0-9]*xlarge|large|medium|small|micro|nano|metal[a-z0-9-]*))(?:$|[^a-z0-9.-])', 1);
+-- Cluster:ml.TYPE are the nodes of SageMaker HyperPod.
 CREATE OR REPLACE MACRO runs_instance(t) AS
-    regexp_matches(t, '(^|-)(BoxUsage|SpotUsage|DedicatedUsage|HostBoxUsage|SchedUsage)(:|$)');
+    regexp_matches(t, '(^|-)(BoxUsage|SpotUsage|DedicatedUsage|HostBoxUsage|SchedUsage)(:|$)|(^|-)Cluster:ml\.');
 CREATE OR REPLACE MACRO holds_instance(t) AS regexp_matches(t, '(^|-)(UnusedBox|UnusedDed)(:|$)');
 -- FOCUS tells by CapacityReservationStatus that reserved capacity stood empty, where a CUR has the usage type UnusedBox.
 CREATE OR REPLACE MACRO held_usage_type(t, status) AS CASE

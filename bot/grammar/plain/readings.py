@@ -13,6 +13,7 @@ from importlib.resources import files
 from bot.cards.lines import quote
 from bot.grammar.plain.senses import Names, Sense, senses_of
 from bot.grammar.registry import COMMANDS, command_index
+from bot.model.fleet import is_neuron
 from bot.model.window import Window, month_of
 
 MOST = 3
@@ -262,7 +263,7 @@ class _Asked:
             for s in self._senses
             if {"type", "family"} & set(s.fills)
         )
-        return sorted(types, key=lambda name: name.startswith(("trn", "inf")))
+        return sorted(types, key=is_neuron)
 
     def _all(self, kind: str) -> list[str]:
         return list(
