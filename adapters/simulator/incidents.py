@@ -77,10 +77,7 @@ def _allocated_unused(scope: IncidentScope) -> None:
     """A notebook holds the cores: weights loaded, nothing executes."""
     _idle(scope)
     hit = scope.hit
-    hit.pod[:] = hit.runtime[:] = 1
-    hit.memory[:] = 0.34
-    hit.cpu[:] += 0.006
-    hit.host_memory[:] = 0.12
+    hit.fill(pod=1, runtime=1, memory=0.34, cpu=hit.cpu + 0.006, host_memory=0.12)
 
 
 @_effect_of(Cause.COMPILING, Cause.LONG_COMPILE, Cause.COLD_CACHE)
@@ -112,36 +109,33 @@ def _starved(scope: IncidentScope) -> None:
 
     Bursts of work, CPUs at their end, executions themselves as quick as ever.
     """
-    hit, level = scope.hit, scope.level or 0.20
+    hit, share = scope.hit, (scope.level or 0.20) / scope.job.usual
     n, minutes = hit.utilization.shape
-    usual = scope.job.usual
     edge = np.minimum(1, np.arange(minutes) / 3.0)
-    fall = 1 - edge * (1 - level / usual)
+    fall = 1 - edge * (1 - share)
     flutter = 1 + edge * (
         wander(scope.rng, minutes, 0.07, 3)[None, :] + scope.rng.normal(0, 0.04, (n, minutes))
     )
-    for array in (hit.utilization, hit.efa, hit.read):
-        np.multiply(array, fall[None, :] * flutter, out=array)
-    hit.latency[:] = (
-        0.92 * scope.job.step_seconds / 8 * (1 + scope.rng.normal(0, 0.012, (n, minutes)))
+    bursts = fall[None, :] * flutter
+    hit.scale(utilization=bursts, efa=bursts, read=bursts)
+    latency = 0.92 * scope.job.step_seconds / 8
+    hit.fill(
+        latency=latency * (1 + scope.rng.normal(0, 0.012, (n, minutes))),
+        cpu=hit.cpu * (1 - edge)
+        + edge * np.clip(0.96 + scope.rng.normal(0, 0.012, (n, minutes)), 0, 0.998),
+        host_memory=hit.host_memory + 0.05 * edge,
     )
-    hit.cpu[:] = hit.cpu * (1 - edge) + edge * np.clip(
-        0.96 + scope.rng.normal(0, 0.012, (n, minutes)), 0, 0.998
-    )
-    hit.host_memory[:] += 0.05 * edge
-    scope.job_wide.progress[:] *= fall
+    scope.job_wide.scale(progress=fall)
 
 
 @_effect_of(Cause.NETWORK_BOUND)
 def _network_bound(scope: IncidentScope) -> None:
     """All-reduce fills the NIC: EFA near its rate, every execution waits for its peers."""
-    hit, level = scope.hit, scope.level or 0.45
-    share = level / scope.job.usual
-    hit.utilization[:] *= share
-    hit.latency[:] /= share
-    hit.efa[:] = np.clip(0.93 + scope.rng.normal(0, 0.012, hit.efa.shape), 0, 0.985)
-    hit.read[:] *= share
-    scope.job_wide.progress[:] *= share
+    hit, share = scope.hit, (scope.level or 0.45) / scope.job.usual
+    hit.scale(utilization=share, read=share)
+    full = np.clip(0.93 + scope.rng.normal(0, 0.012, hit.efa.shape), 0, 0.985)
+    hit.fill(latency=hit.latency / share, efa=full)
+    scope.job_wide.scale(progress=share)
 
 
 @_effect_of(Cause.COLLECTIVE_PATH)
@@ -154,9 +148,8 @@ def _collective_path(scope: IncidentScope) -> None:
     busy = hit.utilization > 0.3
     hit.efa[busy] = 0.30 + scope.rng.normal(0, 0.02, int(busy.sum()))
     hit.eni[busy] = 1.9e9
-    hit.utilization[:] *= share
+    hit.scale(utilization=share, read=share)
     hit.latency[:] /= share
-    hit.read[:] *= share
 
 
 @_effect_of(Cause.STRAGGLER)
@@ -168,11 +161,10 @@ def _straggler(scope: IncidentScope) -> None:
     hit, share = scope.hit, (scope.level or 0.45) / scope.job.usual
     slow = hit.part(slice(0, 1), slice(None))
     busy = np.clip(1.06 * slow.utilization, 0, 0.985)
-    for array in (hit.utilization, hit.efa, hit.read):
-        array[:] *= share
-    slow.utilization[:] = busy
+    hit.scale(utilization=share, efa=share, read=share)
+    slow.fill(utilization=busy)
     hit.latency[:] /= share
-    scope.job_wide.progress[:] *= share
+    scope.job_wide.scale(progress=share)
 
 
 @_effect_of(Cause.HUNG)
@@ -182,32 +174,27 @@ def _hung(scope: IncidentScope) -> None:
     Cores at 0, or spinning at `level`.
     """
     wide = scope.job_wide
-    wide.utilization[:] = scope.level
-    wide.latency[:] = np.nan
-    wide.efa[:] = wide.read[:] = wide.write[:] = 0
-    wide.cpu[:] = 0.035 + 0.01 * (wide.cpu * 997 % 1)
-    wide.progress[:], wide.saving[:] = 0, 0
+    still = dict.fromkeys(("efa", "read", "write", "progress", "saving"), 0.0)
+    cpu = 0.035 + 0.01 * (wide.cpu * 997 % 1)
+    wide.fill(utilization=scope.level, latency=np.nan, cpu=cpu, **still)
     scope.resume()
 
 
 @_effect_of(Cause.MEMORY_PRESSURE)
 def _memory_pressure(scope: IncidentScope) -> None:
-    hit = scope.hit
-    minutes = hit.memory.shape[1]
-    top = scope.level or 0.985
-    rise = np.minimum(1, np.arange(minutes) / 90)
+    hit, top = scope.hit, scope.level or 0.985
+    rise = np.minimum(1, np.arange(hit.memory.shape[1]) / 90)
     hit.memory[:] += rise * (top - hit.memory)
-    hit.utilization[:] *= 1 - 0.10 * rise
-    hit.latency[:] *= 1 + 0.10 * rise
-    scope.job_wide.progress[:] *= 1 - 0.10 * rise
+    hit.scale(utilization=1 - 0.10 * rise, latency=1 + 0.10 * rise)
+    scope.job_wide.scale(progress=1 - 0.10 * rise)
 
 
 @_effect_of(Cause.EXECUTION_ERRORS)
 def _execution_errors(scope: IncidentScope) -> None:
-    hit = scope.hit
-    hit.errors[:] += scope.rng.poisson(scope.level or 9.0, hit.errors.shape)
-    hit.utilization[:] *= 0.88
-    scope.job_wide.progress[:] *= 0.9
+    errors = scope.hit.errors
+    errors += scope.rng.poisson(scope.level or 9.0, errors.shape)
+    scope.hit.scale(utilization=0.88)
+    scope.job_wide.scale(progress=0.9)
 
 
 @_effect_of(Cause.HARDWARE_FAULT)
@@ -224,23 +211,20 @@ def _hardware_fault(scope: IncidentScope) -> None:
     hit.errors[:, sick] += broken
     hit.hardware_errors[:, sick] += broken
     late = slice(minutes // 2, minutes)
-    wide.utilization[:, late] *= 0.30
-    wide.efa[:, late] *= 0.30
-    wide.progress[late] *= 0.30
-    hit.utilization[:, late] *= 0.2
+    wide.part(slice(None), late).scale(utilization=0.30, efa=0.30, progress=0.30)
+    hit.part(slice(None), late).scale(utilization=0.2)
     hit.status_failed[:, minutes * 4 // 5 :] = 1
     scope.resume()
 
 
 @_effect_of(Cause.CHECKPOINT_AT_RISK)
 def _checkpoint_at_risk(scope: IncidentScope) -> None:
-    scope.job_wide.saving[:] = 0
-    scope.job_wide.write[:] = 0
+    scope.job_wide.fill(saving=0, write=0)
 
 
 @_effect_of(Cause.NO_DATA)
 def _no_data(scope: IncidentScope) -> None:
-    scope.hit.visible[:] = 0
+    scope.hit.fill(visible=0)
 
 
 @_effect_of(Cause.ODD)
@@ -250,8 +234,6 @@ def _odd(scope: IncidentScope) -> None:
     Full work, no collectives, a busy host, slow executions.
     """
     hit = scope.hit
-    hit.efa[:] *= 0.06
-    hit.cpu[:] = np.clip(0.72 + scope.rng.normal(0, 0.02, hit.cpu.shape), 0, 1)
-    hit.latency[:] *= 0.58
-    hit.read[:] *= 0.1
-    hit.host_memory[:] = 0.2
+    hit.scale(efa=0.06, latency=0.58, read=0.1)
+    busy = np.clip(0.72 + scope.rng.normal(0, 0.02, hit.cpu.shape), 0, 1)
+    hit.fill(cpu=busy, host_memory=0.2)

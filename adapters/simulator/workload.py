@@ -58,26 +58,34 @@ class Signals:
 
     def part(self, rows: slice, minutes: slice) -> Signals:
         """Return views of some nodes over some minutes."""
-        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Signals(
-            **{
-                name: array[rows, minutes] if array.ndim == 2 else array[minutes]
-                for name, array in arrays.items()
-            }
-        )
+        arrays = (getattr(self, field.name) for field in fields(self))
+        return Signals(*(x[rows, minutes] if x.ndim == 2 else x[minutes] for x in arrays))
+
+    def fill(self, **values: float | Array) -> None:
+        """Put values in place of these signals, each under its name."""
+        for name, value in values.items():
+            getattr(self, name)[:] = value
+
+    def scale(self, **factors: float | Array) -> None:
+        """Multiply these signals, each by its factor."""
+        for name, factor in factors.items():
+            getattr(self, name)[:] *= factor
 
 
 def quiet(nodes: int, minutes: int, rng: np.random.Generator) -> Signals:
     """Return nodes that run nothing: zeros without a runtime, a host that idles."""
-    blank: dict[str, Array] = {f.name: np.zeros((nodes, minutes)) for f in fields(Signals)}
-    blank["latency"] = np.full((nodes, minutes), np.nan)
-    blank["visible"] = np.ones((nodes, minutes))
-    blank["cpu"] = 0.015 + np.abs(rng.normal(0.004, 0.003, (nodes, minutes)))
-    blank["host_memory"] = 0.035 + rng.normal(0, 0.0008, (nodes, minutes))
-    blank["eni"] = np.abs(rng.normal(3e5, 6e4, (nodes, minutes)))
-    blank["progress"] = np.zeros(minutes)
-    blank["saving"] = np.ones(minutes)
-    return Signals(**blank)
+    shape = nodes, minutes
+    blank: dict[str, Array] = {f.name: np.zeros(shape) for f in fields(Signals)}
+    idle = {
+        "latency": np.full(shape, np.nan),
+        "visible": np.ones(shape),
+        "cpu": 0.015 + np.abs(rng.normal(0.004, 0.003, shape)),
+        "host_memory": 0.035 + rng.normal(0, 0.0008, shape),
+        "eni": np.abs(rng.normal(3e5, 6e4, shape)),
+        "progress": np.zeros(minutes),
+        "saving": np.ones(minutes),
+    }
+    return Signals(**blank | idle)
 
 
 def generator(seed: int, *names: str) -> np.random.Generator:
@@ -146,20 +154,13 @@ def healthy(fleet: Fleet, nodes: Sequence[SimulatedNode], missing: float) -> Sig
 
 def stand_still(part: Signals) -> None:
     """Take the pods away: no runtime, no memory, no traffic."""
-    for array in (
-        part.utilization,
-        part.runtime,
-        part.memory,
-        part.pod,
-        part.efa,
-        part.read,
-        part.write,
-    ):
-        array[:] = 0
-    part.latency[:] = np.nan
-    part.progress[:], part.compiling[:] = 0, 0
-    part.cpu[:] = 0.014 + 0.008 * (part.cpu * 997 % 1)
-    part.host_memory[:] = 0.035 + 0.004 * (part.host_memory * 997 % 1)
+    silent = ("utilization", "runtime", "memory", "pod", "efa", "read", "write")
+    part.fill(
+        **dict.fromkeys((*silent, "progress", "compiling"), 0.0),
+        latency=np.nan,
+        cpu=0.014 + 0.008 * (part.cpu * 997 % 1),
+        host_memory=0.035 + 0.004 * (part.host_memory * 997 % 1),
+    )
 
 
 def compile_graph(part: Signals, rng: np.random.Generator) -> None:
@@ -167,12 +168,14 @@ def compile_graph(part: Signals, rng: np.random.Generator) -> None:
     stand_still(part)
     n, minutes = part.cpu.shape
     waves = 0.80 + wander(rng, minutes, 0.09, 4)[None, :] + rng.normal(0, 0.03, (n, minutes))
-    part.cpu[:] = np.clip(waves, 0.60, 0.995)
-    part.host_memory[:] = (
-        0.18 + 0.10 * np.linspace(0, 1, minutes)[None, :] + rng.normal(0, 0.004, (n, minutes))
+    rise = 0.18 + 0.10 * np.linspace(0, 1, minutes)[None, :]
+    part.fill(
+        cpu=np.clip(waves, 0.60, 0.995),
+        host_memory=rise + rng.normal(0, 0.004, (n, minutes)),
+        pod=1,
+        compiling=1,
+        eni=np.abs(rng.normal(2e6, 5e5, (n, minutes))),
     )
-    part.pod[:], part.compiling[:] = 1, 1
-    part.eni[:] = np.abs(rng.normal(2e6, 5e5, (n, minutes)))
 
 
 def restart(
@@ -190,15 +193,11 @@ def restart(
         compile_graph(part.part(everywhere, slice(gap, gap + compile_minutes)), rng)
     begin = gap + compile_minutes
     load = part.part(everywhere, slice(begin, begin + LOAD_MINUTES))
-    load.utilization[:] *= 0.02
-    load.memory[:] *= np.linspace(0.1, 0.95, load.memory.shape[1])[None, :]
-    load.latency[:], load.efa[:], load.progress[:] = np.nan, 0, 0
-    load.read[:] = 2.5e9
+    load.scale(utilization=0.02, memory=np.linspace(0.1, 0.95, load.memory.shape[1]))
+    load.fill(latency=np.nan, efa=0, progress=0, read=2.5e9)
     ramp = part.part(everywhere, slice(begin + LOAD_MINUTES, begin + LOAD_MINUTES + 14))
     rise = 1 - 0.75 * np.exp(-np.arange(ramp.utilization.shape[1]) / 3.5)
-    for array in (ramp.utilization, ramp.efa, ramp.read):
-        np.multiply(array, rise[None, :], out=array)
-    ramp.progress[:] *= rise
+    ramp.scale(utilization=rise, efa=rise, read=rise, progress=rise)
 
 
 def _train(
@@ -213,27 +212,20 @@ def _train(
         evaluation = round(job.eval_hours * 60 * rng.uniform(0.2, 1.0))
     while evaluation < minutes:
         phase = part.part(everywhere, slice(evaluation, evaluation + int(rng.integers(17, 24))))
-        phase.utilization[:] *= 0.61
-        phase.efa[:] *= 0.25
-        phase.read[:] *= 0.7
-        phase.latency[:] *= 0.55
-        phase.progress[:] = 0
+        phase.scale(utilization=0.61, efa=0.25, read=0.7, latency=0.55, progress=0)
         boundary = part.part(everywhere, slice(evaluation - 3, evaluation))
-        boundary.utilization[:] *= 0.35
-        boundary.progress[:] *= 0.35
+        boundary.scale(utilization=0.35, progress=0.35)
         evaluation += round(job.eval_hours * 60 * rng.uniform(0.9, 1.1))
 
     checkpoint = int(rng.integers(2, job.checkpoint_minutes))
     while checkpoint < minutes:
         length = int(rng.integers(1, 4))
         dip = part.part(everywhere, slice(checkpoint, checkpoint + length))
-        deep = 0.0 if length == 1 else 0.06
-        dip.utilization[:] *= deep + rng.uniform(0, 0.04, dip.utilization.shape)
-        dip.efa[:] *= 0.03
-        dip.read[:] *= 0.05
-        dip.write[:] = 6e8
-        dip.cpu[:] += 0.07
-        dip.progress[:] = 0
+        depth = rng.uniform(0, 0.04, dip.utilization.shape)
+        if length > 1:
+            depth += 0.06
+        dip.scale(utilization=depth, efa=0.03, read=0.05)
+        dip.fill(write=6e8, cpu=dip.cpu + 0.07, progress=0)
         checkpoint += job.checkpoint_minutes + int(rng.integers(-2, 3))
 
     begin = max(0, round(job.begins * 60) + BOOT_MINUTES) if job.begins > -FOREVER else 0
@@ -260,33 +252,33 @@ def _steady(part: Signals, job: PlannedJob, rng: np.random.Generator) -> None:
     part.utilization[:] = np.clip(
         job.usual + shared + lean + rng.normal(0, 0.007, (n, minutes)), 0, 0.995
     )
-    pace = part.utilization / job.usual
-    part.runtime[:] = part.pod[:] = 1
-    part.memory[:] = job.memory + rng.normal(0, 0.003, (n, 1)) + wander(rng, minutes, 0.003, 500)
-    part.latency[:] = (
-        0.92
-        * job.step_seconds
-        / 8
+
+    # Each signal draws its noise in this order: another order is another recording.
+    pace, efa = part.utilization / job.usual, job.efa if n > 1 else 0.0
+    execution_seconds = 0.92 * job.step_seconds / 8
+    part.fill(
+        runtime=1,
+        pod=1,
+        memory=job.memory + rng.normal(0, 0.003, (n, 1)) + wander(rng, minutes, 0.003, 500),
+        latency=execution_seconds
         * (1 + rng.normal(0, 0.01, (n, 1)) + rng.normal(0, 0.012, (n, minutes)))
-        / pace
-    )
-    efa = job.efa if n > 1 else 0.0
-    part.efa[:] = efa * pace * (1 + rng.normal(0, 0.03, (n, minutes)))
-    part.cpu[:] = (
-        0.11
-        + rng.normal(0, 0.006, (n, 1))
-        + 0.02 * wander(rng, minutes, 0.5, 30)
-        + rng.normal(0, 0.008, (n, minutes))
-    )
-    part.cpu[:] = np.clip(part.cpu, 0.03, 1)
-    part.host_memory[:] = (
-        0.41
+        / pace,
+        efa=efa * pace * (1 + rng.normal(0, 0.03, (n, minutes))),
+        cpu=np.clip(
+            0.11
+            + rng.normal(0, 0.006, (n, 1))
+            + 0.02 * wander(rng, minutes, 0.5, 30)
+            + rng.normal(0, 0.008, (n, minutes)),
+            0.03,
+            1,
+        ),
+        host_memory=0.41
         + rng.normal(0, 0.01, (n, 1))
         + wander(rng, minutes, 0.006, 300)
-        + rng.normal(0, 0.001, (n, minutes))
+        + rng.normal(0, 0.001, (n, minutes)),
+        read=1.8e8 * pace * (1 + rng.normal(0, 0.08, (n, minutes))),
+        progress=pace.mean(axis=0),
     )
-    part.read[:] = 1.8e8 * pace * (1 + rng.normal(0, 0.08, (n, minutes)))
-    part.progress[:] = pace.mean(axis=0)
 
 
 def _serve(
@@ -305,17 +297,17 @@ def _serve(
     smooth = np.convolve(np.where(weekdays >= 5, 0.62, 1.0), np.ones(181) / 181, mode="same")
     smooth[:91], smooth[-91:] = smooth[min(91, minutes - 1)], smooth[max(-92, -minutes)]
 
-    n = signals.utilization.shape[0]
+    shape = signals.utilization.shape
     load = day * smooth * job.usual + wander(rng, minutes, 0.012, 12)
-    lean = 1 + rng.normal(0, 0.04, (n, 1))
-    signals.utilization[:] = np.clip(
-        load[None, :] * lean + rng.normal(0, 0.02, (n, minutes)), 0.01, 0.98
+    lean = 1 + rng.normal(0, 0.04, (shape[0], 1))
+    busy = np.clip(load[None, :] * lean + rng.normal(0, 0.02, shape), 0.01, 0.98)
+    signals.fill(
+        utilization=busy,
+        runtime=1,
+        pod=1,
+        memory=job.memory + 0.03 * (busy - job.usual),
+        latency=0.045 * (1 + 0.3 * busy + rng.normal(0, 0.02, shape)),
+        cpu=0.05 + 0.25 * busy + rng.normal(0, 0.008, shape).clip(-0.03, 0.03),
+        host_memory=0.22 + rng.normal(0, 0.002, shape),
+        eni=4e7 * busy,
     )
-    signals.runtime[:] = signals.pod[:] = 1
-    signals.memory[:] = job.memory + 0.03 * (signals.utilization - job.usual)
-    signals.latency[:] = 0.045 * (1 + 0.3 * signals.utilization + rng.normal(0, 0.02, (n, minutes)))
-    signals.cpu[:] = (
-        0.05 + 0.25 * signals.utilization + rng.normal(0, 0.008, (n, minutes)).clip(-0.03, 0.03)
-    )
-    signals.host_memory[:] = 0.22 + rng.normal(0, 0.002, (n, minutes))
-    signals.eni[:] = 4e7 * signals.utilization

@@ -10,7 +10,7 @@ from adapters.aws.api.responses import RecordedResponses, argument_and_account
 from adapters.aws.files import Problems
 from adapters.aws.inventory.ownership import TagNames
 from adapters.aws.inventory.snapshots import Snapshots
-from adapters.aws.prices.quoted import SpotScores
+from adapters.aws.prices.quoted import QuotedPrices
 from bot.answers.plan.capacity import use_of
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Inventory, LauncherKind, Market, Quota
@@ -320,7 +320,7 @@ def test_spot_chances(tmp_path):
     bands = [{"index": 0, "label": "<5%"}, {"index": 2, "label": "10-15%"}]
     told = {"us-east-2": {"Linux": {"trn1.32xlarge": {"s": 90, "r": 2}}, "Windows": {}}}
     put(tmp_path, "spot-advisor", "get_data", {"ranges": bands, "spot_advisor": told})
-    found = SpotScores(RecordedResponses(tmp_path / "api", Problems()))
+    found = QuotedPrices(RecordedResponses(tmp_path / "api", Problems()))
     assert [(x.zone_id, x.score) for x in found.placement("trn1.32xlarge", NOW)] == [
         ("usw2-az3", 9),
         ("usw2-az1", 3),

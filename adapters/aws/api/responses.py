@@ -23,6 +23,8 @@ from bot.model.limits import RESPONSE_BYTES
 
 Translated = TypeVar("Translated")
 Pages = Sequence[Mapping[str, Any]]
+Histories = list[list[tuple[datetime, Translated]]]
+"""The answers of each region and argument with the time of each, oldest first."""
 STAMP = "%Y%m%dT%H%M%SZ"
 """How the name of an answer's file begins: the time it was given."""
 _NAME = re.compile(r"(\d{8}T\d{6}Z)(?:\.(.+))?\.json(?:\.gz)?")
@@ -55,7 +57,7 @@ class Responses(Protocol):
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
-    ) -> list[list[tuple[datetime, Translated]]]:
+    ) -> Histories[Translated]:
         """Return the translated responses of each region and argument, oldest first."""
         ...
 
@@ -93,7 +95,7 @@ class RecordedResponses:
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
-    ) -> list[list[tuple[datetime, Translated]]]:
+    ) -> Histories[Translated]:
         """Return the translated responses of each region and argument, oldest first.
 
         Report the broken ones.
@@ -163,6 +165,11 @@ def argument_and_account(name: str) -> tuple[str, str]:
 def newest_at(history: Sequence[tuple[datetime, Translated]], now: datetime) -> int:
     """Return the place of the newest entry at or before `now`, the first where there is none."""
     return max(0, bisect_right(history, now, key=lambda entry: entry[0]) - 1)
+
+
+def newest_each(histories: Histories[Translated], now: datetime) -> list[Translated]:
+    """Return of each history the newest answer at or before `now`, the first where there is none."""
+    return [history[newest_at(history, now)][1] for history in histories]
 
 
 def members(pages: Pages, key: str) -> list[Mapping[str, Any]]:
@@ -336,7 +343,7 @@ class ResponseHistory:
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
-    ) -> list[list[tuple[datetime, Translated]]]:
+    ) -> Histories[Translated]:
         """Return the translated answers of each call, oldest first.
 
         One that cannot be read is reported and left out.

@@ -12,7 +12,14 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from adapters.aws.api.responses import Pages, ResponseInfo, Responses, newest_at
+from adapters.aws.api.responses import (
+    Histories,
+    Pages,
+    ResponseInfo,
+    Responses,
+    newest_at,
+    newest_each,
+)
 from adapters.aws.inventory import resources
 from adapters.aws.inventory.ownership import OPERATION, SERVICE, TagNames, refusals_of, trail
 from adapters.aws.inventory.resources import Membership
@@ -106,18 +113,18 @@ class AccountInventory:
 
     def clusters(self, now: datetime) -> tuple[Cluster, ...]:
         """Return the EKS clusters that the newest list names, each with its node groups."""
-        listed = {name for names in _newest_each(self._names, now) for name in names}
+        listed = {name for names in newest_each(self._names, now) for name in names}
         described = [
             x
-            for x in _newest_each(self._clusters, now)
+            for x in newest_each(self._clusters, now)
             if x.created_at is None or x.created_at <= now
         ]
         current = [x for x in described if not self._names or (x.labels.region, x.name) in listed]
-        return resources.with_node_groups(current, _newest_each(self._groups, now))
+        return resources.with_node_groups(current, newest_each(self._groups, now))
 
     def quotas(self, now: datetime) -> tuple[Quota, ...]:
         """Return the vCPU quotas of accelerated families."""
-        newest = (quota for quotas in _newest_each(self._quotas, now) for quota in quotas)
+        newest = (quota for quotas in newest_each(self._quotas, now) for quota in quotas)
         return tuple(sorted(newest, key=lambda x: (x.labels, x.name)))
 
     def refusals(self, now: datetime, history: timedelta) -> tuple[Refusal, ...] | None:
@@ -151,15 +158,6 @@ class AccountInventory:
         """Complete a volume, a file system or a reservation by its launcher."""
         by = self._launchers.get(thing.labels.resource)
         return replace(thing, launched_by=by) if by else thing
-
-
-def _newest_each(
-    histories: Sequence[Sequence[tuple[datetime, Translated]]], now: datetime
-) -> list[Translated]:
-    return [history[newest_at(history, now)][1] for history in histories]
-
-
-_Histories = list[list[tuple[datetime, Translated]]]
 
 
 @dataclass(frozen=True)
@@ -207,7 +205,7 @@ class Snapshots:
             service: str,
             operation: str,
             translate: Callable[[Pages, ResponseInfo, TagNames], Translated],
-        ) -> _Histories[Translated]:
+        ) -> Histories[Translated]:
             return responses.histories(
                 service, operation, lambda pages, answer: translate(pages, answer, tags)
             )
@@ -316,8 +314,8 @@ class Snapshots:
         )
 
 
-def _newest(histories: _Histories[tuple[Translated, ...]], now: datetime) -> list[Translated]:
-    return [x for history in histories for x in history[newest_at(history, now)][1]]
+def _newest(histories: Histories[tuple[Translated, ...]], now: datetime) -> list[Translated]:
+    return [x for answer in newest_each(histories, now) for x in answer]
 
 
 def folded(

@@ -42,10 +42,9 @@ from adapters.aws.live.requests import SeriesBook
 from adapters.aws.live.stream import FIRST, S3Lister, Streams
 from adapters.aws.logs.logbook import LogPoller, node_names, read_log_group
 from adapters.aws.metrics.points import MetricSeries, instance_of
-from adapters.aws.prices.quoted import QuotedPrices
+from adapters.aws.prices.quoted import PriceSource, QuotedPrices
 from bot.errors import Unavailable
 from bot.model.fleet import Reservation, is_neuron
-from bot.model.price import CommitmentOffer, Interruption, PlacementScore, Price
 from bot.model.reading import Gap, Reading
 from bot.model.window import Window
 from bot.ports import Check
@@ -115,7 +114,7 @@ class _LiveReading:
     snapshots: Snapshots
 
 
-class Live:
+class Live(PriceSource):
     """Read a live account: `bot.ports.Source`, `Prices` and `Inbox`. Any thread may read.
 
     One at a time asks AWS.
@@ -228,28 +227,13 @@ class Live:
             *self._problems.sentences(),
         )
 
-    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
-        """Return the listed, spot and Capacity Block prices last answered.
-
-        All regions where `region` is "".
-        """
-        return self._quoted(now).quotes(instance_type, region, now)
-
-    def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
-        """Return the spot price changes last answered, oldest first."""
-        return self._quoted(now).spot_history(instance_type, now)
-
-    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
-        """Return the spot placement scores known at `now`, the best first."""
-        return self._quoted(now).spot_scores.placement(instance_type, now)
-
-    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
-        """Return the Spot Advisor's bands known at `now`, by region."""
-        return self._quoted(now).spot_scores.interruptions(instance_type, now)
-
-    def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
-        """Return the Savings Plans and reserved instances offered for a type, as known at `now`."""
-        return self._quoted(now).commitments.of(instance_type, now)
+    def quoted(self, now: datetime) -> QuotedPrices:
+        """Return the prices last answered, asking for them first where nobody did."""
+        # What was polled once needs no turn: the tick that asks AWS may take minutes.
+        if self._account.prices is not None:
+            return self._account.prices
+        with self._last.asking:
+            return self._account.quoted(self.places, now)
 
     def capacity_blocks(self) -> Sequence[Reservation]:
         """Return every Capacity Block that AWS ever described, this process or one before it."""
@@ -456,12 +440,3 @@ class Live:
                 self.metrics.enter(place, series, int(now.timestamp()))
                 self._listed_at[place] = now
                 del self._partial[place]
-
-    def _quoted(self, now: datetime) -> QuotedPrices:
-        prices = (
-            self._account.prices
-        )  # what was polled once needs no turn: the tick that asks AWS may take minutes
-        if prices is not None:
-            return prices
-        with self._last.asking:
-            return self._account.quoted(self.places, now)

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import orjson
 
-from adapters.aws.api.responses import Pages, ResponseInfo, Responses, members, newest_at, required
+from adapters.aws.api.responses import (
+    Histories,
+    Pages,
+    ResponseInfo,
+    Responses,
+    members,
+    newest_at,
+    newest_each,
+    required,
+)
 from bot.model.fleet import Market
 from bot.model.price import (
     HOURS_A_YEAR,
@@ -30,39 +39,6 @@ Savings Plans User Guide, Payment options, 2026-11.
 """
 _MICRO = Decimal("0.000001")
 _YEAR_SECONDS = 31_536_000
-
-
-class CommitmentOffers:
-    """Return the commitments offered by a time.
-
-    Before the first of AWS's answers, those of the first.
-    """
-
-    def __init__(self, responses: Responses) -> None:
-        self._plans = responses.histories(
-            "savingsplans", "describe_savings_plans_offering_rates", savings_plans
-        )
-        self._reserved = responses.histories(
-            "ec2", "describe_reserved_instances_offerings", reserved
-        )
-
-    def of(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
-        """Return the offers for a type of all regions, the cheapest first.
-
-        Of offers alike the cheapest alone.
-        """
-        current = [
-            x
-            for history in (*self._plans, *self._reserved)
-            for x in history[newest_at(history, now)][1]
-        ]
-        ranked = sorted(
-            (x for x in current if x.instance_type == instance_type), key=lambda x: x.usd_per_hour
-        )
-        best: dict[tuple[str, str, int, Payment], CommitmentOffer] = {}
-        for offer in ranked:
-            best.setdefault((offer.region, offer.plan, offer.years, offer.payment), offer)
-        return tuple(best.values())
 
 
 def savings_plans(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, ...]:
@@ -87,18 +63,16 @@ def _plan(member: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Commitmen
     if not (linux and runs and years and not odd) or offering["planType"] not in _PLANS:
         return
     payment, usd = _payment(offering["paymentOption"]), Decimal(str(member["rate"]))
-    upfront = usd * years * HOURS_A_YEAR * _UPFRONT[payment]
-    plan, source = _PLANS[offering["planType"]], "Savings Plans offering rates"
     yield CommitmentOffer(
         of["instanceType"],
         of["region"],
-        plan,
+        _PLANS[offering["planType"]],
         years,
         payment,
         usd,
-        upfront,
+        usd * years * HOURS_A_YEAR * _UPFRONT[payment],
         answer.at.date(),
-        source,
+        "Savings Plans offering rates",
     )
 
 
@@ -134,13 +108,16 @@ def _reserved(member: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Commi
     usd = (
         fixed / (years * HOURS_A_YEAR) + hourly + Decimal(str(member.get("UsagePrice", 0)))
     ).quantize(_MICRO)
-    plan, source = (
-        f"{member.get('OfferingClass', 'standard')} reserved instance",
-        "EC2 reserved instances offerings",
-    )
-    payment, asof = _payment(member["OfferingType"]), answer.at.date()
     yield CommitmentOffer(
-        str(member["InstanceType"]), answer.region, plan, years, payment, usd, fixed, asof, source
+        str(member["InstanceType"]),
+        answer.region,
+        f"{member.get('OfferingClass', 'standard')} reserved instance",
+        years,
+        _payment(member["OfferingType"]),
+        usd,
+        fixed,
+        answer.at.date(),
+        "EC2 reserved instances offerings",
     )
 
 
@@ -149,60 +126,116 @@ def _payment(text: str) -> Payment:
 
 
 _LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
-_Spot = tuple[datetime, Price]
+SpotChange = tuple[datetime, Price]
+Translation = Callable[[Pages, ResponseInfo], tuple[Any, ...]]
 
 
 class QuotedPrices:
-    """Return the prices of AWS's own responses by a time.
+    """Return the prices, offers and odds of AWS's own responses by a time.
 
     Before the first of them, those of the first.
     """
 
     def __init__(self, responses: Responses) -> None:
-        self._listed = responses.histories("pricing", "get_products", listed)
-        self._blocks = responses.histories(
-            "ec2", "describe_capacity_block_offerings", capacity_blocks
-        )
-        self._spot = responses.histories("ec2", "describe_spot_price_history", spot)
-        self.spot_scores = SpotScores(responses)
-        self.commitments = CommitmentOffers(responses)
-        self._changes: tuple[tuple[int, ...], dict[str, list[_Spot]]] | None = None
+        self._of = {
+            translate: responses.histories(service, operation, translate)
+            for translate, (service, operation) in _ANSWERS.items()
+        }
+        self._spot: Histories[tuple[SpotChange, ...]] = self._of[spot]
+        self._changes: tuple[tuple[int, ...], dict[str, list[SpotChange]]] | None = None
 
     def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
         """Return every price known at `now`, the listed first; all regions where `region` is ""."""
-        stated = [
-            x
-            for history in (*self._listed, *self._blocks)
-            for x in history[newest_at(history, now)][1]
-        ]
         last = {
             (price.region, price.zone): price for _, price in self.spot_history(instance_type, now)
         }
-        quoted = [x for x in (*stated, *last.values()) if x.instance_type == instance_type]
-        return tuple(x for x in quoted if not region or x.region == region)
+        return tuple(
+            x
+            for x in (*self._current(now, listed, capacity_blocks), *last.values())
+            if x.instance_type == instance_type and (not region or x.region == region)
+        )
 
-    def spot_history(self, instance_type: str, now: datetime) -> Sequence[_Spot]:
+    def spot_history(self, instance_type: str, now: datetime) -> Sequence[SpotChange]:
         """Return the spot price changes known at `now`, oldest first, of all regions and zones."""
         key = tuple(newest_at(history, now) for history in self._spot)
-        changes = self._changes
-        if changes is None or changes[0] != key:
+        if self._changes is None or self._changes[0] != key:
             # Join the histories that were read by then: each covers the last months only.
-            by_time: dict[tuple[str, str, datetime], Price] = {}
-            for history, last in zip(self._spot, key, strict=True):
-                for _, history_changes in history[: last + 1]:
-                    by_time.update(
-                        {
-                            (price.instance_type, price.zone, time): price
-                            for time, price in history_changes
-                        }
-                    )
-            by_type: dict[str, list[_Spot]] = {}
+            by_time = {
+                (price.instance_type, price.zone, time): price
+                for history, last in zip(self._spot, key, strict=True)
+                for _, changes in history[: last + 1]
+                for time, price in changes
+            }
+            by_type: dict[str, list[SpotChange]] = {}
             for (name, _, time), price in sorted(
                 by_time.items(), key=lambda entry: (entry[0][2], entry[0])
             ):
                 by_type.setdefault(name, []).append((time, price))
-            changes = self._changes = (key, by_type)
-        return [change for change in changes[1].get(instance_type, []) if change[0] <= now]
+            self._changes = (key, by_type)
+        return [change for change in self._changes[1].get(instance_type, []) if change[0] <= now]
+
+    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
+        """Return a type's placement scores known at `now`, the best first."""
+        scores = [
+            x
+            for x in self._current(now, placement_scores)
+            if instance_type in x.instance_types and len(x.instance_types) >= FEWEST_TYPES
+        ]
+        return tuple(sorted(scores, key=lambda x: (-x.score, x.region, x.zone_id)))
+
+    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
+        """Return a type's interruption bands known at `now`, by region."""
+        current = self._current(now, interruptions)
+        return tuple(x for x in current if x.instance_type == instance_type)
+
+    def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
+        """Return the offers for a type of all regions, the cheapest first.
+
+        Of offers alike the cheapest alone.
+        """
+        current = self._current(now, savings_plans, reserved)
+        best: dict[tuple[str, str, int, Payment], CommitmentOffer] = {}
+        for offer in sorted(current, key=lambda x: x.usd_per_hour):
+            if offer.instance_type == instance_type:
+                best.setdefault((offer.region, offer.plan, offer.years, offer.payment), offer)
+        return tuple(best.values())
+
+    def _current(self, now: datetime, *translated: Translation) -> Iterator[Any]:
+        """Yield all that the newest answers say."""
+        for translate in translated:
+            for answer in newest_each(self._of[translate], now):
+                yield from answer
+
+
+class PriceSource:
+    """Implement `bot.ports.Prices` by the prices known at a time."""
+
+    def quoted(self, now: datetime) -> QuotedPrices:
+        """Return the prices that there are at `now`."""
+        raise NotImplementedError
+
+    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
+        """Return the listed, spot and Capacity Block prices known at `now`.
+
+        All regions where `region` is "".
+        """
+        return self.quoted(now).quotes(instance_type, region, now)
+
+    def spot_history(self, instance_type: str, now: datetime) -> Sequence[SpotChange]:
+        """Return the spot price changes known at `now`, oldest first."""
+        return self.quoted(now).spot_history(instance_type, now)
+
+    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
+        """Return the spot placement scores known at `now`, the best first."""
+        return self.quoted(now).placement(instance_type, now)
+
+    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
+        """Return the Spot Advisor's bands known at `now`, by region."""
+        return self.quoted(now).interruptions(instance_type, now)
+
+    def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
+        """Return the Savings Plans and reserved instances offered for a type, as known at `now`."""
+        return self.quoted(now).commitment_offers(instance_type, now)
 
 
 def listed(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:
@@ -266,27 +299,25 @@ _STORAGE = re.compile(
 _HOURS_A_MONTH = 730
 
 
-def spot(pages: Pages, answer: ResponseInfo) -> tuple[_Spot, ...]:
+def spot(pages: Pages, answer: ResponseInfo) -> tuple[SpotChange, ...]:
     """Translate DescribeSpotPriceHistory, Linux only."""
-    history = members(pages, "SpotPriceHistory")
-    return tuple(
-        _spot(x, answer) for x in history if x.get("ProductDescription", _LINUX[0]) in _LINUX
-    )
-
-
-def _spot(member: Mapping[str, Any], answer: ResponseInfo) -> _Spot:
-    time = required(member["Timestamp"], "Timestamp")
-    price = Price(
-        str(member["InstanceType"]),
-        _usd(member["SpotPrice"]),
-        Market.SPOT,
-        Basis.SPOT,
-        region=answer.region,
-        asof=time.date(),
-        source="EC2 spot price history",
-        zone=str(member.get("AvailabilityZone", "")),
-    )
-    return time, price
+    changes = []
+    for member in members(pages, "SpotPriceHistory"):
+        if member.get("ProductDescription", _LINUX[0]) not in _LINUX:
+            continue
+        time = required(member["Timestamp"], "Timestamp")
+        price = Price(
+            str(member["InstanceType"]),
+            _usd(member["SpotPrice"]),
+            Market.SPOT,
+            Basis.SPOT,
+            region=answer.region,
+            asof=time.date(),
+            source="EC2 spot price history",
+            zone=str(member.get("AvailabilityZone", "")),
+        )
+        changes.append((time, price))
+    return tuple(changes)
 
 
 def capacity_blocks(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:
@@ -294,20 +325,20 @@ def capacity_blocks(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:
 
     The upfront fee over instances and hours, the cheapest of each zone.
     """
-    offers = []
-    for member in members(pages, "CapacityBlockOfferings"):
-        duration = member["CapacityBlockDurationHours"]
-        offer = Price(
-            str(member["InstanceType"]),
-            _usd(member["UpfrontFee"]) / (int(member["InstanceCount"]) * int(duration)),
+    offers = [
+        Price(
+            str(x["InstanceType"]),
+            _usd(x["UpfrontFee"])
+            / (int(x["InstanceCount"]) * int(x["CapacityBlockDurationHours"])),
             Market.CAPACITY_BLOCK,
             Basis.CAPACITY_BLOCK,
             region=answer.region,
             asof=answer.at.date(),
-            source=f"EC2 Capacity Block offering, {duration} h",
-            zone=str(member.get("AvailabilityZone", "")),
+            source=f"EC2 Capacity Block offering, {x['CapacityBlockDurationHours']} h",
+            zone=str(x.get("AvailabilityZone", "")),
         )
-        offers.append(offer)
+        for x in members(pages, "CapacityBlockOfferings")
+    ]
     best: dict[tuple[str, str], Price] = {}
     for offer in sorted(offers, key=lambda x: x.usd_per_hour):
         best.setdefault((offer.instance_type, offer.zone), offer)
@@ -338,32 +369,6 @@ EC2 API reference, GetSpotPlacementScores, 2026-11.
 """
 
 
-class SpotScores:
-    """Return the scores of spot capacity by a time: placement scores and interruption bands."""
-
-    def __init__(self, responses: Responses) -> None:
-        self._scores = responses.histories("ec2", "get_spot_placement_scores", placement_scores)
-        self._bands = responses.histories(ADVISOR_SERVICE, ADVISOR_OPERATION, interruptions)
-
-    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
-        """Return a type's scores known at `now`, the best first."""
-        newest = [x for history in self._scores for x in history[newest_at(history, now)][1]]
-        scores = [
-            x
-            for x in newest
-            if instance_type in x.instance_types and len(x.instance_types) >= FEWEST_TYPES
-        ]
-        return tuple(sorted(scores, key=lambda x: (-x.score, x.region, x.zone_id)))
-
-    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
-        """Return a type's bands known at `now`, by region."""
-        return tuple(
-            x
-            for history in self._bands
-            for x in history[newest_at(history, now)][1].get(instance_type, ())
-        )
-
-
 def placement_scores(pages: Pages, answer: ResponseInfo) -> tuple[PlacementScore, ...]:
     """Translate GetSpotPlacementScores; the answer does not name the types it was asked for."""
     types = tuple(answer.argument.split(ANY_OF))
@@ -379,22 +384,29 @@ def placement_scores(pages: Pages, answer: ResponseInfo) -> tuple[PlacementScore
     )
 
 
-def interruptions(pages: Pages, answer: ResponseInfo) -> Mapping[str, tuple[Interruption, ...]]:
-    """Translate the advisor's file: `spot_advisor[region][Linux][type] = {s: savings %, r.
+def interruptions(pages: Pages, answer: ResponseInfo) -> tuple[Interruption, ...]:
+    """Translate the advisor's file: `spot_advisor[region][Linux][type] = {s: savings %, r}`.
 
-    Index into ranges}`.
+    `r` is an index into its ranges.
     """
     (page,) = pages
     bands = {int(x["index"]): str(x["label"]) for x in page["ranges"]}
-    by_type: dict[str, list[Interruption]] = {}
-    for region, systems in sorted(page["spot_advisor"].items()):
-        for name, band_of in systems.get(_SYSTEM, {}).items():
-            band = Interruption(
-                str(name),
-                str(region),
-                bands[int(band_of["r"])],
-                float(band_of["s"]) / 100,
-                answer.at,
-            )
-            by_type.setdefault(band.instance_type, []).append(band)
-    return {name: tuple(bands_of) for name, bands_of in by_type.items()}
+    return tuple(
+        Interruption(
+            str(name), str(region), bands[int(band["r"])], float(band["s"]) / 100, answer.at
+        )
+        for region, systems in sorted(page["spot_advisor"].items())
+        for name, band in systems.get(_SYSTEM, {}).items()
+    )
+
+
+_ANSWERS: Mapping[Translation, tuple[str, str]] = {
+    listed: ("pricing", "get_products"),
+    capacity_blocks: ("ec2", "describe_capacity_block_offerings"),
+    spot: ("ec2", "describe_spot_price_history"),
+    placement_scores: ("ec2", "get_spot_placement_scores"),
+    interruptions: (ADVISOR_SERVICE, ADVISOR_OPERATION),
+    savings_plans: ("savingsplans", "describe_savings_plans_offering_rates"),
+    reserved: ("ec2", "describe_reserved_instances_offerings"),
+}
+"""Which answers each translation is of."""

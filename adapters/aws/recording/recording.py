@@ -35,12 +35,11 @@ from adapters.aws.metrics.metric_grid import (
 )
 from adapters.aws.metrics.parquet import read_parquet
 from adapters.aws.metrics.points import KEPT_DAYS, Catalogue, Gatherer
-from adapters.aws.prices.quoted import QuotedPrices
+from adapters.aws.prices.quoted import PriceSource, QuotedPrices
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Inventory
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from bot.model.price import CommitmentOffer, Interruption, PlacementScore, Price
 from bot.model.reading import Reading
 from bot.model.window import Window
 
@@ -61,7 +60,7 @@ class RecordingContents:
     notices: Notices
 
 
-class Recording:
+class Recording(PriceSource):
     """Read a recording as of any time: `bot.ports.Source` and `bot.ports.Prices`.
 
     Frames are views into whole-recording arrays and are built when asked for. Any thread may read.
@@ -122,28 +121,9 @@ class Recording:
         """Return one sentence for each file, line or response that could not be read."""
         return self._problems.sentences()
 
-    def quotes(self, instance_type: str, region: str, now: datetime) -> Sequence[Price]:
-        """Return the listed, spot and Capacity Block prices known at `now`.
-
-        All regions where `region` is "".
-        """
-        return self._prices.quotes(instance_type, region, now)
-
-    def spot_history(self, instance_type: str, now: datetime) -> Sequence[tuple[datetime, Price]]:
-        """Return the spot price changes known at `now`, oldest first."""
-        return self._prices.spot_history(instance_type, now)
-
-    def placement(self, instance_type: str, now: datetime) -> Sequence[PlacementScore]:
-        """Return the spot placement scores known at `now`, the best first."""
-        return self._prices.spot_scores.placement(instance_type, now)
-
-    def interruptions(self, instance_type: str, now: datetime) -> Sequence[Interruption]:
-        """Return the Spot Advisor's bands known at `now`, by region."""
-        return self._prices.spot_scores.interruptions(instance_type, now)
-
-    def commitment_offers(self, instance_type: str, now: datetime) -> Sequence[CommitmentOffer]:
-        """Return the Savings Plans and reserved instances offered for a type, as known at `now`."""
-        return self._prices.commitments.of(instance_type, now)
+    def quoted(self, now: datetime) -> QuotedPrices:  # noqa: ARG002 - its base asks
+        """Return the prices of the recording, which know what was known at a time."""
+        return self._prices
 
     def _kinds(self, end: int) -> tuple[str, ...]:
         visible = tuple(
