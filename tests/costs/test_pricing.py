@@ -172,13 +172,14 @@ def test_a_volume_younger_than_the_billed_week_has_its_list_price(days: int, bas
 
 
 def test_an_hour_of_a_hyperpod_node_has_ec2s_price_before_its_own_was_billed() -> None:
+    class Unlisted(Account):
+        def quotes(self, *_: Any) -> Sequence[Price]:
+            return ()
+
     node = inventory(("i-1",)).instances["i-1"]
-    labels = replace(node.labels, instance_type=f"ml.{node.labels.instance_type}")
-    pricing = Pricing(ports_over(Account(), None)).at(NOON)
-    found, hardware = (
-        pricing.instance(replace(node, labels=labels)),
-        pricing("i-1", inventory(("i-1",))),
-    )
+    pod = replace(node.labels, instance="i-2", instance_type=f"ml.{node.labels.instance_type}")
+    pricing = Pricing(ports_over(Unlisted(), None)).at(NOON)
+    hardware, found = pricing.instance(node), pricing.instance(replace(node, labels=pod))
     assert found is not None
     assert hardware is not None
     assert found.usd_per_hour == hardware.usd_per_hour
