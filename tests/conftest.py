@@ -1,14 +1,32 @@
-"""Databases that any test may ask for: SQLite, and a real PostgreSQL from a wheel."""
+"""Databases that any test may ask for: SQLite, and a real PostgreSQL from a wheel; and what `make test` samples."""
 
+import csv
 import itertools
 import subprocess
 import tempfile
 import time
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 
 NUMBERS = itertools.count()
+SAMPLES = Path(__file__).with_name("samples.csv")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark as slow all but one in so many cases of the tests that take longest, or all of them."""
+    with SAMPLES.open() as file:
+        one_in = {row["test"]: int(row["one_in"]) for row in csv.DictReader(file)}
+    seen = Counter()
+    for item in items:
+        name = item.nodeid.removeprefix("tests/").partition("[")[0]
+        if name in one_in and not item.get_closest_marker("slow"):
+            if not one_in[name] or seen[name] % one_in[name]:
+                item.add_marker("slow")
+            seen[name] += 1
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ from bot.wiring.source import OpenedSource
 from tests.answers.configuring import ADMIN, TINY, app, end
 from tests.belonging import MEMBER
 from tests.builders import alert, anomaly
+from tests.cases import in_one_run
 from tests.e2e.product import recording
 
 assert ANSWERS
@@ -120,6 +121,7 @@ def calls(alerted: App) -> Mapping[str, list[str]]:
     return {line: calls_of(alerted, line.replace("llama", TINY.cluster)) for line in EXAMPLES}
 
 
+@in_one_run
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_an_answer_that_is_given_to_all_who_ask_at_once_depends_on_nobody(
     alerted: App, line: str
@@ -135,11 +137,13 @@ def test_an_answer_that_is_given_to_all_who_ask_at_once_depends_on_nobody(
         )  # type: ignore[arg-type]
 
 
+@in_one_run
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_an_example_touches_only_what_its_command_declares(alerted: App, line: str) -> None:
     calls_of(alerted, line.replace("llama", TINY.cluster))
 
 
+@in_one_run
 @pytest.mark.parametrize("name", sorted(set(PRODUCT) - REFUSED))
 def test_a_command_needs_nothing_that_none_of_its_examples_touches(
     calls: Mapping[str, list[str]], name: str

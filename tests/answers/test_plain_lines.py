@@ -12,6 +12,7 @@ import pytest
 
 from bot.answers.all import ANSWERS
 from bot.grammar.line import read_line
+from tests.cases import in_one_run
 
 assert ANSWERS
 ROWS = list(
@@ -29,6 +30,7 @@ def test_no_line_is_wanted_twice() -> None:
     assert len(lines) == len(set(lines)) > 300
 
 
+@in_one_run
 @pytest.mark.parametrize("reading", READINGS)
 def test_what_is_wanted_is_a_line_of_the_grammar(reading: str) -> None:
     read_line(reading)

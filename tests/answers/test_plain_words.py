@@ -24,6 +24,7 @@ from bot.model.request import Belonging, Request, Standing, User
 from bot.wiring.source import OpenedSource
 from tests.answers.configuring import app, ask, end, refused
 from tests.answers.test_plain_lines import ROWS
+from tests.cases import in_one_run
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LEAST = 0.95
@@ -158,6 +159,7 @@ async def test_an_answer_to_plain_words_shows_how_they_were_read_and_is_else_the
     assert card.blocks[1 : len(exact.blocks) + 1] == exact.blocks
 
 
+@in_one_run
 @pytest.mark.parametrize(
     "line",
     sorted({example for each in commands_by_name() if not each.heavy for example in each.examples}),

@@ -34,6 +34,7 @@ from bot.wiring.build import terminal_app
 from bot.wiring.environment import settings_of, terminal_user
 from tests.belonging import MEMBER
 from tests.builders import ports_over
+from tests.e2e.product import recording
 
 assert ANSWERS
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -443,7 +444,7 @@ async def test_the_answer_is_private_and_its_quotes_are_kept(world: World) -> No
 
 
 async def test_the_demo_answers_alike_when_it_is_asked_again() -> None:
-    settings = settings_of({"source": "simulator:7"})
+    settings = settings_of({"source": f"recording:{recording('demo')}"})
     bot, opened = terminal_app(settings, settings.source, None)
     card = (
         await bot.run(

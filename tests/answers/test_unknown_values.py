@@ -20,6 +20,7 @@ from bot.wiring.source import OpenedSource
 from tests.answers.advice_world import words
 from tests.answers.configuring import ADMIN, app, end, refused
 from tests.belonging import MEMBER
+from tests.cases import in_one_run
 from tests.e2e.product import recording
 
 assert ANSWERS
@@ -118,6 +119,7 @@ def kept(bot: App) -> str:
     )
 
 
+@in_one_run
 @pytest.mark.parametrize("slip", SLIPS, ids=[slip.line for slip in SLIPS])
 async def test_a_value_that_nothing_has_is_named_with_what_is_right(
     walked: App, slip: Slip

@@ -13,11 +13,11 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, get_args
 
-import jsonschema
 import pytest
 from slack_sdk.models.blocks import Block as SlackBlock
 
@@ -32,6 +32,7 @@ from bot.cards.card import Block, Card, Form, Span
 from bot.model.codec import encode
 from tests.cards.adaptive import ADAPTIVE_CARD
 from tests.cards.samples import SAMPLES
+from tests.cases import in_one_run
 
 GOLDENS = Path(__file__).parent / "goldens"
 PAGES = PageRenderer(token="token", title="trnbot")
@@ -186,6 +187,7 @@ def drawn_by_slack(card: Card) -> list[dict[str, Any]]:
     return [*message(card).blocks, *(answer_view(card, Origin())["blocks"] if form else ())]
 
 
+@in_one_run
 @pytest.mark.parametrize("name", SAMPLES)
 def test_slack_takes_it(name: str) -> None:
     card = SAMPLES[name]()
@@ -197,13 +199,24 @@ def test_slack_takes_it(name: str) -> None:
         block.validate_json()
 
 
+@cache
+def rules_of_teams() -> Any:
+    """Return the validator of Adaptive Cards; its library takes seconds to import."""
+    from jsonschema.validators import validator_for
+
+    kind = validator_for(ADAPTIVE_CARD)
+    kind.check_schema(ADAPTIVE_CARD)
+    return kind(ADAPTIVE_CARD)
+
+
+@in_one_run
 @pytest.mark.parametrize("name", SAMPLES)
 def test_teams_takes_it(name: str) -> None:
     card = SAMPLES[name]()
     for most in (ALERT_BYTES, ANSWER_BYTES):
         drawn = render(card, budget=most)
         assert weigh(drawn) <= most
-        jsonschema.validate(json.loads(json.dumps(drawn, allow_nan=False)), ADAPTIVE_CARD)
+        rules_of_teams().validate(json.loads(json.dumps(drawn, allow_nan=False)))
 
 
 class WellFormed(HTMLParser):
@@ -226,6 +239,7 @@ class WellFormed(HTMLParser):
         """Take a tag that closes itself, as in SVG."""
 
 
+@in_one_run
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_browser_takes_it(name: str) -> None:
     reader = WellFormed()
@@ -258,11 +272,13 @@ def test_names_from_tags_are_no_html() -> None:
     assert not any(sign in drawn for sign in ("<script>", "<at>", "<!"))
 
 
+@in_one_run
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_terminal_keeps_its_width(name: str) -> None:
     assert all(len(line) <= 80 for line in terminal(SAMPLES[name](), 80).split("\n"))
 
 
+@in_one_run
 @pytest.mark.parametrize("name", SAMPLES)
 def test_one_is_never_many(name: str) -> None:
     words = terminal(SAMPLES[name](), 200).replace(" 1 ", "\n1 ")

@@ -17,6 +17,7 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from tests.builders import NOON, alert, anomaly, waste
+from tests.cases import in_one_run
 
 BAD = re.compile(r"\d[eE][+-]\d|\bthings\b|\bnan\b|\d (seconds|count|score|USD)\b")
 UNITS = {
@@ -35,6 +36,7 @@ def drawn(found):
     return " ".join(map(repr, (why_card(one, (), chart, NOON).blocks, headline(one, NOON), chart)))
 
 
+@in_one_run
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("cause", Cause)
 @pytest.mark.parametrize("kind", ["", "volume", "file_system", "spend_hour"])

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import in_one_run
+
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
     p for folder in ("bot", "detectors", "adapters") for p in (ROOT / folder).rglob("*.py")
@@ -121,6 +123,7 @@ def chat_may(room: str, name: str, top: str) -> bool:
     return owner in {"chat", room} and within(name, "adapters.chat")
 
 
+@in_one_run
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_keep_to_the_table(path: Path) -> None:
     wrong = sorted(name for name in imports(path) if not allowed(module(path), name))
@@ -145,6 +148,7 @@ BOT = [
 ]
 
 
+@in_one_run
 @pytest.mark.parametrize("path", BOT, ids=lambda p: str(p.relative_to(ROOT)))
 def test_the_bot_reads_no_clock_and_names_no_platform(path: Path) -> None:
     tree = ast.parse(path.read_text())
@@ -173,6 +177,7 @@ def test_the_bot_reads_no_clock_and_names_no_platform(path: Path) -> None:
     assert settings or not names, f"a platform is named: {names}"
 
 
+@in_one_run
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_nothing_is_called_helper_or_manager(path: Path) -> None:
     vague = r"(Manager|Helper|Service|Util|Utils|Common)$"

@@ -23,6 +23,7 @@ from bot.settings.options import read_options, typed_line
 from detectors.constants import CONSTANTS
 from docs.generate import pages
 from docs.pages import CAUSES_BEGIN, CAUSES_END
+from tests.cases import in_one_run
 
 assert ANSWERS
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,7 @@ def test_generated_pages_are_fresh(name: str) -> None:
     assert read(name) == pages()[name], "stale: run 'make docs' and commit what changed"
 
 
+@in_one_run
 @pytest.mark.parametrize(
     "name", sorted({c.name for c in COMMANDS.values() if c.handler.__module__.startswith("bot.")})
 )
@@ -75,11 +77,13 @@ def test_every_command_is_documented(name: str) -> None:
     assert f"\n## {name}\n" in read("docs/commands.md")
 
 
+@in_one_run
 @pytest.mark.parametrize("key", sorted(SETTINGS))
 def test_every_threshold_is_documented(key: str) -> None:
     assert f"| `{key}` |" in read("docs/settings.md")
 
 
+@in_one_run
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
 def test_every_setting_is_documented_as_it_is(key: SettingKey) -> None:
     default = f"`{key.default}`" if key.default else "–"

@@ -29,6 +29,7 @@ from bot.wiring.surfaces import command_hints
 from tests.babble import HEAVY, JUNK
 from tests.belonging import MEMBER
 from tests.builders import FIVE, NOON, anomaly, with_parts
+from tests.cases import in_one_run
 from tests.house.fakes import Chat, Script, app, ask
 
 COUNTS = (1_000, pytest.param(20_000, marks=pytest.mark.slow))
@@ -241,6 +242,7 @@ WRITTEN = (
 )
 
 
+@in_one_run
 @pytest.mark.parametrize("name", AUDITED)
 @pytest.mark.parametrize("written", WRITTEN)
 @pytest.mark.parametrize("case", [str.lower, str.upper])

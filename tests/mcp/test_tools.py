@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
@@ -43,6 +42,8 @@ def said(result: Any) -> str:
 
 
 async def test_it_lists_a_tool_for_every_command_that_people_type() -> None:
+    from jsonschema import Draft202012Validator
+
     async with client((await guarded()).bot) as programs:
         listed = {tool.name: tool for tool in (await programs.list_tools()).tools}
     assert set(listed) == {tool_name(command.name) for command in commands_by_name()}

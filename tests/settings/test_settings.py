@@ -13,6 +13,7 @@ import bot
 from bot.errors import WrongInput
 from bot.settings.keys import Secret
 from bot.settings.settings import KEYS, read_settings, settings_text
+from tests.cases import in_one_run
 
 DEFAULT = (Path(bot.__file__).parent / "settings/default.toml").read_text()
 OAUTH = {
@@ -281,6 +282,7 @@ def test_the_documented_file_is_the_schema():
     assert read_settings({}, DEFAULT) == read_settings({})
 
 
+@in_one_run
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
 def test_every_key_stands_under_its_meaning_and_variable(key):
     assert f"# {key.meaning} ({key.variable})\n{key.name.rpartition('.')[2]} = " in DEFAULT

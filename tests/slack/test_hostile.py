@@ -16,6 +16,7 @@ from adapters.chat.slack.forms import Origin, parse_line, submitted_line, withou
 from adapters.chat.slack.markup import chunks, code, cut, escape, mrkdwn_object, plain_text, size
 from adapters.chat.slack.surface import SlackSurface
 from adapters.store.memory import MemoryStore
+from tests.cases import in_one_run
 from tests.slack.conftest import config, ports
 
 TOKEN = "xoxb-not-for-the-log"
@@ -170,6 +171,7 @@ def seconds(read, text):
     return min(once() for _ in range(5))
 
 
+@in_one_run
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("kind", SLOW)
 @pytest.mark.parametrize("reader", READERS)

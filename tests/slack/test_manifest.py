@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from jsonschema import validate
 
 from adapters.chat.manifest import manifest_yaml, usage_hint
 from adapters.chat.manifest import slack_manifest as manifest
@@ -86,6 +85,8 @@ SCHEMA = closed(
 
 @pytest.mark.parametrize("url", ["", "https://trnbot.example.com/"])
 def test_the_manifest_follows_slacks_schema(url):
+    from jsonschema import validate
+
     validate(manifest(HINTS, url), SCHEMA)
 
 

@@ -8,6 +8,7 @@ from adapters.chat.slack.render import Around, message
 from adapters.chat.slack.tables import chart_block, table_block
 from bot.cards.card import Align, Card, Chart, ChartKind, Heading, Series, Table, folded, text
 from tests.cards.samples import SAMPLES
+from tests.cases import in_one_run
 
 COLUMNS = (
     Heading("team"),
@@ -59,6 +60,7 @@ def test_the_total_stands_below_where_no_sorting_moves_it_and_the_rest_is_told()
     assert "and 4 more teams" in json.dumps(drawn[at + 2])
 
 
+@in_one_run
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_every_card_keeps_to_the_limits_of_slacks_own_blocks(name):
     drawn = message(SAMPLES[name](), Around(native=True)).blocks

@@ -11,6 +11,7 @@ import pytest
 
 from adapters.chat.teams.activity import TEXT_MOST, Activity, parse_activity, words_of
 from adapters.chat.teams.elements import bare, escape, pressed_line
+from tests.cases import in_one_run
 
 SMALL = 2_000
 GROWTH = 30
@@ -74,6 +75,7 @@ UNITS = [
 ]
 
 
+@in_one_run
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("reader", READERS)
 def test_ten_times_the_text_takes_about_ten_times_as_long(reader: str, unit: str) -> None:

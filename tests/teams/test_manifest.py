@@ -9,7 +9,6 @@ import zipfile
 import zlib
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from adapters.chat.manifest import COMMANDS_MOST, NO_APP, TeamsApp, as_text, build_package, icons
@@ -89,7 +88,9 @@ def test_the_manifest_fits_the_published_schema() -> None:
     if not schema:
         pytest.skip("the schema comes with npm's @microsoft/app-manifest; tests/e2e installs it")
     rules = json.loads(Path(schema).read_text(encoding="utf-8"))
-    check = jsonschema.validators.validator_for(rules)(rules)
+    from jsonschema.validators import validator_for
+
+    check = validator_for(rules)(rules)
     found = list(check.iter_errors(manifest(TeamsApp(APP, HINTS, "bot.example.com"))))
     assert [f"{error.json_path} {error.message[:200]}" for error in found] == []
 

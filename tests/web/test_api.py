@@ -7,7 +7,6 @@ import io
 from urllib.parse import unquote
 
 import pytest
-from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from bot.grammar.registry import commands_by_name
@@ -34,6 +33,8 @@ async def test_the_page_is_valid_openapi_and_has_every_command_that_reads() -> N
     ["alerts", "alerts llama", "alerts?cluster=llama", "trn alerts", "config%20show?rule=idle"],
 )
 async def test_a_line_is_answered_with_the_document_that_the_page_describes(path: str) -> None:
+    from jsonschema import Draft202012Validator
+
     async with serving(await guarded()) as served:
         page = await (await served.get("/api/v1/openapi.json")).json()
         answer = await served.get(f"/api/v1/{path}")

@@ -8,6 +8,7 @@ from adapters.http import HEADERS, application
 from bot.cards.card import Card
 from bot.model.request import Manner
 from bot.wiring.surfaces import command_hints
+from tests.cases import in_one_run
 from tests.e2e.console_server import surface
 
 EVIL = "https://evil.example"
@@ -165,6 +166,7 @@ PARTS = {
 }
 
 
+@in_one_run
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "a word of tomorrow"])
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("path", PAGES)
