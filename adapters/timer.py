@@ -83,7 +83,16 @@ class Attempts:
             self.error = None
             return False
         except Exception as error:  # noqa: BLE001,RUF100 - the watch outlives any failure
-            self._fail(now, error)
+            kind = type(error).__name__
+            self.error = error
+            self.failed[kind] += 1
+            self.in_a_row[kind] += 1
+            if str(error) not in self._logged and len(self._logged) < MOST_LOGGED:
+                self._logged.add(str(error))
+                # What the bot says itself is clear; anything else is a fault, and needs its trace.
+                trace = None if isinstance(error, TrnbotError) else error
+                message = "The tick of %s failed: %s: %s"
+                _log.error(message, f"{now:%Y-%m-%d %H:%M}", kind, error, exc_info=trace)
             return False
 
         self.succeeded += 1
@@ -121,20 +130,6 @@ class Attempts:
             waiting.cancel()
             stop.cancel()
         return not self.stopping
-
-    def _fail(self, now: datetime, error: Exception) -> None:
-        kind = type(error).__name__
-        self.error = error
-        self.failed[kind] += 1
-        self.in_a_row[kind] += 1
-        if str(error) in self._logged or len(self._logged) >= MOST_LOGGED:
-            return
-        self._logged.add(str(error))
-        # What the bot says itself is clear; anything else is a fault, and needs its trace.
-        trace = None if isinstance(error, TrnbotError) else error
-        _log.error(
-            "The tick of %s failed: %s: %s", f"{now:%Y-%m-%d %H:%M}", kind, error, exc_info=trace
-        )
 
 
 class Timer:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import duckdb
 
-from adapters.billing.database import literal, sql
+from adapters.billing.database import literal, naive, sql, table
 from adapters.billing.exports import ExportForm
 from bot.model.fleet import Market, Reservation
 from bot.model.money import usd
@@ -43,8 +41,7 @@ def plain(key: str) -> str:
 
 def candidates(key: str) -> tuple[str, ...]:
     """Return the plain keys that a typed tag name may mean, the most literal first."""
-    whole = re.sub(r"[^a-z0-9]", "", key.lower())
-    return tuple(dict.fromkeys((whole, plain(key))))
+    return tuple(dict.fromkeys((re.sub(r"[^a-z0-9]", "", key.lower()), plain(key))))
 
 
 @dataclass(frozen=True)
@@ -92,9 +89,8 @@ def line_case() -> str:
 
     The first rule wins.
     """
-    text = resources.files(__package__).joinpath("lines.csv").read_text(encoding="utf-8")
     whens = []
-    for rule in csv.DictReader(text.splitlines()):
+    for rule in table("lines.csv"):
         service, usage = (
             [f"regexp_matches(s.{column}, {literal(rule[column])})"] if rule[column] else []
             for column in ("service", "usage_type")
@@ -209,7 +205,7 @@ def _span(fee: _Fee, blocks: Sequence[Reservation]) -> _Span | None:
     for block in blocks:
         if block.market is not Market.CAPACITY_BLOCK or block.ends_at is None:
             continue
-        labels, begins, ends = block.labels, _naive(block.starts_at), _naive(block.ends_at)
+        labels, begins, ends = block.labels, naive(block.starts_at), naive(block.ends_at)
         alike = (labels.instance_type, labels.region) == (fee.instance_type, fee.region)
         soon = fee.started - _DAY < begins < fee.started + _AFTER
         if labels.resource == fee.reservation or (not fee.reservation and alike and soon):
@@ -226,7 +222,3 @@ def _span(fee: _Fee, blocks: Sequence[Reservation]) -> _Span | None:
     instances = fee.units / hours if fee.units and fee.units >= hours else None
     place = (fee.reservation, fee.region, fee.instance_type)
     return _Span(*place, fee.started, fee.ended, instances)
-
-
-def _naive(at: datetime) -> datetime:
-    return at.astimezone(UTC).replace(tzinfo=None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import csv
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -17,6 +19,17 @@ from bot.model.limits import BILL_MEMORY, BILL_MEMORY_GIB, BILL_SPILL
 @cache
 def _template(name: str) -> str:
     return resources.files(__package__).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+
+
+def table(name: str) -> Iterable[dict[str, str]]:
+    """Return the rows of a CSV file that stands beside the modules."""
+    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return csv.DictReader(text.splitlines())
+
+
+def naive(at: datetime) -> datetime:
+    """Return a time as the database keeps it: UTC, without a zone."""
+    return at.astimezone(UTC).replace(tzinfo=None)
 
 
 def sql(name: str, **parts: str) -> str:

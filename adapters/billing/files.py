@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import os
@@ -16,11 +15,11 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+from adapters.billing.database import table
 from adapters.billing.exports import ExportForm
 from bot.errors import WrongInput
 from bot.model.limits import UNPACKED_FREE, ZIP_MEMBERS, too_much, unpacked_limit
@@ -197,8 +196,7 @@ def _cells(pages: Any, about: str) -> Iterator[dict[str, Any]]:
 
 @cache
 def _line_types() -> Mapping[str, str]:
-    text = resources.files(__package__).joinpath("record_types.csv").read_text(encoding="utf-8")
-    return {row["said"]: row["line_type"] for row in csv.DictReader(text.splitlines())}
+    return {row["said"]: row["line_type"] for row in table("record_types.csv")}
 
 
 def line_type(name: str) -> str:
@@ -347,7 +345,7 @@ def list_files(folder: Path, answers: ExplorerFiles) -> dict[str, File]:
 
     A file that is no export is listed too: what cannot be read is named, never passed over.
     """
-    exports = sorted(_walk(str(folder), ""), key=lambda file: file.path.split("/"))
+    exports = sorted(_exports(str(folder)), key=lambda file: file.path.split("/"))
     listed = {file.path: file for file in exports}
     if paths := newest_answers(answers.folder, answers.view):
         stamp = ",".join(path.name for path in paths)
@@ -356,18 +354,13 @@ def list_files(folder: Path, answers: ExplorerFiles) -> dict[str, File]:
     return listed
 
 
-def _walk(folder: str, below: str) -> Iterator[File]:
-    try:
-        entries = os.scandir(folder)
-    except (FileNotFoundError, PermissionError):
-        return
-    with entries:
-        for entry in entries:
-            path = below + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                yield from _walk(entry.path, path + "/")
+def _exports(folder: str) -> Iterator[File]:
+    """Yield every file below a folder that may be an export; links to folders are not followed."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            if name.startswith(".") or name.endswith(_NO_EXPORTS) or not os.path.isfile(path):
                 continue
-            named = not entry.name.endswith(_NO_EXPORTS) and not entry.name.startswith(".")
-            if named and entry.is_file():
-                stat = entry.stat()
-                yield File(path, f"{stat.st_size}:{stat.st_mtime_ns}", stat.st_mtime_ns)
+            stat = os.stat(path)
+            stamp = f"{stat.st_size}:{stat.st_mtime_ns}"
+            yield File(path[len(folder) + 1 :], stamp, stat.st_mtime_ns)

@@ -267,8 +267,7 @@ def _insert(
 
 def _short(problem: object, path: Path | None = None, shown: str = "") -> str:
     """Return the first line of a message, the file under its short name."""
-    line = str(problem).strip().splitlines()[0]
-    return line.replace(str(path), shown)[:200].rstrip(".") + "."
+    return str(problem).strip().splitlines()[0].replace(str(path), shown)[:200].rstrip(".") + "."
 
 
 def refresh(

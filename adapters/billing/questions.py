@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 
 from adapters.billing.attribution import candidates
-from adapters.billing.database import literal, sql
+from adapters.billing.database import literal, naive, sql
 from bot.errors import WrongInput, nearest
 from bot.model.fleet import Market
 from bot.model.frame import Frame
@@ -209,7 +209,7 @@ def _pieces(
     window: Window, extent: BillExtent, parts: QueryParts, *, broad: bool
 ) -> tuple[str, dict[str, object]]:
     """Cut the window into whole days (rolled up) and the remainders at its ends (detail)."""
-    start, end = _naive(window.start), _naive(window.end)
+    start, end = naive(window.start), naive(window.end)
     first, last = _midnight(start + _ONE_DAY - timedelta(microseconds=1)), _midnight(end)
     by_pod = extent.pods and bool(parts.used & _BY_POD)
     days = "piece_broad" if broad else "piece_rollup"
@@ -293,10 +293,6 @@ def neat(amount: Decimal) -> Decimal:
         return _NO_CENTS
     whole = cents(amount)
     return whole if whole == amount else amount.normalize()
-
-
-def _naive(at: datetime) -> datetime:
-    return at.astimezone(UTC).replace(tzinfo=None)
 
 
 def _midnight(at: datetime) -> datetime:

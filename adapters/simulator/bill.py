@@ -226,8 +226,7 @@ def legacy(_maps_stay: bool) -> str:
             continue
         group = next(group for group in _LEGACY_GROUPS if name.startswith(group + "_"))
         head, *tail = group.split("_")
-        words = name.removeprefix(group + "_").split("_")
-        column = "".join(word.capitalize() for word in words)
+        column = "".join(word.capitalize() for word in name.removeprefix(group + "_").split("_"))
         # AWS writes these groups' columns with a small first letter, all others with a capital.
         if group == "product" or name in ("pricing_term", "pricing_unit"):
             column = column[0].lower() + column[1:]

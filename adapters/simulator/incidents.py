@@ -235,5 +235,4 @@ def _odd(scope: IncidentScope) -> None:
     """
     hit = scope.hit
     hit.scale(efa=0.06, latency=0.58, read=0.1)
-    busy = np.clip(0.72 + scope.rng.normal(0, 0.02, hit.cpu.shape), 0, 1)
-    hit.fill(cpu=busy, host_memory=0.2)
+    hit.fill(cpu=np.clip(0.72 + scope.rng.normal(0, 0.02, hit.cpu.shape), 0, 1), host_memory=0.2)

@@ -407,8 +407,7 @@ def volume_blocks(
     """Yield `AWS/EBS` at five minutes; a volume that is attached to nothing has no record."""
     detached = [fleet.minutes if spec.detached is None else spec.detached for spec in specs]
     attached = (np.arange(fleet.minutes) < np.array(detached)[:, None]).astype(np.float64)
-    rng = generator(fleet.seed, "volumes")
-    writes = np.abs(rng.normal(2e7, 5e6, attached.shape))
+    writes = np.abs(generator(fleet.seed, "volumes").normal(2e7, 5e6, attached.shape))
     series = [(spec.cluster.region, {"VolumeId": spec.id}) for spec in specs]
     for metric, unit, values in (
         ("VolumeReadBytes", "Bytes", writes * 0.4),

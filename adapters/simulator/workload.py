@@ -185,8 +185,7 @@ def restart(
 
     The rest of `part` trains.
     """
-    minutes = part.cpu.shape[1]
-    gap = min(minutes, gap_minutes or int(rng.integers(4, 9)))
+    gap = min(part.cpu.shape[1], gap_minutes or int(rng.integers(4, 9)))
     everywhere = slice(None)
     stand_still(part.part(everywhere, slice(0, gap)))
     if compile_minutes:

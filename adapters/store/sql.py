@@ -462,5 +462,4 @@ def _document(
 def _written_first(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
     """Write a row unless its key is there, and return whether it was written."""
     statement = insert_into(connection, table).values(**row).on_conflict_do_nothing()
-    returned = statement.returning(*table.primary_key.columns)
-    return connection.execute(returned).first() is not None
+    return connection.execute(statement.returning(*table.primary_key.columns)).first() is not None

@@ -41,8 +41,10 @@ def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
 
 
 def _account(opened: OpenedSource) -> Sequence[Check]:
+    from adapters.aws.live.doctor import examine as examine_account
+
     try:
-        return opened.account().examine()
+        return examine_account(opened.account())
     except TrnbotError as error:
         return [
             Check(

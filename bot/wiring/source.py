@@ -121,14 +121,7 @@ def reading_config(settings: Settings, types: Mapping[str, InstanceType]) -> Rea
 def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
     """Return the live source; nothing is called yet."""
     from adapters.aws.api.promql import PrometheusServer
-    from adapters.aws.live.account import (
-        AccountAccess,
-        CallLimits,
-        ExtraSources,
-        LiveConfig,
-        MetricsSource,
-        ReadTiming,
-    )
+    from adapters.aws.live.account import AccountAccess, LiveConfig, ReadTiming
     from adapters.aws.live.source import Live
 
     return Live(
@@ -138,17 +131,14 @@ def open_account(settings: Settings, types: Mapping[str, InstanceType]) -> Live:
             access=AccountAccess(
                 settings["aws.regions"], settings["aws.roles"], settings["aws.external_id"]
             ),
-            limits=CallLimits(settings["aws.budget"], FOLDER / "usage.json"),
-            extra=ExtraSources(
-                settings["aws.stream"],
-                settings["aws.logs"],
-                settings["aws.events"],
-                settings["aws.spot_advisor"],
-            ),
-            metrics=MetricsSource(
-                settings["metrics.surface"],
-                PrometheusServer(settings["metrics.url"], settings.text("metrics.token")),
-            ),
+            surface=settings["metrics.surface"],
+            server=PrometheusServer(settings["metrics.url"], settings.text("metrics.token")),
+            daily_usd=settings["aws.budget"],
+            usage=FOLDER / "usage.json",
+            streams=settings["aws.stream"],
+            logs=settings["aws.logs"],
+            events=settings["aws.events"],
+            advisor=settings["aws.spot_advisor"],
             journal=FOLDER / "journal",
         )
     )

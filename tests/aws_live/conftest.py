@@ -14,14 +14,7 @@ import pytest
 from botocore.loaders import JSONFileLoader
 
 from adapters.aws.config import ReadingConfig
-from adapters.aws.live.account import (
-    AccountAccess,
-    CallLimits,
-    ExtraSources,
-    LiveConfig,
-    MetricsSource,
-    ReadTiming,
-)
+from adapters.aws.live.account import AccountAccess, LiveConfig, ReadTiming
 from adapters.aws.live.source import Live
 from adapters.aws.recording.recording import Recording, open_recording
 from adapters.billing.bill import Bill, open_billing
@@ -71,14 +64,7 @@ def live_config(**given: Any) -> LiveConfig:
             **{field.name: given.pop(field.name) for field in fields(record) if field.name in given}
         )
 
-    parts = (
-        of(ReadingConfig),
-        of(ReadTiming),
-        of(AccountAccess),
-        of(CallLimits),
-        of(ExtraSources),
-        of(MetricsSource),
-    )
+    parts = of(ReadingConfig), of(ReadTiming), of(AccountAccess)
     return LiveConfig(*parts, **given)
 
 

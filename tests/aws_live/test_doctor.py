@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from adapters.aws.api.promql import PrometheusServer
+from adapters.aws.live.doctor import examine
 from bot.model.frame import MetricsSurface
 from bot.settings.settings import read_settings
 from tests.aws_live.cloudwatch import Stored
@@ -16,7 +17,7 @@ OWN = {
 
 
 def found(live, name):
-    return next(check for check in live.examine() if check.name.startswith(name))
+    return next(check for check in examine(live) if check.name.startswith(name))
 
 
 def hide(world, metric="node_neuroncore"):

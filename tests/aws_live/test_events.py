@@ -7,6 +7,7 @@ import pytest
 
 from adapters.aws.config import ReadingConfig
 from adapters.aws.events.notices import notice_of, notice_rows, read_event_queue
+from adapters.aws.live.doctor import examine
 from adapters.aws.live.record import record
 from adapters.aws.recording.recording import open_recording
 from bot.errors import WrongInput
@@ -176,14 +177,14 @@ def test_without_the_permission_the_watch_goes_on_and_doctor_says_so(world, at):
     reading = live.read(at)
     assert (reading.notices, reading.gaps) == ((), ())
     assert any("allow sqs:ReceiveMessage" in x for x in live.problems())
-    (check,) = (x for x in live.examine() if "event queue" in x.name)
+    (check,) = (x for x in examine(live) if "event queue" in x.name)
     assert not check.ok
 
 
 def test_doctor_counts_what_waits_and_receives_none_of_it(world, at):
     world.standin.queue.put(interruption("i-1", at))
     live = world.live(events=[QUEUE])
-    (check,) = (x for x in live.examine() if "event queue" in x.name)
+    (check,) = (x for x in examine(live) if "event queue" in x.name)
     assert check.ok
     assert check.found.startswith("1 messages wait")
     assert set(world.standin.queue.visible.values()) == {0.0}

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from adapters.aws.config import ReadingConfig
+from adapters.aws.live.doctor import examine
 from adapters.aws.live.record import record
 from adapters.aws.logs.logbook import read_log_group
 from adapters.aws.recording.recording import open_recording
@@ -60,7 +61,7 @@ def test_without_the_permission_the_watch_goes_on_and_doctor_says_so(world, node
     reading = live.read(next(world.ticks(3, 3)))
     assert (reading.marks, reading.gaps) == ((), ())
     assert any("allow logs:FilterLogEvents" in x for x in live.problems())
-    (check,) = (x for x in live.examine() if "log group" in x.name)
+    (check,) = (x for x in examine(live) if "log group" in x.name)
     assert not check.ok
 
 
@@ -68,7 +69,7 @@ def test_doctor_counts_the_lines_and_knows_a_group_that_is_not_there(world, node
     next(world.ticks(3, 3))
     found = {
         x.name.split(" in ")[0]: (x.ok, x.found)
-        for x in world.live(logs=["jobs", "nowhere", "eu-north-1:jobs"]).examine()
+        for x in examine(world.live(logs=["jobs", "nowhere", "eu-north-1:jobs"]))
     }
     assert found["log group jobs"] == (True, "2 compile lines within the last 3 h")
     assert "ResourceNotFoundException" in found["log group nowhere"][1]

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import boto3
 from botocore.config import Config
 from botocore.credentials import Credentials
+from botocore.exceptions import BotoCoreError
 from botocore.parsers import ResponseParserError
 from botocore.session import get_session
 
@@ -109,7 +110,18 @@ class Calls:
         """`until`: when, by the stopwatch, nothing is waited for any more."""
         self.server = server
         """What is asked by PromQL."""
-        self._config, self._attempts = _config(attempts), attempts
+        self._attempts = attempts
+        self._config = Config(
+            # Standard, not adaptive: with a fifth of calls throttled adaptive's own rate limit made
+            # a tick four times as long (10.8 s against 2.8 s); what is still missing after these
+            # attempts is read at the next tick.
+            retries={"mode": "standard", "total_max_attempts": attempts},
+            connect_timeout=5,
+            read_timeout=30,
+            max_pool_connections=16,
+            user_agent_extra="trnbot",
+            parameter_validation=True,
+        )
         self._external_id = external_id
         self._clients: dict[tuple[str, str, str], tuple[Any, datetime | None]] = {}
         self._lock = Lock()
@@ -200,6 +212,22 @@ class Calls:
             if not following or following == token:
                 return
             token = following
+
+    def download(
+        self, place: Place, bucket: str, key: str, path: Path, what: str, **options: Any
+    ) -> None:
+        """Write an object of S3 into a file.
+
+        Raise `Unavailable` where there is none, and where it breaks off on the way, as `what` says.
+        """
+        answer = self.call(place, "s3", "get_object", Bucket=bucket, Key=key, **options)
+        try:
+            with path.open("wb") as file:
+                for block in answer["Body"].iter_chunks(1 << 20):
+                    file.write(block)
+        except (BotoCoreError, OSError) as error:
+            path.unlink(missing_ok=True)
+            raise Unavailable(f"{what} ({code_of(error)}).") from error
 
     @property
     def spent(self) -> bool:
@@ -294,21 +322,6 @@ class Calls:
         return PromqlClient(url.rstrip("/"), signer, self._attempts)
 
 
-def _config(attempts: int) -> Config:
-    return Config(
-        # Standard, not adaptive: with a fifth of calls throttled adaptive's own rate limit made a
-        # tick four times as long
-        # (10.8 s against 2.8 s); what is still missing after these attempts is read at the next
-        # tick.
-        retries={"mode": "standard", "total_max_attempts": attempts},
-        connect_timeout=5,
-        read_timeout=30,
-        max_pool_connections=16,
-        user_agent_extra="trnbot",
-        parameter_validation=True,
-    )
-
-
 @cache
 def _loader() -> Any:
     """Return the one reader of botocore's service models.
@@ -329,10 +342,9 @@ Dashboards and exporters of the same account and region have the rest.
 @cache
 def limit_of(service: str, operation: str, limit: str) -> int:
     """Return one limit of an operation."""
-    rows = table(__package__, "limits.csv")
     return next(
         int(x["most"])
-        for x in rows
+        for x in table(__package__, "limits.csv")
         if (x["service"], x["operation"], x["limit"]) == (service, operation, limit)
     )
 

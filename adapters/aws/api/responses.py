@@ -322,8 +322,7 @@ class ResponseHistory:
     def arguments(self, service: str, operation: str, place: Place) -> set[str]:
         """Return the arguments of an operation at a place to which answers are known."""
         self.recall(service, operation, place)
-        calls = self._calls_of(service, operation)
-        return {call.argument for call in calls if call.place == place}
+        return {call.argument for call in self._calls_of(service, operation) if call.place == place}
 
     def recall(self, service: str, operation: str, place: Place) -> None:
         """Read the journal's list of answers of an operation at a place, once."""
@@ -338,8 +337,7 @@ class ResponseHistory:
             argument, account = argument_and_account(about)
             if account == place.account:
                 call = ApiCall(service, operation, place, argument)
-                entry = _Response(read_stamp(time), path=path)
-                self._responses.setdefault(call, []).append(entry)
+                self._responses.setdefault(call, []).append(_Response(read_stamp(time), path=path))
 
     def histories(
         self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]

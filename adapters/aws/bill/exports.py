@@ -15,11 +15,9 @@ from threading import Lock
 from typing import Any
 
 import orjson
-from botocore.exceptions import BotoCoreError
 
 from adapters.aws.api.calls import Calls, bucket_and_prefix
 from adapters.aws.api.operations import Place
-from adapters.aws.api.outcomes import code_of
 from adapters.aws.files import write_whole
 from bot.errors import Unavailable, WrongInput
 
@@ -146,18 +144,10 @@ class ExportCache:
     def _fetch(self, key: str, number: int) -> Path:
         """Return a whole file under a name that the billing adapter does not read."""
         part = self.folder / f".part-{number}"
-        answer = self.calls.call(self.place, "s3", "get_object", Bucket=self._bucket, Key=key)
-        try:
-            with part.open("wb") as file:
-                for block in answer["Body"].iter_chunks(1 << 20):
-                    file.write(block)
-                file.flush()
-                os.fsync(file.fileno())
-        except (BotoCoreError, OSError) as error:
-            part.unlink(missing_ok=True)
-            raise Unavailable(
-                f"The billing export broke off while it was read from S3 ({code_of(error)})."
-            ) from error
+        broken = "The billing export broke off while it was read from S3"
+        self.calls.download(self.place, self._bucket, key, part, broken)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
         return part
 
     def _path(self, key: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -87,21 +87,44 @@ def hyperpod_nodes(pages: Pages, answer: ResponseInfo) -> dict[str, Instance]:
 
 def volumes(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Volume, ...]:
     """Translate DescribeVolumes."""
-    return tuple(_volume(member, answer, tags) for member in members(pages, "Volumes"))
+    described = []
+    for member in members(pages, "Volumes"):
+        instances = (str(x.get("InstanceId") or "") for x in member.get("Attachments") or ())
+        attached = next(filter(None, instances), "")
+        place = {
+            "resource": str(member["VolumeId"]),
+            "zone": str(member.get("AvailabilityZone", "")),
+        }
+        volume = Volume(
+            **_described(member, answer, tags, instance=attached, **place),
+            size_gib=int(member["Size"]),
+            volume_type=str(member.get("VolumeType", "")),
+            state=str(member["State"]),
+            created_at=required(member["CreateTime"], "CreateTime"),
+            attached_to=attached,
+        )
+        described.append(volume)
+    return tuple(described)
 
 
 def file_systems(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[FileSystem, ...]:
     """Translate DescribeFileSystems; only Lustre, and none that is being deleted."""
-    lustre = (
-        x for x in members(pages, "FileSystems") if x.get("FileSystemType", "LUSTRE") == "LUSTRE"
-    )
     return tuple(
-        _file_system(member, answer, tags)
-        for member in lustre
-        if member.get("Lifecycle") != "DELETING"
+        FileSystem(
+            **_described(x, answer, tags, resource=str(x["FileSystemId"])),
+            storage_gib=int(x.get("StorageCapacity") or 0),
+            deployment=str(lustre.get("DeploymentType", "")),
+            throughput_mbps_per_tib=int(lustre.get("PerUnitStorageThroughput") or 0),
+            created_at=instant(x.get("CreationTime")),
+            throughput_mbps=int(lustre.get("ThroughputCapacity") or 0),
+        )
+        for x in members(pages, "FileSystems")
+        if x.get("FileSystemType", "LUSTRE") == "LUSTRE" and x.get("Lifecycle") != "DELETING"
+        for lustre in [x.get("LustreConfiguration") or {}]
     )
 
 
+_RESERVED = {"capacity-block": Market.CAPACITY_BLOCK}
 _PREPAID = ("payment-pending", "scheduled", "expired")
 """States of a Capacity Block outside its hours; one that failed or was cancelled costs nothing."""
 
@@ -112,13 +135,43 @@ def reservations(pages: Pages, answer: ResponseInfo, tags: TagNames) -> tuple[Re
     What holds capacity now, and Capacity Blocks, which are prepaid, at any time.
     """
     translated = [
-        _reservation(member, answer, tags) for member in members(pages, "CapacityReservations")
+        Reservation(
+            **_described(
+                x,
+                answer,
+                tags,
+                resource=str(x["CapacityReservationId"]),
+                instance_type=str(x["InstanceType"]),
+                zone=str(x.get("AvailabilityZone", "")),
+            ),
+            total=int(x["TotalInstanceCount"]),
+            available=int(x["AvailableInstanceCount"]),
+            starts_at=required(x.get("StartDate") or x.get("CreateDate"), "StartDate"),
+            ends_at=instant(x.get("EndDate")),
+            market=_RESERVED.get(str(x.get("ReservationType", "")), Market.RESERVED),
+            state=str(x.get("State", "active")),
+        )
+        for x in members(pages, "CapacityReservations")
     ]
     return tuple(
         x
         for x in translated
         if x.active or (x.market is Market.CAPACITY_BLOCK and x.state in _PREPAID)
     )
+
+
+def _described(
+    member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames, **labels: str
+) -> dict[str, Any]:
+    """Return labels, tags and owner of a thing: what its tags say, and what the answer says."""
+    member_tags = tags_of(member)
+    account = str(member.get("OwnerId", "")) or answer.account
+    named = {"region": answer.region, "account": account} | labels
+    return {
+        "labels": replace(tags.labels(member_tags), **named),
+        "tags": member_tags,
+        "owner": first(member_tags, tags.owner),
+    }
 
 
 _NODE_GROUPS = ("eks:nodegroup-name", "karpenter.sh/nodepool")
@@ -128,109 +181,32 @@ _NODE_GROUPS = ("eks:nodegroup-name", "karpenter.sh/nodepool")
 def _instance(
     member: Mapping[str, Any], account: str, answer: ResponseInfo, tags: TagNames
 ) -> Instance:
-    member_tags = tags_of(member)
-    state = str((member.get("State") or {}).get("Name", "running"))
-    labels = replace(
-        tags.labels(member_tags),
+    described = _described(
+        member,
+        answer,
+        tags,
         instance=str(member["InstanceId"]),
         instance_type=str(member.get("InstanceType", "")),
         zone=str((member.get("Placement") or {}).get("AvailabilityZone", "")),
-        region=answer.region,
         account=account or answer.account,
     )
+    state, ended = str((member.get("State") or {}).get("Name", "running")), None
+    if state == "terminated":
+        # EC2 gives the time within a sentence; else it is when it was first seen so.
+        stated = _TRANSITION.search(str(member.get("StateTransitionReason", "")))
+        ended = datetime.fromisoformat(stated[1]).replace(tzinfo=UTC) if stated else answer.at
     return Instance(
-        labels=labels,
+        **described,
         launched_at=required(member["LaunchTime"], "LaunchTime"),
         state=state,
         market=_MARKETS.get(str(member.get("InstanceLifecycle", "")), Market.ON_DEMAND),
-        ended_at=_ended(member, answer) if state == "terminated" else None,
-        owner=first(member_tags, tags.owner),
-        project=first(member_tags, tags.project),
-        tags=member_tags,
-        launched_by=tagged_launcher(member_tags),
+        ended_at=ended,
+        project=first(described["tags"], tags.project),
+        launched_by=tagged_launcher(described["tags"]),
         security_groups=tuple(
             str(x["GroupId"]) for x in member.get("SecurityGroups") or () if x.get("GroupId")
         ),
-        node_group=first(member_tags, _NODE_GROUPS),
-    )
-
-
-def _ended(member: Mapping[str, Any], answer: ResponseInfo) -> datetime:
-    """Return the time an instance was terminated: EC2 gives it within a sentence.
-
-    Else the time it was first seen so.
-    """
-    stated = _TRANSITION.search(str(member.get("StateTransitionReason", "")))
-    return datetime.fromisoformat(stated[1]).replace(tzinfo=UTC) if stated else answer.at
-
-
-def _volume(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> Volume:
-    member_tags = tags_of(member)
-    attached = next(
-        (str(x["InstanceId"]) for x in member.get("Attachments") or () if x.get("InstanceId")), ""
-    )
-    labels = replace(
-        tags.labels(member_tags),
-        instance=attached,
-        resource=str(member["VolumeId"]),
-        zone=str(member.get("AvailabilityZone", "")),
-        region=answer.region,
-        account=answer.account,
-    )
-    return Volume(
-        labels=labels,
-        size_gib=int(member["Size"]),
-        volume_type=str(member.get("VolumeType", "")),
-        state=str(member["State"]),
-        created_at=required(member["CreateTime"], "CreateTime"),
-        attached_to=attached,
-        tags=member_tags,
-        owner=first(member_tags, tags.owner),
-    )
-
-
-def _file_system(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> FileSystem:
-    member_tags = tags_of(member)
-    lustre = member.get("LustreConfiguration") or {}
-    labels = replace(
-        tags.labels(member_tags),
-        resource=str(member["FileSystemId"]),
-        region=answer.region,
-        account=str(member.get("OwnerId", "")) or answer.account,
-    )
-    return FileSystem(
-        labels=labels,
-        storage_gib=int(member.get("StorageCapacity") or 0),
-        deployment=str(lustre.get("DeploymentType", "")),
-        throughput_mbps_per_tib=int(lustre.get("PerUnitStorageThroughput") or 0),
-        created_at=instant(member.get("CreationTime")),
-        tags=member_tags,
-        owner=first(member_tags, tags.owner),
-        throughput_mbps=int(lustre.get("ThroughputCapacity") or 0),
-    )
-
-
-def _reservation(member: Mapping[str, Any], answer: ResponseInfo, tags: TagNames) -> Reservation:
-    member_tags = tags_of(member)
-    labels = replace(
-        tags.labels(member_tags),
-        resource=str(member["CapacityReservationId"]),
-        instance_type=str(member["InstanceType"]),
-        zone=str(member.get("AvailabilityZone", "")),
-        region=answer.region,
-        account=str(member.get("OwnerId", "")) or answer.account,
-    )
-    block = member.get("ReservationType") == "capacity-block"
-    return Reservation(
-        labels=labels,
-        total=int(member["TotalInstanceCount"]),
-        available=int(member["AvailableInstanceCount"]),
-        starts_at=required(member.get("StartDate") or member.get("CreateDate"), "StartDate"),
-        ends_at=instant(member.get("EndDate")),
-        market=Market.CAPACITY_BLOCK if block else Market.RESERVED,
-        state=str(member.get("State", "active")),
-        tags=member_tags,
-        owner=first(member_tags, tags.owner),
+        node_group=first(described["tags"], _NODE_GROUPS),
     )
 
 
@@ -246,12 +222,11 @@ def described_cluster(pages: Pages, answer: ResponseInfo) -> Cluster:
     """Translate DescribeCluster."""
     (page,) = pages
     member: Mapping[str, Any] = page["cluster"]
-    account = str(member.get("arn", "")).split(":")[4:5]
     return Cluster(
         labels=Labels(
             cluster=str(member["name"]),
             region=answer.region,
-            account=account[0] if account else answer.account,
+            account=_account(member.get("arn")) or answer.account,
         ),
         version=str(member.get("version", "")),
         status=str(member.get("status", "")),
@@ -310,15 +285,18 @@ class Membership:
     """By Auto Scaling group."""
 
     @staticmethod
-    def of(clusters: Iterable[Cluster]) -> Membership:
+    def of(clusters: Sequence[Cluster]) -> Membership:
         """Return the groups of some clusters."""
-        members = tuple(clusters)
-        groups = {name: x.name for x in members for group in x.node_groups for name in group.groups}
-        node_groups = {
-            name: group for x in members for group in x.node_groups for name in group.groups
-        }
+        owned = [
+            (name, x.name, group)
+            for x in clusters
+            for group in x.node_groups
+            for name in group.groups
+        ]
         return Membership(
-            groups, {x.security_group: x.name for x in members if x.security_group}, node_groups
+            {name: cluster for name, cluster, _ in owned},
+            {x.security_group: x.name for x in clusters if x.security_group},
+            {name: group for name, _, group in owned},
         )
 
     def cluster(self, tags: Mapping[str, str], security_groups: Iterable[str]) -> str:
@@ -354,30 +332,29 @@ _ACCELERATED = frozenset({"trn", "inf", "p", "g", "p2", "p3", "p4", "p5", "p6"})
 
 def quotas(pages: Pages, answer: ResponseInfo) -> tuple[Quota, ...]:
     """Return the quotas of accelerated families (`Running On-Demand Trn instances`)."""
-    translated = (_quota(member, answer) for member in members(pages, "Quotas"))
-    return tuple(sorted((x for x in translated if x), key=lambda x: x.name))
+    quotas = []
+    for member in members(pages, "Quotas"):
+        name = str(member.get("QuotaName", ""))
+        running, spot = _RUNNING.fullmatch(name), _SPOT.fullmatch(name)
+        words = re.findall(r"[a-z]+\d*", match[1].lower()) if (match := running or spot) else ()
+        families = tuple(word for word in words if word in _ACCELERATED)
+        if not families:
+            continue
+        quota = Quota(
+            name=name,
+            code=str(member.get("QuotaCode", "")),
+            labels=Labels(
+                region=answer.region, account=_account(member.get("QuotaArn")) or answer.account
+            ),
+            families=families,
+            market=Market.ON_DEMAND if running else Market.SPOT,
+            vcpus=float(member["Value"]),
+            asof=answer.at,
+        )
+        quotas.append(quota)
+    return tuple(sorted(quotas, key=lambda x: x.name))
 
 
-def _quota(member: Mapping[str, Any], answer: ResponseInfo) -> Quota | None:
-    name = str(member.get("QuotaName", ""))
-    running, spot = _RUNNING.fullmatch(name), _SPOT.fullmatch(name)
-    match = running or spot
-    families = (
-        tuple(w for w in re.findall(r"[a-z]+\d*", match[1].lower()) if w in _ACCELERATED)
-        if match
-        else ()
-    )
-    if not families:
-        return None
-    account = str(member.get("QuotaArn", "")).split(":")[4:5]
-    return Quota(
-        name=name,
-        code=str(member.get("QuotaCode", "")),
-        labels=Labels(
-            region=answer.region, account=account[0] if account and account[0] else answer.account
-        ),
-        families=families,
-        market=Market.ON_DEMAND if running else Market.SPOT,
-        vcpus=float(member["Value"]),
-        asof=answer.at,
-    )
+def _account(arn: object) -> str:
+    """Return the account that an ARN names, "" where it names none."""
+    return (str(arn or "").split(":") + [""] * 5)[4]

@@ -495,8 +495,7 @@ class JoinedInventory:
         labels = details.only(_NODE)
         if running:
             return Instance(labels=labels, launched_at=launched)
-        last = int(self._last_seen(end, i + 1)[i])
-        ended = datetime.fromtimestamp(last * self._nodes.step, UTC)
+        ended = datetime.fromtimestamp(int(self._last_seen(end, i + 1)[i]) * self._nodes.step, UTC)
         return Instance(labels=labels, launched_at=launched, state="unknown", ended_at=ended)
 
 
@@ -512,8 +511,7 @@ def last_seen(nodes: MetricGrid) -> LastSeen:
     for metric in range(1, len(nodes.metrics)):
         reported |= np.isfinite(nodes.values[metric])
     rows = np.where(reported, np.arange(reported.shape[0])[:, None], -1)
-    newest_row = np.maximum.accumulate(rows, axis=0).astype(np.int64)
-    return partial(_newest_by, newest_row, nodes.base)
+    return partial(_newest_by, np.maximum.accumulate(rows, axis=0).astype(np.int64), nodes.base)
 
 
 def _newest_by(newest_row: Ints, base: int, end: int, n: int) -> Ints:

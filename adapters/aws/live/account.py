@@ -65,40 +65,6 @@ class AccountAccess:
 
 
 @dataclass(frozen=True)
-class CallLimits:
-    """Limit the bot's own calls."""
-
-    daily_usd: Decimal | None = None
-    """The cost of a UTC day at which optional calls stop, None for no limit."""
-    usage: Path | None = None
-    """A file that counts calls over restarts."""
-    attempts: int = ATTEMPTS
-    """How often a call is tried."""
-
-
-@dataclass(frozen=True)
-class ExtraSources:
-    """Name the sources that are read beside the APIs of metrics, inventory and prices."""
-
-    streams: Sequence[str] = ()
-    """Addresses of metric streams (s3://BUCKET/PREFIX)."""
-    logs: Sequence[str] = ()
-    """Log groups (GROUP or REGION:GROUP) that hold compilers' lines."""
-    events: Sequence[str] = ()
-    """URLs of the SQS queues that EventBridge sends notices to."""
-    advisor: str = ""
-    """Where the Spot Advisor's data is: a file or an address."""
-
-
-@dataclass(frozen=True)
-class MetricsSource:
-    """Say where NeuronCore metrics are read, and which server answers PromQL."""
-
-    surface: MetricsSurface = MetricsSurface.AUTO
-    server: PrometheusServer = OTEL_STORE
-
-
-@dataclass(frozen=True)
 class ReadTiming:
     """Hold the clocks, and the share of an interval that a tick may take."""
 
@@ -116,9 +82,24 @@ class LiveConfig:
     reading: ReadingConfig
     timing: ReadTiming
     access: AccountAccess = AccountAccess()
-    limits: CallLimits = CallLimits()
-    extra: ExtraSources = ExtraSources()
-    metrics: MetricsSource = MetricsSource()
+    surface: MetricsSurface = MetricsSurface.AUTO
+    """Where NeuronCore metrics are read."""
+    server: PrometheusServer = OTEL_STORE
+    """What answers PromQL."""
+    daily_usd: Decimal | None = None
+    """The cost of a UTC day at which optional calls stop, None for no limit."""
+    usage: Path | None = None
+    """A file that counts calls over restarts."""
+    attempts: int = ATTEMPTS
+    """How often a call is tried."""
+    streams: Sequence[str] = ()
+    """Addresses of metric streams (s3://BUCKET/PREFIX)."""
+    logs: Sequence[str] = ()
+    """Log groups (GROUP or REGION:GROUP) that hold compilers' lines."""
+    events: Sequence[str] = ()
+    """URLs of the SQS queues that EventBridge sends notices to."""
+    advisor: str = ""
+    """Where the Spot Advisor's data is: a file or an address."""
     journal: Path | None = None
     """A folder where changed answers are kept over restarts, and for recordings."""
 
@@ -144,7 +125,7 @@ class AccountPoller:
         self._refusals = RefusalPoller(
             calls, responses, config.timing.stopwatch, config.timing.pause
         )
-        self._price_poller = PricePoller(calls, responses, config.extra.advisor)
+        self._price_poller = PricePoller(calls, responses, config.advisor)
         self.prices: QuotedPrices | None = None
         """The prices last answered, None before any were."""
 

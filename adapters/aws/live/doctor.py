@@ -8,17 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
-from adapters.aws.api.calls import Calls
 from adapters.aws.api.operations import Place
-from adapters.aws.events.notices import EventPoller
-from adapters.aws.live.discovery import CLASSIC, PlaceFleet, SeriesLister, heard, worth_reading
-from adapters.aws.live.poller import MetricPoller
+from adapters.aws.live.discovery import CLASSIC, heard, worth_reading
 from adapters.aws.live.promql import fetch
 from adapters.aws.live.requests import RequestScope, SeriesBook, plan_requests
-from adapters.aws.live.stream import Streams
-from adapters.aws.logs.logbook import LogPoller
+from adapters.aws.live.source import Live
 from adapters.aws.metrics.points import labels_of
 from bot.errors import Unavailable
 from bot.model.frame import MetricsSurface, OwnNames
@@ -40,38 +35,7 @@ _SAMPLE = 20
 """Series whose values are looked at, to tell a ratio from percent."""
 
 
-class Examined(Protocol):
-    """Describe a live account as far as the checks look at it."""
-
-    calls: Calls
-    streams: Streams
-    metrics: MetricPoller
-    lister: SeriesLister
-    logs: LogPoller
-    events: EventPoller
-
-    def describe(self, now: datetime) -> Iterator[str]:
-        """Poll inventory and prices; yield a sentence for each answer that is missing."""
-        ...
-
-    def places(self) -> tuple[Place, ...]:
-        """Return the places that are read."""
-        ...
-
-    def fleet(self, place: Place) -> PlaceFleet:
-        """Return the accelerated instances of a place, and the volumes on them."""
-        ...
-
-    def neuron(self, place: Place) -> bool:
-        """Return whether instances with NeuronCores run at a place."""
-        ...
-
-    def in_eks(self, place: Place) -> bool:
-        """Return whether an accelerated instance of a place belongs to a Kubernetes cluster."""
-        ...
-
-
-def examine(live: Examined) -> Sequence[Check]:
+def examine(live: Live) -> Sequence[Check]:
     """Return every check; no point of a metric is kept."""
     now = live.calls.clock()
     failed = list(live.describe(now))
@@ -103,7 +67,7 @@ class Surface:
         return f"{self.name}: {', '.join(x for x in (nodes, self.remark) if x)}"
 
 
-def surfaces(live: Examined, place: Place) -> list[Surface]:
+def surfaces(live: Live, place: Place) -> list[Surface]:
     """Return what each surface tells of a place, and which is read.
 
     Raise `Unavailable` where the classic one is not told.
@@ -131,7 +95,7 @@ def surfaces(live: Examined, place: Place) -> list[Surface]:
     ]
 
 
-def _place(live: Examined, place: Place, now: datetime) -> Iterator[Check]:
+def _place(live: Live, place: Place, now: datetime) -> Iterator[Check]:
     """Check the instances of a place and its accelerator metrics."""
     instances = live.fleet(place).instances
     name, count = f"AWS {place}", f"{len(instances)} accelerated instances"
@@ -151,7 +115,7 @@ def _place(live: Examined, place: Place, now: datetime) -> Iterator[Check]:
     yield Check(name, False, sentence, _IN_EKS if live.in_eks(place) else _PLAIN)
 
 
-def _own(live: Examined, place: Place, own: OwnNames, now: datetime) -> Check:
+def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:
     """Check the metrics of the own namespace.
 
     Which report, of how many instances, and whether values fit their units.

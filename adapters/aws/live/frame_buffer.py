@@ -242,8 +242,7 @@ class FrameBuffer:
         new = self._believed(read.points)
 
         remembered = Points.joined([x.kept for x in past])
-        firsts = Points.joined([self._heads, remembered, new])
-        self._heads = _first(firsts, _HEAD)
+        self._heads = _first(Points.joined([self._heads, remembered, new]), _HEAD)
         run_points = Points.joined([self._of_runs, remembered, new])
         self._of_runs = run_points.take(
             self._is_of_runs(run_points) & (run_points.seconds >= since - self.history)
@@ -459,8 +458,7 @@ def spread(past: Points, series: Sequence[MetricSeries], *recent: Points) -> Poi
 def _minutely(points: Points) -> set[int]:
     order = np.lexsort((points.seconds, points.series))
     series, seconds = points.series[order], points.seconds[order]
-    next_minute = (np.diff(series) == 0) & (np.diff(seconds) == 60)
-    return set(series[1:][next_minute].tolist())
+    return set(series[1:][(np.diff(series) == 0) & (np.diff(seconds) == 60)].tolist())
 
 
 @dataclass

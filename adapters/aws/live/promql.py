@@ -264,8 +264,7 @@ class _PromqlReader:
         """
         place, period, service = self.request.place, query.period, self.calls.server.service
         for start in range(self.request.start, self.request.end, MOST_SECONDS):
-            end = min(start + MOST_SECONDS, self.request.end)
-            steps = (end - start) // period
+            steps = (min(start + MOST_SECONDS, self.request.end) - start) // period
             if not steps:
                 continue
             times = {"start": start + period, "end": start + steps * period, "step": period}

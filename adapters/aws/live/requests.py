@@ -194,8 +194,7 @@ class SeriesValues:
 
         A statistic that nobody needs is inferred from the others.
         """
-        none = np.full(len(self.times), np.nan)
-        peak = self.sets.get("Maximum", none)
+        peak = self.sets.get("Maximum", np.full(len(self.times), np.nan))
         total = self.sets.get("Sum", peak)
         count = self.sets.get("SampleCount", np.ones(len(self.times)))
         good = sound(self.times.astype(np.float64), count, total)

@@ -33,7 +33,6 @@ from adapters.aws.live.discovery import (
     unheard,
     worth_reading,
 )
-from adapters.aws.live.doctor import examine
 from adapters.aws.live.frame_buffer import FrameBuffer
 from adapters.aws.live.grid_cache import GridCache
 from adapters.aws.live.poller import DetailPoller, MetricPoller
@@ -47,7 +46,6 @@ from bot.errors import Unavailable
 from bot.model.fleet import Reservation, is_neuron
 from bot.model.reading import Gap, Reading
 from bot.model.window import Window
-from bot.ports import Check
 from bot.ports.work import LANE, Lane
 
 BRIEFLY_S = 0.2
@@ -131,21 +129,19 @@ class Live(PriceSource):
         self._unknown, self._places = list(config.access.places()), list[Place]()
         calls = self.calls = Calls(
             timing.clock,
-            daily_usd=config.limits.daily_usd,
-            usage=config.limits.usage,
+            daily_usd=config.daily_usd,
+            usage=config.usage,
             stopwatch=timing.stopwatch,
-            attempts=config.limits.attempts,
+            attempts=config.attempts,
             external_id=config.access.external_id,
-            server=config.metrics.server,
+            server=config.server,
         )
-        listers = [
-            S3Lister(calls, address, Place(self.home), FIRST) for address in config.extra.streams
-        ]
-        self.logs = LogPoller(calls, tuple(map(read_log_group, config.extra.logs)), self.home)
+        listers = [S3Lister(calls, address, Place(self.home), FIRST) for address in config.streams]
+        self.logs = LogPoller(calls, tuple(map(read_log_group, config.logs)), self.home)
         self._problems, self._last, self._unlogged = Problems(), LastReading(), tuple[str, ...]()
         self.responses = ResponseHistory(self._problems, config.journal)
         self.events = EventPoller(
-            calls, self.responses, tuple(map(read_event_queue, config.extra.events))
+            calls, self.responses, tuple(map(read_event_queue, config.events))
         )
         self._account = AccountPoller(calls, self.responses, config)
         self._resources = self._account.resources
@@ -155,7 +151,7 @@ class Live(PriceSource):
             reading.history_seconds,
         )
         self.lister = SeriesLister(
-            calls, catalogue, PromqlLister(calls, catalogue, book), config.metrics.surface
+            calls, catalogue, PromqlLister(calls, catalogue, book), config.surface
         )
         self.streams = Streams(calls, listers, book, self._problems, timing.stopwatch)
         self.metrics = MetricPoller(
@@ -252,10 +248,6 @@ class Live(PriceSource):
     def home(self) -> str:
         """Return the first region."""
         return next(place.region for place in (*self._unknown, *self._places))
-
-    def examine(self) -> Sequence[Check]:
-        """Check every call that a tick makes, and the sources of metrics."""
-        return examine(self)
 
     def describe(self, now: datetime) -> Iterator[str]:
         """Poll inventory and prices as they are now.

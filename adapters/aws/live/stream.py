@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from botocore.exceptions import BotoCoreError
 
 from adapters.aws.api.calls import Calls, bucket_and_prefix, in_time
 from adapters.aws.api.operations import Place
-from adapters.aws.api.outcomes import code_of
 from adapters.aws.files import MetricForm, Problems, form_of
 from adapters.aws.live.frame_buffer import NewPoints
 from adapters.aws.live.requests import SeriesBook
@@ -221,17 +219,10 @@ class Streams:
         Raise `Unavailable` where it breaks off on the way.
         """
         gatherer, problems = Gatherer(catalogue=self.book.catalogue), Problems()
-        where: dict[str, Any] = {"Bucket": lister.bucket, "Key": item.key, "optional": 0}
         with tempfile.TemporaryDirectory(prefix="trnbot-") as folder:
             path, name = Path(folder) / "object", item.key.rpartition("/")[2]
-            answer = self.calls.call(lister.place, "s3", "get_object", **where)
-            try:
-                with path.open("wb") as file:
-                    for block in answer["Body"].iter_chunks(1 << 20):
-                        file.write(block)
-            except (BotoCoreError, OSError) as error:
-                trouble = "An object of the metric stream broke off while it was read"
-                raise Unavailable(f"{trouble} ({code_of(error)}).") from error
+            broken = "An object of the metric stream broke off while it was read"
+            self.calls.download(lister.place, lister.bucket, item.key, path, broken, optional=0)
             if form_of(path) is MetricForm.PARQUET:
                 read_parquet([(path, name)], gatherer, problems)
             else:

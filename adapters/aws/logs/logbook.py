@@ -153,8 +153,7 @@ def read_logs(folder: Path, nodes: Mapping[str, str], problems: Problems) -> Log
     book = Logbook()
     for path in sorted((folder / "logs").rglob("*")):
         if path.name.endswith(_ENDINGS) and path.is_file():
-            name = str(path.relative_to(folder))
-            events = objects(path, name, problems, checked, "log event")
+            events = objects(path, str(path.relative_to(folder)), problems, checked, "log event")
             book.add((event for event, _ in events), nodes)
     return book
 

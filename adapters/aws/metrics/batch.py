@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from adapters.aws.files import chunked
 from adapters.aws.metrics.points import (
     LAST_SECOND,
     Catalogue,
@@ -147,22 +148,12 @@ def _at_once(parts: Sequence[Points]) -> Iterator[Points]:
 
     Larger ones stay alone.
     """
-    small: list[Points] = []
-    points = 0
-    for part in parts:
-        if len(part.series) >= _ALONE:
-            if small:
-                yield Points.joined(small)
-            yield part
-            small, points = [], 0
+    for large, alike in groupby(parts, lambda part: len(part.series) >= _ALONE):
+        if large:
+            yield from alike
             continue
-        small.append(part)
-        points += len(part.series)
-        if points >= _AT_ONCE:
-            yield Points.joined(small)
-            small, points = [], 0
-    if small:
-        yield Points.joined(small)
+        for together in chunked(alike, lambda part: len(part.series), _AT_ONCE):
+            yield Points.joined(together)
 
 
 def merged(batch: PointBatch, owners: Sequence[MetricSeries]) -> PointBatch:
@@ -241,8 +232,7 @@ class TimeGrid:
         """Return each series' first bin and the last one it covers."""
         seconds = batch.points.seconds
         first = self.bin(self.visible(seconds[batch.starts[:-1]], period))
-        last = self.bin(self.visible(seconds[batch.starts[1:] - 1], period) + period)
-        return first, last
+        return first, self.bin(self.visible(seconds[batch.starts[1:] - 1], period) + period)
 
 
 @dataclass(frozen=True)
@@ -327,8 +317,7 @@ def periods(batch: PointBatch) -> Ints:
 
     Its spacing, else that of its like, else one minute.
     """
-    seconds = _first(batch, batch.points.seconds.astype(np.float64), _FIRST + 1)
-    spacings = np.diff(seconds, axis=1)
+    spacings = np.diff(_first(batch, batch.points.seconds.astype(np.float64), _FIRST + 1), axis=1)
     # A spacing within a tenth of a usual period is taken for that period.
     nearest = _PERIODS[np.abs(np.nan_to_num(spacings)[..., None] - _PERIODS).argmin(axis=-1)]
     spacings = np.where(np.abs(spacings - nearest) <= nearest / 10, nearest, spacings)
@@ -392,8 +381,7 @@ def things_a_scrape(batch: PointBatch, period: Ints, rates: Doubles) -> Doubles:
 
     At least one.
     """
-    scrapes = np.maximum(1.0, rates * period / _SCRAPE_SECONDS)
-    return np.fmax(1.0, usual_counts(batch) / scrapes)
+    return np.fmax(1.0, usual_counts(batch) / np.maximum(1.0, rates * period / _SCRAPE_SECONDS))
 
 
 def _first(batch: PointBatch, values: Doubles, n: int) -> Doubles:
@@ -407,8 +395,7 @@ def _most_common(rows: Doubles, ties: np.ufunc) -> tuple[Doubles, npt.NDArray[np
     """Return each row's most frequent value and how often it stands there; nan does not count."""
     often = (rows[:, :, None] == rows[:, None, :]).sum(axis=2)
     most = often.max(axis=1, initial=0)
-    leading = np.where((often == most[:, None]) & (often > 0), rows, np.nan)
-    return ties.reduce(leading, axis=1), most
+    return ties.reduce(np.where((often == most[:, None]) & (often > 0), rows, np.nan), axis=1), most
 
 
 def _divisor(spacings: Doubles) -> Doubles:

@@ -176,13 +176,10 @@ def _refused(
         name = f"{x.namespace} {x.metric}"
         first.setdefault(name, (x, value))
         times[name] += 1
-    return tuple(_refused_metric(name, times[name], *first[name], catalogue) for name in first)
-
-
-def _refused_metric(
-    name: str, times: int, one: MetricSeries, value: float, catalogue: Catalogue
-) -> Refused:
-    dimensions = dict(one.dimensions)
-    thing = dimensions.get("InstanceId") or next(iter(dimensions.values()), "")
-    lowest, highest, _ = _bounds_of((one.namespace, one.metric, one.names), catalogue)
-    return Refused(name, times, value, thing, (lowest, highest))
+    refused = []
+    for name, (x, value) in first.items():
+        dimensions = dict(x.dimensions)
+        thing = dimensions.get("InstanceId") or next(iter(dimensions.values()), "")
+        lowest, highest, _ = _bounds_of((x.namespace, x.metric, x.names), catalogue)
+        refused.append(Refused(name, times[name], value, thing, (lowest, highest)))
+    return tuple(refused)

@@ -127,8 +127,7 @@ def series_batches(
         if silent:
             parts = batch.pick(silent)
             parts = evened(parts) if target.even else parts
-            wholes = merged(parts, [owners[i] for i in silent])
-            whole.append(_series_batch(target, wholes))
+            whole.append(_series_batch(target, merged(parts, [owners[i] for i in silent])))
     return whole
 
 

@@ -16,13 +16,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import orjson
 
-from adapters.aws.files import Problems, why
+from adapters.aws.files import Problems, chunked, why
 from bot.model.limits import PARQUET_ROWS
 
 
@@ -282,16 +283,8 @@ def grouped_for_queries(files: Sequence[ParquetFile]) -> Iterator[list[ParquetFi
 
     Each of them about one metric, or each about any.
     """
-    group: list[ParquetFile] = []
-    size = 0
-    for file in files:
-        if group and (size >= _BYTES_A_QUERY or (group[0].names is None) != (file.names is None)):
-            yield group
-            group, size = [], 0
-        group.append(file)
-        size += file.path.stat().st_size
-    if group:
-        yield group
+    for _, alike in groupby(files, lambda file: file.names is None):
+        yield from chunked(alike, lambda file: file.path.stat().st_size, _BYTES_A_QUERY)
 
 
 def with_new_sets(group: Sequence[ParquetFile], met: set[bytes]) -> list[ParquetFile]:

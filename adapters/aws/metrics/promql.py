@@ -162,8 +162,7 @@ class Query:
     def _part(self, found: re.Match[str]) -> str:
         """Return one selector's part: its samples within the period, aggregated for each thing."""
         name = found["name"]
-        matchers = found["matchers"] or ""
-        within = ", ".join(part for part in (matchers[1:-1], self.where) if part)
+        within = ", ".join(part for part in ((found["matchers"] or "")[1:-1], self.where) if part)
         selector = f"{name}{{{within}}}" if within else name
 
         by = ", ".join(map(quoted, self.by))
