@@ -101,6 +101,10 @@ def diagnose(view: View) -> Diagnosis:
     if faulty.any():
         stopped |= np.isin(view.roster.scope, view.roster.scope[faulty])
     starved = settled[drop.DROP].hit if drop.DROP in settled else view.nobody()
+
+    # The node that all wait for is part of their alert, though it works as ever.
+    suspects = [anomaly.suspect for anomaly in anomalies if anomaly.suspect]
+    explained[view.roster.rows_of(suspects)] = True
     return Diagnosis(tuple(anomalies), explained | silent.hit, starved, stopped)
 
 

@@ -156,7 +156,11 @@ def anchor_of(now: datetime, frame: Frame, whole: timedelta = timedelta(hours=6)
 def strange_spans(alerts: Sequence[Alert], anchor: datetime) -> tuple[StrangeSpan, ...]:
     """Return the spans of the alerts that had been opened at `anchor`, clipped to it."""
     return tuple(
-        StrangeSpan(a.anomaly.things, a.anomaly.window.start, min(a.closed or anchor, anchor))
+        StrangeSpan(
+            (*a.anomaly.things, a.anomaly.suspect),
+            a.anomaly.window.start,
+            min(a.closed or anchor, anchor),
+        )
         for a in alerts
         if a.opened <= anchor
     )

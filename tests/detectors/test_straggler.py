@@ -115,3 +115,14 @@ def test_it_can_be_switched_off():
         {**world.policy.values, "straggler.on": False}, world.policy.overrides
     )
     assert only(world.at(hours(31))).cause is not Cause.STRAGGLER
+
+
+def test_the_node_that_all_wait_for_is_not_odd_beside():
+    """It works as ever, in a combination that it never showed: its executions slowed with the others'."""
+    fleet = Fleet(8, days=12)
+    late = (hours(240), hours(264))
+    fleet.scale(*late, ALL, neuron_execution_latency=2.0, efa=0.5, network_in=0.5)
+    fleet.scale(*late, slice(0, 7), neuroncore_utilization=0.5)
+    alerts = World(fleet).run(hours(239), hours(262))
+    assert [alert.cause for alert in alerts] == [Cause.STRAGGLER]
+    assert alerts[0].anomaly.suspect == "i-llama007"
