@@ -68,9 +68,13 @@ def group(
     fresh = [a for a in alerts if a.id not in grouped and a.firing and a.id in audience]
     for alert in fresh:
         if not alert.muted_by:
-            name = _of_effects(alert, members) or groups.setdefault(
-                group_key(alert), incident_id(channel, alert)
-            )
+            key = group_key(alert)
+            name = _of_effects(alert, members) or groups.get(key, "")
+
+            # What costs more than all that a message about the bill says is no further detail of it.
+            said = alert.cause.facts.about is About.MONEY and name in opened
+            if not name or (said and alert.usd_per_hour > _per_hour(members[name])):
+                name = groups[key] = incident_id(channel, alert)
             members.setdefault(name, []).append(alert)
 
     # What is explained joins the incident of what explains it, be it one that is itself explained.

@@ -191,7 +191,8 @@ def _lost(view: View, hit: Mask, steps: Numbers) -> Numbers:
     # Readings from before a drop would make its first dollars too few, and the reading in which it
     # ends its last ones: the newest one tells, once the drop has settled the middle of some.
     newest = view.recent(view.utilization, 1)
-    level = np.where(np.isnan(newest), view.recent(view.utilization), newest)
+    unclear = np.isnan(newest) | ~view.at_work[:, -1]  # a restart ends the drop: it is none itself
+    level = np.where(unclear, view.recent(view.utilization), newest)
     rows = np.flatnonzero(hit & (steps > view.window.steps(SETTLED)))
     level[rows] = middling(view, view.utilization, rows)
     lost = view.lost_at(level).astype(np.float64)

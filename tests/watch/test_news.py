@@ -159,6 +159,20 @@ def test_an_alert_stays_with_the_message_that_told_of_it() -> None:
     assert (incident.id, [a.id for a in incident.alerts]) == ("n1", ["a1", "a2"])
 
 
+@pytest.mark.parametrize(("usd", "messages"), [("40", 1), ("900", 2)])
+def test_what_costs_more_than_a_message_about_the_bill_says_has_one_of_its_own(
+    usd: str, messages: int
+) -> None:
+    small = alert(anomaly(Cause.SPEND_JUMP), waste=waste())
+    said = replace(log_entry_of(told(small), "m1"), alerts=("a1",))
+    large = alert(anomaly(Cause.SPEND_JUMP), name="a2", opened=LATER, waste=waste(usd))
+    incidents = group([small, large], [said], "web:alerts")
+    assert len(incidents) == messages
+    again = [replace(log_entry_of(told(large), "m2"), id=incidents[-1].id, alerts=("a2",))]
+    if messages == 2:
+        assert len(group([small, large], [said, *again], "web:alerts")) == 2
+
+
 def test_after_the_end_the_next_opening_is_a_new_incident() -> None:
     over = replace(log_entry_of(told(FIRST), "m1"), over=True)
     (incident,) = group([alert(name="a2", opened=LATER)], [over], "web:alerts")
