@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from bot.model.causes import CAUSES, About
-from bot.model.fleet import Instance, Inventory, is_neuron, serves
+from bot.model.fleet import Instance, Inventory, Market, is_neuron, serves
 from bot.model.labels import Labels
 from bot.model.policy import Policy
 from detectors.arrays import Mask, Numbers, Rows
@@ -36,6 +36,8 @@ class Roster:
     running: Mask
     launched: Numbers
     """Seconds since the epoch, -inf where not known."""
+    ends: Numbers
+    """When its Capacity Block ends, seconds since the epoch, inf where it is in none."""
     inference: Mask
     accelerated: Mask
     neuron: Mask
@@ -95,6 +97,7 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
         scope=np.array([place[scope] for scope in scope_of_node], dtype=np.intp),
         running=np.array(running, dtype=bool),
         launched=np.array(launches, dtype=np.float64),
+        ends=np.array([_block_end(i, inventory) if i else np.inf for i in instances]),
         inference=np.array(serving, dtype=bool),
         accelerated=np.array(accelerated, dtype=bool),
         neuron=np.array(
@@ -113,6 +116,24 @@ def scope_of(labels: Labels) -> Labels:
     if labels.cluster:
         return Labels(cluster=labels.cluster)
     return labels.only(("team", "region", "account"))
+
+
+def _block_end(instance: Instance, inventory: Inventory) -> float:
+    """Return when the Capacity Block of an instance ends, in seconds since the epoch, else inf.
+
+    An instance that names no reservation is in the one of its type and zone that ends last.
+    """
+    if instance.market is not Market.CAPACITY_BLOCK:
+        return np.inf
+    alike, place = [], (instance.labels.instance_type, instance.labels.zone)
+    for block in inventory.reservations:
+        if block.market is not Market.CAPACITY_BLOCK or block.ends_at is None:
+            continue
+        if block.labels.resource == instance.reservation:
+            return block.ends_at.timestamp()
+        if not instance.reservation and (block.labels.instance_type, block.labels.zone) == place:
+            alike.append(block.ends_at.timestamp())
+    return max(alike, default=np.inf)
 
 
 def _purpose(instance: Instance) -> str:

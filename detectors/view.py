@@ -39,6 +39,7 @@ GAP = duration("view.GAP")
 BOOT = duration("view.BOOT")
 LATELY = duration("view.LATELY")
 LOOKBACK = duration("view.LOOKBACK")
+BLOCK_END = duration("view.BLOCK_END")
 
 
 State = Callable[["View"], Mask]
@@ -203,6 +204,16 @@ class View(Readings):
     def eligible(self) -> Mask:
         """Return which nodes run and have lately reported, (n,): only they begin an anomaly."""
         return self.roster.running & ~self.silent
+
+    @cached_property
+    def spared(self) -> Mask:
+        """Return which nodes may do nothing, (n,).
+
+        They are kept ready on purpose, or their Capacity Block is about to end: it is paid to its
+        end, and no job is begun there any more.
+        """
+        left = self.roster.ends - self.now.timestamp()
+        return np.asarray(self.limits.spared | (left <= BLOCK_END.total_seconds()))
 
     @cached_property
     def age_seconds(self) -> Numbers:

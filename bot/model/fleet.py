@@ -175,6 +175,8 @@ class Instance:
     """The Kubernetes labels that its node group gives its node."""
     labelled_owner: str = ""
     """The owner whom those labels name."""
+    reservation: str = ""
+    """The Capacity Reservation or Capacity Block that it runs in, "" where none is named."""
 
     @property
     def id(self) -> str:

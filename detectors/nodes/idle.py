@@ -41,7 +41,7 @@ def find_idle(view: View) -> RuleMatch:
     if not steps.any():
         return no_match(view)
     needed = view.patience("idle.for", steps)
-    begins = view.eligible & (seen >= needed) & ~view.limits.spared
+    begins = view.eligible & (seen >= needed) & ~view.spared
     servers = begins & view.roster.inference
     if servers.any():
         # Where no runtime is known to be loaded a server rests by habit, else as a loaded one.
@@ -119,7 +119,7 @@ def find_unused(view: View) -> RuleMatch:
     steps = np.minimum(np.where(stays, steps, np.maximum(held, rested)), fresh)
     needed = view.patience("allocated_unused.for", rested)
     begins = view.eligible & (np.minimum(np.maximum(seen, bare), fresh) >= needed)
-    begins &= ~view.limits.spared & (~view.roster.inference | may_be_told(view, begins, needed))
+    begins &= ~view.spared & (~view.roster.inference | may_be_told(view, begins, needed))
     hit = (begins | (view.roster.running & stays)) & view.limits.on("allocated_unused.on")
     unused = RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
     return cores.with_part_use(view, unused)

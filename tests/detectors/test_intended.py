@@ -8,6 +8,7 @@ from builder import Fleet, World, hours
 from test_rarity import progress
 
 from bot.model.causes import Cause
+from bot.model.fleet import Market, Reservation
 from detectors.usual import around
 
 
@@ -33,6 +34,33 @@ def purposed(world, purpose):
 def test_nodes_kept_ready_on_purpose_may_do_nothing(purpose, raised):
     world = purposed(World(Fleet(4).stop(hours(30), hours(40), slice(0, 2))), purpose)
     assert {a.cause for a in world.at(hours(32)).anomalies} == raised
+
+
+@pytest.mark.parametrize(
+    ("ends", "reservation", "raised"),
+    [
+        (31.8, "cr-1", set()),
+        (40, "cr-1", {Cause.IDLE}),
+        (31.8, "", set()),
+        (31.8, "cr-2", {Cause.IDLE}),
+    ],
+)
+def test_nobody_begins_anything_in_the_last_hour_of_a_capacity_block(ends, reservation, raised):
+    world = World(Fleet(4).stop(hours(31), hours(34), slice(0, 2)))
+    plain = world.inventory
+
+    def in_a_block(now):
+        inventory = plain(now)
+        nodes = {
+            name: replace(instance, market=Market.CAPACITY_BLOCK, reservation=reservation)
+            for name, instance in inventory.instances.items()
+        }
+        labels = replace(next(iter(nodes.values())).labels, instance="", resource="cr-1")
+        block = Reservation(labels, 4, 0, hours(0), hours(ends), Market.CAPACITY_BLOCK)
+        return replace(inventory, instances=nodes, reservations=(block,))
+
+    world.inventory = in_a_block
+    assert {a.cause for a in world.at(hours(31.7)).anomalies} == raised
 
 
 def test_all_nodes_silent_at_once_while_their_run_reports_is_the_collector():

@@ -207,6 +207,7 @@ def _instance(
             str(x["GroupId"]) for x in member.get("SecurityGroups") or () if x.get("GroupId")
         ),
         node_group=first(described["tags"], _NODE_GROUPS),
+        reservation=str(member.get("CapacityReservationId", "")),
     )
 
 
