@@ -34,15 +34,13 @@ class Problems:
         """The file of each sentence."""
         self._rest: Counter[str] = Counter()
 
-    def add(self, file: str, why: str, line: int | None = None, times: int = 1) -> None:
+    def add(self, file: str, why: str, line: int | None = None) -> None:
         """Name a file (and its line, counted from 1) and why it was skipped."""
         sentence = f"{file}, line {line}: {why}" if line else f"{file}: {why}"
-        if sentence in self._named:
-            return
         if len(self._named) < NAMED:
-            self._named[sentence] = file
-            times -= 1
-        self._rest[file] += times
+            self._named.setdefault(sentence, file)
+        elif sentence not in self._named:
+            self._rest[file] += 1
 
     def take(self, later: Problems) -> None:
         """Add the problems collected after these, as if they had been added here."""
@@ -57,7 +55,7 @@ class Problems:
         """Return the named ones and, per file, how many more there were."""
         return (
             *self._named,
-            *(f"{file}: {n} more of the kind." for file, n in sorted(self._rest.items()) if n > 0),
+            *(f"{file}: {n} more of the kind." for file, n in sorted(self._rest.items())),
         )
 
 

@@ -195,14 +195,13 @@ def _cells(pages: Any, about: str) -> Iterator[dict[str, Any]]:
 
 
 @cache
-def _line_types() -> Mapping[str, str]:
-    return {row["said"]: row["line_type"] for row in table("record_types.csv")}
-
-
 def line_type(name: str) -> str:
     """Return a charge type of Cost Explorer as a report names it: every `... discount` is one."""
     plain = re.sub(r"[^a-z]", "", name.lower())
-    return "EdpDiscount" if plain.endswith("discount") else _line_types().get(plain, name)
+    if plain.endswith("discount"):
+        return "EdpDiscount"
+    rows = table("record_types.csv")
+    return next((row["line_type"] for row in rows if row["said"] == plain), name)
 
 
 def _columns_of(cell: Mapping[str, Any], services: Mapping[str, str]) -> dict[str, str]:

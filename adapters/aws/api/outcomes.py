@@ -7,7 +7,7 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -15,7 +15,7 @@ from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 from botocore.exceptions import (
@@ -37,6 +37,7 @@ from adapters.aws.api.operations import (
     operations,
     stops_at,
 )
+from bot.model.codec import decode, encode
 from bot.model.price import CallUse, SelfCost
 from bot.ports import Clock
 
@@ -231,30 +232,6 @@ class CallCounts:
         self.throttled += other.throttled
         self.usd += other.usd
 
-    def document(self) -> dict[str, Any]:
-        """Return the counts as JSON can hold them."""
-        counted = {name: dict(getattr(self, name)) for name in _COUNTED}
-        return {
-            **counted,
-            "retries": self.retries,
-            "throttled": self.throttled,
-            "usd": str(self.usd),
-        }
-
-    @staticmethod
-    def of(document: Mapping[str, Any]) -> CallCounts:
-        """Read a document that `document` wrote.
-
-        Raise `ValueError` or `TypeError` for anything else.
-        """
-        counted = {
-            name: Counter({str(k): int(n) for k, n in dict(document.get(name, {})).items()})
-            for name in _COUNTED
-        }
-        retries, throttled = (int(document.get(name, 0)) for name in ("retries", "throttled"))
-        usd = Decimal(str(document.get("usd", "0")))
-        return CallCounts(**counted, retries=retries, throttled=throttled, usd=usd)
-
 
 class UsageMeter:
     """Keep the counts of the last days."""
@@ -319,7 +296,7 @@ class UsageMeter:
                 # Counts are an estimate: a file that is missing or broken is not worth a crash.
                 try:
                     documents = orjson.loads(self._file.read_bytes()).items()
-                    days = {str(day): CallCounts.of(document) for day, document in documents}
+                    days = {str(day): decode(CallCounts, document) for day, document in documents}
                 except (OSError, ValueError, TypeError, AttributeError, ArithmeticError):
                     days = {}
 
@@ -327,7 +304,7 @@ class UsageMeter:
                     days.setdefault(day, CallCounts()).add(used)
                 days = {day: days[day] for day in sorted(days)[-KEPT_DAYS:]}
                 part = self._file.with_suffix(".new")
-                part.write_bytes(orjson.dumps({day: used.document() for day, used in days.items()}))
+                part.write_bytes(orjson.dumps({day: encode(used) for day, used in days.items()}))
                 os.replace(part, self._file)
             self.days, self._unsaved = days, {}
 
@@ -416,18 +393,15 @@ def exposition(bill: SelfCost) -> str:
         f"# HELP {name} {meaning}\n# TYPE {name} gauge\n{name} {value}"
         for name, meaning, value in totals
     ]
-    columns: list[tuple[str, str, Callable[[CallUse], object]]] = [
-        ("trnbot_aws_calls_today", "AWS calls of this UTC day.", lambda use: use.calls),
-        (
-            "trnbot_aws_units_today",
-            "What is billed of them: requests, or metrics requested.",
-            lambda use: use.units,
-        ),
-        ("trnbot_aws_usd_today", "USD they cost.", lambda use: use.usd),
-        ("trnbot_aws_failed_today", "AWS calls without an answer.", lambda use: use.failed),
-        ("trnbot_aws_stopped_today", "AWS calls that the budget stopped.", lambda use: use.stopped),
-    ]
-    for name, meaning, value in columns:
+    columns = {
+        "calls": "AWS calls of this UTC day.",
+        "units": "What is billed of them: requests, or metrics requested.",
+        "usd": "USD they cost.",
+        "failed": "AWS calls without an answer.",
+        "stopped": "AWS calls that the budget stopped.",
+    }
+    for column, meaning in columns.items():
+        name = f"trnbot_aws_{column}_today"
         lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
-        lines += [f'{name}{{operation="{use.operation}"}} {value(use)}' for use in bill.uses]
+        lines += [f'{name}{{operation="{x.operation}"}} {getattr(x, column)}' for x in bill.uses]
     return "\n".join(lines) + "\n"

@@ -103,7 +103,14 @@ class ExportCache:
         ]
         gone = [key for key in copied if key not in listed]
 
-        fetched = {key: self._fetch(key, number) for number, key in enumerate(new)}
+        # Parts have names that the billing adapter does not read.
+        fetched: dict[str, Path] = {}
+        broken = "The billing export broke off while it was read from S3"
+        for number, key in enumerate(new):
+            fetched[key] = part = self.folder / f".part-{number}"
+            self.calls.download(self.place, self._bucket, key, part, broken)
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
         for key, part in fetched.items():
             self._path(key).parent.mkdir(parents=True, exist_ok=True)
             part.replace(self._path(key))
@@ -140,15 +147,6 @@ class ExportCache:
             for key, member in members.items()
             if not (x := _ASSEMBLY.match(key)) or newest[x["month"]][1] == x["assembly"]
         }
-
-    def _fetch(self, key: str, number: int) -> Path:
-        """Return a whole file under a name that the billing adapter does not read."""
-        part = self.folder / f".part-{number}"
-        broken = "The billing export broke off while it was read from S3"
-        self.calls.download(self.place, self._bucket, key, part, broken)
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        return part
 
     def _path(self, key: str) -> Path:
         """Return the path that a key is kept at; a key cannot lead out of the folder."""

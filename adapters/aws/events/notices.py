@@ -297,7 +297,12 @@ class EventPoller:
             except Unavailable as error:
                 missing.append(str(error))
             if len(messages) > before:
-                self._keep(queue, now)
+                # All that is known is written as one answer: what was said once is not said again.
+                for name, message in list(messages.items()):
+                    notice = _notice(orjson.loads(message["Body"]), queue)
+                    if notice is None or max(notice.at, notice.due or notice.at) < now - KEPT:
+                        del messages[name]
+                self.responses.put(_call(queue), now, pages_of(list(messages.values())))
             if strange:
                 missing.append(
                     f"{strange} messages of the queue {queue.name} in {queue.place} are no events"
@@ -376,15 +381,6 @@ class EventPoller:
                     if event and (notice := _notice(event, queue)):
                         messages[notice.id] = message
         return self._known[queue]
-
-    def _keep(self, queue: EventQueue, now: datetime) -> None:
-        """Write all that is known as one answer: what a queue said once is not said again."""
-        messages = self._known[queue]
-        for name, message in list(messages.items()):
-            notice = _notice(orjson.loads(message["Body"]), queue)
-            if notice is None or max(notice.at, notice.due or notice.at) < now - KEPT:
-                del messages[name]
-        self.responses.put(_call(queue), now, pages_of(list(messages.values())))
 
 
 def _notice(event: Mapping[str, Any], queue: EventQueue) -> Notice | None:

@@ -241,18 +241,39 @@ class Launch:
 
 
 @dataclass
-class LaunchPoller:
-    """Keep the launchers fresh; the launcher of a thing never changes.
-
-    So nothing is asked twice.
-    """
+class TrailPoller:
+    """Ask CloudTrail for events, as often as it allows."""
 
     calls: Calls
     responses: ResponseHistory
     stopwatch: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
     answers: int = 0
-    """How many lookups were answered so far."""
+    """How many looks were answered so far."""
+
+    def _looked_up(
+        self, place: Place, name: str, value: str, start: datetime, end: datetime
+    ) -> Iterator[Mapping[str, Any]]:
+        """Yield the pages of the events whose attribute has a value."""
+        lookup: dict[str, Any] = {
+            "LookupAttributes": [{"AttributeKey": name, "AttributeValue": value}],
+            "StartTime": start,
+            "EndTime": end,
+        }
+        began = self.stopwatch()
+        for page in self.calls.pages(place, SERVICE, OPERATION, **lookup):
+            self.pause(max(0.0, SPACING_SECONDS - (self.stopwatch() - began)))
+            yield page
+            began = self.stopwatch()
+
+
+@dataclass
+class LaunchPoller(TrailPoller):
+    """Keep the launchers fresh; the launcher of a thing never changes.
+
+    So nothing is asked twice.
+    """
+
     _found: set[str] = field(default_factory=set)
     _tried: dict[str, datetime] = field(default_factory=dict)
 
@@ -291,16 +312,8 @@ class LaunchPoller:
 
         One launch's event names all that came with it, so those are not asked for.
         """
-        began = self.stopwatch()
-        lookup: dict[str, Any] = {
-            "LookupAttributes": [
-                {"AttributeKey": "ResourceName", "AttributeValue": launch.resource}
-            ],
-            "StartTime": launch.at - _AROUND,
-            "EndTime": launch.at + _AROUND,
-        }
-        pages = list(self.calls.pages(place, SERVICE, OPERATION, **lookup))
-        self.pause(max(0.0, SPACING_SECONDS - (self.stopwatch() - began)))
+        around = launch.at - _AROUND, launch.at + _AROUND
+        pages = self._looked_up(place, "ResourceName", launch.resource, *around)
         creating = [{"Events": trimmed_events(event for page in pages for event in page["Events"])}]
         if not any(page["Events"] for page in creating) and now - launch.at < _DELAY:
             self._tried[launch.resource] = now
@@ -347,18 +360,12 @@ _PAGES = 10
 
 
 @dataclass
-class RefusalPoller:
+class RefusalPoller(TrailPoller):
     """Look twice an hour for launches that were refused.
 
     All that are known are one answer, so the newest says them all.
     """
 
-    calls: Calls
-    responses: ResponseHistory
-    stopwatch: Callable[[], float] = time.monotonic
-    pause: Callable[[float], None] = time.sleep
-    answers: int = 0
-    """How many looks were answered whole so far."""
     _asked: dict[Place, datetime] = field(default_factory=dict)
     _read: dict[tuple[Place, str], datetime] = field(default_factory=dict)
     """Until when the events of a call were read whole."""
@@ -416,17 +423,10 @@ class RefusalPoller:
         self, place: Place, name: str, now: datetime
     ) -> tuple[list[Mapping[str, Any]], bool]:
         since = self._read.get((place, name), now - _BACK + _LATE) - _LATE
-        lookup: dict[str, Any] = {
-            "LookupAttributes": [{"AttributeKey": "EventName", "AttributeValue": name}],
-            "StartTime": since,
-            "EndTime": now,
-        }
         events: list[Mapping[str, Any]] = []
-        began = self.stopwatch()
-        for number, page in enumerate(self.calls.pages(place, SERVICE, OPERATION, **lookup), 1):
+        pages = self._looked_up(place, "EventName", name, since, now)
+        for number, page in enumerate(pages, 1):
             events += page["Events"]
-            self.pause(max(0.0, SPACING_SECONDS - (self.stopwatch() - began)))
-            began = self.stopwatch()
             if number >= _PAGES and page.get("NextToken"):
                 return events, False
         return events, True

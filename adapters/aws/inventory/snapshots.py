@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -434,69 +433,57 @@ class JoinedInventory:
 
         The same object while nothing changes.
         """
-        described = self._snapshots.at(now)
-        n_nodes = self._nodes.visible(end) if self._nodes else 0
+        described, nodes = self._snapshots.at(now), self._nodes
+        n_nodes = nodes.visible(end) if nodes else 0
+        if nodes is None or self._last_seen is None or not n_nodes:
+            return described.inventory
+
         undescribed = self._undescribed.get(
-            (described.key, n_nodes), lambda: self._left_out(described.inventory, n_nodes)
+            (described.key, n_nodes),
+            lambda: [
+                i
+                for i, labels in enumerate(nodes.details[:n_nodes])
+                if labels.instance not in described.inventory.instances
+            ],
         )
-        running = self._running(undescribed, now, end, n_nodes)
-        key = (described.key, n_nodes, running.tobytes())
+        last = self._last_seen(end, n_nodes)
+        running = self._running(nodes, undescribed, now, end, last)
         return self._recent.get(
-            key, lambda: self._joined(described.inventory, n_nodes, running, end)
+            (described.key, n_nodes, running.tobytes()),
+            lambda: _joined(nodes, described.inventory, running, last),
         )
 
-    def _left_out(self, described: Inventory, n_nodes: int) -> list[int]:
-        """Return which of the first `n_nodes` no answer names."""
-        details = self._nodes.details[:n_nodes] if self._nodes else ()
-        return [i for i, labels in enumerate(details) if labels.instance not in described.instances]
-
-    def _running(self, undescribed: Sequence[int], now: datetime, end: int, n_nodes: int) -> Mask:
-        """Return which of the first `n_nodes` run as far as their readings tell, (n_nodes,).
+    def _running(
+        self, nodes: MetricGrid, undescribed: Sequence[int], now: datetime, end: int, last: Ints
+    ) -> Mask:
+        """Return which nodes run as far as their `last` readings tell, shape (n,).
 
         A node reported within the last day. One that no answer names ended before its place was
         described without it.
         """
-        if self._nodes is None or self._last_seen is None or not n_nodes:
-            return np.zeros(0, dtype=np.bool_)
-        last = self._last_seen(end, n_nodes)
-        running = (end - last) * self._nodes.step <= _SILENT.total_seconds()
+        running = np.asarray((end - last) * nodes.step <= _SILENT.total_seconds())
         for i in undescribed:
-            described = (
-                self._snapshots.described_at(self._nodes.details[i], now) if running[i] else None
-            )
-            running[i] &= (
-                described is None
-                or int(last[i]) * self._nodes.step > (described - _LATE).timestamp()
-            )
-        return np.asarray(running)
+            if running[i] and (at := self._snapshots.described_at(nodes.details[i], now)):
+                running[i] = int(last[i]) * nodes.step > (at - _LATE).timestamp()
+        return running
 
-    def _joined(self, described: Inventory, n_nodes: int, running: Mask, end: int) -> Inventory:
-        instances = dict(described.instances)
-        for i in range(n_nodes):
-            assert self._nodes is not None
-            details = self._nodes.details[i]
-            instance = instances.get(details.instance)
-            if instance is None:
-                instances[details.instance] = self._shown(i, details, bool(running[i]), end)
-            else:
-                labels = details.only(_NODE).merge(instance.labels)
-                # HyperPod on EKS: the nodes' agent names the Kubernetes cluster.
-                if resources.HYPERPOD_TAG in instance.tags and details.cluster:
-                    labels = replace(labels, cluster=details.cluster)
-                if labels != instance.labels:
-                    instances[details.instance] = replace(instance, labels=labels)
-        return replace(described, instances=instances)
 
-    def _shown(self, i: int, details: Labels, running: bool, end: int) -> Instance:
-        """Return an instance that only metrics show."""
-        assert self._nodes is not None
-        assert self._last_seen is not None
-        launched = datetime.fromtimestamp(int(self._nodes.seen[i]), UTC)
-        labels = details.only(_NODE)
-        if running:
-            return Instance(labels=labels, launched_at=launched)
-        ended = datetime.fromtimestamp(int(self._last_seen(end, i + 1)[i]) * self._nodes.step, UTC)
-        return Instance(labels=labels, launched_at=launched, state="unknown", ended_at=ended)
+def _joined(nodes: MetricGrid, described: Inventory, running: Mask, last: Ints) -> Inventory:
+    """Return the inventory with the nodes that metrics show, and the labels these give."""
+    instances = dict(described.instances)
+    for i, details in enumerate(nodes.details[: len(running)]):
+        labels, instance = details.only(_NODE), instances.get(details.instance)
+        if instance is None:
+            # Metrics alone show it: it began when they did, and ended with the last of them.
+            launched = datetime.fromtimestamp(int(nodes.seen[i]), UTC)
+            instance = Instance(labels=labels, launched_at=launched)
+            if not running[i]:
+                ended = datetime.fromtimestamp(int(last[i]) * nodes.step, UTC)
+                instance = replace(instance, state="unknown", ended_at=ended)
+        elif (merged := labels.merge(instance.labels)) != instance.labels:
+            instance = replace(instance, labels=merged)
+        instances[details.instance] = instance
+    return replace(described, instances=instances)
 
 
 _NODE = ("cluster", "instance", "region", "account", "instance_type")
@@ -511,8 +498,10 @@ def last_seen(nodes: MetricGrid) -> LastSeen:
     for metric in range(1, len(nodes.metrics)):
         reported |= np.isfinite(nodes.values[metric])
     rows = np.where(reported, np.arange(reported.shape[0])[:, None], -1)
-    return partial(_newest_by, np.maximum.accumulate(rows, axis=0).astype(np.int64), nodes.base)
+    newest_row = np.maximum.accumulate(rows, axis=0).astype(np.int64)
 
+    def newest(end: int, n: int) -> Ints:
+        row = min(end - nodes.base, len(newest_row) - 1)
+        return np.asarray(newest_row[row, :n] + nodes.base)
 
-def _newest_by(newest_row: Ints, base: int, end: int, n: int) -> Ints:
-    return np.asarray(newest_row[min(end - base, len(newest_row) - 1), :n] + base)
+    return newest

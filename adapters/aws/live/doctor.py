@@ -16,6 +16,7 @@ from adapters.aws.live.requests import RequestScope, SeriesBook, plan_requests
 from adapters.aws.live.source import Live
 from adapters.aws.metrics.points import labels_of
 from bot.errors import Unavailable
+from bot.model.fleet import is_neuron
 from bot.model.frame import MetricsSurface, OwnNames
 from bot.model.money import counted
 from bot.ports import Check
@@ -109,10 +110,10 @@ def _place(live: Live, place: Place, now: datetime) -> Iterator[Check]:
         return
     sentence = f"{count}; NeuronCore metrics of {'; '.join(map(str, surfaces_of))}"
     is_read = any(x.nodes and x.remark == "read" for x in surfaces_of)
-    if is_read or own or not live.neuron(place):
+    if is_read or own or not any(map(is_neuron, live.resources.types(place))):
         yield Check(name, True, sentence)
         return
-    yield Check(name, False, sentence, _IN_EKS if live.in_eks(place) else _PLAIN)
+    yield Check(name, False, sentence, _IN_EKS if live.resources.in_eks(place) else _PLAIN)
 
 
 def _own(live: Live, place: Place, own: OwnNames, now: datetime) -> Check:

@@ -124,13 +124,19 @@ class GridCache:
         hours = sorted(hour for hour in {*range(begin, until), *changed} if first <= hour < until)
         self.buffer.filled = set()
 
-        # All that the next process needs beside the hours.
-        numbers_of, book, remembered = (
-            self.metrics.known(),
-            self.metrics.book,
-            self.buffer.remembered(),
+        self._writer = Thread(
+            target=self._write,
+            args=(self.root / self._scope(places), hours, until, self._index(now, until)),
+            name="grid cache",
         )
-        pending = self.metrics.backfill.pending()
+        self._writer.start()
+
+    def _index(self, now: int, until: int) -> Arrays:
+        """Return all that the next process needs beside the hours."""
+        numbers_of, pending = self.metrics.known(), self.metrics.backfill.pending()
+        book, remembered = self.metrics.book, self.buffer.remembered()
+
+        # Series that nobody reads on or goes back to are left behind, the others numbered anew.
         living, matters = (np.zeros(len(book.series), dtype=np.bool_) for _ in range(2))
         living[[n for numbers in numbers_of.values() for n in numbers]] = True
         matters[
@@ -166,24 +172,18 @@ class GridCache:
             ],
         }
         heads, runs = (
-            points.take(living[points.series]) for points in (remembered.heads, remembered.of_runs)
+            replace(kept, series=place[kept.series])
+            for points in (remembered.heads, remembered.of_runs)
+            for kept in [points.take(living[points.series])]
         )
-        heads, runs = (replace(points, series=place[points.series]) for points in (heads, runs))
         spoke = remembered.spoke[living[remembered.spoke[:, 0]]]
         spoke = np.stack([place[spoke[:, 0]], spoke[:, 1]], axis=1)
-        index = {
+        return {
             "said": _bytes(facts),
             "spoke": spoke,
             **_columns("heads", heads),
             **_columns("runs", runs),
         }
-
-        self._writer = Thread(
-            target=self._write,
-            args=(self.root / self._scope(places), hours, until, index),
-            name="grid cache",
-        )
-        self._writer.start()
 
     def join(self) -> None:
         """Wait for the files that are being written."""
@@ -227,19 +227,17 @@ class GridCache:
                 self._hours.discard(hour)
             said = orjson.loads(index["said"].tobytes()) | {"hours": sorted(self._hours)}
             _store(folder / _INDEX, {**index, "said": _bytes(said)})
-            self._drop_strangers(folder)
+
+            # Folders of other sets go once they are older than history reaches.
+            newest = (folder / _INDEX).stat().st_mtime
+            for stranger in folder.parent.iterdir():
+                if stranger.is_dir() and newest - stranger.stat().st_mtime > self.buffer.history:
+                    shutil.rmtree(stranger, ignore_errors=True)
         except OSError as error:
             self.buffer.filled |= {hour * self._bins for hour in hours}
             self.problems.add(
                 str(folder), f"what was read cannot be kept for the next start ({why(error)})."
             )
-
-    def _drop_strangers(self, mine: Path) -> None:
-        """Delete the folders of other sets that are older than history reaches."""
-        newest = (mine / _INDEX).stat().st_mtime
-        for folder in mine.parent.iterdir():
-            if folder.is_dir() and newest - folder.stat().st_mtime > self.buffer.history:
-                shutil.rmtree(folder, ignore_errors=True)
 
     def _stored(self, folder: Path) -> Iterator[Mapping[str, StoredPart]]:
         """Yield the grids of each hour.

@@ -369,23 +369,19 @@ class DetailPoller:
             added += self.metrics.pin(place, self._series[instance], begin, until)
             self._until[instance] = until
             if self.journal:
-                self._note(self.journal, instance, begin, until)
+                spans_of = detail_spans(self.journal)
+                oldest = begin - KEPT.total_seconds()
+                spans = [span for span in spans_of.get(instance, []) if span[1] > oldest]
+                if spans and spans[-1][1] >= begin:
+                    spans[-1][1] = until
+                else:
+                    spans.append([begin, until])
+                write_whole(self.journal / _FILE, orjson.dumps(spans_of | {instance: spans}))
         return added
 
     def instances(self) -> set[str]:
         """Return the instances whose cores and devices are read now."""
         return set(self._until)
-
-    def _note(self, journal: Path, instance: str, begin: int, until: int) -> None:
-        """Write into the journal when an instance was looked at, for recordings."""
-        spans_of = detail_spans(journal)
-        oldest = begin - KEPT.total_seconds()
-        spans = [span for span in spans_of.get(instance, []) if span[1] > oldest]
-        if spans and spans[-1][1] >= begin:
-            spans[-1][1] = until
-        else:
-            spans.append([begin, until])
-        write_whole(journal / _FILE, orjson.dumps(spans_of | {instance: spans}))
 
 
 _FILE = "closer.json"

@@ -5,7 +5,7 @@ AWS's answers, in the formats that a recording is read from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from adapters.aws.api.responses import file_of
 from adapters.aws.inventory.ownership import Aliases, with_trimmed_events
 from adapters.aws.live.poller import detail_spans
 from adapters.aws.live.promql import fetch
-from adapters.aws.live.requests import ALL, MetricRequest, RequestScope, SeriesValues, plan_requests
+from adapters.aws.live.requests import ALL, RequestScope, SeriesValues, plan_requests
 from adapters.aws.live.source import Live
 from adapters.aws.logs.logbook import trimmed
 from adapters.aws.metrics.points import MetricSeries
@@ -156,10 +156,13 @@ class _Recorder:
             for since, until, details in watched:
                 scope = RequestScope(min(until, last), max(since, first), statistics=ALL)
                 requests += plan_requests(book, details, place, scope)
-            answers = [values for request in requests for values in self._fetched(request)]
-            lines = [
-                line for values in answers for line in _lines(values, book.series[values.number])
-            ]
+            lines: list[bytes] = []
+            for request in requests:
+                try:
+                    for values in fetch(self.live.calls, book, request):
+                        lines += _lines(values, book.series[values.number])
+                except Unavailable as error:
+                    self.missing.append(str(error))
             if lines:
                 (path / f"{begin:%Y%m%dT%H%MZ}.jsonl").write_bytes(b"".join(lines))
             written += len(lines)
@@ -202,13 +205,6 @@ class _Recorder:
             yield from (
                 (since, until, sorted(book.number(x) for x in series)) for since, until in spans
             )
-
-    def _fetched(self, request: MetricRequest) -> Sequence[SeriesValues]:
-        try:
-            return fetch(self.live.calls, self.live.metrics.book, request)
-        except Unavailable as error:
-            self.missing.append(str(error))
-            return ()
 
     def _folder_of(self, kind: str, place: Place) -> Path:
         path = self.folder / kind / (place.account or "own") / place.region

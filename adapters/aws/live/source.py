@@ -43,7 +43,7 @@ from adapters.aws.logs.logbook import LogPoller, node_names, read_log_group
 from adapters.aws.metrics.points import MetricSeries, instance_of
 from adapters.aws.prices.quoted import PriceSource, QuotedPrices
 from bot.errors import Unavailable
-from bot.model.fleet import Reservation, is_neuron
+from bot.model.fleet import Reservation
 from bot.model.reading import Gap, Reading
 from bot.model.window import Window
 from bot.ports.work import LANE, Lane
@@ -144,7 +144,7 @@ class Live(PriceSource):
             calls, self.responses, tuple(map(read_event_queue, config.events))
         )
         self._account = AccountPoller(calls, self.responses, config)
-        self._resources = self._account.resources
+        self.resources = self._account.resources
         book, first, history = (
             SeriesBook(catalogue=catalogue),
             int(FIRST.total_seconds()),
@@ -269,7 +269,7 @@ class Live(PriceSource):
             of = {
                 instance: place
                 for place in self._places
-                for instance in self._resources.instances(place)
+                for instance in self.resources.instances(place)
             }
             # Points of the last minutes are not out yet: from there on, so that the first step is
             # whole.
@@ -300,15 +300,7 @@ class Live(PriceSource):
 
     def fleet(self, place: Place) -> PlaceFleet:
         """Return the accelerated instances of a place, and the volumes on them."""
-        return PlaceFleet(self._resources.instances(place), self._resources.volumes(place))
-
-    def neuron(self, place: Place) -> bool:
-        """Return whether instances with NeuronCores run at a place."""
-        return any(map(is_neuron, self._resources.types(place)))
-
-    def in_eks(self, place: Place) -> bool:
-        """Return whether an accelerated instance of a place belongs to a Kubernetes cluster."""
-        return self._resources.in_eks(place)
+        return PlaceFleet(self.resources.instances(place), self.resources.volumes(place))
 
     def _tick(self, now: datetime, end: int) -> _LiveReading:
         seconds, by = (
@@ -330,7 +322,10 @@ class Live(PriceSource):
             )
             snapshots = self._account.surround(self._places, now, by["poll"], self._snapshots)
             self.calls.until = by["logs"]
-            self._unlogged = tuple(self._read_logs(now)) if self.logs.groups else ()
+            if self.logs.groups:
+                self.logs.book.forget(now - self._reading.history)
+                names = node_names(self.metrics.book.series)
+                self._unlogged = tuple(self.logs.read(self._places, now, names))
         finally:
             self.calls.until = math.inf
         self._buffer.absorb(
@@ -347,7 +342,7 @@ class Live(PriceSource):
         )
 
         # The instances of which nobody can tell now whether they report, or whether they run.
-        undescribed = {x for place in self._account.blind for x in self._resources.instances(place)}
+        undescribed = {x for place in self._account.blind for x in self.resources.instances(place)}
         silent = (
             instance_of(self.metrics.book.series[n], self._catalogue.instance) for n in new.unread
         )
@@ -371,10 +366,6 @@ class Live(PriceSource):
         finally:
             self.calls.until = math.inf
         self.calls.meter.save()
-
-    def _read_logs(self, now: datetime) -> list[str]:
-        self.logs.book.forget(now - self._reading.history)
-        return self.logs.read(self._places, now, node_names(self.metrics.book.series))
 
     def _snapshots(self) -> Snapshots:
         return Snapshots(

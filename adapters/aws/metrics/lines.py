@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -159,65 +159,46 @@ def _values(report: Mapping[str, Any], complaints: list[str]) -> _Values:
     groups = [runtime.get("report") or {} for runtime in runtimes]
     hardware, system = report.get("neuron_hardware_info") or {}, report.get("system_data") or {}
     yield "runtime_loaded", _NODE, (float(bool(runtimes)),)
-    parts = {
-        "neuroncore_counters": _cores(groups, hardware),
-        "memory_used": _memory(groups),
-        "execution_stats": _executions(groups),
-        "neuron_hw_counters": _counters(system),
-        "vcpu_usage": _vcpus(system),
-        "memory_info": _host_memory(system),
-    }
-    for group, part in parts.items():
+    for name, (of_runtimes, values_of) in _GROUPS.items():
         try:
+            told = _sound(groups if of_runtimes else [system], name)
             parsed = [
                 (metric, cores, [float(value) for value in values])
-                for metric, cores, values in part
+                for metric, cores, values in (values_of(told, hardware) if told is not None else ())
             ]
         except _MALFORMED as error:
             complaints.append(
-                f"its {group} is not as neuron-monitor writes it ({why(error)}); left out."
+                f"its {name} is not as neuron-monitor writes it ({why(error)}); left out."
             )
         else:
             yield from parsed
 
 
-def _sound(groups: list[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]] | None:
+_Groups = list[Mapping[str, Any]]
+
+
+def _sound(groups: _Groups, name: str) -> _Groups | None:
     """Return the named group of every runtime, or None when a runtime could not tell."""
     groups_named = [group.get(name) or {"error": "absent"} for group in groups]
     return None if any(group.get("error") for group in groups_named) else groups_named
 
 
-def _cores(groups: list[Mapping[str, Any]], hardware: Mapping[str, Any]) -> _Values:
-    counters = _sound(groups, "neuroncore_counters")
-    if counters is None:
-        return
+def _cores(counters: _Groups, hardware: Mapping[str, Any]) -> _Values:
     used = {
         core: float(counter["neuroncore_utilization"])
         for x in counters
         for core, counter in x["neuroncores_in_use"].items()
     }
     yield "neuroncore_utilization", tuple(used), list(used.values())
-    yield (
-        "neuroncore_utilization",
-        _NODE,
-        [
-            sum(used.values())
-            / max(
-                (
-                    int(hardware.get("neuron_device_count") or 0)
-                    * int(hardware.get("neuroncore_per_device_count") or 0)
-                ),
-                len(used),
-                1,
-            )
-        ],
+    devices, cores = (
+        int(hardware.get(name) or 0)
+        for name in ("neuron_device_count", "neuroncore_per_device_count")
     )
+    mean = sum(used.values()) / max(devices * cores, len(used), 1)
+    yield "neuroncore_utilization", _NODE, [mean]
 
 
-def _memory(groups: list[Mapping[str, Any]]) -> _Values:
-    memory = _sound(groups, "memory_used")
-    if memory is None:
-        return
+def _memory(memory: _Groups, _: Mapping[str, Any]) -> _Values:
     used = [group["neuron_runtime_used_bytes"] for group in memory]
     yield "neuron_device", _NODE, [sum(float(x["neuron_device"]) for x in used)]
     usages = [(x.get("usage_breakdown") or {}).get("neuroncore_memory_usage") for x in used]
@@ -227,14 +208,11 @@ def _memory(groups: list[Mapping[str, Any]]) -> _Values:
     totals = [sum(parts.values()) for _, parts in cores]
     yield "neuroncore_memory", tuple(core for core, _ in cores), totals
     yield "neuroncore_memory", _NODE, [sum(totals)]
-    yield "neuroncore_model_code", _NODE, [sum(parts.get("model_code", 0) for _, parts in cores)]
-    yield "neuroncore_tensors", _NODE, [sum(parts.get("tensors", 0) for _, parts in cores)]
+    for part in ("model_code", "tensors"):
+        yield f"neuroncore_{part}", _NODE, [sum(parts.get(part, 0) for _, parts in cores)]
 
 
-def _executions(groups: list[Mapping[str, Any]]) -> _Values:
-    executions = _sound(groups, "execution_stats")
-    if executions is None:
-        return
+def _executions(executions: _Groups, _: Mapping[str, Any]) -> _Values:
     errors = {
         kind: sum(_errors(x.get("error_summary") or {}, kind) for x in executions)
         for kind in _TYPES
@@ -260,29 +238,36 @@ def _errors(summary: Mapping[str, Any], kind: str) -> float:
     return float(summary.get(kind, summary.get("numeric", 0) if kind == "numerical" else 0))
 
 
-def _counters(system: Mapping[str, Any]) -> _Values:
-    counters = system.get("neuron_hw_counters") or {"error": "absent"}
-    if counters.get("error"):
-        return
-    devices = counters.get("neuron_devices") or []
-    wrong = sum(x.get("mem_ecc_uncorrected", 0) + x.get("sram_ecc_uncorrected", 0) for x in devices)
-    right = sum(x.get("mem_ecc_corrected", 0) + x.get("sram_ecc_corrected", 0) for x in devices)
+def _counters(groups: _Groups, _: Mapping[str, Any]) -> _Values:
+    devices = groups[0].get("neuron_devices") or []
+    wrong, right = (
+        sum(x.get(f"mem_ecc_{kind}", 0) + x.get(f"sram_ecc_{kind}", 0) for x in devices)
+        for kind in ("uncorrected", "corrected")
+    )
     yield "ecc", _NODE, [wrong + right]
     yield "ecc_uncorrected", _NODE, [wrong]
 
 
-def _vcpus(system: Mapping[str, Any]) -> _Values:
-    usage = system.get("vcpu_usage") or {}
-    if usage.get("error"):
-        return
-    usage = usage.get("average_usage") or usage
+def _vcpus(groups: _Groups, _: Mapping[str, Any]) -> _Values:
+    usage = groups[0].get("average_usage") or groups[0]
     if "idle" in usage:
         yield "vcpu", _NODE, [100 - usage["idle"] - usage.get("io_wait", 0)]
     elif "user" in usage:
         yield "vcpu", _NODE, [usage["user"] + usage.get("system", 0)]
 
 
-def _host_memory(system: Mapping[str, Any]) -> _Values:
-    memory = system.get("memory_info") or {}
-    if not memory.get("error") and memory.get("memory_total_bytes"):
+def _host_memory(groups: _Groups, _: Mapping[str, Any]) -> _Values:
+    (memory,) = groups
+    if memory.get("memory_total_bytes"):
         yield "memory", _NODE, [memory["memory_used_bytes"] / memory["memory_total_bytes"]]
+
+
+_GROUPS: Mapping[str, tuple[bool, Callable[[_Groups, Mapping[str, Any]], _Values]]] = {
+    "neuroncore_counters": (True, _cores),
+    "memory_used": (True, _memory),
+    "execution_stats": (True, _executions),
+    "neuron_hw_counters": (False, _counters),
+    "vcpu_usage": (False, _vcpus),
+    "memory_info": (False, _host_memory),
+}
+"""Whether each group is reported by every runtime, else by the node, and how it is read."""

@@ -86,9 +86,12 @@ ParquetColumns = tuple[tuple[str, str], ...]
 Names = tuple[str | None, ...]
 """Namespace, metric name, region and account."""
 NAMES = ("namespace", "metric_name", "region", "account_id")
-_SCHEMA = "SELECT file_name, name, type, repetition_type, num_children, converted_type, logical_type FROM parquet_schema(?)"
-_CHUNKS = """SELECT file_name, path_in_schema, row_group_num_rows, compression, dictionary_page_offset, data_page_offset,
-    total_compressed_size, num_values, stats_null_count, stats_min_value, stats_max_value FROM parquet_metadata(?)
+_SCHEMA = """SELECT file_name, name, type, repetition_type, num_children, converted_type, logical_type
+    FROM parquet_schema(?)"""
+_CHUNKS = """SELECT file_name, path_in_schema, row_group_num_rows, compression,
+    coalesce(nullif(dictionary_page_offset, 0), data_page_offset),
+    total_compressed_size, num_values, stats_null_count, stats_min_value, stats_max_value
+    FROM parquet_metadata(?)
     WHERE path_in_schema IN ('namespace', 'metric_name', 'region', 'account_id', 'dimensions')
     OR starts_with(path_in_schema, 'dimensions, ')"""
 _Row = tuple[Any, ...]
@@ -174,7 +177,7 @@ def by_layout(
             continue
         if schema:
             by_schema[schema] = columns
-        column_chunks = [_chunk(row) for row in chunks.get(str(path), ())]
+        column_chunks = [_Chunk(*row) for row in chunks.get(str(path), ())]
         if (
             rows := sum(chunk.rows for chunk in column_chunks if chunk.column == NAMES[0])
         ) > PARQUET_ROWS:
@@ -211,11 +214,6 @@ def _by_file(rows: Iterator[_Row]) -> Mapping[str, list[_Row]]:
 def _columns(connection: duckdb.DuckDBPyConnection, path: Path) -> ParquetColumns:
     described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
     return tuple((str(row[0]), str(row[1])) for row in described)
-
-
-def _chunk(row: _Row) -> _Chunk:
-    column, rows, codec, dictionary, data, size, values, nulls, low, high = row
-    return _Chunk(column, rows, codec, dictionary or data, size, values, nulls, low, high)
 
 
 def _file(

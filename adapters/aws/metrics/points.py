@@ -87,13 +87,26 @@ class Catalogue:
 
         Empty for a metric or dimension set that means nothing here.
         """
-        names = frozenset(dimensions)
-        own_targets = (
-            self._own_targets(self.own, metric, names)
-            if self.own and namespace == self.own.namespace
-            else ()
+        names, own = frozenset(dimensions), self.own
+        standard_targets = self.shapes.get((namespace, metric, names), ())
+        if own is None or namespace != own.namespace or own.instance not in names:
+            return standard_targets
+        meaning = next((x for x in own.meanings if x.name == metric), None)
+        if meaning is None:
+            return standard_targets
+
+        # Any dimension but the instance's names a part of the node.
+        reads = ((own.instance, "instance"), *(((own.core, "core"),) if own.core in names else ()))
+        target = Target(
+            "node", "", Statistic.LEVEL, meaning.scale, OWN_RANK, len(names) > 1, reads=reads
         )
-        return own_targets or self.shapes.get((namespace, metric, names), ())
+        targets = [
+            replace(target, metric=name, statistic=way, even=way is Statistic.TOTAL)
+            for name, way in self._statistics[meaning.metric]
+        ]
+        if own.core in names and meaning.metric in CORE_METRICS:
+            targets.append(replace(target, kind="core", metric=meaning.metric, part=False))
+        return tuple(targets)
 
     @cached_property
     def metrics(self) -> frozenset[tuple[str, str]]:
@@ -114,45 +127,6 @@ class Catalogue:
         "" where there is none.
         """
         return self.own.instance if self.own else ""
-
-    def _own_targets(self, own: OwnNames, metric: str, names: frozenset[str]) -> tuple[Target, ...]:
-        """Return the targets of a metric of the own namespace.
-
-        Any dimension but the instance's names a part of the node.
-        """
-        meaning = next((x for x in own.meanings if x.name == metric), None)
-        if meaning is None or own.instance not in names:
-            return ()
-        reads = ((own.instance, "instance"), *(((own.core, "core"),) if own.core in names else ()))
-        part = len(names) > 1
-        targets = [
-            Target(
-                "node",
-                name,
-                statistic,
-                meaning.scale,
-                OWN_RANK,
-                part,
-                "",
-                reads,
-                statistic is Statistic.TOTAL,
-            )
-            for name, statistic in self._statistics[meaning.metric]
-        ]
-        if own.core in names and meaning.metric in CORE_METRICS:
-            targets.append(
-                Target(
-                    "core",
-                    meaning.metric,
-                    Statistic.LEVEL,
-                    meaning.scale,
-                    OWN_RANK,
-                    False,
-                    "",
-                    reads,
-                )
-            )
-        return tuple(targets)
 
     @cached_property
     def _statistics(self) -> Mapping[str, list[tuple[str, Statistic]]]:
