@@ -90,6 +90,8 @@ async def contain(
         if frames := traceback.extract_tb(error.__traceback__):
             place += f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
         _log.error("%s %r failed: %s", request.method, request.path[:_PATH_MOST], place)
+
+        # An answer that has begun cannot become another one.
         if request.writer.output_size:
             raise ConnectionResetError from None
         return web.Response(status=500, text="Something went wrong here; it was logged.")
@@ -154,6 +156,8 @@ class Port:
             lingering_time=_LINGER_S,
         )
         await runner.setup()
+
+        # Whoever waits meanwhile is answered by the new listeners.
         before, self._runner = self._runner, runner
         if self._open is None:
             loop = asyncio.get_running_loop()

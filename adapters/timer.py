@@ -95,6 +95,7 @@ class Attempts:
                 _log.error(message, f"{now:%Y-%m-%d %H:%M}", kind, error, exc_info=trace)
             return False
 
+        # A tick that passes ends what failed before, and is told once.
         self.succeeded += 1
         if self.in_a_row:
             kinds = ", ".join(f"{kind} {count}×" for kind, count in sorted(self.in_a_row.items()))
@@ -217,6 +218,8 @@ class Timer:
         missed = (before - self._last) // self._interval - 1 if self._last else 0
         if not self._last or missed <= 0:
             return
+
+        # All of them are told in one sentence, by their first and last.
         first, last = self._last + self._interval, before - self._interval
         span = f"from {first:%Y-%m-%d %H:%M} to {last:%H:%M}"
         if missed == 1:
@@ -274,6 +277,8 @@ class ReplayClock:
         after = self._next + self._interval
         if self._raw() > after:
             self._anchor, self._anchored = after, self._real_seconds()
+
+        # Past its last tick a recording has no next one.
         self._next = after if after <= self.end else None
 
     def _raw(self) -> datetime:

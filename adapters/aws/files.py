@@ -146,6 +146,7 @@ def blocks(path: Path, name: str, problems: Problems) -> Iterator[tuple[int, lis
         with path.open("rb") as plain:
             packed_file = gzipped(plain.peek(2))
         with gzip.open(path, "rb") if packed_file else path.open("rb") as file:
+            # A small file may unpack to more than memory holds.
             limit, size = unpacked_limit(packed), 0
             while block := file.read(_BLOCK_BYTES):
                 *lines, unfinished = (unfinished + block).split(b"\n")

@@ -55,6 +55,7 @@ class DataKeys:
 
     def _ask(self, operation: str, **given: Any) -> Any:
         try:
+            # Made when it is asked: most installations wrap no key.
             client = self._client or boto3.Session().client(
                 "kms", region_name=self._region or None, config=_PATIENT
             )

@@ -193,6 +193,7 @@ class Bill:
             if not loading.extent.sources:
                 self._refuse_unread(loading)
 
+            # Cost Explorer's answers are cut by fewer dimensions than an export.
             only_explorer = set(loading.files or ()) == {ExportForm.EXPLORER}
             for dimension in (*by, *(condition.dimension for condition in where)):
                 if only_explorer:

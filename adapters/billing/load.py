@@ -87,6 +87,7 @@ def load(run: FileLoad, place: ExportPlace) -> tuple[ExportForm | None, list[str
 
     Return its format (None: unreadable) and a sentence for each problem.
     """
+    # A link may lead to files that nobody meant to be read.
     path = place.folder / run.shown
     try:
         if not path.resolve().is_relative_to(place.folder.resolve()):

@@ -247,6 +247,8 @@ def _tally(
     extent: BillExtent, window: Window, by: tuple[str, ...], groups: list[tuple[Any, ...]]
 ) -> Tally:
     n = len(by)
+
+    # Amounts of two currencies have no sum.
     currencies = sorted({row[n] for row in groups})
     if len(currencies) > 1:
         raise WrongInput(

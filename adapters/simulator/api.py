@@ -60,60 +60,60 @@ def write_api(folder: Path, scenario: Scenario, fleet: Fleet) -> None:
         clusters = [cluster for cluster in scenario.clusters if cluster.region == region]
         nodes = [node for node in fleet.nodes if node.cluster.region == region]
 
+        # EC2 is asked whenever the fleet changes, so that each change shows at its minute.
         launched = {node.launched_minute + 1 for node in nodes if node.launched_minute >= 0}
         ended = {node.ended_minute for node in nodes if node.ended_minute is not None}
         gone = {minute + KEPT_AFTER_END_MINUTES for minute in ended}
         for minute in sorted({0, *midnights, *launched, *ended, *gone}):
             if minute <= fleet.minutes:
-                put(
-                    "ec2/describe_instances",
-                    region,
-                    minute,
-                    describe_instances(nodes, fleet, minute),
-                )
+                shown = describe_instances(nodes, fleet, minute)
+                put("ec2/describe_instances", region, minute, shown)
 
         for minute in sorted({*midnights, *turns}):
-            if minute <= fleet.minutes:
-                stored = describe_volumes(scenario, fleet, clusters, minute)
-                mounted = describe_file_systems(scenario, fleet, clusters)
-                reserved = describe_reservations(scenario, fleet, clusters, minute)
-                put("ec2/describe_volumes", region, minute, stored)
-                put("fsx/describe_file_systems", region, minute, mounted)
-                put("ec2/describe_capacity_reservations", region, minute, reserved)
-                put(
-                    "ec2/describe_spot_price_history",
-                    region,
-                    minute,
-                    spot_history(fleet, clusters, minute),
-                )
+            stored = {
+                "ec2/describe_volumes": describe_volumes(scenario, fleet, clusters, minute),
+                "fsx/describe_file_systems": describe_file_systems(scenario, fleet, clusters),
+                "ec2/describe_capacity_reservations": describe_reservations(
+                    scenario, fleet, clusters, minute
+                ),
+                "ec2/describe_spot_price_history": spot_history(fleet, clusters, minute),
+            }
+            for call, response in stored.items():
+                if minute <= fleet.minutes:
+                    put(call, region, minute, response)
 
-        put(
-            "eks/list_clusters",
-            region,
-            0,
-            {"clusters": sorted(cluster.name for cluster in clusters)},
-        )
+        # What stands for the whole recording is answered once.
+        standing: dict[tuple[str, str], dict[str, Any]] = {
+            ("eks/list_clusters", ""): {"clusters": sorted(cluster.name for cluster in clusters)},
+            ("service-quotas/list_service_quotas", ""): service_quotas(nodes, region),
+            ("ec2/describe_reserved_instances_offerings", ""): reserved_offerings(clusters),
+            ("ec2/describe_capacity_block_offerings", ""): capacity_block_offerings(
+                fleet, clusters
+            ),
+        }
         for cluster in clusters:
             group = f"{cluster.name}-nodes"
-            put("eks/describe_cluster", region, 0, eks_cluster(cluster, fleet), cluster.name)
-            put("eks/list_nodegroups", region, 0, {"nodegroups": [group]}, cluster.name)
-            described = eks_node_group(cluster, group, fleet)
-            put("eks/describe_nodegroup", region, 0, described, f"{cluster.name}.{group}")
-        put("service-quotas/list_service_quotas", region, 0, service_quotas(nodes, region))
+            standing |= {
+                ("eks/describe_cluster", cluster.name): eks_cluster(cluster, fleet),
+                ("eks/list_nodegroups", cluster.name): {"nodegroups": [group]},
+                ("eks/describe_nodegroup", f"{cluster.name}.{group}"): eks_node_group(
+                    cluster, group, fleet
+                ),
+            }
         for resource, events in launches(nodes, fleet):
-            put("cloudtrail/lookup_events", region, 0, events, resource)
+            standing["cloudtrail/lookup_events", resource] = events
+        for (call, about), response in standing.items():
+            if any(response.values()):
+                put(call, region, 0, response, about)
 
-        for call, offers in (
-            ("ec2/describe_reserved_instances_offerings", reserved_offerings(clusters)),
-            ("ec2/describe_capacity_block_offerings", capacity_block_offerings(fleet, clusters)),
-        ):
-            if any(offers.values()):
-                put(call, region, 0, offers)
-
-    put("savingsplans/describe_savings_plans", "us-east-1", 0, savings_plans(scenario, fleet))
-    rates = savings_plan_rates(scenario.clusters)
-    put("savingsplans/describe_savings_plans_offering_rates", "us-east-1", 0, rates)
-    put("pricing/get_products", "us-east-1", 0, price_list(scenario.clusters))
+    # These answer for all regions from one.
+    everywhere = {
+        "savingsplans/describe_savings_plans": savings_plans(scenario, fleet),
+        "savingsplans/describe_savings_plans_offering_rates": savings_plan_rates(scenario.clusters),
+        "pricing/get_products": price_list(scenario.clusters),
+    }
+    for call, response in everywhere.items():
+        put(call, "us-east-1", 0, response)
 
 
 def describe_instances(nodes: Sequence[SimulatedNode], fleet: Fleet, minute: int) -> dict[str, Any]:
@@ -121,6 +121,8 @@ def describe_instances(nodes: Sequence[SimulatedNode], fleet: Fleet, minute: int
     reservations = []
     for node in nodes:
         ended = node.ended_minute is not None and minute >= node.ended_minute
+
+        # A stopped node stays listed, a terminated one is forgotten after a while.
         forgotten: float = inf
         if node.ended_minute is not None and not node.stops:
             forgotten = node.ended_minute + KEPT_AFTER_END_MINUTES
@@ -166,6 +168,8 @@ def describe_volumes(
         if volume.cluster not in clusters:
             continue
         free = volume.detached is not None and minute >= volume.detached
+
+        # What is attached to nothing now was once on a node that is gone.
         attachment = {
             "InstanceId": volume.instance or identifier(fleet.seed, "i-", volume.id),
             "VolumeId": volume.id,
@@ -267,6 +271,8 @@ def launches(nodes: Sequence[SimulatedNode], fleet: Fleet) -> Iterator[tuple[str
         together = list(alike)
         first = together[0]
         user = f"{first.cluster.owner or first.cluster.team or 'kim'}@example.com"
+
+        # One call launches all nodes of a job, and its event names them all.
         record = {
             "eventName": "RunInstances",
             "userIdentity": {

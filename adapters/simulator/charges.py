@@ -77,6 +77,7 @@ def charges(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
     yield from _storage(scenario, fleet, begin, end)
     yield from _commitments(scenario, fleet, begin, end)
 
+    # Support and credits are the account's, no cluster's.
     support = Charge(
         kind="Fee",
         product="AWSSupportBusiness",
@@ -104,6 +105,7 @@ def charges(scenario: Scenario, fleet: Fleet) -> Iterator[Charge]:
         description="AWS Activate credit",
     )
 
+    # An incident of money is usage that was not there before.
     by_name = {cluster.name: cluster for cluster in scenario.clusters}
     for incident in scenario.incidents:
         cluster = by_name[incident.cluster]
@@ -180,6 +182,8 @@ def _node(node: SimulatedNode, fleet: Fleet, begin: datetime, end: datetime) -> 
 
     if node.job.kind not in (Kind.INFERENCE, Kind.RESEARCH):
         return
+
+    # What the pods do not share among them stays the node's own.
     namespace = node.cluster.team or "default"
     for service, ratio in (("worker", "0.55"), ("router", "0.30")):
         workload = f"{node.job.name}-{service}"
@@ -255,6 +259,7 @@ def _everyday(
             ("NatGateway-Bytes", 6 * size),
             ("DataTransfer-Out-Bytes", 1.5 * size),
         ):
+            # S3 tells of a day only when the next one has begun.
             charge = _rated(cluster, midnight, until, usage_type)
             stored = charge.product == "AmazonS3"
             if not stored or until < end:
@@ -269,6 +274,7 @@ def _storage(scenario: Scenario, fleet: Fleet, begin: datetime, end: datetime) -
         gb_months = (Decimal(str(system.tib)) * 1000 / GB_MONTH_DAYS).quantize(MICRO)
         yield replace(charge, units=gb_months, resource=arn)
 
+    # Every node has a root volume, and some have one for data.
     roots = [
         (node.id.replace("i-", "vol-"), node.cluster, 200, node.launched_minute, node.ended_minute)
         for node in fleet.nodes

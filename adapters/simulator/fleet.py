@@ -130,6 +130,8 @@ def usage_of(incident: PlannedIncident, cluster: PlannedCluster) -> BilledUsage 
     usage_type = usage_prefix(region) + name
     if name in rates():
         return BilledUsage(rates()[name].product, usage_type, region, rates()[name].usd)
+
+    # Usage without a listed rate is an instance type's, at its hourly price.
     hourly = hardware(name.partition(":")[2]).usd_per_hour
     return BilledUsage("AmazonEC2", usage_type, region, hourly)
 
@@ -255,12 +257,16 @@ def build_fleet(scenario: Scenario, start: datetime, minutes: int, seed: int) ->
                 (joins.get(row, job.begins), leaves.get(row, replaced.get(row, job.ends)))
                 for row in range(job.nodes)
             ]
+
+            # A spot node that was lost comes back as another one, in a row of its own.
             spans += [(lost + SPOT_WAIT_MINUTES / 60, job.ends) for _, lost in job.replaced]
 
             for row, (begins, ends) in enumerate(spans):
                 serial = len(nodes)
                 address = f"10-{20 + serial // 250}-{serial // 16 % 16}-{serial % 16 + 10}"
                 letter = "bc"[row % 2] if cluster.scattered_zones else "b"
+
+                # Who was there from the start came weeks before, a few minutes after each other.
                 launched = -60 * 24 * 40 - serial * 7
                 if begins > -FOREVER:
                     launched = round(begins * 60)

@@ -114,6 +114,7 @@ def simulate(
             signals = healthy(fleet, nodes, spec.missing)
             for incident in spec.incidents:
                 if (incident.cluster, incident.job) == (cluster.name, job.name):
+                    # Numbers of its own: one more incident leaves all others as they were.
                     names = (cluster.name, job.name, incident.cause, str(incident.at))
                     apply_incident(signals, incident, nodes[0].job, generator(seed, *names))
             workers.append(Workers(nodes, signals, period // 60, seed))
@@ -174,6 +175,7 @@ def _blocks(simulation: Simulation) -> Iterator[tuple[str, SimulatedBlock]]:
             yield f"{folder}/cores/{number // 2}-{block.metric}", block
         yield from _named(f"{folder}/run", run_blocks(workers))
 
+    # What tells of several jobs together comes after them.
     for cluster in clusters:
         yield f"{cluster.name}/cluster", cluster_block(simulation.of(cluster.name))
     for system in file_systems(simulation.scenario, fleet):
@@ -195,6 +197,8 @@ def truth(scenario: Scenario, fleet: Fleet) -> list[dict[str, Any]]:
         if not incident.labelled or incident.at * 60 >= fleet.minutes:
             continue
         cluster, nodes = clusters[incident.cluster], nodes_hit(incident, fleet)
+
+        # The truth ends with the recording.
         end = min(fleet.minutes, (incident.at + incident.hours) * 60)
         facts = incident.cause.facts
         label = {

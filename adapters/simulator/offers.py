@@ -83,6 +83,8 @@ def savings_plan_rates(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
         _on_demand(clusters), _DISCOUNTS.items()
     ):
         family, usd = hardware(name).family, hardware(name).usd_per_hour * (1 - discount)
+
+        # Offers are AWS's, not the account's: no seed changes their ids.
         hexes = identifier(0, "", name, region, str((years, payment)), length=32)
         properties = {
             "region": region,
@@ -195,6 +197,7 @@ def spot_history(fleet: Fleet, clusters: Sequence[PlannedCluster], minute: int) 
         rng = generator(fleet.seed, "spot", name, region, letter)
         level = float(hardware(name).usd_per_hour) * SPOT_SHARE * rng.uniform(0.85, 1.2)
         for eighth in range(-60, fleet.minutes // 480):
+            # Every eight hours the price takes a small step, at some minute of them.
             level *= float(rng.normal(1, 0.012))
             changed = fleet.at(eighth * 480 + int(rng.integers(0, 400)))
             if fleet.at(minute - 14 * 1440) <= changed <= fleet.at(minute):
@@ -245,6 +248,7 @@ def price_list(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
     """
     products = []
     for name, region in sorted({(cluster.instance_type, cluster.region) for cluster in clusters}):
+        # A type that is not sold on demand is listed all the same, for nothing.
         usd, option = hardware(name).usd_per_hour, "OnDemand"
         if hardware(name).market != "on-demand":
             usd, option = Decimal(0), "CapacityBlock"

@@ -45,6 +45,7 @@ def follow(workers: Workers) -> Progress:
     rate = 60 / job.step_seconds
     steps, age = np.zeros(pods.size), np.zeros(pods.size)
 
+    # A run that is under way has done some steps before the recording begins.
     done = 0.0
     if pods[0]:
         rng = generator(workers.seed, workers.cluster, job.name, "run")
@@ -106,6 +107,7 @@ def write_logs(folder: Path, jobs: Sequence[Workers], fleet: Fleet) -> int:
     for workers in jobs:
         compiling = workers.signals.compiling
         for row, node in enumerate(workers.nodes):
+            # Both ends of each stretch of compiling.
             changes = np.diff(np.concatenate(([0], compiling[row] > 0, [0])).astype(np.int8))
             edges = np.flatnonzero(changes).tolist()
             for begin, end in zip(edges[::2], edges[1::2], strict=True):
@@ -117,6 +119,7 @@ def write_logs(folder: Path, jobs: Sequence[Workers], fleet: Fleet) -> int:
                     events.append(_event(node, end, _DONE.format(module=module), fleet))
 
     for cluster, events in by_cluster.items():
+        # Log events are kept in the order of their times, whatever node wrote them.
         events.sort(key=lambda event: (event["timestamp"], event["eventId"]))
         _write_lines(folder / "logs" / f"{cluster}.jsonl.gz", events)
     return sum(map(len, by_cluster.values()))
@@ -258,6 +261,7 @@ def _runtime(workers: Workers, row: int, minute: int) -> dict[str, Any]:
         "latency_stats": {"total_latency": spread, "device_latency": spread},
     }
 
+    # Memory as the runtime breaks it down, the same on every core.
     used = float(s.memory[row, minute]) * node.hardware.device_memory_bytes / workers.cores
     parts = {
         "constants": 0,

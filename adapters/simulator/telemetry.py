@@ -58,6 +58,7 @@ def gather(
     def fold(values: Array, where_not: float) -> Array:
         return np.where(scraped, values[:, cut], where_not).reshape(n, whole, minutes)
 
+    # A minute that nobody scraped counts in no statistic.
     scrapes = scraped.reshape(n, whole, minutes).sum(axis=2)
     return DimensionSets(
         (scrapes * things).astype(np.float64),
@@ -118,6 +119,8 @@ class RowWriter:
         An empty one leaves no file.
         """
         sets = block.sets
+
+        # A count of nothing is a record that never came.
         present = np.flatnonzero(sets.count.ravel() > 0)
         if not present.size:
             return
@@ -220,6 +223,7 @@ def node_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
         ("node_memory_utilization", "Percent", sets(s.host_memory * 100)),
     ]
     if interfaces:
+        # Each interface reports its own share of the traffic.
         bytes_of_each = s.efa * machine.nic_bytes_per_second / interfaces
         levels += [
             (f"node_efa_{name}", "Bytes/Second", sets(bytes_of_each * share, interfaces))
@@ -314,6 +318,8 @@ def core_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
     for row, node in enumerate(workers.nodes[: workers.nodes[0].job.cores_reported]):
         u = s.utilization[row : row + 1]
         percent = 100 * (u + 4 * u * (1 - u) * leans[row][:, None])
+
+        # Every core is scraped with its node.
         visible = np.repeat(s.visible[row : row + 1], machine.cores, axis=0)
         share = s.memory[row : row + 1] * s.runtime[row : row + 1]
         memory = np.repeat(
@@ -343,6 +349,8 @@ def pod_blocks(workers: Workers) -> Iterator[SimulatedBlock]:
     if job.kind is Kind.NOTHING or not n or machine.accelerator == "gpu":
         return
     s, cores = workers.signals, workers.cores
+
+    # A pod has no record before it exists.
     visible = s.visible[:n] * s.pod[:n]
     names = [
         {

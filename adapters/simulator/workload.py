@@ -216,6 +216,7 @@ def _train(
         boundary.scale(utilization=0.35, progress=0.35)
         evaluation += round(job.eval_hours * 60 * rng.uniform(0.9, 1.1))
 
+    # Checkpoints stop every step for a moment and write to the file system.
     checkpoint = int(rng.integers(2, job.checkpoint_minutes))
     while checkpoint < minutes:
         length = int(rng.integers(1, 4))
@@ -231,6 +232,8 @@ def _train(
     if begin:
         stand_still(part.part(everywhere, slice(0, begin)))
         restart(part.part(everywhere, slice(begin, minutes)), rng, job.compile_minutes)
+
+    # A long run is launched again now and then.
     again = begin + round(job.run_hours * 60 * rng.uniform(0.3, 0.9))
     while again < minutes:
         restart(part.part(everywhere, slice(again, minutes)), rng, job.compile_minutes)
@@ -293,6 +296,8 @@ def _serve(
     weekdays = np.array(
         [(start + timedelta(minutes=m, hours=-8)).weekday() for m in range(0, minutes, 60)]
     ).repeat(60)[:minutes]
+
+    # Nobody falls silent at midnight: weekends fade in and out.
     smooth = np.convolve(np.where(weekdays >= 5, 0.62, 1.0), np.ones(181) / 181, mode="same")
     smooth[:91], smooth[-91:] = smooth[min(91, minutes - 1)], smooth[max(-92, -minutes)]
 

@@ -103,10 +103,12 @@ class MemoryStore:
             self._closed.pop(alert.id, None)
             (self._open if alert.firing else self._closed)[alert.id] = alert
         for entry in entries:
+            # An entry that names no message keeps the one it had.
             before = self._log.get((entry.id, entry.channel))
             message = entry.message or (before.message if before else "")
             self._log[entry.id, entry.channel] = replace(entry, message=message)
         for receipt in receipts:
+            # A newer version than the one that was shown is still to be sent.
             if posted := self._log.get((receipt.id, receipt.channel)):
                 pending = posted.pending and posted.version != receipt.version
                 self._log[receipt.id, receipt.channel] = replace(
@@ -117,6 +119,7 @@ class MemoryStore:
                 self._lines[line.id] = line
         self._silences.update((silence.id, silence) for silence in silences)
         for decision in decisions:
+            # A decision is only ever added: the first under an id stays.
             self._decisions.setdefault(decision.alert, {}).setdefault(decision.id, decision)
         self._ticked_at = changes.ticked_at or self._ticked_at
 

@@ -207,6 +207,8 @@ def open_store(url: str) -> SqlStore:
             make_file(path)
             beside = (path.with_name(path.name + ending) for ending in _BESIDE)
             tighten([path.resolve(), lock, *beside])
+
+            # Readers and the writer are one file, and differ in how a transaction begins.
             reader = create_engine(address, hide_parameters=True)
             event.listen(reader, "connect", prepare)
             event.listen(reader, "begin", _begin)
@@ -215,6 +217,8 @@ def open_store(url: str) -> SqlStore:
         else:
             if "connect_timeout" not in address.query:
                 address = address.update_query_dict({"connect_timeout": "5"})
+
+            # A reader sees one instant through all of its queries.
             writer = create_engine(address, hide_parameters=True, pool_pre_ping=True)
             reader = writer.execution_options(isolation_level="REPEATABLE READ")
             lead = PostgresLead(writer)
@@ -315,6 +319,8 @@ def migrate(writer: Engine) -> None:
         if inspect(connection).has_table("alembic_version"):
             query = text("SELECT version_num FROM alembic_version")
             revision = str(connection.execute(query).scalar() or "")
+
+        # Tables of a newer trnbot may mean something else.
         if revision > HEAD:
             raise Unavailable(
                 f"The database was written by a newer trnbot (step {revision}, "

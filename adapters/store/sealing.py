@@ -188,6 +188,8 @@ def seal(store: Rewrites, cipher: Cipher, secret: Collection[str], *, older: boo
         if not is_sealed(stored):
             inventory.plain += 1
             return cipher.sealed(collection, key, document)
+
+        # What the first key sealed is as it should be.
         if cipher.newest(stored):
             inventory.first += 1
             return None

@@ -179,6 +179,7 @@ class SqlStore:
 
         Of the last tick, or of one that was killed after it had spoken.
         """
+        # A tick that was killed may have spoken: what it said is as new as it was.
         newest = (select(func.max(ALERTS.c.opened)), select(func.max(SAID.c.at)))
         with self._speaking(self._reader) as connection:
             times = [
@@ -196,6 +197,7 @@ class SqlStore:
             lines = (row_of(LINES, line) | {"body": dict(line.card)} for line in changes.lines)
             upsert(connection, LINES, lines, keep="sent", key="id")
             for receipt in changes.receipts:
+                # A newer version than the one that was shown is still to be sent.
                 unshown = case((SAID.c.version == receipt.version, 0), else_=SAID.c.pending)
                 entry = (SAID.c.id == receipt.id) & (SAID.c.channel == receipt.channel)
                 received = {"message": receipt.message, "pending": unshown}
@@ -230,6 +232,8 @@ class SqlStore:
         condition = (ALERTS.c.opened < window.end) & or_(
             ALERTS.c.closed.is_(None), ALERTS.c.closed >= window.start
         )
+
+        # The database narrows by its columns, the rest of the selector is told by the labels.
         for column in ("cluster", "team"):
             if value := selector.get(column):
                 condition &= ALERTS.c[column] == value
@@ -351,6 +355,7 @@ class SqlStore:
                 statement = delete(SHELF).where(SHELF.c.shelf == shelf, old)
                 dropped += connection.execute(statement).rowcount
 
+            # All else is old by the last tick: a watch that stood still forgets nothing.
             newest = select(TICKS.c.number, TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)
             if last := connection.execute(newest).first():
                 connection.execute(delete(TICKS).where(TICKS.c.number <= last.number - KEEP_TICKS))
@@ -417,6 +422,8 @@ def _unsent_lines(connection: Connection, condition: ColumnElement[bool]) -> tup
 def _alerts(connection: Connection, condition: ColumnElement[bool]) -> tuple[Alert, ...]:
     query = select(ALERTS.c.body).where(condition).order_by(ALERTS.c.opened, ALERTS.c.id)
     alerts = _nouns(Alert, connection, query)
+
+    # Decisions stand in a table of their own, so that no tick overwrites one.
     decided: dict[str, list[Decision]] = {}
     for decision in _decisions(connection, [alert.id for alert in alerts]):
         decided.setdefault(decision.alert, []).append(decision)

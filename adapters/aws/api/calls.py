@@ -174,6 +174,8 @@ class Calls:
         else:
             self.states.set(declared, where, CallState.WELL)
             return answer
+
+        # All that failed is told, counted and raised in the same words.
         problem = sentence(declared, where, state, code)
         self.states.set(declared, where, state, problem)
         self.meter.count(
@@ -199,6 +201,8 @@ class Calls:
         """
         page_size = operations()[service, operation].page
         parameters = {**dict([page_size] if page_size else []), **parameters}
+
+        # A token that comes again would lead round in a circle.
         token: dict[str, str] = {}
         while True:
             page = self.call(
@@ -281,6 +285,7 @@ class Calls:
         if client is not None and (expires is None or expires > self.clock() + _RENEWED):
             return client
 
+        # Keys of a role are taken anew before they end; the process's own are boto3's to renew.
         keys: dict[str, str] = {}
         expires = None
         if place.role:
@@ -390,6 +395,7 @@ class DatapointPace:
 
         Return False where that is after the deadline.
         """
+        # Older points are stored elsewhere, and CloudWatch gives fewer of them a second.
         tier = "recent" if age <= _RECENT_SECONDS else "older"
         rate = limit_of("cloudwatch", "get_metric_data", f"{tier}_datapoints_per_second") * _OURS
         place_key = (place.account, place.region)

@@ -131,6 +131,7 @@ def operations() -> Mapping[tuple[str, str], Operation]:
     """Return every declared operation by (service, operation) as boto3 spells them."""
     declared = {}
     for row in table(__package__, "operations.csv"):
+        # A page is written as `MaxResults=100`.
         name, _, size = row.pop("page").partition("=")
         page = (name, int(size)) if name else None
         optional = int(row.pop("optional"))

@@ -123,6 +123,8 @@ def code_of(error: Exception) -> str:
 def sentence(declared: Operation, where: str, state: CallState, code: str) -> str:
     """Return a sentence that names the failed call, its place, and the remedy."""
     again = "within the hour" if declared.optional else "at the next tick"
+
+    # A sealed bucket is denied by its key, which AWS's error does not say.
     sealed = (
         ", and kms:Decrypt of the key where the bucket is sealed with SSE-KMS"
         if declared.action == "s3:GetObject"
@@ -164,6 +166,7 @@ class CallStates:
             if not well:
                 self._failed[key] = now
 
+        # Only a change is worth a line of the log.
         if state is before or {state, before} <= _PASSING:
             return
         if well:
@@ -274,6 +277,8 @@ class UsageMeter:
             self.today().add(used)
             self._spent += used.usd
             self._unsaved.setdefault(self._day(), CallCounts()).add(used)
+
+            # Nobody asks how many calls were made longer ago.
             for day in sorted(self.days)[:-KEPT_DAYS]:
                 del self.days[day]
 
@@ -362,6 +367,8 @@ def _hours(length: timedelta) -> Decimal:
 
 def _use(name: str, used: CallCounts) -> CallUse:
     counts = {kind: getattr(used, kind)[name] for kind in _COUNTED}
+
+    # What is no longer declared was counted by an older version.
     declared = next((x for x in operations().values() if x.name == name), None)
     price = call_price(declared.service, declared.operation) if declared else None
     if price is None:

@@ -153,6 +153,7 @@ def _answer(operation: str, response: Any, retries: int) -> Mapping[str, Any]:
     if response.status_code == 200 and answer.get("status") != "error":
         return {**answer, "ResponseMetadata": {"RetryAttempts": retries}}
 
+    # AWS names its error in a header or in `__type`, Prometheus in `errorType`.
     kinds = (response.headers.get("x-amzn-errortype"), answer.get("__type"))
     kind = next(filter(None, kinds), answer.get("errorType"))
     code = str(kind or "").partition(":")[0].rpartition("#")[2]

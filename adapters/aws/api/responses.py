@@ -274,6 +274,7 @@ class ResponseHistory:
         if entries and entries[-1].text() == raw:
             return
 
+        # Of older answers the translation is enough: the text is on disk, or asked for no more.
         for before in entries:
             before.raw = b"" if before.path or before.translated else before.raw
         path = self.journal and self.journal / file_of(call, at)
@@ -333,6 +334,7 @@ class ResponseHistory:
         for path in sorted(
             (self.journal / "api" / service / operation / place.region).glob("*.json")
         ):
+            # Answers of other accounts may stand in the same folder.
             time, _, about = path.name.removesuffix(".json").partition(".")
             argument, account = argument_and_account(about)
             if account == place.account:
@@ -350,6 +352,7 @@ class ResponseHistory:
         for call in self._calls_of(service, operation):
             history: list[tuple[datetime, Translated]] = []
             for entry in self._responses[call]:
+                # Each answer is translated once, also where that fails.
                 if not entry.translated:
                     entry.translated = True
                     entry.translation = self._translate(call, entry, translate)

@@ -161,7 +161,17 @@ class Explorer:
             failed = self._failures.get(first)
             due = newest is None or now - newest >= HOURS_KEPT
             if due and (failed is None or now - failed[0] >= _AGAIN):
-                self._refresh(view, now)
+                try:
+                    answers = self._asked(view, now)
+                except Unavailable as error:
+                    self._failures[first] = (now, str(error))
+                except MALFORMED as error:
+                    kind = type(error).__name__
+                    unread = f"Cost Explorer gave an answer that cannot be read ({kind})."
+                    self._failures[first] = (now, unread)
+                else:
+                    self._failures.pop(first, None)
+                    self.answers.put(_OPERATION, now, answers, first)
 
             newest = self.answers.newest(_OPERATION, first)
             why = self._failures.get(first, (now, ""))[1]
@@ -186,31 +196,19 @@ class Explorer:
             self._pages[first, at] = pages
         return self._pages[first, at]
 
-    def _refresh(self, view: str, now: datetime) -> None:
-        first = view or _TOP
-        try:
-            if view:
-                tag = {"Type": "TAG", "Key": unquote(view.removeprefix(_TAG))}
-                answers = {view: self._ask(now, [tag, _dimension("RECORD_TYPE")])}
-            else:
-                answers = self._whole(now)
-        except Unavailable as error:
-            self._failures[first] = (now, str(error))
-        except MALFORMED as error:
-            unread = f"Cost Explorer gave an answer that cannot be read ({type(error).__name__})."
-            self._failures[first] = (now, unread)
-        else:
-            self._failures.pop(first, None)
-            self.answers.put(_OPERATION, now, answers, first)
-
-    def _whole(self, now: datetime) -> AnswersByPart:
-        """Ask for accounts, then each account's regions, then the parts of the dearest of these.
+    def _asked(self, view: str, now: datetime) -> AnswersByPart:
+        """Ask for a tag, or for accounts, their regions, and the parts of the dearest of these.
 
         Those are services and usage types.
         """
+        if view:
+            tag = {"Type": "TAG", "Key": unquote(view.removeprefix(_TAG))}
+            return {view: self._ask(now, [tag, _dimension("RECORD_TYPE")])}
         allowed = max(1, min(self.answers.left(), self.answers.most_calls // _SETS_A_DAY))
         kind = _dimension("RECORD_TYPE")
         answers = {_TOP: self._ask(now, [_dimension("LINKED_ACCOUNT"), kind])}
+
+        # Where the day's calls do not reach, the dearest come first.
         accounts = _dearest(_sums(answers[_TOP], 1))
         for (account,) in accounts[: max(0, allowed - 1)]:
             keys = [_dimension("REGION"), kind]

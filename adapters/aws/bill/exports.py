@@ -101,6 +101,8 @@ class ExportCache:
             for key, etag in listed.items()
             if copied.get(key) != etag or not self._path(key).is_file()
         ]
+
+        # A file that is gone from the bucket would be counted twice beside its successor.
         gone = [key for key in copied if key not in listed]
 
         # Parts have names that the billing adapter does not read.
@@ -262,6 +264,8 @@ class AthenaCopy:
         running, last, *_ = _months(now)
         if month == running:
             return age >= _NEWEST
+
+        # AWS goes on changing a month for some days after its end.
         closing = month == last and now.day <= _CLOSED_BY_DAY
         return age >= (_CLOSING if closing else _OLD)
 

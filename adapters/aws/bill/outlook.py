@@ -153,6 +153,8 @@ def anomalies(pages: Pages, services: Mapping[str, str]) -> tuple[Finding, ...]:
 def _finding(x: Mapping[str, Any], services: Mapping[str, str]) -> Finding:
     first = date.fromisoformat(str(x["AnomalyStartDate"])[:10])
     last = date.fromisoformat(str(x.get("AnomalyEndDate") or x["AnomalyStartDate"])[:10])
+
+    # The root cause that contributes most stands first.
     causes = sorted(
         x.get("RootCauses") or [{"Service": x.get("DimensionValue", "")}],
         key=lambda cause: -float(cause.get("Impact", {}).get("Contribution", 0)),

@@ -152,6 +152,7 @@ def notice_of(event: Mapping[str, Any], region: str) -> Notice | None:
         ids = (str(value).rpartition("/")[2] for value in affected)
         instances = list(dict.fromkeys(id for id in ids if id.startswith("i-")))
 
+    # Some events say when it happens, others only how long before they are sent.
     stated = event["time"] if row.due == "time" else detail.get(row.due)
     due = instant_of(stated) + timedelta(minutes=row.minutes) if stated else None
     fallback = f"{detail_type(event)} {reservation} {event['time']}"
@@ -290,6 +291,8 @@ class EventPoller:
                     notice = _notice(event, queue)
                     # One that AWS sent after `now` is for the next reading: it is not used before.
                     used_at = max(now, notice.at) if notice else now
+
+                    # A message that is received again has a new handle, and the older one is void.
                     key = (queue, str(message["MessageId"]))
                     self._received[key] = (used_at, str(message["ReceiptHandle"]))
                     if notice and notice.id not in messages:

@@ -111,6 +111,7 @@ def _principal(who: Mapping[str, Any], username: str) -> tuple[str, LauncherKind
     if machine:
         return machine, LauncherKind.MACHINE
     if issuer:
+        # A person's role session is named after the person, a machine's is not.
         session = str(who.get("arn", "")).rpartition("/")[2]
         person = issuer.startswith(SSO_ROLE) or "@" in session
         return (session, LauncherKind.PERSON) if person and session else (issuer, LauncherKind.ROLE)
@@ -313,6 +314,8 @@ class Aliases:
         """
         if not person or person.endswith(f"@{_ALIASES}"):
             return person
+
+        # Numbers in the order of meeting: the same recording has the same aliases.
         number = f"person-{len(self._of) + 1}"
         return self._of.setdefault(
             person.lower(), f"{number}@{_ALIASES}" if "@" in person else number

@@ -31,12 +31,43 @@ _TRANSITION = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)")
 
 def instances(pages: Pages, answer: ResponseInfo, tags: TagNames) -> dict[str, Instance]:
     """Translate DescribeInstances, by instance id."""
-    described = (
-        _instance(member, str(reservation.get("OwnerId", "")), answer, tags)
+    nodes = {}
+    described_nodes = (
+        (reservation, member)
         for reservation in members(pages, "Reservations")
         for member in reservation["Instances"]
     )
-    return {instance.id: instance for instance in described}
+    for reservation, member in described_nodes:
+        described = _described(
+            member,
+            answer,
+            tags,
+            instance=str(member["InstanceId"]),
+            instance_type=str(member.get("InstanceType", "")),
+            zone=str((member.get("Placement") or {}).get("AvailabilityZone", "")),
+            account=str(reservation.get("OwnerId", "")) or answer.account,
+        )
+        state, ended = str((member.get("State") or {}).get("Name", "running")), None
+        if state == "terminated":
+            # EC2 gives the time within a sentence; else it is when it was first seen so.
+            stated = _TRANSITION.search(str(member.get("StateTransitionReason", "")))
+            ended = datetime.fromisoformat(stated[1]).replace(tzinfo=UTC) if stated else answer.at
+        node = Instance(
+            **described,
+            launched_at=required(member["LaunchTime"], "LaunchTime"),
+            state=state,
+            market=_MARKETS.get(str(member.get("InstanceLifecycle", "")), Market.ON_DEMAND),
+            ended_at=ended,
+            project=first(described["tags"], tags.project),
+            launched_by=tagged_launcher(described["tags"]),
+            security_groups=tuple(
+                str(x["GroupId"]) for x in member.get("SecurityGroups") or () if x.get("GroupId")
+            ),
+            node_group=first(described["tags"], _NODE_GROUPS),
+            reservation=str(member.get("CapacityReservationId", "")),
+        )
+        nodes[node.id] = node
+    return nodes
 
 
 ACCELERATED_TYPES = ("trn", "inf", "p4", "p5", "p6", "g")
@@ -176,39 +207,6 @@ def _described(
 
 _NODE_GROUPS = ("eks:nodegroup-name", "karpenter.sh/nodepool")
 """Tags that EKS and Karpenter put on the nodes they launch (their user guides, 2026-11)."""
-
-
-def _instance(
-    member: Mapping[str, Any], account: str, answer: ResponseInfo, tags: TagNames
-) -> Instance:
-    described = _described(
-        member,
-        answer,
-        tags,
-        instance=str(member["InstanceId"]),
-        instance_type=str(member.get("InstanceType", "")),
-        zone=str((member.get("Placement") or {}).get("AvailabilityZone", "")),
-        account=account or answer.account,
-    )
-    state, ended = str((member.get("State") or {}).get("Name", "running")), None
-    if state == "terminated":
-        # EC2 gives the time within a sentence; else it is when it was first seen so.
-        stated = _TRANSITION.search(str(member.get("StateTransitionReason", "")))
-        ended = datetime.fromisoformat(stated[1]).replace(tzinfo=UTC) if stated else answer.at
-    return Instance(
-        **described,
-        launched_at=required(member["LaunchTime"], "LaunchTime"),
-        state=state,
-        market=_MARKETS.get(str(member.get("InstanceLifecycle", "")), Market.ON_DEMAND),
-        ended_at=ended,
-        project=first(described["tags"], tags.project),
-        launched_by=tagged_launcher(described["tags"]),
-        security_groups=tuple(
-            str(x["GroupId"]) for x in member.get("SecurityGroups") or () if x.get("GroupId")
-        ),
-        node_group=first(described["tags"], _NODE_GROUPS),
-        reservation=str(member.get("CapacityReservationId", "")),
-    )
 
 
 GROUP_TAG = "aws:autoscaling:groupName"

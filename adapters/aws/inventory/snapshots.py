@@ -278,6 +278,7 @@ class Snapshots:
         return {id: x.labels.instance_type for instances in last for id, x in instances.items()}
 
     def _inventory(self, now: datetime) -> Inventory:
+        # Before the first answer the things in it count that had begun by then.
         begun = [(history[newest_at(history, now)]) for history in self._instances]
         clusters = self._account.clusters(now)
         members, complete = Membership.of(clusters), self._account.stored

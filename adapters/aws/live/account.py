@@ -155,6 +155,8 @@ class AccountPoller:
         Return all that is known then.
         """
         left_out = [*self._clusters.refresh(places, now)]
+
+        # The inventory is built anew only where a look brought something.
         known_before, answers = snapshots(), self._launches.answers + self._refusals.answers
         left_out += self._launches.refresh(places, known_before.at(now).inventory, now, deadline)
         left_out += self._refusals.refresh(places, now, deadline)

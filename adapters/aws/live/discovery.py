@@ -148,6 +148,8 @@ class SeriesLister:
         Raise `Unavailable` where a page fails.
         """
         partial = {} if partial is None else partial
+
+        # Else CloudWatch lists all that had a point within two weeks.
         active: dict[str, Any] = {"RecentlyActive": "PT3H"} if recent else {}
 
         def of(name: tuple[str, str]) -> None:
@@ -214,6 +216,8 @@ def worth_reading(
         (x, labels_of(x, targets[0]), targets) for x, targets in targets_of.items() if targets
     ]
     own_namespace = catalogue.own.namespace if catalogue.own else None
+
+    # Where the instances of EC2 are not known, the metrics of their accelerators name them.
     instances = fleet.instances | {
         labels.instance
         for x, labels, _ in labelled

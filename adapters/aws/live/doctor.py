@@ -88,6 +88,8 @@ def surfaces(live: Live, place: Place) -> list[Surface]:
     if server.url:
         name = "CloudWatch's OTel store (PromQL)"
         elsewhere = "not asked, as TRNBOT_METRICS_URL names a server"
+
+    # Nobody knows how many report to a store that does not answer.
     nodes = None if trouble else len(queried)
     return [
         Surface("Container Insights (GetMetricData)", len(classic), by_get if classic else ""),

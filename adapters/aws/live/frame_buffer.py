@@ -77,8 +77,14 @@ class GridRing:
 
         Earlier ones fill holes only.
         """
-        self._move(end)
         _, n_bins, room = self._values.shape
+        # The oldest bins go where there is no room for those up to `end` and some more.
+        if end + _SPARE_BINS // 8 >= self.base + n_bins:
+            base = end - self._most + 1
+            moved = np.full_like(self._values, np.nan)
+            remaining = self._values[:, base - self.base :]
+            moved[:, : remaining.shape[1]] = remaining
+            self._values, self.base = moved, base
         grown = newest.things[: len(self.things)] == self.things and len(newest.things) <= room
         if not grown or newest.metrics != self.metrics:
             values = np.full(
@@ -144,17 +150,6 @@ class GridRing:
             if fill:
                 new = np.where(np.isnan(rows[:, columns]), new, rows[:, columns])
             rows[:, columns] = new
-
-    def _move(self, end: int) -> None:
-        """Drop the oldest bins where there is no room for those up to `end` and some more."""
-        n_bins = self._values.shape[1]
-        if end + _SPARE_BINS // 8 < self.base + n_bins:
-            return
-        base = end - self._most + 1
-        moved = np.full_like(self._values, np.nan)
-        remaining = self._values[:, base - self.base :]
-        moved[:, : remaining.shape[1]] = remaining
-        self._values, self.base = moved, base
 
 
 KINDS = ("node", "pod", "cluster", "file_system", "volume", "run", "core", "device")
@@ -239,6 +234,8 @@ class FrameBuffer:
             horizon, end - _UNSETTLED_SECONDS // self.grid.step, self.horizon
         )
         since = horizon * self.grid.step - MARGIN_SECONDS
+
+        # What is no reading is left out before anything learns from it.
         new = self._believed(read.points)
 
         remembered = Points.joined([x.kept for x in past])
@@ -273,6 +270,8 @@ class FrameBuffer:
                 kind, GridRing(max(1, self.history // self.grid.step), end)
             )
             ring.renew(newest, horizon, end)
+
+        # All kinds share one begin, so that their frames fit each other.
         begin = min(int(x.first[0]) for x in newest_of.values())
         self.grids = {kind: self._rings[kind].cut(axes, begin) for kind, axes in newest_of.items()}
         if self._recalled:
@@ -438,9 +437,13 @@ def spread(past: Points, series: Sequence[MetricSeries], *recent: Points) -> Poi
     """
     if not len(past.series):
         return past
-    minutely = {
-        (series[n].namespace, series[n].metric) for points in recent for n in _minutely(points)
-    }
+    minutely = set()
+    for points in recent:
+        order = np.lexsort((points.seconds, points.series))
+        numbers, seconds = points.series[order], points.seconds[order]
+        each_minute = (np.diff(numbers) == 0) & (np.diff(seconds) == 60)
+        spaced = np.unique(numbers[1:][each_minute]).tolist()
+        minutely |= {(series[n].namespace, series[n].metric) for n in spaced}
     names = [(x.namespace, x.metric) in minutely for x in series]
     cut = np.array(names, dtype=np.bool_)[past.series]
     whole, coarse = past.take(~cut), past.take(cut)
@@ -453,12 +456,6 @@ def spread(past: Points, series: Sequence[MetricSeries], *recent: Points) -> Poi
             Points(fine.series, fine.seconds + later, fine.count / 5, fine.total / 5, fine.peak),
         ]
     )
-
-
-def _minutely(points: Points) -> set[int]:
-    order = np.lexsort((points.seconds, points.series))
-    series, seconds = points.series[order], points.seconds[order]
-    return set(series[1:][(np.diff(series) == 0) & (np.diff(seconds) == 60)].tolist())
 
 
 @dataclass

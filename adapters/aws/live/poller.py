@@ -84,6 +84,8 @@ class Backfill:
         begin = start // BACKFILL_PERIOD * BACKFILL_PERIOD
         if begin >= end:
             return
+
+        # All series of a thing are read together, as some of its values are counted by others.
         series, instance = self.book.series, self.book.catalogue.instance
         queries = {n: len(statistics_of(self.book.targets(series[n]))) for n in numbers}
         by_thing: dict[str, list[int]] = defaultdict(list)
@@ -301,6 +303,8 @@ class MetricPoller:
     ) -> None:
         """Keep an answer's points, and queue what an outage left unread before them."""
         place, start = request.place, request.start
+
+        # An outage that was longer than a request reaches back leaves history unread.
         skipped: dict[int, list[int]] = defaultdict(list)
         for values in answers:
             mark = self.book.marks[values.number]
@@ -369,6 +373,7 @@ class DetailPoller:
             added += self.metrics.pin(place, self._series[instance], begin, until)
             self._until[instance] = until
             if self.journal:
+                # A recording asks for the same details of the same times.
                 spans_of = detail_spans(self.journal)
                 oldest = begin - KEPT.total_seconds()
                 spans = [span for span in spans_of.get(instance, []) if span[1] > oldest]

@@ -6,7 +6,7 @@ CloudWatch's OTel store, or a Prometheus server.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -218,84 +218,70 @@ def fetch(calls: Calls, book: SeriesBook, request: MetricRequest) -> list[Series
     """
     if book.series[request.numbers[0]].namespace != NAMESPACE:
         return fetch_metric_data(calls, book, request)
-    return _PromqlReader(calls, book, request).read()
+    return _fetch_promql(calls, book, request)
 
 
-@dataclass(frozen=True)
-class _PromqlReader:
-    """Read the series of one request: all are of one metric and one kind of thing."""
+def _fetch_promql(calls: Calls, book: SeriesBook, request: MetricRequest) -> list[SeriesValues]:
+    """Return the values of each series: all are of one metric and one kind of thing.
 
-    calls: Calls
-    book: SeriesBook
-    request: MetricRequest
+    One of which the store has none is whole and empty.
+    """
+    first = book.series[request.numbers[0]]
+    targets = book.targets(first)
+    names, kind = naming(calls.server.surface), targets[0].kind
+    expression, dimension = names.expressions[kind, first.metric], asked_dimension(kind)
+    by = [label for name in KEYS[kind] for label in names.labels[name]]
+    dimensions = {n: dict(book.series[n].dimensions) for n in request.numbers}
+    where = one_of(names.labels[dimension][0], {x[dimension] for x in dimensions.values()})
 
-    def read(self) -> list[SeriesValues]:
-        """Return the values of each series; one of which the store has none is whole and empty."""
-        first = self.book.series[self.request.numbers[0]]
-        targets = self.book.targets(first)
-        names, kind = naming(self.calls.server.surface), targets[0].kind
-        expression = names.expressions[kind, first.metric]
-        dimension = asked_dimension(kind)
-        values = {dict(self.book.series[n].dimensions)[dimension] for n in self.request.numbers}
-        by = [label for name in KEYS[kind] for label in names.labels[name]]
-        where = one_of(names.labels[dimension][0], values)
-        columns = {
-            statistic: self._column(
-                Query(expression, aggregate, by, where, self.request.period), names, kind
-            )
-            for statistic, aggregate in aggregates(targets).items()
-        }
-        return [self._values(number, KEYS[kind], columns) for number in self.request.numbers]
-
-    def _column(self, query: Query, names: Naming, kind: str) -> _Values:
-        """Return one statistic of each thing by the begin of its period, in the bot's unit."""
-        scale = 1.0 if query.aggregate is Aggregate.COUNT else query.expression.scale
-        column: _Values = defaultdict(dict)
-        for result in self._results(query):
+    # Each statistic of each thing by the begin of its period, in the bot's unit.
+    columns: dict[str, _Values] = {}
+    for statistic, aggregate in aggregates(targets).items():
+        column = columns[statistic] = defaultdict(dict)
+        scale = 1.0 if aggregate is Aggregate.COUNT else expression.scale
+        query = Query(expression, aggregate, by, where, request.period)
+        for result in _results(calls, book, request, query):
             key = tuple(names.value(result["metric"], name) for name in KEYS[kind])
             for time, value in result["values"]:
                 column[key][round(float(time)) - query.period] = float(value) * scale
-        return column
 
-    def _results(self, query: Query) -> Iterator[Mapping[str, Any]]:
-        """Yield the series of a query's answers, a day at a time.
-
-        Raise `Unavailable` where some were held back.
-        """
-        place, period, service = self.request.place, query.period, self.calls.server.service
-        for start in range(self.request.start, self.request.end, MOST_SECONDS):
-            steps = (min(start + MOST_SECONDS, self.request.end) - start) // period
-            if not steps:
-                continue
-            times = {"start": start + period, "end": start + steps * period, "step": period}
-            answer = self.calls.call(
-                place, service, "query_range", units=0, query=query.text(), **times
-            )
-            results = _whole(answer["data"]["result"], place)
-
-            # Count the samples that an answer is made of: no server of AWS tells them.
-            counted = self.book.samples.get(self.request.place)
-            if counted:
-                things = len(self.request.numbers)
-                share = min(1.0, sum(len(x["values"]) for x in results) / (things * steps)) * min(
-                    1.0, things / counted.nodes
-                )
-                samples = round(query.samples(counted.series, counted.spacing) * steps * share)
-                self.calls.charge(self.calls.server.service, "query_range", samples)
-
-            yield from results
-
-    def _values(
-        self, number: int, key_of: Sequence[str], columns: Mapping[str, _Values]
-    ) -> SeriesValues:
-        """Return the values of one series at the times that every statistic has."""
-        dimensions = dict(self.book.series[number].dimensions)
-        key = tuple(dimensions[name] for name in key_of)
+    # The values of a series stand at the times that every statistic has.
+    answers = []
+    for number in request.numbers:
+        key = tuple(dimensions[number][name] for name in KEYS[kind])
         column_of = {statistic: column.get(key, {}) for statistic, column in columns.items()}
-        shared = set.intersection(*(set(values) for values in column_of.values()))
-        times: Ints = np.array(sorted(shared), dtype=np.int64)
+        times = sorted(set.intersection(*(set(values) for values in column_of.values())))
         sets: dict[str, Doubles] = {
-            statistic: np.array([values[time] for time in times.tolist()], dtype=np.float64)
+            statistic: np.array([values[time] for time in times], dtype=np.float64)
             for statistic, values in column_of.items()
         }
-        return SeriesValues(number, times, sets, whole=True)
+        seconds: Ints = np.array(times, dtype=np.int64)
+        answers.append(SeriesValues(number, seconds, sets, whole=True))
+    return answers
+
+
+def _results(
+    calls: Calls, book: SeriesBook, request: MetricRequest, query: Query
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the series of a query's answers, a day at a time.
+
+    Raise `Unavailable` where some were held back.
+    """
+    place, period, service = request.place, query.period, calls.server.service
+    for start in range(request.start, request.end, MOST_SECONDS):
+        steps = (min(start + MOST_SECONDS, request.end) - start) // period
+        if not steps:
+            continue
+        times = {"start": start + period, "end": start + steps * period, "step": period}
+        answer = calls.call(place, service, "query_range", units=0, query=query.text(), **times)
+        results = _whole(answer["data"]["result"], place)
+
+        # Count the samples that an answer is made of: no server of AWS tells them.
+        if counted := book.samples.get(place):
+            things = len(request.numbers)
+            filled = min(1.0, sum(len(x["values"]) for x in results) / (things * steps))
+            share = filled * min(1.0, things / counted.nodes)
+            samples = round(query.samples(counted.series, counted.spacing) * steps * share)
+            calls.charge(service, "query_range", samples)
+
+        yield from results

@@ -145,6 +145,8 @@ class _Recorder:
         series = self.live.lister.discover(place, self.live.fleet(place), recent=False)
         book.enter(series, int(self.start.timestamp()))
         numbers = sorted(book.number(x) for x in series)
+
+        # Cores and devices are written for the times a watch looked at them.
         watched = list(self._watched(place))
         path = self._folder_of("metrics", place)
         written = 0

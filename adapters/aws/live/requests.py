@@ -83,6 +83,7 @@ def _first_missing(newest: int, times: Ints, floor: int) -> int:
 
     0 where none is missing.
     """
+    # Only a series of minutes tells by its spacing that one is missing.
     reported = np.append(newest, times[times > newest]) if newest else times
     spacing = np.diff(reported)
     gaps = np.flatnonzero((spacing > _MINUTE) & (reported[1:] - _MINUTE >= floor))

@@ -178,6 +178,8 @@ class Live(PriceSource):
         if self._tick_result is None or end > self._tick_result.end:
             self._tick_result = self._tick(now, end)
         tick = self._tick_result
+
+        # One tick's answers serve every reading until the next step.
         inventory = tick.inventories.at(now, end)
         grids = {kind: grid for kind, grid in self._buffer.grids.items() if grid.visible(end)}
         frames = {
@@ -377,6 +379,7 @@ class Live(PriceSource):
 
         The cores and devices of suspicious nodes.
         """
+        # A stream may bring regions that are not read here.
         local = [
             x
             for x in listed

@@ -204,6 +204,8 @@ class Streams:
     def _numbered(self, gatherer: Gatherer, wanted: StreamFilter) -> Points:
         """Return the points of wanted series under the book's numbers."""
         self._brings |= {(x.namespace, x.metric, x.region, x.account) for x in gatherer.numbers}
+
+        # A stream brings all that an account has, and most of it means nothing here.
         keep = wanted(gatherer.numbers)
         points = Points.joined(gatherer.parts)
         self.book.enter(keep, int(points.seconds.min()) if len(points.seconds) else 0)

@@ -105,6 +105,7 @@ class Logbook:
         Raise as `marks_of` does. A new node may log before any metric names it: its lines wait
         until then.
         """
+        # Lines of a node that no metric has named yet are tried again each time.
         waiting = list(self._waiting)
         for event in events:
             name = str(event.get("eventId", ""))

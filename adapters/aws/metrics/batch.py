@@ -66,6 +66,8 @@ class PointBatch:
         """Return only the series at these places."""
         if len(series) == len(self.keys):
             return self
+
+        # Places that are not picked are -1, and so are their points.
         place = np.full(len(self.keys), -1, dtype=np.int64)
         place[list(series)] = np.arange(len(series))
         picked = self.points.take(place[self.points.series] >= 0)
@@ -136,6 +138,8 @@ def _apart(
         if (shapes == shapes[0]).all():
             by_shape[int(shapes[0])].append(part)
             continue
+
+        # A part of many shapes is cut once, by a stable order, so that later reads still win.
         order = shapes.argsort(kind="stable")
         bounds = shapes[order].searchsorted(np.arange(n_shapes + 1, dtype=np.int16))
         for shape in np.flatnonzero(np.diff(bounds)).tolist():

@@ -82,6 +82,8 @@ def _points(parsed: list[dict[str, Any]], gatherer: Gatherer, memo: _SeriesMemo)
             record["dimensions"],
         )
         where = record.get("region") or "", record.get("account_id") or ""
+
+        # Dimensions are not sorted here: another order is only looked up once more.
         key = (namespace, metric, *where, *dimensions, *dimensions.values())
         number = memo.get(key)
         if number is None:

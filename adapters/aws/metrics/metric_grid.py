@@ -125,6 +125,7 @@ def series_batches(
             if (target.metric, target.rank, thing) not in reported
         ]
         if silent:
+            # Wholes that report themselves are never counted twice.
             parts = batch.pick(silent)
             parts = evened(parts) if target.even else parts
             whole.append(_series_batch(target, merged(parts, [owners[i] for i in silent])))
@@ -145,6 +146,8 @@ def build_grid(
         metric, start = source.target.metric, int(starts.min())
         first[metric] = min(start, first.get(metric, start))
     metrics = sorted(first, key=lambda metric: (first[metric], metric))
+
+    # The grid ends where the last value of any series does.
     n_bins = max(0, max(int(last.max()) for _, last in spans) - base + 1)
     values = np.full((len(metrics), n_bins, len(order)), np.nan, dtype=np.float32)
 

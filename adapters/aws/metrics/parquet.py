@@ -105,10 +105,11 @@ def rows_alone(
             [_paths(tellers)],
         ).fetchnumpy()["d"]
         cuts = np.cumsum([file.rows for file in tellers])[:-1]
-        stored = {
-            file.sets: _runs(part)
-            for file, part in zip(tellers, np.split(hashes, cuts), strict=True)
-        }
+        for file, part in zip(tellers, np.split(hashes, cuts), strict=True):
+            starts = _starts(part)
+            distinct, index = np.unique(part[starts], return_inverse=True)
+            lengths = np.diff(np.append(starts, len(part)))
+            stored[file.sets] = RowRuns(distinct.tolist(), index, lengths)
         _decode(
             db,
             source,
@@ -172,12 +173,6 @@ def _decode(
             (hashed, dimensions(value))
             for hashed, value in db.execute(query, [_paths(files), new]).fetchall()
         )
-
-
-def _runs(hashes: Hashes) -> RowRuns[int]:
-    starts = _starts(hashes)
-    distinct, index = np.unique(hashes[starts], return_inverse=True)
-    return RowRuns(distinct.tolist(), index, np.diff(np.append(starts, len(hashes))))
 
 
 def _pairs(sets: Hashes, names: Hashes) -> RowRuns[tuple[int, int]]:
@@ -298,7 +293,13 @@ class _ParquetReader:
 
     def _add(self, group: Sequence[ParquetFile], rows: ParquetRows) -> None:
         self.stored |= rows.stored
-        parts = [(self._mixed(rows.mixed, rows), slice(None))] if rows.mixed else self._alone(group)
+        if rows.mixed:
+            names = {row[0]: row[1:5] for row in rows.named}
+            pairs = rows.mixed.distinct
+            numbers = [self._number(names[name], self.sets[hashed]) for hashed, name in pairs]
+            parts = [(rows.mixed.spread(numbers), slice(None))]
+        else:
+            parts = self._alone(group)
         for series, cut in parts:
             self.gatherer.add(rows.values.points(series, cut))
         if broken := rows.values.broken():
@@ -311,13 +312,6 @@ class _ParquetReader:
             times[namespace, metric] += count
         for (namespace, metric), count in times.items():
             self.gatherer.ignore(namespace, metric, count)
-
-    def _mixed(self, runs: RowRuns[tuple[int, int]], rows: ParquetRows) -> Ints:
-        """Return the number of each row's series, of files about any metric."""
-        names = {row[0]: row[1:5] for row in rows.named}
-        return runs.spread(
-            [self._number(names[name], self.sets[hashed]) for hashed, name in runs.distinct]
-        )
 
     def _alone(self, group: Sequence[ParquetFile]) -> list[tuple[Ints, slice]]:
         """Return the numbers of each file's rows, and where those lie.

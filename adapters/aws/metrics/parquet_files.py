@@ -94,6 +94,7 @@ _CHUNKS = """SELECT file_name, path_in_schema, row_group_num_rows, compression,
     FROM parquet_metadata(?)
     WHERE path_in_schema IN ('namespace', 'metric_name', 'region', 'account_id', 'dimensions')
     OR starts_with(path_in_schema, 'dimensions, ')"""
+_DESCRIBE = "DESCRIBE SELECT * FROM read_parquet(?)"
 _Row = tuple[Any, ...]
 
 
@@ -171,21 +172,27 @@ def by_layout(
     for path, name in files:
         schema = tuple(schemas.get(str(path), ()))
         try:
-            columns = by_schema[schema] if schema in by_schema else _columns(connection, path)
+            if (columns := by_schema.get(schema, ())) == ():
+                described = connection.execute(_DESCRIBE, [str(path)]).fetchall()
+                columns = tuple((str(row[0]), str(row[1])) for row in described)
         except duckdb.Error as error:
             problems.add(name, f"not Parquet that can be read ({why(error)}); skipped.")
             continue
         if schema:
             by_schema[schema] = columns
-        column_chunks = [_Chunk(*row) for row in chunks.get(str(path), ())]
-        if (
-            rows := sum(chunk.rows for chunk in column_chunks if chunk.column == NAMES[0])
-        ) > PARQUET_ROWS:
+        in_file = [_Chunk(*row) for row in chunks.get(str(path), ())]
+        rows = sum(chunk.rows for chunk in in_file if chunk.column == NAMES[0])
+        if rows > PARQUET_ROWS:
             problems.add(
                 name, f"it has {rows:,} rows; at most {PARQUET_ROWS:,} of a file are read; skipped."
             )
             continue
-        layouts[columns].append(_file(path, name, dict(columns), schema, column_chunks))
+
+        file = ParquetFile(path, name)
+        if names := _one_name(dict(columns), in_file):
+            sets = [chunk for chunk in in_file if chunk.column.partition(", ")[0] == "dimensions"]
+            file = ParquetFile(path, name, names, rows, _stored(path, schema, sets))
+        layouts[columns].append(file)
     return layouts
 
 
@@ -209,26 +216,6 @@ def _by_file(rows: Iterator[_Row]) -> Mapping[str, list[_Row]]:
     for file, *facts in rows:
         by_file[file].append(tuple(facts))
     return by_file
-
-
-def _columns(connection: duckdb.DuckDBPyConnection, path: Path) -> ParquetColumns:
-    described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
-    return tuple((str(row[0]), str(row[1])) for row in described)
-
-
-def _file(
-    path: Path,
-    name: str,
-    columns: Mapping[str, str],
-    schema: tuple[_Row, ...],
-    chunks: Sequence[_Chunk],
-) -> ParquetFile:
-    names = _one_name(columns, chunks)
-    if names is None:
-        return ParquetFile(path, name)
-    rows = sum(chunk.rows for chunk in chunks if chunk.column == NAMES[0])
-    sets = [chunk for chunk in chunks if chunk.column.partition(", ")[0] == "dimensions"]
-    return ParquetFile(path, name, names, rows, _stored(path, schema, sets))
 
 
 def _one_name(columns: Mapping[str, str], chunks: Sequence[_Chunk]) -> Names | None:

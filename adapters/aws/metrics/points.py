@@ -316,6 +316,8 @@ class Gatherer:
         )
         if last - first <= KEPT_DAYS * 86400:
             return 0
+
+        # A wrong clock is told from a long recording by the point in the middle.
         points = Points.joined(self.parts)
         astray = points.astray()
         self.parts[:] = [points.take(~astray)]

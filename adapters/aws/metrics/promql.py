@@ -155,6 +155,7 @@ class Query:
 
         By the series behind each selector and the seconds between two samples.
         """
+        # Over a coarse step one sample speaks for all; an increase compares two.
         a_step = 1.0 if self.period >= COARSE_SECONDS else max(1.0, self.period / spacing)
         a_step = 2.0 if self.aggregate is Aggregate.INCREASE else a_step
         return a_step * sum(counted.get(selector, 0.0) for selector in self.selectors())

@@ -97,6 +97,7 @@ class PricePoller:
 
         Yield a sentence a failure.
         """
+        # Within the day only what failed is asked for again.
         again = self._failed if self._asked and now - self._asked < _DAILY else frozenset()
         self._asked, self._tried = self._asked if again else now, now
         failed: set[ApiCall] = set()

@@ -284,6 +284,7 @@ def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:
     if "instanceType" in of and all(of.get(name, value) == value for name, value in plain.items()):
         return of["instanceType"], "Hrs", 1
 
+    # Storage is told by its usage type, as attributes of it differ by service.
     stored = _STORAGE.fullmatch(of.get("usagetype", ""))
     if stored and stored["volume"]:
         return f"ebs:{stored['volume']}", "GB-Mo", _HOURS_A_MONTH

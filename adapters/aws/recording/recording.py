@@ -86,6 +86,8 @@ class Recording(PriceSource):
         self._grids = {
             kind: self._built(kind, series) for kind, series in feeding.items() if kind != _LAZY
         }
+
+        # Cores keep arrays of their own: those of the batches can then be freed.
         self._waiting = tuple(
             replace(source, batch=source.batch.copy()) for source in feeding.get(_LAZY, [])
         )
@@ -206,6 +208,9 @@ def open_recording(folder: Path, config: ReadingConfig) -> Recording:
         problems.add(
             "metrics", f"{astray:,} points lie over {KEPT_DAYS} days from the others; skipped."
         )
+
+    # Responses and logs are read after the metrics, which name nodes and tell whether there is
+    # anything.
     responses = RecordedResponses(folder / "api", problems)
     snapshots = Snapshots(responses, config.tags, config.types, config.history)
     logs = read_logs(folder, node_names(gatherer.numbers), problems)
