@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -304,25 +304,30 @@ class Calls:
             self._clients[key] = (client, expires)
         return client
 
-    def _opened(self, service: str, region: str, keys: Mapping[str, str]) -> Any:
-        # A session of its own, as boto3's default one is not safe to share; it reads times as aware
-        # UTC, and quickly.
+    @cached_property
+    def _session(self) -> boto3.Session:
+        """Return a session of its own: boto3's default one is not safe to share.
+
+        Clients are opened one at a time. It reads times as aware UTC, and quickly.
+        """
         inner = get_session()
         inner.register_component("data_loader", _loader())
         inner.get_component("response_parser_factory").set_parser_defaults(
             timestamp_parser=instant_of
         )
-        session = boto3.Session(botocore_session=inner)
+        return boto3.Session(botocore_session=inner)
+
+    def _opened(self, service: str, region: str, keys: Mapping[str, str]) -> Any:
         if service not in SERVICES:
-            return session.client(service, region_name=region, config=self._config, **keys)
+            return self._session.client(service, region_name=region, config=self._config, **keys)
 
         url = self.server.url
         if service == OTEL:
-            cloudwatch = session.client(
+            cloudwatch = self._session.client(
                 "cloudwatch", region_name=region, config=self._config, **keys
             )
             url = cloudwatch.meta.endpoint_url
-        credentials = Credentials(*keys.values()) if keys else session.get_credentials()
+        credentials = Credentials(*keys.values()) if keys else self._session.get_credentials()
         signer = self.server.signer(region, credentials)
         return PromqlClient(url.rstrip("/"), signer, self._attempts)
 
