@@ -24,8 +24,11 @@ __all__ = [
     "gaps_up_to",
     "lately",
     "mean_of",
+    "mean_where_read",
     "middle_of",
     "narrowed",
+    "newest_of",
+    "runs_of",
     "seen_within",
     "share_before",
     "since_last",
@@ -45,6 +48,13 @@ Rows = npt.NDArray[np.intp]
 def mean_of(values: Floats) -> float:
     """Return the mean of the readings, 0 where there is none."""
     return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
+
+
+def mean_where_read(values: Floats, axis: int) -> Floats:
+    """Return the mean of the readings along an axis, nan where there is none."""
+    read = ~np.isnan(values)
+    total, count = np.where(read, values, 0).sum(axis=axis), read.sum(axis=axis)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
 
 
 def middle_of(values: npt.NDArray[np.floating]) -> float:
@@ -75,6 +85,19 @@ def summed(values: npt.NDArray[np.generic], at: Rows, n: int) -> Numbers:
     return total
 
 
+def newest_of(n_steps: int, steps: npt.NDArray[np.number]) -> Mask:
+    """Return which of `n_steps` are the newest `steps`, (n,), of each row, (n, n_steps)."""
+    return np.asarray(np.arange(n_steps) >= (n_steps - steps)[:, None])
+
+
+def runs_of(state: Mask) -> tuple[Rows, Counts, Counts]:
+    """Return the row, first step and step after the last of each run of `state`, (n, n_steps)."""
+    edge = np.zeros((len(state), 1), dtype=np.int8)
+    change = np.diff(np.concatenate([edge, state.astype(np.int8), edge], axis=1), axis=1)
+    row, begin = np.nonzero(change == 1)
+    return row, begin, np.nonzero(change == -1)[1]
+
+
 def trailing(holds: Mask, unknown: Mask | None = None) -> Counts:
     """Return how many steps, up to and with the last, a state has held, (n, n_steps) -> (n,).
 
@@ -96,7 +119,7 @@ def trailing(holds: Mask, unknown: Mask | None = None) -> Counts:
     breaks = ~holds if unknown is None else ~(holds | unknown)
     length = np.where(breaks.any(axis=1), breaks[:, ::-1].argmax(axis=1), n_steps)
     if unknown is not None:
-        inside = holds & (np.arange(n_steps) >= (n_steps - length)[:, None])
+        inside = holds & newest_of(n_steps, length)
         length = np.where(inside.any(axis=1), n_steps - inside.argmax(axis=1), 0)
     lasted[rows] = length
     return lasted
@@ -104,10 +127,7 @@ def trailing(holds: Mask, unknown: Mask | None = None) -> Counts:
 
 def seen_within(holds: Mask, steps: Counts) -> Counts:
     """Return in how many of the last `steps` of each row a state was seen, (n,)."""
-    n_steps = holds.shape[1]
-    return np.asarray(
-        (holds & (np.arange(n_steps) >= (n_steps - steps)[:, None])).sum(axis=1), dtype=np.intp
-    )
+    return np.asarray((holds & newest_of(holds.shape[1], steps)).sum(axis=1), dtype=np.intp)
 
 
 def gaps_up_to(unknown: Mask, steps: int) -> Mask:
@@ -117,8 +137,7 @@ def gaps_up_to(unknown: Mask, steps: int) -> Mask:
     """
     if not unknown.any():
         return unknown
-    n_steps = unknown.shape[1]
-    goes_on = np.arange(n_steps) >= (n_steps - since_last(~unknown))[:, None]
+    goes_on = newest_of(unknown.shape[1], since_last(~unknown))
     return np.asarray(unknown & (~sustained(unknown, steps + 1) | goes_on))
 
 

@@ -23,7 +23,7 @@ from bot.model.frame import Frame
 from bot.model.money import counted
 from bot.model.run import Compile, Ending
 from bot.model.window import Window
-from detectors.arrays import Mask, Rows
+from detectors.arrays import Mask, Rows, runs_of
 from detectors.constants import duration
 from detectors.readings import COMPILING, LULL
 from detectors.roster import Limits, build_roster, scope_of
@@ -57,9 +57,9 @@ class _CompilingNode:
 
         With a lull between them, the process still there, two are one.
         """
-        edges = np.flatnonzero(np.diff(np.concatenate(([0], self.compiling.view(np.int8), [0]))))
+        _, begins, ends = runs_of(self.compiling[None, :])
         joined: list[tuple[int, int]] = []
-        for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
             between = slice(joined[-1][1] if joined else 0, begin)
             quiet = begin - between.start <= self.lull and not self.gone[between].any()
             unread = bool(self.unknown[between].all())

@@ -20,7 +20,7 @@ from detectors.arrays import Floats, Mask
 from detectors.bill.judge import BillJudge
 from detectors.compiles import compiles
 from detectors.diagnose import diagnose, states
-from detectors.forest import JOB_HOURS, JobUsual, fit, job_usual
+from detectors.forest import JOB_HOURS, JobUsual, distances, fit, job_usual
 from detectors.jobs import LEAST_OF_JOB, YOUNG_JOB, current
 from detectors.nodes import drop, odd
 from detectors.nodes.at_risk import checkpoint_anomalies, notice_anomalies
@@ -180,10 +180,10 @@ class Detector:
         costs = self._costs.get(
             (end, things), lambda: known_costs(spend, view.whole, view.roster, end, _HOUR)
         )
-        distances = np.zeros_like(model.costs.middle)
+        costs_far = np.zeros_like(model.costs.middle)
         if costs.shape[1]:
-            distances = model.costs.distances(costs[:, -1])
+            costs_far = distances(costs[:, -1], model.costs)
         alerted = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
         falling = drop.fell_lately(view, view.policy.duration("odd.for"))
-        known = odd.Oddness(model, usual, distances)
+        known = odd.Oddness(model, usual, costs_far)
         return odd.odd_anomalies(view, known, explained | alerted, falling)

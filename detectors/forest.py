@@ -78,6 +78,12 @@ class Scale:
     middle: Floats
     spread: Floats
 
+    @staticmethod
+    def of(quartiles: tuple[Floats, ...], least: Floats | Numbers) -> Scale:
+        """Return the scale of quartiles, each (n, n_metrics), with spreads of at least `least`."""
+        low, middle, high = quartiles
+        return Scale(middle, np.maximum((high - low) / 1.35, least).astype(np.float32, copy=False))
+
     def at(self, rows: Rows | slice) -> Scale:
         """Return the scale of some nodes."""
         return Scale(self.middle[rows], self.spread[rows])
@@ -126,9 +132,7 @@ def job_usual(
 ) -> JobUsual:
     """Learn from the hours of `part` how each node's job, as it runs at their end, looks."""
     stride = part.steps(SAMPLE_EVERY)
-    sampled = past_levels(part, stride, part.steps(SMOOTH))
-    samples = sampled.values
-    forget(samples, sampled, roster, strange)
+    samples = samples_of(part, roster, strange)
     count = stops(part, floor)
     if count.any():
         first = np.arange(samples.shape[1]) * stride
@@ -156,8 +160,12 @@ def median_of(values: Floats) -> Floats:
     return percentiles(np.ascontiguousarray(flat, dtype=np.float32), (0.5,))[0].reshape(n, m)
 
 
-def past_levels(part: Frame, stride: int, smooth: int) -> Frame:
-    """Return the metrics at every `stride`-th step, each the median of `smooth` steps."""
+def samples_of(part: Frame, roster: Roster, strange: tuple[StrangeSpan, ...]) -> Floats:
+    """Return the metrics at every `SAMPLE_EVERY`, each the median of `SMOOTH`, without strange spans.
+
+    Shape (n, n_samples, n_metrics).
+    """
+    stride, smooth = part.steps(SAMPLE_EVERY), part.steps(SMOOTH)
     ends = np.arange(smooth, part.n_steps + 1, stride)
     levels = np.full((len(METRICS), len(part.things), len(ends)), np.nan, dtype=np.float32)
     for into, name in zip(levels, METRICS, strict=True):
@@ -166,7 +174,10 @@ def past_levels(part: Frame, stride: int, smooth: int) -> Frame:
         into[:] = _middle([by_time[ends - 1 - i] for i in range(smooth)]).T
     in_proportion(levels)
     start = part.start + (smooth - 1) * part.step
-    return Frame("", part.things, start, part.step * stride, METRICS, levels.transpose(1, 2, 0))
+    samples = levels.transpose(1, 2, 0)
+    sampled = Frame("", part.things, start, part.step * stride, METRICS, samples)
+    forget(samples, sampled, roster, strange)
+    return samples
 
 
 def in_proportion(levels: Floats) -> None:
@@ -193,9 +204,9 @@ def learn_scale(values: Floats, active: Mask) -> Scale:
     for metric in np.moveaxis(values, 2, 0):
         working = np.where(active, metric, np.nan).astype(np.float32)
         ranked.append(percentiles(working, (0.25, 0.5, 0.75)))
-    low, middle, high = (np.stack(ranks, axis=1) for ranks in zip(*ranked, strict=True))
-    least = np.maximum(_LEAST_SPREAD * np.abs(middle), _LEAST_SPREADS)
-    return Scale(middle, np.maximum((high - low) / 1.35, least))
+    quartiles = tuple(np.stack(ranks, axis=1) for ranks in zip(*ranked, strict=True))
+    least = np.maximum(_LEAST_SPREAD * np.abs(quartiles[1]), _LEAST_SPREADS)
+    return Scale.of(quartiles, least)
 
 
 def distances(values: Floats, scale: Scale) -> Floats:

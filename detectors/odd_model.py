@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Protocol
@@ -21,21 +21,20 @@ from detectors.bill.growth import HOUR, HOURS
 from detectors.constants import count, duration, number
 from detectors.forest import (
     COMBINED,
-    FAR,
     JOB_HOURS,
     METRICS,
     NOTABLE,
     SAMPLE_EVERY,
-    SMOOTH,
     JobUsual,
+    Scale,
     distances,
     fit,
-    past_levels,
+    samples_of,
     stops,
     usual_of_samples,
 )
 from detectors.roster import Roster, scope_of
-from detectors.usual import Past, forget, percentiles, worked_of
+from detectors.usual import Past, percentiles, worked_of
 
 COSTS: tuple[str, ...] = ("a node's hour", "the cluster's hour", "a busy core's hour")
 WEEK = timedelta(days=7)
@@ -45,32 +44,14 @@ _LEAST = count("odd_model.LEAST")
 _LEAST_SPREAD = number("odd_model.LEAST_SPREAD")
 
 
-@dataclass(frozen=True)
-class CostUsual:
-    """Hold the median and spread of each cost over a week, each (n, n_costs); nan = unknown."""
-
-    middle: Floats
-    spread: Floats
-
-    @staticmethod
-    def of(hours: Floats) -> CostUsual:
-        """Learn it from costs by the hour, (n, n_hours, n_costs)."""
-        n, n_hours, m = hours.shape
-        flat = np.ascontiguousarray(np.moveaxis(hours, 1, 2).reshape(n * m, n_hours))
-        low, middle, high = (x.reshape(n, m) for x in percentiles(flat, (0.25, 0.5, 0.75)))
-        known = (~np.isnan(flat)).sum(axis=1).reshape(n, m) >= _LEAST
-        spread = np.maximum((high - low) / 1.35, _LEAST_SPREAD * np.abs(middle) + 1e-6)
-        return CostUsual(
-            np.where(known, middle, np.nan).astype(np.float32), spread.astype(np.float32)
-        )
-
-    def distances(self, values: Floats) -> Floats:
-        """Return how many spreads costs lie from their usual, cut as those of metrics are.
-
-        0 where that is not known.
-        """
-        far = np.clip((values - self.middle) / self.spread, -FAR, FAR)
-        return np.asarray(np.nan_to_num(far), dtype=np.float32)
+def cost_scale(hours: Floats) -> Scale:
+    """Return the median and spread of each cost, from costs by the hour, (n, n_hours, n_costs)."""
+    n, n_hours, m = hours.shape
+    flat = np.ascontiguousarray(np.moveaxis(hours, 1, 2).reshape(n * m, n_hours))
+    quartiles = tuple(x.reshape(n, m) for x in percentiles(flat, (0.25, 0.5, 0.75)))
+    scale = Scale.of(quartiles, _LEAST_SPREAD * np.abs(quartiles[1]) + 1e-6)
+    enough = (~np.isnan(flat)).sum(axis=1).reshape(n, m) >= _LEAST
+    return replace(scale, middle=np.where(enough, scale.middle, np.nan).astype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -79,13 +60,13 @@ class CostHistory:
 
     hours: Floats
     end: datetime
-    usual: CostUsual
+    usual: Scale
 
     @staticmethod
     def of(spend: Frame | None, whole: Frame, roster: Roster, end: datetime) -> CostHistory:
         """Return the week up to `end`."""
         hours = known_costs(spend, whole, roster, end, WEEK)
-        return CostHistory(hours, end, CostUsual.of(hours))
+        return CostHistory(hours, end, cost_scale(hours))
 
     def at(self, time: datetime) -> Floats:
         """Return how far the costs of the hour up to `time` were from their usual, (n, n_costs).
@@ -95,7 +76,7 @@ class CostHistory:
         back = -((time - self.end) // HOUR)
         if not 0 <= back < self.hours.shape[1]:
             return np.zeros(self.usual.middle.shape, dtype=np.float32)
-        return self.usual.distances(self.hours[:, self.hours.shape[1] - 1 - back])
+        return distances(self.hours[:, self.hours.shape[1] - 1 - back], self.usual)
 
 
 def known_costs(
@@ -181,7 +162,7 @@ class OddModel:
 
     A metric that nobody reads only blurs the others.
     """
-    costs: CostUsual
+    costs: Scale
     base: Numbers
     """The score above which a block counts as strange, (n_scopes,)."""
     excess: Numbers
@@ -294,10 +275,7 @@ def _blocks(whole: Frame, costs: CostHistory, nodes: Nodes, past: Past) -> Itera
         if begin - whole.start < SAMPLE_EVERY:
             continue
         part = whole.until(begin + BLOCK).since(begin - JOB_HOURS)
-        stride = part.steps(SAMPLE_EVERY)
-        sampled = past_levels(part, stride, part.steps(SMOOTH))
-        values = sampled.values
-        forget(values, sampled, nodes.roster, past.strange)
+        stride, values = part.steps(SAMPLE_EVERY), samples_of(part, nodes.roster, past.strange)
 
         # Samples after a stop are another job's.
         before = int((begin - part.start) // part.step)

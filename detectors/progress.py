@@ -13,7 +13,16 @@ import numpy as np
 from bot.model.anomaly import AtRisk
 from bot.model.frame import Frame
 from bot.model.labels import Labels
-from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, sustained, trailing
+from detectors.arrays import (
+    Counts,
+    Floats,
+    Mask,
+    Numbers,
+    Rows,
+    mean_where_read,
+    sustained,
+    trailing,
+)
 from detectors.constants import count, duration, number
 from detectors.rarity import stretches_of
 from detectors.roster import scope_of
@@ -31,19 +40,6 @@ _ENOUGH = count("progress.ENOUGH")
 _READ = number("progress.READ")
 
 
-def stuck_scopes(view: View) -> set[int]:
-    """Return the scopes with a run that reports but whose step has not moved for 20 minutes.
-
-    They are indices of the roster.
-    """
-    return _scopes(view, moves=False)
-
-
-def moving_scopes(view: View) -> set[int]:
-    """Return the scopes (as indices of the roster) with a run whose step moved within 20 minutes."""
-    return _scopes(view, moves=True)
-
-
 def reporting_scopes(view: View) -> set[int]:
     """Return the scopes (as indices of the roster) of which a run has reported within 20 minutes."""
     frame = view.reading.frame("run")
@@ -54,7 +50,11 @@ def reporting_scopes(view: View) -> set[int]:
     return {i for i, scope in enumerate(view.roster.scopes) if scope in places}
 
 
-def _scopes(view: View, moves: bool) -> set[int]:
+def scopes_by_progress(view: View, *, moves: bool) -> set[int]:
+    """Return the scopes (as indices of the roster) with a run that reports and moves, or is stuck.
+
+    A run is stuck whose step has not moved for 20 minutes.
+    """
     frame = view.reading.frame("run")
     if frame is None or not frame.has("run_step_count"):
         return set()
@@ -329,7 +329,7 @@ def _usual_demand(view: View, services: Rows) -> Floats:
     ]
     if not parts[0].n_steps:
         return lowest
-    levels = np.stack([_mean(utilization_of(part)) for part in parts])
+    levels = np.stack([mean_where_read(utilization_of(part), axis=0) for part in parts])
     daily, weekend = daily_levels(levels, parts[0])
     for kind in (0, 1):
         ranked = np.sort(daily[:, weekend == bool(kind)], axis=1)  # nan last
@@ -347,7 +347,8 @@ def _service_level(view: View, rows: Rows, needed: Numbers) -> Numbers:
     for service in np.unique(scope[rows]):
         of_service = scope[rows] == service
         peers = np.flatnonzero(view.eligible & view.roster.inference & (scope == service))
-        level = _mean(view.utilization[peers, -int(needed[rows[of_service]].max()) :])
+        steps = int(needed[rows[of_service]].max())
+        level = mean_where_read(view.utilization[peers, -steps:], axis=0)
         if np.isfinite(level).any():
             levels[of_service] = np.nanmean(level)
     return levels
@@ -362,11 +363,3 @@ def _quiet_day(view: View, rows: Rows) -> Mask:
     worked = (part > view.number("idle.below")[rows][:, None]).any(axis=1)
     read = (~np.isnan(part)).mean(axis=1)
     return np.asarray(~worked & (read >= _READ) & (part.shape[1] >= view.window.steps(_DAY)))
-
-
-def _mean(level: Floats) -> Floats:
-    """Return the mean of the nodes that were read in each step, nan where none was, (n_steps,)."""
-    read = ~np.isnan(level)
-    total = np.where(read, level, 0).sum(axis=0)
-    mean = np.where(read.any(axis=0), total / np.maximum(read.sum(axis=0), 1), np.nan)
-    return mean.astype(np.float32)

@@ -15,7 +15,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from detectors.arrays import Counts, Floats, Mask, Numbers, Rows
+from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, runs_of
 from detectors.constants import number
 from detectors.roster import Roster
 
@@ -61,7 +61,7 @@ def stretches_of(
     that begin in the same step are one, as long as the longest. A stretch at an edge of the history
     was not seen whole and is left out.
     """
-    row, begin, end = _runs(state)
+    row, begin, end = runs_of(state)
     whole = (begin > 0) & (end < state.shape[1])
     row, begin, end = row[whole], begin[whole], end[whole]
 
@@ -107,12 +107,3 @@ def return_level(lengths: Numbers, weeks_seen: float, weeks: float) -> float:
     scale = float(excess.mean()) * (1 + len(excess) ** -0.5)
     often = max(1.0, len(excess) * weeks / max(weeks_seen, 1e-9))
     return float(max(lengths.max(), threshold + scale * math.log(often)))
-
-
-def _runs(state: Mask) -> tuple[Counts, Counts, Counts]:
-    """Return the row, first step and step after the last of each run that holds."""
-    edge = np.zeros((len(state), 1), dtype=np.int8)
-    change = np.diff(np.concatenate([edge, state.astype(np.int8), edge], axis=1), axis=1)
-    row, begin = np.nonzero(change == 1)
-    _, end = np.nonzero(change == -1)
-    return row, begin, end

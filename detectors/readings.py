@@ -17,7 +17,16 @@ from bot.model.policy import Policy
 from bot.model.reading import Reading
 from bot.model.run import CompileMark, Mark
 from bot.model.window import Window
-from detectors.arrays import Counts, Floats, Mask, Numbers, close_gaps, drop_singles, trailing
+from detectors.arrays import (
+    Counts,
+    Floats,
+    Mask,
+    Numbers,
+    close_gaps,
+    drop_singles,
+    mean_where_read,
+    trailing,
+)
 from detectors.constants import duration, number
 from detectors.roster import Limits, Roster
 from detectors.usual import RESERVED, Usual, worked_of
@@ -184,9 +193,7 @@ def mean_of_rows(part: Floats) -> Floats:
     read = ~np.isnan(part)
     if read.all() and part.shape[1]:
         return np.asarray((part.sum(axis=1) / np.int64(part.shape[1])).astype(np.float32))
-    count = read.sum(axis=1)
-    total = np.where(read, part, 0).sum(axis=1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
+    return mean_where_read(part, axis=1)
 
 
 LogStates = npt.NDArray[np.int8]

@@ -19,6 +19,7 @@ from detectors.arrays import (
     Rows,
     bridge,
     gaps_up_to,
+    newest_of,
     seen_within,
     since_last,
     sustained,
@@ -336,7 +337,7 @@ class View(Readings):
                     ago[np.isin(rows, incident.rows)] = seen
         n_steps = self.window.n_steps
         ago = np.clip(ago, 1, n_steps)
-        share[np.arange(n_steps) < (n_steps - ago)[:, None]] = np.nan
+        share[~newest_of(n_steps, ago)] = np.nan
         lost[rows] = mean_of_rows(share)
         return lost
 

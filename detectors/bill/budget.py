@@ -22,7 +22,7 @@ from bot.model.policy import Policy
 from bot.model.projection import Projection, is_seldom, project
 from bot.model.window import month_of
 from detectors.arrays import Numbers
-from detectors.bill.growth import DAY, BillLines, lay_out
+from detectors.bill.growth import DAY, BillLines, growth_score, lay_out
 from detectors.constants import duration
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.view import View
@@ -190,7 +190,7 @@ def _explanation(view: View, burn: BudgetBurn) -> Explanation:
         value=pace,
         unit="USD per day",
         usual=(0.0, burn.allowed),
-        score=float(np.clip(1 - burn.allowed / max(pace, 1e-9), 0.3, 1.0)),
+        score=growth_score(burn.allowed, pace),
         evidence=tuple(evidence),
         confidence=0.9,
         severity=Severity.CRITICAL if gone or burn.used_up - view.now < _SOON else None,

@@ -15,7 +15,18 @@ from bot.model.labels import Labels
 from bot.model.money import usd
 from bot.model.reading import SPEND_METRIC
 from detectors.arrays import Numbers
-from detectors.bill.growth import DAY, HOUR, HOURS, LINE, BillLines, Jump, RootCause, root_of
+from detectors.bill.growth import (
+    DAY,
+    HOUR,
+    HOURS,
+    LINE,
+    BillLines,
+    Jump,
+    Parts,
+    RootCause,
+    growth_score,
+    root_of,
+)
 from detectors.bill.use import nowcast
 from detectors.constants import count, number
 from detectors.rule import Explanation, Subject, anomaly_of
@@ -23,6 +34,7 @@ from detectors.view import View
 from detectors.words import percent
 
 _LOOKBACK = count("finding.LOOKBACK")
+_TAGS = ("cluster", "team", "project")
 _LESS = number("finding.LESS")
 JUMP_SUGGESTIONS = {
     Cause.COMMITMENT_UNUSED: Cause.COMMITMENT_UNUSED.facts.suggestions[:1],
@@ -126,9 +138,9 @@ class Ledger:
 
         # The newest jump is added up alone where nothing before the first hour is known.
         began = min(jump.since for jump in jumps)
-        first = (min(since, began) - bill.start) // bill.step
+        first = bill.index(min(since, began))
         if first * bill.step < 7 * DAY:
-            first = (began - bill.start) // bill.step
+            first = bill.index(began)
         first = int(min(max(0, first), bill.n_steps - 1))
         usual, spread = _usual(series, bill, first)
 
@@ -146,7 +158,7 @@ class Ledger:
         """Return all that a line cost since a time: a commitment nobody uses has no usual."""
         bill = self.hours if self.hours and line in self.hours.lines else self.days
         rows = [i for i, known in enumerate(bill.lines) if known == line]
-        first = min(max(0, (since - bill.start) // bill.step), bill.n_steps - 1)
+        first = min(max(0, bill.index(since)), bill.n_steps - 1)
         series = np.nan_to_num(bill.values[rows, first:].sum(axis=0, dtype=np.float64))
         calm, newest = np.zeros(len(series)), self.newest if bill.step == HOUR else 1
         return Excess(series, calm, float(np.std(series)), bill.end, DAY // bill.step, newest)
@@ -160,10 +172,10 @@ def _things_of(jump: Jump, bill: BillLines) -> list[int]:
     """
     match = HOURS.search(jump.where.usage_type)
     if not jump.where.usage_type and jump.parts:
-        parts = {thing for thing, _, _ in jump.parts}
+        parts = jump.things
         return [i for i, thing in enumerate(bill.things) if thing in parts]
     where = jump.where.only(("account", "region") if match else LINE)
-    place = Labels.shared(jump.growing).only(("cluster", "team", "project"))
+    place = Labels.shared(jump.growing).only(_TAGS)
     rows = [
         i for i, thing in enumerate(bill.things) if where.selects(thing) and place.selects(thing)
     ]
@@ -275,9 +287,9 @@ def findings_of(jumps: Sequence[Jump], ledger: Ledger) -> list[BillFinding]:
     return findings
 
 
-def _by_day(jump: Jump) -> list[tuple[Labels, float, float]]:
+def _by_day(jump: Jump) -> Parts:
     factor = DAY / jump.step
-    return [(thing, now * factor, usual * factor) for thing, now, usual in jump.parts]
+    return tuple((thing, now * factor, usual * factor) for thing, now, usual in jump.parts)
 
 
 def _explanation(
@@ -324,7 +336,7 @@ def _explanation(
     evidence = []
     for thing, now, before in grown[:5]:
         place = f"{thing.usage_type or thing.service} {thing.region}".strip()
-        tags = [f"{tag} {word}" for tag, word in thing.only(("cluster", "team", "project"))]
+        tags = [f"{tag} {word}" for tag, word in thing.only(_TAGS)]
         place += f" ({', '.join(tags)})" if tags else ""
         evidence.append(f"{place}: {usd(now - before, 0)} a day more")
     return Explanation(
@@ -332,7 +344,7 @@ def _explanation(
         value=value,
         unit="USD per day" if by_day else "USD per hour",
         usual=(low, high),
-        score=float(np.clip(1 - high / max(value, 1e-9), 0.3, 1.0)),
+        score=growth_score(high, value),
         evidence=tuple(evidence) or usages[:5],
         confidence=0.8,
         suggestions=JUMP_SUGGESTIONS.get(cause),

@@ -19,6 +19,8 @@ from detectors.words import percent
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 LEAST_DAYS = count("growth.LEAST_DAYS")
+Parts = tuple[tuple[Labels, float, float], ...]
+"""Tagged things, each with USD a step now and usually."""
 LINE = ("account", "service", "region", "usage_type")
 
 
@@ -50,6 +52,14 @@ class BillLines:
     def at(self, step: int) -> datetime:
         """Return the start of a step."""
         return self.start + step * self.step
+
+    def index(self, time: datetime) -> int:
+        """Return the step that a time is in."""
+        return (time - self.start) // self.step
+
+    def rows_of(self, line: int) -> Rows:
+        """Return the rows of the things of a line."""
+        return np.flatnonzero(self.line_of == line)
 
 
 def settled_steps(frame: Frame | None) -> tuple[int, int]:
@@ -104,12 +114,11 @@ class RootCause:
     def __str__(self) -> str:
         """Read as `88 % of it: NatGateway-Bytes in us-west-2, account 1234, team search`."""
         names = {name for name, _ in self.named}
-        kept = [
-            (name, values)
+        words = [
+            _WORDS.get(name, "{}").format(" and ".join(values))
             for name, values in self.named
             if name != "service" or "usage_type" not in names
         ]
-        words = [_WORDS.get(name, "{}").format(" and ".join(values)) for name, values in kept]
         return f"{percent(self.share)} of it: {', '.join(words).replace(', in ', ' in ')}"
 
 
@@ -192,13 +201,18 @@ class Jump:
     low: float
     high: float
     step: timedelta
-    parts: tuple[tuple[Labels, float, float], ...]
-    """The tagged things it is made of, each with USD a step now and usually."""
+    parts: Parts
+    """What it is made of."""
 
     @property
     def extra(self) -> float:
         """Return USD a day over the usual."""
         return max(0.0, self.value - (self.low + self.high) / 2) * (DAY / self.step)
+
+    @property
+    def things(self) -> set[Labels]:
+        """Return the things it is made of."""
+        return {thing for thing, _, _ in self.parts}
 
     @property
     def growing(self) -> tuple[Labels, ...]:
@@ -208,13 +222,13 @@ class Jump:
         n = int(np.argmax(reached >= MOST * reached[-1])) + 1 if ranked else 0
         return tuple(thing for thing, _, _ in ranked[:n])
 
-    @property
-    def root(self) -> RootCause | None:
-        """Return the few dimension values that explain it; None where it is one thing anyway."""
-        return root_of(self.parts)
+
+def growth_score(usual: float, value: float) -> float:
+    """Return how strange it is that USD grew from `usual` to `value`, in 0.3..1."""
+    return float(np.clip(1 - usual / max(value, 1e-9), 0.3, 1.0))
 
 
-def root_of(parts: tuple[tuple[Labels, float, float], ...]) -> RootCause | None:
+def root_of(parts: Parts) -> RootCause | None:
     """Return the root cause of the growth of (thing, now, usually) parts."""
     things = [thing for thing, _, _ in parts]
     return explain(

@@ -18,8 +18,8 @@ from bot.model.reading import BILLED_METRIC
 from bot.model.spend import Finding
 from detectors.bill.budget import BudgetBurn, budget_anomalies, budget_burns
 from detectors.bill.finding import BillFinding, Ledger, findings_of, told_before
-from detectors.bill.growth import DAY, LINE, Jump, lay_out, settled_steps
-from detectors.bill.jumps import SettledDays, day_jumps, hour_jumps, is_fee, policy_of
+from detectors.bill.growth import DAY, LINE, Jump, growth_score, lay_out, settled_steps
+from detectors.bill.jumps import day_jumps, hour_jumps, is_fee, policy_of, usual_by_hour
 from detectors.constants import duration
 from detectors.rule import Explanation, Subject, anomaly_of
 from detectors.usual import Memo
@@ -154,7 +154,7 @@ def _provider_anomaly(view: View, finding: Finding, evidence: str) -> list[Anoma
         value=value,
         unit="USD per day",
         usual=(usual, usual),
-        score=float(np.clip(1 - usual / max(value, 1e-9), 0.3, 1.0)),
+        score=growth_score(usual, value),
         evidence=(evidence, *(f"root cause: {x}" for x in finding.causes[:4])),
         confidence=0.7,
         suggestions=PROVIDER_SUGGESTIONS,
@@ -191,7 +191,7 @@ class BillJudge:
 
     def __init__(self) -> None:
         self._jumps_by_day = Memo[list[Jump]]()
-        self._settled_days = Memo[SettledDays]()
+        self._usual_by_hour = Memo[dict[Labels, float]]()
         self._findings = Memo[list[BillFinding]]()
         self._burns = Memo[list[BudgetBurn]]()
 
@@ -236,8 +236,8 @@ class BillJudge:
             self._jumps_by_day.get((day, policy, view.whole.start), lambda: day_jumps(days, view))
         )
         if hours:
-            settled = self._settled_days.get(day, lambda: SettledDays.of(days))
-            jumps += hour_jumps(hours, settled, view)
+            usual = self._usual_by_hour.get(day, lambda: usual_by_hour(days))
+            jumps += hour_jumps(hours, days.end, usual, view)
         newest = int(view.policy.number("spend_jump.hours"))
         ledger = Ledger(days, hours, newest, view.policy.number("spend_jump.above"), began)
         jumped = findings_of(jumps, ledger)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -12,8 +11,8 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.labels import Labels
 from bot.model.policy import Policy
-from detectors.arrays import Numbers, Rows
-from detectors.bill.growth import DAY, HOUR, HOURS, LEAST_DAYS, BillLines, Jump
+from detectors.arrays import Numbers, Rows, runs_of
+from detectors.bill.growth import DAY, HOURS, LEAST_DAYS, BillLines, Jump, Parts
 from detectors.bill.use import grew_with_use, used
 from detectors.constants import count
 from detectors.view import View
@@ -36,7 +35,6 @@ _PLACES = (
 DAYS, WEEKS = 7, 4
 """How many same hours are looked back at: of the days before, and of the same weekday."""
 _BACK = count("jumps.BACK")
-Parts = tuple[tuple[Labels, float, float], ...]
 
 
 def day_jumps(bill: BillLines, view: View) -> list[Jump]:
@@ -56,8 +54,7 @@ def day_jumps(bill: BillLines, view: View) -> list[Jump]:
             continue
         judged.add(row)
         cause = cause_of(line, new=never_billed(bill, row, first))
-        parts = _parts(bill, np.flatnonzero(bill.line_of == row), first, last)
-        jump = _day_jump(bill, line, cause, series, first, last, parts)
+        jump = _day_jump(bill, bill.rows_of(row), line, cause, series, first, last)
         if not allowed(jump, policy, view, first):
             continue
 
@@ -75,13 +72,18 @@ def day_jumps(bill: BillLines, view: View) -> list[Jump]:
 
 def _day_jump(
     bill: BillLines,
+    rows: Rows,
     where: Labels,
     cause: Cause,
     series: Numbers,
     first: int,
     last: int,
-    parts: Parts,
 ) -> Jump:
+    """Return the jump of the `series` of the things at `rows` from its day `first` to `last`."""
+    before, usual = bill.parts[rows, max(0, first - 14) : first], np.zeros(len(rows))
+    if before.size and not np.isnan(before).all():
+        usual = np.nan_to_num(np.nanmedian(before, axis=1))
+    parts = _parts_of(bill, rows, bill.parts[rows, last], usual)
     low, high = usual_day(series, first)
     value, until = float(series[last]), bill.at(last + 1)
     return Jump(where, cause, bill.at(first), until, value, low, high, bill.step, parts)
@@ -91,8 +93,7 @@ def policy_of(bill: BillLines, row: int, view: View) -> Policy:
     """Return the policy of a line: that of the tags which all of it shares."""
     if not view.policy.overrides:
         return view.policy
-    rows = np.flatnonzero(bill.line_of == row)
-    return view.policy.at(Labels.shared(bill.things[i] for i in rows))
+    return view.policy.at(Labels.shared(bill.things[i] for i in bill.rows_of(row)))
 
 
 def allowed(jump: Jump, policy: Policy, view: View, before: int) -> bool:
@@ -172,14 +173,10 @@ def usual_day(series: Numbers, day: int) -> tuple[float, float]:
     return min(middle, same), max(middle, same, high)
 
 
-def _parts(bill: BillLines, rows: Rows | list[int], first: int, last: int) -> Parts:
-    """Return the things at some rows, each with USD a day now and usually."""
-    before, usual = bill.parts[rows, max(0, first - 14) : first], np.zeros(len(rows))
-    if before.size and not np.isnan(before).all():
-        usual = np.nan_to_num(np.nanmedian(before, axis=1))
-    now = np.nan_to_num(bill.parts[rows, last])
+def _parts_of(bill: BillLines, rows: Rows, now: Numbers, usual: Numbers) -> Parts:
+    """Return the things at some rows, each with USD a step now and usually."""
     things = [bill.things[i] for i in rows]
-    return tuple(zip(things, now.tolist(), usual.tolist(), strict=True))
+    return tuple(zip(things, np.nan_to_num(now).tolist(), usual.tolist(), strict=True))
 
 
 def _kind(line: Labels) -> tuple[str, ...]:
@@ -216,8 +213,8 @@ def _wide_jumps(bill: BillLines, judged: set[int], last: int, view: View) -> lis
                 continue
             first = _onset(series, last, policy)
             if first is not None:
-                parts = _parts(bill, rows, first, last)
-                jump = _day_jump(bill, where, Cause.SPEND_JUMP, series, first, last, parts)
+                at = np.array(rows, dtype=np.intp)
+                jump = _day_jump(bill, at, where, Cause.SPEND_JUMP, series, first, last)
                 jumps += [] if grew_with_use(jump, bill, view) else [jump]
     return jumps
 
@@ -225,42 +222,33 @@ def _wide_jumps(bill: BillLines, judged: set[int], last: int, view: View) -> lis
 def _is_covered(jumps: list[Jump], bill: BillLines, rows: list[int]) -> bool:
     """Return whether the things of a place are most of those of a jump already."""
     place = {bill.things[i] for i in rows}
-    shares = ([thing in place for thing, _, _ in jump.parts] for jump in jumps)
-    return any(2 * sum(inside) >= len(inside) for inside in shares)
+    return any(2 * len(place & jump.things) >= len(jump.things) for jump in jumps)
 
 
-@dataclass(frozen=True)
-class SettledDays:
-    """Hold the usual USD an hour of each line over the settled days.
-
-    The same for every hour until another day has settled.
-    """
-
-    end: datetime
-    usual: Mapping[Labels, float]
-
-    @staticmethod
-    def of(days: BillLines) -> SettledDays:
-        """Return it for the settled days."""
-        usual = (usual_day(values, days.n_steps)[1] / 24 for values in days.values)
-        return SettledDays(days.end, dict(zip(days.lines, usual, strict=True)))
+def usual_by_hour(days: BillLines) -> dict[Labels, float]:
+    """Return the usual USD an hour of each line over the settled days."""
+    usual = (usual_day(values, days.n_steps)[1] / 24 for values in days.values)
+    return dict(zip(days.lines, usual, strict=True))
 
 
-def hour_jumps(bill: BillLines, days: SettledDays, view: View) -> list[Jump]:
+def hour_jumps(
+    bill: BillLines, settled: datetime, usual: Mapping[Labels, float], view: View
+) -> list[Jump]:
     """Return the lines with a run of hours out of the usual that no settled day holds yet.
 
     A run lasts `spend_jump.hours` and has cost `spend_jump.least` more than usual, and the 24 hours
     at its end more than any such 24 hours of the two weeks before: work that only comes at another
-    hour of the day is no burst. A charge by the day is spread over the hours.
+    hour of the day is no burst. A charge by the day is spread over the hours: `usual` are USD an
+    hour of the days, which are `settled` up to then.
     """
-    n, settled = bill.n_steps, days.end
+    n = bill.n_steps
     if n < LEAST_DAYS * 24 + _BACK or settled > bill.end:
         return []
     # A run that reaches the newest hour goes on, though its day has settled.
-    judged = min((settled - bill.start) // HOUR, n - 1)
+    judged = min(bill.index(settled), n - 1)
     at = np.arange(n - _BACK, n)
     low, high = usual_hours(bill.values, at)
-    by_day = np.array([days.usual.get(line, 0.0) for line in bill.lines])
+    by_day = np.array([usual.get(line, 0.0) for line in bill.lines])
     high = np.fmax(high, by_day[:, None])
     over = np.nan_to_num(bill.values[:, at] - high)
     newest = over[:, max(0, judged - at[0]) :]
@@ -326,8 +314,8 @@ def _runs(
     """
     least, needed = policy.number("spend_jump.least"), int(policy.number("spend_jump.hours"))
     out = np.nan_to_num(series[at]) > high * (1 + policy.number("spend_jump.above")) + 0.01
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], out.astype(np.int8), [0]]))).tolist()
-    for start, end in zip(edges[::2], edges[1::2], strict=True):
+    _, starts, ends = runs_of(out[None, :])
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         cost = float(np.nansum(series[at[start:end]] - high[start:end]))
         if at[end - 1] < judged or end - start < needed or cost < least:
             continue
@@ -345,13 +333,11 @@ def _runs(
 
 def _hourly_parts(bill: BillLines, row: int, first: int, last: int) -> Parts:
     """Return the things of a line, each with USD an hour now and at these hours of past days."""
-    rows = np.flatnonzero(bill.line_of == row)
-    now = np.nan_to_num(bill.parts[rows, first:last].mean(axis=1))
+    rows = bill.rows_of(row)
     days = [
         bill.parts[rows, first - 24 * d : last - 24 * d].mean(axis=1)
         for d in range(1, DAYS + 1)
         if first >= 24 * d
     ]
     usual = np.nan_to_num(np.nanmedian(np.stack(days), axis=0))
-    things = [bill.things[i] for i in rows]
-    return tuple(zip(things, now.tolist(), usual.tolist(), strict=True))
+    return _parts_of(bill, rows, bill.parts[rows, first:last].mean(axis=1), usual)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -76,7 +76,7 @@ def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
 
     Storage, requests and transfer follow them.
     """
-    nodes = _place(tuple(thing for thing, _, _ in jump.parts))
+    nodes = _place(jump.things)
     use = _use(jump, view, nodes)
     above = view.policy.at(nodes).number("spend_jump.above")
     if use and use.before > 0 and use.more > 0:
@@ -87,19 +87,18 @@ def grew_with_use(jump: Jump, bill: BillLines, view: View) -> bool:
     # The price of the new busy hours of each place that grew, and a small part beside them. Hours
     # that a line of their own tells of are not in the jump, but the costs along with them are.
     places = {_place((thing,)) for thing in jump.growing}
-    inside = {thing for thing, _, _ in jump.parts}
+    inside = jump.things
     rows = {place: _hours_of(bill, place) for place in places}
-    instances = sorted({i for some in rows.values() for i in some})
+    instances = sorted({i for members in rows.values() for i in members})
     hours = _growth(jump, bill, instances)
     in_jump = _growth(jump, bill, [i for i in instances if bill.things[i] in inside])
-    along = view.policy.at(_place(tuple(places))).number("spend_jump.along")
+    along = view.policy.at(_place(places)).number("spend_jump.along")
     if hours <= 0 or jump.value - jump.high - in_jump > along * hours:
         return False
-    growths = {place: _growth(jump, bill, some) for place, some in rows.items()}
     return all(
-        _priced_by_use(jump, bill, view, place, rows[place], growth)
-        for place, growth in growths.items()
-        if growth > 0
+        _priced_by_use(jump, bill, view, place, members, growth)
+        for place, members in rows.items()
+        if (growth := _growth(jump, bill, members)) > 0
     )
 
 
@@ -155,13 +154,13 @@ def _rate_elsewhere(jump: Jump, bill: BillLines, view: View, rows: Sequence[int]
     return max(rates)
 
 
-def _place(things: Sequence[Labels]) -> Labels:
+def _place(things: Iterable[Labels]) -> Labels:
     return Labels.shared(things).only(PLACE)
 
 
 def _growth(jump: Jump, bill: BillLines, rows: Sequence[int]) -> float:
     """Return by how many USD a step the things at some rows grew."""
-    first, last = ((at - bill.start) // bill.step for at in (jump.since, jump.until))
+    first, last = bill.index(jump.since), bill.index(jump.until)
     newest = last - 1 if bill.step == DAY else first
     now = np.nan_to_num(bill.parts[list(rows), newest:last]).mean(axis=1)
     return float((now - _usually(jump, bill, rows)).sum())
@@ -172,7 +171,7 @@ def _usually(jump: Jump, bill: BillLines, rows: Sequence[int]) -> Numbers:
 
     By the two weeks before the jump.
     """
-    first = (jump.since - bill.start) // bill.step
+    first = bill.index(jump.since)
     before = bill.parts[list(rows), max(0, first - 14 * (DAY // bill.step)) : first]
     return np.median(np.nan_to_num(before), axis=1) if before.size else np.zeros(len(rows))
 

@@ -11,7 +11,7 @@ from bot.model.causes import Cause
 from bot.model.fleet import Instance
 from bot.model.labels import Labels
 from bot.model.money import counted
-from detectors.arrays import Floats, Mask, Numbers, Rows, lately, share_before, trailing
+from detectors.arrays import Floats, Mask, Numbers, Rows, lately, newest_of, share_before, trailing
 from detectors.constants import count, duration, number
 from detectors.nodes import cores
 from detectors.progress import reporting_scopes, work_at_risk
@@ -77,7 +77,7 @@ def _unmended(view: View) -> Mask:
             broken[rows] = grave.any(axis=1) | failed | many
     if not broken.any():
         return broken
-    within = _within(view.utilization, view.steps("hardware_fault.within"))
+    within = _within(view, "hardware_fault.within")
     works = (view.executing & within).sum(axis=1) >= within.sum(axis=1) / 2
     return np.asarray(broken & (failing(view) | ~works))
 
@@ -90,7 +90,7 @@ def recurring(view: View) -> Mask:
     events = view.metric("neuron_hardware_ecc_events_count")
     if not ((events > 0).sum(axis=1) >= RECURS).any():
         return view.nobody()
-    within = _within(events, view.steps("hardware_fault.within"))
+    within = _within(view, "hardware_fault.within")
     return np.asarray(((events > 0) & within).sum(axis=1) >= RECURS)
 
 
@@ -129,7 +129,7 @@ def failing(view: View) -> Mask:
 
     A node under repair fails no more, and no other waits for it.
     """
-    within = _within(view.utilization, view.steps("hardware_fault.within"))
+    within = _within(view, "hardware_fault.within")
     return np.asarray((_events(view) & within).any(axis=1))
 
 
@@ -153,7 +153,7 @@ def explain_hardware(view: View, _: RuleMatch, rows: Rows) -> Explanation:
         parts.append(f"failed EC2 status checks on {counted(failed, 'node')}")
 
     # The sick nodes are named, those that only wait are counted.
-    within = _within(view.utilization, view.steps(key))
+    within = _within(view, key)
     sick = [i for i in rows if (_events(view)[i] & within[i]).any()] or list(rows)
     where = f"on {counted(len(sick), 'node')}"
     if len(sick) <= 3:
@@ -204,7 +204,7 @@ def find_errors(view: View) -> RuleMatch:
     if not len(rows):
         return no_match(view)
     errors, needed = metric[rows], view.steps("execution_errors.within")[rows]
-    often = ((errors > 0) & _within(errors, needed)).sum(axis=1) >= 2
+    often = ((errors > 0) & newest_of(errors.shape[1], needed)).sum(axis=1) >= 2
     on = view.roster.running & view.limits.on("execution_errors.on")
     many = sums(errors, needed) > view.number("execution_errors.above")[rows]
     hit, steps = view.nobody(), np.ones(view.n)
@@ -247,13 +247,14 @@ def sums(values: Floats, steps: Numbers) -> Numbers:
     0 where nothing was read, which flags nothing.
     """
     newest = values[:, -int(steps.max(initial=1)) :]
-    readings = np.where(_within(newest, steps) & ~np.isnan(newest), newest, 0)
+    summands = newest_of(newest.shape[1], steps) & ~np.isnan(newest)
+    readings = np.where(summands, newest, 0)
     return np.asarray(readings.sum(axis=1, dtype=np.float64))
 
 
-def _within(values: Floats, steps: Numbers) -> Mask:
-    n_steps = values.shape[1]
-    return np.asarray(np.arange(n_steps) >= (n_steps - steps)[:, None])
+def _within(view: View, key: str) -> Mask:
+    """Return which steps of each node lie within the span of a setting, (n, n_steps)."""
+    return newest_of(view.window.n_steps, view.steps(key))
 
 
 def _total(view: View, name: str, key: str, rows: Rows) -> float:

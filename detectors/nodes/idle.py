@@ -9,7 +9,7 @@ from bot.model.money import counted
 from detectors.arrays import Mask, Rows, mean_of, middle_of, share_before, since_last
 from detectors.constants import count, number
 from detectors.nodes import cores
-from detectors.progress import by_habit, may_be_told, moving_scopes, stuck_scopes, work_at_risk
+from detectors.progress import by_habit, may_be_told, scopes_by_progress, work_at_risk
 from detectors.rule import Explanation, Rule, RuleMatch, no_match
 from detectors.usual import LATENCY, MEMORY, SENT, worked_of
 from detectors.view import GAP, LOOKBACK, View
@@ -202,7 +202,7 @@ def find_hung(view: View) -> RuleMatch:
 
     # Nodes stop together with others of their scope, or their run says the same step again.
     together = np.zeros(view.n, dtype=bool)
-    stuck = stuck_scopes(view) if begins.any() else set()
+    stuck = scopes_by_progress(view, moves=False) if begins.any() else set()
     for scope in np.unique(view.roster.scope[begins]):
         rows = np.flatnonzero(begins & (view.roster.scope == scope))
         alike = np.abs(still[rows] - np.median(still[rows])) <= 2
@@ -234,7 +234,7 @@ def explain_hung(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     if np.isfinite(view.levels[2][rows]).any():
         before = f", before at {percent(float(np.nanmedian(view.levels[1][rows])))}"
     stuck = ""
-    if set(view.roster.scope[rows]) & stuck_scopes(view):
+    if set(view.roster.scope[rows]) & scopes_by_progress(view, moves=False):
         stuck = " and the run repeats the same step"
     traffic = "EFA busy" if (view.recent(view.efa)[rows] > 1e8).any() else "EFA silent"
     return Explanation(
@@ -320,7 +320,7 @@ def _pinned_or_flat(view: View) -> Mask:
     flat &= view.executing & (high - low > _VARIES)[:, None]
     odd = (pinned | flat) & ~(view.metric(COMPLETED) > 0)
     if odd[:, -1:].any():
-        odd &= ~np.isin(view.roster.scope, list(moving_scopes(view)))[:, None]
+        odd &= ~np.isin(view.roster.scope, list(scopes_by_progress(view, moves=True)))[:, None]
     return np.asarray(odd)
 
 
