@@ -201,8 +201,8 @@ def share_before(holds: Mask, known: Mask, steps: Counts, length: int) -> Number
 
     The streak is the last `steps`, (n,); nan = no step before it is known.
     """
-    start, at = (holds.shape[1] - steps)[:, None], np.arange(holds.shape[1])
-    before = (at < start) & (at >= start - length) & known
+    start, step = (holds.shape[1] - steps)[:, None], np.arange(holds.shape[1])
+    before = (step < start) & (step >= start - length) & known
     count = before.sum(axis=1)
     share: Numbers = np.where(
         count > 0, (holds & before).sum(axis=1) / np.maximum(count, 1), np.nan

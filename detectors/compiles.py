@@ -26,8 +26,8 @@ from bot.model.window import Window
 from detectors.arrays import Mask, Rows, runs_of
 from detectors.constants import duration
 from detectors.readings import COMPILING, LULL
-from detectors.roster import Limits, build_roster, scope_of
-from detectors.usual import NOTHING, SAME
+from detectors.roster import scope_of
+from detectors.usual import SAME
 from detectors.view import View
 
 LEAST = duration("compiles.LEAST")
@@ -76,7 +76,7 @@ class _CompilingNode:
         """
 
         def first(mask: Mask) -> int:
-            """Return the first step from `end` on where it holds, far beyond the last if nowhere."""
+            """Return the first step from `end` on where it holds, beyond the last if nowhere."""
             return end + int(mask[end:].argmax()) if mask[end:].any() else 1 << 40
 
         used, again, gone = first(self.executing), first(self.compiling), first(self.gone)
@@ -102,9 +102,9 @@ def compiles(view: View) -> tuple[Compile, ...]:
     # A node surely has no process that compiles where its pod or, where pods are not known, its
     # runtime is gone.
     reserved = view.metric("neuroncore_reserved_count")
-    left = np.where(np.isnan(reserved), view.held == 0, reserved == 0)
+    released = np.where(np.isnan(reserved), view.held == 0, reserved == 0)
     quiet = ~(view.cpu >= view.number("compiling.cpu")[:, None])
-    gone = np.asarray(view.zero & ~view.compiling & left & quiet)
+    gone = np.asarray(view.zero & ~view.compiling & released & quiet)
     rows = np.flatnonzero(mask.any(axis=1)).tolist()
     return tuple(compile_ for row in rows for compile_ in _of_node(view, row, mask[row], gone[row]))
 
@@ -192,7 +192,8 @@ def starts(view: View, scope: int, least: timedelta) -> list[Start]:
 
     They then worked, or still compile.
     """
-    past = of_rows(view, np.flatnonzero(view.roster.scope == scope), view.whole)
+    # Few nodes compile, and a long time of all of them is much.
+    past = view.over(view.whole.pick(np.flatnonzero(view.roster.scope == scope)))
     used = [x for x in compiles(past) if x.ending in (Ending.USED, Ending.GOING)]
     together: list[list[Compile]] = []
     for compile_ in sorted(used, key=lambda x: (x.window.start, x.instance)):
@@ -224,9 +225,9 @@ def _with_job(start: Start, past: View, runs: Frame | None) -> Start:
 
     # The memory that its nodes hold as they work after the compile.
     shown = slice(_step(frame, window.end), _step(frame, window.end + SHOWN))
-    held = past.memory[rows, shown][past.executing[rows, shown]]
-    held = held[held > 0]
-    memory = float(np.median(held)) if len(held) else _NONE
+    levels = past.memory[rows, shown][past.executing[rows, shown]]
+    levels = levels[levels > 0]
+    memory = float(np.median(levels)) if len(levels) else _NONE
 
     names = _went_on(runs, window) if runs else frozenset()
     if runs and names:
@@ -254,16 +255,6 @@ def _went_on(runs: Frame, window: Window) -> frozenset[str]:
 
 def _step(frame: Frame, at: datetime) -> int:
     return max(0, min(frame.n_steps, (at - frame.start) // frame.step))
-
-
-def of_rows(view: View, rows: Rows, frame: Frame) -> View:
-    """Return a view of some nodes alone over all of `frame`.
-
-    Few compile, and a long time of all of them is much.
-    """
-    part = frame.pick(rows)
-    limits = Limits(view.policy, build_roster(part.things, view.reading.inventory))
-    return View(view.reading, view.policy, limits, NOTHING, part, part, {})
 
 
 @dataclass(frozen=True)
@@ -315,11 +306,11 @@ def cold_start(view: View, rows: Rows) -> Cold | None:
     """
     ids = {view.roster.ids[row] for row in rows}
     again = float(view.steps("cold_cache.again")[rows[0]]) * view.window.step
-    known = starts(view, int(view.roster.scope[rows[0]]), again / 2)
-    newest = next((start for start in reversed(known) if ids & start.instances), None)
+    past_starts = starts(view, int(view.roster.scope[rows[0]]), again / 2)
+    newest = next((start for start in reversed(past_starts) if ids & start.instances), None)
     if newest is None:
         return None
-    ended = (x for x in known if x.window.end <= newest.window.start and x.again)
+    ended = (x for x in past_starts if x.window.end <= newest.window.start and x.again)
     alike = tuple(start for start in ended if start.same_work(newest))
     lengths = [start.window.length for start in (*alike, newest)]
     long = sum(lengths, timedelta(0)) > again * len(lengths)

@@ -18,13 +18,10 @@ class Constant(NamedTuple):
     source: str
 
 
-def _table() -> Mapping[str, Constant]:
-    text = (files("detectors") / "constants.csv").read_text(encoding="utf-8")
-    rows = (Constant(**row) for row in csv.DictReader(text.splitlines()))
-    return {row.name: row for row in rows}
-
-
-CONSTANTS = _table()
+_TEXT = (files("detectors") / "constants.csv").read_text(encoding="utf-8")
+CONSTANTS: Mapping[str, Constant] = {
+    row["name"]: Constant(**row) for row in csv.DictReader(_TEXT.splitlines())
+}
 
 
 def number(name: str) -> float:

@@ -76,9 +76,15 @@ class Detector:
         limits = self._limits_of(whole, reading, policy)
         window = whole.last(limits.longest + LOOKBACK)
         still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in known if a.firing}
-        usual = self._usual_of(whole, limits, known, reading.now)
+
+        # What is learnt from: the days before the last fixed hour, without the spans of alerts.
+        anchor = anchor_of(reading.now, whole)
+        days = policy.number("alert.usual_days")
+        past = Past(anchor, days, strange_spans(known, anchor))
+        usual = self._usual_of(whole, limits, past, known, reading.now)
         view = View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
-        view.past = self._past_of(view)
+        key = past, whole.things, view.roster.scopes, policy
+        view.past = self._past.get(key, lambda: JobPast(past))
         with np.errstate(invalid="ignore", divide="ignore"):
             diagnosis = diagnose(view)
             anomalies = [
@@ -95,7 +101,7 @@ class Detector:
             return Detection(tuple(anomalies), states(view, diagnosis.starved))
 
     def compiles(self, reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:
-        """Return every compile that was going on at `since` or later, as far as the reading goes."""
+        """Return every compile that went on at `since` or later, as far as the reading goes."""
         whole = reading.frame("node")
         if not whole or not whole.n_steps:
             return ()
@@ -118,16 +124,14 @@ class Detector:
         return limits
 
     def _usual_of(
-        self, whole: Frame, limits: Limits, alerts: Sequence[Alert], now: datetime
+        self, whole: Frame, limits: Limits, past: Past, alerts: Sequence[Alert], now: datetime
     ) -> Usual:
         """Return the usual of the jobs that run now, by the days before, else by the last hours."""
         roster, floor = limits.roster, limits.number("idle.below")
         nodes = (whole.things, roster.running.tobytes(), floor.tobytes())
-        anchor = anchor_of(now, whole)
-        past = Past(anchor, limits.policy.number("alert.usual_days"), strange_spans(alerts, anchor))
 
         def learnt() -> Usual:
-            return learn(history(whole, anchor, past.days), roster, floor, past.strange)
+            return learn(history(whole, past.anchor, past.days), roster, floor, past.strange)
 
         def young() -> Usual:
             hour = anchor_of(now, whole, _HOUR)
@@ -140,14 +144,6 @@ class Detector:
             return self._young.get((newest, *nodes), learnt)
 
         return current(self._usual.get((past, *nodes), learnt), whole, roster, floor, young)
-
-    def _past_of(self, view: View) -> JobPast:
-        """Return what the jobs' states lasted before; only their scopes that ask are learnt."""
-        anchor = anchor_of(view.now, view.whole)
-        days = view.policy.number("alert.usual_days")
-        past = Past(anchor, days, strange_spans(view.alerts, anchor))
-        key = past, view.whole.things, view.roster.scopes, view.policy
-        return self._past.get(key, lambda: JobPast(past))
 
     def _odd(self, view: View, explained: Mask) -> Iterable[Anomaly]:
         """Return the odd combinations of nodes that no rule explains."""
@@ -185,5 +181,5 @@ class Detector:
             costs_far = distances(costs[:, -1], model.costs)
         alerted = view.held_open(*(rule for rule, _ in view.open if rule != Cause.ODD.value))
         falling = drop.fell_lately(view, view.policy.duration("odd.for"))
-        known = odd.Oddness(model, usual, costs_far)
-        return odd.odd_anomalies(view, known, explained | alerted, falling)
+        oddness = odd.Oddness(model, usual, costs_far)
+        return odd.odd_anomalies(view, oddness, explained | alerted, falling)

@@ -89,8 +89,8 @@ def diagnose(view: View) -> Diagnosis:
 
     silent = faults.find_silent(view)
     silent = replace(silent, hit=silent.hit & ~view.held_open(Cause.HARDWARE_FAULT.value))
-    told = anomalies_of(view, Cause.NO_DATA, silent, faults.explain_silent)
-    anomalies += faults.with_mute(view, list(told))
+    silences = anomalies_of(view, Cause.NO_DATA, silent, faults.explain_silent)
+    anomalies += faults.with_mute(view, list(silences))
 
     # Full memory, errors or a drop explain no checkpoint that is missing, doing no work does.
     stopped = view.nobody()
@@ -121,8 +121,8 @@ def _settle(matches: Mapping[Rule, RuleMatch], view: View) -> tuple[dict[Rule, R
         unexplained = replace(match, hit=match.hit & ~explained)
         plain, folded = _fold(unexplained, settled.values(), view)
         if rule.cause in _SPREADING:
-            kept = _kept(rule, match, plain.hit, settled, view)
-            plain = _with_kept(plain, kept, view) if kept.any() else plain
+            staying = _kept(rule, match, plain.hit, settled, view)
+            plain = _with_kept(plain, staying, view) if staying.any() else plain
         if rule.yields_to_fault:
             # Collectives of a broken device's peers fail with it: their errors are its effect.
             fault = matches[faults.HARDWARE_FAULT]
@@ -165,12 +165,12 @@ def states(view: View, starved: Mask) -> dict[str, NodeState]:
 
 
 def _fold(match: RuleMatch, stronger: Iterable[RuleMatch], view: View) -> tuple[RuleMatch, Mask]:
-    """Drop the nodes that began with or after a stronger match of half of the same scope's nodes."""
+    """Drop the nodes that began with or after a stronger match of half of their scope."""
     folded = np.zeros(view.n, dtype=bool)
     scope, sizes = view.roster.scope, np.maximum(view.roster.sizes, 1)
     for cause in stronger:
-        held = np.bincount(scope[cause.hit], minlength=len(sizes))
-        wide = (2 * held >= sizes) & (sizes > 1)
+        counts = np.bincount(scope[cause.hit], minlength=len(sizes))
+        wide = (2 * counts >= sizes) & (sizes > 1)
         folded |= match.hit & wide[scope] & (match.steps <= _since(cause, view)[scope] + FOLD_STEPS)
     return replace(match, hit=match.hit & ~folded), folded
 
@@ -186,17 +186,17 @@ def _kept(
     """
     family = rule.cause.facts.family
     running = view.roster.running
-    held = view.held_open(*(family.rules if family else (rule.cause.value,))) & running
+    alerted = view.held_open(*(family.rules if family else (rule.cause.value,))) & running
     scope = view.roster.scope
     since = _since(match, view)[scope]
-    part, other = view.nobody(), view.nobody()
+    part, elsewhere = view.nobody(), view.nobody()
     for source, cause in stronger.items():
         if rule.cause in source.cause.facts.part_of:
-            part |= cause.hit & (held | (match.hit & (cause.steps <= since + FOLD_STEPS)))
+            part |= cause.hit & (alerted | (match.hit & (cause.steps <= since + FOLD_STEPS)))
         else:
-            other |= cause.hit
-    if held.any():
-        part |= held & ~match.hit & ~drop.working(view)
+            elsewhere |= cause.hit
+    if alerted.any():
+        part |= alerted & ~match.hit & ~drop.working(view)
     if view.silent.any():
         # They fell silent as the incident of their scope began, or later while under it.
         began = (view.silent_steps <= since + FOLD_STEPS) & (since > 0)
@@ -205,15 +205,15 @@ def _kept(
         over = view.number("starved.over") * view.levels[1]
         low = view.utilization[np.arange(view.n), last] < over
         part |= silent & (low | (view.silent_steps >= since - FOLD_STEPS))
-    part &= ~other & ~plain
+    part &= ~elsewhere & ~plain
     if not part.any():
         return part
 
     counts = (plain | part, plain, running & ~part)
-    in_incident, seen, clear = (
+    in_incident, matched, clear = (
         np.bincount(scope[mask], minlength=len(view.roster.scopes)) for mask in counts
     )
-    wide = (2 * in_incident >= view.roster.sizes) & (seen > 0) & (2 * seen >= clear)
+    wide = (2 * in_incident >= view.roster.sizes) & (matched > 0) & (2 * matched >= clear)
     return np.asarray(part & wide[scope])
 
 

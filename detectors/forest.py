@@ -152,7 +152,7 @@ def usual_of_samples(end: datetime, samples: Floats, floor: Numbers) -> JobUsual
 
 
 def median_of(values: Floats) -> Floats:
-    """Return the median along axis 1 without nan; nan where nothing was read. (n, k, m) -> (n, m)."""
+    """Return the median along axis 1 without nan, (n, k, m) -> (n, m); nan where all are."""
     n, k, m = values.shape
     if k == THREE:
         return _middle([values[:, i].astype(np.float32) for i in range(k)])
@@ -161,9 +161,9 @@ def median_of(values: Floats) -> Floats:
 
 
 def samples_of(part: Frame, roster: Roster, strange: tuple[StrangeSpan, ...]) -> Floats:
-    """Return the metrics at every `SAMPLE_EVERY`, each the median of `SMOOTH`, without strange spans.
+    """Return the metrics at every `SAMPLE_EVERY`, each the median of `SMOOTH`.
 
-    Shape (n, n_samples, n_metrics).
+    Shape (n, n_samples, n_metrics), without the strange spans.
     """
     stride, smooth = part.steps(SAMPLE_EVERY), part.steps(SMOOTH)
     ends = np.arange(smooth, part.n_steps + 1, stride)
@@ -266,10 +266,10 @@ class Forest:
             return np.concatenate(list(pool.map(self._score_in_order, parts)))
 
     def _score_in_order(self, rows: Floats) -> Numbers:
-        """Score like rows after each other: else half of a walk's time are wrongly guessed turns."""
+        """Score like rows after each other: else half of a walk's time is wrongly guessed turns."""
         # Near rows share a number: of each feature the half it lies in, then its quarter.
-        some = rows[:: max(1, len(rows) // 1_000)]
-        low, middle, high = np.quantile(some, (0.25, 0.5, 0.75), axis=0)
+        sample = rows[:: max(1, len(rows) // 1_000)]
+        low, middle, high = np.quantile(sample, (0.25, 0.5, 0.75), axis=0)
         upper, inner = rows > middle, (rows > low) & (rows <= high)
         bits = np.concatenate([upper, inner], axis=1)[:, :62].astype(np.int64)
         likeness = bits @ (1 << np.arange(bits.shape[1])[::-1])
@@ -352,6 +352,8 @@ def _mean_length(sizes: npt.NDArray[np.integer]) -> Numbers:
     Liu, Ting and Zhou 2008, eq. 1.
     """
     n = np.asarray(sizes, dtype=np.float64)
-    many = np.maximum(n, 3)
-    general = 2.0 * (np.log(many - 1.0) + np.euler_gamma) - 2.0 * (many - 1.0) / many
+    at_least_3 = np.maximum(n, 3)
+    general = (
+        2.0 * (np.log(at_least_3 - 1.0) + np.euler_gamma) - 2.0 * (at_least_3 - 1.0) / at_least_3
+    )
     return np.where(n > 2, general, np.where(n == 2, 1.0, 0.0))

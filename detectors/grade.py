@@ -1,4 +1,4 @@
-"""Grade alerts against the labelled incidents of a recording; pure, and never used while detecting."""
+"""Grade alerts against the labelled incidents of a recording; never used while detecting."""
 
 from __future__ import annotations
 
@@ -35,7 +35,12 @@ def read_truth(truth: Sequence[Mapping[str, Any]]) -> list[LabelledIncident]:
     More keys are allowed, states that no alert should tell are left out.
     """
     return [
-        _incident(row)
+        LabelledIncident(
+            Cause(row["cause"]),
+            Labels.of({k: v for k, v in row.get("labels", {}).items() if k in NAMES}),
+            Window(datetime.fromisoformat(row["start"]), datetime.fromisoformat(row["end"])),
+            frozenset(row.get("things") or ()),
+        )
         for row in truth
         if not row.get("state_only") and not Cause(row["cause"]).facts.is_state
     ]
@@ -48,7 +53,7 @@ def grade(
     window: Window | None = None,
     clusters: int = 0,
 ) -> dict[str, Any]:
-    """Return recall, precision, share of right causes, median delay in minutes, false alerts and messages.
+    """Return recall, precision, right causes, median delay in minutes, false alerts and messages.
 
     `cause_top1` judges the first alert about an incident, `cause_any` all of them. An alert is
     about an incident when kind, place, things and time fit, whatever its cause; muted alerts do not
@@ -88,20 +93,6 @@ def grade(
     }
 
 
-def _incident(row: Mapping[str, Any]) -> LabelledIncident:
-    labels = Labels.of({k: v for k, v in row.get("labels", {}).items() if k in NAMES})
-    return LabelledIncident(
-        Cause(row["cause"]),
-        labels,
-        Window(_time(row["start"]), _time(row["end"])),
-        frozenset(row.get("things") or ()),
-    )
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
-
-
 def _kind(cause: Cause) -> About:
     """Return the kind of thing that alert and incident must share; a run is known by its nodes."""
     return About.NODES if cause.facts.about is About.RUN else cause.facts.about
@@ -131,11 +122,10 @@ def _place(alert: Alert, incident: LabelledIncident) -> bool:
 
 
 def _touches(alert: Alert, incident: LabelledIncident) -> bool:
-    if not _place(alert, incident) and not (
-        alert.anomaly.scope.cluster and alert.anomaly.scope.cluster == incident.labels.cluster
-    ):
-        return False
-    if _kind(alert.cause) != _kind(incident.cause):
+    cluster = alert.anomaly.scope.cluster
+    same_cluster = bool(cluster) and cluster == incident.labels.cluster
+    same_kind = _kind(alert.cause) == _kind(incident.cause)
+    if not (_place(alert, incident) or (same_cluster and same_kind)):
         return False
     late = LATE if _kind(alert.cause) is About.NODES else timedelta(days=3)
     ends = alert.closed or incident.window.end

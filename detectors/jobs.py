@@ -43,17 +43,17 @@ def current(
     are of another job: `own` says so. Memory that grows in a job that never stopped makes no other
     job of it.
     """
-    began, held, latency = _newest_jobs(whole, roster, floor)
-    known = ~np.isnan(held) & ~roster.inference
+    began, memory, latency = _newest_jobs(whole, roster, floor)
+    has_memory = ~np.isnan(memory) & ~roster.inference
 
     def alike(source: Usual) -> Mask:
         """Return which nodes' usual is of the job that they run now, (n,)."""
-        same = same_memory(source.medians.get(MEMORY), held)
+        same = same_memory(source.medians.get(MEMORY), memory)
         return np.asarray(source.own & same & ~_apart(source.medians.get(LATENCY), latency))
 
-    other = known & began & ~alike(usual)
-    if not other.any():
-        return replace(usual, own=~other)
+    changed = has_memory & began & ~alike(usual)
+    if not changed.any():
+        return replace(usual, own=~changed)
     merged = replace(
         usual,
         low=usual.low.copy(),
@@ -61,9 +61,9 @@ def current(
         high=usual.high.copy(),
         unpaused=usual.unpaused.copy(),
         medians={name: values.copy() for name, values in usual.medians.items()},
-        own=~other,
+        own=~changed,
     )
-    _take_from_peers(merged, usual, held, latency, roster)
+    _take_from_peers(merged, usual, memory, latency, roster)
     rows = np.flatnonzero(~merged.own)
     if len(rows):
         lately = young()

@@ -56,7 +56,7 @@ def cost_scale(hours: Floats) -> Scale:
 
 @dataclass(frozen=True)
 class CostHistory:
-    """Hold the costs of each node at each hour up to `end`, (n, n_hours, n_costs), and their usual."""
+    """Hold each node's costs by the hour up to `end`, (n, n_hours, n_costs), and their usual."""
 
     hours: Floats
     end: datetime
@@ -101,7 +101,7 @@ def known_costs(
     hours = (part.start - bill.start) / HOUR + np.arange(part.n_steps) * share + 1e-9
     hour = hours.astype(np.intp)
     cores = np.where(np.isnan(roster.cores), 1.0, roster.cores)[:, None]
-    seen = summed((~np.isnan(level)).T, hour, bill.n_steps).T * share
+    present = summed((~np.isnan(level)).T, hour, bill.n_steps).T * share
     busy = summed(np.nan_to_num(level).T, hour, bill.n_steps).T * share * cores
 
     # USD an hour of each scope, of everything and of instances alone, (n_scopes, n_hours).
@@ -116,7 +116,7 @@ def known_costs(
 
     cost = _some(_rolled(all_usd)[roster.scope])
     node_hours, core_hours = (
-        _some(_rolled(summed(x, roster.scope, n_scopes))[roster.scope]) for x in (seen, busy)
+        _some(_rolled(summed(x, roster.scope, n_scopes))[roster.scope]) for x in (present, busy)
     )
     node = _rolled(nodes_usd)[roster.scope] / node_hours
     return np.stack([node, cost / SPAN, cost / core_hours], axis=2).astype(np.float32)
@@ -197,7 +197,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class _Block:
-    """Hold the samples of some hours, (n, n_samples, n_metrics), and each job's usual before them."""
+    """Hold samples of some hours, (n, n_samples, n_metrics), and each job's usual before."""
 
     usual: JobUsual
     values: Floats
@@ -236,7 +236,7 @@ def learn(
     live = np.abs(far).max(axis=0) > 0
     forest = grow(np.ascontiguousarray(far[:: -(-len(far) // MOST_ROWS), live]))
 
-    # The highest score of each scope in each block, of combinations that last, (n_scopes, n_blocks).
+    # Each scope's highest score in each block, of combinations that last, (n_scopes, n_blocks).
     maxima = np.zeros((len(nodes.roster.scopes), len(blocks)))
     for highest, block in zip(maxima.T, blocks, strict=True):
         lasting = sustained(block.judged & combined(block.far), LASTING)
@@ -283,8 +283,8 @@ def _blocks(whole: Frame, costs: CostHistory, nodes: Nodes, past: Past) -> Itera
         if count.any():
             first = np.arange(values.shape[1]) * stride
             last = np.minimum(first + stride, part.n_steps) - 1
-            here = count[:, [max(0, before - 1)]]
-            values[(count[:, first] != here) | (count[:, last] != here)] = np.nan
+            current = count[:, [max(0, before - 1)]]
+            values[(count[:, first] != current) | (count[:, last] != current)] = np.nan
         n_before = max(1, min(values.shape[1], before // stride))
         usual = usual_of_samples(begin, values[:, :n_before], nodes.floor)
         yield _Block(usual, values[:, n_before:], costs.at(begin))

@@ -41,7 +41,7 @@ _READ = number("progress.READ")
 
 
 def reporting_scopes(view: View) -> set[int]:
-    """Return the scopes (as indices of the roster) of which a run has reported within 20 minutes."""
+    """Return the scopes (as indices of the roster) with a run that reported within 20 minutes."""
     frame = view.reading.frame("run")
     if frame is None:
         return set()
@@ -59,10 +59,10 @@ def scopes_by_progress(view: View, *, moves: bool) -> set[int]:
     if frame is None or not frame.has("run_step_count"):
         return set()
     steps = frame.last(STUCK).of("run_step_count")
-    read = ~np.isnan(steps)
-    highest = np.where(read, steps, -np.inf).max(axis=1)
-    lowest = np.where(read, steps, np.inf).min(axis=1)
-    reports = read.mean(axis=1) >= 0.6
+    reported = ~np.isnan(steps)
+    highest = np.where(reported, steps, -np.inf).max(axis=1)
+    lowest = np.where(reported, steps, np.inf).min(axis=1)
+    reports = reported.mean(axis=1) >= 0.6
     chosen = reports & ((np.asarray(highest - lowest, dtype=np.float32) > 0) == moves)
     index = {scope: i for i, scope in enumerate(view.roster.scopes)}
     scopes = {scope_of(frame.things[i]) for i in np.flatnonzero(chosen)}
@@ -88,34 +88,34 @@ def pace_of_nodes(view: View) -> Pace:
     """Return the pace of the run of each node; nothing is known where two runs may be meant."""
     unknown = np.full(view.n, np.nan)
     nobody = np.zeros(view.n, dtype=np.intp)
-    found = Pace(unknown, unknown.copy(), nobody, np.zeros(view.n), view.nobody())
+    pace = Pace(unknown, unknown.copy(), nobody, np.zeros(view.n), view.nobody())
     frame = view.reading.frame("run")
     if frame is None or not frame.n_steps:
-        return found
+        return pace
     frame = frame.last(USUAL_PACE)
     rate, tokens = _rates(frame)
     reports = np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)
-    known = np.isfinite(frame.of("run_step_count")).any(axis=1)
-    runs = Counter(frame.things[i].cluster for i in np.flatnonzero(known))
+    reporting = np.isfinite(frame.of("run_step_count")).any(axis=1)
+    runs = Counter(frame.things[i].cluster for i in np.flatnonzero(reporting))
 
     for run in np.flatnonzero(reports):
         place = frame.things[run]
         rows = np.array(run_rows(view, place), dtype=np.intp)
-        named = bool(place.job) and any(view.roster.labels[i].job == place.job for i in rows)
-        if not len(rows) or (runs[place.cluster] > 1 and not named):
+        by_name = bool(place.job) and any(view.roster.labels[i].job == place.job for i in rows)
+        if not len(rows) or (runs[place.cluster] > 1 and not by_name):
             continue
         smooth = _rolling(rate[run], frame.steps(SMOOTH))
         slow = (smooth < float(view.number("starved.below")[rows[0]]))[None, :]
         gap = np.isnan(smooth)[None, :]
-        found.newest[rows], found.lately[rows] = rate[run, -1], smooth[-1]
-        found.by_tokens[rows] = tokens[run]
-        found.slow_steps[rows] = trailing(slow, gap)[0]
-        if found.slow_steps[rows[0]]:
+        pace.newest[rows], pace.lately[rows] = rate[run, -1], smooth[-1]
+        pace.by_tokens[rows] = tokens[run]
+        pace.slow_steps[rows] = trailing(slow, gap)[0]
+        if pace.slow_steps[rows[0]]:
             one_run = np.zeros(1, dtype=np.intp)
             weeks = view.policy.number("alert.rare_weeks")
             before = stretches_of(slow, ~gap, one_run, one_run, weeks, frame.step)
-            found.usual_steps[rows] = before.rare[0]
-    return found
+            pace.usual_steps[rows] = before.rare[0]
+    return pace
 
 
 def _rates(frame: Frame) -> tuple[Floats, Mask]:
@@ -142,9 +142,9 @@ def _rates(frame: Frame) -> tuple[Floats, Mask]:
 
 def _rolling(values: Floats, steps: int) -> Floats:
     """Return the mean of the readings in each step and those before it, (n_steps,)."""
-    read = np.isfinite(values)
-    total = np.concatenate([np.zeros(steps), np.cumsum(np.where(read, values, 0.0))])
-    count = np.concatenate([np.zeros(steps), np.cumsum(read)])
+    finite = np.isfinite(values)
+    total = np.concatenate([np.zeros(steps), np.cumsum(np.where(finite, values, 0.0))])
+    count = np.concatenate([np.zeros(steps), np.cumsum(finite)])
     number = count[steps:] - count[:-steps]
     mean = (total[steps:] - total[:-steps]) / np.maximum(number, 1)
     return np.where(number > 0, mean, np.nan).astype(np.float32)
@@ -182,8 +182,8 @@ def checkpoint_age(view: View, run: NodesRun, at: datetime) -> float | None:
     if run.row is None or frame is None:
         return None
     ages = frame.until(at).last(RECENT).of(AGE)[run.row]
-    read = ages[~np.isnan(ages)]
-    return float(read[-1]) if len(read) else None
+    readings = ages[~np.isnan(ages)]
+    return float(readings[-1]) if len(readings) else None
 
 
 def worked_since(view: View, run: NodesRun, age: float, due: datetime | None) -> float:
@@ -228,9 +228,9 @@ def worked_seconds(view: View, frame: Frame, row: int, rows: list[int], age: flo
         return age - stuck
     part = view.whole.last(timedelta(seconds=age)).pick(rows)
     level = utilization_of(part)
-    read = ~np.isnan(level)
+    reported = ~np.isnan(level)
     working = (level > view.number("idle.below")[rows][:, None]).sum(axis=0)
-    idle = (working < 0.5 * np.maximum(read.sum(axis=0), 1)) & read.any(axis=0)
+    idle = (working < 0.5 * np.maximum(reported.sum(axis=0), 1)) & reported.any(axis=0)
     return age - max(stuck, float(idle.sum()) * part.step.total_seconds())
 
 
@@ -306,10 +306,10 @@ def _lows(view: View, rows: Rows, needed: Numbers, of_any_kind: bool = False) ->
     usual = _usual_demand(view, services)
     if of_any_kind:
         usual = np.where(np.isnan(usual), usual[::-1], usual)
-    at, hours = view.now + _HOUR, []
-    while at > view.now - float(needed[rows].max()) * view.window.step - _HOUR:
-        hours.append(usual[int(at.weekday() >= 5), at.hour])
-        at -= _HOUR
+    hour, hours = view.now + _HOUR, []
+    while hour > view.now - float(needed[rows].max()) * view.window.step - _HOUR:
+        hours.append(usual[int(hour.weekday() >= 5), hour.hour])
+        hour -= _HOUR
     return np.asarray(np.min(hours, axis=0)[of_service], dtype=np.float32)
 
 
@@ -361,5 +361,5 @@ def _quiet_day(view: View, rows: Rows) -> Mask:
     """
     part = utilization_of(view.whole.last(_DAY).pick(rows))
     worked = (part > view.number("idle.below")[rows][:, None]).any(axis=1)
-    read = (~np.isnan(part)).mean(axis=1)
-    return np.asarray(~worked & (read >= _READ) & (part.shape[1] >= view.window.steps(_DAY)))
+    reported = (~np.isnan(part)).mean(axis=1)
+    return np.asarray(~worked & (reported >= _READ) & (part.shape[1] >= view.window.steps(_DAY)))

@@ -1,4 +1,4 @@
-"""Learn how long each job stays in a state, and how long such a stretch must last to be rare for it.
+"""Learn how long each job stays in a state, and how long a stretch of it must last to be rare.
 
 A job that checkpoints, evaluates, waits for rollouts or starves for a moment shows it in its past:
 every stretch of such a state after which the job went on is one of its pauses. A new stretch is
@@ -41,13 +41,13 @@ def roles_of(roster: Roster, memory: Floats) -> Counts:
     A node whose memory is not known has the role of its whole scope, -1 less the scope's number.
     """
     roles: Counts = -1 - roster.scope
-    known = np.flatnonzero(np.isfinite(memory))
-    if not len(known):
+    nodes = np.flatnonzero(np.isfinite(memory))
+    if not len(nodes):
         return roles
-    ordered = known[np.lexsort((memory[known], roster.scope[known]))]
-    scope, held = roster.scope[ordered], memory[ordered]
+    ordered = nodes[np.lexsort((memory[nodes], roster.scope[nodes]))]
+    scope, memories = roster.scope[ordered], memory[ordered]
     with np.errstate(divide="ignore", invalid="ignore"):
-        begins = (scope[1:] != scope[:-1]) | (held[1:] / held[:-1] - 1 > ONE_JOB)
+        begins = (scope[1:] != scope[:-1]) | (memories[1:] / memories[:-1] - 1 > ONE_JOB)
     roles[ordered] = np.concatenate([[0], np.cumsum(begins)])
     return roles
 
@@ -78,12 +78,12 @@ def stretches_of(
         of_scope = np.flatnonzero(scopes == scope)
         for role in np.unique(roles[of_scope]):
             nodes = of_scope[roles[of_scope] == role]
-            mine = np.isin(row, nodes)
-            if not mine.any():
+            of_role = np.isin(row, nodes)
+            if not of_role.any():
                 continue
-            starts, at = np.unique(begin[mine], return_inverse=True)
+            starts, place = np.unique(begin[of_role], return_inverse=True)
             lengths = np.zeros(len(starts))
-            np.maximum.at(lengths, at, length[mine])
+            np.maximum.at(lengths, place, length[of_role])
             count[nodes], longest[nodes] = len(starts), lengths.max()
             rare[nodes] = return_level(lengths, float(seen_weeks[nodes].max()), weeks)
 

@@ -190,8 +190,8 @@ def mean_of_rows(part: Floats) -> Floats:
     """Return the mean of each row's readings, (n, n_steps) -> (n,); nan where there is none."""
     if part.shape[1] == 1:
         return part[:, 0].astype(np.float32)
-    read = ~np.isnan(part)
-    if read.all() and part.shape[1]:
+    reported = ~np.isnan(part)
+    if reported.all() and part.shape[1]:
         return np.asarray((part.sum(axis=1) / np.int64(part.shape[1])).astype(np.float32))
     return mean_where_read(part, axis=1)
 
@@ -330,7 +330,7 @@ def waiting(readings: Readings, compiling: Mask, gap: Mask) -> Mask:
 
 
 def _begun(holds: Mask, gap: Mask) -> Counts:
-    """Return the step since which a state holds, of each step, (n, n_steps); -1 where it does not."""
+    """Return the step since which a state holds at each step, (n, n_steps); -1 where not."""
     steps = np.arange(holds.shape[1])
     ends = np.where(~(holds | gap), steps, -1)
     first = np.maximum.accumulate(ends, axis=1) + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -22,7 +22,7 @@ _OF_NODES = {cause.value for cause, facts in CAUSES.items() if facts.about is Ab
 
 @dataclass(frozen=True)
 class Roster:
-    """Describe the n nodes of a frame, in its order, and the accelerated instances without a row."""
+    """Describe the n nodes of a frame, in its order, and accelerated instances without a row."""
 
     ids: tuple[str, ...]
     labels: tuple[Labels, ...]
@@ -63,13 +63,18 @@ class Roster:
         """Return how many running nodes each scope has."""
         return np.bincount(self.scope[self.running], minlength=len(self.scopes))
 
+    def by_scope(self, nodes: Mask) -> Iterator[tuple[int, Rows]]:
+        """Yield the scopes of some nodes, (n,), each with the rows of those in it."""
+        for scope in np.unique(self.scope[nodes]).tolist():
+            yield scope, np.flatnonzero(nodes & (self.scope == scope))
+
     def rows_of(self, things: Iterable[str]) -> list[int]:
         """Return the rows of the things that are nodes here."""
         return [self.row[thing] for thing in things if thing in self.row]
 
 
 def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
-    """Join a frame's things with the inventory; without any inventory every node counts as running."""
+    """Join a frame's things with the inventory; without any, every node counts as running."""
     instances = [inventory.instances.get(x.instance) for x in things]
     labels = tuple(i.labels.merge(x) if i else x for x, i in zip(things, instances, strict=True))
     types = [inventory.types.get(x.instance_type) for x in labels]
@@ -77,7 +82,7 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
     scopes = sorted(set(scope_of_node))
     place = {scope: i for i, scope in enumerate(scopes)}
     nothing_known = not inventory.instances
-    seen = {x.instance for x in things}
+    present = {x.instance for x in things}
 
     def numbers(values: Iterable[float]) -> Numbers:
         """Return one number per node; 0 is one that is not known."""
@@ -89,7 +94,7 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
         is_neuron(x.instance_type) or t is not None for x, t in zip(labels, types, strict=True)
     ]
     running = [i.running if i else nothing_known for i in instances]
-    mute = (i for i in inventory.instances.values() if i.running and i.id not in seen)
+    mute = (i for i in inventory.instances.values() if i.running and i.id not in present)
     return Roster(
         ids=tuple(x.instance for x in labels),
         labels=labels,
@@ -138,8 +143,10 @@ def _block_end(instance: Instance, inventory: Inventory) -> float:
 
 def _purpose(instance: Instance) -> str:
     """Return the purpose that a tag or a label of its node group names."""
-    named = {key.lower(): value for key, value in {**instance.node_labels, **instance.tags}.items()}
-    return named.get("purpose", "")
+    labels = {
+        key.lower(): value for key, value in {**instance.node_labels, **instance.tags}.items()
+    }
+    return labels.get("purpose", "")
 
 
 def _words(text: str) -> list[str]:

@@ -104,7 +104,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Subject:
-    """Name the things that an anomaly is about, where they are, since when, and the money they lose."""
+    """Name the things that an anomaly is about, where, since when, and the money they lose."""
 
     scope: Labels
     labels: Labels
@@ -164,10 +164,10 @@ def anomaly_of(view: View, cause: Cause, subject: Subject, explanation: Explanat
 
 def anomalies_of(view: View, cause: Cause, match: RuleMatch, explain: Explain) -> Iterator[Anomaly]:
     """Yield one anomaly for each incident that has nodes in the match."""
-    scope, family = view.roster.scope, cause.facts.family
+    family = cause.facts.family
     rules = family.rules if family else (cause.value,)
-    for place in np.unique(scope[match.hit]):
-        for incident in incidents(view, rules, np.flatnonzero(match.hit & (scope == place))):
+    for _, nodes in view.roster.by_scope(match.hit):
+        for incident in incidents(view, rules, nodes):
             rows = speaking = incident.rows
             if match.kept is not None and not match.kept[rows].all():
                 speaking = rows[~match.kept[rows]]

@@ -1,4 +1,4 @@
-"""Learn the usual of each node: medians of its metrics while it works, anchored at fixed UTC hours."""
+"""Learn the usual of each node: medians of its metrics at work, anchored at fixed UTC hours."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class StrangeSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Past:
-    """Bound the history that is learnt from: so many days up to an anchor, without strange spans."""
+    """Bound the history that is learnt from: days up to an anchor, without strange spans."""
 
     anchor: datetime
     days: float
@@ -149,8 +149,8 @@ def anchor_of(now: datetime, frame: Frame, whole: timedelta = timedelta(hours=6)
 
     Each UTC hour while young, else each `whole`.
     """
-    every = timedelta(hours=1) if now - frame.start < YOUNG else whole
-    return _EPOCH + (now - _EPOCH) // every * every
+    period = timedelta(hours=1) if now - frame.start < YOUNG else whole
+    return _EPOCH + (now - _EPOCH) // period * period
 
 
 def strange_spans(alerts: Sequence[Alert], anchor: datetime) -> tuple[StrangeSpan, ...]:
@@ -198,30 +198,30 @@ def learn(
     memory, working = part.of(MEMORY), level > floor[:, None]
 
     # The memory that each node held in its newest work, nan where that is not read.
-    read = working & ~np.isnan(memory)
-    left = read[:, ::-1].cumsum(axis=1)[:, ::-1]
-    newest = _medians_where(memory, read & (left <= part.steps(NEWEST)))[:, None]
+    readable = working & ~np.isnan(memory)
+    newer = readable[:, ::-1].cumsum(axis=1)[:, ::-1]
+    newest = _medians_where(memory, readable & (newer <= part.steps(NEWEST)))[:, None]
 
     forget(level, part, roster, strange)
     active = level > floor[:, None]
     any_job = np.isnan(newest) | roster.inference[:, None]
     fewest = max(3, least // part.step)
-    own = active & (same_memory(memory, newest) | any_job)
-    known = own.sum(axis=1) >= fewest
-    own[~known] = (active & (same_memory(memory, newest, ALIKE) | any_job))[~known]
-    enough = own.sum(axis=1) >= fewest
-    level[~own] = np.nan
+    of_job = active & (same_memory(memory, newest) | any_job)
+    sure = of_job.sum(axis=1) >= fewest
+    of_job[~sure] = (active & (same_memory(memory, newest, ALIKE) | any_job))[~sure]
+    enough = of_job.sum(axis=1) >= fewest
+    level[~of_job] = np.nan
     low, middle, high = percentiles(level, (0.25, 0.5, 0.95))
     for array in (low, middle, high):
         array[~enough] = np.nan
     _borrow((low, middle, high), roster)
 
-    active[enough] = own[enough]
+    active[enough] = of_job[enough]
     medians = {name: _medians_where(part.of(name), active) for name in MEDIANS_OF if part.has(name)}
     hourly_low, hourly_middle = _by_hour(level, part, roster)
 
-    read = ~np.isnan(level)
-    mean = np.where(read, level, 0).sum(axis=1) / np.maximum(read.sum(axis=1), 1)
+    readable = ~np.isnan(level)
+    mean = np.where(readable, level, 0).sum(axis=1) / np.maximum(readable.sum(axis=1), 1)
     unpaused = np.where(enough & ~roster.inference, np.minimum(1, mean / middle), 1)
     return Usual(
         middle,
@@ -230,7 +230,7 @@ def learn(
         medians,
         hourly_low,
         hourly_middle,
-        known,
+        sure,
         unpaused.astype(np.float32),
     )
 
@@ -274,9 +274,9 @@ def utilization_of(frame: Frame) -> Floats:
 
 def worked_of(frame: Frame) -> Floats:
     """Return the same, where a node that says that it has no runtime does nothing, (n, n_steps)."""
-    read = utilization_of(frame)
-    none = np.isnan(read) & (frame.of("neuron_runtime_loaded_ratio") == 0)
-    return np.where(none, np.float32(0), read) if none.any() else read
+    level = utilization_of(frame)
+    none = np.isnan(level) & (frame.of("neuron_runtime_loaded_ratio") == 0)
+    return np.where(none, np.float32(0), level) if none.any() else level
 
 
 def forget(values: Floats, part: Frame, roster: Roster, strange: tuple[StrangeSpan, ...]) -> None:
@@ -346,14 +346,14 @@ def _by_hour(level: Floats, part: Frame, roster: Roster) -> tuple[Floats, Floats
 
 
 def daily_levels(level: Floats, part: Frame) -> tuple[Floats, Mask]:
-    """Return the mean level per hour of day and day, (24, n_days, n), and which days are weekends."""
+    """Return the mean level by hour and day, (24, n_days, n), and which days are weekends."""
     seconds = part.start.timestamp() + (np.arange(part.n_steps) + 0.5) * part.step.total_seconds()
     hours = (seconds // 3600).astype(np.int64)
     first = int(hours[0] // 24)
     days = int(hours[-1] // 24) - first + 1
     cell = (hours % 24) * days + hours // 24 - first
-    read = ~np.isnan(level)
-    total, count = (summed(x.T, cell, 24 * days) for x in (np.where(read, level, 0), read))
+    reported = ~np.isnan(level)
+    total, count = (summed(x.T, cell, 24 * days) for x in (np.where(reported, level, 0), reported))
     mean = np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
     weekend = (np.arange(first, first + days) + 3) % 7 >= 5
     return mean.reshape(24, days, -1), weekend

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from bot.model.alert import Alert
+from bot.model.frame import Frame
 from bot.model.labels import Labels
 from detectors.arrays import (
     Counts,
@@ -30,7 +31,7 @@ from detectors.jobs import fellows, incidents
 from detectors.rarity import Stretches, roles_of, stretches_of
 from detectors.readings import LogStates, Readings, compiling, mean_of_rows, states_in_log, waiting
 from detectors.roster import Limits, build_roster, scope_of
-from detectors.usual import LATENCY, MEMORY, Past, Usual, forget, utilization_of, worked_of
+from detectors.usual import LATENCY, MEMORY, NOTHING, Past, Usual, forget, utilization_of, worked_of
 from detectors.words import lasted
 
 PAUSE = duration("view.PAUSE")
@@ -77,23 +78,27 @@ class JobPast:
         """Learn the stretches of a state of the nodes at `rows`, all of one scope."""
         part = view.whole.until(self.past.anchor)
         part = part.since(self.past.anchor - timedelta(days=self.past.days)).pick(rows)
-        limits = Limits(view.policy, build_roster(part.things, view.reading.inventory))
-        history = View(view.reading, view.policy, limits, usual, part, part, {})
+        history = view.over(part, usual)
         holds, going_on = state(history), history.going_on.astype(np.float32)
-        forget(going_on, part, limits.roster, self.past.strange)
+        forget(going_on, part, history.roster, self.past.strange)
         bridged = bridge(holds, history.gap)
-        roles = roles_of(limits.roster, history.usual_of(MEMORY))
+        roles = roles_of(history.roster, history.usual_of(MEMORY))
         weeks = view.policy.number("alert.rare_weeks")
-        scopes = limits.roster.scope
+        scopes = history.roster.scope
         return stretches_of(bridged, going_on > 0, scopes, roles, weeks, part.step)
 
 
 @dataclass
 class View(Readings):
-    """Derive the states of the nodes of one tick; arrays are (n, n_steps) unless stated otherwise."""
+    """Derive the states of the nodes of a tick; arrays are (n, n_steps) unless stated otherwise."""
 
     past: JobPast | None = None
     """What the jobs' states lasted before, None where nothing is judged."""
+
+    def over(self, part: Frame, usual: Usual = NOTHING) -> View:
+        """Return a view of the nodes of another frame over all of it, without any alert."""
+        limits = Limits(self.policy, build_roster(part.things, self.reading.inventory))
+        return View(self.reading, self.policy, limits, usual, part, part, {})
 
     @cached_property
     def standing(self) -> Mask:
@@ -164,9 +169,9 @@ class View(Readings):
         """
         if not self.any_zero:
             return self.zero
-        known = np.asarray(~np.isnan(self.cpu).all(axis=1) & ~self.roster.inference)
+        has_cpu = np.asarray(~np.isnan(self.cpu).all(axis=1) & ~self.roster.inference)
         reserved = self.metric("neuroncore_reserved_count") > 0
-        return np.asarray(self.resting & reserved & known[:, None])
+        return np.asarray(self.resting & reserved & has_cpu[:, None])
 
     @cached_property
     def holding(self) -> Mask:
@@ -182,8 +187,8 @@ class View(Readings):
         """Return where the newest reading of a node holds, (n,)."""
         if not self.window.n_steps or not holds.any():
             return self.nobody()
-        at = np.maximum(0, self.window.n_steps - 1 - self.silent_steps)
-        return np.asarray(holds[np.arange(self.n), at])
+        step = np.maximum(0, self.window.n_steps - 1 - self.silent_steps)
+        return np.asarray(holds[np.arange(self.n), step])
 
     @cached_property
     def silent(self) -> Mask:
@@ -213,8 +218,8 @@ class View(Readings):
         They are kept ready on purpose, or their Capacity Block is about to end: it is paid to its
         end, and no job is begun there any more.
         """
-        left = self.roster.ends - self.now.timestamp()
-        return np.asarray(self.limits.spared | (left <= BLOCK_END.total_seconds()))
+        seconds_left = self.roster.ends - self.now.timestamp()
+        return np.asarray(self.limits.spared | (seconds_left <= BLOCK_END.total_seconds()))
 
     @cached_property
     def age_seconds(self) -> Numbers:
@@ -266,15 +271,15 @@ class View(Readings):
 
         Nothing is said where it never was.
         """
-        asked = self.nobody()
-        asked[rows] = True
-        seen = self.stretches(state, asked)
-        count = int(seen.count[rows].max(initial=0))
+        nodes = self.nobody()
+        nodes[rows] = True
+        shown = self.stretches(state, nodes)
+        count = int(shown.count[rows].max(initial=0))
         if not count or self.past is None:
             return ()
         past = self.past.past
         since = max(self.whole.start, past.anchor - timedelta(days=past.days))
-        longest = float(seen.longest[rows].max()) * self.window.step
+        longest = float(shown.longest[rows].max()) * self.window.step
         pauses = "pause" if count == 1 else f"{count:,} pauses"
         most = "" if count == 1 else "at most "
         return (
@@ -308,9 +313,9 @@ class View(Readings):
         return np.asarray((self.usual.unpaused[rows] - level.T / self.levels[1][rows]).T)
 
     def lost_since(self, hit: Mask, steps: Numbers, *rules: str) -> Numbers:
-        """Return the mean share of its usual work that each node of `hit` lost, (n,); nan = unknown.
+        """Return the mean share of its usual work that each node of `hit` lost, (n,).
 
-        It is taken since an open alert of the rules was last seen, else over the last `steps`:
+        Nan = unknown. It is taken since an open alert of the rules was last seen, else over the last `steps`:
         summed over the ticks of an alert it is the whole loss, step by step, whatever the newest
         readings are.
         """
@@ -324,8 +329,8 @@ class View(Readings):
         # does not.
         evaluating, scope = self.evaluating[rows], self.roster.scope[rows]
         for place in np.unique(scope) if evaluating.any() else ():
-            few = evaluating[scope == place].mean(axis=0) < 0.5
-            evaluating[np.ix_(scope == place, few)] = False
+            minority = evaluating[scope == place].mean(axis=0) < 0.5
+            evaluating[np.ix_(scope == place, minority)] = False
         share[evaluating] = 0
 
         # Steps that an earlier tick has counted are not counted again.
@@ -333,8 +338,8 @@ class View(Readings):
         for place in np.unique(scope):
             for incident in incidents(self, rules, rows[scope == place]):
                 if incident.alert:
-                    seen = round((self.now - incident.alert.seen) / self.window.step)
-                    ago[np.isin(rows, incident.rows)] = seen
+                    since_seen = round((self.now - incident.alert.seen) / self.window.step)
+                    ago[np.isin(rows, incident.rows)] = since_seen
         n_steps = self.window.n_steps
         ago = np.clip(ago, 1, n_steps)
         share[~newest_of(n_steps, ago)] = np.nan
@@ -388,8 +393,8 @@ class View(Readings):
         A state that is over comes back for a pause only.
         """
         newest = slice(-self.window.steps(LATELY), None)
-        read = ~self.unknown[:, newest]
-        return np.asarray(2 * (holds[:, newest] & read).sum(axis=1) >= read.sum(axis=1))
+        reported = ~self.unknown[:, newest]
+        return np.asarray(2 * (holds[:, newest] & reported).sum(axis=1) >= reported.sum(axis=1))
 
     def since(self, steps: Numbers, rows: Rows, *rules: str) -> datetime:
         """Return when the state of the nodes at `rows` began.
@@ -413,8 +418,8 @@ class View(Readings):
 
         Time in which none of them was read is not counted.
         """
-        read = ~np.isnan(self.stretch(steps, rows, *rules)).all(axis=0)
-        return max(1, int(read.sum())) * self.window.step
+        reported = ~np.isnan(self.stretch(steps, rows, *rules)).all(axis=0)
+        return max(1, int(reported.sum())) * self.window.step
 
     def band(self, rows: Rows) -> tuple[float, float] | None:
         """Return the usual band of utilization of the nodes at `rows`, None where not known."""

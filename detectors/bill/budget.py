@@ -65,7 +65,7 @@ class BudgetBurn:
 
     @property
     def used_up(self) -> datetime:
-        """Return when the budget is used up at the faster pace of the newest day and slow window."""
+        """Return when the budget is used up at the faster pace of the newest day and window."""
         pace = max(self.day, self.week, 1e-9)
         return self.through + min((self.budget - self.spent) / pace, 3660.0) * DAY
 
@@ -125,8 +125,8 @@ def burn_of(
     charged = parts != 0
     first, since = charged.argmax(axis=1), parts.shape[1]
     fees = [
-        is_seldom(int(n), since - int(at)) and not newest
-        for n, at, newest in zip(charged.sum(axis=1), first, charged[:, -1], strict=True)
+        is_seldom(int(n), since - int(first_day)) and not newest
+        for n, first_day, newest in zip(charged.sum(axis=1), first, charged[:, -1], strict=True)
     ]
     recurring = list(parts[~np.array(fees, dtype=bool)].sum(axis=0))
     ahead, month_end = project(recurring, round((month.end - through) / DAY)), None

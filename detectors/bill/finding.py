@@ -157,7 +157,7 @@ class Ledger:
     def whole(self, line: Labels, since: datetime) -> Excess:
         """Return all that a line cost since a time: a commitment nobody uses has no usual."""
         bill = self.hours if self.hours and line in self.hours.lines else self.days
-        rows = [i for i, known in enumerate(bill.lines) if known == line]
+        rows = [i for i, name in enumerate(bill.lines) if name == line]
         first = min(max(0, bill.index(since)), bill.n_steps - 1)
         series = np.nan_to_num(bill.values[rows, first:].sum(axis=0, dtype=np.float64))
         calm, newest = np.zeros(len(series)), self.newest if bill.step == HOUR else 1
@@ -200,7 +200,7 @@ def _usual(series: Numbers, bill: BillLines, first: int) -> tuple[Numbers, float
     into_day = (began - began.replace(hour=0, minute=0)) // bill.step
     week = began.weekday() * day + into_day + np.arange(n - first + days * day)
     weekend = (week // day % 7 >= 5).astype(np.intp)
-    past, at = weekend[: days * day].reshape(days, day), np.arange(n - first) % day
+    past, step = weekend[: days * day].reshape(days, day), np.arange(n - first) % day
 
     # The median of the days that are alike at each step of a day, of all where fewer than two are.
     levels = []
@@ -209,7 +209,7 @@ def _usual(series: Numbers, bill: BillLines, first: int) -> tuple[Numbers, float
         known, ranked = alike.sum(axis=0), np.sort(np.where(alike, before, np.inf), axis=0)
         middle = np.stack([(known - 1) // 2, known // 2])
         levels.append(np.take_along_axis(ranked, middle, axis=0).mean(axis=0))
-    usual = np.stack(levels)[weekend[days * day :], at]
+    usual = np.stack(levels)[weekend[days * day :], step]
     low, high = np.quantile(before.sum(axis=1), (0.1, 0.9))
     return usual, float(high - low) / 2 / day
 
@@ -334,11 +334,11 @@ def _explanation(
     parts = [part for jump in jumps for part in _by_day(jump)]
     grown = sorted((part for part in parts if part[1] > part[2]), key=lambda p: p[2] - p[1])
     evidence = []
-    for thing, now, before in grown[:5]:
+    for thing, value_now, before in grown[:5]:
         place = f"{thing.usage_type or thing.service} {thing.region}".strip()
         tags = [f"{tag} {word}" for tag, word in thing.only(_TAGS)]
         place += f" ({', '.join(tags)})" if tags else ""
-        evidence.append(f"{place}: {usd(now - before, 0)} a day more")
+        evidence.append(f"{place}: {usd(value_now - before, 0)} a day more")
     return Explanation(
         why=f"{subject} cost {cost}, {usual}{growth}.{explained}",
         value=value,

@@ -132,11 +132,11 @@ def explain(things: Sequence[Labels], value: Numbers, usual: Numbers) -> RootCau
     if total <= 0:
         return None
     inside = np.ones(len(things), dtype=bool)
-    named: dict[str, tuple[str, ...]] = {}
-    left = list(DIMENSIONS)
-    while left:
-        choices = {name: _smallest(things, name, growth, inside, total) for name in left}
-        fitting = [name for name in left if choices[name]]
+    found: dict[str, tuple[str, ...]] = {}
+    open_names = list(DIMENSIONS)
+    while open_names:
+        choices = {name: _smallest(things, name, growth, inside, total) for name in open_names}
+        fitting = [name for name in open_names if choices[name]]
         if not fitting:
             break
 
@@ -153,11 +153,11 @@ def explain(things: Sequence[Labels], value: Numbers, usual: Numbers) -> RootCau
             )
             surprises.append(sum(terms))
         best = fitting[surprises.index(max(surprises))]
-        named[best] = choices[best]
+        found[best] = choices[best]
         inside &= np.array([thing.get(best) in choices[best] for thing in things])
-        left.remove(best)
+        open_names.remove(best)
     ordered = tuple(
-        (name, named[name]) for name in DIMENSIONS if name in named and all(named[name])
+        (name, found[name]) for name in DIMENSIONS if name in found and all(found[name])
     )
     return RootCause(min(1.0, float(growth[inside].sum()) / total), ordered) if ordered else None
 

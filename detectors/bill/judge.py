@@ -205,7 +205,7 @@ class BillJudge:
         # The alerts of the bill that are open or may open again, each with its beginning.
         again = view.now - view.policy.duration("alert.reopen_within")
         billed = [alert for alert in view.alerts if alert.anomaly.billed]
-        known = tuple(
+        alerts_known = tuple(
             sorted(
                 (alert.key, alert.anomaly.window.start)
                 for alert in billed
@@ -216,8 +216,8 @@ class BillJudge:
         # Jumps are held against how the nodes were used, whose history may arrive after the bill.
         used_since = view.whole.start
         findings = self._findings.get(
-            (day, hour, policy, known, used_since),
-            lambda: self._judged(view, day, policy, dict(known)),
+            (day, hour, policy, alerts_known, used_since),
+            lambda: self._judged(view, day, policy, dict(alerts_known)),
         )
         jumped = [x.anomaly(view) for x in findings if not told_before(x, view)]
         month = (view.now.year, view.now.month)

@@ -246,20 +246,20 @@ def hour_jumps(
         return []
     # A run that reaches the newest hour goes on, though its day has settled.
     judged = min(bill.index(settled), n - 1)
-    at = np.arange(n - _BACK, n)
-    low, high = usual_hours(bill.values, at)
+    hours = np.arange(n - _BACK, n)
+    low, high = usual_hours(bill.values, hours)
     by_day = np.array([usual.get(line, 0.0) for line in bill.lines])
     high = np.fmax(high, by_day[:, None])
-    over = np.nan_to_num(bill.values[:, at] - high)
-    newest = over[:, max(0, judged - at[0]) :]
+    over = np.nan_to_num(bill.values[:, hours] - high)
+    newest = over[:, max(0, judged - hours[0]) :]
     jumps = []
     for row in np.flatnonzero((over.clip(0).sum(axis=1) >= 1) & (newest > 0).any(axis=1)).tolist():
         policy, line, series = policy_of(bill, row, view), bill.lines[row], bill.values[row]
-        runs = list(_runs(series, at, high[row], judged, policy))
+        runs = list(_runs(series, hours, high[row], judged, policy))
         if not runs:
             continue
         _, start, end = max(runs)
-        first, last = int(at[start]), int(at[end - 1]) + 1
+        first, last = int(hours[start]), int(hours[end - 1]) + 1
         jump = Jump(
             line,
             cause_of(line, new=not by_day[row] and never_billed(bill, row, first)),
@@ -291,11 +291,13 @@ def usual_hours(values: Numbers, at: Rows) -> tuple[Numbers, Numbers]:
 
         The highest where two or fewer are known.
         """
-        seen = np.stack([np.where(at >= b, values[:, np.maximum(at - b, 0)], np.nan) for b in back])
-        known = (~np.isnan(seen)).sum(axis=0)
-        in_order = np.sort(seen, axis=0)
-        top = np.where(known >= 3, known - 2, np.maximum(known - 1, 0))
-        ranks = np.stack([known // 2 * (known > 1), top])
+        stacked = np.stack(
+            [np.where(at >= b, values[:, np.maximum(at - b, 0)], np.nan) for b in back]
+        )
+        n_known = (~np.isnan(stacked)).sum(axis=0)
+        in_order = np.sort(stacked, axis=0)
+        top = np.where(n_known >= 3, n_known - 2, np.maximum(n_known - 1, 0))
+        ranks = np.stack([n_known // 2 * (n_known > 1), top])
         middle, high = np.take_along_axis(in_order, ranks, axis=0)
         return middle, high
 

@@ -125,8 +125,8 @@ def _priced_by_use(
     # The price of a type that nobody used before is that of its nodes, as long as nearly all of
     # their hours of the newest step were used and each is seen at work.
     start = jump.until - _newest(jump)
-    seen, _ = _seen_and_busy(view, nodes, start, jump.until)
-    at_work = bool(busy_hours(view, nodes, start, jump.until) >= MOST * seen.sum() > 0)
+    seen_hours, _ = _seen_and_busy(view, nodes, start, jump.until)
+    at_work = bool(busy_hours(view, nodes, start, jump.until) >= MOST * seen_hours.sum() > 0)
     return at_work and not any(_there(nodes, x.labels) for x in view.roster.mute)
 
 
@@ -162,8 +162,8 @@ def _growth(jump: Jump, bill: BillLines, rows: Sequence[int]) -> float:
     """Return by how many USD a step the things at some rows grew."""
     first, last = bill.index(jump.since), bill.index(jump.until)
     newest = last - 1 if bill.step == DAY else first
-    now = np.nan_to_num(bill.parts[list(rows), newest:last]).mean(axis=1)
-    return float((now - _usually(jump, bill, rows)).sum())
+    newest_usd = np.nan_to_num(bill.parts[list(rows), newest:last]).mean(axis=1)
+    return float((newest_usd - _usually(jump, bill, rows)).sum())
 
 
 def _usually(jump: Jump, bill: BillLines, rows: Sequence[int]) -> Numbers:
@@ -182,14 +182,14 @@ def _use(jump: Jump, view: View, nodes: Labels) -> _Use | None:
     Usual is the median of as long a span on the seven days before.
     """
     newest = _newest(jump)
-    now = busy_hours(view, nodes, jump.until - newest, jump.until)
+    busy_now = busy_hours(view, nodes, jump.until - newest, jump.until)
     starts = (jump.since - d * DAY for d in range(1, 8))
     days = [busy_hours(view, nodes, start, start + newest) for start in starts]
     measured = [hours for hours in days if not np.isnan(hours)]
-    if np.isnan(now) or not measured:
+    if np.isnan(busy_now) or not measured:
         return None
     scale = jump.step / newest
-    return _Use(now * scale, float(np.median(measured)) * scale)
+    return _Use(busy_now * scale, float(np.median(measured)) * scale)
 
 
 def _newest(jump: Jump) -> timedelta:
@@ -273,8 +273,8 @@ def nowcast(view: View, subject: Subject) -> BilledExcess | None:
         return billed
     ended = None
     for i in range((view.now - through) // HOUR - 1, -1, -1):
-        at = through + i * HOUR
-        if not (number(at, at + HOUR) - before) / moved < _BACK:
+        hour = through + i * HOUR
+        if not (number(hour, hour + HOUR) - before) / moved < _BACK:
             break
-        ended = at
+        ended = hour
     return replace(billed, until=ended) if ended else billed

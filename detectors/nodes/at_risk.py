@@ -53,7 +53,8 @@ _PLANNED = (
     "Save a checkpoint right before, and cordon the node so that nothing new lands on it.",
 )
 _BLOCK = (
-    "Save a checkpoint now and let the job end: the instances go one by one until the block is over.",
+    "Save a checkpoint now and let the job end: the instances go one by one until the block is"
+    " over.",
     "Extend the block or buy the next one: `capacity` shows what it costs.",
 )
 _SUGGESTIONS: Mapping[NoticeKind, tuple[str, ...]] = {
@@ -73,9 +74,9 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
     if frame is None or not frame.n_steps or not frame.has(AGE):
         return
     ages = frame.last(RECENT).of(AGE)
-    read = ~np.isnan(ages)
-    newest = ages[np.arange(len(ages)), np.maximum(0, ages.shape[1] - 1 - since_last(read))]
-    for row in np.flatnonzero(read.any(axis=1) & (newest >= LEAST.total_seconds())).tolist():
+    reported = ~np.isnan(ages)
+    newest = ages[np.arange(len(ages)), np.maximum(0, ages.shape[1] - 1 - since_last(reported))]
+    for row in np.flatnonzero(reported.any(axis=1) & (newest >= LEAST.total_seconds())).tolist():
         labels, age = frame.things[row], float(newest[row])
         policy, step = view.policy.at(labels), frame.step.total_seconds()
         factor = policy.number("checkpoint_at_risk.factor")
@@ -83,13 +84,13 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
             continue
         scope = Labels(cluster=labels.cluster, job=labels.job)
         alert = view.open.get((Cause.CHECKPOINT_AT_RISK.value, scope))
-        seen = _intervals(frame, row, age)
-        if not alert and (len(seen) < _ENOUGH or age < factor * float(seen.min())):
+        intervals = _intervals(frame, row, age)
+        if not alert and (len(intervals) < _ENOUGH or age < factor * float(intervals.min())):
             continue
         if alert and alert.anomaly.usual:
             interval = alert.anomaly.usual[1]
-        elif len(seen) >= _ENOUGH:
-            interval = float(np.quantile(seen, 0.75)) + step
+        elif len(intervals) >= _ENOUGH:
+            interval = float(np.quantile(intervals, 0.75)) + step
         else:
             continue
 
@@ -104,8 +105,8 @@ def checkpoint_anomalies(view: View, explained: Mask) -> Iterator[Anomaly]:
         subject = Subject(scope, labels, things, view.now - timedelta(seconds=age))
         old, usual = lasted(timedelta(seconds=age)), lasted(timedelta(seconds=interval))
         explanation = Explanation(
-            why=f"The newest checkpoint of {labels.job or 'the run'} is {old} old, usually one every"
-            f" {usual}; a failure now would lose that work.",
+            why=f"The newest checkpoint of {labels.job or 'the run'} is {old} old, usually one"
+            f" every {usual}; a failure now would lose that work.",
             value=age,
             unit="seconds",
             usual=(0.0, interval),
@@ -123,9 +124,9 @@ def _intervals(frame: Frame, row: int, age: float) -> Numbers:
     """
     n, step = frame.steps(LEARNT + timedelta(seconds=age)), frame.step.total_seconds()
     ages, steps = frame.of(AGE)[row, -n:], frame.of("run_step_count")[row, -n:]
-    at = np.flatnonzero(~np.isnan(ages))
-    saved = at * step - ages[at]
-    start = (np.diff(steps[at]) < 0) | (np.diff(at) > frame.steps(GAP))
+    reported = np.flatnonzero(~np.isnan(ages))
+    saved = reported * step - ages[reported]
+    start = (np.diff(steps[reported]) < 0) | (np.diff(reported) > frame.steps(GAP))
     attempts = np.concatenate(([0], np.cumsum(start, dtype=np.intp)))
     dated = np.flatnonzero(np.abs(np.diff(saved)) < step / 2)
     first = dated[np.diff(saved[dated], prepend=-np.inf) > step]
@@ -189,13 +190,13 @@ def _threats(view: View, notice: Notice) -> Iterator[_Threat]:
             break
 
     nodes: dict[NodesRun, list[str]] = {}
-    at = view.now if notice.planned else notice.at
+    time = view.now if notice.planned else notice.at
     for name in sorted(names & inventory.instances.keys()):
         instance = inventory.instances[name]
         if instance.running or not notice.planned:
             row = roster.row.get(name)
             labels = instance.labels if row is None else roster.labels[row]
-            nodes.setdefault(run_of(view, labels, at), []).append(name)
+            nodes.setdefault(run_of(view, labels, time), []).append(name)
     for run, members in nodes.items():
         yield _Threat(notice, tuple(members), run)
 

@@ -14,7 +14,7 @@ from bot.model.labels import Labels
 from bot.model.money import counted
 from bot.model.run import Compile, Ending
 from detectors.arrays import Mask, Rows
-from detectors.compiles import Cold, cold_start, compiles, job_of, of_rows
+from detectors.compiles import Cold, cold_start, compiles, job_of
 from detectors.constants import count, duration
 from detectors.readings import COMPILING
 from detectors.rule import Explanation, Rule, RuleMatch, anomaly_of_nodes, no_match
@@ -59,10 +59,10 @@ def find(view: View) -> RuleMatch:
         if rule in FAMILY and alert.cause is Cause.LONG_COMPILE:
             long[view.roster.rows_of(alert.anomaly.things)] = True
     cold = _cold_scopes(view, (past & ~long) | again)
-    named = [scope for scope, start in cold.items() if start.named]
-    known = again & np.isin(view.roster.scope, named)
+    named_scopes = [scope for scope, start in cold.items() if start.named]
+    by_name = again & np.isin(view.roster.scope, named_scopes)
     stays = view.held_open(*FAMILY) & (steps > 0)
-    hit = past | known | (view.roster.running & stays)
+    hit = past | by_name | (view.roster.running & stays)
     on = view.limits.on("long_compile.on") | view.limits.on("cold_cache.on")
     hit &= view.limits.on("compiling.on") & on
     return CompileMatch(hit, steps.astype(np.float64), np.ones(view.n), cold=cold)
@@ -85,15 +85,15 @@ def explain(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         waste = f"{nodes} compile; one would do, and spare {spared:,.1f} of {total:,.1f} node-hours"
 
     cpu = view.recent(view.cpu)[rows]
-    read = bool(np.isfinite(cpu).any())
+    measured = bool(np.isfinite(cpu).any())
     logged = view.logged is not None and bool((view.logged[rows, -1] == COMPILING).all())
     sign, confidence = "device memory not yet filled", 0.5
     runners_up: tuple[tuple[Cause, float], ...] = ((Cause.ALLOCATED_UNUSED, 0.4),)
     if logged:
         sign, confidence, runners_up = "the compiler's log says that it goes on", 0.98, ()
-    elif read:
+    elif measured:
         confidence, runners_up = 0.8, ((Cause.IDLE, 0.1),)
-    host = percent(float(np.nanmedian(cpu))) if read else "not read"
+    host = percent(float(np.nanmedian(cpu))) if measured else "not read"
     have = "has" if len(rows) == 1 else "have"
     return Explanation(
         why=f"{nodes} {have} been compiling for {lasted(longest)}"
@@ -133,12 +133,8 @@ def _cause(view: View, rows: Rows, cold: Cold | None) -> tuple[Cause, str]:
 
 def _cold_scopes(view: View, asked: Mask) -> dict[int, Cold]:
     """Return the cold starts of the nodes asked for, by scope."""
-    asked = asked & view.limits.on("cold_cache.on")
-    scope = view.roster.scope
-    starts = {
-        int(place): cold_start(view, np.flatnonzero(asked & (scope == place)))
-        for place in np.unique(scope[asked])
-    }
+    by_scope = view.roster.by_scope(asked & view.limits.on("cold_cache.on"))
+    starts = {place: cold_start(view, rows) for place, rows in by_scope}
     return {place: cold for place, cold in starts.items() if cold}
 
 
@@ -192,7 +188,7 @@ def killed_anomalies(view: View) -> list[Anomaly]:
         return []
     history = view.whole.last(max(_BACK, view.window.window.length))
     by_scope: dict[Labels, list[Compile]] = {}
-    for compile_ in compiles(of_rows(view, rows, history)):
+    for compile_ in compiles(view.over(history.pick(rows))):
         fresh = view.now - compile_.window.end < CUT_FRESH
         if compile_.ending is Ending.CUT and fresh and on[view.roster.row[compile_.instance]]:
             by_scope.setdefault(compile_.scope, []).append(compile_)

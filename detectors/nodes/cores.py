@@ -38,9 +38,9 @@ def core_evidence(view: View, rows: Rows) -> tuple[str, ...]:
     frame = view.reading.frame("core")
     if frame is None:
         return ()
-    read = {thing.instance for thing in frame.things}
-    named = [int(row) for row in rows if view.roster.ids[row] in read][:MOST]
-    sentences = (_cores_of_node(view, frame, row) for row in named)
+    reporting = {thing.instance for thing in frame.things}
+    nodes = [int(row) for row in rows if view.roster.ids[row] in reporting][:MOST]
+    sentences = (_cores_of_node(view, frame, row) for row in nodes)
     return tuple(sentence for sentence in sentences if sentence)
 
 
@@ -51,12 +51,12 @@ def _cores_of_node(view: View, frame: Frame, row: int) -> str:
     newest = frame.of("neuroncore_utilization_ratio")[places][:, -_NEWEST:]
     reported = (values[np.isfinite(values)] for values in newest)
     levels = np.array([float(values[-1]) if len(values) else np.nan for values in reported])
-    read = np.isfinite(levels)
-    if not read.any():
+    reporting = np.isfinite(levels)
+    if not reporting.any():
         return ""
-    still = read & (levels <= float(view.number("idle.below")[row]))
-    going = levels[read & ~still]
-    cores = counted(int(read.sum()), "core")
+    still = reporting & (levels <= float(view.number("idle.below")[row]))
+    going = levels[reporting & ~still]
+    cores = counted(int(reporting.sum()), "core")
     if not still.any():
         return f"{name}: all {cores} at {span(float(going.min()), float(going.max()))}"
     standing = f"{name}: {int(still.sum())} of {cores} at {percent(float(levels[still].max()))}"
@@ -78,13 +78,13 @@ def device_evidence(view: View, rows: Rows) -> tuple[str, ...]:
     frame = view.reading.frame("device")
     if frame is None or not len(rows):
         return ()
-    wanted = {view.roster.ids[row] for row in rows}
+    names = {view.roster.ids[row] for row in rows}
     steps = int(view.steps("hardware_fault.within")[rows[0]])
     events = np.nansum(frame.of("neuron_hardware_ecc_events_count")[:, -steps:], axis=1)
     counts = [
         (-float(n), x.instance, x.resource)
         for n, x in zip(events, frame.things, strict=True)
-        if n and x.instance in wanted
+        if n and x.instance in names
     ]
     worst = sorted(counts)[:MOST]
     return tuple(f"{device} of {instance}: {-n:,.0f} ECC events" for n, instance, device in worst)

@@ -143,8 +143,7 @@ def _fell_together(view: View, deep: Counts, ratio: Floats) -> Mask:
     onset = np.clip(ratio.shape[1] - 1 - deep, 0, None)
     before = ratio[np.arange(view.n), onset]
     mask = np.zeros(view.n, dtype=bool)
-    for scope in np.unique(view.roster.scope[deep > 0]):
-        rows = np.flatnonzero((view.roster.scope == scope) & (deep > 0))
+    for _, rows in view.roster.by_scope(deep > 0):
         same = rows[np.abs(deep[rows] - np.median(deep[rows])) <= 1]
         mask[same] = len(same) >= COHERENT and middle_of(before[same]) < PARTLY
     return mask
@@ -215,7 +214,7 @@ def _no_pause(view: View) -> Mask:
 
 
 def _slower(view: View) -> Mask:
-    """Return which nodes' executions take longer than usual and than in their last usual work, (n,).
+    """Return which nodes' executions take longer than usual and than in usual work lately, (n,).
 
     A job may slow its executions and not its work, as a longer context does: those of its pauses
     are then no slower.
@@ -268,14 +267,14 @@ def _saturated(view: View) -> Mask:
 
 def falling(view: View) -> Mask:
     """Return which nodes work under their usual right now, however short that is, (n,)."""
-    now = view.recent(view.utilization, view.window.steps(NOW))
-    return np.asarray(now < view.number("starved.over") * view.levels[1])
+    level = view.recent(view.utilization, view.window.steps(NOW))
+    return np.asarray(level < view.number("starved.over") * view.levels[1])
 
 
 def working(view: View) -> Mask:
     """Return which nodes are seen to work as usual now, (n,); one that is not seen may not."""
-    now = view.recent(view.utilization, view.window.steps(NOW))
-    return np.asarray(now >= view.number("starved.over") * view.levels[1])
+    level = view.recent(view.utilization, view.window.steps(NOW))
+    return np.asarray(level >= view.number("starved.over") * view.levels[1])
 
 
 def fell_lately(view: View, length: timedelta) -> Mask:
@@ -314,12 +313,12 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     """
     length, restart = steps.astype(np.intp), view.window.steps(RESTART)
     as_usual = view.utilization >= view.number("starved.over")[:, None] * view.levels[1][:, None]
-    known = ~view.unknown & ~view.forward & ~view.evaluating
-    worked = share_before(as_usual, known, length, view.window.steps(SETTLED)) >= 0.5
+    judged = ~view.unknown & ~view.forward & ~view.evaluating
+    worked = share_before(as_usual, judged, length, view.window.steps(SETTLED)) >= 0.5
     stopped = view.standing | (view.restarting & ~view.evaluating)
     fell = worked & ~(share_before(stopped, ~view.unknown, length, restart) > 0)
-    held = ratio_to(view.recent(view.memory), view.usual_of(MEMORY))
-    same_memory = np.isnan(held) | (np.abs(held - 1) <= 0.25)
+    memory = ratio_to(view.recent(view.memory), view.usual_of(MEMORY))
+    same_memory = np.isnan(memory) | (np.abs(memory - 1) <= 0.25)
 
     # Slow out of a start, past its ramp, with a sign that it is more than one.
     resumed = (steps >= view.steps("starved.for") + restart) & _no_pause(view)

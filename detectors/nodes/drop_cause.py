@@ -29,8 +29,8 @@ DIVERTED = number("drop_cause.DIVERTED")
 STILL = number("drop_cause.STILL")
 FAMILY = Family.DROP.rules
 STARVED_BUSY_SUGGESTIONS = (
-    "The host's CPUs are at their end: tokenize and decode ahead of time, or move it off the training"
-    " nodes.",
+    "The host's CPUs are at their end: tokenize and decode ahead of time, or move it off the"
+    " training nodes.",
     "Stage preprocessed data on FSx for Lustre; prefetch into host memory.",
 )
 
@@ -66,11 +66,11 @@ def straggler(view: View, rows: Rows) -> Straggler | None:
 
 
 def _that_works(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
-    """Return the only node that works on as before though its executions slowed with the others'."""
+    """Return the only node that works on though its executions slowed with the others'."""
 
     def share(values: Floats, usual: Floats) -> Floats:
-        known = np.where(usual[peers] > 0, usual[peers], np.nan)
-        return np.asarray(view.recent(values)[peers] / known, dtype=np.float32)
+        positive = np.where(usual[peers] > 0, usual[peers], np.nan)
+        return np.asarray(view.recent(values)[peers] / positive, dtype=np.float32)
 
     level = share(view.utilization, view.levels[1])
     slower = share(view.latency, view.usual_of(LATENCY))
@@ -89,9 +89,9 @@ def _that_works(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
     if not in_step:
         return None
 
-    now = view.recent(view.utilization)[peers]
-    here, there = percent(float(now[suspect])), percent(middle_of(now[fallen]))
-    sign = f"its cores are busy at {here}, those of the others at {there}"
+    level_now = view.recent(view.utilization)[peers]
+    busy, waiting = percent(float(level_now[suspect])), percent(middle_of(level_now[fallen]))
+    sign = f"its cores are busy at {busy}, those of the others at {waiting}"
     if late >= SLOWER:
         sign += f", and an execution takes all of them {late:.1f}x its usual time"
     return Straggler(view.roster.ids[peers[suspect]], sign, int(fallen.sum()))
@@ -108,8 +108,8 @@ def _with_busy_host(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
     if busy.sum() != 1 or np.isnan(above).any() or (above[~busy] > _CPU_ABOVE / 2).any():
         return None
     suspect = int(np.flatnonzero(busy)[0])
-    here, there = percent(float(cpu[suspect])), percent(middle_of(cpu[~busy]))
-    sign = f"its host's CPU is at {here}, that of the others at {there}"
+    highest, typical = percent(float(cpu[suspect])), percent(middle_of(cpu[~busy]))
+    sign = f"its host's CPU is at {highest}, that of the others at {typical}"
     return Straggler(view.roster.ids[peers[suspect]], sign, int((fallen & ~busy).sum()))
 
 
@@ -210,23 +210,18 @@ class Sign:
     source: str
 
 
-def _read_signs_table() -> tuple[Sign, ...]:
-    """Return the rows of the table of signs."""
-    text = (files("detectors.nodes") / "drop_signs.csv").read_text(encoding="utf-8")
-    return tuple(
-        Sign(
-            Cause(row["cause"]),
-            row["sign"],
-            float(row["weight"]),
-            row["unless"],
-            row["meaning"],
-            row["source"],
-        )
-        for row in csv.DictReader(text.splitlines())
+_TABLE = (files("detectors.nodes") / "drop_signs.csv").read_text(encoding="utf-8")
+SIGNS = tuple(
+    Sign(
+        Cause(row["cause"]),
+        row["sign"],
+        float(row["weight"]),
+        row["unless"],
+        row["meaning"],
+        row["source"],
     )
-
-
-SIGNS = _read_signs_table()
+    for row in csv.DictReader(_TABLE.splitlines())
+)
 
 
 def signs_present(
@@ -235,7 +230,7 @@ def signs_present(
     """Return which signs of the table are present; one that was not read is not."""
     grown = float(view.number("collective_path.growth")[row])
     loader_at = min(float(view.number("starved.cpu")[row]), 1 - 0.5 * (1 - signs.cpu_usual))
-    kept = signs.level / max(signs.usual, 1e-6)
+    share = signs.level / max(signs.usual, 1e-6)
     late = signs.latency_ratio > SLOWER
     astray = signs.ena_ratio >= grown and signs.ena > 2e8 and not signs.latency_ratio < 1.15
     lone = signs.alone and signs.efa > 1e9 and not signs.efa_ratio < grown
@@ -255,10 +250,10 @@ def signs_present(
         "traffic_slowed": late and in_proportion and not signs.alone,
         "ena_stray": astray,
         "lone_traffic": lone,
-        "efa_missing": late and signs.efa_ratio < DIVERTED * kept,
+        "efa_missing": late and signs.efa_ratio < DIVERTED * share,
         "executions_slow_astray": late and (astray or lone),
         "node_stands_out": slow is not None,
-        "waits_busy": kept >= BUSY and signs.pace < BUSY - AHEAD,
+        "waits_busy": share >= BUSY and signs.pace < BUSY - AHEAD,
     }
 
 
@@ -341,7 +336,7 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
 
 
 def middling(view: View, values: Floats, rows: Rows) -> Floats:
-    """Return the median of the newest `STEADY` of the nodes at `rows`; nan where nothing was read."""
+    """Return the median of the newest `STEADY` of the nodes at `rows`, nan where all are."""
     return percentiles(values[rows, -view.window.steps(STEADY) :], (0.5,))[0]
 
 
@@ -364,8 +359,8 @@ def _why(signs: Signs, cause: Cause, gauge: str) -> str:
         parts.append(f"EFA {rate(signs.efa)}{'' if np.isnan(signs.efa_share) else limit}")
     if cause is Cause.COLLECTIVE_PATH:
         rates = (("ENA", signs.ena), ("EFA", signs.efa))
-        read = ", ".join(f"{name} {rate(sent)}" for name, sent in rates if not np.isnan(sent))
-        parts.append("possible wrong path of collectives" + (f": {read}" if read else ""))
+        speeds = ", ".join(f"{name} {rate(sent)}" for name, sent in rates if not np.isnan(sent))
+        parts.append("possible wrong path of collectives" + (f": {speeds}" if speeds else ""))
 
     usual = ""
     if not (np.isnan(signs.low) or np.isnan(signs.high)):

@@ -73,8 +73,8 @@ def _unmended(view: View) -> Mask:
             uncorrected, errors, ecc, status = (np.nan_to_num(since.of(name)) for name in _HARDWARE)
             grave = (uncorrected > 0) | (errors > 0)
             failed = (status > 0).sum(axis=1) >= view.window.steps(STATUS)
-            many = ecc.sum(axis=1) >= view.number("hardware_fault.ecc_events")[rows]
-            broken[rows] = grave.any(axis=1) | failed | many
+            frequent = ecc.sum(axis=1) >= view.number("hardware_fault.ecc_events")[rows]
+            broken[rows] = grave.any(axis=1) | failed | frequent
     if not broken.any():
         return broken
     within = _within(view, "hardware_fault.within")
@@ -100,15 +100,17 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
     A node that fell before waits for something else.
     """
     rows = np.flatnonzero(sick.hit)
-    seen, within = _events(view)[rows], int(view.steps("hardware_fault.within")[rows].max())
-    since = trailing(lately(seen, within))
-    sick.steps[rows] = np.maximum(1, np.where(since, since, seen.shape[1] - seen.argmax(axis=1)))
+    events, within = _events(view)[rows], int(view.steps("hardware_fault.within")[rows].max())
+    since = trailing(lately(events, within))
+    sick.steps[rows] = np.maximum(
+        1, np.where(since, since, events.shape[1] - events.argmax(axis=1))
+    )
     steps = sick.steps.copy()
 
     lost = view.lost_at(view.recent(view.utilization, view.window.steps(LATELY)))
     under = view.lost_at(view.utilization) > BEHIND
     behind = view.mostly(under)
-    known = ~view.unknown & ~view.evaluating
+    judged = ~view.unknown & ~view.evaluating
     longest = view.steps("hardware_fault.within").max()
     broken = rows[(failing(view) & behind & ~view.roster.inference)[rows]]
     for row in broken:
@@ -116,7 +118,7 @@ def _with_job(view: View, sick: RuleMatch) -> RuleMatch:
         later = np.maximum(steps[peers], sick.steps[row])
         steps[peers] = np.where(sick.hit[peers], steps[peers], later)
         alike = behind & (lost > max(BEHIND, lost[row] / 2))
-        under_before = share_before(under, known, steps.astype(np.intp), longest) > 0.5
+        under_before = share_before(under, judged, steps.astype(np.intp), longest) > 0.5
         sick.hit[peers] |= (alike & ~under_before)[peers]
 
     wasted = np.where(lost > BEHIND, lost, 0.0).astype(np.float64)
@@ -206,9 +208,9 @@ def find_errors(view: View) -> RuleMatch:
     errors, needed = metric[rows], view.steps("execution_errors.within")[rows]
     often = ((errors > 0) & newest_of(errors.shape[1], needed)).sum(axis=1) >= 2
     on = view.roster.running & view.limits.on("execution_errors.on")
-    many = sums(errors, needed) > view.number("execution_errors.above")[rows]
+    above = sums(errors, needed) > view.number("execution_errors.above")[rows]
     hit, steps = view.nobody(), np.ones(view.n)
-    hit[rows] = many & often & on[rows]
+    hit[rows] = above & often & on[rows]
     if not hit.any():
         return no_match(view)
     steps[rows] = np.maximum(1, trailing(np.logical_or.accumulate(errors > 0, axis=1)))
@@ -226,16 +228,16 @@ def explain_errors(view: View, _: RuleMatch, rows: Rows) -> Explanation:
         ),
         reverse=True,
     )
-    seen = ", ".join(f"{number:,.0f} {kind}" for number, kind in kinds if number)
-    seen = seen or "type not told"
+    types = ", ".join(f"{number:,.0f} {kind}" for number, kind in kinds if number)
+    types = types or "type not told"
     return Explanation(
         why=f"{total:,.0f} execution errors within {_minutes(view, rows, key)}"
-        f" on {counted(len(rows), 'node')} ({seen}).",
+        f" on {counted(len(rows), 'node')} ({types}).",
         value=total,
         unit="count",
         usual=(0.0, 0.0),
         score=0.92,
-        evidence=(seen, *cores.core_evidence(view, rows)),
+        evidence=(types, *cores.core_evidence(view, rows)),
         runners_up=((Cause.HARDWARE_FAULT, 0.15),),
         confidence=0.85,
     )
@@ -348,7 +350,7 @@ def _without_collector(view: View) -> set[int]:
 
 
 def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
-    """Explain how long the nodes have been silent, and whether the hosts themselves still report."""
+    """Explain how long the nodes have been silent, and whether their hosts still report."""
     longest = view.now - view.since(match.steps, rows, Cause.NO_DATA.value)
     alive = ~np.isnan(view.recent(view.cpu)[rows])
     host = "nothing else reports either"
@@ -374,8 +376,8 @@ def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
     for instance in view.roster.mute:
         scope = scope_of(instance.labels)
         patience = LOOKBACK + view.policy.at(scope).duration("no_data.for")
-        read = instance.id not in view.reading.unread
-        if read and view.now - instance.launched_at >= patience:
+        answered = instance.id not in view.reading.unread
+        if answered and view.now - instance.launched_at >= patience:
             overdue.setdefault(scope, []).append(instance)
 
     for scope, instances in overdue.items():

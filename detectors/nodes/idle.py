@@ -6,7 +6,7 @@ import numpy as np
 
 from bot.model.causes import Cause
 from bot.model.money import counted
-from detectors.arrays import Mask, Rows, mean_of, middle_of, share_before, since_last
+from detectors.arrays import Mask, Rows, mean_of, middle_of, newest_of, share_before, since_last
 from detectors.constants import count, number
 from detectors.nodes import cores
 from detectors.progress import by_habit, may_be_told, scopes_by_progress, work_at_risk
@@ -37,11 +37,11 @@ def find_idle(view: View) -> RuleMatch:
     for a peer that compiles. A server that rests at an hour when its service usually does is left
     out.
     """
-    steps, seen = view.streak(view.resting & ~view.asleep)
+    steps, resting = view.streak(view.resting & ~view.asleep)
     if not steps.any():
         return no_match(view)
     needed = view.patience("idle.for", steps)
-    begins = view.eligible & (seen >= needed) & ~view.spared
+    begins = view.eligible & (resting >= needed) & ~view.spared
     servers = begins & view.roster.inference
     if servers.any():
         # Where no runtime is known to be loaded a server rests by habit, else as a loaded one.
@@ -62,8 +62,8 @@ def explain_idle(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     if (view.held[rows] == 0).any():
         runtime = "no runtime is loaded"
     cpu = view.recent(view.cpu)[rows]
-    read = np.isfinite(cpu)
-    evidence = [f"{runtime}, host CPU {percent(middle_of(cpu)) if read.any() else 'not read'}"]
+    measured = np.isfinite(cpu)
+    evidence = [f"{runtime}, host CPU {percent(middle_of(cpu)) if measured.any() else 'not read'}"]
     reserved = view.recent(view.metric("neuroncore_reserved_count"))[rows]
     if (reserved > 0).any():
         nodes = counted(int((reserved > 0).sum()), "of the node")
@@ -115,10 +115,10 @@ def find_unused(view: View) -> RuleMatch:
             fresh[rows] = np.minimum(fresh[rows], (view.now - alert.seen) // view.window.step)
 
     rested, bare = view.streak(view.asleep)
-    held, seen = view.streak(view.holding)
-    steps = np.minimum(np.where(stays, steps, np.maximum(held, rested)), fresh)
+    loaded, loaded_seen = view.streak(view.holding)
+    steps = np.minimum(np.where(stays, steps, np.maximum(loaded, rested)), fresh)
     needed = view.patience("allocated_unused.for", rested)
-    begins = view.eligible & (np.minimum(np.maximum(seen, bare), fresh) >= needed)
+    begins = view.eligible & (np.minimum(np.maximum(loaded_seen, bare), fresh) >= needed)
     begins &= ~view.spared & (~view.roster.inference | may_be_told(view, begins, needed))
     hit = (begins | (view.roster.running & stays)) & view.limits.on("allocated_unused.on")
     unused = RuleMatch(hit, steps.astype(np.float64), np.ones(view.n))
@@ -140,22 +140,22 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     longest = max(1, int(np.isfinite(worked).any(axis=0).sum())) * view.window.step
 
     # Nodes that had no runtime for most of their streak, as far as it is looked at.
-    streak = np.arange(view.window.n_steps) >= view.window.n_steps - match.steps[rows][:, None]
+    streak = newest_of(view.window.n_steps, match.steps[rows])
     asleep = (view.asleep[rows] & streak).sum(axis=1) > (view.holding[rows] & streak).sum(axis=1)
     bare, loaded = int(asleep.sum()), int((~asleep).sum())
     holders = f"Runtime loaded on {counted(loaded, 'node')}"
     if bare:
-        more = f", and a runtime is loaded on {loaded:,} more" if loaded else ""
-        holders = f"Pods hold the cores of {counted(bare, 'node')} without a runtime{more}"
+        beside = f", and a runtime is loaded on {loaded:,} more" if loaded else ""
+        holders = f"Pods hold the cores of {counted(bare, 'node')} without a runtime{beside}"
 
     memory = view.recent(view.memory)[rows[~asleep]]
     if not loaded:
         cpu = percent(float(np.nanmedian(view.recent(view.cpu)[rows])))
-        held = f"no runtime seen, host CPU {cpu}"
+        holding = f"no runtime seen, host CPU {cpu}"
     elif np.isfinite(memory).any():
-        held = f"{size(float(np.nanmedian(memory)))} of device memory held"
+        holding = f"{size(float(np.nanmedian(memory)))} of device memory held"
     else:
-        held = "device memory not read"
+        holding = "device memory not read"
 
     share = float(_touched(view)[rows, -view.window.steps(longest) :].mean())
     executions = f"executions in {percent(share)} of it" if share else "no executions"
@@ -164,7 +164,7 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
         value=value,
         unit="ratio",
         score=0.93,
-        evidence=(held, executions),
+        evidence=(holding, executions),
         runners_up=((Cause.HUNG if loaded else Cause.IDLE, 0.1),),
         confidence=0.85,
     )
@@ -190,11 +190,10 @@ def find_hung(view: View) -> RuleMatch:
     if not steps.any():
         return no_match(view)
 
-    # Memory that a node gave back between its work and its streak is that of a new process: no hang.
-    n_steps, at = view.window.n_steps, np.arange(view.window.n_steps)
+    # Memory given back between a node's work and its streak is that of a new process: no hang.
+    n_steps = view.window.n_steps
     worked = share_before(view.executing, ~view.unknown, still, view.window.steps(LOOKBACK)) >= 0.5
-    last = np.asarray(since_last(view.executing))
-    between = (at >= (n_steps - last)[:, None]) & (at < (n_steps - still)[:, None])
+    between = newest_of(n_steps, since_last(view.executing)) & ~newest_of(n_steps, still)
     freed = (between & ((view.held == 0) | view.restarting)).any(axis=1)
     memory_kept = ~(view.recent(view.memory) < 0.7 * view.usual_of(MEMORY))
     begins = (seen_still >= view.steps("hung.for")) & worked & memory_kept & ~freed
@@ -203,8 +202,7 @@ def find_hung(view: View) -> RuleMatch:
     # Nodes stop together with others of their scope, or their run says the same step again.
     together = np.zeros(view.n, dtype=bool)
     stuck = scopes_by_progress(view, moves=False) if begins.any() else set()
-    for scope in np.unique(view.roster.scope[begins]):
-        rows = np.flatnonzero(begins & (view.roster.scope == scope))
+    for scope, rows in view.roster.by_scope(begins):
         alike = np.abs(still[rows] - np.median(still[rows])) <= 2
         together[rows] = scope in stuck or alike.sum() >= 2
     begins &= together
@@ -212,8 +210,8 @@ def find_hung(view: View) -> RuleMatch:
     begins |= seen_bare >= _BARE * view.steps("hung.for")
 
     # A process whose device memory is free by the newest reading is gone.
-    held, memory = view.recent(view.held, 1), view.recent(view.memory, 1)
-    released = (held == 0) | (memory < 0.7 * view.usual_of(MEMORY))
+    runtime, memory = view.recent(view.held, 1), view.recent(view.memory, 1)
+    released = (runtime == 0) | (memory < 0.7 * view.usual_of(MEMORY))
     stays = view.held_open(Cause.HUNG.value) & (steps > 0) & ~released
     stays &= view.mostly(np.logical_or.reduce(signs))
     hit = (view.eligible & begins) | (view.roster.running & stays)
@@ -265,10 +263,10 @@ def _first_to_stop(view: View, match: RuleMatch, rows: Rows) -> tuple[str, ...]:
     alert = view.alert_of((Cause.HUNG.value,), rows)
     if alert:
         return tuple(sentence for sentence in alert.anomaly.evidence if FIRST in sentence)
-    at = view.window.n_steps - 1 - match.steps[rows].astype(np.intp)
-    if len(rows) < 2 or (at < 0).any():
+    last = view.window.n_steps - 1 - match.steps[rows].astype(np.intp)
+    if len(rows) < 2 or (last < 0).any():
         return ()
-    share = np.nan_to_num(view.utilization[rows, at] / view.levels[1][rows], nan=1.0)
+    share = np.nan_to_num(view.utilization[rows, last] / view.levels[1][rows], nan=1.0)
     stopped = match.steps[rows] + 1 - np.clip(share, 0, 1)
     first, second = np.argsort(-stopped, kind="stable")[:2]
     lead = stopped[first] - stopped[second]

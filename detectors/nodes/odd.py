@@ -103,8 +103,8 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
     full work (a slower job is another story), and every step of full work in them: an evaluation is
     shorter.
     """
-    now, scale = _levels(view, rows, 0), usual.scale.at(rows)
-    full, newest = now[:, 0] >= usual.full[rows], distances(now, scale)
+    newest_levels, scale = _levels(view, rows, 0), usual.scale.at(rows)
+    full, newest = newest_levels[:, 0] >= usual.full[rows], distances(newest_levels, scale)
     if not (combined(newest) & full).any() and not view.is_open(Cause.ODD.value):
         # As at most ticks: spare the half before.
         return rows[:0], rows[:0], np.stack([newest, newest])[:, :0]
@@ -119,7 +119,7 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
     below = ~(levels[0] >= usual.full[nodes][:, None])
     odd = combined(distances(np.moveaxis(levels, 0, 2), usual.scale.at(nodes)))
     likely = likely[(odd | below).all(axis=1)]
-    likely = likely[~usual.showed(now[likely], rows[likely], view.now - SETTLED)]
+    likely = likely[~usual.showed(newest_levels[likely], rows[likely], view.now - SETTLED)]
     return rows[full], rows[likely], far[:, likely]
 
 
@@ -134,16 +134,16 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
     if not scores[worst] and alert:
         return _as_before(alert.anomaly)
     guilty = _guilty(view, known, worst, float(scores[worst]))
-    seen = rows[scores[rows] > 0]
-    now, usual = (
+    strange = rows[scores[rows] > 0]
+    levels_now, usual = (
         percentiles(np.ascontiguousarray(levels.T), (0.5,))[0]
-        for levels in (_levels(view, seen, 0), known.usual.scale.middle[seen])
+        for levels in (_levels(view, strange, 0), known.usual.scale.middle[strange])
     )
     changes = []
     for i in guilty:
         # Traffic as it is at the utilization of now.
-        work = float(now[0]) if TRAFFIC.start <= i < TRAFFIC.stop else 1.0
-        level, before = _IN_WORDS[i](work * now[i]), _IN_WORDS[i](work * usual[i])
+        work = float(levels_now[0]) if TRAFFIC.start <= i < TRAFFIC.stop else 1.0
+        level, before = _IN_WORDS[i](work * levels_now[i]), _IN_WORDS[i](work * usual[i])
         changes.append(f"{WORDS[i]} {level} instead of {before}")
     evidence = list(changes)
 
@@ -158,7 +158,9 @@ def explain(view: View, known: Oddness, scores: Numbers, rows: Rows) -> Explanat
             cost = f"{name} cost {'more' if far > 0 else 'less'} than in the week before"
             evidence.append(f"in the newest hours of the bill {cost}")
 
-    work_now = f"{view.gauge(seen)} is as before ({percent(now[0])}, usual {percent(usual[0])})"
+    work_now = (
+        f"{view.gauge(strange)} is as before ({percent(levels_now[0])}, usual {percent(usual[0])})"
+    )
     return Explanation(
         why=f"An odd combination on {counted(len(rows), 'node')} in the midst of a job:"
         f" {work_now}, but {', '.join(changes)}.",

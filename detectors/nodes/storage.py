@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -47,44 +46,34 @@ def orphan_anomalies(view: View) -> Iterator[Anomaly]:
         since = detached_since(volume, view.reading.frame("volume"))
         if since is not None and (alert := _open_orphan(view, volume.labels)):
             since = min(since, alert.anomaly.window.start)  # the alert knows the time before
-        if since is not None and _long_enough(view, volume.labels, since):
-            explanation = Explanation(
-                why=f"Volume of {volume.size_gib:,} GiB: attached to nothing",
-                value=0,
-                unit="seconds",
-                metric="",
-                kind="volume",
-            )
-            yield _orphan_anomaly(view, volume.labels, since, explanation)
+        why = f"Volume of {volume.size_gib:,} GiB: attached to nothing"
+        yield from _orphan_anomaly(view, volume.labels, since, why, "volume", "")
 
     for system in view.reading.inventory.file_systems:
         since = _idle_since(view, system)
-        if since is not None and _long_enough(view, system.labels, since):
-            explanation = Explanation(
-                why=f"FSx file system of {system.storage_gib:,} GiB: no client and no operation",
-                value=0,
-                unit="seconds",
-                suggestions=FILE_SYSTEM_SUGGESTIONS,
-                metric=_CLIENTS,
-                kind="file_system",
-            )
-            yield _orphan_anomaly(view, system.labels, since, explanation)
+        why = f"FSx file system of {system.storage_gib:,} GiB: no client and no operation"
+        yield from _orphan_anomaly(view, system.labels, since, why, "file_system", _CLIENTS)
 
 
 def _orphan_anomaly(
-    view: View, labels: Labels, since: datetime, explanation: Explanation
-) -> Anomaly:
-    """Return the anomaly of a thing that nobody uses since a time."""
+    view: View, labels: Labels, since: datetime | None, why: str, kind: str, metric: str
+) -> Iterator[Anomaly]:
+    """Yield the anomaly of a thing that nobody has used since a time, if that is long enough."""
+    if since is None or not _long_enough(view, labels, since):
+        return
     length = view.now - since
-    explanation = replace(
-        explanation,
-        why=f"{explanation.why} for {lasted(length)}.",
+    explanation = Explanation(
+        why=f"{why} for {lasted(length)}.",
         value=length.total_seconds(),
+        unit="seconds",
+        suggestions=FILE_SYSTEM_SUGGESTIONS if kind == "file_system" else None,
+        metric=metric,
+        kind=kind,
     )
     subject = Subject(
         Labels(resource=labels.resource), labels, (labels.resource,), since, wasted_shares=(1.0,)
     )
-    return anomaly_of(view, Cause.ORPHANED_STORAGE, subject, explanation)
+    yield anomaly_of(view, Cause.ORPHANED_STORAGE, subject, explanation)
 
 
 def _open_orphan(view: View, labels: Labels) -> Alert | None:
@@ -107,8 +96,8 @@ def _idle_since(view: View, system: FileSystem) -> datetime | None:
         return None
     longest = view.policy.at(system.labels).duration("orphaned_storage.for")
     part = frame.last(longest)
-    quiet, read = quiet_steps(part)
-    if part.window.length < longest or read.mean() < 0.9 or not quiet.all():
+    quiet, reported = quiet_steps(part)
+    if part.window.length < longest or reported.mean() < 0.9 or not quiet.all():
         return None
     alert = _open_orphan(view, system.labels)
     return alert.anomaly.window.start if alert else quiet_since(frame)
@@ -151,8 +140,8 @@ def _just_left(view: View, reservation: Reservation, patience: timedelta) -> int
     """
     if reservation.available <= 0 or view.is_open(Cause.UNUSED_CAPACITY.value):
         return 0
-    left = ~view.roster.running & (view.silent_steps < view.window.steps(patience))
-    nodes = [view.roster.labels[row] for row in np.flatnonzero(left)]
+    gone = ~view.roster.running & (view.silent_steps < view.window.steps(patience))
+    nodes = [view.roster.labels[row] for row in np.flatnonzero(gone)]
     kind = reservation.labels.instance_type
     return sum(x.instance_type == kind and _same_place(x, reservation.labels) for x in nodes)
 

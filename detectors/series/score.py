@@ -48,10 +48,10 @@ HABIT_WORTH = number("score.HABIT_WORTH")
 
 
 def score_series(times: Sequence[datetime], values: Numbers) -> tuple[Numbers, Mask]:
-    """Return a score in [0, 1], higher is stranger, and whether a row speaks, both (n,), for values (n, m).
+    """Return a score in [0, 1], higher is stranger, and whether a row speaks, both (n,).
 
-    Causal: the first N rows give the same answer alone. nan and infinity are no reading. A time
-    before the one above it is read as that one.
+    Values are (n, m). Causal: the first N rows give the same answer alone. nan and infinity are no
+    reading. A time before the one above it is read as that one.
     """
     matrix = np.asarray(values, dtype=np.float64)
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
@@ -80,9 +80,9 @@ def strangeness_of_all(
 
     Metric by metric, and the odd combination as one more signal.
     """
-    asked = tuple(signal for signal in signals if columns.shape[1] == 1 or not signal.alone)
+    chosen = tuple(signal for signal in signals if columns.shape[1] == 1 or not signal.alone)
     strange = np.stack(
-        [strangeness(ScoredSeries(seconds, column, pace), asked) for column in columns.T], axis=1
+        [strangeness(ScoredSeries(seconds, column, pace), chosen) for column in columns.T], axis=1
     )
     if strange.shape[1] > 1:
         outside = beyond(apart, pace)
@@ -150,7 +150,7 @@ LOUDEST = 60.0
 
 @dataclass(frozen=True)
 class Habit:
-    """Hold how metrics usually lie and move: middle, half spread and mean (m,), directions (m, k)."""
+    """Hold how metrics lie and move: middle, half spread and mean (m,), directions (m, k)."""
 
     middle: Numbers
     half_spread: Numbers
@@ -163,8 +163,8 @@ class Habit:
         (n,), from rows (n, m).
         """
         scaled = _scaled(rows, self.middle, self.half_spread) - self.mean
-        left = scaled - (scaled @ self.directions) @ self.directions.T
-        return np.asarray(np.sqrt((left**2).mean(axis=1)))
+        unexplained = scaled - (scaled @ self.directions) @ self.directions.T
+        return np.asarray(np.sqrt((unexplained**2).mean(axis=1)))
 
 
 def together(strangeness: Numbers) -> Numbers:
@@ -193,9 +193,10 @@ def habit_residual(values: Numbers, pace: SeriesPace) -> Numbers:
     for row in range(pace.learning, len(filled), pace.learning):
         habit = learn(filled[max(0, row - pace.history) : row])
         day = filled[row : row + pace.learning]
-        residuals[row : row + pace.learning] = habit.residual(_padded(day, pace.learning))[
-            : len(day)
-        ]
+
+        # A product of another shape rounds otherwise, and the newest rows are a part of a day.
+        whole_day = np.pad(day, ((0, pace.learning - len(day)), (0, 0)))
+        residuals[row : row + pace.learning] = habit.residual(whole_day)[: len(day)]
     return residuals
 
 
@@ -204,24 +205,16 @@ def learn(rows: Numbers) -> Habit:
 
     Of one metric nothing is explained: what is left of it is its distance from its mean.
     """
-    read = np.where(np.isnan(rows).all(axis=0), 0.0, rows)
-    low, middle, high = np.nanquantile(read, (0.05, 0.5, 0.95), axis=0)
+    readings = np.where(np.isnan(rows).all(axis=0), 0.0, rows)
+    low, middle, high = np.nanquantile(readings, (0.05, 0.5, 0.95), axis=0)
     half_spread = np.where(high > low, (high - low) / 2, np.inf)
-    scaled = _scaled(read, middle, half_spread)
+    scaled = _scaled(readings, middle, half_spread)
     mean = scaled.mean(axis=0)
     centred = scaled - mean
     variances, directions = np.linalg.eigh(np.einsum("ni,nj->ij", centred, centred) / len(centred))
     explained = np.cumsum(variances[::-1]) / max(float(variances.sum()), 1e-12)
-    kept = min(int(np.searchsorted(explained, EXPLAINED)) + 1, len(variances) - 1)
-    return Habit(middle, half_spread, mean, directions[:, ::-1][:, :kept])
-
-
-def _padded(rows: Numbers, length: int) -> Numbers:
-    """Return the rows with zeros below.
-
-    A product of another shape rounds otherwise, and the newest rows are a part of a day.
-    """
-    return np.pad(rows, ((0, length - len(rows)), (0, 0)))
+    n_directions = min(int(np.searchsorted(explained, EXPLAINED)) + 1, len(variances) - 1)
+    return Habit(middle, half_spread, mean, directions[:, ::-1][:, :n_directions])
 
 
 def _scaled(rows: Numbers, middle: Numbers, half_spread: Numbers) -> Numbers:

@@ -1,4 +1,7 @@
-"""Derive signals from one series and weigh each by how far it leaves its history: a sum of 1 is worth an alert."""
+"""Derive signals from one series and weigh each by how far it leaves its history.
+
+A sum of 1 is worth an alert.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,10 @@ class SeriesPace:
 
 
 def beyond(values: Numbers, pace: SeriesPace, rows: int = 1) -> Numbers:
-    """Return how far the newest `rows` rows all lie above the highest, and below the lowest, of their history; (2, n) >= 0.
+    """Return how far the newest `rows` rows all lie above and below their history, (2, n) >= 0.
 
-    nan rows are 0: nothing is known of them. So are the first `learning` rows since the first that
-    is not nan.
+    That is above the highest and below the lowest of it. nan rows are 0: nothing is known of them.
+    So are the first `learning` rows since the first that is not nan.
     """
     outside = np.stack(
         [
@@ -44,23 +47,32 @@ def beyond(values: Numbers, pace: SeriesPace, rows: int = 1) -> Numbers:
             for side in (values, -values)
         ]
     )
-    held = outside.copy()
+    excesses = outside.copy()
     for age in range(1, rows):
-        held[:, age:] = np.minimum(held[:, age:], outside[:, :-age])
-    held[:, : int(np.argmax(~np.isnan(values))) + pace.learning] = 0
-    return np.asarray(np.maximum(np.nan_to_num(held, nan=0.0), 0))
+        excesses[:, age:] = np.minimum(excesses[:, age:], outside[:, :-age])
+    excesses[:, : int(np.argmax(~np.isnan(values))) + pace.learning] = 0
+    return np.asarray(np.maximum(np.nan_to_num(excesses, nan=0.0), 0))
 
 
 def excess(outside: Numbers, needed: Numbers) -> Numbers:
-    """Return the larger side of what is beyond history (2, n) in multiples of `needed`, (2, n) or (n,); (n,), 0 where unknown."""
+    """Return the larger side of what is beyond history (2, n) in multiples of `needed`, (n,).
+
+    `needed` is (2, n) or (n,); 0 where unknown.
+    """
     return np.asarray(np.nan_to_num(outside / needed, nan=0.0, posinf=0.0).max(axis=0))
 
 
 def flat_rows(values: Numbers, least: int) -> Numbers:
-    """Return 1 at the row where a series has not moved for `least` rows and twice as long as ever before, else 0; (n,)."""
+    """Return 1 at the row where a series has become still, else 0, (n,).
+
+    It has not moved for `least` rows and twice as long as ever before.
+    """
     filled = forward_fill(values)
     still = run_lengths(np.concatenate([[False], filled[1:] == filled[:-1]]))
-    before = np.concatenate([[0.0], np.maximum.accumulate(_finished(still))[:-1]])
+
+    # At each row the length of the run that has just ended before it, else 0.
+    ended = np.concatenate([[0.0], np.where(still[1:] == 0, still[:-1], 0.0)])
+    before = np.concatenate([[0.0], np.maximum.accumulate(ended)[:-1]])
     return np.asarray(still == np.maximum(least, 2 * before), dtype=np.float64)
 
 
@@ -86,15 +98,15 @@ def forward_fill(values: Numbers) -> Numbers:
 
     Nan only before the first.
     """
-    at = np.where(np.isnan(values), -1, np.arange(len(values)))
-    last = np.maximum.accumulate(at)
+    rows = np.where(np.isnan(values), -1, np.arange(len(values)))
+    last = np.maximum.accumulate(rows)
     return np.where(last >= 0, values[np.maximum(last, 0)], np.nan)
 
 
 def delayed(values: Numbers, rows: int) -> Numbers:
     """Return the values as they stood `rows` rows ago; nan before there were any."""
-    kept = max(0, len(values) - rows)
-    return np.concatenate([np.full(len(values) - kept, np.nan), values[:kept]])
+    n_old = max(0, len(values) - rows)
+    return np.concatenate([np.full(len(values) - n_old, np.nan), values[:n_old]])
 
 
 def trailing_mean(values: Numbers, length: int) -> Numbers:
@@ -122,25 +134,21 @@ def highest_before(values: Numbers, length: int) -> Numbers:
     blocks = padded.reshape(-1, length)
     ahead = np.maximum.accumulate(blocks, axis=1).ravel()
     behind = np.maximum.accumulate(blocks[:, ::-1], axis=1)[:, ::-1].ravel()
-    at = np.arange(n)
-    start = at - length
-    highest = np.maximum(ahead[at - 1], np.where(start >= 0, behind[np.maximum(start, 0)], -np.inf))
-    highest[start < 0] = np.maximum.accumulate(padded)[at[start < 0] - 1]
+    row = np.arange(n)
+    start = row - length
+    highest = np.maximum(
+        ahead[row - 1], np.where(start >= 0, behind[np.maximum(start, 0)], -np.inf)
+    )
+    highest[start < 0] = np.maximum.accumulate(padded)[row[start < 0] - 1]
     highest[0] = -np.inf
     return np.where(np.isinf(highest), np.nan, highest)
 
 
 def run_lengths(holds: Mask) -> Numbers:
     """Return for each row how many rows up to it hold without a break."""
-    at = np.arange(len(holds))
-    breaks = np.maximum.accumulate(np.where(holds, -1, at))
-    return np.asarray(at - breaks, dtype=np.float64)
-
-
-def _finished(lengths: Numbers) -> Numbers:
-    """Return at each row the length of the run that has just ended before it, else 0."""
-    ended = np.concatenate([[0.0], np.where(lengths[1:] == 0, lengths[:-1], 0.0)])
-    return np.asarray(ended)
+    row = np.arange(len(holds))
+    breaks = np.maximum.accumulate(np.where(holds, -1, row))
+    return np.asarray(row - breaks, dtype=np.float64)
 
 
 LEAST_KNOWN = count("signals.LEAST_KNOWN")
@@ -188,7 +196,10 @@ def tails(values: Numbers, pace: SeriesPace, asked: Mask | None = None) -> Numbe
 
 
 def youth(values: Numbers, pace: SeriesPace) -> Numbers:
-    """Return the factor by which an excess over so short a history must be larger, 2 where it is `young` rows long; (n,)."""
+    """Return the factor by which an excess over so short a history must be larger, (n,).
+
+    2 where it is `young` rows long.
+    """
     return np.asarray(1 + (pace.young / np.maximum(np.cumsum(~np.isnan(values)), 1)) ** 1.5)
 
 
@@ -199,10 +210,10 @@ def _histories(
 
     The first by doubling parts.
     """
-    every = max(1, 12 * pace.hour)
-    parts = (every >> halvings for halvings in range(every.bit_length()))
-    starts = sorted(part for part in parts if part >= min(every, pace.learning)) + list(
-        range(2 * every, len(values), every)
+    half_day = max(1, 12 * pace.hour)
+    parts = (half_day >> halvings for halvings in range(half_day.bit_length()))
+    starts = sorted(part for part in parts if part >= min(half_day, pace.learning)) + list(
+        range(2 * half_day, len(values), half_day)
     )
     for row, end in zip(starts, [*starts[1:], len(values)], strict=True):
         if asked is None or asked[row:end].any():
@@ -271,12 +282,12 @@ class SeriesSignal:
         outside = beyond(values, pace, self.rows)
         if self.knows_weeks:
             outside[:, ~np.maximum.accumulate(~np.isnan(series.by_season[-1]))] = 0
-        asked = np.asarray(outside.max(axis=0) > 0)
-        if not asked.any():
+        outlying = np.asarray(outside.max(axis=0) > 0)
+        if not outlying.any():
             return np.zeros(len(values))
-        needed = self.worth * spreads(values, pace, asked)
+        needed = self.worth * spreads(values, pace, outlying)
         if self.tail:
-            needed = np.fmax(needed, self.tail * tails(values, pace, asked))
+            needed = np.fmax(needed, self.tail * tails(values, pace, outlying))
         return excess(outside, needed * youth(values, pace))
 
 
@@ -314,13 +325,19 @@ def roughness(series: ScoredSeries) -> Numbers:
 
 
 def daily(series: ScoredSeries) -> Numbers:
-    """Return how far each reading is from the usual of its time of day, nan where its time of week says more."""
+    """Return how far each reading is from the usual of its time of day.
+
+    Nan where its time of week says more.
+    """
     by_day: Numbers = series.residuals[0]
     return by_day
 
 
 def weekly(series: ScoredSeries) -> Numbers:
-    """Return how far each reading is from the usual of its time of week, nan where its time of day says more."""
+    """Return how far each reading is from the usual of its time of week.
+
+    Nan where its time of day says more.
+    """
     by_week: Numbers = series.residuals[1]
     return by_week
 
@@ -353,13 +370,14 @@ ENVELOPE_H, ENVELOPE_DAYS, ENVELOPE_NEEDED = 2, 7, 3
 """Hours around a time of day, days looked back at, and days that must have been read."""
 ENVELOPE_WORTH = number("signals.ENVELOPE_WORTH")
 ENVELOPE_MOST, ENVELOPE_SHARE = 0.9, 3.0
-"""What the envelope adds at most, and at most in multiples of the signals: it never speaks alone."""
+"""What the envelope adds at most, also in multiples of the signals: it never speaks alone."""
 
 
 def beyond_envelope(series: ScoredSeries, rows: Rows) -> Numbers:
-    """Return how far rows lie beyond all that was read within two hours of their time on the last seven days; (k,) >= 0.
+    """Return how far rows lie beyond all that was read about their time of day, (k,) >= 0.
 
-    In multiples of `ENVELOPE_WORTH` spreads; 0 where too few days are known.
+    Within two hours of it on the last seven days, in multiples of `ENVELOPE_WORTH` spreads; 0 where
+    too few days are known.
     """
     reach, values = 2 * ENVELOPE_H * series.pace.hour, series.values
     widest = np.stack(
@@ -369,9 +387,9 @@ def beyond_envelope(series: ScoredSeries, rows: Rows) -> Numbers:
     past = np.stack([_ago(series.seconds, widest, age, series.seconds[rows]) for age in ages])
     outside = np.stack([values[rows], -values[rows]]) - np.fmax.reduce(past)
     outside[(~np.isnan(past)).sum(axis=0) < ENVELOPE_NEEDED] = 0
-    asked = np.zeros(len(values), dtype=bool)
-    asked[rows] = True
-    needed = ENVELOPE_WORTH * spreads(values, series.pace, asked)[rows]
+    wanted = np.zeros(len(values), dtype=bool)
+    wanted[rows] = True
+    needed = ENVELOPE_WORTH * spreads(values, series.pace, wanted)[rows]
     return np.asarray(np.maximum(np.nan_to_num(outside / needed, nan=0.0).max(axis=0), 0))
 
 
@@ -414,7 +432,7 @@ def strangeness(series: ScoredSeries, signals: tuple[SeriesSignal, ...] = SIGNAL
 
 @dataclass(frozen=True)
 class Season:
-    """Name a period in seconds, how many of it are looked back at, and how many of those must have a reading."""
+    """Name a period in seconds, how many are looked back at, and how many must have a reading."""
 
     seconds: float
     back: int
@@ -450,10 +468,10 @@ def _ago(seconds: Numbers, values: Numbers, age: float, now: Numbers) -> Numbers
 
 
 def fitting_better(residuals: Numbers, every: int) -> Numbers:
-    """Return the residuals (seasons, n), nan where another season had the smaller mean error so far, where all are known.
+    """Return the residuals (seasons, n), nan where another season had the smaller error so far.
 
-    The choice is made anew every `every` rows, from the errors up to then, so that later rows
-    change nothing before them.
+    The error is the mean where all seasons are known. The choice is made anew every `every` rows,
+    from the errors up to then, so that later rows change nothing before them.
     """
     errors = np.abs(residuals)
     total = np.cumsum(np.where(np.isnan(errors).any(axis=0), 0.0, errors), axis=1)
@@ -468,7 +486,7 @@ RESTART = number("signals.RESTART")
 
 
 def counted(values: Numbers, learning: int) -> Numbers:
-    """Return the increases of a counter, nan at a restart, or the values themselves of anything else; (n,).
+    """Return the increases of a counter, nan at a restart, or the values of anything else, (n,).
 
     The first `learning` rows, which are never judged, tell which it is: later rows change nothing
     before them.
