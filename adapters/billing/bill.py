@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -45,7 +45,6 @@ from adapters.billing.questions import (
 )
 from bot.errors import Unavailable, WrongInput
 from bot.model.fleet import Reservation
-from bot.model.frame import Frame
 from bot.model.price import AccountRates
 from bot.model.reading import Gap, Reading
 from bot.model.spend import Filter, Tally
@@ -56,7 +55,6 @@ MOST_ROWS = 20_000
 """Of all tallies that are kept: some 15 MB. The one that was asked for longest ago goes first."""
 _HOUR = timedelta(hours=1)
 
-K = TypeVar("K")
 V = TypeVar("V")
 Question = tuple[Window, tuple[str, ...], tuple[Filter, ...]]
 
@@ -158,9 +156,8 @@ class _Loading:
     unspread: Sequence[str] = ()
     blocks: tuple[Reservation, ...] = ()
     tallies: KeptTallies = field(default_factory=KeptTallies)
-    frames: dict[tuple[datetime, int], Frame | None] = field(default_factory=dict)
-    hours: dict[datetime, Frame | None] = field(default_factory=dict)
-    rates: dict[datetime, AccountRates] = field(default_factory=dict)
+    answers: dict[tuple[object, ...], Any] = field(default_factory=dict)
+    """What else was asked of the tables, by the question."""
 
 
 class Bill:
@@ -240,11 +237,9 @@ class Bill:
         with self._caught_up() as loading:
             frame = hours = None
             if loading.files:
-                frame = self._once(
-                    loading.frames, (midnight, days), lambda db: spend_frame(db, midnight, days)
-                )
+                frame = self._once(loading, spend_frame, midnight, days)
             if loading.files and not self._options.by_day:
-                hours = self._once(loading.hours, monday, lambda db: hours_frame(db, monday))
+                hours = self._once(loading, hours_frame, monday)
         if not frame:
             return Reading(now, {}, gaps=(Gap("No billed day is seen yet."),))
         frames = {"spend": frame}
@@ -261,7 +256,7 @@ class Bill:
         with self._caught_up() as loading:
             if not loading.files:
                 return AccountRates()
-            return self._once(loading.rates, midnight, lambda db: rates(db, midnight))
+            return self._once(loading, rates, midnight)
 
     def problems(self) -> Sequence[str]:
         """Return one sentence for each file, month or row that does not count, and why."""
@@ -277,12 +272,14 @@ class Bill:
         newest = now.astimezone(UTC) - self._options.lag
         return newest.replace(hour=0, minute=0, second=0, microsecond=0)
 
-    def _once(self, read: dict[K, V], key: K, query: Callable[[duckdb.DuckDBPyConnection], V]) -> V:
-        """Return what was read before under a key, else what the query reads now."""
-        if key not in read:
+    def _once(self, loading: _Loading, query: Callable[..., V], *asked: object) -> V:
+        """Return what was read of these tables before, else what the query reads now."""
+        question = (query, *asked)
+        if question not in loading.answers:
             with self._cursor() as db:
-                read[key] = query(db)
-        return read[key]
+                loading.answers[question] = query(db, *asked)
+        answer: V = loading.answers[question]
+        return answer
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:

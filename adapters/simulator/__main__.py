@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from adapters.simulator.generate import Files, SimulationTiming, generate
 from adapters.simulator.scenario import SCENARIOS
@@ -29,23 +29,27 @@ def parser() -> argparse.ArgumentParser:
     scenarios = "\n".join(f"  {name:10} {s.description}" for name, s in SCENARIOS.items())
     shape = argparse.RawDescriptionHelpFormatter
     p = _Parser("trnbot simulate", epilog=f"scenarios:\n{scenarios}", formatter_class=shape)
-    p.add_argument("folder", type=Path, help="a new folder")
-    p.add_argument("--seed", type=int, default=7)
-    p.add_argument("--scenario", default="demo")
-    p.add_argument(
-        "--start", type=_instant, default=None, help="ISO 8601, UTC where no zone is said"
-    )
-    p.add_argument("--days", type=float, default=None)
-    p.add_argument("--period", type=int, default=None, help="seconds a metric point covers")
-    p.add_argument("--form", choices=("parquet", "jsonl"), default="parquet")
-    p.add_argument("--bill", choices=("cur2", "focus1.2", "legacy"), default="cur2")
-    p.add_argument("--bill-file", choices=("parquet", "csv.gz"), default="parquet")
-    p.add_argument("--logs", action="store_true", help="write compilers' log lines too")
+    for name, facts in _ARGUMENTS.items():
+        p.add_argument(name, **facts)
     return p
 
 
 def _instant(text: str) -> datetime:
     return parse_instant(text)
+
+
+_ARGUMENTS: Mapping[str, dict[str, Any]] = {
+    "folder": {"type": Path, "help": "a new folder"},
+    "--seed": {"type": int, "default": 7},
+    "--scenario": {"default": "demo"},
+    "--start": {"type": _instant, "help": "ISO 8601, UTC where no zone is said"},
+    "--days": {"type": float},
+    "--period": {"type": int, "help": "seconds a metric point covers"},
+    "--form": {"choices": ("parquet", "jsonl"), "default": "parquet"},
+    "--bill": {"choices": ("cur2", "focus1.2", "legacy"), "default": "cur2"},
+    "--bill-file": {"choices": ("parquet", "csv.gz"), "default": "parquet"},
+    "--logs": {"action": "store_true", "help": "write compilers' log lines too"},
+}
 
 
 def write(words: Sequence[str] | None = None) -> None:

@@ -93,18 +93,17 @@ def savings_plan_rates(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
             "productDescription": "Linux/UNIX",
             "tenancy": "shared",
         }
-        plan = f"{years} year {payment} {family} EC2 Instance Savings Plan in {region}"
-        offering = {
-            "offeringId": str(UUID(hexes)),
-            "paymentOption": payment,
-            "planType": "EC2Instance",
-            "durationSeconds": years * _YEAR_SECONDS,
-            "currency": "USD",
-            "planDescription": plan,
-        }
         rates.append(
             {
-                "savingsPlanOffering": offering,
+                "savingsPlanOffering": {
+                    "offeringId": str(UUID(hexes)),
+                    "paymentOption": payment,
+                    "planType": "EC2Instance",
+                    "durationSeconds": years * _YEAR_SECONDS,
+                    "currency": "USD",
+                    "planDescription": f"{years} year {payment} {family} EC2 Instance Savings Plan"
+                    f" in {region}",
+                },
                 "rate": str(usd.quantize(Decimal("0.00001"))),
                 "unit": "Hrs",
                 "productType": "EC2",
@@ -139,7 +138,7 @@ def reserved_offerings(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
         hours = years * _YEAR_SECONDS // 3600
         usd = hardware(name).usd_per_hour * (1 - discount)
         first = (usd * hours * _PAID_FIRST[payment]).quantize(Decimal(1))
-        hourly = {"Amount": float(round(usd - first / hours, 5)), "Frequency": "Hourly"}
+
         place = ("ri", name, region, str((years, payment)))
         offerings.append(
             {
@@ -155,7 +154,9 @@ def reserved_offerings(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
                 "Duration": years * _YEAR_SECONDS,
                 "FixedPrice": float(first),
                 "UsagePrice": 0.0,
-                "RecurringCharges": [hourly],
+                "RecurringCharges": [
+                    {"Amount": float(round(usd - first / hours, 5)), "Frequency": "Hourly"}
+                ],
             }
         )
     return {"ReservedInstancesOfferings": offerings}
@@ -264,17 +265,18 @@ def price_list(clusters: Sequence[PlannedCluster]) -> dict[str, Any]:
             "marketoption": option,
             "usagetype": f"{usage_prefix(region)}BoxUsage:{name}",
         }
-        rate = {
-            "unit": "Hrs",
-            "pricePerUnit": {"USD": f"{usd:.10f}"},
-            "beginRange": "0",
-            "endRange": "Inf",
-        }
         term = {
             "offerTermCode": "JRTCKXETXF",
             "sku": sku,
             "effectiveDate": "2026-09-01T00:00:00Z",
-            "priceDimensions": {f"{sku}.JRTCKXETXF.6YS6EN2CT7": rate},
+            "priceDimensions": {
+                f"{sku}.JRTCKXETXF.6YS6EN2CT7": {
+                    "unit": "Hrs",
+                    "pricePerUnit": {"USD": f"{usd:.10f}"},
+                    "beginRange": "0",
+                    "endRange": "Inf",
+                }
+            },
         }
         listed = {
             "serviceCode": "AmazonEC2",

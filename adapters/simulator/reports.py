@@ -189,12 +189,6 @@ def _report(workers: Workers, row: int, minute: int, fleet: Fleet) -> dict[str, 
         for device in range(machine.devices)
     ]
     usage = {"user": round(busy * 0.9, 2), "system": round(busy * 0.1, 2)}
-    memory = {
-        "memory_total_bytes": total,
-        "memory_used_bytes": int(total * s.host_memory[row, minute]),
-        "swap_total_bytes": 0,
-        "swap_used_bytes": 0,
-    }
     return {
         "timestamp": f"{fleet.at(minute):%Y-%m-%dT%H:%M:%SZ}",
         "neuron_runtime_data": [_runtime(workers, row, minute)]
@@ -203,7 +197,14 @@ def _report(workers: Workers, row: int, minute: int, fleet: Fleet) -> dict[str, 
         "system_data": {
             "neuron_hw_counters": _group({"neuron_devices": devices}),
             "vcpu_usage": _group({"average_usage": usage}),
-            "memory_info": _group(memory),
+            "memory_info": _group(
+                {
+                    "memory_total_bytes": total,
+                    "memory_used_bytes": int(total * s.host_memory[row, minute]),
+                    "swap_total_bytes": 0,
+                    "swap_used_bytes": 0,
+                }
+            ),
         },
         "instance_info": {
             "instance_name": node.tags["Name"],
@@ -251,15 +252,6 @@ def _runtime(workers: Workers, row: int, minute: int) -> dict[str, Any]:
         spread = {name: round(latency * factor, 6) for name, factor in _LATENCIES.items()}
         completed = int(300 / latency)
     by_kind = {"generic": 0, "numerical": 0, "model": 0, "runtime": 0}
-    executions = {
-        "error_summary": by_kind | {"transient": errors - broken, "hardware": broken},
-        "execution_summary": {
-            "completed": completed,
-            "completed_with_err": errors,
-            "timed_out": 0,
-        },
-        "latency_stats": {"total_latency": spread, "device_latency": spread},
-    }
 
     # Memory as the runtime breaks it down, the same on every core.
     used = float(s.memory[row, minute]) * node.hardware.device_memory_bytes / workers.cores
@@ -284,7 +276,17 @@ def _runtime(workers: Workers, row: int, minute: int) -> dict[str, Any]:
         "error": "",
         "report": {
             "neuroncore_counters": _group({"neuroncores_in_use": in_use}),
-            "execution_stats": _group(executions),
+            "execution_stats": _group(
+                {
+                    "error_summary": by_kind | {"transient": errors - broken, "hardware": broken},
+                    "execution_summary": {
+                        "completed": completed,
+                        "completed_with_err": errors,
+                        "timed_out": 0,
+                    },
+                    "latency_stats": {"total_latency": spread, "device_latency": spread},
+                }
+            ),
             "memory_used": _group({"neuron_runtime_used_bytes": memory, "loaded_models": []}),
         },
     }

@@ -15,7 +15,7 @@ from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from threading import Lock, Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from botocore.exceptions import (
@@ -337,7 +337,18 @@ class UsageMeter:
     def bill(self) -> SelfCost:
         """Return the costs of this day and of a month at its pace."""
         used, declared = self.today(), operations().values()
-        names = sorted({*used.calls, *used.units, *used.failed, *used.stopped})
+        uses = []
+        for name in sorted({*used.calls, *used.units, *used.failed, *used.stopped}):
+            # What is no longer declared was counted by an older version.
+            operation = next((x for x in declared if x.name == name), None)
+            price = call_price(operation.service, operation.operation) if operation else None
+            facts: dict[str, Any] = {kind: getattr(used, kind)[name] for kind in _COUNTED}
+            facts |= {"unit": "request", "usd": Decimal(0)}
+            if price:
+                facts |= {"unit": price.unit, "usd": price.usd * used.units[name]}
+                facts |= {"price_usd": price.usd, "source": price.source, "asof": price.asof}
+            uses.append(CallUse(operation=name, **facts))
+
         ranks = sorted({x.optional for x in declared if x.optional}, reverse=True)
         stopped = [(DETAIL_RANK, ["a closer look at one node"])]
         stopped += [
@@ -345,7 +356,7 @@ class UsageMeter:
         ]
         return SelfCost(
             day=self._clock().date(),
-            uses=tuple(_use(name, used) for name in names),
+            uses=tuple(uses),
             usd=used.usd,
             month_usd=self.month_usd(),
             budget_usd=self.budget,
@@ -363,25 +374,6 @@ class UsageMeter:
 
 def _hours(length: timedelta) -> Decimal:
     return Decimal(length.total_seconds()) / 3600
-
-
-def _use(name: str, used: CallCounts) -> CallUse:
-    counts = {kind: getattr(used, kind)[name] for kind in _COUNTED}
-
-    # What is no longer declared was counted by an older version.
-    declared = next((x for x in operations().values() if x.name == name), None)
-    price = call_price(declared.service, declared.operation) if declared else None
-    if price is None:
-        return CallUse(operation=name, usd=Decimal(0), **counts, unit="request")
-    return CallUse(
-        operation=name,
-        usd=price.usd * used.units[name],
-        **counts,
-        unit=price.unit,
-        price_usd=price.usd,
-        source=price.source,
-        asof=price.asof,
-    )
 
 
 def exposition(bill: SelfCost) -> str:

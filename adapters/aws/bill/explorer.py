@@ -177,24 +177,22 @@ class Explorer:
             why = self._failures.get(first, (now, ""))[1]
             if newest is None:
                 return why
-            calls = self._calls_of(first, newest)
+            # A set of answers does not change: its pages are counted once.
+            if (first, newest) not in self._pages:
+                pages = 0
+                for path in self.answers.of(_OPERATION).glob(f"{newest:{STAMP}}.*.json"):
+                    name = path.name.partition(".")[2].removesuffix(".json")
+                    if name == first if first.startswith(_TAG) else not name.startswith(_TAG):
+                        pages += len(orjson.loads(path.read_bytes()))
+                self._pages[first, newest] = pages
+            calls = self._pages[first, newest]
+
             usd = price_of("ce", _OPERATION, calls)
             age = (now - newest).total_seconds() / 3600
             begin = _period(newest)["Start"]
             state = f"Cost Explorer from {begin} on, asked {age:.0f} h ago"
             state += f" in {calls} calls (${usd:.2f})"
             return f"{state}; {why.rstrip('.')}" if why else state
-
-    def _calls_of(self, first: str, at: datetime) -> int:
-        """Return how many pages a set of answers took."""
-        if (first, at) not in self._pages:
-            pages = 0
-            for path in self.answers.of(_OPERATION).glob(f"{at:{STAMP}}.*.json"):
-                name = path.name.partition(".")[2].removesuffix(".json")
-                if name == first if first.startswith(_TAG) else not name.startswith(_TAG):
-                    pages += len(orjson.loads(path.read_bytes()))
-            self._pages[first, at] = pages
-        return self._pages[first, at]
 
     def _asked(self, view: str, now: datetime) -> AnswersByPart:
         """Ask for a tag, or for accounts, their regions, and the parts of the dearest of these.

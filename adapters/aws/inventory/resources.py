@@ -259,14 +259,15 @@ def with_node_groups(
 ) -> tuple[Cluster, ...]:
     """Give each cluster its node groups."""
     ordered = sorted(groups, key=lambda entry: entry[2].name)
-    groups_of = {
-        x.labels: tuple(
-            group for name, region, group in ordered if (name, region) == (x.name, x.labels.region)
-        )
-        for x in clusters
-    }
     return tuple(
-        replace(x, node_groups=groups_of[x.labels])
+        replace(
+            x,
+            node_groups=tuple(
+                group
+                for name, region, group in ordered
+                if (name, region) == (x.name, x.labels.region)
+            ),
+        )
         for x in sorted(clusters, key=lambda x: x.labels)
     )
 

@@ -91,13 +91,7 @@ class AccountInventory:
             for _, answer in history
         ]
         for answer in trails:
-            self._launchers.update(
-                {
-                    resource: by
-                    for resource, by in answer.launchers.items()
-                    if resource not in self._launchers
-                }
-            )
+            self._launchers = {**answer.launchers, **self._launchers}
         self._refusals = refusals_of(trails)
 
     def key(self, now: datetime) -> tuple[int, ...]:
@@ -350,23 +344,18 @@ def with_detachments(
     before: dict[str, Volume] = {}
     for time, described in history:
         last = completed[-1][0] if completed else None
-        volumes = tuple(_detached(x, before.get(x.labels.resource), time, last) for x in described)
+        volumes = []
+        for volume in described:
+            earlier = before.get(volume.labels.resource)
+            if earlier is None:
+                unseen = last is None or volume.created_at <= last
+                since = time if unseen else None
+            else:
+                since = time if earlier.attached_to else earlier.detached_at
+            volumes.append(volume if volume.attached_to else replace(volume, detached_at=since))
         before |= {x.labels.resource: x for x in volumes}
-        completed.append((time, volumes))
+        completed.append((time, tuple(volumes)))
     return completed
-
-
-def _detached(volume: Volume, before: Volume | None, at: datetime, last: datetime | None) -> Volume:
-    """Return the volume with when it was first described as attached to nothing.
-
-    `last` is the answer before this one.
-    """
-    if volume.attached_to:
-        return volume
-    if before is None:
-        unseen = last is None or volume.created_at <= last
-        return replace(volume, detached_at=at) if unseen else volume
-    return replace(volume, detached_at=at if before.attached_to else before.detached_at)
 
 
 def labelled(of: MetricGrid, inventory: Inventory) -> tuple[Labels, ...]:

@@ -22,13 +22,12 @@ from adapters.aws.api.operations import Place
 from adapters.aws.files import Problems, why
 from adapters.aws.live.frame_buffer import MARGIN_SECONDS, FrameBuffer, Remembered, StoredPart
 from adapters.aws.live.poller import HistoryBlock, MetricPoller
-from adapters.aws.metrics.points import MetricSeries, Points
+from adapters.aws.metrics.points import COLUMNS, MetricSeries, Points
 from bot.model.labels import Labels
 
 _FORMAT = 1
 _HOUR = 3600
 _INDEX = "index.npz"
-_COLUMNS = ("series", "seconds", "count", "total", "peak")
 _BROKEN = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -283,11 +282,11 @@ def _bytes(document: Any) -> npt.NDArray[np.uint8]:
 
 
 def _columns(name: str, points: Points) -> dict[str, npt.NDArray[Any]]:
-    return {f"{name}.{column}": getattr(points, column) for column in _COLUMNS}
+    return {f"{name}.{column}": getattr(points, column) for column in COLUMNS}
 
 
 def _points(name: str, arrays: Arrays) -> Points:
-    return Points(*(arrays[f"{name}.{column}"] for column in _COLUMNS))
+    return Points(*(arrays[f"{name}.{column}"] for column in COLUMNS))
 
 
 def _read(path: Path) -> dict[str, npt.NDArray[Any]]:

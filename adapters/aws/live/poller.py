@@ -261,7 +261,20 @@ class MetricPoller:
 
         The next tick makes the calls that are left.
         """
-        due = {place: self._due(numbers, end) for place, numbers in self._places.items()}
+        # Due is what is active, or had a point within three hours, or is looked at closely.
+        pinned, spoke = self._pinned, end - _SILENT_SECONDS
+        close = {n for n, until in pinned.items() if until > end and not self.calls.spent}
+        due = {
+            place: [
+                n
+                for n in numbers
+                if n in self.book.active
+                or n in close
+                or (n not in pinned and self.book.marks[n].newest > spoke)
+                if not self.elsewhere(self.book.series[n])
+            ]
+            for place, numbers in self._places.items()
+        }
         marks = [self.book.marks[n] for numbers in due.values() for n in numbers]
         new = NewPoints(settled=min((max(mark.asked, mark.since) for mark in marks), default=end))
         recent = (end - RECENT_SECONDS) // BACKFILL_PERIOD * BACKFILL_PERIOD
@@ -284,19 +297,6 @@ class MetricPoller:
             sentence = f"The newest metrics of {n} series in {place} could not be read"
             new.gaps.append(place.gap(f"{sentence}; the next tick reads them."))
         return new
-
-    def _due(self, numbers: Sequence[int], end: int) -> list[int]:
-        """Return the series that are active, or had a point within three hours."""
-        marks, pinned, spoke = self.book.marks, self._pinned, end - _SILENT_SECONDS
-        close = {n for n, until in pinned.items() if until > end and not self.calls.spent}
-        return [
-            n
-            for n in numbers
-            if (
-                n in self.book.active or n in close or (n not in pinned and marks[n].newest > spoke)
-            )
-            and not self.elsewhere(self.book.series[n])
-        ]
 
     def _take(
         self, request: MetricRequest, answers: Sequence[SeriesValues], new: NewPoints

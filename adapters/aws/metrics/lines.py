@@ -215,10 +215,10 @@ def _memory(memory: _Groups, _: Mapping[str, Any]) -> _Values:
 
 
 def _executions(executions: _Groups, _: Mapping[str, Any]) -> _Values:
-    errors = {
-        kind: sum(_errors(x.get("error_summary") or {}, kind) for x in executions)
-        for kind in _TYPES
-    }
+    # The guide's text and its example name one type differently, and not every version has all.
+    counted = [x.get("error_summary") or {} for x in executions]
+    counted = [{"numerical": x.get("numeric", 0)} | x for x in counted]
+    errors = {kind: sum(float(x.get(kind, 0)) for x in counted) for kind in _TYPES}
     yield "errors", _NODE, [sum(errors.values())]
     for kind in _TYPES[1:]:
         yield f"errors_{kind}", _NODE, [errors[kind]]
@@ -230,14 +230,6 @@ def _executions(executions: _Groups, _: Mapping[str, Any]) -> _Values:
     medians = [latency["p50"] for latency in latencies if latency.get("p50") is not None]
     if medians:
         yield "latency_p50", _NODE, [float(np.mean(medians))]
-
-
-def _errors(summary: Mapping[str, Any], kind: str) -> float:
-    """Return a type's count.
-
-    The guide's text and its example name one of them differently, and not every version has all.
-    """
-    return float(summary.get(kind, summary.get("numeric", 0) if kind == "numerical" else 0))
 
 
 def _counters(groups: _Groups, _: Mapping[str, Any]) -> _Values:

@@ -357,24 +357,19 @@ class TrainingRuns:
                     int(points.seconds[0]), started.get(thing, int(points.seconds[0]))
                 )
                 details[thing] = source.labels[i].only(("cluster", "job", "region", "account"))
-        self._histories = [
-            _RunHistory(
+        self._histories = []
+        for thing, of_run in sorted(tracks.items()):
+            steps = (track.value for track in of_run if track.metric == "run_step_count")
+            falls = np.cumsum(np.diff(next(steps, np.zeros(1)), prepend=np.nan) < 0)
+            history = _RunHistory(
                 details[thing],
                 datetime.fromtimestamp(started[thing], UTC),
                 tuple(of_run),
                 tuple(clocks[thing].values()),
-                _falls(of_run),
+                falls.astype(np.int64),
             )
-            for thing, of_run in sorted(tracks.items())
-        ]
+            self._histories.append(history)
 
     def at(self, now: int) -> tuple[Run, ...]:
         """Return the runs that had reported by `now`, seconds since the epoch."""
         return tuple(run for history in self._histories if (run := history.at(now)))
-
-
-def _falls(tracks: Sequence[_Track]) -> Ints:
-    steps = next((track.value for track in tracks if track.metric == "run_step_count"), None)
-    if steps is None:
-        return np.zeros(0, dtype=np.int64)
-    return np.append(0, np.cumsum(np.diff(steps) < 0)).astype(np.int64)

@@ -252,7 +252,13 @@ class _ParquetReader:
     def read(self, files: Sequence[ParquetFile]) -> None:
         """Gather the points of the files in order, some while others are read."""
         met: set[bytes] = set()
-        groups = list(grouped_for_queries([file for file in files if self._may_mean(file)]))
+        meaningful = []
+        for file in files:
+            if file.names is None or file.names[:2] in self.gatherer.catalogue.metrics:
+                meaningful.append(file)
+            else:
+                self.gatherer.ignore(str(file.names[0]), str(file.names[1]), file.rows)
+        groups = list(grouped_for_queries(meaningful))
         with ThreadPoolExecutor(PARALLEL, thread_name_prefix="parquet") as pool:
             coming = deque(
                 (group, pool.submit(self._rows, group, with_new_sets(group, met)))
@@ -261,16 +267,6 @@ class _ParquetReader:
             while coming:
                 group, rows = coming.popleft()
                 self._gather(group, rows.result)
-
-    def _may_mean(self, file: ParquetFile) -> bool:
-        """Return whether a file may mean something here.
-
-        Count the points of one that does not.
-        """
-        if file.names is None or file.names[:2] in self.gatherer.catalogue.metrics:
-            return True
-        self.gatherer.ignore(str(file.names[0]), str(file.names[1]), file.rows)
-        return False
 
     def _rows(self, group: Sequence[ParquetFile], tellers: Sequence[ParquetFile]) -> ParquetRows:
         with self.connection.cursor() as db:

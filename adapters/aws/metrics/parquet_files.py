@@ -49,23 +49,18 @@ def picked(columns: Mapping[str, str]) -> str:
             raise KeyError(name)
     optional = [name if name in columns else f"'' AS {name}" for name in ("region", "account_id")]
     values = [_value(columns, name) for name in ("count", "sum", "max")]
+    seconds = 'CAST("timestamp" AS BIGINT) // 1000'
+    if columns["timestamp"].startswith(("TIMESTAMP", "DATE")):
+        seconds = 'epoch("timestamp")'
     return ", ".join(
         [
             "namespace",
             "metric_name",
             "dimensions",
             *optional,
-            f"{_seconds(columns['timestamp'])} AS seconds",
+            f"{seconds} AS seconds",
             *values,
         ]
-    )
-
-
-def _seconds(kind: str) -> str:
-    return (
-        'epoch("timestamp")'
-        if kind.startswith(("TIMESTAMP", "DATE"))
-        else 'CAST("timestamp" AS BIGINT) // 1000'
     )
 
 

@@ -209,6 +209,9 @@ class MetricSeries:
     account: str = ""
 
 
+COLUMNS = ("series", "seconds", "count", "total", "peak")
+
+
 @dataclass(frozen=True)
 class Points:
     """Hold points as columns of one length.
@@ -230,8 +233,7 @@ class Points:
             return Points(none.astype(np.int64), none.astype(np.int64), none, none, none)
         if len(many) == 1:
             return many[0]
-        columns = ("series", "seconds", "count", "total", "peak")
-        return Points(*(np.concatenate([getattr(part, name) for part in many]) for name in columns))
+        return Points(*(np.concatenate([getattr(part, name) for part in many]) for name in COLUMNS))
 
     def astray(self) -> npt.NDArray[np.bool_]:
         """Return a mask of the points further from the middle one than CloudWatch keeps any.
@@ -242,13 +244,7 @@ class Points:
 
     def take(self, index: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> Points:
         """Return the points at `index`."""
-        return Points(
-            self.series[index],
-            self.seconds[index],
-            self.count[index],
-            self.total[index],
-            self.peak[index],
-        )
+        return Points(*(getattr(self, name)[index] for name in COLUMNS))
 
     def split(self, starts: Ints) -> list[Points]:
         """Return the stretches that begin at `starts`, of which 0 is the first.

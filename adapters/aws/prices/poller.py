@@ -105,11 +105,16 @@ class PricePoller:
         def ask(wanted: tuple[ApiCall, Mapping[str, Any]]) -> Sequence[Mapping[str, Any]] | str:
             call, given = wanted
             try:
+                if call.service == ADVISOR_SERVICE:
+                    return [read_advisor(self.advisor)]
                 return list(self.calls.pages(call.place, call.service, call.operation, **given))
             except Unavailable as error:
                 return str(error)
 
-        wanted_calls = _calls(places, sorted({*types, *running}), sorted(running), now)
+        wanted_calls = [*_calls(places, sorted({*types, *running}), sorted(running), now)]
+        if self.advisor and places:
+            advisor = ApiCall(ADVISOR_SERVICE, ADVISOR_OPERATION, _everywhere(places[0]))
+            wanted_calls.append((advisor, {}))
         due = [
             x
             for x in wanted_calls
@@ -122,17 +127,6 @@ class PricePoller:
                     yield answer
                 else:
                     self.responses.put(call, now, answer)
-        advised = (
-            ApiCall(ADVISOR_SERVICE, ADVISOR_OPERATION, _everywhere(places[0]))
-            if self.advisor and places
-            else None
-        )
-        if advised and (not again or advised in again):
-            try:
-                self.responses.put(advised, now, [read_advisor(self.advisor)])
-            except Unavailable as error:
-                failed.add(advised)
-                yield str(error)
         self._failed = frozenset(failed)
 
 

@@ -46,34 +46,35 @@ def savings_plans(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, 
 
     A rate is of each hour of the term.
     """
-    return tuple(offer for rate in members(pages, "searchResults") for offer in _plan(rate, answer))
-
-
-def _plan(member: Mapping[str, Any], answer: ResponseInfo) -> Iterator[CommitmentOffer]:
-    of = {x["name"]: x["value"] for x in member["properties"]}
-    offering = member["savingsPlanOffering"]
-    linux = (
-        of.get("productDescription", _LINUX[0]) in _LINUX
-        and of.get("tenancy", "shared") == "shared"
-    )
-    runs = (
-        "BoxUsage:" in member.get("usageType", "BoxUsage:") and member.get("unit", "Hrs") == "Hrs"
-    )
-    years, odd = divmod(int(offering["durationSeconds"]), _YEAR_SECONDS)
-    if not (linux and runs and years and not odd) or offering["planType"] not in _PLANS:
-        return
-    payment, usd = _payment(offering["paymentOption"]), Decimal(str(member["rate"]))
-    yield CommitmentOffer(
-        of["instanceType"],
-        of["region"],
-        _PLANS[offering["planType"]],
-        years,
-        payment,
-        usd,
-        usd * years * HOURS_A_YEAR * _UPFRONT[payment],
-        answer.at.date(),
-        "Savings Plans offering rates",
-    )
+    offers = []
+    for member in members(pages, "searchResults"):
+        of = {x["name"]: x["value"] for x in member["properties"]}
+        offering = member["savingsPlanOffering"]
+        linux = (
+            of.get("productDescription", _LINUX[0]) in _LINUX
+            and of.get("tenancy", "shared") == "shared"
+        )
+        runs = (
+            "BoxUsage:" in member.get("usageType", "BoxUsage:")
+            and member.get("unit", "Hrs") == "Hrs"
+        )
+        years, odd = divmod(int(offering["durationSeconds"]), _YEAR_SECONDS)
+        if not (linux and runs and years and not odd) or offering["planType"] not in _PLANS:
+            continue
+        payment, usd = _payment(offering["paymentOption"]), Decimal(str(member["rate"]))
+        offer = CommitmentOffer(
+            of["instanceType"],
+            of["region"],
+            _PLANS[offering["planType"]],
+            years,
+            payment,
+            usd,
+            usd * years * HOURS_A_YEAR * _UPFRONT[payment],
+            answer.at.date(),
+            "Savings Plans offering rates",
+        )
+        offers.append(offer)
+    return tuple(offers)
 
 
 def reserved(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, ...]:
@@ -81,44 +82,32 @@ def reserved(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, ...]:
 
     Fees are spread over the term.
     """
-    return tuple(
-        offer
-        for offering in members(pages, "ReservedInstancesOfferings")
-        for offer in _reserved(offering, answer)
-    )
-
-
-def _reserved(member: Mapping[str, Any], answer: ResponseInfo) -> Iterator[CommitmentOffer]:
-    linux = (
-        member.get("ProductDescription", _LINUX[0]) in _LINUX
-        and member.get("InstanceTenancy", "default") == "default"
-    )
-    years, odd = divmod(int(member["Duration"]), _YEAR_SECONDS)
-    if not (linux and years and not odd) or member.get("Marketplace"):
-        return
-    fixed = Decimal(str(member.get("FixedPrice", 0)))
-    hourly = sum(
-        (
-            Decimal(str(x["Amount"]))
-            for x in member.get("RecurringCharges", ())
-            if x["Frequency"] == "Hourly"
-        ),
-        Decimal(0),
-    )
-    usd = (
-        fixed / (years * HOURS_A_YEAR) + hourly + Decimal(str(member.get("UsagePrice", 0)))
-    ).quantize(_MICRO)
-    yield CommitmentOffer(
-        str(member["InstanceType"]),
-        answer.region,
-        f"{member.get('OfferingClass', 'standard')} reserved instance",
-        years,
-        _payment(member["OfferingType"]),
-        usd,
-        fixed,
-        answer.at.date(),
-        "EC2 reserved instances offerings",
-    )
+    offers = []
+    for member in members(pages, "ReservedInstancesOfferings"):
+        linux = (
+            member.get("ProductDescription", _LINUX[0]) in _LINUX
+            and member.get("InstanceTenancy", "default") == "default"
+        )
+        years, odd = divmod(int(member["Duration"]), _YEAR_SECONDS)
+        if not (linux and years and not odd) or member.get("Marketplace"):
+            continue
+        fixed, hourly = (Decimal(str(member.get(x, 0))) for x in ("FixedPrice", "UsagePrice"))
+        for charge in member.get("RecurringCharges", ()):
+            if charge["Frequency"] == "Hourly":
+                hourly += Decimal(str(charge["Amount"]))
+        offer = CommitmentOffer(
+            str(member["InstanceType"]),
+            answer.region,
+            f"{member.get('OfferingClass', 'standard')} reserved instance",
+            years,
+            _payment(member["OfferingType"]),
+            (fixed / (years * HOURS_A_YEAR) + hourly).quantize(_MICRO),
+            fixed,
+            answer.at.date(),
+            "EC2 reserved instances offerings",
+        )
+        offers.append(offer)
+    return tuple(offers)
 
 
 def _payment(text: str) -> Payment:
@@ -243,28 +232,27 @@ def listed(pages: Pages, answer: ResponseInfo) -> tuple[Price, ...]:
 
     A price of zero is no price (Capacity Block rows).
     """
-    products = [orjson.loads(x) if isinstance(x, str) else x for x in members(pages, "PriceList")]
-    return tuple(price for product in products for price in _listed(product, answer))
-
-
-def _listed(product: Mapping[str, Any], answer: ResponseInfo) -> Iterator[Price]:
-    of = product["product"]["attributes"]
-    kind, unit, hours = _what(of)
-    if not kind:
-        return
-    for term in (product.get("terms") or {}).get("OnDemand", {}).values():
-        for dimension in term["priceDimensions"].values():
-            usd = _usd(dimension["pricePerUnit"].get("USD", "0"))
-            if dimension.get("unit", unit) == unit and usd > 0:
-                yield Price(
+    prices = []
+    for member in members(pages, "PriceList"):
+        product = orjson.loads(member) if isinstance(member, str) else member
+        of = product["product"]["attributes"]
+        kind, unit, hours = _what(of)
+        terms = (product.get("terms") or {}).get("OnDemand", {}).values() if kind else ()
+        for term, rate in ((x, rate) for x in terms for rate in x["priceDimensions"].values()):
+            usd = _usd(rate["pricePerUnit"].get("USD", "0"))
+            if rate.get("unit", unit) == unit and usd > 0:
+                effective = str(term.get("effectiveDate", "unsaid"))[:10]
+                price = Price(
                     kind,
                     usd / hours,
                     Market.ON_DEMAND,
                     Basis.LISTED,
                     region=of.get("regionCode", ""),
                     asof=answer.at.date(),
-                    source=f"AWS Price List, effective {str(term.get('effectiveDate', 'unsaid'))[:10]}",
+                    source=f"AWS Price List, effective {effective}",
                 )
+                prices.append(price)
+    return tuple(prices)
 
 
 def _what(of: Mapping[str, Any]) -> tuple[str, str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -48,31 +48,27 @@ _LAZY = "core"
 """Built when first asked for: as large as all the rest."""
 
 
-@dataclass(frozen=True)
-class RecordingContents:
-    """Hold everything that was read from a recording's folder."""
-
-    gatherer: Gatherer
-    snapshots: Snapshots
-    prices: QuotedPrices
-    logs: Logbook
-    problems: Problems
-    notices: Notices
-
-
 class Recording(PriceSource):
     """Read a recording as of any time: `bot.ports.Source` and `bot.ports.Prices`.
 
     Frames are views into whole-recording arrays and are built when asked for. Any thread may read.
     """
 
-    def __init__(self, contents: RecordingContents, config: ReadingConfig) -> None:
-        gatherer, snapshots, grid = contents.gatherer, contents.snapshots, config.grid
+    def __init__(
+        self,
+        gatherer: Gatherer,
+        responses: RecordedResponses,
+        logs: Logbook,
+        problems: Problems,
+        config: ReadingConfig,
+    ) -> None:
+        grid = config.grid
+        self._snapshots = Snapshots(responses, config.tags, config.types, config.history)
+        self._prices, self._notices = QuotedPrices(responses), Notices(responses)
         self.ignored: Mapping[str, int] = dict(gatherer.ignored)
         """Points of metric names that mean nothing here, by `namespace metric`."""
-        self._grid, self._prices, self._problems = grid, contents.prices, contents.problems
-        self._history, self._most, self._logs = config.history, config.most_steps, contents.logs
-        self._notices, self._snapshots = contents.notices, snapshots
+        self._grid, self._logs, self._problems = grid, logs, problems
+        self._history, self._most = config.history, config.most_steps
         ordered = batches(gatherer)
         feeding = {
             kind: series
@@ -82,7 +78,7 @@ class Recording(PriceSource):
         sources = [source for series in feeding.values() for source in series]
         self._extent = _extent(sources)
         self._base = _first_bin(sources, grid)
-        self._cores = core_counts(snapshots, sources)
+        self._cores = core_counts(self._snapshots, sources)
         self._grids = {
             kind: self._built(kind, series) for kind, series in feeding.items() if kind != _LAZY
         }
@@ -94,7 +90,8 @@ class Recording(PriceSource):
         self._lazy_from = _first_bin(self._waiting, grid) if self._waiting else sys.maxsize
         self._runs = TrainingRuns(feeding.get("run", []), grid)
         nodes = self._grids.get("node")
-        self._inventories = JoinedInventory(snapshots, nodes, last_seen(nodes) if nodes else None)
+        seen = last_seen(nodes) if nodes else None
+        self._inventories = JoinedInventory(self._snapshots, nodes, seen)
         self._named = Recent[tuple[Inventory, tuple[Labels, ...]]]()
         self._building = Lock()
 
@@ -212,12 +209,8 @@ def open_recording(folder: Path, config: ReadingConfig) -> Recording:
     # Responses and logs are read after the metrics, which name nodes and tell whether there is
     # anything.
     responses = RecordedResponses(folder / "api", problems)
-    snapshots = Snapshots(responses, config.tags, config.types, config.history)
     logs = read_logs(folder, node_names(gatherer.numbers), problems)
-    contents = RecordingContents(
-        gatherer, snapshots, QuotedPrices(responses), logs, problems, Notices(responses)
-    )
-    return Recording(contents, config)
+    return Recording(gatherer, responses, logs, problems, config)
 
 
 def gather(folder: Path, problems: Problems, catalogue: Catalogue) -> Gatherer:
