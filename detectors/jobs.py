@@ -20,7 +20,7 @@ from detectors.arrays import Floats, Mask, Numbers, Rows, middle_of
 from detectors.constants import duration, number
 from detectors.readings import Readings
 from detectors.roster import Roster, scope_of
-from detectors.usual import LATENCY, MEMORY, Usual, medians_along, same_memory, worked_of
+from detectors.usual import LATENCY, MEMORY, Usual, medians_where, same_memory, worked_of
 
 STOPPED = duration("jobs.STOPPED")
 FIRST = duration("jobs.FIRST")
@@ -110,8 +110,7 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Fl
 
     levels = np.full((2, len(work)), np.nan, dtype=np.float32)
     for level, values in zip(levels, (memory, latency), strict=True):
-        chosen = np.where(first_hours, values[rows], np.nan).astype(np.float32)
-        level[rows] = medians_along(chosen)
+        level[rows] = medians_where(values[rows], first_hours)
     began = np.zeros(len(work), dtype=bool)
     began[rows] = True
     return began, levels[0], levels[1]

@@ -88,6 +88,9 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
         """Return one number per node; 0 is one that is not known."""
         return np.array([value or np.nan for value in values], dtype=np.float64)
 
+    # What a tag, or a label of its node group, names as the purpose of a node.
+    marks = ({**i.node_labels, **i.tags} if i else {} for i in instances)
+    purposes = ({key.lower(): text for key, text in x.items()}.get("purpose", "") for x in marks)
     launches = [i.launched_at.timestamp() if i else -np.inf for i in instances]
     serving = [serves(x, i) for x, i in zip(labels, instances, strict=True)]
     accelerated = [
@@ -111,7 +114,7 @@ def build_roster(things: tuple[Labels, ...], inventory: Inventory) -> Roster:
         nic=numbers(t.network_gbps * 1e9 / 8 if t else 0 for t in types),
         memory=numbers(t.accelerator_memory_gib * GIB if t else 0 for t in types),
         cores=numbers(t.cores if t else 0 for t in types),
-        purposes=tuple(_purpose(i) if i else "" for i in instances),
+        purposes=tuple(purposes),
         mute=tuple(i for i in mute if is_neuron(i.labels.instance_type)),
     )
 
@@ -139,14 +142,6 @@ def _block_end(instance: Instance, inventory: Inventory) -> float:
         if not instance.reservation and (block.labels.instance_type, block.labels.zone) == place:
             alike.append(block.ends_at.timestamp())
     return max(alike, default=np.inf)
-
-
-def _purpose(instance: Instance) -> str:
-    """Return the purpose that a tag or a label of its node group names."""
-    labels = {
-        key.lower(): value for key, value in {**instance.node_labels, **instance.tags}.items()
-    }
-    return labels.get("purpose", "")
 
 
 def _words(text: str) -> list[str]:

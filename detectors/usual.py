@@ -200,7 +200,7 @@ def learn(
     # The memory that each node held in its newest work, nan where that is not read.
     readable = working & ~np.isnan(memory)
     newer = readable[:, ::-1].cumsum(axis=1)[:, ::-1]
-    newest = _medians_where(memory, readable & (newer <= part.steps(NEWEST)))[:, None]
+    newest = medians_where(memory, readable & (newer <= part.steps(NEWEST)))[:, None]
 
     forget(level, part, roster, strange)
     active = level > floor[:, None]
@@ -217,7 +217,7 @@ def learn(
     _borrow((low, middle, high), roster)
 
     active[enough] = of_job[enough]
-    medians = {name: _medians_where(part.of(name), active) for name in MEDIANS_OF if part.has(name)}
+    medians = {name: medians_where(part.of(name), active) for name in MEDIANS_OF if part.has(name)}
     hourly_low, hourly_middle = _by_hour(level, part, roster)
 
     readable = ~np.isnan(level)
@@ -257,7 +257,8 @@ def medians_along(values: Floats) -> Floats:
     return percentiles(values, (0.5,))[0]
 
 
-def _medians_where(values: Floats, chosen: Mask) -> Floats:
+def medians_where(values: Floats, chosen: Mask) -> Floats:
+    """Return the median of each row's chosen readings, nan where there is none, (n,)."""
     return medians_along(np.where(chosen, values, np.nan).astype(np.float32))
 
 

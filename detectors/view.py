@@ -315,9 +315,9 @@ class View(Readings):
     def lost_since(self, hit: Mask, steps: Numbers, *rules: str) -> Numbers:
         """Return the mean share of its usual work that each node of `hit` lost, (n,).
 
-        Nan = unknown. It is taken since an open alert of the rules was last seen, else over the last `steps`:
-        summed over the ticks of an alert it is the whole loss, step by step, whatever the newest
-        readings are.
+        Nan = unknown. It is taken since an open alert of the rules was last seen, else over the
+        last `steps`: summed over the ticks of an alert it is the whole loss, step by step, whatever
+        the newest readings are.
         """
         rows = np.flatnonzero(hit)
         lost = np.full(self.n, np.nan)

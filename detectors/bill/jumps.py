@@ -209,7 +209,10 @@ def _wide_jumps(bill: BillLines, judged: set[int], last: int, view: View) -> lis
                 places.setdefault(bill.things[i].only(names), []).append(i)
         for where, rows in places.items():
             policy, series = view.policy.at(where), bill.parts[rows].sum(axis=0)
-            if len(rows) < 2 or not policy.on("spend_jump.on") or _is_covered(jumps, bill, rows):
+            things = {bill.things[i] for i in rows}
+            # Its things may be most of those of a jump already.
+            covered = any(2 * len(things & jump.things) >= len(jump.things) for jump in jumps)
+            if len(rows) < 2 or not policy.on("spend_jump.on") or covered:
                 continue
             first = _onset(series, last, policy)
             if first is not None:
@@ -217,12 +220,6 @@ def _wide_jumps(bill: BillLines, judged: set[int], last: int, view: View) -> lis
                 jump = _day_jump(bill, at, where, Cause.SPEND_JUMP, series, first, last)
                 jumps += [] if grew_with_use(jump, bill, view) else [jump]
     return jumps
-
-
-def _is_covered(jumps: list[Jump], bill: BillLines, rows: list[int]) -> bool:
-    """Return whether the things of a place are most of those of a jump already."""
-    place = {bill.things[i] for i in rows}
-    return any(2 * len(place & jump.things) >= len(jump.things) for jump in jumps)
 
 
 def usual_by_hour(days: BillLines) -> dict[Labels, float]:

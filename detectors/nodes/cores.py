@@ -9,10 +9,10 @@ import numpy as np
 from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.money import counted
-from detectors.arrays import Counts, Floats, Mask, Rows, trailing
+from detectors.arrays import Counts, Floats, Mask, Rows, newest_of, trailing
 from detectors.constants import count, number
 from detectors.rule import Explanation, RuleMatch
-from detectors.usual import HIGHEST, LATENCY, medians_along
+from detectors.usual import HIGHEST, LATENCY, medians_where
 from detectors.view import View
 from detectors.words import lasted, percent, span
 
@@ -108,28 +108,28 @@ def part_use(view: View) -> PartUse:
     """
     none = np.zeros(view.n, dtype=np.intp)
     use = PartUse(none, none.copy(), np.full(view.n, np.nan, dtype=np.float32))
-    newest, every = slice(-3, None), slice(None)
+    newest, always = slice(-3, None), slice(None)
     training = view.usual.own & ~view.roster.inference
-    apart = _apart(view, every, newest) & training[:, None]
+    apart = _apart(view, always, newest) & training[:, None]
     if not apart.any():  # most ticks end here: the following looks at every step
         return use
-    slower = _slower(view, every, newest)
+    slower = _slower(view, always, newest)
     if not (apart & view.at_work[:, newest] & ~slower).any():
         return use
 
     # A streak goes on only where the last step is low, or says nothing.
-    silent = training & _says_nothing(view, every, slice(-1, None), slower[:, -1:])[:, 0]
+    silent = training & _says_nothing(view, always, slice(-1, None), slower[:, -1:])[:, 0]
     rows = np.flatnonzero(apart[:, -1] | silent)
-    slower = _slower(view, rows, every)
-    low = view.at_work[rows] & _apart(view, rows, every) & ~slower
-    steps = trailing(low, _says_nothing(view, rows, every, slower))
+    slower = _slower(view, rows, always)
+    low = view.at_work[rows] & _apart(view, rows, always) & ~slower
+    steps = trailing(low, _says_nothing(view, rows, always, slower))
     on = np.flatnonzero(steps)
     rows, low, steps = rows[on], low[on], steps[on]
-    inside = low & (np.arange(low.shape[1]) >= (low.shape[1] - steps)[:, None])
+    inside = low & newest_of(low.shape[1], steps)
 
     # The node, and those of its scope that look alike, mostly stay near the middle of their steps.
     share, scope = view.utilization[rows] / view.metric(HIGHEST)[rows], view.roster.scope[rows]
-    near = inside & (np.abs(share / _middle(share, inside)[:, None] - 1) <= STEADY)
+    near = inside & (np.abs(share / medians_where(share, inside)[:, None] - 1) <= STEADY)
     n_near, n_inside = near.sum(axis=1), inside.sum(axis=1)
     near_in_scope, inside_in_scope = (np.bincount(scope, n)[scope] for n in (n_near, n_inside))
     steady = (n_near >= MOSTLY * n_inside) & (near_in_scope >= MOSTLY * inside_in_scope)
@@ -137,7 +137,7 @@ def part_use(view: View) -> PartUse:
     rows, inside = rows[steady], inside[steady]
     use.steps[rows], use.seen[rows] = steps[steady], inside.sum(axis=1)
     level = (view.utilization[rows] / view.levels[1][rows, None]).astype(np.float32)
-    use.share[rows] = _middle(level, inside)
+    use.share[rows] = medians_where(level, inside)
     return use
 
 
@@ -168,16 +168,6 @@ def _says_nothing(view: View, rows: Rows | slice, steps: slice, slower: Mask) ->
     """
     unsure = view.gap[rows, steps] | view.evaluating[rows, steps]
     return np.asarray(unsure | (slower & view.executing[rows, steps]))
-
-
-def _middle(values: Floats, inside: Mask) -> Floats:
-    """Return the median of each node's steps `inside`, nan where there is none, (n,)."""
-    middle = np.full(len(values), np.nan, dtype=np.float32)
-    rows = np.flatnonzero(inside.any(axis=1))
-    if len(rows):
-        chosen = np.where(inside[rows], values[rows], np.nan).astype(np.float32)
-        middle[rows] = medians_along(chosen)
-    return middle
 
 
 def with_part_use(view: View, unused: RuleMatch) -> RuleMatch:

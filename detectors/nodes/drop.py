@@ -32,7 +32,7 @@ from detectors.nodes.drop_cause import (
 )
 from detectors.progress import Pace, falls_short, pace_of_nodes
 from detectors.rule import Rule, RuleMatch
-from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, medians_along
+from detectors.usual import HIGHEST, LATENCY, MEMORY, SENT, medians_where
 from detectors.view import View
 
 NOW = duration("drop.NOW")
@@ -82,7 +82,8 @@ def find(view: View) -> RuleMatch:
     # what goes on as fast as ever has lost nothing.
     pace = pace_of_nodes(view)
     slow = (pace.slow_steps >= view.window.steps(EVIDENT)) & (pace.slow_steps > pace.usual_steps)
-    slow = narrowed(slow & training, lambda: _slower(view) | (pace.by_tokens & _unread(view)))
+    untimed = np.isnan(view.recent(view.latency) + view.usual_of(LATENCY))
+    slow = narrowed(slow & training, lambda: _slower(view) | (pace.by_tokens & untimed))
     steps = np.where(slow, np.maximum(steps, pace.slow_steps), steps)
     in_full = (pace.newest >= FULL) & training
 
@@ -226,14 +227,9 @@ def _slower(view: View) -> Mask:
         newest = slice(-view.window.steps(BEFORE), None)
         usual = (view.number("starved.over") * view.levels[1])[rows, None]
         working = view.utilization[rows, newest] >= usual
-        before = np.where(working, view.latency[rows, newest], np.nan).astype(np.float32)
-        slower[rows] = ~(latency[rows] < SLOWER * medians_along(before))
+        before = medians_where(view.latency[rows, newest], working)
+        slower[rows] = ~(latency[rows] < SLOWER * before)
     return slower
-
-
-def _unread(view: View) -> Mask:
-    """Return which nodes' executions are not timed, (n,)."""
-    return np.asarray(np.isnan(view.recent(view.latency) + view.usual_of(LATENCY)))
 
 
 def _quiet(view: View) -> Mask:

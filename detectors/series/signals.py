@@ -329,8 +329,7 @@ def daily(series: ScoredSeries) -> Numbers:
 
     Nan where its time of week says more.
     """
-    by_day: Numbers = series.residuals[0]
-    return by_day
+    return np.asarray(series.residuals[0])
 
 
 def weekly(series: ScoredSeries) -> Numbers:
@@ -338,8 +337,7 @@ def weekly(series: ScoredSeries) -> Numbers:
 
     Nan where its time of day says more.
     """
-    by_week: Numbers = series.residuals[1]
-    return by_week
+    return np.asarray(series.residuals[1])
 
 
 def offset(series: ScoredSeries) -> Numbers:
