@@ -37,7 +37,7 @@ from bot.model.causes import CAUSES, Cause
 from detectors.arrays import Mask, Numbers, narrowed
 from detectors.constants import count
 from detectors.nodes import compile as compiling
-from detectors.nodes import drop, faults
+from detectors.nodes import drop, faults, silence
 from detectors.rule import Rule, RuleMatch, anomalies_of
 from detectors.view import View
 
@@ -87,10 +87,10 @@ def diagnose(view: View) -> Diagnosis:
         for anomaly in anomalies_of(view, rule.cause, match, rule.explain)
     ]
 
-    silent = faults.find_silent(view)
+    silent = silence.find_silent(view)
     silent = replace(silent, hit=silent.hit & ~view.held_open(Cause.HARDWARE_FAULT.value))
-    silences = anomalies_of(view, Cause.NO_DATA, silent, faults.explain_silent)
-    anomalies += faults.with_mute(view, list(silences))
+    silences = anomalies_of(view, Cause.NO_DATA, silent, silence.explain_silent)
+    anomalies += silence.with_mute(view, list(silences))
 
     # Full memory, errors or a drop explain no checkpoint that is missing, doing no work does.
     stopped = view.nobody()

@@ -1,0 +1,120 @@
+"""Find nodes that do not report: silent ones, and ones that never reported at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bot.model.anomaly import Anomaly
+from bot.model.causes import Cause
+from bot.model.fleet import Instance
+from bot.model.labels import Labels
+from bot.model.money import counted
+from detectors.arrays import Rows
+from detectors.progress import reporting_scopes
+from detectors.roster import scope_of
+from detectors.rule import Explanation, RuleMatch, Subject, anomaly_of, no_match
+from detectors.view import LATELY, LOOKBACK, View
+from detectors.words import lasted
+
+
+def find_silent(view: View) -> RuleMatch:
+    """Return running nodes silent for `no_data.for` that reported before, or whose peers report.
+
+    No reading is neither zero nor an end.
+    """
+    if not view.silent.any():
+        return no_match(view)
+    roster, steps = view.roster, view.silent_steps
+    reported = steps < view.window.n_steps
+    if not reported.all():
+        # Whether the others reported within the last day, sampled.
+        day = view.whole.values[:, -view.whole.steps(24 * LOOKBACK) :: 3]
+        reported |= (~np.isnan(day)).any(axis=(1, 2))
+    speaking = np.bincount(roster.scope[view.eligible], minlength=len(roster.scopes))
+    peers = (speaking / np.maximum(roster.sizes, 1))[roster.scope] > 0
+    old = view.age_seconds >= LOOKBACK.total_seconds()
+    expected = reported | (roster.accelerated & peers & old)
+    settled = view.age_seconds >= view.steps("no_data.for") * view.window.step.total_seconds() + 600
+    hit = roster.running & expected & settled & view.silent & ~view.unwatched
+    hit &= view.limits.on("no_data.on")
+
+    # All nodes at once while their run reports on: it is what collects the metrics.
+    collected = np.isin(roster.scope, sorted(_without_collector(view)))
+    hit &= ~collected | (steps >= view.window.steps(LOOKBACK))
+
+    # A cluster that is silent as a whole may be the part of the source that was not read.
+    if view.reading.gaps:
+        hidden = map(view.reading.hidden, roster.labels)
+        hit &= peers | ~np.fromiter(hidden, bool, len(roster.labels))
+    # Nodes that nobody asked, or that gave no answer to the source, are not silent themselves.
+    if view.reading.unread:
+        hit &= ~np.isin(roster.ids, sorted(view.reading.unread))
+    return RuleMatch(hit, steps.astype(np.float64))
+
+
+def _without_collector(view: View) -> set[int]:
+    """Return the scopes all of whose nodes fell silent at once while a run of theirs reports."""
+    roster, blind = view.roster, set()
+    for scope in reporting_scopes(view):
+        rows = np.flatnonzero(roster.running & (roster.scope == scope))
+        all_silent = len(rows) > 1 and bool(view.silent[rows].all())
+        if all_silent and np.ptp(view.silent_steps[rows]) <= view.window.steps(LATELY):
+            blind.add(scope)
+    return blind
+
+
+def explain_silent(view: View, match: RuleMatch, rows: Rows) -> Explanation:
+    """Explain how long the nodes have been silent, and whether their hosts still report."""
+    longest = view.now - view.since(match.steps, rows, Cause.NO_DATA.value)
+    alive = ~np.isnan(view.recent(view.cpu)[rows])
+    host = "nothing else reports either"
+    if alive.all():
+        host = "the hosts still report: the Neuron agent is down"
+    elif alive.any():
+        host = f"{int(alive.sum())} of {len(rows)} hosts still report"
+    if set(view.roster.scope[rows]) <= _without_collector(view):
+        host = "all fell silent at once while their run reports on: look at the collector first"
+    nodes = counted(len(rows), "running node")
+    return Explanation(
+        why=f"No Neuron metrics from {nodes} for {lasted(longest)}; {host}.",
+        value=longest.total_seconds(),
+        unit="seconds",
+        score=0.9,
+        evidence=(host,),
+    )
+
+
+def with_mute(view: View, anomalies: list[Anomaly]) -> list[Anomaly]:
+    """Add instances that never reported at all, where others of their cluster do."""
+    overdue: dict[Labels, list[Instance]] = {}
+    for instance in view.roster.mute:
+        scope = scope_of(instance.labels)
+        patience = LOOKBACK + view.policy.at(scope).duration("no_data.for")
+        answered = instance.id not in view.reading.unread
+        if answered and view.now - instance.launched_at >= patience:
+            overdue.setdefault(scope, []).append(instance)
+
+    for scope, instances in overdue.items():
+        rows = view.rows_in(scope)
+        if not view.limits.on("no_data.on")[rows].any() or not view.eligible[rows].any():
+            continue
+        instances.sort(key=lambda instance: instance.id)
+        ids = tuple(instance.id for instance in instances)
+        same = [i for i, anomaly in enumerate(anomalies) if anomaly.scope == scope]
+        if same:
+            silent = anomalies[same[0]]
+            anomalies[same[0]] = replace(silent, things=(*silent.things, *ids))
+            continue
+        start = max(view.now - LOOKBACK, min(x.launched_at for x in instances))
+        explanation = Explanation(
+            why=f"{counted(len(ids), 'running node')} never reported Neuron metrics although others"
+            " of the cluster do.",
+            value=(view.now - start).total_seconds(),
+            unit="seconds",
+            score=0.8,
+        )
+        subject = Subject(scope, Labels.shared(x.labels for x in instances), ids, start)
+        anomalies.append(anomaly_of(view, Cause.NO_DATA, subject, explanation))
+    return sorted(anomalies, key=lambda anomaly: str(anomaly.scope))
