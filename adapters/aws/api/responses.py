@@ -7,13 +7,13 @@ import re
 import zlib
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
@@ -49,108 +49,6 @@ class ResponseInfo:
     argument: str
     account: str
     at: datetime
-    path: Path
-
-
-class Responses(Protocol):
-    """Give AWS's responses, recorded or live."""
-
-    def histories(
-        self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
-    ) -> Histories[Translated]:
-        """Return the translated responses of each region and argument, oldest first."""
-        ...
-
-    def answered(
-        self, service: str, operation: str
-    ) -> Mapping[tuple[str, str], Sequence[datetime]]:
-        """Return when each account and region gave the responses that could be read, oldest first.
-
-        "" = any account.
-        """
-        ...
-
-
-@dataclass
-class RecordedResponses:
-    """Index a folder of recorded responses and translate each at most once."""
-
-    folder: Path
-    problems: Problems
-
-    def __post_init__(self) -> None:
-        """Look at the names, not into the files."""
-        self._broken: set[Path] = set()
-        self._index: dict[tuple[str, str], dict[tuple[str, str], list[ResponseInfo]]] = {}
-        for path in sorted(self.folder.glob("*/*/*/*.json*")):
-            name = _NAME.fullmatch(path.name)
-            if not name:
-                self._report(path, "its name is not TIME.json or TIME.ARGUMENT.json; skipped.")
-                continue
-            service, operation, region = path.parts[-4:-1]
-            about = argument_and_account(name[2] or "")
-            answer = ResponseInfo(service, operation, region, *about, read_stamp(name[1]), path)
-            places = self._index.setdefault((service, operation), {})
-            places.setdefault((region, name[2] or ""), []).append(answer)
-
-    def histories(
-        self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
-    ) -> Histories[Translated]:
-        """Return the translated responses of each region and argument, oldest first.
-
-        Report the broken ones.
-        """
-        histories = []
-        for _, answers in sorted(self._index.get((service, operation), {}).items()):
-            history = [
-                (answer.at, translated)
-                for answer in sorted(answers, key=lambda x: x.at)
-                for translated in self._translated(answer, translate)
-            ]
-            if history:
-                histories.append(history)
-        return histories
-
-    def answered(
-        self, service: str, operation: str
-    ) -> Mapping[tuple[str, str], Sequence[datetime]]:
-        """Return when each account and region gave the responses that were read, oldest first.
-
-        Those that were found broken are left out.
-        """
-        places = self._index.get((service, operation), {}).values()
-        times: dict[tuple[str, str], list[datetime]] = defaultdict(list)
-        for answer in sorted((x for answers in places for x in answers), key=lambda x: x.at):
-            if answer.path not in self._broken:
-                times[answer.account, answer.region].append(answer.at)
-        return times
-
-    def _translated(
-        self, answer: ResponseInfo, translate: Callable[[Pages, ResponseInfo], Translated]
-    ) -> Iterator[Translated]:
-        """Yield the answer's translation; nothing where the answer is broken."""
-        path = answer.path
-        try:
-            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-                raw = file.read(RESPONSE_BYTES + 1)
-            if len(raw) > RESPONSE_BYTES:
-                raise OSError(f"it has over {RESPONSE_BYTES:,} bytes")
-            parsed = orjson.loads(raw)
-            pages = parsed if isinstance(parsed, list) else [parsed]
-            if not pages or not all(isinstance(page, dict) for page in pages):
-                raise TypeError("neither an object nor a list of objects")
-            translated = translate(pages, answer)
-        except _UNREADABLE as error:
-            self._report(path, f"not JSON that can be read ({why(error)}); skipped.")
-        except MALFORMED as error:
-            self._report(path, f"not a response of {answer.operation} ({lack(error)}); skipped.")
-        else:
-            yield translated
-            return
-        self._broken.add(path)
-
-    def _report(self, path: Path, problem: str) -> None:
-        self.problems.add(str(path.relative_to(self.folder.parent)), problem)
 
 
 def argument_and_account(name: str) -> tuple[str, str]:
@@ -168,7 +66,7 @@ def newest_at(history: Sequence[tuple[datetime, Translated]], now: datetime) -> 
 
 
 def newest_each(histories: Histories[Translated], now: datetime) -> list[Translated]:
-    """Return of each history the newest answer at or before `now`, the first where there is none."""
+    """Return each history's newest answer at or before `now`, else its first."""
     return [history[newest_at(history, now)][1] for history in histories]
 
 
@@ -248,13 +146,122 @@ class _Response:
         """Return the answer as JSON, from memory or from the journal."""
         return self.raw or (self.path.read_bytes().rstrip(b"\n") if self.path else b"")
 
+    def pages(self) -> list[dict[str, Any]]:
+        """Return the answer's pages; raise what `_UNREADABLE` and `MALFORMED` name."""
+        raw, path = self.raw, self.path
+        if path and not raw:
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+                raw = file.read(RESPONSE_BYTES + 1)
+            if len(raw) > RESPONSE_BYTES:
+                raise OSError(f"it has over {RESPONSE_BYTES:,} bytes")
+        parsed = orjson.loads(raw)
+        pages = parsed if isinstance(parsed, list) else [parsed]
+        if not pages or not all(isinstance(page, dict) for page in pages):
+            raise TypeError("neither an object nor a list of objects")
+        return pages
+
+
+class Responses:
+    """Hold AWS's responses by their calls, and translate each at most once."""
+
+    problems: Problems
+    _responses: dict[ApiCall, list[_Response]]
+    """The oldest first."""
+
+    def histories(
+        self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
+    ) -> Histories[Translated]:
+        """Return the translated responses of each call, oldest first.
+
+        One that cannot be read is reported and left out.
+        """
+        histories = []
+        for call in self._calls_of(service, operation):
+            history: list[tuple[datetime, Translated]] = []
+            for entry in self._responses[call]:
+                # Each answer is translated once, also where that fails.
+                if not entry.translated:
+                    entry.translated = True
+                    entry.translation = self._translate(call, entry, translate)
+                    if history and entry.translation is not None:
+                        entry.translation = _shared(history[-1][1], entry.translation)
+                if entry.translation is not None:
+                    history.append((entry.at, entry.translation))
+            if history:
+                histories.append(history)
+        return histories
+
+    def answered(
+        self, service: str, operation: str
+    ) -> Mapping[tuple[str, str], Sequence[datetime]]:
+        """Return when each account and region gave the responses that are read, oldest first.
+
+        "" = any account. Those that were found broken are left out.
+        """
+        times: dict[tuple[str, str], list[datetime]] = defaultdict(list)
+        for call in self._calls_of(service, operation):
+            entries = self._responses[call]
+            sound = [x.at for x in entries if not x.translated or x.translation is not None]
+            place = times[call.place.account, call.place.region]
+            place[:] = sorted([*place, *sound])
+        return times
+
+    def _calls_of(self, service: str, operation: str) -> list[ApiCall]:
+        calls = (x for x in self._responses if (x.service, x.operation) == (service, operation))
+        return sorted(calls, key=lambda x: (x.place.region, x.argument, x.place))
+
+    def _translate(
+        self,
+        call: ApiCall,
+        entry: _Response,
+        translate: Callable[[Pages, ResponseInfo], Translated],
+    ) -> Translated | None:
+        place = call.place
+        about = (call.service, call.operation, place.region, call.argument, place.account, entry.at)
+        try:
+            return translate(entry.pages(), ResponseInfo(*about))
+        except (*_UNREADABLE, *MALFORMED) as error:
+            self.problems.add(*self._refused(call, entry, error))
+            return None
+
+    def _refused(self, call: ApiCall, _: _Response, error: Exception) -> tuple[str, str]:
+        """Return where a response stands that cannot be read, and why it is left out."""
+        where = f"{call.operation} in {call.place}"
+        return where, f"not an answer that can be read ({lack(error)})."
+
 
 @dataclass
-class ResponseHistory:
-    """Implement `adapters.aws.api.responses.Responses` for a live account.
+class RecordedResponses(Responses):
+    """Index a folder of recorded responses."""
 
-    From the oldest kept answer on.
-    """
+    folder: Path
+    problems: Problems
+
+    def __post_init__(self) -> None:
+        """Look at the names, not into the files."""
+        self._responses = {}
+        for path in sorted(self.folder.glob("*/*/*/*.json*")):
+            name = _NAME.fullmatch(path.name)
+            if not name:
+                unnamed = "its name is not TIME.json or TIME.ARGUMENT.json; skipped."
+                self.problems.add(str(path.relative_to(self.folder.parent)), unnamed)
+                continue
+            service, operation, region = path.parts[-4:-1]
+            argument, account = argument_and_account(name[2] or "")
+            call = ApiCall(service, operation, Place(region, account=account), argument)
+            response = _Response(read_stamp(name[1]), path=path)
+            self._responses.setdefault(call, []).append(response)
+
+    def _refused(self, call: ApiCall, entry: _Response, error: Exception) -> tuple[str, str]:
+        problem = f"not a response of {call.operation} ({lack(error)}); skipped."
+        if isinstance(error, _UNREADABLE):
+            problem = f"not JSON that can be read ({why(error)}); skipped."
+        return str(entry.path and entry.path.relative_to(self.folder.parent)), problem
+
+
+@dataclass
+class ResponseHistory(Responses):
+    """Keep the responses of a live account, from the oldest kept answer on."""
 
     problems: Problems
     journal: Path | None = None
@@ -340,57 +347,6 @@ class ResponseHistory:
             if account == place.account:
                 call = ApiCall(service, operation, place, argument)
                 self._responses.setdefault(call, []).append(_Response(read_stamp(time), path=path))
-
-    def histories(
-        self, service: str, operation: str, translate: Callable[[Pages, ResponseInfo], Translated]
-    ) -> Histories[Translated]:
-        """Return the translated answers of each call, oldest first.
-
-        One that cannot be read is reported and left out.
-        """
-        histories = []
-        for call in self._calls_of(service, operation):
-            history: list[tuple[datetime, Translated]] = []
-            for entry in self._responses[call]:
-                # Each answer is translated once, also where that fails.
-                if not entry.translated:
-                    entry.translated = True
-                    entry.translation = self._translate(call, entry, translate)
-                    if history and entry.translation is not None:
-                        entry.translation = _shared(history[-1][1], entry.translation)
-                if entry.translation is not None:
-                    history.append((entry.at, entry.translation))
-            if history:
-                histories.append(history)
-        return histories
-
-    def answered(
-        self, service: str, operation: str
-    ) -> Mapping[tuple[str, str], Sequence[datetime]]:
-        """Return when each account and region gave the answers that are kept, oldest first."""
-        return {
-            (call.place.account, call.place.region): [entry.at for entry in self._responses[call]]
-            for call in self._calls_of(service, operation)
-        }
-
-    def _calls_of(self, service: str, operation: str) -> list[ApiCall]:
-        calls = (x for x in self._responses if (x.service, x.operation) == (service, operation))
-        return sorted(calls, key=str)
-
-    def _translate(
-        self,
-        call: ApiCall,
-        entry: _Response,
-        translate: Callable[[Pages, ResponseInfo], Translated],
-    ) -> Translated | None:
-        service, operation, place = call.service, call.operation, call.place
-        about = (place.region, call.argument, place.account, entry.at, Path(operation))
-        try:
-            return translate(orjson.loads(entry.text()), ResponseInfo(service, operation, *about))
-        except (OSError, *MALFORMED) as error:
-            problem = f"not an answer that can be read ({lack(error)})."
-            self.problems.add(f"{operation} in {place}", problem)
-            return None
 
 
 def thinned(times: Sequence[datetime], now: datetime) -> frozenset[datetime]:

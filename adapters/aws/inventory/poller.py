@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -385,9 +384,7 @@ class RefusalPoller(TrailPoller):
 
     def _look(self, place: Place, now: datetime) -> Iterator[str]:
         call = ApiCall(SERVICE, OPERATION, place, REFUSALS)
-        info = ResponseInfo(
-            SERVICE, OPERATION, place.region, REFUSALS, place.account, now, Path(OPERATION)
-        )
+        info = ResponseInfo(SERVICE, OPERATION, place.region, REFUSALS, place.account, now)
         events_by_name = {
             _name(event): event
             for page in self.responses.last(call)

@@ -54,9 +54,9 @@ class Recorded:
             " (--keep-identities keeps their names)"
         )
         return (
-            "Kept: account and resource ids, names, tags, nodes' addresses, prices, and the bill as it"
-            f" was exported; {people}. Left out: CloudTrail's access key ids, source addresses, user"
-            " agents, request and principal ids."
+            "Kept: account and resource ids, names, tags, nodes' addresses, prices, and the bill as"
+            f" it was exported; {people}. Left out: CloudTrail's access key ids, source addresses,"
+            " user agents, request and principal ids."
         )
 
 

@@ -1,4 +1,4 @@
-"""Keep the lines of threads until they are said, and which version of an entry its message shows."""
+"""Keep the lines of threads until they are said, and the version that a message shows."""
 
 from alembic import op
 from sqlalchemy import JSON, BigInteger, Column, DateTime, Integer, Text
