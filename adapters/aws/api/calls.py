@@ -143,7 +143,8 @@ class Calls:
         """
         declared = operations()[service, operation]
         rank = declared.optional if optional is None else optional
-        if not self.meter.allows(declared, rank):
+        if not self.meter.leaves(rank):
+            self.meter.count(CallCounts(stopped=Counter({declared.name: 1})))
             share = f"{stops_at(rank)} % of " if rank > 1 else ""
             raise Unavailable(
                 f"{declared.title} in {place} is not asked: {share}today's budget of"

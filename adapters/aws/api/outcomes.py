@@ -261,16 +261,6 @@ class UsageMeter:
             self.budget is None or not rank or self.today().usd * 100 < self.budget * stops_at(rank)
         )
 
-    def allows(self, declared: Operation, rank: int) -> bool:
-        """Return whether the budget leaves room for one operation.
-
-        Count it as stopped where it does not.
-        """
-        if self.leaves(rank):
-            return True
-        self.count(CallCounts(stopped=Counter({declared.name: 1})))
-        return False
-
     def count(self, used: CallCounts) -> None:
         """Add counts to those of this day."""
         with self._lock:

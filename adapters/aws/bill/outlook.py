@@ -44,7 +44,7 @@ class RecordedOutlook:
         self._folder, self._services, self._refresh, self._due = folder, services, refresh, due
         self._names: list[str] = []
         self._responses: RecordedResponses | None = None
-        self._translated: dict[str, Any] = {}
+
         self._troubles: Sequence[str] = ()
         self._problems = Problems()
 
@@ -84,12 +84,10 @@ class RecordedOutlook:
             self._troubles = self._refresh(now)
             names = sorted(path.name for path in self._folder.glob("api/ce/*/*/*.json"))
             if self._responses is None or names != self._names:
-                self._problems, self._translated, self._names = Problems(), {}, names
+                self._problems, self._names = Problems(), names
                 self._responses = RecordedResponses(self._folder / "api", self._problems)
 
-        if operation not in self._translated:
-            self._translated[operation] = self._responses.histories("ce", operation, translate)
-        histories: list[list[tuple[datetime, Translated]]] = self._translated[operation]
+        histories = self._responses.histories("ce", operation, translate)
         entries = (entry for history in histories for entry in history)
         fresh = [entry for entry in entries if now - _STALE < entry[0] <= now]
         return max(fresh, key=lambda entry: entry[0])[1] if fresh else None

@@ -198,7 +198,7 @@ class MetricPoller:
         entered = list(listed)
         resumed = self._resumed.pop(place, now)
         self.book.enter(entered, recent if first else min(now - _SILENT_SECONDS, resumed))
-        numbers = {self.book.number(series) for series in entered}
+        numbers = {self.book.numbers[series] for series in entered}
         new = sorted(numbers - set(self._places[place]))
         self._places[place] += new
         self.book.active -= set(self._places[place])
@@ -247,7 +247,7 @@ class MetricPoller:
         """
         entered = list(listed)
         self.book.enter(entered, now)
-        numbers = {self.book.number(series) for series in entered}
+        numbers = {self.book.numbers[series] for series in entered}
         new = [n for n in numbers if self._pinned.get(n, 0) <= now]
         self._places[place] += sorted(numbers - set(self._places[place]))
         for number in new:

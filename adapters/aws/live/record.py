@@ -144,7 +144,7 @@ class _Recorder:
         book = self.live.metrics.book
         series = self.live.lister.discover(place, self.live.fleet(place), recent=False)
         book.enter(series, int(self.start.timestamp()))
-        numbers = sorted(book.number(x) for x in series)
+        numbers = sorted(book.numbers[x] for x in series)
 
         # Cores and devices are written for the times a watch looked at them.
         watched = list(self._watched(place))
@@ -205,7 +205,7 @@ class _Recorder:
                 continue
             book.enter(series, 0)
             yield from (
-                (since, until, sorted(book.number(x) for x in series)) for since, until in spans
+                (since, until, sorted(book.numbers[x] for x in series)) for since, until in spans
             )
 
     def _folder_of(self, kind: str, place: Place) -> Path:

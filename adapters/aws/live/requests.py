@@ -102,14 +102,15 @@ class SeriesBook:
     catalogue: Catalogue = field(default_factory=standard)
     samples: dict[Place, SampleCounts] = field(default_factory=dict)
     """What queries by PromQL about each place look at."""
-    _numbers: dict[MetricSeries, int] = field(default_factory=dict)
+    numbers: dict[MetricSeries, int] = field(default_factory=dict)
+    """The place of each series among them."""
 
     def enter(self, listed: Iterable[MetricSeries], since: int) -> list[int]:
         """Number the new series, to be read from `since` on, and return those numbers."""
         new = []
         for series in sorted(listed):
-            if series not in self._numbers:
-                self._numbers[series] = len(self.series)
+            if series not in self.numbers:
+                self.numbers[series] = len(self.series)
                 new.append(len(self.series))
                 self.series.append(series)
                 self.marks.append(Watermark(since))
@@ -122,7 +123,7 @@ class SeriesBook:
         """
         self.series.extend(series)
         self.marks.extend(Watermark(since) for _ in series)
-        self._numbers |= {x: number for number, x in enumerate(series)}
+        self.numbers |= {x: number for number, x in enumerate(series)}
 
     def targets(self, series: MetricSeries) -> tuple[Target, ...]:
         """Return the targets of a series' points."""
@@ -133,14 +134,10 @@ class SeriesBook:
 
         None where it was not asked for yet.
         """
-        number = self._numbers.get(series)
+        number = self.numbers.get(series)
         if number is None or not self.marks[number].asked:
             return None
         return self.marks[number].newest
-
-    def number(self, series: MetricSeries) -> int:
-        """Return the number of a series that was entered."""
-        return self._numbers[series]
 
 
 MOST_QUERIES = limit_of("cloudwatch", "get_metric_data", "queries")

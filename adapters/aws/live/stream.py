@@ -211,7 +211,7 @@ class Streams:
         self.book.enter(keep, int(points.seconds.min()) if len(points.seconds) else 0)
         numbers = np.full(len(gatherer.numbers) + 1, -1, dtype=np.int64)
         for series in keep:
-            numbers[gatherer.numbers[series]] = self.book.number(series)
+            numbers[gatherer.numbers[series]] = self.book.numbers[series]
         points = replace(points, series=numbers[points.series])
         return points.take(points.series >= 0)
 
