@@ -102,11 +102,7 @@ class GridRing:
         self.things, self.metrics = newest.things, newest.metrics
 
         self._values[:, max(0, horizon - self.base) :] = np.nan
-        self._write(newest, horizon, fill=False)
-
-    def fill(self, older: GridPart, before: int) -> None:
-        """Write the grid's bins before `before` where nothing is known yet."""
-        self._write(older, before, fill=True)
+        self.write(newest, horizon, fill=False)
 
     def cut(self, axes: MetricGrid, since: int) -> MetricGrid:
         """Return the bins from `since` on as a grid with the axes of the newest one."""
@@ -131,7 +127,8 @@ class GridRing:
             start, tuple(self.things[i] for i in reporting), self.metrics, rows[:, :, reporting]
         )
 
-    def _write(self, grid: GridPart, edge: int, *, fill: bool) -> None:
+    def write(self, grid: GridPart, edge: int, *, fill: bool) -> None:
+        """Write a grid's bins from `edge` on, or fill with those before where nothing is known."""
         low, high = (grid.base, edge) if fill else (edge, grid.base + grid.values.shape[1])
         low = max(low, grid.base, self.base)
         high = min(high, grid.base + grid.values.shape[1], self.base + self._values.shape[1])
@@ -379,7 +376,7 @@ class FrameBuffer:
         """Write the values before the horizon where nothing is known yet."""
         for kind, grid in grids.items():
             if kind in self._rings:
-                self._rings[kind].fill(grid, self.horizon)
+                self._rings[kind].write(grid, self.horizon, fill=True)
                 self.filled.update(
                     range(grid.base, min(self.horizon, grid.base + grid.values.shape[1]))
                 )

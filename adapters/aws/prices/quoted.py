@@ -61,7 +61,7 @@ def savings_plans(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, 
         years, odd = divmod(int(offering["durationSeconds"]), _YEAR_SECONDS)
         if not (linux and runs and years and not odd) or offering["planType"] not in _PLANS:
             continue
-        payment, usd = _payment(offering["paymentOption"]), Decimal(str(member["rate"]))
+        payment, usd = Payment(offering["paymentOption"].lower()), Decimal(str(member["rate"]))
         offer = CommitmentOffer(
             of["instanceType"],
             of["region"],
@@ -100,7 +100,7 @@ def reserved(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, ...]:
             answer.region,
             f"{member.get('OfferingClass', 'standard')} reserved instance",
             years,
-            _payment(member["OfferingType"]),
+            Payment(member["OfferingType"].lower()),
             (fixed / (years * HOURS_A_YEAR) + hourly).quantize(_MICRO),
             fixed,
             answer.at.date(),
@@ -108,10 +108,6 @@ def reserved(pages: Pages, answer: ResponseInfo) -> tuple[CommitmentOffer, ...]:
         )
         offers.append(offer)
     return tuple(offers)
-
-
-def _payment(text: str) -> Payment:
-    return Payment(text.lower())
 
 
 _LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
