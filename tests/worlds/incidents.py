@@ -83,22 +83,29 @@ def starve(world: World, incident: Incident) -> dict:
 def congest(world: World, incident: Incident) -> dict:
     """Lose packets: collectives take twice as long, and cores that wait for them look busy."""
     slots, hours = incident.group.slots, slice(incident.start, incident.end)
-    for name, level in (("dropped", 220), ("resent", 900)):
+    lost = float(np.exp(world.rng.uniform(np.log(300), np.log(3000))))
+    for name, level in (("dropped", lost), ("resent", 3 * lost)):
         noise = world.rng.uniform(0.4, 1.6, (len(slots), incident.end - incident.start))
         world.signals[name][slots, hours] = level * noise
-    return detour(world, incident)
+    slots, speed = slow_collectives(world, incident)
+    return result(world, incident, slots, 1 - speed)
 
 
 def detour(world: World, incident: Incident) -> dict:
     """Slow the collectives without a loss, as after nodes were placed far from each other."""
+    slots, speed = slow_collectives(world, incident)
+
+    # Larger batches look alike: that it is slower, only a run's steps tell.
+    also = [] if incident.group.run else ["odd"]
+    return result(world, incident, slots, 1 - speed) | {"also": also}
+
+
+def slow_collectives(world: World, incident: Incident) -> tuple[list[int], float]:
+    """Let steps take twice as long, and return whose and the speed that is left."""
     slots, speed = incident.group.slots, float(world.rng.uniform(0.42, 0.52))
     scale(world, incident, slots, efa=speed, latency=1 / speed)
     slow_down(incident, speed)
-
-    # Larger batches look alike; that it is slower, only steps and lost packets tell.
-    dropped = world.signals["dropped"][slots, incident.start : incident.end].any()
-    also = [] if incident.group.run or dropped else ["odd"]
-    return result(world, incident, slots, 1 - speed) | {"also": also}
+    return slots, speed
 
 
 def drag(world: World, incident: Incident) -> dict:

@@ -367,6 +367,42 @@ def interactive(world: World, group: Group) -> None:
     reserve(world, group, "notebook-" + world.hexadecimal(4), group.slots, 0, world.steps)
 
 
+def hiccups(world: World) -> None:
+    """Let small things happen that everybody lives with: five or ten minutes of slow input or network.
+
+    A few packets are lost all the time, a bit flips now and then, a checkpoint comes late.
+    """
+    signals, rng = world.signals, world.rng
+    for name in ("elastic", "pipeline", "rl", "trials", "hyperpod"):
+        group = world.groups[name]
+        for _ in range(world.steps // DAY):
+            start = world.integer(HOUR, world.steps - HOUR)
+            here = (group.slots, slice(start, start + world.integer(1, 2)))
+            if not group.is_free(start, start + 2, 3 * HOUR):
+                continue
+            speed = rng.uniform(0.6, 0.85)
+            signals["efa"][here] *= speed
+            if rng.random() < 0.5:
+                signals["util"][here] *= speed
+            else:
+                signals["latency"][here] /= speed
+                signals["dropped"][here] += rng.uniform(20, 200)
+            if group.run:
+                group.run.speed[here[1]] *= speed
+        if group.run:
+            late = world.integer(DAY, world.steps - DAY)
+            if group.is_free(late, late + 2 * group.run.checkpoint_every):
+                group.run.missed.append((late, late + group.run.checkpoint_every // 2))
+        if name in ("elastic", "pipeline"):
+            signals["dropped"][group.slots] += np.rint(
+                rng.exponential(6, (len(group.slots), world.steps))
+            )
+
+    signals["ecc"] += rng.random(signals["ecc"].shape) < 2e-5
+    failed = rng.random(signals["errors"].shape) < 1e-5
+    signals["errors"] += failed & (signals["latency"] > 0)
+
+
 def benign(world: World, cause: str, why: str, group: Group, start: int, end: int) -> None:
     """Note for the grader what may be taken for an incident and is none."""
     end = min(end, world.steps)

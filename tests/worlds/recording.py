@@ -241,6 +241,7 @@ def write_inventory(world: World, folder: Path) -> None:
         place = folder / service / operation / region
         place.mkdir(parents=True, exist_ok=True)
         moment = world.start + step * STEP
+        body |= {"ResponseMetadata": {"HTTPStatusCode": 200, "RetryAttempts": 0}}
         (place / f"{moment:%Y%m%dT%H%M%SZ}{about}.json").write_text(json.dumps(body) + "\n")
 
     clusters = {group.cluster.name: group.cluster for group in world.groups.values()}

@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.worlds.fleet import DAY, Cluster, Group, World
 from tests.worlds.incidents import befall, jump, plan
-from tests.worlds.jobs import LIFE, job_name
+from tests.worlds.jobs import LIFE, hiccups, job_name
 
 SCENARIOS = ("calm", "mixed")
 CHANGES = (
@@ -57,6 +57,7 @@ def build(scenario: str, seed: int, days: int = 8) -> World:
     planned = plan(world) if scenario == "mixed" else []
     for name, group in world.groups.items():
         LIFE[name](world, group)
+    hiccups(world)
     lose_points(world)
     befall(world, planned)
     if scenario == "mixed":

@@ -53,8 +53,8 @@ def shows(world: World, label: dict) -> bool:
         return bool(used.max() > 0.96)
     truths = {
         "starved": ratio("util") < 0.7,
-        "network_bound": mean("dropped", during) > 50 and ratio("latency") > 1.6,
-        "collective_path": mean("dropped", during) == 0 and ratio("latency") > 1.6,
+        "network_bound": mean("dropped", during) > 200 and ratio("latency") > 1.6,
+        "collective_path": mean("dropped", during) < 30 and ratio("latency") > 1.6,
         "straggler": ratio("efa") < 0.8,
         "idle": still and mean("reserved", during) == 0,
         "allocated_unused": still and mean("reserved", during) > 0,
@@ -72,8 +72,9 @@ def test_calm_has_no_labels_and_no_faults(seed):
     world = world_of("calm", seed)
     assert world.labels == []
     assert world.jumps == []
-    assert not world.signals["errors"].any()
-    assert not world.signals["dropped"].any()
+    assert world.signals["errors"].max() <= 1
+    assert world.signals["ecc"].max() <= 1
+    assert world.signals["dropped"].max() < 300
 
 
 @pytest.mark.parametrize("seed", SEEDS)
