@@ -266,7 +266,8 @@ def shared(world: World, group: Group) -> None:
             busy[tenant, begin:end] = np.clip(level, 1, 99)
             pod = Pod(group, job_name(world), slot, begin, end, quarter, busy[tenant])
             world.pods.append(pod)
-            begin = end + world.integer(1, 9) * HOUR
+            # One tenant's jobs follow each other at once: the node is never without work.
+            begin = end + (world.integer(1, 9) * HOUR if tenant else 1)
     works = busy > 0
     signals["util"][slot] = busy.mean(0)
     signals["peak"][slot], signals["floor"][slot] = busy.max(0) + 1, np.maximum(busy.min(0) - 1, 0)

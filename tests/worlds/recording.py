@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.worlds.fleet import DAY, HOUR, STEP, Cluster, Instance, Run, World
+from tests.worlds.fleet import DAY, HOUR, STEP, Cluster, Instance, Pod, Run, World
 
 SCRAPES = 5
 """Readings of the agent in a step: one a minute."""
@@ -178,7 +178,7 @@ def node_series(series: Series, instance: Instance) -> Iterator[tuple[int, str]]
     yield series.lines("node_neuron_execution_latency", SECONDS, dimensions, told, latency)
 
 
-def pod_series(series: Series, pod) -> Iterator[tuple[int, str]]:
+def pod_series(series: Series, pod: Pod) -> Iterator[tuple[int, str]]:
     """Yield the series of one pod."""
     world = series.world
     here = np.zeros(world.steps, bool)
@@ -187,9 +187,9 @@ def pod_series(series: Series, pod) -> Iterator[tuple[int, str]]:
     if not len(steps):
         return
 
-    instance = next(x for x in world.instances if x.slot == pod.slot and x.end > steps[0])
+    node = next(x for x in world.instances if x.slot == pod.slot and x.end > steps[0])
     dimensions = {"Namespace": pod.group.team, "PodName": pod.name}
-    dimensions["FullPodName"] = f"{pod.name}-{instance.id[-5:]}"
+    dimensions["FullPodName"] = f"{pod.name}-{node.id[-5:]}"
     if pod.utilization is None:
         busy = utilization(world, pod.slot)
     else:
