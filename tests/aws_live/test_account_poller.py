@@ -171,7 +171,7 @@ def test_the_budget_stops_the_dearest_to_do_without_first(world):
     tab, stopped = live.calls.meter, []
     for percent in range(0, 101, 10):
         tab.today().usd = Decimal(percent) / 100
-        stopped.append({x.name for x in operations().values() if not tab.allows(x, x.optional)})
+        stopped.append({x.name for x in operations().values() if not tab.leaves(x.optional)})
     assert stopped[5] == set()
     assert stopped[7] == {"ec2:GetSpotPlacementScores"}
     assert {
@@ -204,7 +204,7 @@ def test_what_was_spent_outlives_the_process(world, tmp_path):
     both = world.live(usage=file, daily_usd=spent).calls.meter
     assert both.today().usd == 2 * spent
     assert both.today().calls["ec2:DescribeInstances"] == 2
-    assert not both.allows(operations()["s3", "get_object"], 1)
+    assert not both.leaves(1)
     file.write_text("{broken")
     assert world.live(usage=file).calls.meter.today().usd == 0
 
