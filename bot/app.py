@@ -169,13 +169,10 @@ class App:
         """
         async with self._noting_refusal(request):
             call = (await self._admitted(request))[1]
-            named = [
-                (each.arg.finds, call.arguments[each.name])
-                for each in call.command.parameters
-                if each.arg.finds
-            ]
-            for finds, value in named:
-                await finds(as_of(self.ports, request.at), request, value)
+            for parameter in call.command.parameters:
+                if finds := parameter.arg.finds:
+                    value = call.arguments[parameter.name]
+                    await finds(as_of(self.ports, request.at), request, value)
         return call
 
     async def _taken(self, request: Request) -> tuple[Call, Card]:
@@ -315,15 +312,15 @@ class App:
         )
         delivered = await self._delivery.send(decided.parcels, patience_s)
         self.health.undelivered = delivered.failed
-        told = partial(
+        watching = partial(
             watch_channels, delivered, self.ports.stores.documents, now, self.tell_admins
         )
-        await self._aside.run("channels", told)
+        await self._aside.run("channels", watching)
 
     def _arrived(self, channel: str) -> None:
         """Note that a channel waits for nothing any more."""
         self.health.undelivered = tuple(
-            one for one in self.health.undelivered if not one.startswith(f"{channel}: ")
+            failure for failure in self.health.undelivered if not failure.startswith(f"{channel}: ")
         )
 
     async def tell_admins(self, sentence: str, *, widely: bool = False) -> None:

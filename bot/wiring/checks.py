@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bot.errors import TrnbotError, WrongInput
@@ -18,26 +18,53 @@ if TYPE_CHECKING:
     from bot.wiring.source import OpenedSource
 
 
+_ADDRESSES: Mapping[str, Check] = {
+    "route": Check(
+        "route",
+        False,
+        "alerts are shown on the console only",
+        "Set TRNBOT_ROUTE, for example slack:C02FIN.",
+    ),
+    "finops": Check(
+        "FinOps",
+        True,
+        "no channel of its own. Set TRNBOT_FINOPS to hear of money, idle nodes and orphaned "
+        "storage in a channel of its own.",
+    ),
+    "admins": Check(
+        "admins",
+        False,
+        "nobody in chat may change things",
+        "Set TRNBOT_ADMINS, for example slack:U01ALICE.",
+    ),
+}
+"""What is said of a setting of addresses that names none."""
+
+
 def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
     """Return every check; a part that fails becomes its own sentence. An account examines itself."""
-    export = (
-        "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX."
-        if opened.live
-        else "Put a CUR or FOCUS export under billing/ of it."
-    )
-    return [
-        *(_account(opened) if opened.live else [_metrics(opened.recording)]),
-        *(_roles(settings) if opened.live else []),
+    if opened.live:
+        checks = [*_account(opened), *_roles(settings)]
+        export = "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX."
+    else:
+        checks = [_metrics(opened.recording)]
+        export = "Put a CUR or FOCUS export under billing/ of it."
+
+    checks += [
         _billing(opened.bill, export),
-        *_serving(settings),
+        *(
+            Check("serve", False, sentence, "Until then only single commands are answered.")
+            for sentence in settings.unservable
+        ),
         _slack(settings),
         _teams(settings),
-        _route(settings),
-        _finops(settings),
+        _addresses(settings, "route"),
+        _addresses(settings, "finops"),
         *_owners(settings, opened.owners),
-        _admins(settings),
+        _addresses(settings, "admins"),
         _programs(settings),
     ]
+    return checks
 
 
 def _account(opened: OpenedSource) -> Sequence[Check]:
@@ -82,33 +109,13 @@ def _roles(settings: Settings) -> list[Check]:
 
 
 def _metrics(recording: Callable[[], Source]) -> Check:
-    read = _tried(
+    return _read(
         "metrics",
-        lambda: f"{recording().extent()}",
-        "Set TRNBOT_SOURCE to recording:DIR or simulator:SEED.",
+        lambda: str(recording().extent()),
+        lambda: recording().problems(),
+        missing="Set TRNBOT_SOURCE to recording:DIR or simulator:SEED.",
+        partial="'about' names what could not be read; fetch it again.",
     )
-    problems = recording().problems() if read.ok else ()
-    if not problems:
-        return read
-    return Check(
-        read.name,
-        False,
-        f"{read.found}; {_some(problems)}",
-        "'about' names what could not be read; fetch it again.",
-    )
-
-
-def _some(problems: Sequence[str]) -> str:
-    """Return the first sentence and how many follow."""
-    more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
-    return f"{problems[0]}{more}"
-
-
-def _tried(name: str, look: Callable[[], str], remedy: str) -> Check:
-    try:
-        return Check(name, True, look())
-    except TrnbotError as error:
-        return Check(name, False, str(error), remedy)
 
 
 def _billing(bill: Callable[[], Billing], export: str) -> Check:
@@ -116,24 +123,40 @@ def _billing(bill: Callable[[], Billing], export: str) -> Check:
 
     A file that is left out makes it smaller than the invoice, so it is not well.
     """
-    read = _tried("billing", lambda: _billed(bill()), export)
-    problems = bill().problems() if read.ok else ()
-    if not problems:
-        return read
-    remedy = "'about' names every file; have it delivered again as parquet or csv, or remove a second copy."
-    return Check(read.name, False, f"{read.found}; {_some(problems)}", remedy)
+
+    def billed() -> str:
+        newest = bill().tally(NO_TIME, ()).billed_through
+        return f"billed through {newest:%Y-%m-%d %H:%M} UTC" if newest else "no billed row"
+
+    return _read(
+        "billing",
+        billed,
+        lambda: bill().problems(),
+        missing=export,
+        partial="'about' names every file; have it delivered again as parquet or csv, "
+        "or remove a second copy.",
+    )
 
 
-def _billed(bill: Billing) -> str:
-    newest = bill.tally(NO_TIME, ()).billed_through
-    return f"billed through {newest:%Y-%m-%d %H:%M} UTC" if newest else "no billed row"
+def _read(
+    name: str,
+    look: Callable[[], str],
+    problems: Callable[[], Sequence[str]],
+    *,
+    missing: str,
+    partial: str,
+) -> Check:
+    """Look at what is read: `missing` is the remedy where nothing is, `partial` where a part is not."""
+    try:
+        found = look()
+    except TrnbotError as error:
+        return Check(name, False, str(error), missing)
 
-
-def _serving(settings: Settings) -> list[Check]:
-    return [
-        Check("serve", False, sentence, "Until then only single commands are answered.")
-        for sentence in settings.unservable
-    ]
+    unread = problems()
+    if not unread:
+        return Check(name, True, found)
+    more = f" And {len(unread) - 1} more." if len(unread) > 1 else ""
+    return Check(name, False, f"{found}; {unread[0]}{more}", partial)
 
 
 def _slack(settings: Settings) -> Check:
@@ -178,22 +201,9 @@ def _teams(settings: Settings) -> Check:
     )
 
 
-def _route(settings: Settings) -> Check:
-    if settings["route"]:
-        return Check("route", True, ", ".join(settings["route"]))
-    return Check(
-        "route",
-        False,
-        "alerts are shown on the console only",
-        "Set TRNBOT_ROUTE, for example slack:C02FIN.",
-    )
-
-
-def _finops(settings: Settings) -> Check:
-    if settings["finops"]:
-        return Check("FinOps", True, ", ".join(settings["finops"]))
-    remedy = "Set TRNBOT_FINOPS to hear of money, idle nodes and orphaned storage in a channel of its own."
-    return Check("FinOps", True, f"no channel of its own. {remedy}")
+def _addresses(settings: Settings, name: str) -> Check:
+    unset = _ADDRESSES[name]
+    return Check(unset.name, True, ", ".join(settings[name])) if settings[name] else unset
 
 
 def _owners(settings: Settings, owners: OwnersFile) -> list[Check]:
@@ -207,17 +217,6 @@ def _owners(settings: Settings, owners: OwnersFile) -> list[Check]:
             "owners", True, f"{counted(len(owners().rules), 'rule')} of {settings['owners_file']}"
         )
     ]
-
-
-def _admins(settings: Settings) -> Check:
-    if settings["admins"]:
-        return Check("admins", True, ", ".join(settings["admins"]))
-    return Check(
-        "admins",
-        False,
-        "nobody in chat may change things",
-        "Set TRNBOT_ADMINS, for example slack:U01ALICE.",
-    )
 
 
 def _programs(settings: Settings) -> Check:

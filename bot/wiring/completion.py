@@ -6,15 +6,16 @@ From the registry of commands and the verbs' own options.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bot.errors import WrongInput, nearest
-from bot.grammar.registry import Command, commands_by_name
+from bot.grammar.registry import commands_by_name
 from bot.settings.options import LINE_OPTIONS
 from bot.wiring.surfaces import arguments_of, command_hints
 
 Words = Mapping[str, Sequence[str]]
 """What may follow each line: "" is the empty one."""
+_LINE_OPTIONS = [f"--{name}" for name in LINE_OPTIONS]
 
 
 def script(shell: str, verbs: Mapping[str, str]) -> str:
@@ -32,33 +33,31 @@ def script(shell: str, verbs: Mapping[str, str]) -> str:
 def words(verbs: Mapping[str, str]) -> Words:
     """Return every word that may follow each verb and command, longer commands by their first words too."""
     command_hints()  # every command is registered
-    every = {command.name: _arguments(command) for command in commands_by_name()}
-    own = {
+    arguments = {
+        command.name: [*(word for word, _ in arguments_of(command)), *_LINE_OPTIONS]
+        for command in commands_by_name()
+    }
+    options = {
         verb: sorted(set(re.findall(r"(?m)^  (--[\w-]+)", text))) for verb, text in verbs.items()
     }
-    first = sorted({name.split()[0] for name in every} | own.keys())
+    first = sorted({name.split()[0] for name in arguments} | options.keys())
+
     table = {"": [*first, "--help", "--version"]}
-    for name in sorted(every.keys() | own.keys()):
-        longer = [
-            other.removeprefix(f"{name} ").split()[0]
-            for other in every
-            if other.startswith(f"{name} ")
-        ]
-        table[name] = [*dict.fromkeys(longer), *every.get(name, ()), *own.get(name, ())]
-    for name in every:
-        table.setdefault(
-            name.split()[0],
-            sorted({x.split()[1] for x in every if x.startswith(f"{name.split()[0]} ")}),
-        )
+    for name in sorted(arguments.keys() | options.keys()):
+        longer = _following(name, arguments)
+        table[name] = [*dict.fromkeys(longer), *arguments.get(name, ()), *options.get(name, ())]
+    for name in arguments:
+        group = name.split()[0]
+        table.setdefault(group, sorted(set(_following(group, arguments))))
     return {**table, "completion": [*SHELLS]}
 
 
-def _arguments(command: Command) -> list[str]:
-    """Return the words that may follow a command.
-
-    Its choices, its arguments by name, and the options of every line.
-    """
-    return [*(word for word, _ in arguments_of(command)), *(f"--{name}" for name in LINE_OPTIONS)]
+def _following(name: str, commands: Iterable[str]) -> list[str]:
+    """Return the next word of each command that begins with these words and is longer."""
+    begun = f"{name} "
+    return [
+        command.removeprefix(begun).split()[0] for command in commands if command.startswith(begun)
+    ]
 
 
 def _cases(table: Words) -> str:
@@ -70,12 +69,12 @@ def _cases(table: Words) -> str:
     ]
     branches = [f'    "{name}"|"{name} "*) words="{after}" ;;' for name, after in rows]
     return "\n".join(
-        [*branches, f'    "") words="{" ".join(table[""])}" ;;', f'    *) words="{_options()}" ;;']
+        [
+            *branches,
+            f'    "") words="{" ".join(table[""])}" ;;',
+            f'    *) words="{" ".join(_LINE_OPTIONS)}" ;;',
+        ]
     )
-
-
-def _options() -> str:
-    return " ".join(f"--{name}" for name in LINE_OPTIONS)
 
 
 def _bash(table: Words) -> str:

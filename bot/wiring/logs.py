@@ -26,7 +26,12 @@ class LogFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line, with the lines of its traceback behind."""
-        record.message = _line(_message(record))[:MESSAGE_CHARS]
+        try:
+            message = record.getMessage()
+        except Exception as error:
+            # Arguments that do not fit would be printed bare by `logging` itself.
+            message = f"{record.msg} ({type(error).__name__} in its arguments)"
+        record.message = _line(message)[:MESSAGE_CHARS]
         if self.usesTime():
             record.asctime = self.formatTime(record, self.datefmt)
         return "\n".join([self.formatMessage(record), *self._trace(record)])
@@ -67,15 +72,6 @@ def hide(secrets: Iterable[str]) -> None:
     """Hide these secrets in every line from now on."""
     global _known  # noqa: PLW0603 - the log is one for the whole process
     _known = spellings(secrets)
-
-
-def _message(record: logging.LogRecord) -> str:
-    try:
-        return record.getMessage()
-    except (
-        Exception
-    ) as error:  # arguments that do not fit would be printed bare by `logging` itself
-        return f"{record.msg} ({type(error).__name__} in its arguments)"
 
 
 def _line(text: str) -> str:
