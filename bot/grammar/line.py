@@ -107,8 +107,7 @@ def bare_type(kind: Any) -> Any:
 def _bare(kind: Any) -> tuple[Any, bool]:
     """Take `| None` off a type."""
     if typing.get_origin(kind) in {types.UnionType, typing.Union}:
-        rest = [part for part in typing.get_args(kind) if part is not type(None)]
-        return rest[0], True
+        return next(part for part in typing.get_args(kind) if part is not type(None)), True
     return kind, False
 
 
@@ -156,10 +155,6 @@ def _window(text: str, _: str, now: datetime) -> Window:
     return window
 
 
-def _moment(text: str, _: str, now: datetime) -> datetime:
-    return read_moment(text, now)
-
-
 _READERS: Mapping[Any, Callable[[str, str, datetime], Any]] = {
     str: lambda text, _, __: text,
     int: _whole,
@@ -168,7 +163,7 @@ _READERS: Mapping[Any, Callable[[str, str, datetime], Any]] = {
     Decimal: _number,
     Window: _window,
     timedelta: lambda text, _, __: parse_duration(text),
-    datetime: _moment,
+    datetime: lambda text, _, now: read_moment(text, now),
     WORDS: _values_words,
 }
 _NAMES: Mapping[Any, str] = {

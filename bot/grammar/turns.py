@@ -192,8 +192,8 @@ class Shares:
         if len(self._people) > limits.people:
             idle = (
                 name
-                for name, one in self._people.items()
-                if one is not share and not any(one.at_once.values())
+                for name, candidate in self._people.items()
+                if candidate is not share and not any(candidate.at_once.values())
             )
             self._people.pop(next(idle, ""), None)
         return share
@@ -228,7 +228,11 @@ class Queue:
         waiting = _Waiting(used, self._count, asyncio.get_running_loop().create_future())
         insort(self._waiting, waiting)
         if len(self._waiting) > self._limits.waiting:
-            self._waiting.pop().turn.set_exception(OverBudget(self._full()))
+            full = (
+                f"{self._limits.running} lines are worked on and {self._limits.waiting} wait "
+                "already; ask again in a minute."
+            )
+            self._waiting.pop().turn.set_exception(OverBudget(full))
         try:
             await waiting.turn
         except asyncio.CancelledError:
@@ -248,9 +252,6 @@ class Queue:
             self._waiting.pop(0).turn.set_result(None)
         else:
             self._running -= 1
-
-    def _full(self) -> str:
-        return f"{self._limits.running} lines are worked on and {self._limits.waiting} wait already; ask again in a minute."
 
 
 def _whole(seconds: float) -> int:

@@ -40,15 +40,14 @@ def cipher_of(settings: Settings) -> Cipher | None:
     from adapters.store.sealing import Cipher
 
     region = next(iter(settings["aws.regions"]), "")
-    return Cipher([_unwrapped(key, region) for key in keys])
+    if any(key.startswith(_KMS) for key in keys):
+        from adapters.aws.kms import DataKeys
 
-
-def _unwrapped(key: str, region: str) -> str:
-    if not key.startswith(_KMS):
-        return key
-    from adapters.aws.kms import DataKeys
-
-    return DataKeys(region).unwrap(key.removeprefix(_KMS))
+        keys = tuple(
+            DataKeys(region).unwrap(key.removeprefix(_KMS)) if key.startswith(_KMS) else key
+            for key in keys
+        )
+    return Cipher(keys)
 
 
 def sealed_documents(settings: Settings, store: SqlStore) -> DocumentStore:
@@ -109,7 +108,14 @@ def rotate(options: Options) -> int:
     settings = settings_of(options.values)
     with _resealed(settings) as (store, found):
         store.scrub()
-    print(_told(found, len(words(settings.text("secrets.key"))) - 1))
+
+    resealed = counted(found.plain + found.older, "secret")
+    done = f"{resealed} sealed with the first key; {found.first} were before."
+    older_keys = len(words(settings.text("secrets.key"))) - 1
+    if older_keys and not found.locked:
+        unused = counted(older_keys, "key")
+        done += f" Left to do: take the other {unused} off the list, and start every process again."
+    print(done)
     require_open(found)
     return 0
 
@@ -142,11 +148,3 @@ def _resealed(settings: Settings) -> Iterator[tuple[SqlStore, Inventory]]:
         yield store, seal(store, cipher, SECRET, older=True)
     finally:
         store.close()
-
-
-def _told(found: Inventory, older_keys: int) -> str:
-    """Say how many secrets were sealed anew, and what is left to do."""
-    done = f"{counted(found.plain + found.older, 'secret')} sealed with the first key; {found.first} were before."
-    if found.locked or not older_keys:
-        return done
-    return f"{done} Left to do: take the other {counted(older_keys, 'key')} off the list, and start every process again."
