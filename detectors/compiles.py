@@ -24,12 +24,12 @@ from bot.model.money import counted
 from bot.model.run import Compile, Ending
 from bot.model.window import Window
 from detectors.arrays import Mask, Rows, runs_of
-from detectors.constants import duration
+from detectors.constants import duration, number
 from detectors.readings import COMPILING, LULL
 from detectors.roster import scope_of
-from detectors.usual import SAME
 from detectors.view import View
 
+TWINS = number("jobs.TWINS")
 LEAST = duration("compiles.LEAST")
 REUSED = duration("compiles.REUSED")
 SHOWN = duration("compiles.SHOWN")
@@ -178,7 +178,7 @@ class Start:
         if self.names and other.names:
             return bool(self.names & other.names)
         if not (np.isnan(self.memory) or np.isnan(other.memory)):
-            return abs(self.memory / other.memory - 1) <= SAME
+            return abs(self.memory / other.memory - 1) <= TWINS
         return 2 * len(self.instances & other.instances) >= len(other.instances)
 
 
@@ -238,7 +238,7 @@ def _with_job(start: Start, past: View, runs: Frame | None) -> Start:
         # Whether a node of the scope worked with this memory; any work counts where none is read.
         worked = past.executing[:, :until]
         if not np.isnan(memory):
-            worked = worked & (np.abs(past.memory[:, :until] / memory - 1) <= SAME)
+            worked = worked & (np.abs(past.memory[:, :until] / memory - 1) <= TWINS)
         again = bool(worked.sum(axis=1).max(initial=0) >= frame.steps(RAN))
     return replace(start, names=tags | names, memory=memory, again=again)
 

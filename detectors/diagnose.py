@@ -105,6 +105,9 @@ def diagnose(view: View) -> Diagnosis:
     # The node that all wait for is part of their alert, though it works as ever.
     suspects = [anomaly.suspect for anomaly in anomalies if anomaly.suspect]
     explained[view.roster.rows_of(suspects)] = True
+    if starved.any():
+        # So is one of another stage or role whose executions slow down with theirs.
+        explained |= np.isin(view.roster.scope, view.roster.scope[starved]) & drop.slower(view)
     return Diagnosis(tuple(anomalies), explained | silent.hit, starved, stopped)
 
 

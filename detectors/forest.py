@@ -14,8 +14,10 @@ import numpy.typing as npt
 from bot.model.frame import Frame
 from detectors.arrays import Counts, Floats, Mask, Numbers, Rows, sustained
 from detectors.constants import count, duration, number
+from detectors.jobs import restarts
 from detectors.roster import Roster
 from detectors.usual import (
+    MEMORY,
     THREE,
     StrangeSpan,
     forget,
@@ -116,15 +118,17 @@ def stops(part: Frame, floor: Numbers) -> Counts:
     """Return how often each node has stopped up to a step, (n, n_steps).
 
     Steps with the same number are of one job. A node stops where it does nothing and its memory is
-    freed, or for longer than a checkpoint takes.
+    freed, for longer than a checkpoint takes, or where another job begins within a step.
     """
     level = worked_of(part)
     zero = level <= floor[:, None].astype(np.float32)
+    memory = part.of(MEMORY)
+    restarted = restarts(part)
     if not zero.any():
-        return np.zeros(zero.shape, dtype=np.intp)
-    memory = part.of("neuroncore_memory_used_bytes")
+        return np.cumsum(restarted, axis=1)
     freed = memory < 0.5 * np.fmax.reduce(memory, axis=1, initial=0)[:, None]
-    return np.cumsum((zero & freed) | sustained(zero, part.steps(PAUSE) + 1), axis=1)
+    stopped = (zero & freed) | sustained(zero, part.steps(PAUSE) + 1) | restarted
+    return np.cumsum(stopped, axis=1)
 
 
 def job_usual(

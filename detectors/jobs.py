@@ -30,6 +30,9 @@ TWINS = number("jobs.TWINS")
 LIKE = number("jobs.LIKE")
 AS_QUICK = number("jobs.AS_QUICK")
 EMPTY = number("jobs.EMPTY")
+DIP = number("jobs.DIP")
+AROUND = duration("jobs.AROUND")
+PAUSED = number("jobs.PAUSED")
 TOGETHER = duration("jobs.TOGETHER")
 
 
@@ -48,7 +51,7 @@ def current(
 
     def alike(source: Usual) -> Mask:
         """Return which nodes' usual is of the job that they run now, (n,)."""
-        same = same_memory(source.medians.get(MEMORY), memory)
+        same = same_memory(source.medians.get(MEMORY), memory, TWINS)
         return np.asarray(source.own & same & ~_apart(source.medians.get(LATENCY), latency))
 
     changed = has_memory & began & ~alike(usual)
@@ -96,8 +99,10 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Fl
     work, memory, latency = worked_of(part), part.of(MEMORY), part.of(LATENCY)
     n_steps, resting = part.n_steps, work <= floor[:, None]
     new = np.asarray(np.isnan(work[:, :first]).all(axis=1))
-    rows = np.flatnonzero(resting.any(axis=1) | new)
+    restarted = restarts(part)
+    rows = np.flatnonzero((resting | restarted).any(axis=1) | new)
     stopped = resting[rows] & ~(memory[rows] > EMPTY * roster.memory[rows, None])
+    stopped |= restarted[rows]
     begins = np.asarray(stopped.any(axis=1) | new[rows])
     stopped, rows = stopped[begins], rows[begins]
 
@@ -116,12 +121,43 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Fl
     return began, levels[0], levels[1]
 
 
+def restarts(part: Frame) -> Mask:
+    """Return the steps within which a job ended and another began, (n, n_steps).
+
+    For a part of the step memory was free, so it shows less of it than those around, or no work was
+    done and other memory is held since. What goes on in the very memory and as quickly as before is
+    the same job: it has evaluated, or saved.
+    """
+    memory, work = part.of(MEMORY), worked_of(part)
+    freed = memory < DIP * np.minimum(*_highest_around(memory, 2))
+    paused = work < PAUSED * np.minimum(*_highest_around(work, 2))
+    rows = np.flatnonzero((freed | paused).any(axis=1))
+    restarted = np.zeros_like(freed)
+    if len(rows):
+        around = part.steps(AROUND)
+        held = _highest_around(memory[rows], around)
+        took = _highest_around(part.of(LATENCY)[rows], around)
+        other = freed[rows] & (_apart(*held, TWINS) | _apart(*took))
+        restarted[rows] = other | (paused[rows] & _apart(*held, LIKE))
+    return restarted
+
+
+def _highest_around(values: Floats, steps: int) -> tuple[Floats, Floats]:
+    """Return the highest value of the steps before each step, and of those after it."""
+    before, after = np.full_like(values, np.nan), np.full_like(values, np.nan)
+    for ago in range(1, min(steps + 1, values.shape[1])):
+        before[:, ago:] = np.fmax(before[:, ago:], values[:, :-ago])
+        after[:, :-ago] = np.fmax(after[:, :-ago], values[:, ago:])
+    return before, after
+
+
 def _apart(level: Floats | None, job: Floats | np.float32, by: float = AS_QUICK) -> Mask:
     """Return where two levels are so far apart that they are of other work.
 
     It is nowhere that one of them was not read.
     """
-    return np.asarray(np.abs((np.nan if level is None else level) / job - 1) > by)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.abs((np.nan if level is None else level) / job - 1) > by)
 
 
 def _take_from_peers(

@@ -26,7 +26,7 @@ from detectors.arrays import (
 from detectors.constants import count, duration, number
 from detectors.rarity import stretches_of
 from detectors.roster import scope_of
-from detectors.usual import LEAST, around, daily_levels, history, utilization_of
+from detectors.usual import LATENCY, LEAST, SENT, around, daily_levels, history, utilization_of
 from detectors.view import View
 
 AGE = "run_checkpoint_age_seconds"
@@ -34,6 +34,8 @@ STUCK = duration("progress.STUCK")
 RECENT = duration("progress.RECENT")
 SMOOTH = duration("progress.SMOOTH")
 USUAL_PACE = duration("progress.USUAL_PACE")
+SLOWER = number("drop.SLOWER")
+IN_PROPORTION = number("drop_cause.TOGETHER")
 RESOLVED = number("progress.RESOLVED")
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _ENOUGH = count("progress.ENOUGH")
@@ -82,16 +84,29 @@ class Pace(NamedTuple):
     """How many steps such a stretch of it may usually last."""
     by_tokens: Mask
     """Whether tokens are counted: optimizer steps may just be larger ones."""
+    counted: Mask
+    """Whether a run counts at all; else the nodes' executions tell."""
 
 
 def pace_of_nodes(view: View) -> Pace:
-    """Return the pace of the run of each node; nothing is known where two runs may be meant."""
+    """Return the pace of the run of each node, else of its executions where these tell it.
+
+    Of a run nothing is known where two may be meant.
+    """
     unknown = np.full(view.n, np.nan)
-    nobody = np.zeros(view.n, dtype=np.intp)
-    pace = Pace(unknown, unknown.copy(), nobody, np.zeros(view.n), view.nobody())
+    none = np.zeros(view.n, dtype=np.intp)
+    pace = Pace(
+        unknown, unknown.copy(), none, np.zeros(view.n), view.nobody(), counted=view.nobody()
+    )
     frame = view.reading.frame("run")
-    if frame is None or not frame.n_steps:
-        return pace
+    if frame is not None and frame.n_steps:
+        _read_runs(view, frame, pace)
+    _read_executions(view, pace)
+    return pace
+
+
+def _read_runs(view: View, frame: Frame, pace: Pace) -> None:
+    """Write the pace of the runs in place."""
     frame = frame.last(USUAL_PACE)
     rate, tokens = _rates(frame)
     reports = np.isfinite(rate[:, -frame.steps(RECENT) :]).any(axis=1)
@@ -108,14 +123,37 @@ def pace_of_nodes(view: View) -> Pace:
         slow = (smooth < float(view.number("starved.below")[rows[0]]))[None, :]
         gap = np.isnan(smooth)[None, :]
         pace.newest[rows], pace.lately[rows] = rate[run, -1], smooth[-1]
-        pace.by_tokens[rows] = tokens[run]
+        pace.by_tokens[rows], pace.counted[rows] = tokens[run], True
         pace.slow_steps[rows] = trailing(slow, gap)[0]
         if pace.slow_steps[rows[0]]:
             one_run = np.zeros(1, dtype=np.intp)
             weeks = view.policy.number("alert.rare_weeks")
             before = stretches_of(slow, ~gap, one_run, one_run, weeks, frame.step)
             pace.usual_steps[rows] = before.rare[0]
-    return pace
+
+
+def _read_executions(view: View, pace: Pace) -> None:
+    """Write in place the pace of nodes that look busy and wait, where no run tells it.
+
+    Executions take longer and as much less is sent while they look as busy as ever: so much slower
+    is the work.
+    """
+    usual = view.usual_of(LATENCY)
+    asked = (view.latency[:, -1] >= SLOWER * usual) & ~pace.counted & ~view.roster.inference
+    if asked.any():
+        # Where others rest, the one that looks busy holds them up.
+        rests = view.executing[:, -1] & (view.level[:, -1] < view.number("starved.over"))
+        asked &= ~np.isin(view.roster.scope, view.roster.scope[rests])
+    rows = np.flatnonzero(asked)
+    if not len(rows):
+        return
+    longer = view.latency[rows] / usual[rows, None]
+    sent = view.metric(SENT)[rows] / view.usual_of(SENT)[rows, None]
+    busy = view.level[rows] >= view.number("starved.over")[rows, None]
+    waits = busy & (longer >= SLOWER) & (np.abs(sent * longer - 1) <= IN_PROPORTION)
+    pace.slow_steps[rows] = trailing(waits, view.unknown[rows])
+    pace.newest[rows] = np.where(waits[:, -1], 1 / longer[:, -1], np.nan)
+    pace.lately[rows] = pace.newest[rows]
 
 
 def _rates(frame: Frame) -> tuple[Floats, Mask]:
@@ -291,7 +329,7 @@ def falls_short(view: View, asked: Mask, needed: Numbers, share: Numbers) -> Mas
     if len(rows):
         services, of_service = np.unique(view.roster.scope[rows], return_inverse=True)
         demand = _usual_demand(view, services)[int(view.now.weekday() >= 5)]
-        usual = around(demand, view.now.hour)
+        usual = around(demand, view.now)
         short[rows] = _service_level(view, rows, needed) < share[rows] * usual[of_service]
     return short
 

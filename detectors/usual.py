@@ -120,7 +120,7 @@ class Usual:
         For inference by the hour of day and kind of day.
         """
         lowest, usual = (
-            around(levels[int(now.weekday() >= 5)], now.hour)
+            around(levels[int(now.weekday() >= 5)], now)
             for levels in (self.hourly_low, self.hourly_middle)
         )
         low = np.where(inference, lowest, self.low)
@@ -129,12 +129,20 @@ class Usual:
         return low, middle, high
 
 
-def around(levels: Floats, hour: int) -> Floats:
-    """Return the lowest level within an hour of an hour of the day, (24, n) -> (n,).
+def around(levels: Floats, now: datetime) -> Floats:
+    """Return the lowest level within an hour of a time of day, (24, n) -> (n,).
 
     People live by local time: where clocks change, a service's day comes an hour earlier or later.
+    A level is that of the middle of its hour, and in between lies between its neighbours'.
     """
-    return np.asarray(np.fmin.reduce(levels[[hour - 1, hour, (hour + 1) % 24]], axis=0))
+    nearby = []
+    for shift in (-1, 0, 1):
+        middle = now.hour + now.minute / 60 + shift - 0.5
+        hour, share = int(np.floor(middle)), np.float32(middle % 1)
+        before, after = levels[hour % 24], levels[(hour + 1) % 24]
+        between = (1 - share) * before + share * after
+        nearby.append(np.where(np.isnan(between), np.fmin(before, after), between))
+    return np.asarray(np.fmin.reduce(nearby))
 
 
 _NO_LEVELS = np.zeros(0, dtype=np.float32)

@@ -42,6 +42,7 @@ BOOT = duration("view.BOOT")
 LATELY = duration("view.LATELY")
 LOOKBACK = duration("view.LOOKBACK")
 BLOCK_END = duration("view.BLOCK_END")
+UNSEEN = duration("view.UNSEEN")
 
 
 State = Callable[["View"], Mask]
@@ -260,11 +261,13 @@ class View(Readings):
         """Return for how many steps a state of the nodes asked for is not yet rare, (n,).
 
         It is the number of a setting, and longer where their jobs show longer stretches of the
-        state. From `alert.pause_limit` on none is usual.
+        state, or too little of them was seen to know. From `alert.pause_limit` on none is usual.
         """
-        rare = np.floor(self.stretches(state, asked).rare) + 1
-        most = self.steps("alert.pause_limit")
-        return np.asarray(np.maximum(self.steps(key), np.minimum(rare, most)))
+        needed, seen = self.steps(key), self.stretches(state, asked)
+        if self.now - self.whole.start < UNSEEN:
+            needed = np.where(seen.count == 0, 2 * needed, needed)
+        rare = np.floor(seen.rare) + 1
+        return np.asarray(np.maximum(needed, np.minimum(rare, self.steps("alert.pause_limit"))))
 
     def usual_pauses(self, state: State, rows: Rows) -> tuple[str, ...]:
         """State how often and how long the job of the nodes at `rows` has been in a state before.

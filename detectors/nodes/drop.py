@@ -67,7 +67,7 @@ def find(view: View) -> RuleMatch:
     ratio = (view.utilization / middle[:, None]).astype(np.float32)
     training = ~view.roster.inference
     soon, steps = _soon(view, ratio)
-    soon = narrowed(soon, lambda: training & ~(_slower(view) & _quiet(view)))
+    soon = narrowed(soon, lambda: training & ~(slower(view) & _quiet(view)))
 
     shallow = _seen(view, view.at_work & (ratio < below[:, None]))
     needed = np.where(training, 1, 2) * view.steps("starved.shallow_for")
@@ -76,14 +76,16 @@ def find(view: View) -> RuleMatch:
     evident = (shallow >= view.window.steps(EVIDENT)) & training
     evident = narrowed(evident, lambda: _no_pause(view))
     settled = (shallow >= view.window.steps(SETTLED)) & training
-    late |= narrowed(settled, lambda: _slower(view))
+    late |= narrowed(settled, lambda: slower(view))
 
     # Steps tell more than utilization: nodes that wait in a collective look as busy as ever, and
     # what goes on as fast as ever has lost nothing.
     pace = pace_of_nodes(view)
-    slow = (pace.slow_steps >= view.window.steps(EVIDENT)) & (pace.slow_steps > pace.usual_steps)
-    untimed = np.isnan(view.recent(view.latency) + view.usual_of(LATENCY))
-    slow = narrowed(slow & training, lambda: _slower(view) | (pace.by_tokens & untimed))
+    # A run is slow whenever it evaluates: executions that are slower too, or its habit, tell more.
+    slow = (pace.slow_steps >= view.window.steps(EVIDENT)) & training
+    untimed = np.isnan(view.recent(view.latency) + view.usual_of(LATENCY)) & pace.by_tokens
+    rare = untimed & (pace.slow_steps > pace.usual_steps)
+    slow = narrowed(slow, lambda: slower(view) | rare)
     steps = np.where(slow, np.maximum(steps, pace.slow_steps), steps)
     in_full = (pace.newest >= FULL) & training
 
@@ -92,6 +94,7 @@ def find(view: View) -> RuleMatch:
     begins = narrowed(begins, lambda: _same_job(view, steps, late))
     begins &= view.usual.own | ((steps >= view.window.steps(SETTLED)) & _saturated(view))
     begins = narrowed(begins, lambda: ~(cores.settling(view) | faults.recurring(view)))
+    begins = narrowed(begins, lambda: _longer_than_troubles(view, begins))
 
     # A node that executes nothing at all is another rule's.
     still = trailing(view.zero & view.standing, view.unknown) >= 2
@@ -162,6 +165,22 @@ def _longer_than_pauses(view: View, asked: Mask) -> Mask:
     return np.asarray(lasts >= view.rare_after("starved.for", under, asked))
 
 
+def troubled(view: View) -> Mask:
+    """Return where a node shows the sign of a drop: slow executions, a busy host or a full NIC."""
+    resting = 1 - view.usual_of("host_cpu_utilization_ratio")[:, None]
+    surge = view.cpu >= 1 - 0.5 * resting
+    full = view.efa / view.roster.nic[:, None] >= view.number("network_bound.above")[:, None]
+    late = view.latency >= SLOWER * view.usual_of(LATENCY)[:, None]
+    return np.asarray((late & view.at_work) | (under(view) & (surge | full | late)))
+
+
+def _longer_than_troubles(view: View, asked: Mask) -> Mask:
+    """Return which nodes show a sign for longer than their job usually does, or show none now."""
+    lasts = trailing(troubled(view), view.unknown | view.evaluating)
+    rare = np.minimum(view.stretches(troubled, asked).rare, view.steps("alert.pause_limit"))
+    return np.asarray((lasts == 0) | (lasts > rare))
+
+
 def _still_dropped(view: View, ratio: Floats, pace: Pace) -> Mask:
     """Return the nodes that keep an open drop going, (n,)."""
     if not view.is_open(*FAMILY):
@@ -211,10 +230,10 @@ def _no_pause(view: View) -> Mask:
     """
     resting = 1 - view.usual_of("host_cpu_utilization_ratio")
     surge = view.recent(view.cpu, view.window.steps(NOW)) >= 1 - 0.5 * resting
-    return np.asarray(_saturated(view) | surge | (_slower(view) & ~_quiet(view)))
+    return np.asarray(_saturated(view) | surge | (slower(view) & ~_quiet(view)))
 
 
-def _slower(view: View) -> Mask:
+def slower(view: View) -> Mask:
     """Return which nodes' executions take longer than usual and than in usual work lately, (n,).
 
     A job may slow its executions and not its work, as a longer context does: those of its pauses
@@ -276,11 +295,12 @@ def working(view: View) -> Mask:
 def fell_lately(view: View, length: timedelta) -> Mask:
     """Return which nodes worked under their usual for a good part of the last `length`, (n,).
 
-    They are in an evaluation, or in a drop to be.
+    They are in an evaluation, in a drop to be, or look busy while they wait.
     """
     part = view.utilization[:, -view.window.steps(length) :]
     under = part < (view.number("starved.over") * view.levels[1])[:, None]
-    return np.asarray(under.mean(axis=1) >= 0.4) | falling(view)
+    waiting = pace_of_nodes(view).slow_steps > 0
+    return np.asarray(under.mean(axis=1) >= 0.4) | falling(view) | waiting
 
 
 def _lasted(view: View, below: Mask) -> Counts:

@@ -133,6 +133,8 @@ class Signs:
     dropped: float
     dropped_usual: float
     pace: float
+    counted: bool
+    """Whether the pace is of a run's own count."""
     alone: bool
     by_hour: bool
     """Whether the usual is that of an hour of the day."""
@@ -313,6 +315,7 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     busy = int((scope & (view.recent(view.utilization) > view.number("idle.below"))).sum())
     sent = usual(SENT)
     alone = busy <= 1 or bool(np.isfinite(sent).any() and np.nanmedian(sent) < 1e8)
+    pace = pace_of_nodes(view)
     return Signs(
         level=middle_of(now(view.utilization)),
         usual=middle_of(middle),
@@ -329,7 +332,8 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
         read_ratio=middle_of(ratio_to(arriving, usual("network_in_bytes_per_second"))),
         dropped=middle_of(now(view.metric(DROPPED))),
         dropped_usual=middle_of(usual(DROPPED)),
-        pace=middle_of(pace_of_nodes(view).lately[rows]),
+        pace=middle_of(pace.lately[rows]),
+        counted=bool(pace.counted[rows].any()),
         alone=alone,
         by_hour=bool(view.roster.inference[rows[0]]),
     )
@@ -349,7 +353,7 @@ def _why(signs: Signs, cause: Cause, gauge: str) -> str:
     """State the symptom; a sign that was not read is left out."""
     parts = ["Runtime loaded"]
     if signs.pace >= STILL:
-        parts.append(f"steps go on at {signs.pace:.2f}x")
+        parts.append(f"{'steps' if signs.counted else 'executions'} go on at {signs.pace:.2f}x")
     elif not np.isnan(signs.pace):
         parts.append("steps stand still")
     if not np.isnan(signs.cpu):

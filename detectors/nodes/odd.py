@@ -14,6 +14,7 @@ from bot.model.money import counted
 from detectors.arrays import Floats, Mask, Numbers, Rows
 from detectors.constants import duration, number
 from detectors.forest import (
+    JOB_HOURS,
     METRICS,
     NOTABLE,
     TRAFFIC,
@@ -24,15 +25,18 @@ from detectors.forest import (
     median_of,
     stops,
 )
+from detectors.jobs import AROUND
 from detectors.odd_model import COSTS, OddModel, combined
 from detectors.rule import Explanation, RuleMatch, anomalies_of
-from detectors.usual import percentiles
+from detectors.usual import RESERVED, percentiles
 from detectors.view import View
 from detectors.words import percent, rate, seconds, size
 
 REST = duration("odd.REST")
 SETTLED = duration("odd.SETTLED")
 STAY = number("odd.STAY")
+_LATENCY = METRICS.index("neuron_execution_latency_seconds")
+_SENT = METRICS.index("efa_tx_bytes_per_second")
 _RECEIVED = METRICS.index("efa_rx_bytes_per_second")
 _MOST = 5
 """Metrics that one sentence names."""
@@ -67,9 +71,13 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
         return
 
     # A node that has stopped since the usual of its job was learnt may run another job.
-    stopped, since = view.nobody(), view.window.since(known.usual.end)
-    if view.any_zero and since.n_steps:
+    stopped = view.nobody()
+    since = view.window.since(known.usual.end - AROUND)
+    if since.n_steps:
         stopped = stops(since, view.number("idle.below"))[:, -1] > 0
+    # So does one on which more or fewer cores are reserved than lately.
+    reserved = view.metric(RESERVED)[:, -view.window.steps(JOB_HOURS) :]
+    stopped |= np.fmax.reduce(reserved, axis=1) - np.fmin.reduce(reserved, axis=1) > 0.5
     working = view.executing[:, -_half(view) * 2 :].all(axis=1) & ~stopped
     possible = view.eligible & ~explained & ~falling & working & view.limits.on("odd.on")
     judged, combining, far = _combinations(view, known.usual, np.flatnonzero(possible))
@@ -111,7 +119,9 @@ def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, 
     before = _levels(view, rows, 1)
     full &= before[:, 0] >= usual.full[rows]
     far = np.stack([newest, distances(before, scale)])
-    likely = np.flatnonzero(full & combined(far).all(axis=0))
+    # Executions that are quicker than ever, and send as much more, cost nothing.
+    quicker = ((far[:, :, _LATENCY] <= -NOTABLE) & (far[:, :, _SENT] >= NOTABLE)).all(axis=0)
+    likely = np.flatnonzero(full & combined(far).all(axis=0) & ~quicker)
 
     steps, nodes = slice(-2 * _half(view), None), rows[likely]
     levels = np.stack([_cut(view, i, nodes, steps) for i in range(len(METRICS))])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builder import Fleet, World, hours
+from builder import START, Fleet, World, hours
 from test_rarity import progress
 
 from bot.model.causes import Cause
@@ -88,9 +88,9 @@ def test_lost_packets_name_the_network_though_the_nic_is_not_full():
 def test_the_usual_of_an_hour_is_the_lowest_within_an_hour_of_it():
     levels = np.arange(24, dtype=np.float32)[:, None].repeat(2, axis=1)
     levels[12, 1] = np.nan
-    assert around(levels, 12).tolist() == [11.0, 11.0]
-    assert around(levels, 0).tolist() == [0.0, 0.0]
-    assert around(levels, 23).tolist() == [0.0, 0.0]
+    assert around(levels, START.replace(hour=12, minute=30)).tolist() == [11.0, 11.0]
+    assert around(levels, START.replace(minute=30)).tolist() == [0.0, 0.0]
+    assert around(levels, START.replace(hour=23, minute=30)).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(("share", "raised"), [(0.5, set()), (0.2, {Cause.STARVED})])

@@ -102,7 +102,7 @@ def test_a_wait_that_looks_busy_is_told_by_the_steps_of_the_run():
     fleet = Fleet(8).scale(hours(30), hours(34), neuron_execution_latency=2.0, efa=0.5)
     world = World(fleet, frames={"run": progress(fleet, hours(30), hours(34))})
     (told,) = world.run(hours(29), hours(33))
-    assert told.cause in (Cause.STRAGGLER, Cause.NETWORK_BOUND)
+    assert told.cause in (Cause.COLLECTIVE_PATH, Cause.NETWORK_BOUND)
     assert told.opened <= hours(30.6)
     assert np.allclose(told.anomaly.wasted_shares, 0.5, atol=0.05)
     assert "0.50x" in told.anomaly.why
