@@ -65,6 +65,12 @@ def test_days_after_the_settled_ones_do_not_count():
     assert ended([100] * 18 + [7, 1], 19) == ended([100] * 18, 19)
 
 
+@pytest.mark.parametrize(("day", "fees"), [(18, 0), (19, 70), (30, 70)])
+def test_a_fee_is_due_from_the_first_day_that_has_not_settled(day, fees):
+    found = ended([100] * 18, 19, due={date(2026, 11, day): Decimal(70)})
+    assert (found.fees, found.forecast) == (fees, 3000 + fees)
+
+
 def test_days_of_the_month_before_help_at_its_start():
     found = ended([10] * 10, 2, first=date(2026, 10, 25))
     assert (found.spent, found.forecast, found.days_used) == (10, 300, 8)
