@@ -76,7 +76,7 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
     if since.n_steps:
         stopped = stops(since, view.number("idle.below"))[:, -1] > 0
     # So does one on which more or fewer cores are reserved than lately.
-    reserved = view.metric(RESERVED)[:, -view.window.steps(JOB_HOURS) :]
+    reserved = view.whole.last(JOB_HOURS).of(RESERVED)
     stopped |= np.fmax.reduce(reserved, axis=1) - np.fmin.reduce(reserved, axis=1) > 0.5
     working = view.executing[:, -_half(view) * 2 :].all(axis=1) & ~stopped
     possible = view.eligible & ~explained & ~falling & working & view.limits.on("odd.on")
