@@ -80,7 +80,7 @@ def batches(compiles: Iterable[Compile], hour_of: HourOf) -> list[Batch]:
         else:
             groups.append([compilation])
     return sorted(
-        (_batch(many, hour_of) for many in groups),
+        (_batch(group, hour_of) for group in groups),
         key=lambda x: (x.window.end, x.usd or 0),
         reverse=True,
     )
@@ -92,13 +92,21 @@ def sharing(batch: Batch, marks: Iterable[CompileMark]) -> int:
     for mark in marks:
         if mark.mark is Mark.BEGUN and mark.module and mark.at in batch.window:
             nodes.setdefault(mark.module, set()).add(mark.instance)
-    mine = {compilation.instance for compilation in batch.compiles}
-    return len({name for names in nodes.values() if len(names & mine) > 1 for name in names & mine})
+
+    compiling = {compilation.instance for compilation in batch.compiles}
+    shared = [names & compiling for names in nodes.values()]
+    return len({name for names in shared if len(names) > 1 for name in names})
 
 
 def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> CompileBill:
     """Return the cost of the parts of compiles that lie within the window."""
-    clipped = [part for compilation in compiles if (part := _within(compilation, window))]
+    clipped = []
+    for compilation in compiles:
+        start = max(compilation.window.start, window.start)
+        end = min(compilation.window.end, window.end)
+        if start < end:
+            clipped.append(replace(compilation, window=Window(start, end)))
+
     in_window = batches(clipped, hour_of)
     return CompileBill(
         window,
@@ -130,14 +138,6 @@ def _batch(compiles: Sequence[Compile], hour_of: HourOf) -> Batch:
         cents(total) if usd else None,
         cents(total - max(usd, default=Decimal(0))),
     )
-
-
-def _within(compilation: Compile, window: Window) -> Compile | None:
-    start, end = (
-        max(compilation.window.start, window.start),
-        min(compilation.window.end, window.end),
-    )
-    return replace(compilation, window=Window(start, end)) if start < end else None
 
 
 _DIMENSIONS = ("cluster", "team", "project", "region", "zone", "account", "instance_type")

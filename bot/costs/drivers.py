@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 
@@ -62,8 +62,8 @@ class Driver:
 class _Span:
     """Hold the cost and the hours of one thing in one window, by way of buying."""
 
-    usd: dict[str, Decimal]
-    hours: dict[str, float]
+    usd: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
+    hours: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @property
     def cost(self) -> Decimal:
@@ -96,23 +96,22 @@ def drivers_of(
 
     `fees` are charged once.
     """
-    then, now = list(then), list(now)
-    moved = _clusters(then) ^ _clusters(now)
-    parts: list[Driver] = []
-    rest: tuple[list[Spend], list[Spend]] = ([], [])
+    sides = list(then), list(now)
+    moved = _clusters(sides[0]) ^ _clusters(sides[1])
+    of_nodes: tuple[list[Spend], list[Spend]] = ([], [])
     things: defaultdict[_Thing, list[Decimal]] = defaultdict(lambda: [_NONE, _NONE])
-    for side, rows in enumerate((then, now)):
+    for side, rows in enumerate(sides):
         for row in rows:
             if row.key["instance_type"] and row.hours and row.key["cluster"] not in moved:
-                rest[side].append(row)
+                of_nodes[side].append(row)
             else:
                 things[_thing(row, moved, fees)][side] += row.money.amortised
-    parts += [
+
+    drivers = [
         _moved(thing, *amounts) for thing, amounts in things.items() if amounts[0] != amounts[1]
     ]
-    return tuple(
-        sorted((*parts, *_of_hours(*rest)), key=lambda one: (-abs(one.usd), one.kind, one.what))
-    )
+    drivers += _of_hours(*of_nodes)
+    return tuple(sorted(drivers, key=lambda driver: (-abs(driver.usd), driver.kind, driver.what)))
 
 
 def _clusters(rows: Iterable[Spend]) -> set[str]:
@@ -133,7 +132,7 @@ class _Thing:
 
 def _thing(row: Spend, moved: Collection[str], fees: Collection[Line]) -> _Thing:
     """Return the thing that a row counts to."""
-    cluster, line = row.key["cluster"], _line(row)
+    cluster, line = row.key["cluster"], (row.key["service"], row.key["usage_type"])
     if cluster in moved:
         return _Thing(f"cluster {cluster}", _keeping(row, "cluster"))
     if line in fees:
@@ -148,10 +147,6 @@ def _thing(row: Spend, moved: Collection[str], fees: Collection[Line]) -> _Thing
 
 def _keeping(row: Spend, *names: str) -> tuple[Filter, ...]:
     return tuple(Filter(name, (row.key[name],)) for name in names)
-
-
-def _line(row: Spend) -> Line:
-    return row.key["service"], row.key["usage_type"]
 
 
 def _words(row: Spend) -> str:
@@ -185,23 +180,12 @@ def _of_hours(then: Iterable[Spend], now: Iterable[Spend]) -> Iterator[Driver]:
         if first and last:
             by_kind[kind][cluster] = first, last
         elif last:
-            yield Driver(
-                DriverKind.NEW,
-                what,
-                last.cost,
-                (0.0, float(last.total)),
-                costs=(_NONE, last.cost),
-                where=where,
-            )
+            hours, costs = (0.0, float(last.total)), (_NONE, last.cost)
+            yield Driver(DriverKind.NEW, what, last.cost, hours, costs=costs, where=where)
         elif first:
-            yield Driver(
-                DriverKind.ENDED,
-                what,
-                -first.cost,
-                (float(first.total), 0.0),
-                costs=(first.cost, _NONE),
-                where=where,
-            )
+            hours, costs = (float(first.total), 0.0), (first.cost, _NONE)
+            yield Driver(DriverKind.ENDED, what, -first.cost, hours, costs=costs, where=where)
+
     for kind, clusters in by_kind.items():
         yield from _of_kind(kind, clusters)
 
@@ -215,14 +199,12 @@ def _of(kind: Kind, *clusters: str) -> tuple[Filter, ...]:
 
 
 def _spans(rows: Iterable[Spend]) -> Mapping[tuple[Kind, str], _Span]:
-    spans: dict[tuple[Kind, str], _Span] = {}
+    spans: defaultdict[tuple[Kind, str], _Span] = defaultdict(_Span)
     for row in rows:
-        span = spans.setdefault(
-            ((row.key["instance_type"], row.key["region"]), row.key["cluster"]), _Span({}, {})
-        )
-        way = row.key["purchase"]
-        span.usd[way] = span.usd.get(way, _NONE) + row.money.amortised
-        span.hours[way] = span.hours.get(way, 0.0) + row.hours
+        kind = row.key["instance_type"], row.key["region"]
+        span, way = spans[kind, row.key["cluster"]], row.key["purchase"]
+        span.usd[way] += row.money.amortised
+        span.hours[way] += row.hours
     return spans
 
 
@@ -233,68 +215,46 @@ def _of_kind(kind: Kind, clusters: Mapping[str, tuple[_Span, _Span]]) -> Iterato
     """
     name = ", ".join(filter(None, kind))
     bought = priced = _NONE
-    for cluster, (then, now) in clusters.items():
-        change = now.cost - then.cost
-        more = cents((now.total - then.total) * then.rate)
-        mixed = cents(now.total * _mixed(then, now))
-        if more:
-            what, hours = (
-                f"{cluster or 'outside clusters'} · {kind[0]}",
-                (float(then.total), float(now.total)),
-            )
-            yield Driver(
-                DriverKind.HOURS, what, more, hours, (then.rate, now.rate), where=_of(kind, cluster)
-            )
+    for cluster, (before, after) in clusters.items():
+        longer = cents((after.total - before.total) * before.rate)
+        mixed = cents(after.total * _mixed(before, after))
+        if longer:
+            what = f"{cluster or 'outside clusters'} · {kind[0]}"
+            hours, rates = (float(before.total), float(after.total)), (before.rate, after.rate)
+            yield Driver(DriverKind.HOURS, what, longer, hours, rates, where=_of(kind, cluster))
         bought += mixed
-        priced += change - more - mixed
+        priced += after.cost - before.cost - longer - mixed
+
     first, last = (_joined(spans) for spans in zip(*clusters.values(), strict=True))
-    if bought:
-        covered = first.covered, last.covered
-        committed = abs(last.covered - first.covered) > _SLIGHT
-        of, what = (
-            (DriverKind.COMMITMENT, name)
-            if committed
-            else (DriverKind.PRICE, f"{name}, bought otherwise")
-        )
-        shares = covered if committed else None
-        yield Driver(
-            of,
-            what,
-            bought,
-            rates=(first.rate, last.rate),
-            covered=shares,
-            where=_of(kind, *clusters),
-        )
+    rates, where = (first.rate, last.rate), _of(kind, *clusters)
+    covered = first.covered, last.covered
+    if bought and abs(last.covered - first.covered) > _SLIGHT:
+        yield Driver(DriverKind.COMMITMENT, name, bought, rates=rates, covered=covered, where=where)
+    elif bought:
+        what = f"{name}, bought otherwise"
+        yield Driver(DriverKind.PRICE, what, bought, rates=rates, where=where)
     if priced:
-        yield Driver(
-            DriverKind.PRICE,
-            name,
-            priced,
-            rates=(first.rate, last.rate),
-            where=_of(kind, *clusters),
-        )
+        yield Driver(DriverKind.PRICE, name, priced, rates=rates, where=where)
 
 
 def _mixed(then: _Span, now: _Span) -> Decimal:
     """Return the change of the mean rate that other ways of buying make, each at its old rate."""
-    ways = sorted({*then.hours, *now.hours})
-    return sum(
-        ((now.share(way) - then.share(way)) * _old_rate(way, then, now) for way in ways), _NONE
-    )
-
-
-def _old_rate(way: str, then: _Span, now: _Span) -> Decimal:
-    """Return the rate of a way of buying before; of one that is new, now."""
-    rate = then.rate_of(way)
-    return rate if rate is not None else now.rate_of(way) or _NONE
+    change = _NONE
+    for way in sorted({*then.hours, *now.hours}):
+        rate = then.rate_of(way)
+        if rate is None:
+            # A way that is new has no old rate.
+            rate = now.rate_of(way) or _NONE
+        change += (now.share(way) - then.share(way)) * rate
+    return change
 
 
 def _joined(spans: Iterable[_Span]) -> _Span:
-    whole = _Span({}, {})
+    whole = _Span()
     for span in spans:
         for way, usd in span.usd.items():
-            whole.usd[way] = whole.usd.get(way, _NONE) + usd
-            whole.hours[way] = whole.hours.get(way, 0.0) + span.hours[way]
+            whole.usd[way] += usd
+            whole.hours[way] += span.hours[way]
     return whole
 
 

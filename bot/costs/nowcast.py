@@ -90,13 +90,15 @@ def month_end(
     values = [bill.daily[day] for day in days]
     since = _since(running or {}, days, values)
     ahead = max(0, (end - max(until, start)).days)
-    known = [float(value) for value in since.values()][:ahead] if until >= start else []
-    projection = project([*map(float, values), *known], ahead - len(known))
+    running_usd = [float(value) for value in since.values()][:ahead] if until >= start else []
+    projection = project([*map(float, values), *running_usd], ahead - len(running_usd))
     assert projection
+
     fees = sum((usd for day, usd in bill.fees.items() if start <= day < end), Decimal(0))
     due = sum((usd for day, usd in bill.due.items() if until <= day < end), Decimal(0))
     spent = sum((usd for day, usd in bill.daily.items() if start <= day < until), Decimal(0)) + fees
-    sure = spent + due + _usd(sum(known))
+
+    sure = spent + due + _usd(sum(running_usd))
     least = max(spent, bill.billed) if min(values) >= 0 else sure + _usd(projection.low)
     low, about, high = (
         max(least, sure + _usd(usd)) for usd in (projection.low, projection.middle, projection.high)
@@ -110,7 +112,7 @@ def month_end(
         high,
         len(days),
         fees + due,
-        until if known else None,
+        until if running_usd else None,
         bill.currency,
     )
 
@@ -134,17 +136,20 @@ _ALIKE = 3
 
 
 def _since(running: Daily, days: Sequence[date], values: Sequence[Decimal]) -> dict[date, Decimal]:
-    """Return the cost of the days since the settled ones: those days' rest, and the nodes that ran."""
+    """Return the cost of the days since the settled ones.
+
+    What those cost besides nodes, and the nodes that ran.
+    """
     newest = [(day, value) for day, value in zip(days, values, strict=True) if day in running][
         -_ALIKE:
     ]
     if len(newest) < _ALIKE:
         return {}
-    rest = sum((value - running[day] for day, value in newest), Decimal(0)) / len(newest)
+    besides = sum((value - running[day] for day, value in newest), Decimal(0)) / len(newest)
     later: dict[date, Decimal] = {}
     day = days[-1] + _DAY
     while day in running:
-        later[day] = max(Decimal(0), rest + running[day])
+        later[day] = max(Decimal(0), besides + running[day])
         day += _DAY
     return later
 
@@ -172,7 +177,13 @@ def month_bill(
     billing: Tallies, month: Window, at: datetime, where: Sequence[Filter] = ()
 ) -> tuple[MonthBill, datetime | None]:
     """Return what a forecast of a month is made of, and until when the bill has settled; may block."""
-    tally = _by_line(billing, Window(month.start - _NOWCAST_BACK, min(month.end, at)), where)
+    window = Window(month.start - _NOWCAST_BACK, min(month.end, at))
+    try:
+        tally = billing.tally(window, ("day", *_LINE), where)
+    except WrongInput:
+        # Not every bill tells services and usage types.
+        tally = billing.tally(window, ("day",), where)
+
     settled = settled_by(tally, at)
     if settled is None:
         return MonthBill({}), None
@@ -191,17 +202,10 @@ def _line(key: Mapping[str, str]) -> Line:
     return tuple(key.get(name, "") for name in _LINE)
 
 
-def _by_line(billing: Tallies, window: Window, where: Sequence[Filter]) -> Tally:
-    try:
-        return billing.tally(window, ("day", *_LINE), where)
-    except WrongInput:
-        return billing.tally(window, ("day",), where)
-
-
 def _parted(
     lines: Mapping[Line, Daily], lumps: Mapping[Line, Daily], month: Window, until: date
 ) -> MonthBill:
-    """Part what recurs from what is charged at once, and find what is charged at once each month."""
+    """Part what recurs from what is charged at once, and find which of that comes each month."""
     daily: defaultdict[date, Decimal] = defaultdict(Decimal)
     fees: defaultdict[date, Decimal] = defaultdict(Decimal)
     due: defaultdict[date, Decimal] = defaultdict(Decimal)
@@ -222,7 +226,10 @@ def _parted(
 
 
 def _again(lumps: Daily, month: date) -> Iterator[tuple[date, Decimal]]:
-    """Yield what a line charged at once last month and in the one before, and not yet in this one, at its day of this month."""
+    """Yield what a line charged at once in both months before, and not yet in this one.
+
+    Each at its day of this month.
+    """
     last = (month - _DAY).replace(day=1)
     before = (last - _DAY).replace(day=1)
     first = [
@@ -238,7 +245,10 @@ def _again(lumps: Daily, month: date) -> Iterator[tuple[date, Decimal]]:
 def _lumps(
     billing: Tallies, lines: Mapping[Line, Daily], until: date, where: Sequence[Filter]
 ) -> Mapping[Line, Daily]:
-    """Return by line the charges of a day that stand in one of its hours, of lines that are charged seldom: they are no usage."""
+    """Return by line the charges of a day that stand in one of its hours, as they are no usage.
+
+    Of lines that are charged seldom.
+    """
     seldom = {
         line: amounts for line, amounts in lines.items() if any(line) and _is_seldom(amounts, until)
     }
@@ -316,10 +326,12 @@ def running_cost(
     costs: defaultdict[date, Decimal] = defaultdict(Decimal)
     for day in Window(min(first, midnight), midnight).days():
         costs[day.start.date()] = Decimal(0)
-    held = {_kind(reservation.labels) for reservation in reading.inventory.reservations}
+    reserved = {_kind(reservation.labels) for reservation in reading.inventory.reservations}
     for instance, span in _spans(reading):
         start, end = max(first, span.start), min(midnight, span.end)
-        price = price_of(instance) if start < end and _kind(instance.labels) not in held else None
+        price = (
+            price_of(instance) if start < end and _kind(instance.labels) not in reserved else None
+        )
         if price and price.market not in _PREPAID:
             for day in Window(start, end).days():
                 costs[day.start.date()] += price.usd_per_hour * Decimal(str(round(day.hours, 6)))
@@ -336,7 +348,10 @@ def running_of(ports: Ports, reading: Reading) -> dict[date, Decimal]:
 
 
 def forecast_of(ports: Ports, now: datetime, reading: Reading | None) -> Nowcast | None:
-    """Forecast the month of `now` from its bill, and from the nodes that ran where a reading tells of them; may block."""
+    """Forecast the month of `now` from its bill; may block.
+
+    And from the nodes that ran, where a reading tells of them.
+    """
     return forecast_month(
         ports.world.billing, now, running=running_of(ports, reading) if reading else None
     )
@@ -358,9 +373,9 @@ def _spans(reading: Reading) -> Iterator[tuple[Instance, Window]]:
             yield instance, Window(min(instance.launched_at, until), until)
     frame = reading.frame("node")
     assert frame
-    seen: Mask = np.any(~np.isnan(frame.values), axis=2)
+    measured: Mask = np.any(~np.isnan(frame.values), axis=2)
     for row, labels in enumerate(frame.things):
-        steps = np.flatnonzero(seen[row])
+        steps = np.flatnonzero(measured[row])
         if len(steps) and labels.instance not in described:
             span = Window(
                 frame.start + int(steps[0]) * frame.step,

@@ -6,7 +6,7 @@ A hint for a person, never a charge to a team.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -63,7 +63,11 @@ def owner_hints(rows: Iterable[Spend], inventory: Inventory) -> list[OwnerHint]:
 
     Rows of one hint are one.
     """
-    teams = _teams(inventory)
+    teams: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for instance in inventory.instances.values():
+        if instance.labels.cluster and instance.labels.team:
+            teams[instance.labels.cluster][instance.labels.team] += 1
+
     names = {name: _words(name) for name in {team for counts in teams.values() for team in counts}}
     sums: dict[tuple[str, str], tuple[Decimal, tuple[str, ...]]] = {}
     for row in rows:
@@ -108,15 +112,6 @@ def _hint(
         team, n = neighbours.most_common(1)[0]
         return team, f"team of {n} other node{'s' if n > 1 else ''} of {cluster}"
     return (str(launcher), "launched it") if launcher else (_NONE, _NONE)
-
-
-def _teams(inventory: Inventory) -> dict[str, Counter[str]]:
-    """Count the teams of each cluster's nodes."""
-    counts: dict[str, Counter[str]] = {}
-    for instance in inventory.instances.values():
-        if instance.labels.cluster and instance.labels.team:
-            counts.setdefault(instance.labels.cluster, Counter())[instance.labels.team] += 1
-    return counts
 
 
 def _name(resource: str, inventory: Inventory) -> str:
