@@ -35,9 +35,9 @@ def choose(quotes: Iterable[Price], market: Market, region: str = "") -> Price |
     instance never costs an offering's price on another market, unless nothing else is known; the
     same region wins, then the surest basis, then the newest date.
     """
-    every = list(quotes)
-    own = _named(blended(every, region), Whose.ACCOUNT) if market in _COMMITTED else None
-    best = own or min(every, key=lambda price: _rank(price, market, region), default=None)
+    prices = list(quotes)
+    account = _named(blended(prices, region), Whose.ACCOUNT) if market in _COMMITTED else None
+    best = account or min(prices, key=lambda price: _rank(price, market, region), default=None)
     return _named(best, Whose.MARKET) if best and best.hours and not best.whose else best
 
 
@@ -62,25 +62,27 @@ def _mean_of(rates: Iterable[Price]) -> Price | None:
 
     None without hours.
     """
-    own = [rate for rate in rates if rate.hours]
-    if not own:
+    used = [rate for rate in rates if rate.hours]
+    if not used:
         return None
-    hours = sum((Decimal(str(rate.hours)) for rate in own), Decimal(0))
-    cost = sum((rate.usd_per_hour * Decimal(str(rate.hours)) for rate in own), Decimal(0))
-    most = max(own, key=lambda rate: rate.hours)
+    hours = sum((Decimal(str(rate.hours)) for rate in used), Decimal(0))
+    cost = sum((rate.usd_per_hour * Decimal(str(rate.hours)) for rate in used), Decimal(0))
+    most = max(used, key=lambda rate: rate.hours)
     return replace(
         most, usd_per_hour=(cost / hours).quantize(Decimal("0.000001")), hours=float(hours)
     )
 
 
 def billed_rate(rates: AccountRates, instance: Instance) -> Price | None:
-    """Return what an hour of an instance cost by its own lines, before there are any by those of its cluster's like ones.
+    """Return what an hour of an instance cost by its lines of the bill.
+
+    Before there are any, by those of its cluster's like ones.
 
     Whether a Savings Plan covered it, whether spot was billed as such: its own lines say so, and no
     list does.
     """
     labels, market = instance.labels, instance.market
-    own = _mean_of(
+    by_itself = _mean_of(
         rate
         for rate in rates.by_instance.get(instance.id, ())
         if rate.instance_type == labels.instance_type
@@ -91,7 +93,7 @@ def billed_rate(rates: AccountRates, instance: Instance) -> Price | None:
         if (rate.instance_type, rate.region) == (labels.instance_type, labels.region)
         and _bought_alike(rate.market, market)
     )
-    return _named(own, Whose.OWN) or _named(_mean_of(peers), Whose.CLUSTER)
+    return _named(by_itself, Whose.OWN) or _named(_mean_of(peers), Whose.CLUSTER)
 
 
 def _bought_alike(one: Market, other: Market) -> bool:
@@ -99,10 +101,12 @@ def _bought_alike(one: Market, other: Market) -> bool:
 
 
 def listed_price(quotes: Iterable[Price], market: Market, region: str) -> Price | None:
-    """Return the best-founded price of a market, of the region where there is one, the newest, then the cheapest; or None."""
-    mine = [price for price in quotes if price.market is market]
+    """Return the best-founded price of a market, the newest, then the cheapest; or None.
+
+    Of the region where there is one.
+    """
     return min(
-        mine,
+        (price for price in quotes if price.market is market),
         key=lambda x: (
             x.region != region,
             _ORDER.index(x.basis),
@@ -114,7 +118,9 @@ def listed_price(quotes: Iterable[Price], market: Market, region: str) -> Price 
 
 
 def storage_price(kind: str, gib: int, region: str, listed: Iterable[StoragePrice]) -> Price | None:
-    """Return the list price of an hour of `gib` of storage (`ebs:gp3`, `fsx:125`), None for a kind that is not listed.
+    """Return the list price of an hour of `gib` of storage (`ebs:gp3`, `fsx:125`).
+
+    None for a kind that is not listed.
 
     A month has 730 hours, as AWS counts them.
     """
@@ -208,22 +214,15 @@ class Pricing:
         instance = inventory.instances.get(thing)
         if instance:
             return self.instance(instance)
-        reservations = inventory.reservations
-        every: tuple[Volume | FileSystem | Reservation, ...] = (
-            *inventory.volumes,
-            *inventory.file_systems,
-            *reservations,
-        )
-        resource = next(
-            (candidate for candidate in every if candidate.labels.resource == thing), None
-        )
-        return (
-            self._reserved(resource)
-            if isinstance(resource, Reservation)
-            else self._stored(resource)
-            if resource
-            else None
-        )
+
+        storage: tuple[Volume | FileSystem, ...] = (*inventory.volumes, *inventory.file_systems)
+        for stored in storage:
+            if stored.labels.resource == thing:
+                return self._stored(stored)
+        for reservation in inventory.reservations:
+            if reservation.labels.resource == thing:
+                return self._reserved(reservation)
+        return None
 
     def instance(self, instance: Instance) -> Price | None:
         """Return the price of one hour of the instance.
@@ -232,8 +231,7 @@ class Pricing:
         """
         if instance.id not in self._nodes:
             labels = instance.labels
-            own = billed_rate(self._rates, instance)
-            self._nodes[instance.id] = own or self._of(
+            self._nodes[instance.id] = billed_rate(self._rates, instance) or self._of(
                 labels.instance_type, labels.region, instance.market
             )
         return self._nodes[instance.id]
@@ -243,23 +241,23 @@ class Pricing:
 
         None where no price of any is known.
         """
-        known = [price for instance in instances if (price := self.instance(instance))]
-        mean = _mean_of(replace(price, hours=1.0) for price in known)
-        return replace(mean, hours=sum(price.hours for price in known)) if mean else None
+        prices = [price for instance in instances if (price := self.instance(instance))]
+        mean = _mean_of(replace(price, hours=1.0) for price in prices)
+        return replace(mean, hours=sum(price.hours for price in prices)) if mean else None
 
     def quotes(self, instance_type: str, region: str) -> list[Price]:
         """Return every price known for a type.
 
         The account's own, listed, offered, and of last resort.
         """
-        own = [rate for rate in self._rates.by_type if rate.instance_type == instance_type]
+        billed = [rate for rate in self._rates.by_type if rate.instance_type == instance_type]
         listed = self._ports.world.prices.quotes(instance_type, region, self._now)
         last = [
             price
             for price in self._ports.world.knowledge.fallback_prices()
             if price.instance_type == instance_type
         ]
-        quotes = [*own, *listed, *last]
+        quotes = [*billed, *listed, *last]
         hardware = hardware_of(instance_type)
         if quotes or hardware == instance_type:
             return quotes
@@ -313,7 +311,8 @@ class Pricing:
 
         Its own lines of a settled week, else the list price of its kind.
         """
-        week = self._week()
+        assert self._day
+        week = Window(self._day - _SETTLED - _WEEK, self._day - _SETTLED)
         billed = self._billed(week).get(thing.labels.resource)
         if billed and (thing.created_at is None or thing.created_at <= week.start):
             source = "the resource's own lines of the bill"
@@ -341,10 +340,6 @@ class Pricing:
         return storage_price(
             kind, gib, thing.labels.region, self._ports.world.knowledge.storage_prices()
         )
-
-    def _week(self) -> Window:
-        assert self._day
-        return Window(self._day - _SETTLED - _WEEK, self._day - _SETTLED)
 
     def _billed(self, week: Window) -> Mapping[str, Decimal]:
         """Return amortised USD an hour by resource id; empty without a bill."""

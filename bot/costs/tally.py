@@ -123,8 +123,8 @@ def top(rows: Sequence[Spend], most: int) -> tuple[tuple[Spend, ...], Money, int
     """
     if len(rows) <= most + 1:
         return tuple(rows), Money(), 0
-    rest = sum((row.money for row in rows[most:]), Money())
-    return tuple(rows[:most]), rest, len(rows) - most
+    folded = sum((row.money for row in rows[most:]), Money())
+    return tuple(rows[:most]), folded, len(rows) - most
 
 
 def share(part: Decimal, whole: Decimal) -> Decimal | None:
@@ -158,10 +158,9 @@ def unknown_value(ask: Ask, ever: Ask, tally: Tally, where: Sequence[Filter]) ->
                     of(window, (name,), [Filter(name, tuple(sorted(values))), *currency])
                 )
         if values:
-            known = _values(ask(tally.window, (name,), currency)) | _values(
-                ever(EVER, (name,), currency)
-            )
-            return Unknown(name, min(values), sorted(known - {""}))
+            charged = _values(ask(tally.window, (name,), currency))
+            charged |= _values(ever(EVER, (name,), currency))
+            return Unknown(name, min(values), sorted(charged - {""}))
     return None
 
 
@@ -220,7 +219,8 @@ class BilledBy:
         seen = self._seen
         if seen is None:
             return self.billing.tally(window, by, where)
-        tally = self.billing.tally(_until(window, seen), by, where)
+        billed = Window(min(window.start, seen), min(window.end, seen))
+        tally = self.billing.tally(billed, by, where)
         unsettled = Window(min(seen - SETTLE, month_of(self.at - INVOICED).start), seen)
         late = self._late(tally, unsettled, by, where)
         rows = tuple(
@@ -263,10 +263,6 @@ class BilledBy:
             for row in self.billing.tally(Window(start, end), by, where).rows
         }
         yield from ((row, tuple(row.key.values()) in late) for row in tally.rows)
-
-
-def _until(window: Window, end: datetime) -> Window:
-    return Window(min(window.start, end), min(window.end, end))
 
 
 def as_of(ports: Ports, at: datetime) -> Ports:
@@ -333,9 +329,9 @@ def buckets_of(billing: Billing, at: datetime, cluster: str = "") -> Buckets | N
     costs: defaultdict[str, defaultdict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     for row in rows:
         costs[row.key["resource"].rpartition(":")[2]][row.key["line"]] += row.money.amortised
-    each = (
+    buckets = (
         Bucket(name, lines[KEPT], lines[REQUESTS])
         for name, lines in costs.items()
         if any(lines.values())
     )
-    return Buckets(week, tuple(sorted(each, key=lambda bucket: (-bucket.total, bucket.name))))
+    return Buckets(week, tuple(sorted(buckets, key=lambda bucket: (-bucket.total, bucket.name))))
