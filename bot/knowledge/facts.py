@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from datetime import date
 from decimal import Decimal
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar, get_type_hints
 
@@ -43,50 +43,34 @@ def load_knowledge() -> KnowledgeFiles:
 class KnowledgeFiles:
     """Implement `bot.ports.Knowledge`."""
 
-    def types(self) -> Mapping[str, InstanceType]:
+    @staticmethod
+    @cache
+    def types() -> Mapping[str, InstanceType]:
         """Return the specification of every known instance type, by name."""
-        return self._types
-
-    def fallback_prices(self) -> tuple[Price, ...]:
-        """Return the prices of last resort (Basis.FALLBACK)."""
-        return self._prices
-
-    def storage_prices(self) -> tuple[StoragePrice, ...]:
-        """Return the list prices of storage."""
-        return self._storage
-
-    def claims(self) -> Claims:
-        """Return speed-ups, savings and contradictions as others state them."""
-        return self._claims
-
-    def services(self) -> Mapping[str, str]:
-        """Return the product code of each service by the name that AWS's cost tools show."""
-        return self._services
-
-    @cached_property
-    def _services(self) -> Mapping[str, str]:
-        return dict(_each("services.csv", lambda row: (row["said"], row["code"])))
-
-    @cached_property
-    def _types(self) -> Mapping[str, InstanceType]:
-        read = noun_of(InstanceType)
+        reader = noun_of(InstanceType)
 
         def typed(row: Row) -> InstanceType:
-            return read({**row, "family": row["name"].partition(".")[0]})
+            return reader({**row, "family": row["name"].partition(".")[0]})
 
         return InstanceTypes(_each("instance_types.csv", typed))
 
-    @cached_property
-    def _prices(self) -> tuple[Price, ...]:
-        read = noun_of(Price)
-        return tuple(_each("prices.csv", lambda row: read({**row, "basis": Basis.FALLBACK})))
+    @staticmethod
+    @cache
+    def fallback_prices() -> tuple[Price, ...]:
+        """Return the prices of last resort (Basis.FALLBACK)."""
+        reader = noun_of(Price)
+        return tuple(_each("prices.csv", lambda row: reader({**row, "basis": Basis.FALLBACK})))
 
-    @cached_property
-    def _storage(self) -> tuple[StoragePrice, ...]:
+    @staticmethod
+    @cache
+    def storage_prices() -> tuple[StoragePrice, ...]:
+        """Return the list prices of storage."""
         return tuple(_each("storage.csv", noun_of(StoragePrice)))
 
-    @cached_property
-    def _claims(self) -> Claims:
+    @staticmethod
+    @cache
+    def claims() -> Claims:
+        """Return speed-ups, savings and contradictions as others state them."""
         return Claims(
             tuple(_each("speedups.csv", noun_of(SpeedUp))),
             tuple(_each("savings.csv", noun_of(ClaimedSaving))),
@@ -103,6 +87,12 @@ class KnowledgeFiles:
             tuple(_each("pue.csv", noun_of(Pue))),
             tuple(sorted(_each("regions.csv", lambda row: row["region"]))),
         )
+
+    @staticmethod
+    @cache
+    def services() -> Mapping[str, str]:
+        """Return the product code of each service by the name that AWS's cost tools show."""
+        return dict(_each("services.csv", lambda row: (row["said"], row["code"])))
 
 
 def noun_of(kind: type[T]) -> Callable[[Row], T]:
