@@ -20,7 +20,7 @@ from pathlib import Path
 DROPS = {"starved", "network_bound", "collective_path", "straggler"}
 MONEY = {"unused_capacity", "orphaned_storage", "transfer_route", "spend_jump", "spend_new"}
 MONEY |= {"budget_burn", "commitment_unused"}
-PLACES = ("account", "region", "zone", "cluster", "namespace", "job", "instance_type")
+PLACES = ("account", "region", "zone", "cluster", "namespace", "job", "instance_type", "service")
 SLACK, BILLED_WITHIN = timedelta(minutes=30), timedelta(hours=36)
 
 

@@ -336,9 +336,9 @@ def befall(world: World, planned: list[Incident]) -> None:
 def jump(world: World) -> None:
     """Let two lines of the bill jump for some days."""
     cluster = world.groups["karpenter"].cluster
-    for line, cause, usd in (
-        ("requests", "spend_jump", 60.0),
-        ("transfer", "transfer_route", 45.0),
+    for line, service, cause, usd in (
+        ("requests", "AmazonS3", "spend_jump", 60.0),
+        ("transfer", "AmazonEC2", "transfer_route", 45.0),
     ):
         start = int(world.steps * 0.35) // HOUR * HOUR + world.integer(0, 20) * HOUR
         end = min(start + world.integer(40, 70) * HOUR, world.steps - 2 * DAY)
@@ -346,7 +346,8 @@ def jump(world: World) -> None:
             continue
         world.jumps.append((line, start, end, usd))
         label = {"cause": cause, "variant": line, "start": world.at(start), "end": world.at(end)}
-        label["labels"] = {"account": world.account, "region": cluster.region}
+        place = {"account": world.account, "region": cluster.region, "service": service}
+        label["labels"] = place
         money = {"usd": round(usd * (end - start) / HOUR, 2), "instances": [], "nodes": 0}
-        also = ["spend_jump", "transfer_route", "spend_new"]
+        also = [] if cause == "spend_jump" else ["spend_jump"]
         world.labels.append(label | money | {"severity": "major", "also": also, "grace_min": 1440})
