@@ -128,17 +128,21 @@ def restarts(part: Frame) -> Mask:
     done and other memory is held since. What goes on in the very memory and as quickly as before is
     the same job: it has evaluated, or saved.
     """
-    memory, work = part.of(MEMORY), worked_of(part)
+    memory = part.of(MEMORY)
+    restarted = np.zeros(memory.shape, dtype=bool)
+    lowest = np.fmin.reduce(memory, axis=1, initial=np.inf)
+    highest = np.fmax.reduce(memory, axis=1, initial=0)
+    rows = np.flatnonzero(lowest < (1 - LIKE) * highest)
+    if not len(rows):
+        return restarted
+    memory, work, latency = memory[rows], worked_of(part)[rows], part.of(LATENCY)[rows]
     freed = memory < DIP * np.minimum(*_highest_around(memory, 2))
     paused = work < PAUSED * np.minimum(*_highest_around(work, 2))
-    rows = np.flatnonzero((freed | paused).any(axis=1))
-    restarted = np.zeros_like(freed)
-    if len(rows):
-        around = part.steps(AROUND)
-        held = _highest_around(memory[rows], around)
-        took = _highest_around(part.of(LATENCY)[rows], around)
-        other = freed[rows] & (_apart(*held, TWINS) | _apart(*took))
-        restarted[rows] = other | (paused[rows] & _apart(*held, LIKE))
+
+    around = part.steps(AROUND)
+    held, took = _highest_around(memory, around), _highest_around(latency, around)
+    other = freed & (_apart(*held, TWINS) | _apart(*took))
+    restarted[rows] = other | (paused & _apart(*held, LIKE))
     return restarted
 
 

@@ -93,16 +93,17 @@ def pace_of_nodes(view: View) -> Pace:
 
     Of a run nothing is known where two may be meant.
     """
-    unknown = np.full(view.n, np.nan)
-    none = np.zeros(view.n, dtype=np.intp)
-    pace = Pace(
-        unknown, unknown.copy(), none, np.zeros(view.n), view.nobody(), counted=view.nobody()
-    )
-    frame = view.reading.frame("run")
-    if frame is not None and frame.n_steps:
-        _read_runs(view, frame, pace)
-    _read_executions(view, pace)
-    return pace
+    if "pace" not in view.memo:
+        unknown, none = np.full(view.n, np.nan), np.zeros(view.n, dtype=np.intp)
+        nobody = view.nobody
+        pace = Pace(unknown, unknown.copy(), none, np.zeros(view.n), nobody(), counted=nobody())
+        frame = view.reading.frame("run")
+        if frame is not None and frame.n_steps:
+            _read_runs(view, frame, pace)
+        _read_executions(view, pace)
+        view.memo["pace"] = pace
+    found: Pace = view.memo["pace"]
+    return found
 
 
 def _read_runs(view: View, frame: Frame, pace: Pace) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -95,6 +96,8 @@ class View(Readings):
 
     past: JobPast | None = None
     """What the jobs' states lasted before, None where nothing is judged."""
+    memo: dict[str, Any] = field(default_factory=dict)
+    """What was derived of it elsewhere, by name."""
 
     def over(self, part: Frame, usual: Usual = NOTHING) -> View:
         """Return a view of the nodes of another frame over all of it, without any alert."""
