@@ -8,6 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
+from aiohttp import web
+
 from bot.cards.card import Card
 from bot.errors import TrnbotError
 from bot.ports import WORKING_AFTER_S
@@ -24,6 +26,28 @@ class Refusal(Exception):
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status, self.sentence = status, sentence
+
+
+_READ_S = 10.0
+"""How long a sender has for a body: a slow one holds its connection."""
+
+
+async def body_of(request: web.Request, most: int, within_s: float = _READ_S) -> bytes:
+    """Return a body of at most so many bytes, by its header and by count, that arrives soon.
+
+    Raise `Refusal` for another.
+    """
+    body = bytearray()
+    try:
+        async with asyncio.timeout(within_s):
+            while (request.content_length or 0) <= most and len(body) <= most:
+                chunk = await request.content.readany()
+                if not chunk:
+                    return bytes(body)
+                body += chunk
+    except TimeoutError:
+        raise Refusal(408, "The body did not arrive in time.") from None
+    raise Refusal(413, f"A request has at most {most} bytes.")
 
 
 class Tasks:

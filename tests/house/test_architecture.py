@@ -39,7 +39,7 @@ ADAPTERS = sorted(
 SDK = {
     "aws": {"boto3", "botocore", "numpy", "duckdb", "orjson"},
     "billing": {"duckdb", "numpy"},
-    "chat": {"numpy", "yaml"},
+    "chat": {"aiohttp", "numpy", "yaml"},
     "chat.slack": {"slack_bolt", "slack_sdk", "aiohttp"},
     "chat.teams": {"botbuilder", "botframework", "microsoft_agents", "aiohttp", "jwt"},
     "charts": {"markupsafe", "numpy", "resvg_py"},

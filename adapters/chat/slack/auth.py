@@ -26,7 +26,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adapters.chat.config import INSTALLATIONS, REDIRECT_PATH, SlackConfig
 from adapters.chat.manifest import SCOPES
 from adapters.chat.slack.client import FAILURES, code_of
-from adapters.chat.work import Refusal
+from adapters.chat.work import Refusal, body_of
 from bot.errors import Refused
 from bot.model.codec import decode, encode
 from bot.ports import DocumentStore, IdempotencyKeys
@@ -133,13 +133,9 @@ async def signed_body(request: web.Request, secret: str) -> str:
 
     Raise `Refusal` before anything of it is parsed.
     """
-    body = bytearray()
-    async for chunk in request.content.iter_chunked(65_536):
-        body += chunk
-        if len(body) > LARGEST_BODY:
-            raise Refusal(413, f"Slack sends no request of over {LARGEST_BODY} bytes.")
+    body = await body_of(request, LARGEST_BODY)
     try:
-        signed = SignatureVerifier(secret).is_valid_request(bytes(body), request.headers)
+        signed = SignatureVerifier(secret).is_valid_request(body, request.headers)
         text = body.decode()
     except (ValueError, TypeError, OverflowError):
         # A time that is no number, signs that are no signature, bytes that are no text.

@@ -29,7 +29,7 @@ from adapters.chat.teams.conversations import Conversations, Owners
 from adapters.chat.teams.listener import ActivityListener
 from adapters.chat.teams.render import ALERT_BYTES, dumps
 from adapters.chat.teams.responder import Responder, Sdk, Sender, message_of, open_sdk
-from adapters.chat.work import Refusal
+from adapters.chat.work import Refusal, body_of
 from bot.cards.card import Card
 from bot.errors import Unavailable, WrongInput
 from bot.ports import ChatPorts, Deduplicator, Tell
@@ -199,7 +199,6 @@ async def _json(session: aiohttp.ClientSession, url: str) -> Any:
 
 BODY_BYTES = 256 * 1024
 """Teams sends messages of up to 100 kB."""
-_READ_S = 10.0
 
 
 class ActivityReceiver:
@@ -266,20 +265,9 @@ class ActivityReceiver:
 
 
 async def _body(request: web.Request) -> bytes:
-    """Return a body of at most `BODY_BYTES`, by the header and by count, that arrives soon."""
     if request.content_type != "application/json":
         raise Refusal(415, "Send an activity as application/json.")
-    body = bytearray()
-    try:
-        async with asyncio.timeout(_READ_S):
-            while (request.content_length or 0) <= BODY_BYTES and len(body) <= BODY_BYTES:
-                chunk = await request.content.readany()
-                if not chunk:
-                    return bytes(body)
-                body += chunk
-    except TimeoutError:
-        raise Refusal(408, "The body did not arrive in time.") from None
-    raise Refusal(413, f"An activity has at most {BODY_BYTES // 1024} kB.")
+    return await body_of(request, BODY_BYTES)
 
 
 PATH = "/api/messages"
