@@ -15,6 +15,7 @@ from bot.model.labels import Labels
 from bot.model.policy import Policy
 from bot.model.reading import SPEND_METRIC
 from bot.policy.schema import default_policy
+from detectors.bill.jumps import usual_day
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 FIRST = datetime(2026, 10, 14, tzinfo=UTC)
@@ -382,3 +383,12 @@ def test_the_first_of_a_month_ends_nothing():
     first = Frame("spend", frame.things, FIRST - DAY, DAY, (SPEND_METRIC,), frame.values.copy())
     first.values[0, -3:-1, 0] = 900, 40  # 10-31 again, and 11-01
     assert only(judged_frames(spend=earlier)).key == only(judged_frames(spend=first)).key
+
+
+def test_a_bill_that_jumps_each_week_on_its_day_is_usual_on_that_day_alone():
+    weekly = np.where(np.arange(36) % 7 == 0, 500.0, 100.0)
+    weekly += np.arange(36) % 3
+    _, on_its_day = usual_day(weekly, 35)
+    _, the_day_before = usual_day(weekly, 34)
+    assert on_its_day >= 500
+    assert the_day_before < 200
