@@ -81,31 +81,40 @@ class App:
             reading = await self._read(now)
             if reading is None:
                 return None
-            async with (
-                self._turn
-            ):  # taken once all is read: a person's decision does not wait for AWS
+
+            # Taken once all is read: a person's decision does not wait for AWS.
+            async with self._turn:
                 return await self._judge(reading, started)
 
     async def _judge(self, reading: Reading, started: float) -> TickResult:
         now, result = reading.now, await asyncio.to_thread(self._watch.judge, reading)
+        alerts, ports = result.outcome.alerts, as_of(self.ports, now)
         self._plain.saw(result.reading)
         decided = self._decide(result.outcome.notifications, result.state, result.reading)
         await self._send(decided, result.changes(), now, TICK_S)
-        current = replace(result.state, alerts=result.outcome.alerts)
-        periodicals = partial(post_due, as_of(self.ports, now), current, result.reading, now)
+
+        current = replace(result.state, alerts=alerts)
+        periodicals = partial(post_due, ports, current, result.reading, now)
         self.health.undelivered += await self._aside.run("periodicals", periodicals) or ()
+
         await asyncio.to_thread(self.ports.stores.alerts.save, StateUpdate(ticked_at=now))
         await asyncio.to_thread(self.ports.world.inbox.settle, now)
-        await asyncio.to_thread(self.ports.world.drill, drill_targets(result.outcome.alerts), now)
-        await asyncio.to_thread(remember_estimate, as_of(self.ports, now), now, result.reading)
+        await asyncio.to_thread(self.ports.world.drill, drill_targets(alerts), now)
+        await asyncio.to_thread(remember_estimate, ports, now, result.reading)
+
         gaps = tuple(map(str, result.reading.gaps))
-        self.health.ticked(now, self._stopwatch() - started, result.outcome.alerts, gaps)
+        self.health.ticked(now, self._stopwatch() - started, alerts, gaps)
         self.health.learning = learning(result.reading, self.ports.policy)
         return result
 
     async def _read(self, now: datetime) -> Reading | None:
         """Read the world in a thread; None once the bot leaves, for nobody needs the end of it."""
-        reading = asyncio.create_task(asyncio.to_thread(self._received, now))
+
+        def receive_and_read() -> Reading:
+            self.ports.world.inbox.receive(now)
+            return self._watch.read(now)
+
+        reading = asyncio.create_task(asyncio.to_thread(receive_and_read))
         leaving = asyncio.create_task(self._leaving.wait())
         try:
             await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -113,10 +122,6 @@ class App:
         finally:
             reading.cancel()
             leaving.cancel()
-
-    def _received(self, now: datetime) -> Reading:
-        self.ports.world.inbox.receive(now)
-        return self._watch.read(now)
 
     def leave(self) -> None:
         """Begin no tick, and abandon the reading of one under way.
@@ -141,10 +146,8 @@ class App:
         except Unsure as unsure:
             return unsure.card
         except NotAllowed as error:
-            return error_card(
-                str(error),
-                advice=(" Ask ", Mention(error.admin, "an admin"), ".") if error.admin else (),
-            )
+            advice = (" Ask ", Mention(error.admin, "an admin"), ".") if error.admin else ()
+            return error_card(str(error), advice=advice)
         except WrongInput as error:
             return error_card(str(error), error.argument)
         except TrnbotError as error:
@@ -152,7 +155,8 @@ class App:
         except Exception:
             log.exception("the line failed: %s", request.line.split(" ")[0][:40])
             return error_card(
-                "Something went wrong here, not in your line; it was logged. Try again, or type 'doctor'."
+                "Something went wrong here, not in your line; it was logged. "
+                "Try again, or type 'doctor'."
             )
 
     async def ask(self, request: Request, *, plain: bool = True) -> tuple[Call, Card]:
@@ -183,18 +187,28 @@ class App:
 
     async def run(self, request: Request) -> tuple[Call, Card]:
         """Understand one line and answer it; raise `WrongInput`, `NotAllowed` or `Unavailable`."""
-        read, call, card = await self._called(request)
-        if call.command.changes and Needs.STATE in call.command.needs:
+        async with self._noting_refusal(request):
+            line, call = await self._admitted(request)
+            card: Card = await call.command.handler(
+                as_of(self.ports, request.at), replace(request, line=line.text), **call.arguments
+            )
+        await self._note(request)
+        command = call.command
+        if command.changes and Needs.STATE in command.needs:
             await self._notify_soon(request.at)
+
         if request.belonging.shared:  # people of other organizations read along
             return call, replace(card, public=False)
-        card = card if call.command.changes else self._with_ways(card, request, call, read.text)
-        if read.shared:
+        if not command.changes:
+            card = self._with_ways(card, request, call, line.text)
+        if line.shared:
             return call, replace(card, public=True)
-        done = (
-            call.command.changes and card.tone is Tone.GOOD
-        )  # to share it would be to do it again
-        return call, card if done or not request.channel else with_share(card, read.text)
+
+        # To share what was done would be to do it again.
+        done = command.changes and card.tone is Tone.GOOD
+        if request.channel and not done:
+            card = with_share(card, line.text)
+        return call, card
 
     def _with_ways(self, card: Card, request: Request, call: Call, line: str) -> Card:
         """Say where the answer is given again and as a file.
@@ -207,27 +221,15 @@ class App:
         heavy = call.command.heavy or call.command.carries or request.surface == "terminal"
         return linked if heavy else with_file(linked, line)
 
-    async def _called(self, request: Request) -> tuple[CommandLine, Call, Card]:
-        """Run a line's command for who asks.
-
-        Where it is audited, keep that they tried and why it was refused.
-        """
-        async with self._noting_refusal(request):
-            read, call = await self._admitted(request)
-            card: Card = await call.command.handler(
-                as_of(self.ports, request.at), replace(request, line=read.text), **call.arguments
-            )
-        await self._note(request)
-        return read, call, card
-
     async def _admitted(self, request: Request) -> tuple[CommandLine, Call]:
         self._access.admit(request.belonging)
-        read = read_line(request.line)
-        await self._access.check(read, request, self.ports.site.people)
-        return read, typed(read, request.at)
+        line = read_line(request.line)
+        await self._access.check(line, request, self.ports.site.people)
+        return line, typed(line, request.at)
 
     @asynccontextmanager
     async def _noting_refusal(self, request: Request) -> AsyncIterator[None]:
+        """Note that an audited line was tried, and why it was refused."""
         try:
             yield
         except TrnbotError as error:
@@ -236,12 +238,10 @@ class App:
 
     async def _note(self, request: Request, refused: str = "") -> None:
         command, user = attempted(request.line), request.user
-        if (
-            command and command.audited and request.manner is Manner.ASKED
-        ):  # nobody attempts what a link says
-            attempt = Attempt(
-                request.at, user.id, user.name, request.line[:LONGEST_SHARED], refused
-            )
+        # Nobody attempts what a link says.
+        if command and command.audited and request.manner is Manner.ASKED:
+            line = request.line[:LONGEST_SHARED]
+            attempt = Attempt(request.at, user.id, user.name, line, refused)
             await asyncio.to_thread(self.ports.stores.versions.note, attempt)
 
     async def _notify_soon(self, now: datetime) -> None:
@@ -255,8 +255,9 @@ class App:
         if self._turn.locked():
             return
         await asyncio.wait({task})
+        # What ends the process is raised: the decision is kept, and so is what is owed for it.
         if not isinstance(error := task.exception(), Exception | None):
-            raise error  # what ends the process: the decision is kept, and so is what is owed for it
+            raise error
 
     def _done_later(self, task: asyncio.Task[None]) -> None:
         self._later.discard(task)
@@ -266,22 +267,18 @@ class App:
     async def refresh(self, now: datetime) -> None:
         """Notify of a person's decision at once, without a tick; once decided, nothing stops it."""
         with within(Lane.WATCH):
-            await self._refresh(now)
+            async with self._turn:
+                state = await asyncio.to_thread(self.ports.stores.alerts.load, now)
+                rules = await asyncio.to_thread(self._watch.rules)
+                firing = [alert for alert in state.alerts if alert.firing]
+                ended = [alert for alert in state.alerts if not alert.firing]
+                alerts = mute(firing, state.silences, rules.policy, now, ended)
 
-    async def _refresh(self, now: datetime) -> None:
-        async with self._turn:
-            state = await asyncio.to_thread(self.ports.stores.alerts.load, now)
-            rules = await asyncio.to_thread(self._watch.rules)
-            firing, ended = (
-                [a for a in state.alerts if a.firing is fires] for fires in (True, False)
-            )
-            alerts = mute(firing, state.silences, rules.policy, now, ended)
-            with within(
-                Lane.QUICK
-            ):  # as a line reads: what the tick under way asks for need not be here
-                reading = await asyncio.to_thread(self._watch.read, now)
-            decided = self._decide(notify(state, alerts, rules, now), state, reading)
-            await self._send(decided, StateUpdate(alerts=alerts), now, PRESS_S)
+                # Read as a line reads: what the tick under way asks for need not be here.
+                with within(Lane.QUICK):
+                    reading = await asyncio.to_thread(self._watch.read, now)
+                decided = self._decide(notify(state, alerts, rules, now), state, reading)
+                await self._send(decided, StateUpdate(alerts=alerts), now, PRESS_S)
 
     async def role(self, user: str) -> Role:
         """Return the role of a person.
@@ -305,11 +302,9 @@ class App:
     ) -> None:
         """Write alerts, and what is to be sent; then send it."""
         self._delivery.fresh(decided.keys())
-        written = [*changes.notification_log, *decided.entries]
-        await asyncio.to_thread(
-            self.ports.stores.alerts.save,
-            replace(changes, notification_log=written, lines=decided.lines),
-        )
+        entries = [*changes.notification_log, *decided.entries]
+        changes = replace(changes, notification_log=entries, lines=decided.lines)
+        await asyncio.to_thread(self.ports.stores.alerts.save, changes)
         delivered = await self._delivery.send(decided.parcels, patience_s)
         self.health.undelivered = delivered.failed
         watching = partial(
@@ -324,22 +319,19 @@ class App:
         )
 
     async def tell_admins(self, sentence: str, *, widely: bool = False) -> None:
-        """Say something about the bot itself on the console, and to the first admin whom a message reaches.
+        """Say something about the bot itself on the console, and to the first admin who is reached.
 
         What is said `widely` goes to a channel where no admin is reached. No database is asked, as
         the sentence may be about it.
         """
         card = Card(sentence, Tone.ERROR, public=True)
-        for addresses in (
-            self._channels[:1],
-            (*self._listed, *(self._channels[1:] if widely else ())),
-        ):
+        elsewhere = [*self._listed, *(self._channels[1:] if widely else ())]
+        for addresses in (self._channels[:1], elsewhere):
             for address in addresses:
                 try:
                     surface, channel = surface_of(address, self.ports.site.surfaces)
-                    await surface.post(
-                        channel, card, ""
-                    )  # under no key, as surfaces keep in the database what has one
+                    # Under no key, as surfaces keep in the database what has one.
+                    await surface.post(channel, card, "")
                     break
                 except (TrnbotError, OSError, TimeoutError) as error:
                     log.info("admins were not notified at %s: %s", address, error)

@@ -6,12 +6,12 @@ A part of `build`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
@@ -37,6 +37,14 @@ FOLDER = STATE / "aws"
 _EXPORTS = (".parquet", ".csv", ".csv.gz", ".zip")
 _MONTH = timedelta(days=30)
 _LOOK_SECONDS = 1.0
+"""How often the folder of a recording is looked at."""
+
+
+def open_bill(settings: Settings, live: Live | None, folder: Path) -> Billing:
+    """Return the bill of an account over local copies under `folder`, else of a recording there."""
+    if live:
+        return open_account_bill(settings, live, folder)
+    return open_recorded_bill(settings, folder)
 
 
 def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
@@ -49,9 +57,17 @@ def open_recorded_bill(settings: Settings, folder: Path) -> Billing:
     options = _bill_options(settings)
     if has_only_answers(folder):
         return open_explorer(folder, options)
-    return open_billing(
-        folder, replace(options, due=_now_and_then(), blocks=Once(lambda: _recorded_blocks(folder)))
-    )
+
+    def recorded_blocks() -> Sequence[Reservation]:
+        from adapters.aws.api.responses import RecordedResponses
+        from adapters.aws.files import Problems
+        from adapters.aws.inventory.ownership import TagNames
+        from adapters.aws.inventory.snapshots import capacity_blocks
+
+        return capacity_blocks(RecordedResponses(folder / "api", Problems()), TagNames())
+
+    due = AtMostEvery(_LOOK_SECONDS, monotonic)
+    return open_billing(folder, replace(options, due=due, blocks=Once(recorded_blocks)))
 
 
 def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> Billing:
@@ -59,18 +75,44 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
 
     Hourly from S3, else less often.
     """
+    from adapters.aws.bill.explorer import Explorer
+    from adapters.aws.bill.exports import AthenaCopy, ExportCache
+    from adapters.billing.bill import open_billing, open_explorer
+    from adapters.billing.exports import day_query
+
+    options = replace(_bill_options(settings), blocks=live.capacity_blocks)
+    address, calls = settings["aws.billing"], live.calls
+
     if settings["aws.athena"]:
-        return _by_athena(settings, live, folder / "athena")
-    if settings["aws.billing"] or not settings["aws.explorer_calls"]:
-        return _by_export(settings, live, folder / "billing")
-    return _by_explorer(settings, live, folder / "cost-explorer")
+        home = folder / "athena"
+        (home / "billing").mkdir(parents=True, exist_ok=True)
+        answers = AthenaCopy(
+            calls,
+            settings["aws.athena"],
+            settings["aws.athena_workgroup"],
+            settings["aws.athena_output"],
+            home,
+            _payer(settings, live),
+            day_query,
+        )
+        return FreshBilling(open_billing(home, replace(options, by_day="Athena")), answers)
+
+    if address or not settings["aws.explorer_calls"]:
+        home = folder / "billing"
+        home.mkdir(parents=True, exist_ok=True)
+        bill = open_billing(home, options)
+        if not address:
+            return bill
+        return FreshBilling(bill, ExportCache(calls, address, home, _payer(settings, live)))
+
+    home = folder / "cost-explorer"
+    home.mkdir(parents=True, exist_ok=True)
+    explorer = Explorer(open_answers(settings, live, folder))
+    return open_explorer(home, _bill_options(settings), explorer.keep_fresh)
 
 
 def _payer(settings: Settings, live: Live) -> Place:
-    """Return where the bill is read.
-
-    Often by a role of the account that pays, which is another than those that run.
-    """
+    """Return where the bill is read: often by a role of the account that pays for the others."""
     from adapters.aws.api.operations import Place
 
     return Place(live.home, settings["aws.billing_role"])
@@ -95,7 +137,8 @@ def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook
 
     services = load_knowledge().services()
     if live is None:
-        return RecordedOutlook(folder, services, due=_now_and_then())
+        # Ticks of a replay ask hundreds of times a second.
+        return RecordedOutlook(folder, services, due=AtMostEvery(_LOOK_SECONDS, monotonic))
     if not settings["aws.explorer_calls"]:
         return NoOutlook()
     from adapters.aws.bill.explorer import OutlookPoller
@@ -119,12 +162,14 @@ def record_bill(
     except Unavailable as error:
         missing.append(str(error))
     outlook.findings(end)
-    kept = FOLDER / "athena" / "billing" if settings["aws.athena"] else FOLDER / "billing"
-    files = [path for path in kept.rglob("*") if path.name.endswith(_EXPORTS)]
+
+    copies = FOLDER / "athena" / "billing" if settings["aws.athena"] else FOLDER / "billing"
+    files = [path for path in copies.rglob("*") if path.name.endswith(_EXPORTS)]
     for path in files:
-        target = folder / "billing" / path.relative_to(kept)
+        target = folder / "billing" / path.relative_to(copies)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
+
     # Figures of whole days, so the hour is enough; metrics may end some minutes before the
     # recording does.
     copied = open_answers(settings, live).copy_to(folder, end.replace(minute=0))
@@ -134,56 +179,6 @@ def record_bill(
 def tag_names(settings: Settings) -> Mapping[str, Sequence[str]]:
     """Return which tags name an owner of costs."""
     return {name: settings.tags()[name] for name in ("team", "project", "cluster")}
-
-
-def _by_export(settings: Settings, live: Live, folder: Path) -> Billing:
-    from adapters.aws.bill.exports import ExportCache
-    from adapters.billing.bill import open_billing
-
-    folder.mkdir(parents=True, exist_ok=True)
-    bill = open_billing(folder, replace(_bill_options(settings), blocks=live.capacity_blocks))
-    address = settings["aws.billing"]
-    if not address:
-        return bill
-    cache = ExportCache(live.calls, address, folder, _payer(settings, live))
-    return FreshBilling(bill, cache.keep_fresh, cache.problems)
-
-
-def _by_athena(settings: Settings, live: Live, folder: Path) -> Billing:
-    from adapters.aws.bill.exports import AthenaCopy
-    from adapters.billing.bill import open_billing
-    from adapters.billing.exports import day_query
-
-    named = (
-        settings["aws.athena"],
-        settings["aws.athena_workgroup"],
-        settings["aws.athena_output"],
-    )
-    copy = AthenaCopy(live.calls, *named, folder, _payer(settings, live), day_query)
-    (folder / "billing").mkdir(parents=True, exist_ok=True)
-    bill = open_billing(
-        folder, replace(_bill_options(settings), by_day="Athena", blocks=live.capacity_blocks)
-    )
-    return FreshBilling(bill, copy.keep_fresh, copy.problems)
-
-
-def _by_explorer(settings: Settings, live: Live, folder: Path) -> Billing:
-    from adapters.aws.bill.explorer import Explorer
-    from adapters.billing.bill import open_explorer
-
-    folder.mkdir(parents=True, exist_ok=True)
-    explorer = Explorer(open_answers(settings, live, folder.parent))
-    return open_explorer(folder, _bill_options(settings), explorer.keep_fresh)
-
-
-def _recorded_blocks(folder: Path) -> Sequence[Reservation]:
-    """Return the Capacity Blocks that a recording describes."""
-    from adapters.aws.api.responses import RecordedResponses
-    from adapters.aws.files import Problems
-    from adapters.aws.inventory.ownership import TagNames
-    from adapters.aws.inventory.snapshots import capacity_blocks
-
-    return capacity_blocks(RecordedResponses(folder / "api", Problems()), TagNames())
 
 
 def _bill_options(settings: Settings) -> BillOptions:
@@ -196,37 +191,39 @@ def _bill_options(settings: Settings) -> BillOptions:
     return BillOptions(settings["billing.lag"], tag_names(settings), load_knowledge().services())
 
 
-def _now_and_then() -> Callable[[], bool]:
-    """Tell that a recording's folder is to be looked at.
+class LocalCopy(Protocol):
+    """Hold a local copy of a bill."""
 
-    Ticks of a replay ask hundreds of times a second.
-    """
-    return AtMostEvery(_LOOK_SECONDS, monotonic)
+    def keep_fresh(self) -> None:
+        """Bring the copy up to date where it is old."""
+        ...
+
+    def problems(self) -> Sequence[str]:
+        """Return why the copy is old where it is."""
+        ...
 
 
 class FreshBilling:
     """Implement `bot.ports.Billing` over a copy that is brought up to date before it is asked."""
 
-    def __init__(
-        self, bill: Billing, fresh: Callable[[], None], also: Callable[[], Sequence[str]] = tuple
-    ) -> None:
-        self._bill, self._fresh, self._also = bill, fresh, also
+    def __init__(self, bill: Billing, copy: LocalCopy) -> None:
+        self._bill, self._copy = bill, copy
 
     def tally(self, window: Window, by: Sequence[str], where: Sequence[Filter] = ()) -> Tally:
         """Sum the rows of a window."""
-        self._fresh()
+        self._copy.keep_fresh()
         return self._bill.tally(window, by, where)
 
     def deltas(self, now: datetime, days: int) -> Reading:
         """Return the daily spend seen at `now`."""
-        self._fresh()
+        self._copy.keep_fresh()
         return self._bill.deltas(now, days)
 
     def rates(self, now: datetime) -> AccountRates:
         """Return the account's own rates."""
-        self._fresh()
+        self._copy.keep_fresh()
         return self._bill.rates(now)
 
     def problems(self) -> Sequence[str]:
         """Return the failures of reading, and why the copy is old where it is."""
-        return (*self._also(), *self._bill.problems())
+        return (*self._copy.problems(), *self._bill.problems())

@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -27,7 +26,6 @@ from bot.model.request import Request
 from bot.model.window import Window
 from bot.ports import (
     AlertStore,
-    Answer,
     ChatPorts,
     Check,
     Clock,
@@ -35,6 +33,7 @@ from bot.ports import (
     Listener,
     People,
     Ports,
+    Site,
     State,
     StateUpdate,
     Stores,
@@ -51,8 +50,6 @@ from bot.wiring.story import ADMINS, StoryTeller
 
 if TYPE_CHECKING:
     from adapters.store.sql import SqlStore
-
-NewestTime = Callable[[datetime], Awaitable[datetime]]
 
 
 @dataclass
@@ -75,28 +72,25 @@ def terminal_app(
     """
     opened = OpenedSource(source, settings)
     ports = opened.ports(stores or _replayed(opened, settings), settings.policy)
-    site = replace(
-        ports.site,
+    ports = replace(ports, site=site_of(ports.site, settings, opened, console))
+    access = Access((*settings["admins"], terminal_user()))
+    return App(ports, ports.site.channels, access, time.monotonic), opened
+
+
+def site_of(site: Site, settings: Settings, opened: OpenedSource, console: str) -> Site:
+    """Return the site with its facts, its checks, and its addresses at a console."""
+    return replace(
+        site,
         facts=facts(settings),
         checks=lambda: checks(settings, opened),
         self_cost=opened.self_cost,
-    )
-    site = replace(
-        site,
         permalink=partial(at_console, console, address),
         download=partial(at_console, console, download),
     )
-    app = App(
-        replace(ports, site=site),
-        site.channels,
-        Access((*settings["admins"], terminal_user())),
-        time.monotonic,
-    )
-    return app, opened
 
 
 def at_console(console: str, path: Callable[[str], str], line: str) -> str:
-    """Return the address of a line's page or file at a console, "" where the console has no public one."""
+    """Return the address of a line's page or file at a console, "" where it has no public one."""
     return f"{console.rstrip('/')}{path(line)}" if console else ""
 
 
@@ -127,7 +121,8 @@ class ReplayedStore:
     def _ready(self, now: datetime) -> AlertStore:
         if not self._filled:
             self._fill(now)
-            self._filled = True  # only now: after a replay that failed there is nothing to tell
+            # Only now: after a replay that failed there is nothing to tell.
+            self._filled = True
         return self._store
 
 
@@ -138,20 +133,16 @@ def _replayed(opened: OpenedSource, settings: Settings) -> Stores:
     """
     stores, replayed = memory_stores(), memory_stores()
 
-    def fill(now: datetime) -> None:
-        def ticked() -> AlertStore:
-            replay(opened.ports(replayed, settings.policy), CONSOLE, now)
-            return replayed.alerts
+    def ticked(now: datetime) -> AlertStore:
+        replay(opened.ports(replayed, settings.policy), CONSOLE, now)
+        return replayed.alerts
 
-        filled = kept("replay", opened.depends_on(now), ticked)
+    def fill(now: datetime) -> None:
+        filled = kept("replay", opened.depends_on(now), partial(ticked, now))
         vars(replayed.alerts).update(vars(filled))
 
-    return replace(
-        stores,
-        alerts=ReplayedStore(replayed.alerts, fill),
-        outbox=replayed.outbox,
-        persistent=False,
-    )
+    alerts = ReplayedStore(replayed.alerts, fill)
+    return replace(stores, alerts=alerts, outbox=replayed.outbox, persistent=False)
 
 
 def stores_in(store: SqlStore) -> Stores:
@@ -161,7 +152,7 @@ def stores_in(store: SqlStore) -> Stores:
 
 @dataclass(frozen=True)
 class Database:
-    """Hold the database of a process that serves, and its documents for the surfaces, with secrets sealed."""
+    """Hold the database of a process that serves, and its documents with secrets sealed."""
 
     store: SqlStore
     documents: DocumentStore
@@ -192,78 +183,68 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
 
     surfaces: dict[str, Surface] = {}
     people: dict[str, People] = {}
-    store = database.store
-    clock, story = shown.clock, shown.story
+    store, clock, story = database.store, shown.clock, shown.story
     ports = opened.ports(stores_in(store), settings.policy)
     reached = replace(ports, site=replace(ports.site, surfaces=surfaces, people=people))
     app = _serving_app(settings, opened, reached, ADMINS if story else ())
-    hints = command_hints()
     extent = opened.metrics().extent()
-    newest = newest_time(app, store, extent.end + settings["interval"]) if extent else _as_asked
-    answer = _answering(app, newest)
+    newest = newest_time(app, store, extent.end + settings["interval"] if extent else None)
+
+    async def answer(request: Request) -> Card:
+        return await app.answer(replace(request, at=await newest(request.at)))
+
+    def metrics() -> str:
+        calls = opened.account().calls.exposition() if opened.live else ""
+        return app.health.exposition() + calls
+
+    hints = command_hints()
     console = Console(
         answer,
         clock,
         health=lambda: health(app, settings, clock, shown.speed),
-        metrics=lambda: (
-            app.health.exposition() + (opened.account().calls.exposition() if opened.live else "")
-        ),
+        metrics=metrics,
         effect=effect_of,
         csv=csv_text,
         hints=hints,
         story=story,
     )
-    web = WebSurface(
-        WebConfig(secret=settings.text("web.token"), public_url=settings["public_url"]),
-        console,
-        store,
-    )
-
-    asked = ChatPorts(
-        answer, clock, draw, documents=database.documents, keys=store, hints=hints, effect=effect_of
-    )
-    chat = chats(settings, asked, app.tell_admins)
-    surfaces.update({"web": web, **chat})
+    config = WebConfig(secret=settings.text("web.token"), public_url=settings["public_url"])
+    web = WebSurface(config, console, store)
     if story:
         story.app, story.surface = app, web
-    programs = program_listeners(
-        app,
-        lambda: newest(clock()),
-        Doors(web.admitting, settings["public_url"], mcp=settings["mcp"]),
+
+    chat_ports = ChatPorts(
+        answer, clock, draw, documents=database.documents, keys=store, hints=hints, effect=effect_of
     )
+    chat = chats(settings, chat_ports, app.tell_admins)
+    surfaces.update({"web": web, **chat})
     people.update(chat)
     app.health.delays = {name: surface.delays for name, surface in chat.items()}
+
+    doors = Doors(web.admitting, settings["public_url"], mcp=settings["mcp"])
+    programs = program_listeners(app, lambda: newest(clock()), doors)
     return Bot(app, partial(app.tell_admins, widely=True), [web, *chat.values(), *programs])
 
 
-def _answering(app: App, newest: NewestTime) -> Answer:
-    async def answer(request: Request) -> Card:
-        return await app.answer(replace(request, at=await newest(request.at)))
+def newest_time(
+    app: App, store: SqlStore, end: datetime | None
+) -> Callable[[datetime], Awaitable[datetime]]:
+    """Return the newest time that the database knows of a recording, up to its end.
 
-    return answer
-
-
-def newest_time(app: App, store: SqlStore, end: datetime) -> NewestTime:
-    """Return the newest time that the database knows.
-
-    Another process may be further in the recording than this one's clock.
-
-    The process that ticks is the furthest itself. A database that does not tell is left for the
-    answer to complain of.
+    Another process may be further in the recording than this one's clock. The process that ticks is
+    the furthest itself.
     """
 
     async def newest(at: datetime) -> datetime:
-        known = None
-        if not (app.health.leading and app.health.ticks):
-            with suppress(Unavailable):
-                known = await asyncio.to_thread(store.known_at)
-        return known if known and at < known <= end else at
+        if end is None or (app.health.leading and app.health.ticks):
+            return at
+        try:
+            latest = await asyncio.to_thread(store.known_at)
+        except Unavailable:
+            return at  # the answer will complain of the database
+        return latest if latest and at < latest <= end else at
 
     return newest
-
-
-async def _as_asked(at: datetime) -> datetime:
-    return at
 
 
 def _serving_app(
@@ -271,21 +252,10 @@ def _serving_app(
 ) -> App:
     """Return the app of a process that serves; `simulated` are the admins of a demonstration."""
     watched = Health(stopwatch=time.monotonic, setup_problem=lambda: opened.owners.problem)
-    site = replace(
-        ports.site,
-        facts=facts(settings),
-        checks=lambda: checks(settings, opened),
-        self_cost=opened.self_cost,
-        health=watched.facts,
-        permalink=partial(at_console, settings["public_url"], address),
-        download=partial(at_console, settings["public_url"], download),
-    )
-    admins = (
-        *settings["admins"],
-        *simulated,
-        *(("web:local",) if settings["host"] in LOOPBACK else ()),
-    )
-    access = Access(admins, guests=settings["guests"])
+    site = site_of(ports.site, settings, opened, settings["public_url"])
+    site = replace(site, health=watched.facts)
+    local = ("web:local",) if settings["host"] in LOOPBACK else ()
+    access = Access((*settings["admins"], *simulated, *local), guests=settings["guests"])
     turns = Turns(time.monotonic, watched.lanes, limits_for(os.cpu_count() or 1, settings["lines"]))
     return App(replace(ports, site=site), site.channels, access, time.monotonic, watched, turns)
 

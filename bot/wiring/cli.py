@@ -1,4 +1,4 @@
-"""Carry out the verbs of a terminal that are no lines: score, simulate, record, manifests, tools."""
+"""Carry out verbs of a terminal that are no lines: score, simulate, record, manifests, tools."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def serve_tools(options: Options) -> int:
         raise Unavailable(
             "'mcp' needs the package of that protocol; install it with: pip install 'trnbot[mcp]'."
         )
+
     from adapters.mcp.server import serve_stdio
     from bot.wiring.terminal import TerminalApps
 
@@ -45,7 +46,8 @@ def serve_tools(options: Options) -> int:
     calls = ToolCalls(opened, User(terminal_user(), ""), "terminal")
     if sys.stdin.isatty():
         print(
-            "trnbot waits for a program that speaks the Model Context Protocol (docs/mcp.md); Ctrl+C ends it.",
+            "trnbot waits for a program that speaks the Model Context Protocol (docs/mcp.md); "
+            "Ctrl+C ends it.",
             file=sys.stderr,
         )
     asyncio.run(serve_stdio(tool_ports(calls), settings["public_url"]))
@@ -62,28 +64,29 @@ def score_files(options: Options) -> int:
 
     if len(options.words) != 3:
         raise WrongInput("'score' takes two paths: trnbot score IN.csv OUT.csv, or two folders.")
-    pictures, truth, history = (
-        Path(given) if (given := options.values.get(name)) else None
-        for name in ("plot", "truth", "history")
-    )
+    paths = {name: Path(text) for name, text in options.values.items() if text}
+    pictures, truth = paths.get("plot"), paths.get("truth")
     if truth and not pictures:
         raise WrongInput(
             "'--truth' is drawn, never learnt: name a folder for the pictures too, with --plot DIR."
         )
+
     draw = _drawing(pictures, truth) if pictures else None
     empty: list[str] = []
 
-    def seen(name: str, times: Any, *drawn: Any) -> None:
-        empty.extend([] if len(times) else [name])
-        if draw and len(times):
-            draw(name, times, *drawn)
+    def scored(name: str, times: Any, *series: Any) -> None:
+        if not len(times):
+            empty.append(name)
+        elif draw:
+            draw(name, times, *series)
 
-    count = score_tree(Path(options.words[1]), Path(options.words[2]), score_series, seen, history)
-    without = (
-        f"; no row to score in {', '.join(empty[:3])}{f' and {len(empty) - 3} more' if len(empty) > 3 else ''}"
-        if empty
-        else ""
-    )
+    source, target = map(Path, options.words[1:])
+    count = score_tree(source, target, score_series, scored, paths.get("history"))
+
+    without = ""
+    if empty:
+        further = f" and {len(empty) - 3} more" if len(empty) > 3 else ""
+        without = f"; no row to score in {', '.join(empty[:3])}{further}"
     print(f"{count - len(empty)} series scored{without}")
     return 0
 
@@ -99,11 +102,8 @@ def _drawing(folder: Path, truth: Path | None) -> Any:
 
     def draw(name: str, times: Any, values: Any, scores: Any, flags: Any) -> None:
         picture = folder / "-".join(Path(name).with_suffix(".png").parts)
-        picture.write_bytes(
-            draw_scored(
-                name, ScoredPlot(times, values, scores, flags), THRESHOLD, labels.get(name, ())
-            )
-        )
+        plot = ScoredPlot(times, values, scores, flags)
+        picture.write_bytes(draw_scored(name, plot, THRESHOLD, labels.get(name, ())))
 
     return draw
 
@@ -112,8 +112,8 @@ def write_simulation(options: Options) -> int:
     """Write a simulated recording; the words are those of the simulator itself."""
     from adapters.simulator.__main__ import write
 
-    named = [word for name, value in options.values.items() for word in (f"--{name}", value)]
-    write([*options.words[1:], *named])
+    valued = [word for name, value in options.values.items() for word in (f"--{name}", value)]
+    write([*options.words[1:], *valued])
     return 0
 
 
@@ -136,39 +136,32 @@ def write_manifests(options: Options) -> int:
 
 def record_account(options: Options) -> int:
     """Write a recording of the account: `trnbot record DIR [--days 7] [--keep-identities]`."""
-    from adapters.aws.live.record import record
+    from adapters.aws.live.record import MINUTES_KEPT, record
 
     if len(options.words) != 2:
         raise WrongInput("'record' takes one new folder: trnbot record DIR [--days 7].")
-    days = _days(options)
+    text = options.values.get("days", "7")
+    length = parse_duration(f"{text}d" if text.isdecimal() else text)
+    if not timedelta(0) < length <= MINUTES_KEPT:
+        raise WrongInput(
+            f"'{text}' is not a time that can be recorded; "
+            f"CloudWatch keeps minutes for {MINUTES_KEPT.days} days."
+        )
+
     settings = settings_of(options.values)
-    types = load_knowledge().types()
     end = wall_clock().replace(second=0, microsecond=0) - settings["metrics.lag"]
-    folder, live = Path(options.words[1]), open_account(settings, types)
-    done = record(
-        live, folder, end - days, end, print, keep_identities="keep-identities" in options.switches
-    )
+    folder, live = Path(options.words[1]), open_account(settings, load_knowledge().types())
+    keep_identities = "keep-identities" in options.switches
+    done = record(live, folder, end - length, end, print, keep_identities=keep_identities)
     billed, unbilled = record_bill(settings, live, folder, end)
     missing = [*done.missing, *unbilled]
     usd = f"${live.calls.meter.today().usd:.2f}"
-    print(
-        f"{done.points} points and {done.answers + billed} answers in {folder}; the calls cost about {usd}."
-    )
+
+    answers = done.answers + billed
+    print(f"{done.points} points and {answers} answers in {folder}; the calls cost about {usd}.")
     print(done.kept())
     for sentence in missing:
         print(f"missing: {sentence}")
     if missing:
         raise Unavailable("The recording is not whole; see above.")
     return 0
-
-
-def _days(options: Options) -> timedelta:
-    from adapters.aws.live.record import MINUTES_KEPT
-
-    text = options.values.get("days", "7")
-    length = parse_duration(f"{text}d" if text.isdecimal() else text)
-    if not timedelta(0) < length <= MINUTES_KEPT:
-        raise WrongInput(
-            f"'{text}' is not a time that can be recorded; CloudWatch keeps minutes for {MINUTES_KEPT.days} days."
-        )
-    return length

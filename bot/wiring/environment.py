@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bot.settings.options import Options
     from bot.settings.settings import Settings
 
 STATE = Path(".trnbot")
@@ -45,9 +46,15 @@ def product_version() -> str:
         return "unpacked"
 
 
+def print_version(_: Options) -> int:
+    """Print which version this is; return the exit code."""
+    print(f"trnbot {product_version()}")
+    return 0
+
+
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Make every new file and folder for this user alone as long as this lasts, whatever the umask."""
+    """Make every new file and folder for this user alone while this lasts, whatever the umask."""
     before = os.umask(0o077)
     try:
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from bot.errors import WrongInput, nearest, shortened
@@ -30,24 +30,21 @@ class OfferedFiles:
 
         A terminal may name a folder, `recording:DIR` or `simulator:SEED` too.
         """
-        offered = _offered(self._recordings, _folder_name)
+        offered = _offered(self._recordings)
         if named not in offered and request.surface == _PATHS_FROM:
             return named if ":" in named else f"recording:{named}"
         return f"recording:{_chosen(named, offered, 'recording', 'TRNBOT_RECORDINGS')}"
 
     def policy(self, named: str, request: Request) -> str:
         """Return the text of a policy; a terminal may name a file too."""
-        offered = _offered(self._policies, _toml_name)
+        offered = _offered(self._policies, ".toml")
         name = named.removesuffix(".toml")
         if name not in offered and request.surface == _PATHS_FROM:
-            return read_text(
-                Path(named).expanduser(), f"The policy file '{shortened(named)}'", POLICY_BYTES
-            )
-        return read_text(
-            _chosen(name, offered, "policy", "TRNBOT_POLICIES"),
-            f"The policy '{name}'",
-            POLICY_BYTES,
-        )
+            path, title = Path(named).expanduser(), f"The policy file '{shortened(named)}'"
+        else:
+            path = _chosen(name, offered, "policy", "TRNBOT_POLICIES")
+            title = f"The policy '{name}'"
+        return read_text(path, title, POLICY_BYTES)
 
     def text(self, path: str, request: Request) -> str:
         """Return another text file of a terminal."""
@@ -56,8 +53,8 @@ class OfferedFiles:
         return read_text(Path(path).expanduser(), f"The file '{shortened(path)}'", TEXT_BYTES)
 
 
-def _offered(folder: str, named: Callable[[Path], str]) -> Mapping[str, Path]:
-    """Return what stands in a folder by name.
+def _offered(folder: str, suffix: str = "") -> Mapping[str, Path]:
+    """Return by name the files of a suffix in a folder, without one the folders.
 
     Nothing hidden, and nothing that a link leads out of it.
     """
@@ -68,18 +65,16 @@ def _offered(folder: str, named: Callable[[Path], str]) -> Mapping[str, Path]:
         paths = sorted(path for path in home.iterdir() if path.resolve().parent == home)
     except (OSError, RuntimeError):
         return {}
-    names = {
-        name: path for path in paths if _NAME.fullmatch(name := named(path)) and ".." not in name
+
+    by_name = {
+        path.name.removesuffix(suffix): path
+        for path in paths
+        if (path.suffix == suffix and path.is_file() if suffix else path.is_dir())
     }
-    return dict(list(names.items())[:_MOST])
-
-
-def _folder_name(path: Path) -> str:
-    return path.name if path.is_dir() else ""
-
-
-def _toml_name(path: Path) -> str:
-    return path.stem if path.suffix == ".toml" and path.is_file() else ""
+    safe = {
+        name: path for name, path in by_name.items() if _NAME.fullmatch(name) and ".." not in name
+    }
+    return dict(list(safe.items())[:_MOST])
 
 
 def _chosen(named: str, offered: Mapping[str, Path], kind: str, variable: str) -> Path:
@@ -88,9 +83,10 @@ def _chosen(named: str, offered: Mapping[str, Path], kind: str, variable: str) -
         return offered[named]
     if not offered:
         raise WrongInput(
-            f"No {kind} is offered here by name; set {variable} to a folder of them. Paths are for a terminal."
+            f"No {kind} is offered here by name; set {variable} to a folder of them. "
+            "Paths are for a terminal."
         )
-    known = nearest(named, offered, most=_MOST) or f"; known: {', '.join(offered)}"
+    hint = nearest(named, offered, most=_MOST) or f"; known: {', '.join(offered)}"
     raise WrongInput(
-        f"'{shortened(named)}' is no {kind} offered here (paths are for a terminal){known}."
+        f"'{shortened(named)}' is no {kind} offered here (paths are for a terminal){hint}."
     )

@@ -33,7 +33,7 @@ Part = TypeVar("Part")
 
 
 def kept(name: str, depends_on: tuple[object, ...], make: Callable[[], Part]) -> Part:
-    """Return the thing that was kept under this name for the same dependencies, else make and keep it."""
+    """Return the thing kept under this name for the same dependencies, else make and keep it."""
     digest = blake2b(repr((*depends_on, _code())).encode(), digest_size=12).hexdigest()
     path = FOLDER / f"{name}-{digest}"
     try:

@@ -1,4 +1,4 @@
-"""Run what blocks in threads of the lane that it belongs to, so that nothing in one lane waits for another."""
+"""Run what blocks in threads of its lane, so that nothing in one lane waits for another."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-from bot.ports.work import LANE, WORK, Lane, LaneLoad, Work
+from bot.ports.work import LANE, WORK, Lane, LaneLoad
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,28 +34,30 @@ class LanedExecutor(ThreadPoolExecutor):
         }
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run a function in a thread of the lane of who calls, as part of the line that is worked on there."""
+        """Run a function in a thread of the lane of who calls, as part of the line worked on."""
         lane, work = LANE.get(), WORK.get()
-        return self._lanes[lane].submit(self._counted, lane, work, lambda: fn(*args, **kwargs))
+        load = self._loads[lane]
+
+        def counted() -> T:
+            if work:
+                work.thread_began()
+            started = time.monotonic()
+            with self._counting:
+                load.running += 1
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                seconds = time.monotonic() - started
+                with self._counting:
+                    load.running -= 1
+                    load.seconds += seconds
+                if work:
+                    work.thread_ended(seconds)
+
+        return self._lanes[lane].submit(counted)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End every lane."""
         for pool in self._lanes.values():
             pool.shutdown(wait, cancel_futures=cancel_futures)
         super().shutdown(wait, cancel_futures=cancel_futures)
-
-    def _counted(self, lane: Lane, work: Work | None, call: Callable[[], Any]) -> Any:
-        if work:
-            work.thread_began()
-        load, started = self._loads[lane], time.monotonic()
-        with self._counting:
-            load.running += 1
-        try:
-            return call()
-        finally:
-            seconds = time.monotonic() - started
-            with self._counting:
-                load.running -= 1
-                load.seconds += seconds
-            if work:
-                work.thread_ended(seconds)

@@ -34,10 +34,10 @@ class AtMostEvery:
 
     def __call__(self) -> bool:
         """Return whether it is due, and take it as done then."""
-        now = self._clock()
-        if self._last is not None and now - self._last < self._seconds:
+        seconds = self._clock()
+        if self._last is not None and seconds - self._last < self._seconds:
             return False
-        self._last = now
+        self._last = seconds
         return True
 
 

@@ -14,7 +14,7 @@ from bot.model.redaction import redact, spellings
 MESSAGE_CHARS = 2_000
 TRACE_CHARS = 8_000
 _READ_CHARS = 16_000
-"""How much of a text is looked at: a body of megabytes is neither searched for secrets nor escaped."""
+"""How much of a text is looked at: megabytes are neither searched for secrets nor escaped."""
 _MARGIN = "  | "
 """Begins each line of a traceback, so that no text in it passes for a record."""
 _NOISY = ("alembic", "botocore", "urllib3")
@@ -31,23 +31,24 @@ class LogFormatter(logging.Formatter):
         except Exception as error:
             # Arguments that do not fit would be printed bare by `logging` itself.
             message = f"{record.msg} ({type(error).__name__} in its arguments)"
-        record.message = _line(message)[:MESSAGE_CHARS]
+        line = _escaped(_readable(message))
+        if len(line) > MESSAGE_CHARS:
+            missing = f"… ({len(message):,} characters)"
+            line = line[: MESSAGE_CHARS - len(missing)] + missing
+        record.message = line
         if self.usesTime():
             record.asctime = self.formatTime(record, self.datefmt)
-        return "\n".join([self.formatMessage(record), *self._trace(record)])
 
-    def _trace(self, record: logging.LogRecord) -> list[str]:
         traced = self.formatException(record.exc_info) if record.exc_info else record.exc_text or ""
         text = "\n".join(part for part in (traced, record.stack_info or "") if part)
-        lines = (
-            "\n".join(f"{_MARGIN}{_escaped(line)}" for line in _readable(text).split("\n"))
-            if text
-            else ""
-        )
+        if not text:
+            return self.formatMessage(record)
+
+        lines = "\n".join(f"{_MARGIN}{_escaped(line)}" for line in _readable(text).split("\n"))
         if len(lines) > TRACE_CHARS:
             half = TRACE_CHARS // 2
             lines = f"{lines[:half]}\n{_MARGIN}…\n{_MARGIN}{lines[-half:].partition(_MARGIN)[2]}"
-        return [lines] if lines else []
+        return f"{self.formatMessage(record)}\n{lines}"
 
 
 def start_log(level: int) -> None:
@@ -57,9 +58,8 @@ def start_log(level: int) -> None:
     logging.basicConfig(level=level, handlers=[handler])
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    logging.getLogger("apscheduler").setLevel(
-        logging.ERROR
-    )  # it warns at every interval in which a failed tick is run again
+    # It warns at every interval in which a failed tick is run again.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
 
 
 def quiet_log() -> None:
@@ -72,15 +72,6 @@ def hide(secrets: Iterable[str]) -> None:
     """Hide these secrets in every line from now on."""
     global _known  # noqa: PLW0603 - the log is one for the whole process
     _known = spellings(secrets)
-
-
-def _line(text: str) -> str:
-    """Return a text as one line; what is too long ends with how much is missing."""
-    line = _escaped(_readable(text))
-    if len(line) <= MESSAGE_CHARS:
-        return line
-    more = f"… ({len(text):,} characters)"
-    return line[: MESSAGE_CHARS - len(more)] + more
 
 
 def _readable(text: str) -> str:
@@ -97,11 +88,10 @@ def _readable(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text without control characters, marks that turn its direction, and ends of lines."""
-    return text if text.isprintable() else "".join(map(_printable, text))
-
-
-def _printable(char: str) -> str:
-    return (
+    """Return a text without control characters, marks that turn its direction, and line ends."""
+    if text.isprintable():
+        return text
+    return "".join(
         char if char.isprintable() or char == "\u00a0" else char.encode("unicode_escape").decode()
+        for char in text
     )

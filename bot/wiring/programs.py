@@ -43,7 +43,10 @@ from bot.wiring.surfaces import command_hints
 
 _WIDTH = 160
 """Columns of an answer in plain text: no person reads it in a window."""
-_FAULT = "Something went wrong in trnbot, not in the call; it was logged. Call 'doctor' to see what is missing."
+_FAULT = (
+    "Something went wrong in trnbot, not in the call; it was logged. "
+    "Call 'doctor' to see what is missing."
+)
 log = logging.getLogger("trnbot.programs")
 
 Now = Callable[[], Awaitable[datetime]]
@@ -68,8 +71,8 @@ class ToolCalls:
         with _contained():
             line = tool_line(tool, arguments)
             command = read_line(line).runs
-            app, at = await self._opened(command)
-            request = Request(line, self._user, at, self._surface, LOCAL)
+            app, time = await self._opened(command)
+            request = Request(line, self._user, time, self._surface, LOCAL)
             if command.changes:
                 return await _preview(app, request, command, console)
             return _answered(request, *await app.ask(request, plain=False))
@@ -81,8 +84,8 @@ class ToolCalls:
         """
         with _contained():
             whole = line_with(line, arguments) if arguments else line
-            app, at = await self._opened(attempted(whole) or find_command(["help"])[0])
-            request = Request(whole, self._user, at, self._surface, LOCAL, manner=Manner.VIEWED)
+            app, time = await self._opened(attempted(whole) or find_command(["help"])[0])
+            request = Request(whole, self._user, time, self._surface, LOCAL, manner=Manner.VIEWED)
             return _answered(request, *await app.ask(request))
 
 
@@ -136,11 +139,11 @@ async def _preview(app: App, request: Request, command: Command, console: str) -
         card = unapplied_card(command, line)
     if not line:
         return _answered(request, call, card, {"changed": False})
-    there = f"{console.rstrip('/')}{address(line)}" if console else ""
-    apply = {"line": line, **({"address": there} if there else {})}
-    return _answered(
-        request, call, with_apply(card, line, there), {"changed": False, "apply": apply}
-    )
+    apply, page = {"line": line}, ""
+    if console:
+        apply["address"] = page = f"{console.rstrip('/')}{address(line)}"
+    unchanged = {"changed": False, "apply": apply}
+    return _answered(request, call, with_apply(card, line, page), unchanged)
 
 
 def _answered(
@@ -152,7 +155,7 @@ def _answered(
 
 @contextmanager
 def _contained() -> Iterator[None]:
-    """Let refusals pass; of a fault in the bot itself a program learns nothing but that it was one."""
+    """Let refusals pass; of a fault in the bot itself a program learns only that it was one."""
     try:
         yield
     except TrnbotError:

@@ -17,6 +17,7 @@ from bot.settings.settings import Settings
 from bot.wiring.environment import settings_of
 
 if TYPE_CHECKING:
+    from adapters.aws.kms import DataKeys
     from adapters.store.sealing import Cipher, Inventory
     from adapters.store.sql import SqlStore
 
@@ -39,15 +40,19 @@ def cipher_of(settings: Settings) -> Cipher | None:
         return None
     from adapters.store.sealing import Cipher
 
-    region = next(iter(settings["aws.regions"]), "")
     if any(key.startswith(_KMS) for key in keys):
-        from adapters.aws.kms import DataKeys
-
+        wrapped = _data_keys(settings)
         keys = tuple(
-            DataKeys(region).unwrap(key.removeprefix(_KMS)) if key.startswith(_KMS) else key
-            for key in keys
+            wrapped.unwrap(key.removeprefix(_KMS)) if key.startswith(_KMS) else key for key in keys
         )
     return Cipher(keys)
+
+
+def _data_keys(settings: Settings) -> DataKeys:
+    """Return the keys of AWS KMS, in the first region of the settings."""
+    from adapters.aws.kms import DataKeys
+
+    return DataKeys(next(iter(settings["aws.regions"]), ""))
 
 
 def sealed_documents(settings: Settings, store: SqlStore) -> DocumentStore:
@@ -61,17 +66,14 @@ def sealed_documents(settings: Settings, store: SqlStore) -> DocumentStore:
 
     cipher = cipher_of(settings)
     if cipher:
-        found = seal(store, cipher, SECRET, older=False)
-        require_open(found)
-        if found.plain:
-            _log.info(
-                "sealed %s that lay in the database in plain text", counted(found.plain, "secret")
-            )
-        if found.older:
-            _log.info(
-                "%s sealed with an older key; 'trnbot secrets rotate' seals anew",
-                counted(found.older, "secret"),
-            )
+        before = seal(store, cipher, SECRET, older=False)
+        require_open(before)
+        if before.plain:
+            plain = counted(before.plain, "secret")
+            _log.info("sealed %s that lay in the database in plain text", plain)
+        if before.older:
+            older = counted(before.older, "secret")
+            _log.info("%s sealed with an older key; 'trnbot secrets rotate' seals anew", older)
     return SealedDocuments(store, cipher, SECRET)
 
 
@@ -89,15 +91,12 @@ def manage_secrets(options: Options) -> int:
 def print_key(options: Options) -> int:
     """Print a fresh key: a random one, or one that a KMS key wraps."""
     name = options.values.get("kms", "")
-    if not name:
+    if name:
+        print(f"{_KMS}{_data_keys(settings_of(options.values)).fresh(name)}")
+    else:
         from adapters.store.sealing import fresh_key
 
         print(fresh_key())
-        return 0
-    from adapters.aws.kms import DataKeys
-
-    region = next(iter(settings_of(options.values)["aws.regions"]), "")
-    print(f"{_KMS}{DataKeys(region).fresh(name)}")
     return 0
 
 
@@ -106,35 +105,35 @@ def rotate(options: Options) -> int:
     from adapters.store.sealing import require_open
 
     settings = settings_of(options.values)
-    with _resealed(settings) as (store, found):
+    with _resealed(settings) as (store, before):
         store.scrub()
 
-    resealed = counted(found.plain + found.older, "secret")
-    done = f"{resealed} sealed with the first key; {found.first} were before."
+    resealed = counted(before.plain + before.older, "secret")
+    done = f"{resealed} sealed with the first key; {before.first} were before."
     older_keys = len(words(settings.text("secrets.key"))) - 1
-    if older_keys and not found.locked:
+    if older_keys and not before.locked:
         unused = counted(older_keys, "key")
         done += f" Left to do: take the other {unused} off the list, and start every process again."
     print(done)
-    require_open(found)
+    require_open(before)
     return 0
 
 
 def forget(options: Options) -> int:
     """Drop the stored secrets that no key opens, and name them: their workspaces install again."""
-    with _resealed(settings_of(options.values)) as (store, found):
-        for collection, key in found.locked:
+    with _resealed(settings_of(options.values)) as (store, before):
+        for collection, key in before.locked:
             store.drop(collection, key)
             print(f"{collection} {key} is dropped")
-    print(
-        f"{counted(len(found.locked), 'secret')} dropped, {counted(found.plain + found.older + found.first, 'secret')} kept."
-    )
+    dropped = counted(len(before.locked), "secret")
+    remaining = counted(before.plain + before.older + before.first, "secret")
+    print(f"{dropped} dropped, {remaining} kept.")
     return 0
 
 
 @contextmanager
 def _resealed(settings: Settings) -> Iterator[tuple[SqlStore, Inventory]]:
-    """Seal everything with the first key, and give the database and how its secrets were kept before."""
+    """Seal everything with the first key; give the database, and how its secrets were kept."""
     from adapters.store.open import open_store
     from adapters.store.sealing import KEY, seal
 

@@ -50,7 +50,7 @@ STANDBY_S = 2.0
 
 Well within the half minute that a watch may pause.
 """
-SAID_S = 5.0
+PROGRESS_S = 5.0
 """How often the log says how far work is that nobody sees."""
 watch_log = logging.getLogger("trnbot.play")
 
@@ -63,13 +63,13 @@ class Leading(Protocol):
         ...
 
     def acquire_lead(self) -> bool:
-        """Tell whether this process leads now, taking the lead when it is free."""
+        """Return whether this process leads now, taking the lead when it is free."""
         ...
 
 
 @dataclass(frozen=True)
 class Tempo:
-    """Tell how a recording is played.
+    """Hold how a recording is played.
 
     `shown` is the part at its end that is played, None for all of it.
     """
@@ -123,7 +123,7 @@ class WatchServer(ABC):
 
     async def start(self) -> None:
         """Begin in the background, so that the console answers meanwhile."""
-        self._task = asyncio.create_task(self._go(), name="watch")
+        self._task = asyncio.create_task(self._run(), name="watch")
 
     async def stop(self) -> None:
         """Let the messages under way be finished."""
@@ -146,16 +146,17 @@ class WatchServer(ABC):
             raise Standby
         return await self.app.tick(at)
 
-    async def _go(self) -> None:
+    async def _run(self) -> None:
         LANE.set(Lane.WATCH)  # for all that this task begins
         while True:
             since = await self._wait_for_lead()
             self._lost.clear()
             try:
                 await self._watch(since)
-            except Exception as error:  # noqa: BLE001,RUF100 - the watch outlives any failure; it is logged, and begins anew
+            except Exception as error:  # noqa: BLE001,RUF100 - the watch outlives any failure
                 self._failed(error)
                 await asyncio.sleep(STANDBY_S)
+
             if self._timer:
                 await self._timer.stop()
             self._timer = None
@@ -179,19 +180,22 @@ class WatchServer(ABC):
                 return ticked_at
             if leads is False:
                 if not waited:
+                    waited = True
                     watch_log.info(
                         "another process leads; this one answers, and takes over when that ends"
                     )
-                waited = True
                 await self._stand_by(ticked_at)
             await asyncio.sleep(STANDBY_S)
 
     async def _ask(self) -> tuple[bool | None, datetime | None]:
-        """Return whether this process leads, None where that cannot be told now, and the last tick that was saved."""
+        """Return whether this process leads, and the last tick that was saved.
+
+        None where that cannot be told now.
+        """
         try:
             leads = await asyncio.to_thread(self._store.acquire_lead)
             ticked_at = await asyncio.to_thread(self._store.ticked_at)
-        except Exception as error:  # noqa: BLE001,RUF100 - a database that is away for a moment must not end the waiting
+        except Exception as error:  # noqa: BLE001,RUF100 - the database may be back soon
             self._failed(error)
             return None, None
         self._reported.passed()
@@ -216,13 +220,9 @@ class ReplayServer(WatchServer):
     async def tick(self, at: datetime) -> TickResult | None:
         """Tick, and let the story of a demonstration go on."""
         result = await super().tick(at)
-        if (
-            self.story
-            and result
-            and self._tempo.shown
-            and at >= self._extent.end - self._tempo.shown
-        ):
-            await self.story.ticked(result, last=at >= self._extent.end)
+        length, end = self._tempo.shown, self._extent.end
+        if self.story and result and length and at >= end - length:
+            await self.story.ticked(result, last=at >= end)
         return result
 
     def clock(self) -> datetime:
@@ -237,53 +237,47 @@ class ReplayServer(WatchServer):
 
     async def _watch(self, since: datetime | None) -> None:
         assert self.app
-        self.app.health.leads(self._tempo.interval_s)
+        health, tempo, end = self.app.health, self._tempo, self._extent.end
+        health.leads(tempo.interval_s)
         self._at = since or self._at
-        start = since + self._tempo.interval if since else self._extent.start
-        end = self._extent.end
-        shown = max(start, end - self._tempo.shown) if self._tempo.shown else start
-        if not await self._catch_up(
-            [at for at in grid(start, shown, self._tempo.interval) if at < shown]
-        ):
+        start = since + tempo.interval if since else self._extent.start
+        begin = max(start, end - tempo.shown) if tempo.shown else start
+        ticks = [tick for tick in grid(start, begin, tempo.interval) if tick < begin]
+        if not await self._catch_up(ticks):
             return
-        self._replay = ReplayClock(
-            Window(min(shown, end), end), self._tempo.speed, self._tempo.interval
+
+        self._replay = clock = ReplayClock(
+            Window(min(begin, end), end), tempo.speed, tempo.interval
         )
-        self._timer = timer = ReplayTimer(self.tick, self._replay)
+        self._timer = timer = ReplayTimer(self.tick, clock)
         await timer.start()
-        await self._until_lost(self._replay)
-        self._at, self._replay = self._replay(), None
+
+        while not self._lost.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._lost.wait(), STANDBY_S)
+            # At the end of the recording no tick tells that the lead is lost, so it is asked.
+            if clock.next_tick is None and not self._lost.is_set():
+                leads, _ = await self._ask()
+                if leads is False:
+                    break
+                if leads:
+                    health.leads(None)
+                    health.recovered()
+        self._at, self._replay = clock(), None
 
     async def _catch_up(self, ticks: Sequence[datetime]) -> bool:
-        """Run these ticks, a failed one until it passes, and return whether this process still leads."""
+        """Run these ticks, a failed one until it passes; return whether this process still leads."""
         if ticks:
             watch_log.info("catching up with %d ticks of the recording", len(ticks))
-        attempts, said = Attempts(self.tick), time.monotonic()
+        attempts, logged_at = Attempts(self.tick), time.monotonic()
         for count, at in enumerate(ticks, 1):
             if not await attempts.run_until_passed(at):
                 return False
             self._at = at
-            if time.monotonic() - said >= SAID_S:
+            if time.monotonic() - logged_at >= PROGRESS_S:
                 watch_log.info("caught up with %d of %d ticks", count, len(ticks))
-                said = time.monotonic()
+                logged_at = time.monotonic()
         return True
-
-    async def _until_lost(self, clock: ReplayClock) -> None:
-        """Wait until another process leads.
-
-        At the end of the recording, where no tick tells, by asking.
-        """
-        assert self.app
-        while not self._lost.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._lost.wait(), STANDBY_S)
-            if clock.next_tick is None and not self._lost.is_set():
-                leads, _ = await self._ask()
-                if leads is False:
-                    return
-                if leads:
-                    self.app.health.leads(None)
-                    self.app.health.recovered()
 
 
 class LiveServer(WatchServer):
@@ -321,24 +315,31 @@ _DEMO_DATABASE = "sqlite:///.trnbot/demo.db"
 log = logging.getLogger("trnbot")
 
 
-@dataclass(frozen=True)
-class ServePlan:
-    """Tell how to serve."""
+def run(options: Options) -> int:
+    """Serve, or play a demonstration, until a signal; return the exit code."""
+    start_log(logging.DEBUG if "verbose" in options.switches else logging.INFO)
+    demo, values = options.verb == "demo", options.values
+    if demo and not os.environ.get("TRNBOT_SOURCE"):
+        values = {"source": SOURCE, **values}
+    settings = settings_of(values)
+    if settings.unservable:
+        raise WrongInput(" ".join(settings.unservable))
 
-    demo: bool = False
-    browser: bool = False
-
-
-def run(options: Options, plan: ServePlan) -> int:
-    """Serve until a signal; return the exit code."""
-    level = logging.DEBUG if "verbose" in options.switches else logging.INFO
-    start_log(level)
-    settings = settings_of(_with_defaults(options, plan))
     sys.setswitchinterval(SWITCH_S)
+    browser = demo and "no-browser" not in options.switches
     with asyncio.Runner() as runner:
         again = Again()
-        runner.run(_serve(settings, plan, again))
-        _end(again)
+        runner.run(_serve_until_signal(settings, again, demo=demo, browser=browser))
+
+        # Whatever writes has ended, but threads that still read would hold the process for as
+        # long as they read: it ends now.
+        logging.shutdown()
+        sys.stdout.flush()
+        if again.wanted:
+            # The browser that asked is open already.
+            quiet = [] if "--no-browser" in sys.orig_argv else ["--no-browser"]
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:], *quiet])  # noqa: S606
+        os._exit(0)
     return 0
 
 
@@ -354,73 +355,47 @@ class Again:
         signal.raise_signal(signal.SIGTERM)
 
 
-def _end(again: Again) -> None:
-    """End now.
-
-    Threads that still read would hold the process for as long as they read, and whatever writes has
-    ended.
-    """
-    logging.shutdown()
-    sys.stdout.flush()
-    if again.wanted:
-        quiet = (
-            [] if "--no-browser" in sys.orig_argv else ["--no-browser"]
-        )  # the browser that asked is open already
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:], *quiet])  # noqa: S606 - itself, as it was called
-    os._exit(0)
-
-
-def _with_defaults(options: Options, plan: ServePlan) -> dict[str, str]:
-    """Give a demo something to watch where nobody said what."""
-    return (
-        {"source": SOURCE, **options.values}
-        if plan.demo and not os.environ.get("TRNBOT_SOURCE")
-        else options.values
-    )
-
-
-async def _serve(settings: Settings, plan: ServePlan, again: Again) -> None:
-    if settings.unservable:
-        raise WrongInput(" ".join(settings.unservable))
-    url = database(settings, demo=plan.demo)
+async def _serve_until_signal(
+    settings: Settings, again: Again, *, demo: bool, browser: bool
+) -> None:
+    """Open database and source, and serve every surface beside the watch."""
+    url = database(settings, demo=demo)
     tighten([STATE, *STATE.rglob("*")])
     store = await asyncio.to_thread(open_store, url)
     if not store.acquire_lead() and not url.startswith("postgres"):
         raise Unavailable(
-            "Another trnbot watches with this database; stop it, or set TRNBOT_DATABASE_URL to another one."
+            "Another trnbot watches with this database; "
+            "stop it, or set TRNBOT_DATABASE_URL to another one."
         )
     documents = await asyncio.to_thread(sealed_documents, settings, store)
     opened = OpenedSource(settings.source, settings)
     port = Port(settings["host"], settings["port"])
     extent = await _opened(opened, settings.source, port)
-    tempo = _tempo(settings, plan)
-    play = (
-        ReplayServer(extent, tempo, store)
-        if extent
-        else LiveServer(settings["interval"], wall_clock, store)
-    )
-    story = (
-        StoryTeller(again if url == _DEMO_DATABASE else None)
-        if plan.demo and tells(settings.source)
-        else None
-    )
-    shown = Shown(play.clock, tempo.speed if extent else 0, story)
-    bot = running_bot(settings, Database(store, documents), opened, shown)
-    play.app = bot.app
-    if isinstance(play, ReplayServer):
+
+    is_story = demo and tells(settings.source)
+    story = StoryTeller(again if url == _DEMO_DATABASE else None) if is_story else None
+    speed = 0.0
+    play: ReplayServer | LiveServer
+    if extent:
+        tempo = _tempo(settings, demo=demo)
+        speed = tempo.speed
+        play = ReplayServer(extent, tempo, store)
         play.story = story
+    else:
+        play = LiveServer(settings["interval"], wall_clock, store)
+    bot = running_bot(settings, Database(store, documents), opened, Shown(play.clock, speed, story))
+    play.app = bot.app
+
+    def ready(address: str) -> None:
+        print(f"trnbot is at {address}", flush=True)
+        if browser:
+            webbrowser.open(address)
+
     asyncio.get_running_loop().set_default_executor(LanedExecutor(bot.app.health.lanes))
+    watchdog = Watchdog(bot.app.health, bot.tell)
+    listeners = [*bot.listeners, play, watchdog, retention_of(settings, store)]
     try:
-        await serve(
-            [
-                *bot.listeners,
-                play,
-                Watchdog(bot.app.health, bot.tell),
-                retention_of(settings, store),
-            ],
-            port,
-            lambda address: _ready(address, plan),
-        )
+        await serve(listeners, port, ready)
     finally:
         store.release_lead()
 
@@ -431,27 +406,24 @@ async def _opened(opened: OpenedSource, source: str, port: Port) -> Window | Non
     Return the time that a recording tells of.
     """
     began = time.monotonic()
-    await port.answer_by(
-        [
-            StartingPages(
-                lambda: f"Opening {source}, for {age_text(time.monotonic() - began)} so far."
-            )
-        ]
+    starting = StartingPages(
+        lambda: f"Opening {source}, for {age_text(time.monotonic() - began)} so far."
     )
+    await port.answer_by([starting])
     print("Opening the source…", flush=True)
     opening = asyncio.create_task(asyncio.to_thread(lambda: opened.metrics().extent()))
-    while not (await asyncio.wait({opening}, timeout=SAID_S))[0]:
+    while not (await asyncio.wait({opening}, timeout=PROGRESS_S))[0]:
         log.info("opening %s, for %s so far", source, age_text(time.monotonic() - began))
     return opening.result()
 
 
-def _tempo(settings: Settings, plan: ServePlan) -> Tempo:
-    if not plan.demo:
+def _tempo(settings: Settings, *, demo: bool) -> Tempo:
+    """Return how a recording is played: faster in a demonstration, and only its end."""
+    if not demo:
         return Tempo(settings["interval"], settings["speed"])
-    shown = STORY_SHOWN if tells(settings.source) else DEMO_SHOWN
-    return Tempo(
-        settings["interval"], DEMO_SPEED if settings["speed"] == 1 else settings["speed"], shown
-    )
+    speed = DEMO_SPEED if settings["speed"] == 1 else settings["speed"]
+    length = STORY_SHOWN if tells(settings.source) else DEMO_SHOWN
+    return Tempo(settings["interval"], speed, length)
 
 
 def retention_of(settings: Settings, store: Prunes) -> Retention:
@@ -463,14 +435,8 @@ def retention_of(settings: Settings, store: Prunes) -> Retention:
     return Retention(store, settings["retention"], repeats, ("slack-pictures", "teams.messages"))
 
 
-def _ready(address: str, plan: ServePlan) -> None:
-    print(f"trnbot is at {address}", flush=True)
-    if plan.browser:
-        webbrowser.open(address)
-
-
 def database(settings: Settings, *, demo: bool) -> str:
-    """Return the database's address: a demo begins afresh in a file of its own, unless one is set."""
+    """Return the database's address: of a demo a new file of its own, unless one is set."""
     url = settings.text("database_url")
     if demo and not os.environ.get("TRNBOT_DATABASE_URL") and url.endswith("/.trnbot/trnbot.db"):
         for path in STATE.glob("demo.db*"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -26,10 +26,10 @@ from bot.model.price import SelfCost
 from bot.model.reading import HISTORY, Reading
 from bot.model.route import OwnerMap, Routes
 from bot.model.window import NO_TIME, Window
-from bot.ports import Billing, NoInbox, Outlook, Ports, Prices, Site, Source, Stores, World
+from bot.ports import Ports, Prices, Site, Source, Stores, World
 from bot.settings.routes import OwnersFile
 from bot.settings.settings import NO_SOURCE, Settings
-from bot.wiring.bills import FOLDER
+from bot.wiring.bills import FOLDER, open_bill, open_outlook
 from bot.wiring.environment import STATE, wall_clock
 from bot.wiring.folders import OfferedFiles
 from bot.wiring.kept import content_of, kept
@@ -74,26 +74,29 @@ def size_of(folder: Path) -> int:
 
 
 def _simulated(seed: int, scenario: str) -> Path:
-    """Generate beside the target and rename, so that a half-written recording is never taken for a whole one.
+    """Return the folder of a simulation, generated when missing.
 
     Its name holds the simulator that made it: what an older one made is made anew, and goes.
     """
     from adapters.simulator import generate
 
     name = f"{scenario}-{seed}"
-    target = STATE / "simulator" / f"{name}-{_simulator()}"
-    if not target.is_dir():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        for older in (target.parent / name, *target.parent.glob(f"{name}-{'?' * _DIGITS}")):
-            shutil.rmtree(older, ignore_errors=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as made:
-            generate(Path(made) / "recording", seed, scenario)
-            (Path(made) / "recording").rename(target)
+    target = STATE / "simulator" / f"{name}-{_simulator_digest()}"
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for older in (target.parent / name, *target.parent.glob(f"{name}-{'?' * _DIGITS}")):
+        shutil.rmtree(older, ignore_errors=True)
+
+    # Generated beside the target and renamed: half a recording is never taken for a whole one.
+    with tempfile.TemporaryDirectory(dir=target.parent) as beside:
+        generate(Path(beside) / "recording", seed, scenario)
+        (Path(beside) / "recording").rename(target)
     return target
 
 
 @cache
-def _simulator() -> str:
+def _simulator_digest() -> str:
     """Return a name for the simulator as it is here: another one for other code or other tables."""
     import adapters.simulator
 
@@ -165,52 +168,54 @@ class OpenedSource:
         self._folder = Once(lambda: folder_of(source))
         self._content = Once(lambda: content_of(self._folder()))
         self.live = source == "aws"
-        self.account: Callable[[], Live] = Once(self._open_live)
-        self.recording: Callable[[], Recording] = Once(self._open_recording)
-        self.bill: Callable[[], Billing] = Once(self._open_bill)
-        self.outlook: Callable[[], Outlook] = Once(self._open_outlook)
+        self.account = Once(lambda: open_account(settings, self.knowledge.types()))
+        self.recording = Once(self._open_recording)
+        self.bill = Once(lambda: open_bill(settings, *self._place()))
+        self.outlook = Once(lambda: open_outlook(settings, *self._place()))
         self.owners = OwnersFile(settings["owners_file"])
 
     def ports(self, stores: Stores, base: Policy) -> Ports:
         """Return the ports over this source, of an installation that serves nobody."""
         settings = self._settings
+
+        def open_detector() -> Detector:
+            from detectors import Detector  # a library that few lines need
+
+            return Detector()
+
+        detector = lazy(Once(open_detector))
+        world = World(
+            source=lazy(self.metrics),
+            billing=lazy(self.bill),
+            billing_lag=settings["billing.lag"],
+            prices=lazy(self.metrics),
+            knowledge=self.knowledge,
+            detect=detector,
+            replays=SourceReplays(settings, self),
+            outlook=lazy(self.outlook),
+            compiles=detector.compiles,
+        )
+        if self.live:
+            account = lazy(self.account)
+            world = replace(world, inbox=account, drill=account.drill)
+        else:
+            world = replace(world, prepare=self._prepare)
+
         site = Site(
             base,
             settings["interval"],
             channels=CONSOLE,
             routes=settings.routes,
             files=OfferedFiles(settings),
+            owners=self.owners,
         )
-        return Ports(self._world(), stores, replace(site, owners=self.owners))
-
-    def _world(self) -> World:
-        """Return this source with a detector of its own."""
-        detector = lazy(Once(_detector))
-        return World(
-            source=lazy(self.metrics),
-            billing=lazy(self.bill),
-            billing_lag=self._settings["billing.lag"],
-            prices=lazy(self.metrics),
-            knowledge=self.knowledge,
-            detect=detector,
-            replays=SourceReplays(self._settings, self),
-            outlook=lazy(self.outlook),
-            compiles=detector.compiles,
-            prepare=self._prepare,
-            drill=self._drill if self.live else _no_drill,
-            inbox=lazy(self.account) if self.live else NoInbox(),
-        )
-
-    def _drill(self, instances: Sequence[str], now: datetime) -> None:
-        self.account().drill(instances, now)
+        return Ports(world, stores, site)
 
     def _prepare(self) -> None:
-        """Load the bill, and beside metrics that take longer to read than it, the library of the forest.
+        """Load the bill, and the library of the forest where metrics take longer to read.
 
         Whoever asks the bill next is told what is wrong with it.
         """
-        if self.live:
-            return
         with suppress(TrnbotError):
             if size_of(self._folder() / "metrics") > _MANY_BYTES:
                 from detectors.forest import load_library
@@ -256,8 +261,11 @@ class OpenedSource:
             now,
         )
 
-    def _open_live(self) -> Live:
-        return open_account(self._settings, self.knowledge.types())
+    def _place(self) -> tuple[Live | None, Path]:
+        """Return the account, None for a recording, and the folder of what it answered."""
+        if self.live:
+            return self.account(), FOLDER
+        return None, self._folder()
 
     def _open_recording(self) -> Recording:
         from adapters.aws.recording.recording import open_recording
@@ -267,24 +275,6 @@ class OpenedSource:
             return open_recording(folder, config)
         depends_on = (str(folder.resolve()), self._content(), config)
         return kept("recording", depends_on, lambda: open_recording(folder, config))
-
-    def _open_bill(self) -> Billing:
-        from bot.wiring.bills import open_account_bill, open_recorded_bill
-
-        if self.live:
-            return open_account_bill(self._settings, self.account())
-        return open_recorded_bill(self._settings, self._folder())
-
-    def _open_outlook(self) -> Outlook:
-        from bot.wiring.bills import open_outlook
-
-        if self.live:
-            return open_outlook(self._settings, self.account(), FOLDER)
-        return open_outlook(self._settings, None, self._folder())
-
-
-def _no_drill(_: Sequence[str], __: datetime) -> None:
-    """Read nothing in detail: a recording holds no more."""
 
 
 class SharedSource:
@@ -310,7 +300,7 @@ class SharedSource:
 
 
 class SourceReplays:
-    """Implement `bot.ports.Replays`: each replay has a source, a detector and a store of its own."""
+    """Implement `bot.ports.Replays`: each replay has its own source, detector and store."""
 
     def __init__(self, settings: Settings, watched: OpenedSource) -> None:
         self._settings, self._watched = settings, watched
@@ -328,9 +318,9 @@ class SourceReplays:
 
         They go on side by side and read once.
         """
-        made = [self._watched.ports(memory_stores(), policy) for policy in policies]
-        shared = SharedSource(made[0].world.source)
-        return [replace(ports, world=replace(ports.world, source=shared)) for ports in made]
+        replays = [self._watched.ports(memory_stores(), policy) for policy in policies]
+        shared = SharedSource(replays[0].world.source)
+        return [replace(ports, world=replace(ports.world, source=shared)) for ports in replays]
 
     def truth(self, source: str) -> Sequence[Mapping[str, Any]] | None:
         """Return the labelled incidents of a recording, None when it has none."""
@@ -357,9 +347,3 @@ def memory_stores() -> Stores:
 
     store = MemoryStore()
     return Stores(store, store, store, store)
-
-
-def _detector() -> Detector:
-    from detectors import Detector
-
-    return Detector()

@@ -25,7 +25,10 @@ SOURCE = "simulator:7/story"
 SHOWN = timedelta(hours=2, minutes=45)
 """How much of the recording's end the story takes: 83 seconds at the speed of a demonstration."""
 ADMINS = (MEI.id,)
-MADE_UP = "Simulated: the fleet, its bill, and the people called so. Alerts, dollars and answers are what trnbot makes of them."
+MADE_UP = (
+    "Simulated: the fleet, its bill, and the people called so. "
+    "Alerts, dollars and answers are what trnbot makes of them."
+)
 _CHANNEL = "alerts"
 log = logging.getLogger("trnbot.story")
 
@@ -69,24 +72,20 @@ class StoryTeller:
         if line and line.text not in self._typed and (self._typing is None or self._typing.done()):
             self._typed.add(line.text)
             self._typing = asyncio.create_task(self._type(line), name="story")
-            self._typing.add_done_callback(_note_failure)
 
     async def _type(self, line: Line) -> None:
-        """Have a line answered as the console has it answered, and show the answer where everyone reads it."""
+        """Have a line answered as the console does, and show the answer where everyone reads it."""
         assert self.app
         assert self.surface
         assert self._seen
         request = Request(line.text, line.by, self._seen.now, "web", LOCAL, f"web:{_CHANNEL}")
-        card = await self.app.answer(request)
-        if error := card.data.get("error"):
-            log.warning("%s typed '%s', and was refused: %s", line.by.name, line.text, error)
-            return
-        if card.public and line.by is MEI:
-            asked = quiet(f"{line.by.name} typed ", Code(line.text))
-            await self.surface.post(_CHANNEL, replace(card, blocks=(asked, *card.blocks)), "")
-            self._seen = replace(self._seen, preview=card.title)
-
-
-def _note_failure(typed: asyncio.Task[None]) -> None:
-    if not typed.cancelled() and (error := typed.exception()):
-        log.error("what a simulated person typed was not shown", exc_info=error)
+        try:
+            card = await self.app.answer(request)
+            if error := card.data.get("error"):
+                log.warning("%s typed '%s', and was refused: %s", line.by.name, line.text, error)
+            elif card.public and line.by is MEI:
+                typed = quiet(f"{line.by.name} typed ", Code(line.text))
+                await self.surface.post(_CHANNEL, replace(card, blocks=(typed, *card.blocks)), "")
+                self._seen = replace(self._seen, preview=card.title)
+        except Exception:
+            log.exception("what a simulated person typed was not shown")

@@ -67,41 +67,42 @@ def teams_config(settings: Settings) -> TeamsConfig:
 
 def command_hints() -> tuple[CommandHint, ...]:
     """Return every command that people type, for hints and manifests."""
-    return tuple(map(_hint, commands_by_name()))
+    hints = []
+    for command in commands_by_name():
+        # Outside of an alert's thread the alert must be named.
+        needed = any(
+            parameter.arg.default is None or parameter.arg.meaning == WHICH.meaning
+            for parameter in command.parameters
+        )
+        hint = CommandHint(
+            command.name,
+            command.summary,
+            command.examples[0],
+            command.changes,
+            command.topic.value,
+            list(Topic).index(command.topic),
+            needed,
+            command.examples,
+            tuple(arguments_of(command)),
+        )
+        hints.append(hint)
+    return tuple(hints)
 
 
-def _hint(made: Command) -> CommandHint:
-    # Outside of an alert's thread the alert must be named.
-    needed = any(
-        parameter.arg.default is None or parameter.arg.meaning == WHICH.meaning
-        for parameter in made.parameters
-    )
-    described = (
-        made.topic.value,
-        list(Topic).index(made.topic),
-        needed,
-        made.examples,
-        tuple(arguments_of(made)),
-    )
-    return CommandHint(made.name, made.summary, made.examples[0], made.changes, *described)
-
-
-def arguments_of(made: Command) -> list[tuple[str, str]]:
+def arguments_of(command: Command) -> list[tuple[str, str]]:
     """Return the words that may follow a command, each with its meaning.
 
     Its choices, then its arguments by name.
     """
-    chosen = [
-        (word, p.arg.meaning)
-        for p in made.parameters
-        if not p.arg.keyword
-        for word in p.arg.choices
-        if word
-    ]
-    named = [
-        (f"{p.word}={choice}", p.arg.meaning)
-        for p in made.parameters
-        if not p.arg.rest and not p.takes(Filter)
-        for choice in (p.arg.choices if p.arg.keyword and p.arg.choices else ("",))
-    ]
-    return [*chosen, *dict(named).items()]
+    choices: list[tuple[str, str]] = []
+    named: dict[str, str] = {}
+    for parameter in command.parameters:
+        described = parameter.arg
+        words = filter(None, described.choices)
+        if not described.keyword:
+            choices += [(word, described.meaning) for word in words]
+        if not described.rest and not parameter.takes(Filter):
+            values = described.choices if described.keyword else ()
+            for value in values or ("",):
+                named[f"{parameter.word}={value}"] = described.meaning
+    return [*choices, *named.items()]

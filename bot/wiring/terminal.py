@@ -18,7 +18,7 @@ from bot.grammar.registry import Command, Needs
 from bot.model.limits import YEARS
 from bot.model.request import LOCAL, Request, User
 from bot.model.window import parse_instant
-from bot.settings.options import Options, typed_line
+from bot.settings.options import LINE_OPTIONS, Options, typed_line
 from bot.wiring.environment import settings_of, terminal_user, wall_clock
 from bot.wiring.lazy import Once
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bot.wiring.source import OpenedSource
 
 
-class _Keeps(Enum):
+class _StateIn(Enum):
     """Name where a command finds its state."""
 
     REPLAY = auto()
@@ -52,17 +52,14 @@ class OpenedApp:
 
         The end of a recording, else that of the wall.
         """
-        return (
-            self._end() if self.needs.watched and not self.source.live else None
-        ) or wall_clock()
-
-    def _end(self) -> datetime | None:
-        """Return the end of the source; None where nothing of it need be readable, and nothing is."""
+        if self.source.live or not self.needs.watched:
+            return wall_clock()
         try:
-            return self.source.end()
+            return self.source.end() or wall_clock()
         except Unavailable:
+            # `doctor` and its like must answer where nothing of the source can be read.
             if Needs.SOURCE in self.needs:
-                return None
+                return wall_clock()
             raise
 
 
@@ -74,29 +71,32 @@ class TerminalApps:
         self._named = named
         """The source that the call itself names, "" for that of the settings."""
         self._database = Once(self._open_database)
-        self._kept: dict[tuple[str, _Keeps], tuple[App, OpenedSource]] = {}
+        self._apps: dict[tuple[str, _StateIn], tuple[App, OpenedSource]] = {}
         self._lock = Lock()
 
     def open(self, command: Command) -> OpenedApp:
         """Return the bot for a command; may block."""
         from bot.wiring.build import terminal_app
+        from bot.wiring.source import memory_stores
 
         settings, needs = self._settings, command.needs
         watches = needs.watched and Needs.SOURCE not in needs
         source = settings.source if watches else self._named or settings["source"]
         with self._lock:
-            keeps = self._keeps(command)
-            if (source, keeps) not in self._kept:
+            place = self._state_of(command)
+            if (source, place) not in self._apps:
+                stores = None if place is _StateIn.REPLAY else memory_stores()
+                if place is _StateIn.DATABASE:
+                    stores = self._database()
                 console = "" if self._named else settings["public_url"]
-                self._kept[source, keeps] = terminal_app(
-                    settings, source, self._stores(keeps), console
-                )
-            app, opened = self._kept[source, keeps]
-            if keeps is _Keeps.REPLAY and opened.live:  # a replay is of one time
-                del self._kept[source, keeps]
+                self._apps[source, place] = terminal_app(settings, source, stores, console)
+            app, opened = self._apps[source, place]
+            # A replay is of one time, and that of an account goes on.
+            if place is _StateIn.REPLAY and opened.live:
+                del self._apps[source, place]
         return OpenedApp(app, opened, needs)
 
-    def _keeps(self, command: Command) -> _Keeps:
+    def _state_of(self, command: Command) -> _StateIn:
         """Return where a command finds its state.
 
         A named source is not the one whose watch the database remembers: a replay tells its state.
@@ -106,23 +106,13 @@ class TerminalApps:
         if Needs.DATABASE not in needs and (
             self._named or Needs.STATE not in command.opens or not needs.watched
         ):
-            return _Keeps.REPLAY
+            return _StateIn.REPLAY
+
         from adapters.store.open import file_of, read_address
 
         address = read_address(self._settings.text("database_url"))
         missing = address.drivername == "sqlite" and not file_of(address).exists()
-        return _Keeps.NOTHING if missing and not command.changes else _Keeps.DATABASE
-
-    def _stores(self, keeps: _Keeps) -> Stores | None:
-        from bot.wiring.source import memory_stores
-
-        match keeps:
-            case _Keeps.REPLAY:
-                return None
-            case _Keeps.NOTHING:
-                return memory_stores()
-            case _Keeps.DATABASE:
-                return self._database()
+        return _StateIn.NOTHING if missing and not command.changes else _StateIn.DATABASE
 
     def _open_database(self) -> Stores:
         from adapters.store.open import open_store
@@ -133,23 +123,22 @@ class TerminalApps:
 
 def answer_line(options: Options) -> int:
     """Answer one command line, as text, as JSON, or its table as CSV."""
+    options.only(*LINE_OPTIONS)
     options.words = options.words or ["help"]
     line = typed_line(options.words)
     if {"csv", "json"} <= options.switches:
         raise WrongInput("An answer is written as --csv or as --json, not as both.")
 
-    understood = _understood(options, line)
-    call = None
-    if understood.call and understood.command.name == "help":
+    meaning = _meaning(options, line)
+    if meaning.call and meaning.command.name == "help":
         # Help opens nothing, and is what a newcomer waits for.
-        at = _at(options) or wall_clock()
+        time = _asked_time(options) or wall_clock()
         try:
-            card = help_about(understood.call.arguments["name"])
-            call = understood.call
+            call, card = meaning.call, help_about(meaning.call.arguments["name"])
         except WrongInput:
-            call = None
-    if call is None:
-        call, card, at = _asked(options, line, understood)
+            call, card, time = _answer(options, line, meaning)
+    else:
+        call, card, time = _answer(options, line, meaning)
 
     if options.switches & {"csv", "json"}:
         from bot.answers.about.document import as_json, csv_text, envelope
@@ -157,7 +146,7 @@ def answer_line(options: Options) -> int:
         if "csv" in options.switches:
             print(csv_text(line, card), end="")
         else:
-            print(as_json(envelope(call, card, at)))
+            print(as_json(envelope(call, card, time)))
     elif "toml" in card.data:
         print(card.data["toml"], end="")
     else:
@@ -167,36 +156,39 @@ def answer_line(options: Options) -> int:
     return 0
 
 
-def _asked(options: Options, line: str, understood: _Understood) -> tuple[Call, Card, datetime]:
+def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card, datetime]:
     """Open what the command of a line needs, and ask it; how far long work is, a terminal shows."""
     from adapters.terminal.progress import ProgressBar
     from bot.ports.work import PROGRESS
 
     apps = TerminalApps(settings_of(options.values), options.values.get("source", ""))
     try:
-        opened = apps.open(understood.command)
-        at = _at(options) or opened.now()
+        opened = apps.open(meaning.command)
+        time = _asked_time(options) or opened.now()
     except NothingToWatch as nothing:
-        raise (understood.refused or nothing) from None
+        raise (meaning.refused or nothing) from None
     except Unavailable:
-        if understood.refused:
-            raise understood.refused from None
+        if meaning.refused:
+            raise meaning.refused from None
         raise
 
     bar = ProgressBar(sys.stderr)
     before = PROGRESS.set(bar)
     try:
-        request = Request(line, User(terminal_user(), ""), at, "terminal", LOCAL)
+        request = Request(line, User(terminal_user(), ""), time, "terminal", LOCAL)
         call, card = asyncio.run(opened.app.ask(request))
     finally:
         bar.close()
         PROGRESS.reset(before)
-    return call, card, at
+    return call, card, time
 
 
 @dataclass(frozen=True)
-class _Understood:
-    """Hold the command that a line is opened for, and why it is refused where no source tells more."""
+class _Meaning:
+    """Hold the command that a line is opened for.
+
+    And why the line is refused where no source tells more.
+    """
 
     command: Command
     refused: WrongInput | None = None
@@ -204,7 +196,7 @@ class _Understood:
     """The whole line understood, where it is one of the grammar."""
 
 
-def _understood(options: Options, line: str) -> _Understood:
+def _meaning(options: Options, line: str) -> _Meaning:
     """Return the command of a line, of plain words that of their nearest reading.
 
     They are read without a fleet's names; where those alone may tell, the source is read as for a
@@ -212,7 +204,7 @@ def _understood(options: Options, line: str) -> _Understood:
     """
     try:
         call = understand(line, wall_clock())
-        return _Understood(call.command, call=call)
+        return _Meaning(call.command, call=call)
     except WrongInput as refused:
         options.refuse_mistyped()
         from bot.grammar.plain.readings import means_something, read_plain
@@ -220,26 +212,27 @@ def _understood(options: Options, line: str) -> _Understood:
         from bot.knowledge import load_knowledge
         from bot.model.fleet import Inventory
 
-        types, regions = load_knowledge().types(), load_knowledge().claims().regions
-        reading = read_plain(
-            line, names_of(Inventory(), (), types, {"region": regions}), wall_clock()
-        )
+        knowledge = load_knowledge()
+        regions = {"region": knowledge.claims().regions}
+        names = names_of(Inventory(), (), knowledge.types(), regions)
+        reading = read_plain(line, names, wall_clock())
+        is_command = attempted(line) is not None
         if reading:
-            return _Understood(
-                read_line(reading.line).command, refused if attempted(line) else None
-            )
-        known = means_something(line, wall_clock()) and not attempted(line)
-        return _Understood(read_line("summary").command, None if known else refused)
+            return _Meaning(read_line(reading.line).command, refused if is_command else None)
+
+        is_plain = not is_command and means_something(line, wall_clock())
+        return _Meaning(read_line("summary").command, None if is_plain else refused)
 
 
-def _at(options: Options) -> datetime | None:
+def _asked_time(options: Options) -> datetime | None:
+    """Return the time of `--at`, None without it."""
     text = options.values.get("at")
     if text is None:
         return None
     try:
-        at = parse_instant(text)
-        if at.year in YEARS:
-            return at
-        raise ValueError
+        time = parse_instant(text)
     except (ValueError, OverflowError):
-        raise WrongInput(f"'{text}' is not a time; write it like 2026-11-20T09:00:00Z.") from None
+        time = None
+    if time is None or time.year not in YEARS:
+        raise WrongInput(f"'{text}' is not a time; write it like 2026-11-20T09:00:00Z.")
+    return time

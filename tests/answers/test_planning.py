@@ -15,7 +15,7 @@ from adapters.chat.slack.render import message
 from adapters.chat.teams.render import ANSWER_BYTES, render
 from adapters.simulator.generate import generate
 from adapters.store.open import open_store
-from bot.__main__ import VERBS, main
+from bot.__main__ import main
 from bot.app import App
 from bot.cards.card import Button, Buttons, Card, Table, Text, Tone, plain
 from bot.costs.pricing import Pricing
@@ -27,6 +27,7 @@ from bot.model.window import Window
 from bot.ports import Stores
 from bot.settings.settings import read_settings
 from bot.wiring.source import OpenedSource
+from bot.wiring.verbs import VERBS
 from tests.belonging import MEMBER
 
 

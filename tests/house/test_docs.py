@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.__main__ import VERBS
+from bot.wiring.verbs import VERBS
 from bot.answers.all import ANSWERS
 from bot.grammar.line import understand
 from bot.grammar.registry import COMMANDS

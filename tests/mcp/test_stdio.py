@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from adapters.store.open import open_store
-from bot.__main__ import OPTIONS, VERBS
+from bot.wiring.verbs import VERBS
 from bot.answers.about.document import tool_name, tools
 from bot.cards.card import Tone
 from bot.grammar.registry import commands_by_name
@@ -91,8 +91,8 @@ async def test_a_preview_over_stdio_is_applied_by_a_person_in_chat(tmp_path: Pat
 
 
 def test_the_verb_is_explained() -> None:
-    assert "Model Context Protocol" in str(VERBS["mcp"].__doc__)
-    assert "--source" in OPTIONS["mcp"]
+    assert "Model Context Protocol" in VERBS["mcp"].summary
+    assert "--source" in VERBS["mcp"].explanation
 
 
 def test_the_package_is_an_extra() -> None:

@@ -1,0 +1,112 @@
+"""List the verbs of a terminal that are no lines: their options, and what carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Verb:
+    """Hold one verb of the terminal."""
+
+    summary: str
+    carried_out_by: str
+    """`module:function`, imported when the verb runs: the servers load only to serve."""
+    takes: tuple[str, ...] | None = ()
+    """Its options; None where what carries it out reads and refuses options itself."""
+    explanation: str = ""
+    """Its options as `--help` writes them, "" where what carries it out explains itself."""
+    private: bool = True
+    """What it writes is for this user alone, for it is not made to be handed on."""
+
+
+VERBS: Mapping[str, Verb] = {
+    "serve": Verb(
+        "Run the product from the settings.",
+        "bot.wiring.serve:run",
+        ("source", "port", "config", "verbose"),
+        "  --source SRC    aws, recording:DIR or simulator:SEED, over TRNBOT_SOURCE\n"
+        "  --port N        the HTTP port, over TRNBOT_PORT\n"
+        "  --config FILE   the settings file, over TRNBOT_CONFIG\n"
+        "  --verbose       log more",
+    ),
+    "demo": Verb(
+        "Replay a simulated fleet (or a recording) faster than life, "
+        "with the console in a browser.",
+        "bot.wiring.serve:run",
+        ("source", "port", "config", "verbose", "no-browser"),
+        "  --source SRC    what to replay (simulator:7/story when nothing says otherwise)\n"
+        "  --port N        the HTTP port, over TRNBOT_PORT\n"
+        "  --no-browser    only print the console's address",
+    ),
+    "mcp": Verb(
+        "Serve every command as a tool of the Model Context Protocol, "
+        "over standard input and output.",
+        "bot.wiring.cli:serve_tools",
+        ("source", "config", "verbose"),
+        "  --source SRC    aws, recording:DIR or simulator:SEED, over TRNBOT_SOURCE\n"
+        "  --config FILE   the settings file, over TRNBOT_CONFIG",
+    ),
+    "score": Verb(
+        "Score CSVs of metrics.",
+        "bot.wiring.cli:score_files",
+        ("plot", "truth", "history"),
+        "  trnbot score IN OUT    a CSV (timestamp,value,...) into a CSV, "
+        "or a folder into a folder\n"
+        "  --history PATH  rows before IN (a file, or a folder of the same shape): "
+        "learnt, not written\n"
+        "  --plot DIR      leave a picture of each series with its score\n"
+        "  --truth FILE    shade its labels in the pictures: "
+        'JSON {"folder/name.csv": [[start, end], ...]}',
+        private=False,
+    ),
+    "simulate": Verb(
+        "Write a simulated recording.",
+        "bot.wiring.cli:write_simulation",
+        takes=None,
+        private=False,
+    ),
+    "record": Verb(
+        "Write a recording of the live account.",
+        "bot.wiring.cli:record_account",
+        ("days", "keep-identities", "config", "verbose"),
+        "  trnbot record DIR    metrics, inventory and prices of the AWS account, "
+        "into a new folder\n"
+        "  --days N        how many days back (7; CloudWatch keeps minutes for 15)\n"
+        "  --keep-identities   people by their names; without it, aliases stand for them",
+    ),
+    "manifest": Verb(
+        "Write the manifests of Slack and Teams.",
+        "bot.wiring.cli:write_manifests",
+        ("config",),
+        "  trnbot manifest [DIR]    slack.yaml and teams.zip, "
+        "into manifest/ when no folder is named",
+        private=False,
+    ),
+    "secrets": Verb(
+        "Make the key that seals stored secrets, or change it.",
+        "bot.wiring.secrets:manage_secrets",
+        ("kms", "config", "verbose"),
+        "  trnbot secrets key       print a fresh key for TRNBOT_SECRETS_KEY\n"
+        "  trnbot secrets rotate    seal every stored secret with the first key of the list\n"
+        "  trnbot secrets forget    drop the stored secrets that no key of the list opens\n"
+        "  --kms NAME      with key: one that this key of AWS KMS wraps (an id, ARN or alias)",
+    ),
+    "completion": Verb(
+        "Write the script by which a shell completes trnbot's lines.",
+        "bot.wiring.completion:write_script",
+        (),
+        "  trnbot completion bash    a script for bash; also zsh and fish (see docs/operate.md)",
+        private=False,
+    ),
+    "version": Verb(
+        "Say which version this is.",
+        "bot.wiring.environment:print_version",
+        (),
+        "  trnbot version    the same as trnbot --version",
+        private=False,
+    ),
+}
+LINE = Verb("Answer any command line in the terminal.", "bot.wiring.terminal:answer_line", None)
+"""What is carried out for words that begin with no verb."""
