@@ -142,6 +142,11 @@ def amount_in(amount: Decimal, currency: str) -> str:
     return usd(amount) if currency == "USD" else f"{amount:,.2f} {currency}"
 
 
+def about_in(amount: Decimal, currency: str) -> str:
+    """Write an estimate in a currency: to three digits in USD, else as it is."""
+    return about(amount) if currency == "USD" else amount_in(amount, currency)
+
+
 @dataclass(frozen=True)
 class PriceAge:
     """Write how old a price is on a day, where it is older than `advice.stale_days` allows."""

@@ -10,8 +10,17 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from bot.answers.alerts.alerts import ALERT_FIGURES
 from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data
-from bot.answers.cost.why import CostChange, change_of, driver_data, percent, reason
+from bot.answers.cost.why import (
+    CHANGE_FIGURES,
+    DRIVER_FORMULA,
+    CostChange,
+    change_of,
+    driver_data,
+    percent,
+    reason,
+)
 from bot.cards.alert_words import held_words, where, worth
 from bot.cards.card import (
     Block,
@@ -28,7 +37,7 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import USD, Column, Columns
-from bot.cards.words import about, amount_in, amount_of, day, period, since
+from bot.cards.words import about_in, amount_of, day, period, since
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.tally import settled_until
 from bot.errors import TrnbotError
@@ -81,29 +90,13 @@ class Summary:
 
 
 _SUMMARY_FIGURES = {
-    "waste_usd/per_hour": (
-        "sum over the alert's things of the price of an hour x the wasted share; of a cause"
-        " of the bill, what was billed over the usual"
-    ),
+    "waste_usd/per_hour": ALERT_FIGURES["waste_usd/per_hour"],
     "saved/alerts": "count of the alerts that ended in the week after somebody acted",
     "saved/usd_per_hour": "sum of their waste an hour at the peak",
     "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
     **NOWCAST_FIGURES,
-    "amortised_usd": "amortised cost of the time asked about, as far as it is compared",
-    "before/amortised_usd": "amortised cost of as long a part of the time before",
-    "hours/then": "instance-hours that were metered",
-    "usd_per_hour/then": "amortised cost of the nodes / their metered hours",
-    "covered_ratio/then": "metered hours under commitments / all metered hours",
-    "costs_usd/then": "amortised cost of the rows that the filters keep",
-    "hours/now": "instance-hours that were metered",
-    "usd_per_hour/now": "amortised cost of the nodes / their metered hours",
-    "covered_ratio/now": "metered hours under commitments / all metered hours",
-    "costs_usd/now": "amortised cost of the rows that the filters keep",
-    "driver/usd": (
-        "hours: change of hours x old rate; commitment: hours now x change of the shares of"
-        " ways to buy x their old rates; price: the rest of the nodes' change; of "
-        "everything else cost now - cost before"
-    ),
+    **CHANGE_FIGURES,
+    "driver/usd": DRIVER_FORMULA,
     "change_usd": (
         "amortised cost of the last days that are compared - that of as long a part before"
     ),
@@ -181,13 +174,13 @@ class Part(StrEnum):
 
 def summary_card(of: Summary, part: Part = Part.ALL) -> Card:
     """Draw the lines that can be told, each with the number that it is about first."""
-    more = (
+    next_lines = (
         Button("Why it changed", "why cost 7d"),
         Button("Forecast", "forecast"),
         Button("Alerts", "alerts"),
         Button("By team", "cost 7d by team"),
     )
-    blocks = compose(summary_lines(of, part), Buttons(more))
+    blocks = compose(summary_lines(of, part), Buttons(next_lines))
     return Card(summary_title(of), summary_tone(of), blocks, summary_data(of))
 
 
@@ -224,8 +217,21 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
     elif part is Part.ALL:
         yield _line("Saved", "no alert of the last 7 days ended because somebody acted.")
 
-    if ends := _ends(of):
-        yield _line("Commitments and credits", f"{'; '.join(ends)}.")
+    words = []
+    for plan in CommitmentPlan:
+        days = [commitment for commitment in of.commitments if commitment.plan is plan]
+        if used := [commitment for commitment in days if commitment.committed]:
+            newest = max(used, key=lambda commitment: commitment.day)
+            percent_used = percent(newest.utilization)
+            words.append(f"{plan} used to {percent_used} on {newest.day:%b} {newest.day.day}")
+
+    ending = [(entry.ends_at, entry) for entry in of.ending if entry.ends_at]
+    for at, entry in sorted(ending, key=lambda pair: pair[0])[:2]:
+        words.append(f"{entry.total} x {entry.labels.instance_type} reserved until {day(at)}")
+    if of.month and of.month.total.credits:
+        words.append(f"{amount_of(-of.month.total.credits, of.month)} of credits used this month")
+    if words:
+        yield _line("Commitments and credits", f"{'; '.join(words)}.")
 
     if part is Part.ALL:
         for alert in of.speaking[:_MOST]:
@@ -260,7 +266,7 @@ def _spend(of: Summary) -> Iterator[Text]:
 
     if nowcast:
         low, middle, high = (
-            about(amount) if nowcast.currency == "USD" else amount_in(amount, nowcast.currency)
+            about_in(amount, nowcast.currency)
             for amount in (nowcast.low, nowcast.forecast, nowcast.high)
         )
         yield _line("Forecast", f"about {middle} in {nowcast.month.start:%B} ({low} to {high}).")
@@ -272,25 +278,6 @@ def _spend(of: Summary) -> Iterator[Text]:
         if abs(first.usd) < _NOTABLE * change.then.total.amortised:
             words = f"none of {percent(_NOTABLE)} of the week's spend or more."
         yield _line("Biggest change", words)
-
-
-def _ends(of: Summary) -> list[str]:
-    """Return how commitments are used, which reservations end, and the credits of the month."""
-    words = []
-    for plan in CommitmentPlan:
-        days = [day for day in of.commitments if day.plan is plan and day.committed]
-        if days:
-            last = max(days, key=lambda commitment: commitment.day)
-            date = f"{last.day:%b} {last.day.day}"
-            words.append(f"{plan} used to {percent(last.utilization)} on {date}")
-
-    ending = [(entry.ends_at, entry) for entry in of.ending if entry.ends_at]
-    for at, entry in sorted(ending, key=lambda pair: pair[0])[:2]:
-        words.append(f"{entry.total} x {entry.labels.instance_type} reserved until {day(at)}")
-    if of.month and of.month.total.credits:
-        words.append(f"{amount_of(-of.month.total.credits, of.month)} of credits used this month")
-
-    return words
 
 
 def summary_data(of: Summary) -> dict[str, Any]:
@@ -404,19 +391,11 @@ def home_card(of: Summary, services: Tally | None) -> Card:
     examples=("home",),
     rows=("services",),
     figures=_SUMMARY_FIGURES
+    | ALERT_FIGURES
     | {
-        "net_usd": ("gross + discounts + credits + tax of a service in the month to date"),
-        "month_net_usd": ("net: gross + discounts + credits + tax of the month to date"),
-        "waste_usd/so_far": (
-            "sum over the ticks of hours x waste an hour then; of a cause of the bill, what the"
-            " bill shows over the usual, and an estimate of the hours after it"
-        ),
-        "waste_usd/month_end": (
-            "so far + waste an hour x hours left in the UTC month, where it goes on"
-        ),
-        "at_risk_usd": ("price of an hour of the nodes x hours since the last checkpoint"),
-        "score": ("how far the readings lie from the usual, 0 to 1, by the detector"),
-        "usd_per_hour": ("sum of the waste an hour of the open alerts that nothing mutes"),
+        "net_usd": "gross + discounts + credits + tax of a service in the month to date",
+        "month_net_usd": "net: gross + discounts + credits + tax of the month to date",
+        "usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
     },
 )
 def home(ports: Ports, request: Request) -> Card:

@@ -5,7 +5,7 @@ Total and change, gross to net apart, who spent it, and how old the figures are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -37,7 +37,6 @@ from bot.answers.cost.title import (
 )
 from bot.answers.fleet.compiling import bill_data, compile_fact, compile_text
 from bot.cards.card import (
-    Align,
     Block,
     Buttons,
     Card,
@@ -47,9 +46,11 @@ from bot.cards.card import (
     Text,
     Tone,
     When,
+    compose,
     quiet,
     text,
 )
+from bot.cards.columns import NUMBER, SHARE, Column, Columns
 from bot.cards.words import amount_of, clock, money_data, period
 from bot.costs.compiling import CompileBill
 from bot.costs.nowcast import Expected, Nowcast
@@ -97,7 +98,20 @@ def cost_card(answer: CostAnswer) -> Card:
     """Draw the card; `data` holds every row, the table the largest."""
     tally, filters = answer.tally, answer.filters
     title = cost_title(tally, filters)
-    aged = [*_age(tally), *unread(answer.problems)]
+    aged: list[Block] = []
+    if tally.billed_through is not None:
+        words = "."
+        if tally.seen:
+            words += (
+                " The files hold later charges; a charge counts once its hour lies back by the"
+                " bill's usual delay."
+            )
+        if tally.window.end > tally.billed_through + timedelta(hours=1):
+            words += " The window reaches beyond it."
+        if tally.sources:
+            words += f" Source: {', '.join(tally.sources)}."
+        aged.append(quiet("Billed through ", When(tally.billed_through), words))
+    aged += unread(answer.problems)
     if not tally.rows:
         return Card(title, Tone.INFO, (nothing_text(tally), *aged), cost_data(tally, filters))
 
@@ -114,42 +128,54 @@ def cost_card(answer: CostAnswer) -> Card:
         for name, amount in parts.items()
         if amount or name in {"Gross", "Credits", "Net"}
     ]
-
-    change = _change_words(answer.change, tally)
-    separator = "; " if answer.change is None or answer.change.ratio is None else ", "
-    lead = f"Amortised {amount_of(total.amortised, tally)}{separator}{change}."
     data = (
         cost_data(tally, filters)
         | forecast_data(answer.nowcast, answer.expected)
         | split_data(tally, answer.hints)
     )
-
-    notes = [*_untagged_texts(tally), *hint_texts(answer.hints, tally), *split_texts(tally)]
-    if answer.unused > 0:
-        # It is in the amortised sum, and in nobody's usage.
-        notes.append(
-            quiet(
-                f"{amount_of(answer.unused, tally)} of the amortised cost is commitment that"
-                " nothing used (Savings Plans, reserved instances)."
-            )
-        )
     if answer.compiling:
         facts.append(compile_fact(answer.compiling))
-        notes.append(compile_text(answer.compiling))
         data["compiling"] = bill_data(answer.compiling)
 
-    blocks: list[Block] = [
+    separator = "; " if answer.change is None or answer.change.ratio is None else ", "
+    lead = f"Amortised {amount_of(total.amortised, tally)}{separator}{_change_words(answer)}."
+    blocks = compose(
         text(lead + forecast_words(answer.nowcast, answer.expected, tally)),
-        *meaning_texts(tally, answer.over_time, filters),
+        meaning_texts(tally, answer.over_time, filters),
         Facts(tuple(facts)),
         _table(answer, ranked),
-        *cost_charts(answer.over_time, filters),
-        *notes,
-        *use_texts(answer.commitments),
-        *aged,
+        cost_charts(answer.over_time, filters),
+        _notes(answer),
+        use_texts(answer.commitments),
+        aged,
         Buttons(tuple(drill_buttons(tally, filters, ranked))),
-    ]
-    return Card(title, Tone.INFO, tuple(blocks), data)
+    )
+    return Card(title, Tone.INFO, blocks, data)
+
+
+def _notes(answer: CostAnswer) -> Iterator[Text]:
+    """Yield what the amounts leave open: whose they may be, what was split, lost or compiled."""
+    tally = answer.tally
+    for name in tally.by:
+        amount = untagged(tally, name).amortised
+        if amount <= 0 or not (name in _OWNERS or name.startswith("tag:")):
+            continue
+        tag = name.removeprefix("tag:")
+        remedy = f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
+        if name in {"namespace", "pod"}:
+            remedy = "turn on split cost allocation data for EKS in the export"
+        yield quiet(f"{amount_of(amount, tally)} (amortised) carries no {tag}: {remedy}.")
+
+    yield from hint_texts(answer.hints, tally)
+    yield from split_texts(tally)
+    if answer.unused > 0:
+        # It is in the amortised sum, and in nobody's usage.
+        yield quiet(
+            f"{amount_of(answer.unused, tally)} of the amortised cost is commitment that"
+            " nothing used (Savings Plans, reserved instances)."
+        )
+    if answer.compiling:
+        yield compile_text(answer.compiling)
 
 
 def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
@@ -170,7 +196,7 @@ def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
         "total": money_data(tally.total),
         "billed_through": tally.billed_through,
         "rest": None,
-        "filters": [str(each) for each in filters],
+        "filters": [str(condition) for condition in filters],
         "groupings": list(DRILLS),
         **({"seen": tally.seen} if tally.seen else {}),
     }
@@ -183,8 +209,9 @@ def growth(ratio: Decimal | None) -> str:
     return "0 %" if abs(ratio) < Decimal("0.005") else f"{ratio * 100:+,.0f} %"
 
 
-def _change_words(change: Change | None, tally: Tally) -> str:
+def _change_words(answer: CostAnswer) -> str:
     """Say the change, and which part was compared when it is not the whole window."""
+    change, tally = answer.change, answer.tally
     if change is None:
         return "no settled figures to compare it with"
     words = "nothing was spent in"
@@ -197,128 +224,89 @@ def _change_words(change: Change | None, tally: Tally) -> str:
     if change.part == tally.window:
         return f"{words} {period(change.before)}"
 
-    now, then = amount_of(change.now, tally), amount_of(change.then, tally)
+    current, previous = amount_of(change.now, tally), amount_of(change.then, tally)
     length = rounded_duration(tally.window.length)
     if tally.window == month_of(tally.window.start):
         length = "month"
     return (
-        f"{words} the {length} before by settled figures ({now} against {then}, up to"
+        f"{words} the {length} before by settled figures ({current} against {previous}, up to"
         f" {clock(change.part.end)} UTC)"
     )
 
 
+@dataclass(frozen=True)
+class _Line:
+    """Hold one line of the table: a row of the bill, several folded into one, or all of them."""
+
+    names: Sequence[str]
+    money: Money
+    rows: Sequence[Spend]
+    grown: str = ""
+    mark: str = ""
+
+
 def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
     """Draw the rows, the smaller or earlier ones folded into one, and their sum."""
-    tally = answer.tally
+    tally, total = answer.tally, answer.tally.total.amortised
     has_unused = any(row.derived and row.derived.unused for row in tally.rows)
     is_mixed = len({row.estimated for row in tally.rows}) > 1
+    columns = [
+        Column[_Line]("net", lambda x: f"{x.mark}{amount_of(x.money.net, tally)}", NUMBER),
+        Column[_Line]("amortised", lambda x: amount_of(x.money.amortised, tally), NUMBER),
+        Column[_Line]("share", lambda x: share(x.money.amortised, total), SHARE, missing=""),
+    ]
+    if answer.compared:
+        columns.append(Column("change", lambda x: x.grown, NUMBER, missing=""))
+    if has_unused:
+        columns.append(Column(UNUSED, lambda x: unused_of(x.rows, tally), NUMBER, missing=""))
+    amounts = Columns(*columns)
 
-    def cells(
-        names: Sequence[str],
-        money: Money,
-        grown: str,
-        rows: Sequence[Spend],
-        mark: str = "",
-    ) -> tuple[str, ...]:
-        part = share(money.amortised, tally.total.amortised)
-        return (
-            *names,
-            f"{mark}{amount_of(money.net, tally)}",
-            amount_of(money.amortised, tally),
-            f"{part * 100:.0f} %" if part is not None else "",
-            *([grown] if answer.compared else []),
-            *([unused_of(rows, tally)] if has_unused else []),
-        )
+    def cells(line: _Line) -> tuple[str, ...]:
+        return (*line.names, *amounts.row(line))
 
     def label(words: str) -> list[str]:
         return [words, *[""] * (len(tally.by) - 1)] if tally.by else []
 
-    every, lines = [], []
+    lines, opened = [], []
     for row in ranked[:_EVERY]:
         names = [
             named(row.key[name], name) + (DERIVED if is_derived(row, name) else "")
             for name in tally.by
         ]
         grown = growth(row_ratio(*answer.compared, row)) if answer.compared else ""
-        every.append(
-            cells(names, row.money, grown, [row], "~" if is_mixed and row.estimated else "")
-        )
-        lines.append(part_line(tally, answer.filters, row.key) if tally.by else "")
+        mark = "~" if is_mixed and row.estimated else ""
+        lines.append(_Line(names, row.money, [row], grown, mark))
+        opened.append(part_line(tally, answer.filters, row.key) if tally.by else "")
 
+    drawn = tuple(map(cells, lines))
     rows, folded, count = top(ranked, _ROWS)
-    shown, note = every[: len(rows)], ""
+    first, note = drawn[: len(rows)], ""
     if count:
-        earlier = set(tally.by) <= TIMES
-        shown = [
-            *shown,
-            cells(
-                label(f"{count} {'earlier' if earlier else 'more'}"),
-                folded,
-                "",
-                ranked[len(rows) :],
-            ),
-        ]
-        which = (
-            "earlier" if earlier else "earlier or smaller" if TIMES & set(tally.by) else "smaller"
-        )
+        word = which = "earlier"
+        if not set(tally.by) <= TIMES:
+            word, which = "more", "earlier or smaller" if TIMES & set(tally.by) else "smaller"
         note = f"{count} {which} rows are folded into one."
+        others = _Line(label(f"{count} {word}"), folded, ranked[len(rows) :])
+        first = (*first, cells(others))
 
-    headings = ["net", "amortised", "share"]
-    headings += ["change"] if answer.compared else []
-    headings += [UNUSED] if has_unused else []
     grown = growth(answer.change.ratio) if answer.change else ""
     caption = "~ is an estimate that AWS may still rewrite; share is of amortised"
     return Table(
-        (
-            *(Heading(name.replace("_", " ")) for name in tally.by),
-            *(Heading(name, Align.RIGHT) for name in headings),
-        ),
-        tuple(shown),
-        cells(label("total"), tally.total, grown, tally.rows),
+        (*(Heading(name.replace("_", " ")) for name in tally.by), *amounts.headings),
+        first,
+        cells(_Line(label("total"), tally.total, tally.rows, grown)),
         caption if is_mixed else "",
         note,
-        tuple(every) if count else (),
-        tuple(lines),
+        drawn if count else (),
+        tuple(opened),
     )
-
-
-def _untagged_texts(tally: Tally) -> list[Text]:
-    """Say how much nobody owns, and how to change that."""
-    texts = []
-    for name in tally.by:
-        amount = untagged(tally, name).amortised
-        if amount <= 0 or not (name in _OWNERS or name.startswith("tag:")):
-            continue
-        tag = name.removeprefix("tag:")
-        remedy = f"tag the resources and activate '{tag}' as a cost allocation tag in AWS Billing"
-        if name in {"namespace", "pod"}:
-            remedy = "turn on split cost allocation data for EKS in the export"
-        texts.append(quiet(f"{amount_of(amount, tally)} (amortised) carries no {tag}: {remedy}."))
-    return texts
-
-
-def _age(tally: Tally) -> list[Text]:
-    """Say how far the bill reaches, and what is beyond that."""
-    if tally.billed_through is None:
-        return []
-    words = "."
-    if tally.seen:
-        words += (
-            " The files hold later charges; a charge counts once its hour lies back by the bill's"
-            " usual delay."
-        )
-    if tally.window.end > tally.billed_through + timedelta(hours=1):
-        words += " The window reaches beyond it."
-    if tally.sources:
-        words += f" Source: {', '.join(tally.sources)}."
-    return [quiet("Billed through ", When(tally.billed_through), words)]
 
 
 def use_texts(commitments: Sequence[Commitment]) -> list[Text]:
     """Say how each kind of commitment was used on the newest day that the provider tells of."""
     texts = []
     for plan in CommitmentPlan:
-        used = [each for each in commitments if each.plan is plan and each.committed]
+        used = [day for day in commitments if day.plan is plan and day.committed]
         if used:
             newest = max(used, key=lambda commitment: commitment.day)
             words = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
@@ -38,11 +37,10 @@ from bot.ports import Ports
     rows=("rows",),
     figures={
         **MONEY_FIGURES,
-        "total/gross_usd": "sum of the rows here, and of those of the bill in the window",
-        "total/discounts_usd": "sum of the rows here, and of those of the bill in the window",
-        "total/credits_usd": "sum of the rows here, and of those of the bill in the window",
-        "total/tax_usd": "sum of the rows here, and of those of the bill in the window",
-        "total/amortised_usd": "sum of the rows here, and of those of the bill in the window",
+        **dict.fromkeys(
+            [f"total/{name}" for name in MONEY_FIGURES],
+            "sum of the rows here, and of those of the bill in the window",
+        ),
         "total/net_usd": "gross + discounts + credits + tax, and the sum of the rows here",
         "derived/amortised_usd": (
             "of the row's amortised cost, what was split among pods by the NeuronCores they "
@@ -65,7 +63,7 @@ from bot.ports import Ports
         **FORECAST_FIGURES,
     },
 )
-async def cost(
+def cost(
     ports: Ports,
     request: Request,
     window: Window = arg("7d", "which days"),
@@ -81,7 +79,7 @@ async def cost(
     """Sum the bill over the window."""
     if len(set(by)) < len(by):
         raise WrongInput(f"'{', '.join(by)}' names a dimension twice; keep one of each.")
-    return await asyncio.to_thread(lambda: cost_card(_answer(ports, request, window, by, where)))
+    return cost_card(_answer(ports, request, window, by, where))
 
 
 def _answer(

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
-from bot.cards.card import (
-    Align,
-    Block,
-    Button,
-    Buttons,
-    Card,
-    Facts,
-    Heading,
-    Strong,
-    Table,
-    Text,
-    Tone,
-    quiet,
-    text,
-)
+from bot.cards.card import Block, Button, Buttons, Card, Facts, Strong, Text, Tone, quiet, text
+from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, Unit, datum
 from bot.cards.words import MONEY_FIGURES, amount_of, cited, money_data, period
 from bot.costs.commitments import Commitments, Weighed, on_demand_use
 from bot.costs.pricing import Offers
@@ -38,14 +24,54 @@ from bot.model.spend import Tally
 from bot.model.window import Window
 from bot.ports import Ports
 
-_OFFERS = (
-    Heading("commitment"),
-    Heading("years", Align.RIGHT),
-    Heading("upfront", Align.RIGHT),
-    Heading("node $/h", Align.RIGHT),
-    Heading("off", Align.RIGHT),
-    Heading("breaks even at", Align.RIGHT),
-    Heading("lately", Align.RIGHT),
+
+def _saved(weighed: Weighed) -> str:
+    saved = weighed.saved_usd
+    return "" if saved is None else f"{'+' if saved > 0 else ''}{usd(saved)}"
+
+
+def _upfront(weighed: Weighed) -> str:
+    payment = weighed.offer.payment.partition(" ")[0]
+    return f"{payment}: {usd(weighed.upfront_usd)}" if weighed.upfront_usd else "none"
+
+
+OFFERS = Columns[Weighed](
+    Column("commitment", lambda x: x.offer.plan, key="plan"),
+    Column("years", lambda x: x.offer.years, NUMBER, "years", "the term, by AWS's offer"),
+    datum("payment", lambda x: x.offer.payment.value),
+    Column("upfront", _upfront, NUMBER),
+    Column(
+        "node $/h",
+        lambda x: x.offer.usd_per_hour,
+        USD,
+        "usd_per_hour",
+        "the rate of the Savings Plan; of a reserved instance fee / hours of the term + "
+        "what it costs by the hour",
+    ),
+    datum(
+        "upfront_usd",
+        lambda x: x.upfront_usd,
+        "nodes x what one costs at the start: the fee, or of a Savings Plan rate x hours of"
+        " the term x the share that is paid upfront",
+    ),
+    Column("off", lambda x: x.off_ratio, RATIO, "off_ratio", "1 - rate / price on demand"),
+    datum("term_hours", lambda x: x.offer.hours, "years x 365 x 24"),
+    Column(
+        "breaks even at",
+        lambda x: x.breakeven_hours,
+        Unit("{:,} h".format),
+        "breakeven_hours",
+        "hours of the term x rate / price on demand, rounded up",
+    ),
+    Column("lately", _saved, NUMBER),
+    datum(
+        "saved_usd",
+        lambda x: x.saved_usd,
+        "hours that it would have taken over x price on demand - nodes x hours of the window x"
+        " rate",
+    ),
+    datum("asof", lambda x: x.offer.asof),
+    datum("source", lambda x: x.offer.source),
 )
 
 
@@ -67,7 +93,7 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
         source = f"{price.basis} of {price.asof}"
         against = f"against {usd(price.usd_per_hour)} an hour on demand ({source})"
     caption = f"Commitments to {commitments.nodes} x {name} in {commitments.region}, {against}"
-    table = Table(_OFFERS, tuple(_offer(offer) for offer in commitments.weighed), caption=caption)
+    table = OFFERS.table(commitments.weighed, caption=caption)
 
     if use is None:
         lately = (
@@ -85,39 +111,9 @@ def commitment_blocks(commitments: Commitments) -> list[Block]:
     return [table, text(lately), quiet(f"Rates: {'; '.join(sources)}. {_TERMS}")]
 
 
-def _offer(weighed: Weighed) -> tuple[str, ...]:
-    offer, hours, saved = weighed.offer, weighed.breakeven_hours, weighed.saved_usd
-    payment = offer.payment.partition(" ")[0]
-    return (
-        offer.plan,
-        str(offer.years),
-        f"{payment}: {usd(weighed.upfront_usd)}" if weighed.upfront_usd else "none",
-        usd(offer.usd_per_hour),
-        "–" if weighed.off_ratio is None else f"{weighed.off_ratio * 100:.0f} %",
-        "–" if hours is None else f"{hours:,} h",
-        "–" if saved is None else f"{'+' if saved > 0 else ''}{usd(saved)}",
-    )
-
-
 def commitment_data(commitments: Commitments) -> dict[str, Any]:
     """Return the same for scripts."""
     use, price = commitments.use, commitments.on_demand
-    offers = [
-        {
-            "plan": x.offer.plan,
-            "years": x.offer.years,
-            "payment": x.offer.payment.value,
-            "usd_per_hour": x.offer.usd_per_hour,
-            "upfront_usd": x.upfront_usd,
-            "off_ratio": None if x.off_ratio is None else round(x.off_ratio, 4),
-            "term_hours": x.offer.hours,
-            "breakeven_hours": x.breakeven_hours,
-            "saved_usd": x.saved_usd,
-            "asof": x.offer.asof,
-            "source": x.offer.source,
-        }
-        for x in commitments.weighed
-    ]
     lately = use and {
         "since": use.window.start,
         "until": use.window.end,
@@ -128,7 +124,7 @@ def commitment_data(commitments: Commitments) -> dict[str, Any]:
         "region": commitments.region,
         "on_demand_usd_per_hour": on_demand,
         "used_lately": lately,
-        "offers": offers,
+        "offers": OFFERS.data(commitments.weighed),
     }
 
 
@@ -172,6 +168,26 @@ class Burn:
     gone_on: date | None
     """None where no balance was given or nothing burns."""
 
+    def block(self) -> Text:
+        """Say the rate, and what is left of a balance that was typed."""
+        days = f"{counted(self.days, 'settled day')} since {self.since}"
+        rate = f"{usd(self.usd_per_day)} of credits a day over {days}."
+        if self.balance is None:
+            return text(
+                f"{rate} AWS has no API for the remaining balance: take it from the billing"
+                " console, and credits balance=50000 estimates when it runs out."
+            )
+        if self.gone_on is None:
+            return text(f"{rate} {usd(self.balance)} left; no credits are being used now.")
+        return text(
+            f"{rate} {usd(self.balance)} left lasts until about ",
+            Strong(f"{self.gone_on}"),
+            " (estimated at this rate).",
+        )
+
+
+_NO_RATE = text("Fewer than three settled days are billed, so there is no rate yet.")
+
 
 def burn_down(daily: Mapping[date, Decimal], settled: date, balance: Decimal | None) -> Burn | None:
     """Return the burn over the settled days, from credits as the bill has them (negative).
@@ -210,7 +226,7 @@ def credits_card(
             amounts["Tax"] = total.tax
         amounts["Net"] = total.net
         facts = tuple((name, amount_of(amount, tally)) for name, amount in amounts.items())
-        blocks += [Facts(facts), _burn(burn)]
+        blocks += [Facts(facts), burn.block() if burn else _NO_RATE]
 
         if burn and burn.gone_on:
             title = f"{title}; gone about {burn.gone_on}"
@@ -260,26 +276,6 @@ def credits_card(
     return Card(title, tone, tuple(blocks), data)
 
 
-def _burn(burn: Burn | None) -> Text:
-    if burn is None:
-        return text("Fewer than three settled days are billed, so there is no rate yet.")
-
-    days = f"{counted(burn.days, 'settled day')} since {burn.since}"
-    rate = f"{usd(burn.usd_per_day)} of credits a day over {days}."
-    if burn.balance is None:
-        return text(
-            f"{rate} AWS has no API for the remaining balance: take it from the billing console, "
-            "and credits balance=50000 estimates when it runs out."
-        )
-    if burn.gone_on is None:
-        return text(f"{rate} {usd(burn.balance)} left; no credits are being used now.")
-    return text(
-        f"{rate} {usd(burn.balance)} left lasts until about ",
-        Strong(f"{burn.gone_on}"),
-        " (estimated at this rate).",
-    )
-
-
 _BURN = timedelta(days=14)
 
 
@@ -295,7 +291,7 @@ _BURN = timedelta(days=14)
         "balance_usd": "as typed",
     },
 )
-async def credits_(
+def credits_(
     ports: Ports,
     request: Request,
     window: Window = arg("mtd", "which days"),
@@ -306,10 +302,6 @@ async def credits_(
     """Sum gross, credits and net apart, and divide the rest by the rate of settled days."""
     if balance is not None and not 0 <= balance < 10**12:
         raise WrongInput(f"balance is an amount of USD, such as 50000; got {balance}.")
-    return await asyncio.to_thread(_answer, ports, request, window, balance)
-
-
-def _answer(ports: Ports, request: Request, window: Window, balance: Decimal | None) -> Card:
     programmes = ports.world.knowledge.claims().programmes
     try:
         tally: Tally | None = ports.world.billing.tally(window, ())

@@ -1,4 +1,4 @@
-"""Say beside a cost which part was split among pods or derived, whose untagged cost may be, and which cost is missing."""
+"""Say beside a cost what was split or derived, whose the untagged may be, and what is missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from bot.cards.card import Block, Text, quiet
 from bot.cards.words import amount_of, period
 from bot.costs.owners import OwnerHint
-from bot.model.spend import Derived, Spend, Tally
+from bot.model.spend import Spend, Tally
 
 _MOST = 4
 DERIVED = " (derived)"
@@ -19,32 +19,31 @@ UNUSED = "held, unused"
 
 def split_texts(tally: Tally) -> list[Text]:
     """Say which cost rests on requests of pods instead of the bill, and which teams are derived."""
-    every = [row.derived for row in tally.rows if row.derived]
+    parts = [row.derived for row in tally.rows if row.derived]
     texts = []
     if tally.split is not None:
-        read = period(tally.split)
-        sentence = f"Neuron nodes are split by the NeuronCores that pods requested ({read}): an estimate, not on the bill."
-        texts.append(quiet(sentence + _cores(every, tally)))
-    ways = sorted({way for split in every for _, way in split.owners})
+        words = (
+            "Neuron nodes are split by the NeuronCores that pods requested"
+            f" ({period(tally.split)}): an estimate, not on the bill."
+        )
+        idle, unused = (
+            sum((getattr(part, name) for part in parts), Decimal(0)) for name in ("idle", "unused")
+        )
+        if idle > 0:
+            words += f" {amount_of(idle, tally)} is for cores that no pod held."
+        if unused > 0:
+            words += f" {amount_of(unused, tally)} is for cores that pods held and did not use."
+        texts.append(quiet(words))
+
+    ways = sorted({way for part in parts for _, way in part.owners})
     if ways and "team" in tally.by:
         texts.append(
             quiet(
-                f"A team marked{DERIVED} is told by the {' or the '.join(ways)} of pods: neither they nor their nodes carry one."
+                f"A team marked{DERIVED} is told by the {' or the '.join(ways)} of pods:"
+                " neither they nor their nodes carry one."
             )
         )
     return texts
-
-
-def _cores(every: Sequence[Derived], tally: Tally) -> str:
-    idle, unused = (
-        sum((getattr(split, name) for split in every), Decimal(0)) for name in ("idle", "unused")
-    )
-    words = f" {amount_of(idle, tally)} is for cores that no pod held." if idle > 0 else ""
-    return words + (
-        f" {amount_of(unused, tally)} is for cores that pods held and did not use."
-        if unused > 0
-        else ""
-    )
 
 
 def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
@@ -52,21 +51,19 @@ def hint_texts(hints: Sequence[OwnerHint], tally: Tally) -> list[Text]:
     owned = [hint for hint in hints if hint.owner and hint.amortised > 0]
     if not owned:
         return []
-    owners = "; ".join(
-        f"{amount_of(hinted.amortised, tally)} {hinted.owner} ({hinted.by}: {_things(hinted)})"
-        for hinted in owned[:_MOST]
-    )
-    more = f"; and {len(owned) - _MOST} more" if len(owned) > _MOST else ""
-    return [quiet(f"Who may own what carries no team, as a hint: {owners}{more}.")]
-
-
-def _things(hint: OwnerHint) -> str:
-    first = hint.things[0] if hint.things else "no resource named"
-    return first if len(hint.things) <= 1 else f"{first} and {len(hint.things) - 1:,} more"
+    owners = []
+    for hint in owned[:_MOST]:
+        things = hint.things[0] if hint.things else "no resource named"
+        if len(hint.things) > 1:
+            things += f" and {len(hint.things) - 1:,} more"
+        owners.append(f"{amount_of(hint.amortised, tally)} {hint.owner} ({hint.by}: {things})")
+    if len(owned) > _MOST:
+        owners.append(f"and {len(owned) - _MOST} more")
+    return [quiet(f"Who may own what carries no team, as a hint: {'; '.join(owners)}.")]
 
 
 def unused_of(rows: Sequence[Spend], tally: Tally) -> str:
-    """Write the cost of cores that the pods of some rows held and did not use, "" where none is known."""
+    """Write the cost of cores that the pods of rows held and did not use, "" for none known."""
     lost = sum((row.derived.unused for row in rows if row.derived), Decimal(0))
     return amount_of(lost, tally) if lost else ""
 
@@ -118,6 +115,6 @@ def unread(problems: Sequence[str]) -> list[Block]:
     """
     if not problems:
         return []
-    more = len(problems) - _TOLD
-    rest = f" And {more:,} more: 'about' names them." if more > 0 else ""
-    return [quiet("About the export: ", " ".join(problems[:_TOLD]), rest)]
+    hidden = len(problems) - _TOLD
+    note = f" And {hidden:,} more: 'about' names them." if hidden > 0 else ""
+    return [quiet("About the export: ", " ".join(problems[:_TOLD]), note)]

@@ -1,4 +1,4 @@
-"""Answer which storage nobody uses, what S3 costs by bucket, and how much of their throughput file systems use."""
+"""Answer which storage nobody uses, what S3 costs by bucket, and how busy file systems are."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST = 20
 
 @dataclass(frozen=True)
 class Unused:
-    """Hold one volume or file system, since when nobody used it as far as is known, and the price of an hour of it."""
+    """Hold a volume or file system, since when nobody is known to use it, and its hour's price."""
 
     thing: Volume | FileSystem
     since: datetime
@@ -53,23 +53,26 @@ class Unused:
         thing = self.thing
         return thing.size_gib if isinstance(thing, Volume) else thing.storage_gib
 
-
-def _kind(thing: Volume | FileSystem) -> str:
-    match thing:
-        case Volume():
+    @property
+    def kind(self) -> str:
+        """Return its service and type: `EBS gp3`."""
+        thing = self.thing
+        if isinstance(thing, Volume):
             return f"EBS {thing.volume_type}".strip()
-        case FileSystem():
-            return f"FSx {thing.deployment}".strip()
+        return f"FSx {thing.deployment}".strip()
 
+    @property
+    def owner(self) -> str:
+        """Return the team, else who launched it, else its name, else its cluster."""
+        labels, tags = self.thing.labels, self.thing.tags
+        launcher = str(self.thing.launched_by or "")
+        return labels.team or launcher or tags.get("Name", "") or labels.cluster
 
-def _owner(thing: Volume | FileSystem) -> str:
-    """Return the team, else who launched it, else its name, else its cluster."""
-    launcher = str(thing.launched_by) if thing.launched_by else ""
-    return thing.labels.team or launcher or thing.tags.get("Name", "") or thing.labels.cluster
-
-
-def _price_words(price: Price | None) -> str | None:
-    return f"{price.basis} of {price.asof:%Y-%m-%d}, {price.source}" if price else None
+    @property
+    def basis(self) -> str | None:
+        """Return where its price comes from and of when it is."""
+        price = self.price
+        return f"{price.basis} of {price.asof:%Y-%m-%d}, {price.source}" if price else None
 
 
 def _verdict(load: Throughput) -> str:
@@ -90,10 +93,10 @@ _MOST_OF_A_WEEK = timedelta(days=6)
 """After so much was read, a file system that was never busy has too much."""
 UNUSED = Columns[Unused](
     Column("storage", lambda x: x.thing.labels.resource, key="resource"),
-    Column("kind", lambda x: _kind(x.thing), key="kind"),
+    Column("kind", lambda x: x.kind, key="kind"),
     Column("GiB", lambda x: x.gib, COUNT, "gib", "provisioned size, by inventory"),
     Column("unused since", lambda x: x.since, DAY, "unused_since"),
-    Column("whose", lambda x: _owner(x.thing)),
+    Column("whose", lambda x: x.owner),
     Column("", lambda x: dict(x.thing.labels), key="labels"),
     Column(
         "$/month",
@@ -105,7 +108,7 @@ UNUSED = Columns[Unused](
         total=True,
         missing="?",
     ),
-    Column("", lambda x: _price_words(x.price), key="price"),
+    Column("", lambda x: x.basis, key="price"),
 )
 BUCKETS = Columns[Bucket](
     Column("bucket", lambda x: x.name, key="bucket", missing="(no bucket named)"),
@@ -167,16 +170,22 @@ LOADS = Columns[Throughput](
 def storage_card(
     things: Sequence[Unused], loads: Sequence[Throughput], cluster: str, s3: Buckets | None = None
 ) -> Card:
-    """List what is unused, dearest first, then S3 by bucket, then the throughput of file systems."""
+    """List what is unused, dearest first, then S3 by bucket, then how busy file systems are."""
     where = f" of {cluster}" if cluster else ""
     ranked = sorted(things, key=lambda item: (-item.usd_per_month, item.thing.labels.resource))
     total = sum((item.usd_per_month for item in ranked), Decimal(0))
+    buckets = s3 and {
+        "since": s3.week.start,
+        "until": s3.week.end,
+        "buckets": BUCKETS.data(s3.buckets),
+        **BUCKETS.pick("kept_usd", "requests_usd", "total_usd").record(s3.total),
+    }
     data = {
         "storage": UNUSED.data(ranked),
         "usd_per_month": total,
         "estimate": True,
         "file_systems": LOADS.data(loads),
-        "s3": _s3_data(s3),
+        "s3": buckets,
     }
 
     # What is used stands below whatever is not.
@@ -205,7 +214,7 @@ def storage_card(
     volumes = sum(isinstance(item.thing, Volume) for item in ranked)
     kinds = [(volumes, "volume"), (len(ranked) - volumes, "file system")]
     things_counted = " and ".join(counted(n, noun) for n, noun in kinds if n)
-    bases = sorted({words for item in ranked if (words := _price_words(item.price))})
+    bases = sorted({item.basis for item in ranked if item.basis})
     basis = "Estimated."
     if bases:
         basis = f"Estimated at 730 hours a month. Prices: {'; '.join(bases[:3])}."
@@ -225,24 +234,10 @@ def storage_card(
     )
 
 
-def _s3_data(s3: Buckets | None) -> dict[str, object] | None:
-    """Return the buckets with their sums; None where no bill tells."""
-    if s3 is None:
-        return None
-    sums = BUCKETS.record(s3.total)
-    del sums["bucket"]
-    return {
-        "since": s3.week.start,
-        "until": s3.week.end,
-        "buckets": BUCKETS.data(s3.buckets),
-        **sums,
-    }
-
-
 @command(
     "storage",
-    "Unattached volumes and unused file systems with the monthly cost of each; S3 by bucket, its requests apart; throughput of "
-    "file systems against their limit.",
+    "Unattached volumes and unused file systems with the monthly cost of each; S3 by bucket, its"
+    " requests apart; throughput of file systems against their limit.",
     needs=Needs.METRICS,
     may=Needs.BILL,
     topic=Topic.COSTS,
@@ -258,30 +253,11 @@ def _s3_data(s3: Buckets | None) -> dict[str, object] | None:
 def storage(ports: Ports, request: Request, cluster: str = arg("", "only of this cluster")) -> Card:
     """List them all, however small or young: alerts tell only of those worth one."""
     s3 = buckets_of(ports.world.billing, request.at, cluster)
-    required = "" if s3 and s3.buckets else cluster
-    unused, loads = _storage_seen(ports, request.at, required)
+    reading = ports.world.source.read(request.at)
+    if not (s3 and s3.buckets):
+        refuse_unseen(cluster, reading)  # a cluster with buckets need not run anything
+    pricing = Pricing(ports).at(request.at)
 
-    def chosen(thing: Volume | FileSystem) -> bool:
-        return cluster in ("", thing.labels.cluster)
-
-    return storage_card(
-        [item for item in unused if chosen(item.thing)],
-        [load for load in loads if chosen(load.system)],
-        cluster,
-        s3,
-    )
-
-
-def _storage_seen(
-    ports: Ports, at: datetime, cluster: str
-) -> tuple[list[Unused], list[Throughput]]:
-    """Return the storage that nobody used in the last hour that was read, and the load of file systems.
-
-    Raise `WrongInput` where nothing carries the cluster.
-    """
-    reading = ports.world.source.read(at)
-    refuse_unseen(cluster, reading)
-    pricing = Pricing(ports).at(at)
     unused_since: list[tuple[Volume | FileSystem, datetime]] = []
     for volume in reading.inventory.volumes:
         since = detached_since(volume, reading.frame("volume"))
@@ -292,8 +268,9 @@ def _storage_seen(
     for system in reading.inventory.file_systems:
         frame = own_frame(reading.frame("file_system"), system.labels.resource)
         if frame is not None:
-            quiet_now, known = quiet_steps(frame.last(timedelta(hours=1)))
-            if quiet_now.all() and known.any():
+            # One reading without clients or operations is enough, where no other had any.
+            quiet_now, read_steps = quiet_steps(frame.last(timedelta(hours=1)))
+            if quiet_now.all() and read_steps.any():
                 unused_since.append((system, quiet_since(frame)))
         load = throughput_of(system, reading.frame("file_system"), _WEEK)
         if load:
@@ -303,4 +280,9 @@ def _storage_seen(
         Unused(thing, since, pricing(thing.labels.resource, reading.inventory))
         for thing, since in unused_since
     ]
-    return unused, loads
+    return storage_card(
+        [item for item in unused if cluster in ("", item.thing.labels.cluster)],
+        [load for load in loads if cluster in ("", load.system.labels.cluster)],
+        cluster,
+        s3,
+    )

@@ -9,8 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 from bot.cards.card import Button, Chart, ChartKind, Series, Text, When, quiet, text
+from bot.cards.columns import Columns, datum
 from bot.cards.lines import cost_line, window_line
-from bot.cards.words import about, amount_in, amount_of, clock, day, grouped_words, period
+from bot.cards.words import about_in, amount_in, amount_of, clock, day, grouped_words, period
 from bot.costs.allocation import Allocation
 from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.tally import unknown_tag, unknown_value
@@ -30,8 +31,8 @@ _UNTYPABLE = set(',"“”„\n')
 
 def other_groupings(tally: Tally, filters: Sequence[Filter]) -> list[str]:
     """Return the groupings that a part of this answer may be opened by."""
-    taken = {*tally.by, *(where.dimension for where in filters)}
-    return [name for name in DRILLS if name not in taken]
+    asked_by = {*tally.by, *(where.dimension for where in filters)}
+    return [name for name in DRILLS if name not in asked_by]
 
 
 def part_line(tally: Tally, filters: Sequence[Filter], key: Mapping[str, str]) -> str:
@@ -107,7 +108,7 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
         series.append(Series("amortised", _values(over_time, times, {})))
 
     # A day or month cut by the window's edge is not compared with full ones.
-    full = [at for at in times if step == "hour" or _is_whole(at, over_time)] or times
+    full = [moment for moment in times if step == "hour" or _is_whole(moment, over_time)] or times
     amounts = [value or 0.0 for value in _values(over_time, full, {})]
     lowest, highest = (
         amount_of(Decimal(str(amount)), over_time) for amount in (min(amounts), max(amounts))
@@ -120,10 +121,10 @@ def cost_charts(over_time: Tally | None, filters: Sequence[Filter] = ()) -> list
             f"Amortised cost by {step}",
             "$" if over_time.currency == "USD" else over_time.currency,
             tuple(series),
-            categories=tuple(short(at) for at in times),
+            categories=tuple(short(moment) for moment in times),
             summary=f"Between {lowest} and {highest} {per}, highest: {top}.",
-            lines=tuple(part_line(over_time, filters, {step: at}) for at in times),
-            partial=tuple(i for i, at in enumerate(times) if not _is_whole(at, over_time)),
+            lines=tuple(part_line(over_time, filters, {step: moment}) for moment in times),
+            partial=tuple(i for i, moment in enumerate(times) if not _is_whole(moment, over_time)),
             timed=True,
         )
     ]
@@ -135,10 +136,10 @@ def _values(
     """Return the amortised cost at each time, of the rows with the chosen values."""
     sums = dict.fromkeys(times, Decimal(0))
     for row in tally.rows:
-        at = row.key[tally.by[0]]
-        if at in sums and all(row.key[name] in values for name, values in chosen.items()):
-            sums[at] += row.money.amortised
-    return tuple(round(float(sums[at]), 2) for at in times)
+        moment = row.key[tally.by[0]]
+        if moment in sums and all(row.key[name] in values for name, values in chosen.items()):
+            sums[moment] += row.money.amortised
+    return tuple(round(float(sums[moment]), 2) for moment in times)
 
 
 def short(at: str) -> str:
@@ -241,14 +242,15 @@ def refuse_unknown(
         )
     if tag := unknown_tag(billing.tally, tally):
         raise WrongInput(
-            f"No charge of the bill carries a tag '{shortened(tag)}'; write it as the bill does, such as tag:team."
+            f"No charge of the bill carries a tag '{shortened(tag)}';"
+            " write it as the bill does, such as tag:team."
         )
 
 
 def forecast_words(nowcast: Nowcast | None, expected: Expected | None, tally: Tally) -> str:
-    """Say where the month ends, how sure that is, and what it rests on; "" where nobody forecasts."""
-    own = month_end_words(nowcast) if nowcast else ""
-    sentences = (own[:1].upper() + own[1:], _expected_words(expected, tally))
+    """Say where the month ends, how sure that is, and on which grounds; "" without a forecast."""
+    ours = month_end_words(nowcast) if nowcast else ""
+    sentences = (ours[:1].upper() + ours[1:], _expected_words(expected, tally))
     return "".join(f" {words}" for words in sentences if words)
 
 
@@ -258,14 +260,15 @@ def month_end_words(nowcast: Nowcast) -> str:
     About, at least and at most, and what it rests on.
     """
     middle, low, high = (
-        _about(amount, nowcast.currency) for amount in (nowcast.forecast, nowcast.low, nowcast.high)
+        about_in(amount, nowcast.currency)
+        for amount in (nowcast.forecast, nowcast.low, nowcast.high)
     )
     between = f"{low} to {high} in {COVERAGE * 10:.0f} of 10 months, " if low != high else ""
     return f"about {middle} by month end ({between}{_basis(nowcast)})."
 
 
 def range_words(nowcast: Nowcast, expected: Expected | None, tally: Tally) -> str:
-    """Say how sure a forecast is whose amounts stand above, what it rests on, and the provider's own."""
+    """Say how sure a forecast is whose amounts stand above, its grounds, and the provider's."""
     sure = "Known "
     if nowcast.low != nowcast.high:
         sure = f"The range holds in {COVERAGE * 10:.0f} of 10 months, "
@@ -287,58 +290,63 @@ def _expected_words(expected: Expected | None, tally: Tally) -> str:
     if expected is None:
         return ""
     amounts = (expected.low, expected.mean, expected.high)
-    low, mean, high = (_about(amount, tally.currency) for amount in amounts)
+    low, mean, high = (about_in(amount, tally.currency) for amount in amounts)
     return f"AWS itself expects about {mean} ({low} to {high}, asked {day(expected.asof)})."
 
 
-def _about(amount: Decimal, currency: str) -> str:
-    return about(amount) if currency == "USD" else amount_in(amount, currency)
+_NOWCAST = Columns[Nowcast](
+    datum(
+        "amortised_usd",
+        lambda nowcast: nowcast.forecast,
+        "settled days of the month, fees at their day, and the recurring cost of the days "
+        "left, by the days that settled and the nodes that run",
+    ),
+    datum(
+        "low_usd",
+        lambda nowcast: nowcast.low,
+        "the low end of the forecast's range, never under what is billed",
+    ),
+    datum("high_usd", lambda nowcast: nowcast.high, "the high end of the forecast's range"),
+    datum(
+        "fees_usd",
+        lambda nowcast: nowcast.fees,
+        "one-off charges and monthly fees of the month, each counted once",
+    ),
+    datum("settled", lambda nowcast: nowcast.settled),
+    datum(
+        "settled_days",
+        lambda nowcast: nowcast.days_used,
+        "count of the settled days that the forecast rests on",
+    ),
+    datum("running_since", lambda nowcast: nowcast.running_since),
+)
+_EXPECTED = Columns[Expected](
+    datum(
+        "amortised_usd",
+        lambda expected: expected.mean,
+        "amortised cost billed before AWS's forecast begins + AWS's forecast of the rest",
+    ),
+    datum(
+        "low_usd",
+        lambda expected: expected.low,
+        "amortised cost billed before AWS's forecast begins + the low end of AWS's 80 % interval",
+    ),
+    datum(
+        "high_usd",
+        lambda expected: expected.high,
+        "amortised cost billed before AWS's forecast begins + the high end of AWS's 80 % interval",
+    ),
+    datum("asof", lambda expected: expected.asof),
+)
+NOWCAST_FIGURES = _NOWCAST.sources("forecast")
+"""How each number of our own forecast in `forecast_data` is made."""
+FORECAST_FIGURES = NOWCAST_FIGURES | _EXPECTED.sources("expected")
+"""How each number of `forecast_data` is made."""
 
 
 def forecast_data(nowcast: Nowcast | None, expected: Expected | None) -> dict[str, Any]:
     """Return the forecasts of the month's end that were made."""
-    data: dict[str, Any] = {}
-    if nowcast:
-        data["forecast"] = {
-            "amortised_usd": nowcast.forecast,
-            "low_usd": nowcast.low,
-            "high_usd": nowcast.high,
-            "fees_usd": nowcast.fees,
-            "settled": nowcast.settled,
-            "settled_days": nowcast.days_used,
-            "running_since": nowcast.running_since,
-        }
-    if expected:
-        data["expected"] = {
-            "amortised_usd": expected.mean,
-            "low_usd": expected.low,
-            "high_usd": expected.high,
-            "asof": expected.asof,
-        }
-    return data
-
-
-NOWCAST_FIGURES = {
-    "forecast/amortised_usd": (
-        "settled days of the month, fees at their day, and the recurring cost of the days "
-        "left, by the days that settled and the nodes that run"
-    ),
-    "forecast/low_usd": "the low end of the forecast's range, never under what is billed",
-    "forecast/high_usd": "the high end of the forecast's range",
-    "forecast/fees_usd": "one-off charges and monthly fees of the month, each counted once",
-    "forecast/settled_days": "count of the settled days that the forecast rests on",
-}
-"""How each number of our own forecast in `forecast_data` is made."""
-FORECAST_FIGURES = {
-    **NOWCAST_FIGURES,
-    "expected/amortised_usd": (
-        "amortised cost billed before AWS's forecast begins + AWS's forecast of the rest"
-    ),
-    "expected/low_usd": (
-        "amortised cost billed before AWS's forecast begins + the low end of AWS's 80 % interval"
-    ),
-    "expected/high_usd": (
-        "amortised cost billed before AWS's forecast begins + the high end of AWS's 80 % interval"
-    ),
-}
-"""How each number of `forecast_data` is made."""
+    return {
+        **({"forecast": _NOWCAST.record(nowcast)} if nowcast else {}),
+        **({"expected": _EXPECTED.record(expected)} if expected else {}),
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +22,7 @@ from bot.cards.card import (
     Table,
     Tone,
     When,
+    compose,
     quiet,
     text,
 )
@@ -36,7 +37,7 @@ from bot.model.alert import Alert
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.request import Request
-from bot.model.spend import Filter, Tally
+from bot.model.spend import Filter, Spend, Tally
 from bot.model.window import NO_TIME, Window
 from bot.ports import Ports
 
@@ -61,6 +62,26 @@ class CostChange:
         return self.now.total.amortised - self.then.total.amortised
 
 
+DRIVER_FORMULA = (
+    "hours: change of hours x old rate; commitment: hours now x change of the shares of"
+    " ways to buy x their old rates; price: the rest of the nodes' change; of "
+    "everything else cost now - cost before"
+)
+CHANGE_FIGURES = {
+    "amortised_usd": "amortised cost of the time asked about, as far as it is compared",
+    "before/amortised_usd": "amortised cost of as long a part of the time before",
+    "hours/then": "instance-hours that were metered",
+    "usd_per_hour/then": "amortised cost of the nodes / their metered hours",
+    "covered_ratio/then": "metered hours under commitments / all metered hours",
+    "costs_usd/then": "amortised cost of the rows that the filters keep",
+    "hours/now": "instance-hours that were metered",
+    "usd_per_hour/now": "amortised cost of the nodes / their metered hours",
+    "covered_ratio/now": "metered hours under commitments / all metered hours",
+    "costs_usd/now": "amortised cost of the rows that the filters keep",
+}
+"""How the amounts of a change, and of what drove it, are made."""
+
+
 @command(
     "why cost",
     "What drove a change of cost against the time before: price, hours, things new and ended, "
@@ -71,34 +92,17 @@ class CostChange:
     examples=("why cost last-week", "why cost 7d team=vision"),
     rows=("drivers", "smaller"),
     figures={
-        "amortised_usd": "amortised cost of the time asked about, as far as it is compared",
-        "before/amortised_usd": "amortised cost of as long a part of the time before",
+        **CHANGE_FIGURES,
         "change_usd": (
             "amortised cost of the time asked about - that of the time before, and the sum of "
             "the drivers"
         ),
-        "hours/then": "instance-hours that were metered",
-        "usd_per_hour/then": "amortised cost of the nodes / their metered hours",
-        "covered_ratio/then": "metered hours under commitments / all metered hours",
-        "costs_usd/then": "amortised cost of the rows that the filters keep",
-        "hours/now": "instance-hours that were metered",
-        "usd_per_hour/now": "amortised cost of the nodes / their metered hours",
-        "covered_ratio/now": "metered hours under commitments / all metered hours",
-        "costs_usd/now": "amortised cost of the rows that the filters keep",
-        "drivers/usd": (
-            "hours: change of hours x old rate; commitment: hours now x change of the shares of"
-            " ways to buy x their old rates; price: the rest of the nodes' change; of "
-            "everything else cost now - cost before"
-        ),
-        "smaller/usd": (
-            "hours: change of hours x old rate; commitment: hours now x change of the shares of"
-            " ways to buy x their old rates; price: the rest of the nodes' change; of "
-            "everything else cost now - cost before"
-        ),
+        "drivers/usd": DRIVER_FORMULA,
+        "smaller/usd": DRIVER_FORMULA,
         "smaller_usd": "sum of the smaller drivers",
     },
 )
-async def why_cost(
+def why_cost(
     ports: Ports,
     request: Request,
     window: Window = arg("7d", "which days; they are held against as many before"),
@@ -107,12 +111,8 @@ async def why_cost(
     ),
 ) -> Card:
     """Part the change of the window against the one before."""
-    change = await asyncio.to_thread(change_of, ports, request.at, window, where)
-    return (
-        change_card(change)
-        if change
-        else await asyncio.to_thread(_unbilled, ports, request.at, window)
-    )
+    change = change_of(ports, request.at, window, where)
+    return change_card(change) if change else _unbilled_card(ports, request.at, window)
 
 
 def change_of(
@@ -126,10 +126,20 @@ def change_of(
     if where:
         refuse_unknown(billing, ports.world.billing, billing.tally(window, (), where), where)
     through = billing.tally(NO_TIME, ()).billed_through
-    settled = comparable(window, min(through, at) if through else None)
-    spans = settled or (_billed(window, min(through, at)) if through else None)
-    if spans is None:
+    if through is None:
         return None
+    through = min(through, at)
+    spans = settled = comparable(window, through)
+    if spans is None:
+        # Too little has settled: the whole hours that are billed, and as long a part before.
+        end = min(window.end, through.replace(minute=0, second=0, microsecond=0))
+        previous = window.previous()
+        length = min(end - window.start, previous.length)
+        if end <= window.start:
+            return None
+        current = Window(window.start, window.start + length)
+        spans = current, Window(previous.start, previous.start + length)
+
     # A day without any charge is one that the bill does not reach back to.
     if len(billing.tally(spans[1], ("day",)).rows) < len(list(spans[1].days())):
         raise WrongInput(
@@ -138,11 +148,7 @@ def change_of(
         )
 
     now, then = (billing.tally(span, DRIVEN_BY, where) for span in spans)
-    fees = {
-        line
-        for span, tally, compared in ((spans[0], now, then), (spans[1], then, now))
-        for line in _fees(billing, span, tally, compared)
-    }
+    fees = _fees(billing, now, then) | _fees(billing, then, now)
 
     labels = {
         condition.dimension: condition.values[0]
@@ -156,36 +162,26 @@ def change_of(
     return CostChange(window, then, now, drivers, alerts, settled is not None, where)
 
 
-def _billed(window: Window, through: datetime) -> tuple[Window, Window] | None:
-    """Return the whole hours of a window that are billed, and as long a part of the one before.
-
-    None for none.
-    """
-    end = min(window.end, through.replace(minute=0, second=0, microsecond=0))
-    if end <= window.start:
-        return None
-    before = window.previous()
-    length = min(end - window.start, before.length)
-    return Window(window.start, window.start + length), Window(before.start, before.start + length)
-
-
-def _fees(billing: Allocation, span: Window, tally: Tally, compared: Tally) -> set[Line]:
+def _fees(billing: Allocation, tally: Tally, compared: Tally) -> set[Line]:
     """Return the lines that were charged in one hour of a span alone, and not in the other."""
-    known = {(row.key["service"], row.key["usage_type"]) for row in compared.rows}
-    alone = {
-        (row.key["service"], row.key["usage_type"]) for row in tally.rows if not row.hours
-    } - known
+    alone = {_line(row) for row in tally.rows if not row.hours}
+    alone -= {_line(row) for row in compared.rows}
     if not alone:
         return set()
+
     types = Filter("usage_type", tuple(sorted({usage_type for _, usage_type in alone})))
     for step in ("hour", "day"):
         try:
-            rows = billing.tally(span, (step, "service", "usage_type"), [types]).rows
+            rows = billing.tally(tally.window, (step, "service", "usage_type"), [types]).rows
         except WrongInput:  # a bill by days
             continue
-        steps = [(row.key["service"], row.key["usage_type"]) for row in rows]
-        return {line for line in alone if steps.count(line) == 1}
+        charged = Counter(map(_line, rows))
+        return {line for line in alone if charged[line] == 1}
     return set()
+
+
+def _line(row: Spend) -> Line:
+    return row.key["service"], row.key["usage_type"]
 
 
 def change_card(change: CostChange) -> Card:
@@ -193,47 +189,69 @@ def change_card(change: CostChange) -> Card:
 
     Its largest driver in the title, then a few drivers and the rest, which sum to it.
     """
-    drivers, then, now = change.drivers, change.then, change.now
-    amount = change.change
-    grown = f" ({percent(abs(amount) / then.total.amortised)})" if then.total.amortised > 0 else ""
+    drivers, before, current = change.drivers, change.then, change.now
+    amount, spent_before = change.change, before.total.amortised
+    moved = "Unchanged"
+    if amount:
+        grown = f" ({percent(abs(amount) / spent_before)})" if spent_before > 0 else ""
+        moved = f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), current)}{grown}"
+        moved += f": {reason(drivers[0])}" if drivers else ""
     filters = "".join(f" · {condition}" for condition in change.filters)
-    moved = (
-        f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), now)}{grown}"
-        if amount
-        else "Unchanged"
-    )
-    most = f": {reason(drivers[0])}" if drivers and amount else ""
-    title = f"{moved}{most} · {period(now.window)}{filters}"
+    title = f"{moved} · {period(current.window)}{filters}"
+
+    # The drivers that are not drawn stand in one row, so that all rows add up to the change.
+    smaller = drivers[_MOST:]
+    smaller_usd = sum((driver.usd for driver in smaller), Decimal(0))
+    rows = [(reason(x), _detail(x), _signed(x.usd, current)) for x in drivers[:_MOST]]
+    if smaller:
+        count = counted(len(smaller), "smaller change")
+        rows.append((count, "", _signed(smaller_usd, current)))
+    columns = (Heading("driver"), Heading("before and now"), Heading("change", Align.RIGHT))
+    table = Table(columns, tuple(rows), ("change", "", _signed(amount, current)))
 
     spans = [
-        f"{amount_of(tally.total.amortised, now)} from {period(tally.window)}"
-        for tally in (now, then)
+        f"{amount_of(tally.total.amortised, current)} from {period(tally.window)}"
+        for tally in (current, before)
     ]
-    blocks: list[Block] = [text(f"{' against '.join(spans)}, amortised.")]
-    if not change.settled:
-        blocks.append(
-            text(
-                "AWS may still rewrite these hours: "
-                "the newest of a bill come in late, so this is an estimate."
-            )
-        )
-    blocks += [_table(change)] if drivers else [text("No charge changed.")]
-    blocks += _alerts(change.alerts)
-    if now.billed_through:
-        blocks.append(quiet("Billed through ", When(now.billed_through), ". ", _HOW))
-
-    line = f"cost {window_line(now.window)}"
+    window = window_line(current.window)
     typed = "".join(f" {condition}" for condition in change.filters)
-    buttons = [
-        Button("By service", f"{line} by service{typed}"),
-        Button("By day", f"{line} by day{typed}"),
-    ]
-    if change.alerts:
-        buttons.append(Button("Alerts", f"alerts window={window_line(now.window)}"))
-    blocks.append(Buttons(tuple(buttons)))
-    return Card(title, Tone.INFO, tuple(blocks), _data(change))
+    blocks = compose(
+        text(f"{' against '.join(spans)}, amortised."),
+        not change.settled and text(_UNSETTLED),
+        table if drivers else text("No charge changed."),
+        _alerts(change.alerts),
+        current.billed_through is not None
+        and quiet("Billed through ", When(current.billed_through), ". ", _HOW),
+        Buttons(
+            (
+                Button("By service", f"cost {window} by service{typed}"),
+                Button("By day", f"cost {window} by day{typed}"),
+                *([Button("Alerts", f"alerts window={window}")] if change.alerts else []),
+            )
+        ),
+    )
+
+    data = {
+        "window": {"start": current.window.start, "end": current.window.end},
+        "before": {
+            "window": {"start": before.window.start, "end": before.window.end},
+            "amortised_usd": spent_before,
+        },
+        "currency": current.currency,
+        "amortised_usd": current.total.amortised,
+        "change_usd": amount,
+        "settled": change.settled,
+        "drivers": [driver_data(driver) for driver in drivers[:_MOST]],
+        "smaller": [driver_data(driver) for driver in smaller],
+        "smaller_usd": smaller_usd,
+        "alerts": [alert.id for alert in change.alerts],
+    }
+    return Card(title, Tone.INFO, blocks, data)
 
 
+_UNSETTLED = (
+    "AWS may still rewrite these hours: the newest of a bill come in late, so this is an estimate."
+)
 _HOW = "More hours count at the old rate, then other ways of buying, then other prices."
 
 
@@ -244,23 +262,23 @@ def percent(share: Decimal) -> str:
 
 def reason(driver: Driver) -> str:
     """Say a driver in a few words."""
-    what, more = driver.what, driver.usd > 0
+    what, grew = driver.what, driver.usd > 0
     words = {
-        DriverKind.HOURS: f"{'more' if more else 'fewer'} hours of {what}",
+        DriverKind.HOURS: f"{'more' if grew else 'fewer'} hours of {what}",
         DriverKind.PRICE: f"price of {what}" if driver.rates else what,
         DriverKind.COMMITMENT: f"commitments for {what}" if driver.covered else what,
         DriverKind.NEW: f"new: {what}",
         DriverKind.ENDED: f"ended: {what}",
         DriverKind.FEE: f"one-off fee: {what}",
-        DriverKind.USAGE: f"{'more' if more else 'less'} {what}",
+        DriverKind.USAGE: f"{'more' if grew else 'less'} {what}",
     }
     return words[driver.kind]
 
 
 def _detail(driver: Driver) -> str:
     if driver.covered:
-        then, now = driver.covered
-        return f"{then:.0%} to {now:.0%} of its hours under a commitment".replace("%", " %")
+        before, current = driver.covered
+        return f"{before:.0%} to {current:.0%} of its hours under a commitment".replace("%", " %")
     if driver.kind is DriverKind.PRICE and driver.rates:
         return f"{usd(driver.rates[0], 4)} to {usd(driver.rates[1], 4)} an hour"
     if driver.hours:
@@ -268,22 +286,8 @@ def _detail(driver: Driver) -> str:
     return f"{usd(driver.costs[0])} to {usd(driver.costs[1])}" if driver.costs else ""
 
 
-def _table(change: CostChange) -> Table:
-    rows = [
-        (reason(driver), _detail(driver), _signed(driver.usd, change))
-        for driver in change.drivers[:_MOST]
-    ]
-    smaller = change.drivers[_MOST:]
-    if smaller:
-        amount = sum((driver.usd for driver in smaller), Decimal(0))
-        rows.append((counted(len(smaller), "smaller change"), "", _signed(amount, change)))
-
-    columns = (Heading("driver"), Heading("before and now"), Heading("change", Align.RIGHT))
-    return Table(columns, tuple(rows), ("change", "", _signed(change.change, change)))
-
-
-def _signed(amount: Decimal, change: CostChange) -> str:
-    return ("+" if amount > 0 else "") + amount_of(amount, change.now)
+def _signed(amount: Decimal, tally: Tally) -> str:
+    return ("+" if amount > 0 else "") + amount_of(amount, tally)
 
 
 def _alerts(alerts: Sequence[Alert]) -> list[Block]:
@@ -295,25 +299,6 @@ def _alerts(alerts: Sequence[Alert]) -> list[Block]:
     if len(ranked) > _MOST_ALERTS:
         names.append(f"and {len(ranked) - _MOST_ALERTS} more")
     return [text(f"Alerts of this time: {'; '.join(names)}.")]
-
-
-def _data(change: CostChange) -> dict[str, Any]:
-    now, then = change.now, change.then
-    return {
-        "window": {"start": now.window.start, "end": now.window.end},
-        "before": {
-            "window": {"start": then.window.start, "end": then.window.end},
-            "amortised_usd": then.total.amortised,
-        },
-        "currency": now.currency,
-        "amortised_usd": now.total.amortised,
-        "change_usd": change.change,
-        "settled": change.settled,
-        "drivers": [driver_data(driver) for driver in change.drivers[:_MOST]],
-        "smaller": [driver_data(driver) for driver in change.drivers[_MOST:]],
-        "smaller_usd": sum((driver.usd for driver in change.drivers[_MOST:]), Decimal(0)),
-        "alerts": [alert.id for alert in change.alerts],
-    }
 
 
 def driver_data(driver: Driver) -> dict[str, Any]:
@@ -334,31 +319,25 @@ def driver_data(driver: Driver) -> dict[str, Any]:
     }
 
 
-def _unbilled(ports: Ports, at: datetime, window: Window) -> Card:
+def _unbilled_card(ports: Ports, at: datetime, window: Window) -> Card:
     """Say that nothing of a window is billed yet, and name its alerts."""
     through = ports.world.billing.tally(NO_TIME, ()).billed_through
-    alerts = ports.stores.alerts.history(
-        Window(min(window.start, at), min(window.end, at)), Labels()
-    )
-    reaches = (
-        (quiet("Billed through ", When(through), "."),)
-        if through
-        else (quiet("No bill is read here."),)
-    )
+    passed = Window(min(window.start, at), min(window.end, at))
+    alerts = ports.stores.alerts.history(passed, Labels())
     blocks = (
         text("AWS's bill comes a day or two late: nobody can say yet what these hours cost."),
         *_alerts(alerts),
-        *reaches,
-    )
-    more = Buttons(
-        (
-            Button("Alerts", f"alerts window={window_line(window)}"),
-            Button("Last 7 days", "why cost 7d"),
-        )
+        quiet("Billed through ", When(through), ".") if through else quiet("No bill is read here."),
+        Buttons(
+            (
+                Button("Alerts", f"alerts window={window_line(window)}"),
+                Button("Last 7 days", "why cost 7d"),
+            )
+        ),
     )
     data = {
         "window": {"start": window.start, "end": window.end},
         "drivers": [],
         "alerts": [alert.id for alert in alerts],
     }
-    return Card(f"{period(window)} is not billed yet", Tone.INFO, (*blocks, more), data)
+    return Card(f"{period(window)} is not billed yet", Tone.INFO, blocks, data)

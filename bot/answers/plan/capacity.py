@@ -9,7 +9,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from bot.answers.cost.commitments import commitment_blocks, commitment_data, commitments_of
+from bot.answers.cost.commitments import (
+    OFFERS,
+    commitment_blocks,
+    commitment_data,
+    commitments_of,
+)
 from bot.cards.card import (
     Block,
     Button,
@@ -435,23 +440,10 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
             "sum over the hours of min(nodes asked for; nodes paid on demand: the bill's USD of"
             " the hour / price) / (nodes x hours of the window)"
         ),
-        "offers/years": "the term, by AWS's offer",
-        "offers/usd_per_hour": (
-            "the rate of the Savings Plan; of a reserved instance fee / hours of the term + "
-            "what it costs by the hour"
-        ),
-        "offers/upfront_usd": (
-            "nodes x what one costs at the start: the fee, or of a Savings Plan rate x hours of"
-            " the term x the share that is paid upfront"
-        ),
-        "offers/off_ratio": "1 - rate / price on demand",
-        "offers/term_hours": "years x 365 x 24",
-        "offers/breakeven_hours": "hours of the term x rate / price on demand, rounded up",
-        "offers/saved_usd": (
-            "hours that it would have taken over x price on demand - nodes x hours of the window x rate"
-        ),
+        **OFFERS.sources("offers"),
         "refused/*": (
-            "count of the requests that were refused for want of capacity within 7 days, by CloudTrail"
+            "count of the requests that were refused for want of capacity within 7 days, by"
+            " CloudTrail"
         ),
     },
 )
