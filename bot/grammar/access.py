@@ -25,10 +25,11 @@ class Access:
     guests: bool = False
 
     def admit(self, belonging: Belonging) -> None:
-        """Raise `NotAllowed`, with nothing of the bot's data in it, for who does not belong here."""
+        """Raise `NotAllowed`, with none of the bot's data in it, for who does not belong here."""
         if belonging.standing is Standing.STRANGER and not belonging.organization:
             raise NotAllowed(
-                "The bot cannot tell which organization you belong to; nothing was read or changed. Try again."
+                "The bot cannot tell which organization you belong to; "
+                "nothing was read or changed. Try again."
             )
         if belonging.standing is Standing.STRANGER:
             raise NotAllowed(NOT_SERVED)
@@ -36,35 +37,37 @@ class Access:
             raise NotAllowed("This bot does not answer guests; ask a member of the organization.")
 
     async def check(
-        self, read: CommandLine, request: Request, people: Mapping[str, People]
+        self, line: CommandLine, request: Request, people: Mapping[str, People]
     ) -> None:
-        """Raise `NotAllowed` where this person may not run this line here, or where nobody asked for more than to read."""
-        if read.shared and request.belonging.shared:
-            raise NotAllowed(
-                "People of another organization may read this channel, so nothing is shared here; it stays with you."
-            )
-        if request.manner is Manner.VIEWED and read.effect is not Effect.READS:
-            raise NotAllowed(
-                f"'{read.command.name}' waits for a person to press it; a link does no more than read."
-            )
-        kept = next(
-            (each for each in (read, read.carried) if each and each.runs.who is Role.ADMIN), None
-        )
-        if kept is None or await self.role(request.user.id, people) is Role.ADMIN:
-            return
-        raise self._refusal(kept.command.name, request.user.id)
+        """Raise `NotAllowed` where this person may not run this line here.
 
-    def _refusal(self, name: str, user: str) -> NotAllowed:
-        """Name an admin of the person's own platform; ids help only where nobody is an admin yet."""
+        Also where nobody asked for more than to read.
+        """
+        if line.shared and request.belonging.shared:
+            raise NotAllowed(
+                "People of another organization may read this channel, "
+                "so nothing is shared here; it stays with you."
+            )
+        if request.manner is Manner.VIEWED and line.effect is not Effect.READS:
+            raise NotAllowed(
+                f"'{line.command.name}' waits for a person to press it; "
+                "a link does no more than read."
+            )
+
+        lines = [part for part in (line, line.carried) if part and part.runs.who is Role.ADMIN]
+        user = request.user.id
+        if not lines or await self.role(user, people) is Role.ADMIN:
+            return
+        name = lines[0].command.name
         if not self.admins:
-            return NotAllowed(
-                f"'{name}' is for admins, and nobody is one yet: set TRNBOT_ADMINS, for example to {user}, who you are."
+            # Ids help only where nobody is an admin yet.
+            raise NotAllowed(
+                f"'{name}' is for admins, and nobody is one yet: "
+                f"set TRNBOT_ADMINS, for example to {user}, who you are."
             )
         platform = f"{user.partition(':')[0]}:"
-        return NotAllowed(
-            f"'{name}' is for admins.",
-            next((one for one in self.admins if one.startswith(platform)), ""),
-        )
+        admins = [address for address in self.admins if address.startswith(platform)]
+        raise NotAllowed(f"'{name}' is for admins.", admins[0] if admins else "")
 
     async def role(self, user: str, people: Mapping[str, People]) -> Role:
         """Return the role of a person.
@@ -78,18 +81,17 @@ class Access:
         platform, _, person = user.partition(":")
         if platform not in people:
             return Role.ANYONE
-        groups = {
-            one.removeprefix(f"{platform}:")
-            for one in self.admins
-            if one.startswith(f"{platform}:")
-        }
-        failed: Unavailable | None = None
+        prefix = f"{platform}:"
+        groups = {name.removeprefix(prefix) for name in self.admins if name.startswith(prefix)}
+
+        # A group that cannot be asked matters only where no group after it answers yes.
+        unanswered: Unavailable | None = None
         for group in sorted(groups):
             try:
                 if await people[platform].belongs(person, group):
                     return Role.ADMIN
             except Unavailable as error:
-                failed = error
-        if failed:
-            raise failed
+                unanswered = error
+        if unanswered:
+            raise unanswered
         return Role.ANYONE

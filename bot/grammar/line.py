@@ -44,23 +44,23 @@ SIZES = Sizes()
 
 
 def convert(parameter: Parameter, text: str, now: datetime) -> Any:
-    """Return the typed value of `text`; raise `WrongInput` naming the argument and its right form."""
+    """Return the typed value of `text`; raise `WrongInput` with the argument and its right form."""
     kind, optional = _bare(parameter.type)
     if optional and not text:
         return None
-    read = _READERS.get(kind)
-    if read is None:
+    if kind not in _TYPES:
         raise TypeError(f"no reader for {kind} of '{parameter.name}'")
     try:
-        value = read(text, parameter.word, now)
+        value = _TYPES[kind].read(text, parameter.word, now)
     except WrongInput as error:
         error.argument = parameter.word
         raise
+
     choices = parameter.arg.choices
     for word in value if isinstance(value, tuple) else (value,):
         if choices and word not in choices:
-            sentence = f"'{word}' does not fit {parameter.word}{nearest(str(word), filter(None, choices))}."
-            raise WrongInput(sentence, parameter.word)
+            hint = nearest(str(word), filter(None, choices))
+            raise WrongInput(f"'{word}' does not fit {parameter.word}{hint}.", parameter.word)
     return value
 
 
@@ -96,7 +96,9 @@ def type_name(parameter: Parameter) -> str:
     kind = bare_type(parameter.type)
     if parameter.arg.choices:
         return " or ".join(filter(None, parameter.arg.choices))
-    return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+    if kind == FILTERS:
+        return "filters"
+    return _TYPES[kind].name if kind in _TYPES else getattr(kind, "__name__", str(kind))
 
 
 def bare_type(kind: Any) -> Any:
@@ -123,7 +125,7 @@ def _number(text: str, name: str, _: datetime) -> Decimal:
     if len(text) > NUMBER_LENGTH or (value and abs(value.adjusted()) >= NUMBER_EXPONENT):
         limit = f"keep it within {NUMBER_LENGTH} characters and under 10^{NUMBER_EXPONENT}"
         raise WrongInput(f"'{shortened(text)}' is no size that {name} can have; {limit}.")
-    return value if value else Decimal(0)
+    return value if value else Decimal(0)  # -0 is no number that people type
 
 
 def _whole(text: str, name: str, now: datetime) -> int:
@@ -139,7 +141,7 @@ def _switch(text: str, name: str, _: datetime) -> bool:
     return _SWITCH[text.lower()]
 
 
-def _values_words(text: str, name: str, _: datetime) -> tuple[str, ...]:
+def _list(text: str, name: str, _: datetime) -> tuple[str, ...]:
     words = tuple(part.strip() for part in text.split(",") if part.strip())
     if len(words) > SIZES.words:
         raise WrongInput(f"'{name}' takes {SIZES.words} values at most; got {len(words)}.")
@@ -150,38 +152,35 @@ def _window(text: str, _: str, now: datetime) -> Window:
     window = Window.parse(text, now)
     if window.length > SIZES.window:
         raise WrongInput(
-            f"A window is {SIZES.window.days:,} days long at most; '{text}' has {window.length.days:,}."
+            f"A window is {SIZES.window.days:,} days long at most; "
+            f"'{text}' has {window.length.days:,}."
         )
     return window
 
 
-_READERS: Mapping[Any, Callable[[str, str, datetime], Any]] = {
-    str: lambda text, _, __: text,
-    int: _whole,
-    float: lambda text, name, now: float(_number(text, name, now)),
-    bool: _switch,
-    Decimal: _number,
-    Window: _window,
-    timedelta: lambda text, _, __: parse_duration(text),
-    datetime: lambda text, _, now: read_moment(text, now),
-    WORDS: _values_words,
-}
-_NAMES: Mapping[Any, str] = {
-    str: "text",
-    int: "whole number",
-    float: "number",
-    bool: "on/off",
-    Decimal: "amount",
-    Window: "window",
-    timedelta: "duration",
-    datetime: "time",
-    WORDS: "list",
-    FILTERS: "filters",
+@dataclass(frozen=True)
+class _Type:
+    """Hold how a type is called in help, and how its text is read, for an argument, at a time."""
+
+    name: str
+    read: Callable[[str, str, datetime], Any]
+
+
+_TYPES: Mapping[Any, _Type] = {
+    str: _Type("text", lambda text, _, __: text),
+    int: _Type("whole number", _whole),
+    float: _Type("number", lambda text, name, now: float(_number(text, name, now))),
+    bool: _Type("on/off", _switch),
+    Decimal: _Type("amount", _number),
+    Window: _Type("window", _window),
+    timedelta: _Type("duration", lambda text, _, __: parse_duration(text)),
+    datetime: _Type("time", lambda text, _, now: read_moment(text, now)),
+    WORDS: _Type("list", _list),
 }
 
 
 _QUOTES = {'"': '"', "'": "'", "\u201c": "\u201d", "\u201d": "\u201d", "\u201e": "\u201c"}
-_PREFIXES = {"/trn", "/trnbot", "trn", "trnbot"}
+PREFIXES = {"/trn", "/trnbot", "trn", "trnbot"}
 _SHARE = PREFIX.strip()
 _HELP = {"--help", "-h"}
 LONGEST = 3_000
@@ -212,7 +211,7 @@ class Word:
 
     @property
     def negated(self) -> bool:
-        """Tell whether it reads `name!=value`."""
+        """Return whether it reads `name!=value`."""
         return self.equals > 0 and self.text[self.equals - 1] == "!"
 
 
@@ -241,7 +240,7 @@ class CommandLine:
 
     @property
     def carried(self) -> CommandLine | None:
-        """Return the line that this one is about, None where it is about none or that one is not understood."""
+        """Return the line that this one is about, None for none or one that is not understood."""
         if not self.runs.carries:
             return None
         try:
@@ -254,13 +253,9 @@ class CommandLine:
         """Return how far the line reaches."""
         if self.shared:
             return Effect.SHARES
-        return (
-            Effect.CHANGES
-            if self.runs.changes
-            else Effect.WORKS
-            if self.runs.heavy
-            else Effect.READS
-        )
+        if self.runs.changes:
+            return Effect.CHANGES
+        return Effect.WORKS if self.runs.heavy else Effect.READS
 
 
 @dataclass(frozen=True)
@@ -297,11 +292,28 @@ def understand(line: str, now: datetime) -> Call:
     return typed(read_line(line), now)
 
 
-def typed(read: CommandLine, now: datetime) -> Call:
+def typed(line: CommandLine, now: datetime) -> Call:
     """Type the arguments of a line; raise `WrongInput` with the nearest right form."""
-    if read.asks_help:
-        return understand(f'help "{read.command.name}"', now)
-    return Call(read.command, _typed(read.command, _assigned(read.command, read.words), now))
+    command = line.command
+    if line.asks_help:
+        return understand(f'help "{command.name}"', now)
+
+    texts = _assigned(command, line.words)
+    arguments: dict[str, Any] = {}
+    for parameter in command.parameters:
+        words = texts.get(parameter.name)
+        if parameter.type == FILTERS:
+            arguments[parameter.name] = filters_of(words or ())
+            continue
+        if words is None and parameter.arg.default is None:
+            example = f", for example '{command.examples[0]}'" if command.examples else ""
+            raise WrongInput(
+                f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.",
+                parameter.word,
+            )
+        text = parameter.arg.default or "" if words is None else " ".join(words)
+        arguments[parameter.name] = convert(parameter, text, now)
+    return Call(command, arguments)
 
 
 def effect_of(line: str) -> Effect:
@@ -313,7 +325,10 @@ def effect_of(line: str) -> Effect:
 
 
 def attempted(line: str) -> Command | None:
-    """Return the command that a line would run, also where a quote is left open or the line is too long; None for none."""
+    """Return the command that a line would run, None for none.
+
+    Also where a quote is left open or the line is too long.
+    """
     begun = line.lstrip()[:LONGEST]
     try:
         return _command_line(begun, list(_words(begun, open_too=True))).runs
@@ -328,19 +343,15 @@ def _command_line(line: str, words: list[Word]) -> CommandLine:
     if not words:
         words = [Word("help", start=len(line))]
     command, after = find_command([word.text for word in words])
-    rest = words[len(words) - len(after) :]
-    return CommandLine(
-        command,
-        rest,
-        line[words[0].start :] or "help",
-        line[rest[0].start :] if rest else "",
-        shared,
-    )
+    arguments = words[len(words) - len(after) :]
+    text = line[words[0].start :] or "help"
+    typed_after = line[arguments[0].start :] if arguments else ""
+    return CommandLine(command, arguments, text, typed_after, shared)
 
 
 def _unprefixed(words: list[Word]) -> list[Word]:
     """Return the words after the bot's name, where they begin with it."""
-    return words[1:] if words and words[0].text.lower() in _PREFIXES else words
+    return words[1:] if words and words[0].text.lower() in PREFIXES else words
 
 
 def _words(line: str, *, open_too: bool = False) -> Iterator[Word]:
@@ -352,7 +363,7 @@ def _words(line: str, *, open_too: bool = False) -> Iterator[Word]:
     """
     buffer, equals, quoted, inside = "", -1, False, ""
     begun, escaped = -1, False
-    for at, char in enumerate(line):
+    for index, char in enumerate(line):
         if escaped:
             buffer, escaped = buffer + char, False
         elif inside and char == "\\":
@@ -360,14 +371,14 @@ def _words(line: str, *, open_too: bool = False) -> Iterator[Word]:
         elif inside:
             buffer, inside = (buffer, "") if char == inside else (buffer + char, inside)
         elif char in _QUOTES and (not buffer or buffer.endswith(("=", ","))):
-            inside, quoted, begun = _QUOTES[char], True, at if begun < 0 else begun
+            inside, quoted, begun = _QUOTES[char], True, index if begun < 0 else begun
         elif char.isspace():
             if begun >= 0:
                 yield Word(buffer, equals, quoted, begun)
             buffer, equals, quoted, begun = "", -1, False, -1
         else:
             equals = len(buffer) if char == "=" and equals < 0 else equals
-            buffer, begun = buffer + char, at if begun < 0 else begun
+            buffer, begun = buffer + char, index if begun < 0 else begun
     if inside and not open_too:
         raise WrongInput(f"A quote is open in '{line[-60:]}'; close it with {inside}.")
     if begun >= 0:
@@ -376,89 +387,67 @@ def _words(line: str, *, open_too: bool = False) -> Iterator[Word]:
 
 def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
     """Give each word to the parameter it names, or to the next free one in order."""
-    parameters = {p.word: p for p in command.parameters}
+    parameters = {parameter.word: parameter for parameter in command.parameters}
     filters = next((p.name for p in command.parameters if p.type == FILTERS), None)
-    rest = bool(command.parameters) and command.parameters[0].arg.rest
-    given: dict[str, list[str]] = {}
+    takes_text = bool(command.parameters) and command.parameters[0].arg.rest
+    texts: dict[str, list[str]] = {}
     queue = list(words)
     while queue:
         word = queue.pop(0)
-        name = word.name.replace("-", "_")
+        name, bare = word.name.replace("-", "_"), word.text.lstrip("-").replace("-", "_").lower()
         if name in parameters and not word.negated:
-            _give(command, given, parameters[name], [word.value, *_commas(word.value, queue)])
+            parameter, values = parameters[name], [word.value, *_commas(word.value, queue)]
         elif filters and word.equals > 0:
-            given.setdefault(filters, []).append(" ".join([word.text, *_commas(word.value, queue)]))
-        elif not rest and word.equals > 0 and re.fullmatch(r"-*[a-z_-]+", word.text[: word.equals]):
-            raise WrongInput(
-                f"'{command.name}' has no argument '{word.name}'{nearest(word.name, parameters)}."
-            )
-        elif bare := _bare_name(word, parameters):
+            # The one parameter that is given by many words.
+            condition = " ".join([word.text, *_commas(word.value, queue)])
+            texts.setdefault(filters, []).append(condition)
+            continue
+        elif (
+            not takes_text
+            and word.equals > 0
+            and re.fullmatch(r"-*[a-z_-]+", word.text[: word.equals])
+        ):
+            hint = nearest(word.name, parameters)
+            raise WrongInput(f"'{command.name}' has no argument '{word.name}'{hint}.")
+        elif bare in parameters and not word.quoted and not parameters[bare].arg.rest:
+            # Named without `=`: `by team`, `--by team`.
+            parameter = parameters[bare]
             if not queue:
-                raise WrongInput(
-                    f"'{bare}' needs a value after it ({parameters[bare].arg.meaning})."
-                )
-            first = queue.pop(0).text
-            _give(command, given, parameters[bare], [first, *_commas(first, queue)])
-        elif not rest and word.text.startswith("--") and not word.quoted:
-            raise WrongInput(
-                f"'{command.name}' has no option '{word.text}'{nearest(word.text.lstrip('-'), parameters)}."
-            )
+                raise WrongInput(f"'{bare}' needs a value after it ({parameter.arg.meaning}).")
+            value = queue.pop(0).text
+            values = [value, *_commas(value, queue)]
+        elif not takes_text and word.text.startswith("--") and not word.quoted:
+            hint = nearest(word.text.lstrip("-"), parameters)
+            raise WrongInput(f"'{command.name}' has no option '{word.text}'{hint}.")
         else:
-            _place(command, given, word, queue)
-    return given
+            parameter, values = _by_position(command, texts, word, queue)
+
+        if parameter.name in texts:
+            raise WrongInput(f"'{parameter.name}' is given twice to '{command.name}'; keep one.")
+        texts[parameter.name] = values
+    return texts
 
 
-def _bare_name(word: Word, parameters: dict[str, Parameter]) -> str:
-    """Return the parameter a bare word names (`by`, `--by`), or ""."""
-    name = word.text.lstrip("-").replace("-", "_").lower()
-    return name if name in parameters and not word.quoted and not parameters[name].arg.rest else ""
+def _by_position(
+    command: Command, texts: Mapping[str, list[str]], word: Word, queue: list[Word]
+) -> tuple[Parameter, list[str]]:
+    """Return the first free parameter that takes words by position, and the words for it."""
+    for parameter in command.parameters:
+        if parameter.arg.keyword or parameter.name in texts or parameter.type == FILTERS:
+            continue
+        if not parameter.arg.rest:
+            return parameter, [word.text, *_commas(word.text, queue)]
+        values = [word.text, *(following.text for following in queue)]
+        queue.clear()
+        return parameter, values
+    takes = ", ".join(parameter.word for parameter in command.parameters) or "no arguments"
+    raise WrongInput(f"'{word.text}' is one word too many; '{command.name}' takes {takes}.")
 
 
 def _commas(value: str, queue: list[Word]) -> list[str]:
     """Take the words that go on after a comma: `team, cluster`."""
-    taken: list[str] = []
+    values: list[str] = []
     while value.endswith(",") and queue:
         value = queue.pop(0).text
-        taken.append(value)
-    return taken
-
-
-def _place(command: Command, given: dict[str, list[str]], word: Word, queue: list[Word]) -> None:
-    """Give a bare word to the first free parameter that takes words by position."""
-    for parameter in command.parameters:
-        if parameter.arg.keyword or parameter.name in given or parameter.type == FILTERS:
-            continue
-        rest = [w.text for w in queue] if parameter.arg.rest else _commas(word.text, queue)
-        if parameter.arg.rest:
-            queue.clear()
-        given[parameter.name] = [word.text, *rest]
-        return
-    takes = ", ".join(p.word for p in command.parameters) or "no arguments"
-    raise WrongInput(f"'{word.text}' is one word too many; '{command.name}' takes {takes}.")
-
-
-def _give(
-    command: Command, given: dict[str, list[str]], parameter: Parameter, values: list[str]
-) -> None:
-    if parameter.name in given:
-        raise WrongInput(f"'{parameter.name}' is given twice to '{command.name}'; keep one.")
-    given[parameter.name] = values
-
-
-def _typed(command: Command, given: dict[str, list[str]], now: datetime) -> dict[str, Any]:
-    """Turn the words of each parameter into its type, filling defaults."""
-    typed: dict[str, Any] = {}
-    for parameter in command.parameters:
-        if parameter.type == FILTERS:
-            typed[parameter.name] = filters_of(given.get(parameter.name, []))
-            continue
-        words = given.get(parameter.name)
-        if words is None and parameter.arg.default is None:
-            example = f", for example '{command.examples[0]}'" if command.examples else ""
-            raise WrongInput(
-                f"'{command.name}' needs {parameter.name} ({parameter.arg.meaning}){example}.",
-                parameter.word,
-            )
-        text = " ".join(words) if words is not None else parameter.arg.default or ""
-        typed[parameter.name] = convert(parameter, text, now)
-    return typed
+        values.append(value)
+    return values

@@ -38,9 +38,9 @@ def known_region(name: str, ports: Ports) -> str:
 
     Raise `WrongInput` for one that AWS does not have.
     """
-    region, every = name.strip().lower(), ports.world.knowledge.claims().regions
-    if region and region not in every:
-        hint = nearest(region, every, most=0, otherwise="write it like us-east-2")
+    region, regions = name.strip().lower(), ports.world.knowledge.claims().regions
+    if region and region not in regions:
+        hint = nearest(region, regions, most=0, otherwise="write it like us-east-2")
         raise WrongInput(f"'{name}' is no region of AWS known here{hint}.")
     return region
 
@@ -56,12 +56,10 @@ def refuse_unseen(cluster: str, reading: Reading) -> None:
         *inventory.file_systems,
         *inventory.reservations,
     )
-    seen = sorted({*inventory.clusters(), *(thing.labels.cluster for thing in stored)} - {""})
-    if cluster and cluster not in seen and (seen or not reading.gaps):
-        raise WrongInput(
-            f"No cluster is called '{cluster}'{nearest(cluster, seen, otherwise=_FLEET)}.",
-            "cluster",
-        )
+    clusters = sorted({*inventory.clusters(), *(thing.labels.cluster for thing in stored)} - {""})
+    if cluster and cluster not in clusters and (clusters or not reading.gaps):
+        hint = nearest(cluster, clusters, otherwise=_FLEET)
+        raise WrongInput(f"No cluster is called '{cluster}'{hint}.", "cluster")
 
 
 def no_cluster(name: str, clusters: Iterable[str]) -> WrongInput:
@@ -101,12 +99,12 @@ def unseen(ports: Ports, request: Request, scope: Labels) -> list[str]:
 
     They may be set up ahead, and a slip would change nothing; may block.
     """
-    named = [(name, value) for name, value in scope if name in SCOPES]
-    values = scopes(ports, request) if named else {}
-    missing = [(name, value) for name, value in named if value not in values.get(name, (value,))]
+    narrowed = [(name, value) for name, value in scope if name in SCOPES]
+    values = scopes(ports, request) if narrowed else {}
     return [
         f"Nothing runs under {name}={value} now{nearest(value, values[name], most=0) or '.'}"
-        for name, value in missing
+        for name, value in narrowed
+        if value not in values.get(name, (value,))
     ]
 
 

@@ -29,7 +29,7 @@ Finder = Callable[[Any, Request, str], Awaitable[object]]
 
 
 class Needs(Flag):
-    """Name the parts of the world that a command opens, beside the dated facts that come with the bot."""
+    """Name the parts of the world that a command opens, beside the bot's own dated facts."""
 
     NOTHING = 0
     BILL = auto()
@@ -55,10 +55,9 @@ class Needs(Flag):
 
     @property
     def watched(self) -> bool:
-        """Return whether the command is about a source, whose end is the time that "now" means in a recording."""
-        return bool(
-            self & (Needs.SOURCE | Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE)
-        )
+        """Return whether the command is about a source, whose end is "now" in a recording."""
+        sources = Needs.SOURCE | Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE
+        return bool(self & sources)
 
 
 class Topic(Enum):
@@ -98,11 +97,11 @@ class Parameter:
 
     @property
     def word(self) -> str:
-        """Return the name as it is typed: `for_`, since Python keeps `for` to itself, reads `for`."""
+        """Return the name as it is typed: `for_` reads `for`, which Python keeps to itself."""
         return self.name.rstrip("_")
 
     def takes(self, kind: type) -> bool:
-        """Tell whether it is of that type, or may be left out and else is."""
+        """Return whether it is of that type, or may be left out and else is."""
         return kind in {self.type, *typing.get_args(self.type)}
 
 
@@ -116,7 +115,7 @@ class Command:
     parameters: tuple[Parameter, ...]
     needs: Needs
     may: Needs
-    """Opened only where the answer shows something of it, and answered without where it cannot be read."""
+    """Opened only where the answer shows something of it; it answers without what is unreadable."""
     topic: Topic
     examples: tuple[str, ...] = ()
     who: Role = Role.ANYONE
@@ -128,7 +127,7 @@ class Command:
     Where that is state of the watch, open notices are drawn again after it.
     """
     audited: bool = False
-    """Is about the policy: every attempt is kept, and what it changes holds from the next tick on."""
+    """Is about the policy: every attempt is kept, and its change holds from the next tick on."""
     heavy: bool = False
     """May work for many seconds.
 
@@ -141,7 +140,7 @@ class Command:
     Who may not type that one may not type this one either.
     """
     previews: bool = False
-    """Changes nothing but a preview that it keeps, and that a person applies by its first button."""
+    """Changes nothing but a preview that it keeps; a person applies that by its first button."""
     rows: tuple[str, ...] = ()
     """Lists of its data that make its CSV, where that is not the first one beside a table."""
     figures: Mapping[str, str] = field(default_factory=dict)
@@ -196,11 +195,11 @@ def index_page() -> str:
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow(["name", "module", "topic", "hidden", "aliases", "example", "summary"])
-    for each in commands_by_name(hidden=True):
-        module, topic = each.handler.__module__, each.topic.name
-        hidden, aliases = "yes" if each.hidden else "", " ".join(each.aliases)
-        example = each.examples[0] if each.examples else each.name
-        writer.writerow([each.name, module, topic, hidden, aliases, example, each.summary])
+    for entry in commands_by_name(hidden=True):
+        module, topic = entry.handler.__module__, entry.topic.name
+        hidden, aliases = "yes" if entry.hidden else "", " ".join(entry.aliases)
+        example = entry.examples[0] if entry.examples else entry.name
+        writer.writerow([entry.name, module, topic, hidden, aliases, example, entry.summary])
     return written.getvalue()
 
 
@@ -241,7 +240,7 @@ def command(
     rows: tuple[str, ...] = (),
     figures: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Card | Awaitable[Card]]], CommandHandler]:
-    """Register an `async def name(ports, request, ...) -> Card` under a name that may have several words.
+    """Register an `async def name(ports, request, ...) -> Card` under a name of one word or more.
 
     A plain `def` may block: it runs in a thread.
     """
@@ -255,9 +254,21 @@ def command(
 
         asynchronous = inspect.iscoroutinefunction(function)
         handler = cast("CommandHandler", function) if asynchronous else in_thread
+
+        # The arguments after (ports, request) are those that people type.
+        arguments = list(inspect.signature(handler).parameters.items())[2:]
+        annotations = {word: argument.annotation for word, argument in arguments}
+        namespace = inspect.unwrap(handler).__globals__
+        types = typing.get_type_hints(SimpleNamespace(__annotations__=annotations), namespace)
+        parameters = []
+        for word, argument in arguments:
+            if not isinstance(argument.default, Arg):
+                raise TypeError(f"{handler.__name__}: '{word}' needs arg(...) as its default")
+            parameters.append(Parameter(word, types[word], argument.default))
+
         described = (needs, may, topic, examples, who, hidden, changes, audited, heavy)
         extras = (aliases, carries, previews, rows, figures or {})
-        registered = Command(name, summary, handler, _parameters(handler), *described, *extras)
+        registered = Command(name, summary, handler, tuple(parameters), *described, *extras)
         for word in (name, *aliases):
             if word in COMMANDS:
                 raise ValueError(f"two commands are called '{word}'")
@@ -271,7 +282,7 @@ def commands_by_name(*, hidden: bool = False) -> tuple[Command, ...]:
     """Return each command once, by name; those that only buttons type where `hidden`."""
     for entry in command_index().values():
         import_module(entry.module)
-    by_name = {each.name: each for each in COMMANDS.values() if hidden or not each.hidden}
+    by_name = {entry.name: entry for entry in COMMANDS.values() if hidden or not entry.hidden}
     return tuple(by_name[name] for name in sorted(by_name))
 
 
@@ -292,24 +303,9 @@ def find_command(
         if name in table:
             return table[name], words[n:]
 
-    shown = {each.name for each in (commands or COMMANDS).values() if not each.hidden}
+    names = {entry.name for entry in (commands or COMMANDS).values() if not entry.hidden}
     if commands is None:
-        shown |= {entry.name for entry in command_index().values() if not entry.hidden}
+        names |= {entry.name for entry in command_index().values() if not entry.hidden}
     typed = " ".join(words[:1])
-    raise WrongInput(
-        f"'{typed}' is not a command{nearest(typed, sorted(shown), most=0)}; type 'help' for all of them."
-    )
-
-
-def _parameters(handler: CommandHandler) -> tuple[Parameter, ...]:
-    """Read the arguments after (ports, request) from the signature."""
-    parameters = []
-    arguments = list(inspect.signature(handler).parameters.items())[2:]
-    annotations = {name: parameter.annotation for name, parameter in arguments}
-    namespace = inspect.unwrap(handler).__globals__
-    hints = typing.get_type_hints(SimpleNamespace(__annotations__=annotations), namespace)
-    for name, parameter in arguments:
-        if not isinstance(parameter.default, Arg):
-            raise TypeError(f"{handler.__name__}: '{name}' needs arg(...) as its default")
-        parameters.append(Parameter(name, hints[name], parameter.default))
-    return tuple(parameters)
+    hint = nearest(typed, sorted(names), most=0)
+    raise WrongInput(f"'{typed}' is not a command{hint}; type 'help' for all of them.")

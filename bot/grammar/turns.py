@@ -40,13 +40,13 @@ class Limits:
     lines: float = LINES_A_MINUTE
     """Lines of one person a minute."""
     work: float = 60
-    """Seconds in which the lines of one person work, in threads, until that person waits for more."""
+    """Seconds in which the lines of one person work in threads, until that person must wait."""
     work_a_minute: float = 30
     """Seconds of work that a person gets back in each minute."""
     surface_lines: float = 6_000
     """Lines of one surface a minute."""
     people: int = 2_000
-    """Persons and surfaces whose use is remembered; whoever asked longest ago is forgotten first."""
+    """Persons and surfaces whose use is remembered; who asked longest ago is forgotten first."""
     rows: int = 50_000
     """Rows that one question to the bill may return."""
     lanes: Mapping[Lane, LaneLimits] = field(
@@ -141,30 +141,23 @@ class Shares:
         if not person:
             return 0
         now, limits = self._seconds(), self._limits
-        share = self._share(person, now)
-        if wait := share.lines.seconds_until(1, now):
-            raise OverBudget(
-                f"You asked {limits.lines:.0f} lines in this minute; ask again in {_whole(wait)} s."
-            )
-        share.lines.take(1, now)
-        whole = self._surfaces.setdefault(
-            surface, Bucket(limits.surface_lines, limits.surface_lines, now)
-        )
-        if wait := whole.seconds_until(1, now):
-            raise OverBudget(
-                f"People asked {limits.surface_lines:,.0f} lines here in this minute; ask again in {_whole(wait)} s."
-            )
-        whole.take(1, now)
-        if wait := share.work.seconds_until(0, now):
-            raise OverBudget(
-                f"Your lines worked for {limits.work:.0f} s without a pause; ask again in {_whole(wait)} s."
-            )
+        share, size = self._share(person, now), limits.surface_lines
+        everyone = self._surfaces.setdefault(surface, Bucket(size, size, now))
+
+        # In this order: a line that is refused for its surface counts for its person.
+        for bucket, amount, used_up in (
+            (share.lines, 1, f"You asked {limits.lines:.0f} lines in this minute"),
+            (everyone, 1, f"People asked {size:,.0f} lines here in this minute"),
+            (share.work, 0, f"Your lines worked for {limits.work:.0f} s without a pause"),
+        ):
+            if wait := bucket.seconds_until(amount, now):
+                raise OverBudget(f"{used_up}; ask again in {int(wait) + 1} s.")
+            bucket.take(amount, now)
+
         running, most = share.at_once.get(lane, 0), limits.lanes[lane].at_once
         if running >= most:
-            lines = "A long line" if most == 1 else f"{most} lines"
-            raise OverBudget(
-                f"{lines} of yours {'is' if most == 1 else 'are'} still worked on; wait for the answer, then ask."
-            )
+            lines = "A long line of yours is" if most == 1 else f"{most} lines of yours are"
+            raise OverBudget(f"{lines} still worked on; wait for the answer, then ask.")
         share.at_once[lane] = running + 1
         return share.used(now, limits.work)
 
@@ -238,12 +231,8 @@ class Queue:
         except asyncio.CancelledError:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
-            elif (
-                waiting.turn.done()
-                and not waiting.turn.cancelled()
-                and not waiting.turn.exception()
-            ):
-                self.next()
+            elif waiting.turn.done() and not (waiting.turn.cancelled() or waiting.turn.exception()):
+                self.next()  # the turn came while its line was given up
             raise
 
     def next(self) -> None:
@@ -254,13 +243,9 @@ class Queue:
             self._running -= 1
 
 
-def _whole(seconds: float) -> int:
-    return int(seconds) + 1
-
-
 T = TypeVar("T")
 Equal = Hashable | None
-"""Equal for lines that have one answer whoever asks, None for a line that is answered for its own person."""
+"""Equal for lines of one answer whoever asks, None for a line answered for its own person."""
 Job = Callable[[], Awaitable[T]]
 _LEFT = "Nobody waits for this answer any more."
 
@@ -304,11 +289,11 @@ class Turns:
         if command is None:  # it is refused in words, which takes no thread and no turn
             self._shares.end(person, lane, 0)
             return await job()
-        ahead = (
-            [self._loads[other] for other in (Lane.WATCH, Lane.QUICK)] if lane is Lane.HEAVY else []
-        )
-        work = Work(self._limits.rows, ahead)
-        answering = asyncio.create_task(self._along(_Line(lane, person, used, work, equal), job))
+
+        ahead = (Lane.WATCH, Lane.QUICK) if lane is Lane.HEAVY else ()
+        work = Work(self._limits.rows, [self._loads[busy] for busy in ahead])
+        line = _Line(lane, person, used, work, equal)
+        answering = asyncio.create_task(self._answered(line, job))
         try:
             return await self._waited(answering, work, lane, asker, changes=command.changes)
         except OverBudget:
@@ -323,35 +308,32 @@ class Turns:
         What changes something goes on to its end.
         """
         seconds = self._limits.lanes[lane].seconds
-        left = asyncio.Event()
-        asker.on_leave(left.set)
-        leaving: asyncio.Task[Any] = asyncio.create_task(left.wait())
+        away = asyncio.Event()
+        asker.on_leave(away.set)
+        leaving: asyncio.Task[Any] = asyncio.create_task(away.wait())
         try:
             await asyncio.wait(
                 [answering, leaving], timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
             if answering.done():
                 return answering.result()
+
             self._loads[lane].stopped += 1
-            reason = (
-                _LEFT
-                if left.is_set()
-                else f"This took longer than {seconds:g} s and was stopped; ask for less at once."
-            )
+            late = f"This took longer than {seconds:g} s and"
+            reason = _LEFT if away.is_set() else f"{late} was stopped; ask for less at once."
             work.stop(reason)
             if not changes:
                 raise OutOfTime(reason)
-            raise Unanswered(
-                f"This took longer than {seconds:g} s and may still be done; look before you type it again."
-            )
+            raise Unanswered(f"{late} may still be done; look before you type it again.")
         finally:
             leaving.cancel()
-            answering.add_done_callback(_retrieved)
+            # The failure of an answer that nobody waits for is taken, and not logged as forgotten.
+            answering.add_done_callback(lambda task: task.cancelled() or task.exception())
             if not changes:
                 work.stop(_LEFT)
                 answering.cancel()
 
-    async def _along(self, line: _Line, job: Job[T]) -> T:
+    async def _answered(self, line: _Line, job: Job[T]) -> T:
         """Answer a line by the answer of an equal one that is worked on, else work on it."""
         while line.equal is not None and (ahead := self._ahead.get(line.equal)):
             try:
@@ -363,10 +345,7 @@ class Turns:
                 self._shares.end(line.person, line.lane, 0)
                 answer: T = ahead.result()
                 return answer
-        return await self._first(line, job)
 
-    async def _first(self, line: _Line, job: Job[T]) -> T:
-        """Work on a line, and let equal ones wait for its answer."""
         if line.equal is None:
             return await self._work(line, job)
         current = asyncio.current_task()
@@ -378,47 +357,41 @@ class Turns:
             del self._ahead[line.equal]
 
     async def _work(self, line: _Line, job: Job[T]) -> T:
-        """Wait for a turn, work, and keep turn and share occupied until the last thread has ended."""
-        load, work = self._loads[line.lane], line.work
+        """Wait for a turn, work, and hold turn and share until the last thread has ended."""
+        load, work, queue = self._loads[line.lane], line.work, self._queues[line.lane]
         load.waiting += 1
         try:
-            await self._queues[line.lane].turn(line.used)
+            await queue.turn(line.used)
         except BaseException:
             self._shares.end(line.person, line.lane, 0)
             raise
         finally:
             load.waiting -= 1
+
+        def over() -> None:
+            self._shares.end(line.person, line.lane, work.seconds)
+            queue.next()
+
         try:
             with within(line.lane, work):
                 return await job()
         finally:
-            over = partial(self._over, line)
             work.close(partial(asyncio.get_running_loop().call_soon_threadsafe, over))
-
-    def _over(self, line: _Line) -> None:
-        self._shares.end(line.person, line.lane, line.work.seconds)
-        self._queues[line.lane].next()
-
-
-def _retrieved(answering: asyncio.Task[Any]) -> None:
-    """Take the failure of an answer that nobody waits for."""
-    if not answering.cancelled():
-        answering.exception()
 
 
 def equal_of(request: Request) -> Hashable | None:
-    """Return what is equal for requests of one answer, None where the answer depends on the person or changes something.
+    """Return what is equal for requests of one answer.
 
-    Permission is part of it: what everyone may ask is refused or answered alike to those who belong
-    alike.
+    None where the answer depends on the person or changes something. Permission is part of it: what
+    everyone may ask is refused or answered alike to those who belong alike.
     """
     try:
-        read = read_line(request.line)
+        line = read_line(request.line)
     except WrongInput:
         return None
-    runs = [each.runs for each in (read, read.carried) if each]
-    if read.effect in (Effect.CHANGES, Effect.SHARES) or any(
-        each.who is not Role.ANYONE or each.audited for each in runs
-    ):
+    if line.effect in (Effect.CHANGES, Effect.SHARES):
         return None
-    return read.text, request.surface, request.channel, request.belonging, request.manner
+    commands = [part.runs for part in (line, line.carried) if part]
+    if any(command.who is not Role.ANYONE or command.audited for command in commands):
+        return None
+    return line.text, request.surface, request.channel, request.belonging, request.manner

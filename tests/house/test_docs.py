@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from bot.wiring.verbs import VERBS
 from bot.answers.all import ANSWERS
 from bot.grammar.line import understand
 from bot.grammar.registry import COMMANDS
@@ -20,6 +19,7 @@ from bot.model.causes import Cause
 from bot.policy.schema import SETTINGS
 from bot.settings.keys import KEYS, SettingKey
 from bot.settings.options import read_options, typed_line
+from bot.wiring.verbs import VERBS
 from detectors.constants import CONSTANTS
 from docs.generate import pages
 from docs.pages import CAUSES_BEGIN, CAUSES_END

@@ -9,12 +9,12 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from adapters.store.open import open_store
-from bot.wiring.verbs import VERBS
 from bot.answers.about.document import tool_name, tools
 from bot.cards.card import Tone
 from bot.grammar.registry import commands_by_name
 from bot.model.request import Effect
 from bot.wiring import programs as wired
+from bot.wiring.verbs import VERBS
 from tests.house.fakes import Chat, Script, app, ask
 
 NEEDED = {

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.wiring.verbs import VERBS
 from bot.grammar.registry import commands_by_name
 from bot.wiring.completion import SHELLS, words
+from bot.wiring.verbs import VERBS
 
 ROOT = Path(__file__).parents[2]
 

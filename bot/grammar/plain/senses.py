@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 
 from bot.grammar.plain.times import find_times
-from bot.model.fleet import Instance, InstanceType, Inventory
+from bot.model.fleet import InstanceType, Inventory
 from bot.model.run import Run
 
 _FOLDED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "’": "'", "‘": "'", "`": " "})
@@ -43,11 +43,11 @@ class Names:
     @cached_property
     def folded(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
         """Return the kinds and names by their folded text."""
-        every: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        pairs: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for kind, names in self.kinds.items():
             for name in names:
-                every[folded(name)].append((kind, name))
-        return {text: tuple(pairs) for text, pairs in every.items()}
+                pairs[folded(name)].append((kind, name))
+        return {text: tuple(of_text) for text, of_text in pairs.items()}
 
     @cached_property
     def slips(self) -> Mapping[str, frozenset[str]]:
@@ -60,16 +60,9 @@ class Names:
 
     def twin(self, run: str) -> str:
         """Return the run that is told apart from another by `gpu` alone, "" for none."""
-        every = self.of("run")
         bare = run.removesuffix("-gpu").removeprefix("gpu-")
-        return next(
-            (
-                other
-                for other in every
-                if other != run and other in (bare, f"{bare}-gpu", f"gpu-{bare}")
-            ),
-            "",
-        )
+        twins = {bare, f"{bare}-gpu", f"gpu-{bare}"} - {run}
+        return next((name for name in self.of("run") if name in twins), "")
 
 
 def slips_of(words: Iterable[str]) -> Mapping[str, frozenset[str]]:
@@ -96,37 +89,29 @@ def misspelt(word: str, words: Iterable[str], slips: Mapping[str, frozenset[str]
             near |= slips.get(text, frozenset())
             if text in words:
                 near.add(text)
+
     digits = [letter for letter in word if letter.isdigit()]
-    yield from (
-        other
-        for other in sorted(near)
-        if _may_slip(word, other)
-        and _one_apart(word, other)
-        and digits == [x for x in other if x.isdigit()]
-    )
-
-
-def _may_slip(word: str, other: str) -> bool:
-    return len(word) > _LEAST or len(other) > len(word) or sorted(word) == sorted(other)
+    for candidate in sorted(near):
+        if digits == [letter for letter in candidate if letter.isdigit()]:
+            swapped = sorted(word) == sorted(candidate)
+            may_slip = len(word) > _LEAST or len(candidate) > len(word) or swapped
+            if may_slip and _is_one_slip(word, candidate):
+                yield candidate
 
 
 def _shorter(word: str) -> set[str]:
     return {word[:n] + word[n + 1 :] for n in range(len(word))}
 
 
-def _one_apart(word: str, other: str) -> bool:
-    """Tell whether two words that share a shorter one differ by one letter, or by two neighbours swapped."""
-    if len(word) != len(other):
+def _is_one_slip(word: str, candidate: str) -> bool:
+    """Return whether two words that share a shorter one differ by a letter, or a swap of two."""
+    if len(word) != len(candidate):
         return True
-    apart = [n for n, (a, b) in enumerate(zip(word, other, strict=True)) if a != b]
+    apart = [n for n, (a, b) in enumerate(zip(word, candidate, strict=True)) if a != b]
     if len(apart) == 1:
         return True
-    return (
-        len(apart) == 2
-        and apart[1] == apart[0] + 1
-        and word[apart[0]] == other[apart[1]]
-        and word[apart[1]] == other[apart[0]]
-    )
+    neighbours = len(apart) == 2 and apart[1] == apart[0] + 1
+    return neighbours and sorted(word) == sorted(candidate)
 
 
 def names_of(
@@ -138,34 +123,30 @@ def names_of(
     """Return the names of a fleet, of every instance type, and `more` kinds of others."""
     instances = list(inventory.instances.values())
     kinds = {
-        kind: {one.labels.get(kind) for one in instances}
+        kind: {instance.labels.get(kind) for instance in instances}
         for kind in ("cluster", "team", "region", "zone", "account", "project")
     }
-    kinds["owner"] = {one.owner for one in instances}
+    kinds["owner"] = {instance.owner for instance in instances}
     kinds["run"] = {run.labels.job for run in runs}
     kinds["type"] = set(types)
     for kind, names in more.items():
         kinds[kind] = kinds.get(kind, set()) | set(names)
-    known = {kind: tuple(sorted(names - {""})) for kind, names in kinds.items()}
-    return Names(known, families_of(types), *_main(instances, types))
+    by_kind = {kind: tuple(sorted(names - {""})) for kind, names in kinds.items()}
 
-
-def _main(instances: Iterable[Instance], types: Mapping[str, InstanceType]) -> tuple[str, str]:
-    """Return the Neuron type of most nodes, and the cluster that one would migrate first."""
-    kinds: Counter[str] = Counter()
+    nodes: Counter[str] = Counter()
     clusters: Counter[tuple[bool, str]] = Counter()
-    for one in instances:
-        kind = types.get(one.labels.instance_type)
-        if one.running and kind:
-            kinds[kind.name] += kind.has_neuron
-            clusters[not kind.has_neuron, one.labels.cluster] += 1
-    kind_name = max(sorted(kinds), key=lambda name: kinds[name], default="")
-    largest = max(
-        (x for x in sorted(clusters) if x[1]),
-        key=lambda x: (x[0], clusters[x]),
-        default=(False, ""),
+    for instance in instances:
+        hardware = types.get(instance.labels.instance_type)
+        if instance.running and hardware:
+            nodes[hardware.name] += hardware.has_neuron
+            if instance.labels.cluster:
+                clusters[not hardware.has_neuron, instance.labels.cluster] += 1
+    main_type = max(sorted(nodes), key=lambda name: nodes[name], default="")
+    # GPUs are migrated first.
+    _, main_cluster = max(
+        sorted(clusters), key=lambda of: (of[0], clusters[of]), default=(False, "")
     )
-    return kind_name, largest[1]
+    return Names(by_kind, families_of(types), main_type, main_cluster)
 
 
 def families_of(types: Mapping[str, InstanceType]) -> Mapping[str, str]:
@@ -173,8 +154,8 @@ def families_of(types: Mapping[str, InstanceType]) -> Mapping[str, str]:
     largest: dict[str, InstanceType] = {}
     for kind in types.values():
         family = kind.name.partition(".")[0]
-        known = largest.get(family)
-        if known is None or (kind.chips, kind.vcpus) > (known.chips, known.vcpus):
+        top = largest.get(family)
+        if top is None or (kind.chips, kind.vcpus) > (top.chips, top.vcpus):
             largest[family] = kind
     return {family: kind.name for family, kind in largest.items()}
 
@@ -183,10 +164,13 @@ _PACKAGE = "bot.grammar.plain"
 _LONGEST = 5
 """Words of a phrase at most."""
 _SHORT = (
-    (r"\bwhat's\b", "what is"), (r"\bwho's\b", "who is"), (r"\bi'm\b", "i am"), (r"\bwe're\b", "we are"), (r"\bit's\b", "it is"),
-    (r"\bi'll\b", "i will"), (r"\bhow's\b", "how is"), (r"\bwhere's\b", "where is"), (r"\bthat's\b", "that is"),
-    (r"\blet's\b", "let us"), (r"n't\b", " not"), (r"'s\b", ""), (r"s'(?=\s|$)", "s"), (r"\s&\s", " and "),
-    (r"(?<=[a-z])/(?=(?:day|hour|team|cluster|service|month|node|run|region|account|token|epoch|request)\b)", " per "),
+    (r"\bwhat's\b", "what is"), (r"\bwho's\b", "who is"), (r"\bi'm\b", "i am"),
+    (r"\bwe're\b", "we are"), (r"\bit's\b", "it is"), (r"\bi'll\b", "i will"),
+    (r"\bhow's\b", "how is"), (r"\bwhere's\b", "where is"), (r"\bthat's\b", "that is"),
+    (r"\blet's\b", "let us"), (r"n't\b", " not"), (r"'s\b", ""), (r"s'(?=\s|$)", "s"),
+    (r"\s&\s", " and "),
+    (r"(?<=[a-z])/(?=(?:day|hour|team|cluster|service|month|node|run|region|account|token|epoch"
+     r"|request)\b)", " per "),
 )  # fmt: skip
 _AMOUNTS = (
     (r"(\d[\d,]*(?:\.\d+)?)\s*(?:b|bn|billion)(?:\s+parameters?)?", "params", "{}B"),
@@ -213,6 +197,11 @@ class Sense:
     """Nothing is lost where no reading uses it."""
     corrected: bool = False
 
+    @property
+    def end(self) -> int:
+        """Return where it ends."""
+        return self.start + len(self.text)
+
 
 @dataclass(frozen=True)
 class Lexicon:
@@ -227,13 +216,9 @@ class Lexicon:
     slips: Mapping[str, frozenset[str]]
 
     def knows(self, phrase: str) -> bool:
-        """Tell whether a phrase stands in a table."""
-        return (
-            phrase in self.means
-            or phrase in self.dimensions
-            or phrase in self.services
-            or phrase in self.fillers
-        )
+        """Return whether a phrase stands in a table."""
+        tables = (self.means, self.dimensions, self.services, self.fillers)
+        return any(phrase in table for table in tables)
 
 
 @cache
@@ -248,7 +233,7 @@ def load_lexicon() -> Lexicon:
     words = frozenset(
         word for phrase in (*means, *dimensions, *services, *fillers) for word in phrase.split()
     )
-    frozen = {phrase: frozenset(each) for phrase, each in means.items()}
+    frozen = {phrase: frozenset(meanings) for phrase, meanings in means.items()}
     return Lexicon(frozen, dimensions, services, fillers, words, slips_of(words))
 
 
@@ -259,12 +244,12 @@ def _table(name: str, first: str) -> Iterator[tuple[str, str]]:
 
 
 def is_filler(word: str) -> bool:
-    """Tell whether a word only holds a sentence together."""
+    """Return whether a word only holds a sentence together."""
     return normalized(word).partition(" ")[0] in load_lexicon().fillers
 
 
 def normalized(line: str) -> str:
-    """Return a line as it is looked up: folded, short forms written out, one space between words."""
+    """Return a line as it is looked up: folded, short forms written out, single spaces."""
     text = folded(line)
     for pattern, long in _SHORT:
         text = re.sub(pattern, long, text)
@@ -276,31 +261,25 @@ def normalized(line: str) -> str:
 def senses_of(line: str, names: Names, now: datetime) -> list[Sense]:
     """Return the pieces of a line in their order, fillers left out."""
     text = normalized(line)
-    found = [
-        Sense(one.start, text[one.start : one.end], fills=one.fills)
-        for one in find_times(text, now)
-        if text[one.start : one.end] not in names.folded
+    figures = [
+        Sense(time.start, text[time.start : time.end], fills=time.fills)
+        for time in find_times(text, now)
+        if text[time.start : time.end] not in names.folded
     ]
     for pattern, kind, form in _AMOUNT_PATTERNS:
         for match in pattern.finditer(text):
-            free = not any(
-                match.start() < one.start + len(one.text) and one.start < match.end()
-                for one in found
-            )
-            if free and match[0] not in names.folded:
-                found.append(
-                    Sense(
-                        match.start(),
-                        match[0],
-                        fills=_amount(kind, form.format(match[1].replace(",", ""))),
-                    )
-                )
+            start, end = match.span()
+            is_free = not any(start < sense.end and sense.start < end for sense in figures)
+            if is_free and match[0] not in names.folded:
+                fills = _amount(kind, form.format(match[1].replace(",", "")))
+                figures.append(Sense(start, match[0], fills=fills))
+
     pieces: list[Sense] = []
-    at = 0
-    for one in sorted(found, key=lambda one: one.start):
-        pieces += [*_phrases(text[at : one.start], at, names), one]
-        at = one.start + len(one.text)
-    return _qualified([*pieces, *_phrases(text[at:], at, names)])
+    start = 0
+    for sense in sorted(figures, key=lambda sense: sense.start):
+        pieces += [*_phrases(text[start : sense.start], start, names), sense]
+        start = sense.end
+    return _qualified([*pieces, *_phrases(text[start:], start, names)])
 
 
 _AMOUNT_PATTERNS = tuple(
@@ -309,15 +288,16 @@ _AMOUNT_PATTERNS = tuple(
 
 
 def _amount(kind: str, text: str) -> dict[str, str]:
-    if kind == "thousands":
-        return {"usd": f"{float(text) * 1000:.0f}"}
-    if kind == "number":
-        return {
-            "usd": text,
-            **({"nodes": text} if text.isdigit() and 0 < int(text) < 10_000 else {}),
-            "version": text,
-        }
-    return {kind: text.upper() if kind == "params" else text}
+    """Return the slots that an amount of a kind can fill."""
+    match kind:
+        case "thousands":
+            return {"usd": f"{float(text) * 1000:.0f}"}
+        case "number":
+            is_count = text.isdigit() and 0 < int(text) < 10_000
+            return {"usd": text, **({"nodes": text} if is_count else {}), "version": text}
+        case "params":
+            return {"params": text.upper()}
+    return {kind: text}
 
 
 def _phrases(text: str, offset: int, names: Names) -> Iterator[Sense]:
@@ -328,12 +308,16 @@ def _phrases(text: str, offset: int, names: Names) -> Iterator[Sense]:
         for length in range(min(_LONGEST, len(words)), 0, -1):
             phrase = " ".join(word for _, word in words[:length])
             if phrase in names.folded or lexicon.knows(phrase) or length == 1:
-                yield _sense(words[0][0], phrase, names, lexicon)
+                yield _sense_of(words[0][0], phrase, names, lexicon)
                 del words[:length]
                 break
 
 
-def _sense(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
+def _sense_of(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
+    """Return the sense of a known phrase; of another word, that of the words it may be a slip of.
+
+    Where those differ, nobody knows which is meant.
+    """
     if phrase in names.folded or lexicon.knows(phrase) or phrase in names.families:
         return _known(start, phrase, names, lexicon)
     if len(phrase) >= 3 and not phrase.isdigit():
@@ -344,10 +328,10 @@ def _sense(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
         senses = [
             _known(start, word, names, lexicon, corrected=True) for word in dict.fromkeys(near)
         ]
-        senses = [one for one in senses if one.means or one.fills] or senses
+        senses = [sense for sense in senses if sense.means or sense.fills] or senses
         if senses and all(
-            (one.means, dict(one.fills)) == (senses[0].means, dict(senses[0].fills))
-            for one in senses
+            (sense.means, dict(sense.fills)) == (senses[0].means, dict(senses[0].fills))
+            for sense in senses
         ):
             return senses[0]
     return Sense(start, phrase, fills={"unknown": phrase})
@@ -402,59 +386,47 @@ _QUALIFIED = {
 }
 
 
+_BARE = ("", "run")
+"""No kind at all, and the one whose names must be known: of the others any word may be a name."""
+
+
 def _qualified(pieces: list[Sense]) -> list[Sense]:
     """Let a kind's word before or after a name choose among its kinds.
 
     `team search`, `the vision cluster`, `tag project`.
     """
-    pieces = [one for one in pieces if not (one.weak and not one.means)]
+    queue = deque(sense for sense in pieces if sense.means or not sense.weak)
     joined: list[Sense] = []
-    for n, one in enumerate(pieces):
-        kind = one.fills.get("by", "").removeprefix("tag:")
-        kind = "run" if "runs" in one.means and not kind else kind
-        after = pieces[n + 1] if n + 1 < len(pieces) else None
-        if joined and joined[-1].fills.get("used") == one.text:
-            joined[-1] = _without_mark(joined[-1])
-            continue
-        if one.text == "tag" and after and (joined[-1].text if joined else "") not in ("pro", "je"):
-            named = after.fills.get("unknown") or after.text
-            joined.append(
-                Sense(one.start, f"tag {named}", fills={"by": f"tag:{named}", "used": after.text})
-            )
-        elif (
-            kind in _QUALIFIED
-            and after
-            and (kind in after.fills or (set(after.fills) == {"unknown"} and kind != "run"))
+    while queue:
+        sense = queue.popleft()
+        following, previous = (queue[0] if queue else None), (joined[-1] if joined else None)
+        kind = sense.fills.get("by", "").removeprefix("tag:")
+        if "runs" in sense.means and not kind:
+            kind = "run"
+        if kind not in _QUALIFIED:
+            kind = ""
+
+        # `pro tag` and `je tag` are a day, and no tag.
+        is_tag = sense.text == "tag" and not (previous and previous.text in ("pro", "je"))
+        if is_tag and following:
+            name = following.fills.get("unknown") or following.text
+            joined.append(Sense(sense.start, f"tag {name}", fills={"by": f"tag:{name}"}))
+            queue.popleft()
+        elif following and (
+            kind in following.fills or (set(following.fills) == {"unknown"} and kind not in _BARE)
         ):
-            value = after.fills.get(kind) or after.fills["unknown"]
-            joined.append(
-                Sense(
-                    one.start, f"{one.text} {after.text}", fills={kind: value, "used": after.text}
-                )
-            )
+            value = following.fills.get(kind) or following.fills["unknown"]
+            text = f"{sense.text} {following.text}"
+            joined.append(Sense(sense.start, text, fills={kind: value}))
+            queue.popleft()
         elif (
-            kind in _QUALIFIED
-            and joined
-            and kind in joined[-1].fills
-            and len(joined[-1].fills) > 1
-            and "by" not in joined[-1].fills
+            previous
+            and kind in previous.fills
+            and len(previous.fills) > 1
+            and "by" not in previous.fills
         ):
-            joined[-1] = Sense(
-                joined[-1].start,
-                f"{joined[-1].text} {one.text}",
-                fills={kind: joined[-1].fills[kind]},
-            )
+            text = f"{previous.text} {sense.text}"
+            joined[-1] = Sense(previous.start, text, fills={kind: previous.fills[kind]})
         else:
-            joined.append(one)
-    return [_without_mark(one) for one in joined]
-
-
-def _without_mark(one: Sense) -> Sense:
-    if "used" not in one.fills:
-        return one
-    return Sense(
-        one.start,
-        one.text,
-        one.means,
-        {kind: value for kind, value in one.fills.items() if kind != "used"},
-    )
+            joined.append(sense)
+    return joined

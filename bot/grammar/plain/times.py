@@ -9,20 +9,23 @@ from datetime import UTC, date, datetime, timedelta
 
 from bot.cards.lines import window_line
 from bot.errors import WrongInput
-from bot.model.window import Window, month_of
+from bot.model.window import Window
 
 _DAY = timedelta(days=1)
 MONTHS = (
-    "january|jan|januar", "february|feb|februar", "march|mar|maerz|mrz", "april|apr", "may|mai", "june|jun|juni", "july|jul|juli",
-    "august|aug", "september|sept|sep", "october|oct|oktober|okt", "november|nov", "december|dec|dezember|dez",
+    "january|jan|januar", "february|feb|februar", "march|mar|maerz|mrz", "april|apr", "may|mai",
+    "june|jun|juni", "july|jul|juli", "august|aug", "september|sept|sep", "october|oct|oktober|okt",
+    "november|nov", "december|dec|dezember|dez",
 )  # fmt: skip
 WEEKDAYS = (
-    "monday|mon|montag", "tuesday|tue|tues|dienstag", "wednesday|wed|mittwoch", "thursday|thu|thur|thurs|donnerstag",
-    "friday|fri|freitag", "saturday|sat|samstag|sonnabend", "sunday|sun|sonntag",
+    "monday|mon|montag", "tuesday|tue|tues|dienstag", "wednesday|wed|mittwoch",
+    "thursday|thu|thur|thurs|donnerstag", "friday|fri|freitag", "saturday|sat|samstag|sonnabend",
+    "sunday|sun|sonntag",
 )  # fmt: skip
 _COUNTS = (
-    "zero|null", "one|a|an|ein|eine|einen|einer|einem", "two|zwei|couple of|a couple of", "three|drei", "four|vier", "five|fuenf",
-    "six|sechs", "seven|sieben", "eight|acht", "nine|neun", "ten|zehn", "eleven|elf", "twelve|zwoelf",
+    "zero|null", "one|a|an|ein|eine|einen|einer|einem", "two|zwei|couple of|a couple of",
+    "three|drei", "four|vier", "five|fuenf", "six|sechs", "seven|sieben", "eight|acht", "nine|neun",
+    "ten|zehn", "eleven|elf", "twelve|zwoelf",
 )  # fmt: skip
 UNITS = {
     "hours?|hrs?|h|stunden?": "h",
@@ -36,6 +39,9 @@ LAST, THIS = (
     "last|past|previous|prior|letzte[nrms]?|vergangene[nrms]?|vorige[nrms]?|the last|the past",
     "this|current|diese[nrms]?",
 )
+
+
+TODAY = ("today", "heute", "this morning", "tonight")
 
 
 def _any(groups: tuple[str, ...]) -> str:
@@ -78,20 +84,18 @@ class Calendar:
 
     def _read_days_since(self, match: re.Match[str]) -> dict[str, str]:
         if re.fullmatch(MONTH, match["a"]):
-            return {
-                "window": self._text(self._past(1, _index(MONTHS, match["a"]) + 1), self._today)
-            }
-        return {"window": self._text(self._day(match["a"]), self._today)}
+            first = self._past(1, _index(MONTHS, match["a"]) + 1)
+        else:
+            first = self._day(match["a"])
+        return {"window": self._text(first, self._today)}
 
     def _read_until(self, match: re.Match[str]) -> dict[str, str]:
         return {"until": match["a"]}
 
     def _read_one_day(self, match: re.Match[str]) -> dict[str, str]:
         name, words = _kind(match)
-        if name == "named" and words in ("today", "heute", "this morning", "tonight"):
-            return {"window": "today", "now": "yes"}
         if name == "named":
-            return {"window": "yesterday"}
+            return {"window": "today", "now": "yes"} if words in TODAY else {"window": "yesterday"}
         if re.fullmatch(r"may|mar|jan|sun|sat|mon|wed|dec|oct", words):
             return {}  # too short to be sure of where nothing else says that a date is meant
         day = self._day(words)
@@ -102,9 +106,6 @@ class Calendar:
         name, words = _kind(match)
         read: Callable[[str], dict[str, str]] = getattr(self, f"_{name}")
         return read(words)
-
-    def _read_day_before(self, _: re.Match[str]) -> dict[str, str]:
-        return self._before("")
 
     def _before(self, _: str) -> dict[str, str]:
         return {"window": self._text(*[self._today - 2 * _DAY] * 2)}
@@ -122,18 +123,16 @@ class Calendar:
 
     def _quarter(self, words: str) -> dict[str, str]:
         ordinals = ("first", "second", "third", "fourth")
-        number = next((n + 1 for n, word in enumerate(ordinals) if word in words), 0) or int(
-            re.findall(r"[1-4]", words)[0]
-        )
+        number = next((n for n, word in enumerate(ordinals, 1) if word in words), 0)
+        month = 3 * (number or int(re.findall(r"[1-4]", words)[0])) - 2
         year = re.search(r"20\d\d", words)
-        start = date(int(year[0]), number * 3 - 2, 1) if year else self._past(1, number * 3 - 2)
+        start = date(int(year[0]), month, 1) if year else self._past(1, month)
         return {"window": self._quarter_text(start)}
 
     def _relquarter(self, words: str) -> dict[str, str]:
-        start = self._today.replace(month=(self._today.month - 1) // 3 * 3 + 1, day=1)
+        start = _quarter_start(self._today)
         if not re.match(THIS, words):
-            start = (start - _DAY).replace(day=1)
-            start = start.replace(month=(start.month - 1) // 3 * 3 + 1)
+            start = _quarter_start(start - _DAY)
         return {"window": self._quarter_text(start)}
 
     def _quarter_text(self, start: date) -> str:
@@ -148,7 +147,7 @@ class Calendar:
     def _length(self, words: str) -> dict[str, str]:
         match = re.fullmatch(rf"(.+?)\s*({UNIT})", words)
         assert match
-        count = int(match[1]) if match[1].isdigit() else _index(_COUNTS, match[1])
+        count = _count(match[1])
         unit = next(short for pattern, short in UNITS.items() if re.fullmatch(pattern, match[2]))
         if words.startswith(("a ", "an ")) or not count:
             return {}  # a rate: so much a month
@@ -161,9 +160,10 @@ class Calendar:
         return {"window": self._text(monday, monday + 6 * _DAY)}
 
     def _relative(self, words: str) -> dict[str, str]:
-        this = re.match(rf"(?:the\s+)?(?:{THIS})\b", words) is not None
+        is_this = re.match(rf"(?:the\s+)?(?:{THIS})\b", words) is not None
+        unit = words.rsplit(maxsplit=1)[-1]
         unit = {"woche": "week", "monat": "month", "jahr": "year", "wochenende": "weekend"}.get(
-            words.rsplit(maxsplit=1)[-1], words.rsplit(maxsplit=1)[-1]
+            unit, unit
         )
         if unit == "weekend":
             return self._weekend(words)
@@ -171,9 +171,9 @@ class Calendar:
             return {"window": "14d"}
         if re.match(r"(?:the\s+)?past\b", words) and unit in ("week", "month"):
             return {"window": "7d" if unit == "week" else "30d"}
-        if unit == "year" and not this:
+        if unit == "year" and not is_this:
             return {"window": f"{self._today.year - 1}-01..{self._today.year - 1}-12"}
-        return {"window": f"{'this' if this else 'last'}-{unit}"}
+        return {"window": f"{'this' if is_this else 'last'}-{unit}"}
 
     def _todate(self, words: str) -> dict[str, str]:
         unit = next(
@@ -206,15 +206,12 @@ class Calendar:
         if "ago" in words or words.startswith("vor "):
             match = re.search(rf"({NUMBER})\s+(day|week|tag|woche)", words)
             assert match
-            count = int(match[1]) if match[1].isdigit() else _index(_COUNTS, match[1])
-            return self._today - count * (_DAY if match[2] in ("day", "tag") else 7 * _DAY)
+            unit = _DAY if match[2] in ("day", "tag") else 7 * _DAY
+            return self._today - _count(match[1]) * unit
         if match := re.search(rf"\b({MONTH})\b", words):
             number, year = re.search(r"(?<!\d)\d{1,2}(?!\d)", words), re.search(r"20\d\d", words)
-            return self._dated(
-                int(number[0]) if number else 0,
-                _index(MONTHS, match[1]) + 1,
-                year[0] if year else "",
-            )
+            month = _index(MONTHS, match[1]) + 1
+            return self._dated(int(number[0]) if number else 0, month, year[0] if year else "")
         return self._named_day(words)
 
     def _named_day(self, words: str) -> date:
@@ -222,7 +219,7 @@ class Calendar:
             return self._today - 2 * _DAY
         if words in ("yesterday", "gestern", "last night", "letzte nacht"):
             return self._today - _DAY
-        if words in ("today", "heute", "this morning", "tonight"):
+        if words in TODAY:
             return self._today
         match = re.search(rf"({WEEKDAY})s?$", words)
         if not match:
@@ -238,8 +235,8 @@ class Calendar:
 
     def _past(self, day: int, month: int) -> date:
         """Return the newest such day that is not ahead."""
-        this = date(self._today.year, month, day)
-        return this if this <= self._today else this.replace(year=this.year - 1)
+        newest = date(self._today.year, month, day)
+        return newest if newest <= self._today else newest.replace(year=newest.year - 1)
 
     def _text(self, first: date, last: date) -> str:
         """Write a span of whole days; a span that has begun ends today."""
@@ -251,6 +248,14 @@ class Calendar:
 def _kind(match: re.Match[str]) -> tuple[str, str]:
     """Return the name and the words of the part that matched."""
     return next((name, words) for name, words in match.groupdict().items() if words)
+
+
+def _count(words: str) -> int:
+    return int(words) if words.isdigit() else _index(_COUNTS, words)
+
+
+def _quarter_start(day: date) -> date:
+    return day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1)
 
 
 def _index(groups: tuple[str, ...], word: str) -> int:
@@ -272,11 +277,14 @@ _DATES = (
 )
 _SPANS = (
     rf"(?P<monthyear>(?:{MONTH})\s+20\d\d|20\d\d-\d\d)",
-    r"(?P<quarter>(?:q[1-4]|[1-4]\.?\s*quartal|(?:first|second|third|fourth)\s+quarter)(?:\s+(?:of\s+)?20\d\d)?)",
+    r"(?P<quarter>(?:q[1-4]|[1-4]\.?\s*quartal|(?:first|second|third|fourth)\s+quarter)"
+    r"(?:\s+(?:of\s+)?20\d\d)?)",
     rf"(?P<relquarter>(?:{LAST}|{THIS})\s+(?:quarter|quartal))",
-    rf"(?P<rolling>(?:(?:for|in|over|during)\s+)?(?:the\s+)?(?:{LAST})\s+(?:{NUMBER})\s*(?:{UNIT}))",
+    r"(?P<rolling>(?:(?:for|in|over|during)\s+)?(?:the\s+)?"
+    rf"(?:{LAST})\s+(?:{NUMBER})\s*(?:{UNIT}))",
     r"(?P<week>(?:the\s+)?(?:week before last|week before|vorletzte[nr]? woche))",
-    rf"(?P<relative>(?:the\s+)?(?:{LAST}|{THIS})\s+(?:week|month|year|fortnight|woche|monat|jahr|weekend|wochenende))",
+    rf"(?P<relative>(?:the\s+)?(?:{LAST}|{THIS})\s+"
+    r"(?:week|month|year|fortnight|woche|monat|jahr|weekend|wochenende))",
     r"(?P<todate>(?:month|week|year)[ -]to[ -]date|mtd|wtd|ytd|so far this (?:month|week|year))",
     r"(?P<weekend>(?:the\s+|am\s+)?(?:weekend|wochenende))",
     r"(?P<grammar>(?:last|this)-(?:week|month|year)|\d{1,4}(?:min|[hdw]))",
@@ -285,31 +293,40 @@ _SPANS = (
     rf"(?P<month>(?:{MONTH}))",
 )
 _EDGE = r"(?<![\w./=-])", r"(?![\w/=-])"
-_TO = r"\s*(?:\.\.|-|–|—|\bto\b|\buntil\b|\btill\b|\bthrough\b|\bthru\b|\bbis\b|\band\b|\bund\b)\s*"
+_TO = (
+    r"\s*(?:\.\.|-|–|—|\bto\b|\buntil\b|\btill\b|\bthrough\b|\bthru\b"
+    r"|\bbis\b|\band\b|\bund\b)\s*"
+)
 _FROM = r"(?:from|between|von|vom|zwischen)\s+(?:the\s+)?"
 _DAYS_OF = (
-    rf"(?:{_FROM})?(?P<first>\d{{1,2}}){_ORD}{_TO}(?P<last>\d{{1,2}}){_ORD}\s*(?:of\s+)?(?P<of>{MONTH})",
+    rf"(?:{_FROM})?(?P<first>\d{{1,2}}){_ORD}{_TO}(?P<last>\d{{1,2}}){_ORD}"
+    rf"\s*(?:of\s+)?(?P<of>{MONTH})",
     rf"(?P<of>{MONTH})\s+(?P<first>\d{{1,2}}){_ORD}{_TO}(?P<last>\d{{1,2}}){_ORD}",
 )
-_DAY_WORDS = "|".join(re.sub(r"\?P<\w+>", "?:", one) for one in _DATES)
+_DAY_WORDS = "|".join(re.sub(r"\?P<\w+>", "?:", pattern) for pattern in _DATES)
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(_EDGE[0] + pattern + _EDGE[1]), reader)
     for pattern, reader in (
         *((pattern, "days_of_month") for pattern in _DAYS_OF),
         (rf"(?:{_FROM})?(?P<a>{_DAY_WORDS}){_TO}(?P<b>{_DAY_WORDS})", "days_between"),
         (
-            rf"(?:since|seit|from|ab|starting)\s+(?:the\s+)?(?P<a>{_DAY_WORDS}|{MONTH})(?:\s+(?:on|onwards?))?",
+            rf"(?:since|seit|from|ab|starting)\s+(?:the\s+)?(?P<a>{_DAY_WORDS}|{MONTH})"
+            r"(?:\s+(?:on|onwards?))?",
             "days_since",
         ),
         (rf"(?:until|till|bis)\s+(?P<a>{WEEKDAY})", "until"),
         *((pattern, "span") for pattern in (*_SPANS[:5], _DATES[5])),
-        (r"the day before", "day_before"),
+        (r"(?P<before>the day before)", "span"),
         *((pattern, "one_day") for pattern in _DATES),
         *((pattern, "span") for pattern in _SPANS[5:]),
     )
 )
 """Each kind of words with the method that reads it, the longest kinds first."""
-_VERSUS = r"\s*(?:,\s*)?(?:vs\.?|versus|against|than|(?:compared|relative)\s+(?:to|with)|with|to|and|gegen|im vergleich zu(?:r|m)?)\s+"
+_VERSUS = (
+    r"\s*(?:,\s*)?(?:vs\.?|versus|against|than|(?:compared|relative)\s+(?:to|with)"
+    r"|with|to|and|gegen|im vergleich zu(?:r|m)?)\s+"
+)
+_COMPARES = r"\b(?:compare[ds]?|vs|versus|than|against|vergleich\w*|gegen)\b"
 
 
 @dataclass(frozen=True)
@@ -319,17 +336,17 @@ class TimeWords:
     start: int
     end: int
     fills: Mapping[str, str] = field(default_factory=dict)
-    """`window`, `duration`, `days`, `weekday`, `until`, and `pair` for two times that were compared."""
+    """`window`, `duration`, `days`, `weekday`, `until`, and `pair` for two times compared."""
     window: Window | None = None
 
 
 def find_times(text: str, now: datetime) -> list[TimeWords]:
     """Return the times of a normalized text in their order; each word belongs to one at most."""
     calendar = Calendar(now)
-    taken: list[TimeWords] = []
+    times: list[TimeWords] = []
     for pattern, reader in _PATTERNS:
         for match in pattern.finditer(text):
-            if any(match.start() < one.end and one.start < match.end() for one in taken):
+            if any(match.start() < time.end and time.start < match.end() for time in times):
                 continue
             try:
                 fills = calendar.read(reader, match)
@@ -337,35 +354,30 @@ def find_times(text: str, now: datetime) -> list[TimeWords]:
                 continue
             if fills:
                 window = Window.parse(fills["window"], now) if fills.get("window") else None
-                taken.append(TimeWords(match.start(), match.end(), fills, window))
-    return _compared(sorted(taken, key=lambda one: one.start), text, now)
+                times.append(TimeWords(match.start(), match.end(), fills, window))
+    return _compared(sorted(times, key=lambda time: time.start), text)
 
 
-def _compared(times: list[TimeWords], text: str, now: datetime) -> list[TimeWords]:
+def _compared(times: list[TimeWords], text: str) -> list[TimeWords]:
     """Join two times that a line compares into the later one.
 
     `pair` says whether the earlier is the window before it.
     """
-    if len(times) != 2 or not all(one.window for one in times):
+    if len(times) != 2 or not re.search(_COMPARES, text):
         return times
     first, second = times
-    if re.search(r"\b(?:compare[ds]?|vs|versus|than|against|vergleich\w*|gegen)\b", text) is None:
+    between = f"{text[first.end : second.start]} ".replace("  ", " ")
+    if not re.fullmatch(_VERSUS, between) and "vergl" not in text:
         return times
-    if (
-        not re.fullmatch(_VERSUS, f"{text[first.end : second.start]} ".replace("  ", " "))
-        and "vergl" not in text
-    ):
+    if first.window is None or second.window is None:
         return times
-    late, early = sorted((first, second), key=lambda one: one.window or month_of(now), reverse=True)
-    assert late.window
+
+    early, late = first, second
+    if first.window > second.window:
+        early, late = second, first
     assert early.window
-    fits = "yes" if early.window.start == late.window.previous().start else "no"
-    other = {} if fits == "yes" else {"other": early.fills["window"]}
-    return [
-        TimeWords(
-            first.start,
-            second.end,
-            {"window": late.fills["window"], "pair": fits, **other},
-            late.window,
-        )
-    ]
+    assert late.window
+    fills = {"window": late.fills["window"], "pair": "yes"}
+    if early.window.start != late.window.previous().start:
+        fills |= {"pair": "no", "other": early.fills["window"]}
+    return [TimeWords(first.start, second.end, fills, late.window)]
