@@ -63,13 +63,13 @@ def brief_help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Car
         (Heading("for"), Heading("type"), Heading("to get")),
         tuple((role, *examples_of[name]) for role, name in _BRIEF if name in examples_of),
     )
-    more = coded(
+    note = coded(
         "In an alert's thread `why`, `ack` and `snooze 2h` need no name. `help cost` explains"
         " one command."
     )
     buttons = Buttons((Button(f"All {len(examples_of)} commands", "help all"),))
 
-    return replace(help_card(topics), blocks=(table, quiet(*more), buttons))
+    return replace(help_card(topics), blocks=(table, quiet(*note), buttons))
 
 
 def help_card(topics: Mapping[str, Sequence[tuple[str, str, str]]]) -> Card:
@@ -201,8 +201,8 @@ def about(ports: Ports, request: Request) -> Card:
     except Unavailable as error:
         problems.append(str(error))
 
-    here = {"this channel": request.channel} if request.channel else {}
-    facts = {**ports.site.facts, **here, "metrics": metrics or "none"}
+    channel = {"this channel": request.channel} if request.channel else {}
+    facts = {**ports.site.facts, **channel, "metrics": metrics or "none"}
 
     return about_card(facts, ticked_at, list(dict.fromkeys(problems)))
 

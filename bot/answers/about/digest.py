@@ -17,21 +17,18 @@ from bot.answers.runs.card import compare_data, sentence
 from bot.answers.runs.costed import parities
 from bot.cards.alert_words import muted_words, where, worth
 from bot.cards.card import (
-    Align,
     Block,
     Button,
     Buttons,
     Card,
-    Heading,
     Strong,
-    Table,
     Tone,
     compose,
     quiet,
     text,
 )
 from bot.cards.columns import USD, Column, Columns
-from bot.cards.words import about, period
+from bot.cards.words import about, day, period
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.training import RunComparison
 from bot.errors import TrnbotError, WrongInput
@@ -105,6 +102,22 @@ def digest_card(week: Week) -> Card:
         table = _STOPPED.table(week.saved, most=_MOST, rest=_rest(len(week.saved)))
         stopped = (table, quiet(estimate))
 
+    silences = {f"silence:{silence.id}": silence for silence in week.silences}
+
+    def muted_because(alert: Alert) -> str:
+        silence = silences.get(alert.muted_by)
+        if silence is None:
+            return muted_words(alert)
+        reason = f": {silence.reason}" if silence.reason else ""
+        return f"snoozed by {silence.who} until {day(silence.ends)}{reason}"
+
+    muted_table = Columns[Alert](
+        Column("muted", lambda alert: alert.cause.facts.words),
+        Column("where", where, missing=""),
+        Column("why", muted_because),
+        Column("$/h", lambda alert: alert.usd_per_hour, USD),
+    )
+
     migrations = []
     for name, comparison in week.parities:
         words = "its run or its baseline no longer reports; 'migration close' ends it."
@@ -117,7 +130,7 @@ def digest_card(week: Week) -> Card:
         _OPEN.table(speaking, most=_MOST, rest=_rest(len(speaking)))
         if speaking
         else text("No alert is open."),
-        _muted(muted, week.silences) if muted else None,
+        muted_table.table(muted, most=_MOST, rest=_rest(len(muted))) if muted else None,
         migrations,
         text(Strong("The whole bill"), f": {month_end_words(week.nowcast)}")
         if week.nowcast
@@ -145,26 +158,6 @@ def digest_card(week: Week) -> Card:
     title = f"The week to {end}: {usd(saved)} an hour stopped, {usd(wasting)} an hour open"
 
     return Card(title, Tone.WARNING if speaking else Tone.GOOD, blocks, data)
-
-
-def _muted(alerts: Sequence[Alert], silences: Sequence[Silence]) -> Table:
-    by = {f"silence:{silence.id}": silence for silence in silences}
-    rows = []
-    for alert in alerts[:_MOST]:
-        why = muted_words(alert)
-        if silence := by.get(alert.muted_by):
-            reason = f": {silence.reason}" if silence.reason else ""
-            end = f"{silence.ends:%b} {silence.ends.day}"
-            why = f"snoozed by {silence.who} until {end}{reason}"
-        rows.append((alert.cause.facts.words, where(alert), why, usd(alert.usd_per_hour)))
-    columns = (
-        Heading("muted"),
-        Heading("where"),
-        Heading("why"),
-        Heading("$/h", Align.RIGHT),
-    )
-
-    return Table(columns, tuple(rows), rest=_rest(len(alerts)) if len(alerts) > _MOST else "")
 
 
 def _rest(n: int) -> str:
@@ -195,7 +188,8 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
         "saved/alerts": "count of the alerts that ended in the week after somebody acted",
         "saved/usd_per_hour": "sum of their waste an hour at the peak",
         "saved/usd_so_far": (
-            "sum of waste an hour x hours from each end until now, or until the end of its UTC month"
+            "sum of waste an hour x hours from each end until now, or until the end of its UTC"
+            " month"
         ),
         "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
         "muted/usd_per_hour": "sum of the waste an hour of the open alerts that are muted",
@@ -205,7 +199,7 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
 def digest(ports: Ports, request: Request) -> Card:
     """Show the digest as it would be posted now."""
     memory, reading = ports.stores.alerts.load(request.at), ports.world.source.read(request.at)
-    return digest_card(week_of(ports, memory, reading, request.at, request.at))
+    return _digest(ports, memory, reading, request.at, request.at)
 
 
 log = logging.getLogger("trnbot.periodic")
@@ -225,7 +219,7 @@ class SentPeriodical:
 
 @dataclass(frozen=True)
 class Subscription:
-    """State the time of the week or day at which a channel wants an answer, and since when it does."""
+    """State at which time of the week or day a channel wants an answer, and since when."""
 
     at: str
     since: datetime | None = field(default=None, metadata={"optional": True})
@@ -237,7 +231,7 @@ Drawing = Callable[[Ports, State, Reading, datetime, datetime], Card]
 
 @dataclass(frozen=True)
 class Periodical:
-    """Describe an answer that channels get by subscription, and those that the settings name without one."""
+    """Describe an answer that channels get by subscription, or because the settings name them."""
 
     name: str
     words: str
@@ -337,17 +331,17 @@ def _subscribe(
 
 
 def _unsubscribe(what: Periodical, ports: Ports, request: Request) -> Card:
-    """Drop this channel's subscription; a channel that the settings name keeps getting the answer."""
-    here = request.channel
-    if here not in wanted(what, ports):
+    """Drop this channel's subscription; one that the settings name keeps getting the answer."""
+    channel = request.channel
+    if channel not in wanted(what, ports):
         raise WrongInput(f"This channel does not get {what.words}.")
-    if here in what.named(ports.site.routes):
+    if channel in what.named(ports.site.routes):
         raise WrongInput(
             f"The settings ({what.setting}) send {what.words} here; take it back there."
         )
-    what.subscribed.drop(ports.stores.documents, here)
+    what.subscribed.drop(ports.stores.documents, channel)
 
-    return _here(f"This channel no longer gets {what.words} by subscription", here, "")
+    return _here(f"This channel no longer gets {what.words} by subscription", channel, "")
 
 
 def _here(title: str, channel: str, at: str) -> Card:
@@ -410,7 +404,7 @@ def subscribe_digest(
     changes=True,
 )
 def unsubscribe_digest(ports: Ports, request: Request) -> Card:
-    """Drop this channel's subscription; a channel that the settings name keeps getting the digest."""
+    """Drop this channel's subscription; one that the settings name keeps getting the digest."""
     return _unsubscribe(DIGEST, ports, request)
 
 

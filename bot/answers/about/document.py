@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -38,7 +38,10 @@ from bot.ports import Ports
 
 _CARD: Schema = {
     "type": "object",
-    "description": "The answer as people see it: a title, a tone, and blocks of text, facts, tables, charts, buttons and forms.",
+    "description": (
+        "The answer as people see it: a title, a tone, and blocks of text, facts, tables, charts,"
+        " buttons and forms."
+    ),
     "properties": {
         "title": {"type": "string"},
         "tone": {"type": "string"},
@@ -61,7 +64,9 @@ ANSWER: Schema = {
         },
         "data": {
             "type": "object",
-            "description": "The typed numbers of the answer; money is a decimal string in US dollars.",
+            "description": (
+                "The typed numbers of the answer; money is a decimal string in US dollars."
+            ),
         },
         "card": _CARD,
     },
@@ -70,7 +75,10 @@ ANSWER: Schema = {
 """What `--json` prints of a command that reads."""
 _APPLY: Schema = {
     "type": "object",
-    "description": "How a person applies it: by typing the line in chat, or by opening the address and pressing Run there.",
+    "description": (
+        "How a person applies it: by typing the line in chat, or by opening the address and"
+        " pressing Run there."
+    ),
     "properties": {"line": {"type": "string"}, "address": {"type": "string", "format": "uri"}},
     "required": ["line"],
 }
@@ -237,26 +245,23 @@ async def csv_(
     line: str = arg(None, "the line whose table is meant", rest=True),
 ) -> Card:
     """Answer the line, and give its table."""
-    read = read_line(read_line(request.line).rest)
-    if read.runs.carries or read.effect not in (Effect.READS, Effect.WORKS) or read.runs.audited:
+    wanted_line = read_line(read_line(request.line).rest)
+    target, runs, effect = wanted_line.text, wanted_line.runs, wanted_line.effect
+    name = wanted_line.command.name
+    if runs.carries or effect not in (Effect.READS, Effect.WORKS) or runs.audited:
         raise WrongInput(
-            f"A file is of a line that only reads, such as 'csv cost 7d'; '{read.command.name}'"
-            " is none."
+            f"A file is of a line that only reads, such as 'csv cost 7d'; '{name}' is none."
         )
+    if effect is Effect.WORKS:
+        raise WrongInput(f"'{name}' works for long; in a terminal type trnbot {target} --csv.")
 
-    if read.effect is Effect.WORKS:
-        raise WrongInput(
-            f"'{read.command.name}' works for long; in a terminal type trnbot {read.text} --csv."
-        )
-
-    call = typed(read, request.at)
-    asking = replace(request, line=read.text)
+    call = typed(wanted_line, request.at)
+    asking = replace(request, line=target)
     card: Card = await call.command.handler(ports, asking, **call.arguments)
-    content, url = csv_text(read.text, card), ports.site.download(read.text)
-    file = Attachment(file_name(read.text), content, read.text, url)
-    data = {"line": read.text, "file": file.name}
-
-    return Card(f"The table of '{read.text}'", Tone.INFO, (file,), data)
+    content, url = csv_text(target, card), ports.site.download(target)
+    file = Attachment(file_name(target), content, target, url)
+    data = {"line": target, "file": file.name}
+    return Card(f"The table of '{target}'", Tone.INFO, (file,), data)
 
 
 _FILTER = r"^[^\s=!\"']+!?="
@@ -317,23 +322,27 @@ def tool_line(tool: str, arguments: Mapping[str, Any]) -> str:
 
     Raise `WrongInput` for a tool or an argument that there is not.
     """
-    named = {tool_name(command.name): command for command in commands_by_name()}
-    if tool not in named:
-        raise WrongInput(f"'{shortened(tool)}' is not a tool{nearest(tool, named, most=0)}.")
-    return line_with(named[tool].name, arguments)
+    commands = {tool_name(command.name): command for command in commands_by_name()}
+    if tool not in commands:
+        raise WrongInput(f"'{shortened(tool)}' is not a tool{nearest(tool, commands, most=0)}.")
+    return line_with(commands[tool].name, arguments)
 
 
 def line_with(line: str, arguments: Mapping[str, Any]) -> str:
-    """Return a line with arguments behind it, quoted so that none of them can be more than an argument of its command."""
+    """Return a line with arguments behind it, quoted so that none can be more than an argument."""
     command = read_line(line).command
-    known = {parameter.word: parameter for parameter in command.parameters}
-    if unknown := next((name for name in arguments if name not in known), None):
-        hint = nearest(unknown, known, otherwise="it takes none")
+    parameters = {parameter.word: parameter for parameter in command.parameters}
+    if unknown := next((name for name in arguments if name not in parameters), None):
+        hint = nearest(unknown, parameters, otherwise="it takes none")
         raise WrongInput(f"'{command.name}' has no argument '{shortened(unknown)}'{hint}.", unknown)
-    written = (
-        part for name, value in arguments.items() for part in _written(command, known[name], value)
-    )
-    whole = " ".join([line, *written])
+    words = [
+        word
+        for name, value in arguments.items()
+        for word in _written(command, parameters[name], value)
+    ]
+    whole = " ".join([line, *words])
+
+    # No argument may have changed what the line does.
     if read_line(whole).command is not command:
         raise WrongInput(
             f"The arguments make '{shortened(whole)}' another command than '{command.name}'."
@@ -362,9 +371,9 @@ def unapplied_card(command: Command, line: str) -> Card:
 
 def with_apply(card: Card, line: str, address: str) -> Card:
     """Say below a preview how a person applies it."""
-    there = (", or opens ", Link("the console", address), " and presses Run") if address else ()
-    said = text("A program changes nothing. A person types ", Code(line), " in chat", *there, ".")
-    return replace(card, blocks=(*card.blocks, said))
+    opens = (", or opens ", Link("the console", address), " and presses Run") if address else ()
+    how = text("A program changes nothing. A person types ", Code(line), " in chat", *opens, ".")
+    return replace(card, blocks=(*card.blocks, how))
 
 
 def argument_schema(command: Command) -> Schema:
@@ -381,7 +390,16 @@ def argument_schema(command: Command) -> Schema:
 
         # An empty default says that the argument may be left out, and no more.
         if arg.default:
-            schema["default"] = _typed_default(kind, arg.default)
+            default: Any = arg.default
+            if kind is bool:
+                default = default == _SWITCH[True]
+            elif kind in (int, float, Decimal):
+                number = Decimal(default)
+                whole = number == number.to_integral_value()
+                default = int(number) if whole else float(number)
+            elif kind == WORDS:
+                default = default.split(",")
+            schema["default"] = default
         properties[parameter.word] = schema
 
     needed = [parameter.word for parameter in command.parameters if parameter.arg.default is None]
@@ -393,40 +411,34 @@ def argument_schema(command: Command) -> Schema:
     }
 
 
-def _typed_default(kind: Any, text: str) -> Any:
-    """Return a default as a program would write it."""
-    if kind is bool:
-        return text == _SWITCH[True]
-    if kind in (int, float, Decimal):
-        number = Decimal(text)
-        return int(number) if number == number.to_integral_value() else float(number)
-    return text.split(",") if kind == WORDS else text
-
-
-def _written(command: Command, parameter: Parameter, value: Any) -> Iterable[str]:
-    """Return an argument as the grammar reads it back, in as many words as it has values to itself."""
+def _written(command: Command, parameter: Parameter, value: Any) -> Iterator[str]:
+    """Yield the words that an argument is as the grammar reads it back."""
     if value is None:
-        return ()
+        return
+    texts = _texts(parameter, value)
     if parameter.type == FILTERS:
-        return [_filter(command, text) for text in _texts(parameter, value)]
-    text = ",".join(_texts(parameter, value))
+        words = {parameter.word for parameter in command.parameters}
+        for text in texts:
+            pair = filter_of(text)
+            # What has a blank, a quote or `=` in its name would be read back as something else.
+            odd = set(pair.dimension) & set(" \t\n\r\"'=")
+            if "=" not in text or pair.dimension in words or odd:
+                raise WrongInput(
+                    f"'{shortened(text)}' is not a filter; write dimension=value,"
+                    " for example team=search."
+                )
+            yield filter_line(pair)
+        return
+
+    joined = ",".join(texts)
     if parameter.arg.rest and command.parameters[0] is parameter:
-        return [text]  # as it was typed: a line, or a file of many lines
-
-    return [f"{parameter.word}={quote(text)}"] if text else ()
-
-
-def _filter(command: Command, text: str) -> str:
-    pair = filter_of(text)
-    words = {parameter.word for parameter in command.parameters}
-    if "=" not in text or pair.dimension in words or set(pair.dimension) & set(" \t\n\r\"'="):
-        raise WrongInput(
-            f"'{shortened(text)}' is not a filter; write dimension=value, for example team=search."
-        )
-    return filter_line(pair)
+        yield joined  # as it was typed: a line, or a file of many lines
+    elif joined:
+        yield f"{parameter.word}={quote(joined)}"
 
 
 def _texts(parameter: Parameter, value: Any) -> Sequence[str]:
+    """Return the values of an argument as people type them."""
     word, values = parameter.word, value if isinstance(value, list | tuple) else [value]
     if isinstance(value, list) and bare_type(parameter.type) not in (WORDS, FILTERS):
         raise WrongInput(f"{word} takes one value; got {len(value)}.", word)

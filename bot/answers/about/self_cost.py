@@ -11,7 +11,7 @@ from typing import Any
 from bot.cards.card import Block, Card, Facts, Strong, Tone, compose, quiet, text
 from bot.cards.columns import COUNT, NUMBER, Column, Columns, Unit
 from bot.grammar.registry import Needs, Topic, command
-from bot.model.money import usd
+from bot.model.money import counted, usd
 from bot.model.price import CallUse, SelfCost
 from bot.model.request import Request
 from bot.model.window import duration_text
@@ -59,7 +59,8 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
         today = f"{_cents(bill.usd)} today, about {usd(bill.month_usd)} a month"
         title, calls = f"Own AWS calls: {today}", _calls(bill)
         used = _used(bill)
-        stopped = any(use.stopped for use in bill.uses) or any(used >= at for at, _ in bill.stops)
+        reached = any(used >= percent for percent, _ in bill.stops)
+        stopped = reached or any(use.stopped for use in bill.uses)
 
     blocks = compose(
         Facts(tuple(facts)),
@@ -111,8 +112,8 @@ def _calls(bill: SelfCost) -> tuple[Block, ...]:
     else:
         stops = []
         for percent, names in bill.stops:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            stops.append(f"at {percent} %: {', '.join(names[:_NAMED])}{more}")
+            others = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            stops.append(f"at {percent} %: {', '.join(names[:_NAMED])}{others}")
         used = f"{_used(bill):.0f} % of today's budget of {usd(bill.budget_usd)} is used."
         order = f" Calls stop in this order: {'; '.join(stops)}. Metrics and inventory never stop."
         budget = text(Strong(used), order)
@@ -142,15 +143,15 @@ def _cents(amount: Decimal) -> str:
     return usd(amount, 4) if 0 < amount < Decimal("0.1") else usd(amount)
 
 
-def _billed(use: CallUse) -> str:
-    plural = "" if use.units == 1 else "s"
-    return f"{use.units:,} {use.unit}{plural}" if use.price_usd else "free"
-
-
 _CALLS = Columns[CallUse](
     Column("AWS call", lambda use: use.operation),
     Column("calls", lambda use: use.calls, COUNT),
-    Column("billed", _billed, NUMBER),
+    Column(
+        "billed",
+        lambda use: counted(use.units, use.unit) if use.price_usd else None,
+        NUMBER,
+        missing="free",
+    ),
     Column("$ today", lambda use: use.usd if use.price_usd else None, Unit(_cents)),
     Column("failed", lambda use: use.failed or None, COUNT),
     Column("stopped", lambda use: use.stopped or None, COUNT),
@@ -177,7 +178,7 @@ _CALLS = Columns[CallUse](
     },
 )
 def self_(ports: Ports, request: Request) -> Card:
-    """Tell the bot's own bill by API with its budget, and the last tick, its age and the ticks that were missed."""
+    """Tell the bot's own bill by API with its budget, and how its last ticks went."""
     site = ports.site
     facts = {name: value for name, value in site.health().items() if name not in _ELSEWHERE}
     ticked_at = ports.stores.alerts.load(request.at).ticked_at

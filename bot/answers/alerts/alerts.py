@@ -1,4 +1,4 @@
-"""Answer about alerts, find the one that a line is about, and take people's decisions about them."""
+"""Answer about alerts, find the one that a line means, and take people's decisions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from bot.cards.card import (
     Strong,
     Tone,
     When,
-    folded,
     quiet,
     text,
 )
@@ -97,7 +96,7 @@ def find_with_words(ports: Ports, request: Request, name: str, words: str) -> tu
 
 
 def _thread_alert(memory: State, request: Request) -> Alert | None:
-    """Return the dearest alert of the message in whose thread the line was typed; None elsewhere."""
+    """Return the dearest alert of the thread in which the line was typed; None elsewhere."""
     if not request.thread:
         return None
     # A chat with one person has no address.
@@ -122,13 +121,13 @@ WHICH = arg(
 SURE = "sure=yes"
 """Ends the line of the button that goes on."""
 LONG = timedelta(days=1)
-"""A snooze that lasts longer is asked about: nobody who was there when it was set is, when it ends."""
+"""A snooze that lasts longer is asked about: who set it may not be there when it ends."""
 
 
 def needs_asking(
     alert: Alert, length: timedelta, longest: timedelta, ceiling: Decimal | None = None
 ) -> bool:
-    """Return whether a mute is longer than is usual, or of an alert that is dear and no ceiling ends it."""
+    """Return whether a mute is longer than usual, or of a dear alert without a ceiling."""
     return length > longest or (alert.costly and ceiling is None)
 
 
@@ -182,8 +181,8 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
         return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text(none),), data)
 
     if speaking:
-        more = f" and {usd(muted)} muted" if muted else ""
-        wasting = f"wasting {usd(per_hour)} an hour{more}"
+        wasting = f"wasting {usd(per_hour)} an hour"
+        wasting += f" and {usd(muted)} muted" if muted else ""
         tone, title = Tone.WARNING, f"{counted(len(speaking), 'open alert')}, {wasting}"
     else:
         silent = "all muted" if all(alert.firing for alert in ranked) else "none open"
@@ -201,15 +200,19 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
         Column("so far", lambda alert: alert.waste.so_far if alert.waste else None, USD),
         Column("state", state),
     )
-    lines = tuple(f"alert {alert.id}" for alert in ranked)
-    rest = f"and {len(ranked) - _MOST} more; name a cluster to see its own: alerts CLUSTER"
     buttons = []
-    for alert, line in zip(ranked[:4], lines, strict=False):
+    for alert in ranked[:4]:
         place = alert.anomaly.labels.cluster or alert.id
-        buttons.append(Button(f"{alert.cause.facts.words} · {place}"[:40], line))
+        words = f"{alert.cause.facts.words} · {place}"[:40]
+        buttons.append(Button(words, f"alert {alert.id}"))
 
     blocks = (
-        folded(replace(columns.table(ranked), lines=lines), _MOST, rest),
+        columns.table(
+            ranked,
+            most=_MOST,
+            rest="and {} more; name a cluster to see its own: alerts CLUSTER",
+            opens=lambda alert: f"alert {alert.id}",
+        ),
         Buttons(tuple(buttons)),
     )
 

@@ -24,7 +24,6 @@ from bot.answers.alerts.alerts import (
 )
 from bot.cards.alert_words import pattern_words, where
 from bot.cards.card import (
-    Align,
     Button,
     Buttons,
     Card,
@@ -32,15 +31,13 @@ from bot.cards.card import (
     Field,
     FieldKind,
     Form,
-    Heading,
     Strong,
-    Table,
     Tone,
     compose,
     quiet,
     text,
 )
-from bot.cards.columns import NUMBER, USD, Column, Columns
+from bot.cards.columns import NUMBER, USD, Column, Columns, datum
 from bot.cards.words import clock, period
 from bot.errors import WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -207,66 +204,76 @@ def useful(ports: Ports, request: Request, name: str = WHICH) -> Card:
 _MOST = 12
 
 Muted = tuple[Silence, Alert | None, Sequence[Alert]]
-"""A silence, the one opening it is about (None: a pattern), and the firing alerts it keeps quiet."""
+"""A silence, the opening it is about (None: a pattern), and the firing alerts it keeps quiet."""
+
+
+_SILENCES = Columns[Muted](
+    Column("muted", lambda row: _subject(row[0], row[1]), missing=""),
+    Column("how", lambda row: _how(row[0])),
+    Column("by", lambda row: row[0].who, missing=""),
+    Column("until", lambda row: f"{clock(row[0].ends)} UTC"),
+    Column("mutes now", lambda row: len(row[2]), NUMBER),
+    Column("id", lambda row: row[0].id, key="id"),
+    datum("kind", lambda row: "pattern" if row[0].pattern else "snooze"),
+    datum("alert", lambda row: row[1].id if row[1] else row[0].alert),
+    datum("rule", lambda row: row[0].pattern.rule if row[0].pattern else ""),
+    datum("labels", lambda row: dict(row[0].pattern.scope if row[0].pattern else row[0].selector)),
+    datum(
+        "low",
+        lambda row: row[0].pattern and row[0].pattern.low,
+        "the low end of the readings that were judged not an anomaly",
+    ),
+    datum(
+        "high",
+        lambda row: row[0].pattern and row[0].pattern.high,
+        "the high end of the readings that were judged not an anomaly",
+    ),
+    datum(
+        "usd_per_hour",
+        lambda row: row[0].pattern and row[0].pattern.usd_per_hour,
+        "the waste an hour up to which the judgement holds",
+    ),
+    datum(
+        "ceiling_usd",
+        lambda row: row[0].ceiling_usd,
+        "the waste up to which the silence holds, as a person set it",
+    ),
+    datum("by", lambda row: row[0].by),
+    datum("by_name", lambda row: row[0].by_name),
+    datum("reason", lambda row: row[0].reason),
+    datum("starts", lambda row: row[0].starts),
+    datum("ends", lambda row: row[0].ends),
+    datum("quiet", lambda row: [alert.id for alert in row[2]]),
+)
 
 
 def silences_card(rows: Sequence[Muted]) -> Card:
     """List silences, those that keep the most quiet first."""
     ranked = sorted(rows, key=lambda row: (-len(row[2]), row[0].ends))
-    cells, drops, data = [], [], []
-    for silence, alert, muted in ranked:
-        pattern, subject = silence.pattern, _subject(silence, alert)
-        ends, count = f"{clock(silence.ends)} UTC", str(len(muted))
-        cells.append((subject, _how(silence), silence.who, ends, count, silence.id))
+    data = {"silences": _SILENCES.data(ranked)}
+    if not rows:
+        none = text("No snooze and no pattern is in force.")
+        return Card("Nobody has muted anything", Tone.GOOD, (none,), data)
+
+    drops = []
+    for silence, alert, muted in ranked[:4]:
+        subject = _subject(silence, alert)
         again = f"{counted(len(muted), 'firing alert')} will be notified of again: {subject}."
         line = f"silences drop {silence.id}"
         drops.append(Button(f"Drop {silence.id}", line, confirm=again if muted else ""))
-        data.append(
-            {
-                "id": silence.id,
-                "kind": "pattern" if pattern else "snooze",
-                "alert": alert.id if alert else silence.alert,
-                "rule": pattern.rule if pattern else "",
-                "labels": dict(pattern.scope if pattern else silence.selector),
-                "low": pattern.low if pattern else None,
-                "high": pattern.high if pattern else None,
-                "usd_per_hour": pattern.usd_per_hour if pattern else None,
-                "ceiling_usd": silence.ceiling_usd,
-                "by": silence.by,
-                "by_name": silence.by_name,
-                "reason": silence.reason,
-                "starts": silence.starts,
-                "ends": silence.ends,
-                "quiet": [alert.id for alert in muted],
-            }
-        )
-
-    if not rows:
-        none = text("No snooze and no pattern is in force.")
-        return Card("Nobody has muted anything", Tone.GOOD, (none,), {"silences": data})
-
-    columns = (
-        Heading("muted"),
-        Heading("how"),
-        Heading("by"),
-        Heading("until"),
-        Heading("mutes now", Align.RIGHT),
-        Heading("id"),
-    )
-    rest = f"and {len(rows) - _MOST} more" if len(rows) > _MOST else ""
 
     blocks = (
-        Table(columns, tuple(cells[:_MOST]), rest=rest),
+        _SILENCES.table(ranked, most=_MOST, rest="and {} more"),
         quiet(
             "A pattern mutes alerts of the same rule and place at its level; worse or more"
             " expensive ones are still sent."
         ),
-        Buttons(tuple(drops[:4])),
+        Buttons(tuple(drops)),
     )
     muted_now = sum(len(row[2]) for row in rows)
     title = f"{counted(len(rows), 'silence')}, {counted(muted_now, 'firing alert')} muted"
 
-    return Card(title, Tone.INFO, blocks, {"silences": data})
+    return Card(title, Tone.INFO, blocks, data)
 
 
 _SCORES = Columns[RuleScore](
@@ -280,7 +287,7 @@ _SCORES = Columns[RuleScore](
 
 
 def feedback_card(rules: Sequence[RuleScore], window: Window) -> Card:
-    """Show useful and wrong by rule; suggestions are lines to press, nothing is changed by itself."""
+    """Show useful and wrong by rule; suggestions are lines to press, and change nothing."""
     useful, wrong = sum(score.useful for score in rules), sum(score.wrong for score in rules)
     data = {"rules": _SCORES.data(rules), "useful": useful, "wrong": wrong}
     if not rules:
@@ -325,7 +332,7 @@ def _subject(silence: Silence, alert: Alert | None) -> str:
 
 
 def _how(silence: Silence) -> str:
-    """Say how it is muted: `snoozed up to $5,000: moving the data`, `not an anomaly at 4 to 6 %`."""
+    """Say how it is muted: `snoozed up to $5,000: moving data`, `not an anomaly at 4 to 6 %`."""
     if silence.pattern:
         return f"not an anomaly {pattern_words(silence.pattern)}".strip()
     ceiling = f" up to {usd(silence.ceiling_usd)}" if silence.ceiling_usd else ""
@@ -341,12 +348,7 @@ _JUDGED = (DecisionKind.USEFUL, DecisionKind.NOT_AN_ANOMALY, DecisionKind.UNJUDG
     needs=Needs.STATE,
     topic=Topic.ALERTS,
     examples=("silences",),
-    figures={
-        "low": "the low end of the readings that were judged not an anomaly",
-        "high": "the high end of the readings that were judged not an anomaly",
-        "usd_per_hour": "the waste an hour up to which the judgement holds",
-        "ceiling_usd": "the waste up to which the silence holds, as a person set it",
-    },
+    figures=_SILENCES.sources("silences"),
 )
 def silences(ports: Ports, request: Request) -> Card:
     """List every snooze and every pattern that was judged not an anomaly."""
@@ -457,10 +459,10 @@ def savings_card(savings: Sequence[Saving], window: Window) -> Card:
         )
         return Card(f"Nothing saved · {period(window)}", Tone.INFO, (none,), data)
 
-    rest = f"and {counted(len(savings) - _MOST, 'more alert')}"
+    hidden = counted(len(savings) - _MOST, "more alert")
 
     blocks = (
-        _SAVINGS.table(savings, most=_MOST, rest=rest, total="total"),
+        _SAVINGS.table(savings, most=_MOST, rest=f"and {hidden}", total="total"),
         quiet(
             "Estimated: each alert's waste an hour when it ended, counted from its end until now"
             " or until the end of that month, ",

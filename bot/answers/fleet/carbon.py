@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,8 @@ from datetime import date, timedelta
 from decimal import Decimal
 
 from bot.answers.runs.costed import Costed, costed_runs, find_run
-from bot.cards.card import Align, Block, Card, Heading, Table, Tone, quiet, text
+from bot.cards.card import Block, Card, Tone, compose, quiet, text
+from bot.cards.columns import Column, Columns, Unit
 from bot.cards.words import cited, note_lines, period
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.names import refuse_unseen
@@ -110,7 +110,46 @@ class Carbon:
         return sum(x.kg for x in self.footprints if x.kg is not None)
 
 
-_R = Align.RIGHT
+def _known(unit: str) -> Unit:
+    return Unit(lambda amount: f"{amount:,.0f} {unit}")
+
+
+FOOTPRINTS = Columns[Footprint](
+    Column("type", lambda x: x.instance_type, key="instance_type"),
+    Column("region", lambda x: x.region, key="region"),
+    Column(
+        "node-hours",
+        lambda x: x.node_hours,
+        Unit("{:,.0f}".format),
+        "node_hours",
+        "sum over instances, by inventory, of the hours between launch and end within the window",
+    ),
+    Column(
+        "a chip",
+        lambda x: x.watts,
+        _known("W"),
+        "watts",
+        "as typed, else the maker's published watts of a chip",
+        missing="not known",
+    ),
+    Column(
+        "energy",
+        lambda x: x.kwh,
+        _known("kWh"),
+        "kwh",
+        "node-hours x chips x watts of a chip x PUE / 1000",
+        missing="not known",
+    ),
+    Column(
+        "CO2e", lambda x: x.kg, _known("kg"), "kg", "kWh x the grid's kg a kWh", missing="not known"
+    ),
+)
+_CHIPS = Columns[tuple[str, float, float]](
+    Column("chip", lambda chip: chip[0]),
+    Column("full load", lambda chip: chip[1], _known("W")),
+    Column("BF16 TFLOPS", lambda chip: chip[2], Unit("{:,.0f}".format)),
+    Column("watts a TFLOP", lambda chip: chip[1] / chip[2], Unit("{:.2f} W".format)),
+)
 
 
 def carbon_card(carbon: Carbon) -> Card:
@@ -118,52 +157,42 @@ def carbon_card(carbon: Carbon) -> Card:
 
     A figure that no vendor states stays unknown, and the title says how much is.
     """
-    rows = tuple(
-        (
-            x.instance_type,
-            x.region,
-            f"{x.node_hours:,.0f}",
-            _or(x.watts, "W"),
-            _or(x.kwh, "kWh"),
-            _or(x.kg, "kg"),
-        )
-        for x in carbon.footprints
-    )
-    columns = (
-        Heading("type"),
-        Heading("region"),
-        Heading("node-hours", _R),
-        Heading("a chip", _R),
-        Heading("energy", _R),
-        Heading("CO2e", _R),
-    )
-    blocks: list[Block] = [Table(columns, rows)]
-
     # What is missing is named together with the way to give it.
     types = dict.fromkeys(x.instance_type for x in carbon.footprints if x.watts is None)
     regions = dict.fromkeys(
         x.region for x in carbon.footprints if x.kwh is not None and x.kg is None
     )
-    if types:
-        blocks.append(
-            text(
-                f"No watts of {', '.join(types)} are published: "
-                "give a measured figure, such as carbon watts=500."
-            )
-        )
-    if regions:
-        blocks.append(
-            text(
-                f"No grid factor of {', '.join(regions)} is known: "
-                "give one, such as carbon kg_per_kwh=0.3."
-            )
-        )
 
-    blocks += [*_sources(carbon), *_efficiency(carbon)]
+    # Chips are compared by cited watts alone: two of them at least, each with its peak.
+    powers = carbon.factors.powers
+    chips = [
+        (name, powers[name].watts, peak)
+        for name, peak in carbon.peaks.items()
+        if peak and name in powers
+    ]
     footprints = [x for x in carbon.notes if x.topic == "footprint"]
     claims = [x for x in carbon.notes if x.topic != "footprint"]
-    blocks += note_lines(footprints, carbon.today)
-    blocks += note_lines(claims, carbon.today, "What vendors claim; none is used in a calculation")
+    blocks = compose(
+        FOOTPRINTS.table(carbon.footprints),
+        bool(types)
+        and text(
+            f"No watts of {', '.join(types)} are published: "
+            "give a measured figure, such as carbon watts=500."
+        ),
+        bool(regions)
+        and text(
+            f"No grid factor of {', '.join(regions)} is known: "
+            "give one, such as carbon kg_per_kwh=0.3."
+        ),
+        _sources(carbon),
+        len(chips) > 1
+        and _CHIPS.table(
+            sorted(chips, key=lambda x: x[1] / x[2]),
+            caption="Peaks by data sheets and cited watts; a model reaches neither",
+        ),
+        note_lines(footprints, carbon.today),
+        note_lines(claims, carbon.today, "What vendors claim; none is used in a calculation"),
+    )
 
     data = {
         "window": {"start": carbon.window.start, "end": carbon.window.end},
@@ -173,9 +202,9 @@ def carbon_card(carbon: Carbon) -> Card:
         "kg": carbon.kg if carbon.known_hours else None,
         "node_hours": carbon.node_hours,
         "known_node_hours": carbon.known_hours,
-        "rows": [vars(x) for x in carbon.footprints],
+        "rows": FOOTPRINTS.data(carbon.footprints),
     }
-    return Card(_title(carbon), Tone.INFO, tuple(blocks), data)
+    return Card(_title(carbon), Tone.INFO, blocks, data)
 
 
 def _title(carbon: Carbon) -> str:
@@ -231,35 +260,6 @@ _TWO_MEASURES = (
 )
 
 
-def _efficiency(carbon: Carbon) -> list[Block]:
-    """Compare chips by cited watts alone: two of them at least, each with its peak."""
-    powers = carbon.factors.powers
-    chips = [
-        (name, powers[name].watts, peak)
-        for name, peak in carbon.peaks.items()
-        if peak and name in powers
-    ]
-    if len(chips) < 2:
-        return []
-
-    rows = tuple(
-        (name, f"{watts:,.0f} W", f"{peak:,.0f}", f"{watts / peak:.2f} W")
-        for name, watts, peak in sorted(chips, key=lambda x: x[1] / x[2])
-    )
-    columns = (
-        Heading("chip"),
-        Heading("full load", _R),
-        Heading("BF16 TFLOPS", _R),
-        Heading("watts a TFLOP", _R),
-    )
-    caption = "Peaks by data sheets and cited watts; a model reaches neither"
-    return [Table(columns, rows, caption=caption)]
-
-
-def _or(amount: float | None, unit: str) -> str:
-    return "not known" if amount is None else f"{amount:,.0f} {unit}"
-
-
 _HOUR = timedelta(hours=1)
 
 
@@ -272,18 +272,13 @@ _HOUR = timedelta(hours=1)
     examples=("carbon 7d", "carbon run=llama-70b", "carbon 7d watts=500 cluster=llama"),
     figures={
         "pue": "power usage effectiveness as published, with its date",
-        "rows/node_hours": (
-            "sum over instances, by inventory, of the hours between launch and end within the window"
-        ),
-        "rows/watts": "as typed, else the maker's published watts of a chip",
-        "rows/kwh": "node-hours x chips x watts of a chip x PUE / 1000",
-        "rows/kg": "kWh x the grid's kg a kWh",
+        **FOOTPRINTS.sources("rows"),
         "kg": "sum over the rows whose watts and grid are known",
         "node_hours": "sum over the rows",
         "known_node_hours": "sum over the rows whose kg is known",
     },
 )
-async def carbon(
+def carbon(
     ports: Ports,
     request: Request,
     window: Window = arg("7d", "which days"),
@@ -300,18 +295,7 @@ async def carbon(
     if run and cluster:
         raise WrongInput("Name a run or a cluster, not both.")
     stated = tuple(None if x is None else float(x) for x in (watts, kg_per_kwh))
-    return await asyncio.to_thread(_answer, ports, request, window, (cluster, run), stated)
-
-
-def _answer(
-    ports: Ports,
-    request: Request,
-    window: Window,
-    only: tuple[str, str],
-    stated: tuple[float | None, ...],
-) -> Card:
     claims, types = ports.world.knowledge.claims(), ports.world.knowledge.types()
-    cluster, run = only
     reading = ports.world.source.read(request.at)
     refuse_unseen(cluster, reading)
     instances = reading.inventory.instances.values()

@@ -128,7 +128,45 @@ class NodeRow:
         return self.price.usd_per_hour if self.price else Decimal(0)
 
 
-_Nodes = Sequence[NodeRow]
+@dataclass(frozen=True)
+class NodeGroup:
+    """Hold nodes that share a row: some that are alike, or all of one cluster."""
+
+    nodes: Sequence[NodeRow]
+
+    @property
+    def first(self) -> NodeRow:
+        """Return the first of them, which stands for those that are alike."""
+        return self.nodes[0]
+
+    @property
+    def cluster(self) -> str:
+        """Return the cluster that they are of."""
+        return self.first.instance.labels.cluster
+
+    @property
+    def usd_per_hour(self) -> Decimal | None:
+        """Return the cost of an hour of all, None where no price is known."""
+        return _sum(self.nodes) if any(node.price for node in self.nodes) else None
+
+    @property
+    def name(self) -> str:
+        """Name the one, or count them and name the first."""
+        name = self.first.instance.id
+        return f"{counted(len(self.nodes), 'node')}, {name} …" if len(self.nodes) > 1 else name
+
+    @property
+    def used(self) -> str:
+        """Write the range of their utilization: `20-40 %`."""
+        shares = [node.used for node in self.nodes if node.used is not None]
+        ends = dict.fromkeys(map(percent, (min(shares), max(shares)) if shares else (None,)))
+        return "-".join(ends).replace(" %-", "-")
+
+    @property
+    def mean_used(self) -> str:
+        """Write the mean of their utilization."""
+        shares = [node.used for node in self.nodes if node.used is not None]
+        return percent(sum(shares) / len(shares) if shares else None)
 
 
 def percent(used: float | None) -> str:
@@ -140,24 +178,8 @@ def _sum(rows: Sequence[NodeRow]) -> Decimal:
     return sum((row.usd_per_hour for row in rows), Decimal(0))
 
 
-def _first_named(nodes: _Nodes) -> str:
-    name = nodes[0].instance.id
-    return f"{counted(len(nodes), 'node')}, {name} …" if len(nodes) > 1 else name
-
-
-def _used_span(nodes: _Nodes) -> str:
-    used = [row.used for row in nodes if row.used is not None]
-    ends = dict.fromkeys(map(percent, (min(used), max(used)) if used else (None,)))
-    return "-".join(ends).replace(" %-", "-")
-
-
 def _counts(words: Iterable[str], between: str, most: int) -> str:
     return ", ".join(f"{n}{between}{word}" for word, n in Counter(words).most_common(most))
-
-
-def _mean(nodes: _Nodes) -> str:
-    used = [row.used for row in nodes if row.used is not None]
-    return percent(sum(used) / len(used) if used else None)
 
 
 NODES = Columns[NodeRow](
@@ -183,29 +205,24 @@ NODE_FIGURES = {
     **NODES.sources("nodes"),
     "usd_per_hour": "sum over the nodes listed whose price is known",
 }
-_ALIKE = Columns[_Nodes](
-    Column("node", _first_named),
-    Column("cluster", lambda nodes: nodes[0].instance.labels.cluster),
-    Column("type", lambda nodes: nodes[0].instance.labels.instance_type),
-    Column("state", lambda nodes: nodes[0].state.value),
-    Column("used", _used_span, NUMBER),
-    Column("$/h", lambda nodes: _sum(nodes) if nodes[0].price else None, USD, missing="?"),
+_ALIKE = Columns[NodeGroup](
+    Column("node", lambda group: group.name),
+    Column("cluster", lambda group: group.cluster),
+    Column("type", lambda group: group.first.instance.labels.instance_type),
+    Column("state", lambda group: group.first.state.value),
+    Column("used", lambda group: group.used, NUMBER),
+    Column("$/h", lambda group: group.usd_per_hour, USD, missing="?"),
 )
 """One node, or several that are alike, in a row."""
-_CLUSTERS = Columns[tuple[str, _Nodes]](
-    Column("cluster", lambda group: group[0], missing="(no cluster)"),
+_CLUSTERS = Columns[NodeGroup](
+    Column("cluster", lambda group: group.cluster, missing="(no cluster)"),
     Column(
         "nodes",
-        lambda group: _counts((row.instance.labels.instance_type for row in group[1]), " x ", 2),
+        lambda group: _counts((row.instance.labels.instance_type for row in group.nodes), " x ", 2),
     ),
-    Column("states", lambda group: _counts((row.state.value for row in group[1]), " ", 3)),
-    Column("used", lambda group: _mean(group[1]), NUMBER),
-    Column(
-        "$/h",
-        lambda group: _sum(group[1]) if any(row.price for row in group[1]) else None,
-        USD,
-        missing="?",
-    ),
+    Column("states", lambda group: _counts((row.state.value for row in group.nodes), " ", 3)),
+    Column("used", lambda group: group.mean_used, NUMBER),
+    Column("$/h", lambda group: group.usd_per_hour, USD, missing="?"),
 )
 
 
@@ -234,8 +251,8 @@ def fleet_card(
         drawn: tuple[Block, ...] = (node_table(rows, apart=False),)
         button = Button("All clusters", "fleet")
     else:
-        heat = fleet_heat(frame, [name for name, _ in groups])
-        table = _CLUSTERS.table(groups, opens=lambda group: _opened(group[0]))
+        heat = fleet_heat(frame, [group.cluster for group in groups])
+        table = _CLUSTERS.table(groups, opens=lambda group: _opened(group.cluster))
         drawn, button = (table, _money_chart(rows)), Button("Alerts", "alerts")
 
     blocks = compose(
@@ -306,8 +323,8 @@ def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
         rows, key=lambda r: (-r.usd_per_hour, r.used if r.used is not None else 2.0, r.instance.id)
     )
     columns = _ALIKE if apart else _ALIKE.pick("node", "type", "state", "used", "$/h")
-    groups = [[row] for row in ranked]
-    table = columns.table(groups, opens=lambda nodes: f"fleet {nodes[0].instance.id}")
+    groups = [NodeGroup([row]) for row in ranked]
+    table = columns.table(groups, opens=lambda group: f"fleet {group.first.instance.id}")
 
     # Where they are many, nodes of one cluster, type, price and state share a row.
     if len(ranked) > _FEW:
@@ -316,12 +333,12 @@ def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
             labels, price = row.instance.labels, row.price and row.usd_per_hour
             key = (labels.cluster, labels.instance_type, price, row.state)
             alike.setdefault(key, []).append(row)
-        groups = sorted(alike.values(), key=lambda group: -_sum(group))
+        groups = sorted(map(NodeGroup, alike.values()), key=lambda group: -_sum(group.nodes))
 
     cells = columns.table(groups[:_MOST]).rows
     if len(cells) == len(ranked):
         return table
-    folded_nodes = sum(len(group) for group in groups[_MOST:])
+    folded_nodes = sum(len(group.nodes) for group in groups[_MOST:])
     note = f"and {counted(folded_nodes, 'more node')}" if folded_nodes else ""
     return replace(folded(table, len(cells), note), rows=cells)
 
@@ -362,20 +379,24 @@ def _opened(cluster: str) -> str:
     return f"fleet {quote(cluster)}" if cluster else ""
 
 
-def _by_cluster(rows: Sequence[NodeRow]) -> list[tuple[str, list[NodeRow]]]:
-    names = sorted({row.instance.labels.cluster for row in rows})
-    groups = [(name, [r for r in rows if r.instance.labels.cluster == name]) for name in names]
-    return sorted(groups, key=lambda group: -_sum(group[1]))
+def _by_cluster(rows: Sequence[NodeRow]) -> list[NodeGroup]:
+    """Return the nodes of each cluster, the dearest first, of equally dear ones by name."""
+    clusters: dict[str, list[NodeRow]] = {}
+    for row in sorted(rows, key=lambda row: row.instance.labels.cluster):
+        clusters.setdefault(row.instance.labels.cluster, []).append(row)
+    return sorted(map(NodeGroup, clusters.values()), key=lambda group: -_sum(group.nodes))
 
 
 def _money_chart(rows: Sequence[NodeRow]) -> Chart:
     """Draw the cost of an hour of each cluster, coloured by the state of its nodes."""
-    groups = [(name, nodes) for name, nodes in _by_cluster(rows) if _sum(nodes)][:12]
+    groups = [group for group in _by_cluster(rows) if _sum(group.nodes)][:12]
     states = [state for state in NodeState if any(row.state is state for row in rows)]
     series = tuple(
         Series(
             state.value,
-            tuple(float(_sum([row for row in nodes if row.state is state])) for _, nodes in groups),
+            tuple(
+                float(_sum([row for row in group.nodes if row.state is state])) for group in groups
+            ),
             _TONES.get(state),
         )
         for state in states
@@ -388,8 +409,8 @@ def _money_chart(rows: Sequence[NodeRow]) -> Chart:
         "Dollars an hour by state",
         "$/h",
         series,
-        categories=tuple(name or "(no cluster)" for name, _ in groups),
-        lines=tuple(_opened(name) for name, _ in groups),
+        categories=tuple(group.cluster or "(no cluster)" for group in groups),
+        lines=tuple(_opened(group.cluster) for group in groups),
         summary=f"An hour: {spent}." if spent else "No price is known.",
     )
 

@@ -20,7 +20,6 @@ from bot.errors import TrnbotError
 from bot.grammar.names import no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.anomaly import NodeState
-from bot.model.frame import Frame
 from bot.model.reading import Reading, Scattered, scattered
 from bot.model.request import Request
 from bot.model.run import Ending
@@ -146,7 +145,19 @@ def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
     memory = ports.stores.alerts.load(request.at)
     reading = Watch(ports, ()).read(request.at)
     states = ports.world.detect(reading, ports.policy, memory.alerts).states
-    pricing, used = Pricing(ports).at(request.at), _used(reading.frame("node"))
+    pricing = Pricing(ports).at(request.at)
+
+    # Of a node without cores its GPUs count, of one without a reading nothing is said.
+    used: dict[str, float] = {}
+    if frame := reading.frame("node"):
+        hour = frame.last(timedelta(hours=1))
+        cores, gpus = hour.of("neuroncore_utilization_ratio"), hour.of("gpu_utilization_ratio")
+        values = np.where(np.isnan(cores), gpus, cores)
+        counts = (~np.isnan(values)).sum(axis=1)
+        means = np.nansum(values, axis=1) / counts.clip(1)
+        readings = zip(frame.things, means, counts, strict=True)
+        used = {thing.instance: float(mean) for thing, mean, count in readings if count}
+
     rows = [
         NodeRow(
             instance,
@@ -177,33 +188,13 @@ def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]
 
     notes = []
     for batch in batches(compiles, hour_of):
-        policy, nodes = (
-            ports.policy.at(batch.compiles[0].scope),
-            {x.instance for x in batch.compiles},
-        )
-        grace, advise_from = (
-            policy.duration("compiling.grace"),
-            int(policy.number("compiling.nodes")),
-        )
+        policy = ports.policy.at(batch.compiles[0].scope)
+        nodes = {x.instance for x in batch.compiles}
+        grace = policy.duration("compiling.grace")
+        advise_from = int(policy.number("compiling.nodes"))
         again = batch.ending is Ending.GOING and 2 * len(nodes & worked) >= len(nodes)
         notes.append(CompileNote(batch, grace, advise_from, sharing(batch, reading.marks), again))
     return notes
-
-
-def _used(frame: Frame | None) -> dict[str, float]:
-    """Return each node's mean utilization over the last hour, of those with a reading."""
-    if frame is None:
-        return {}
-    hour = frame.last(timedelta(hours=1))
-    cores, gpus = hour.of("neuroncore_utilization_ratio"), hour.of("gpu_utilization_ratio")
-    values = np.where(np.isnan(cores), gpus, cores)
-    counts = (~np.isnan(values)).sum(axis=1)
-    means = np.nansum(values, axis=1) / counts.clip(1)
-    return {
-        thing.instance: float(mean)
-        for thing, mean, n in zip(frame.things, means, counts, strict=True)
-        if n
-    }
 
 
 def _of_cluster(rows: list[NodeRow], cluster: str, reading: Reading) -> list[NodeRow]:

@@ -63,9 +63,24 @@ def compile_blocks(notes: Sequence[CompileNote], now: datetime) -> list[Block]:
     blocks: list[Block] = []
     for note in going[:_MOST]:
         blocks += _going(note, now)
-    blocks += [_cut(note) for note in cut[:_MOST]]
-    left = len(going[_MOST:]) + len(cut[_MOST:])
-    return [*blocks, quiet(f"And {counted(left, 'more compile')}.")] if left else blocks
+    for note in cut[:_MOST]:
+        batch = note.batch
+        nodes = _who(batch).removesuffix(" are").removesuffix(" is")
+        blocks.append(
+            text(
+                Strong(f"A compile on {nodes} was cut off"),
+                " at ",
+                When(batch.window.end),
+                f" after {_minutes(batch.window.length)}: est. ",
+                Strong(f"{_cost(batch)} wasted"),
+                f", nothing executed. {_RETRY}"
+                " A pre-compile that nobody has used yet looks the same.",
+            )
+        )
+
+    if hidden := len(going[_MOST:]) + len(cut[_MOST:]):
+        blocks.append(quiet(f"And {counted(hidden, 'more compile')}."))
+    return blocks
 
 
 def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> list[Block]:
@@ -194,21 +209,6 @@ def _going(note: CompileNote, now: datetime) -> list[Block]:
             f"The log says that {note.sharing} of them compile a graph that another compiles too."
         )
     return [*lines, quiet(" ".join((*sentences, f"Next time {advice}{spared}.")))]
-
-
-def _cut(note: CompileNote) -> Text:
-    batch = note.batch
-    was = "A compile on " + _who(batch).removesuffix(" are").removesuffix(" is")
-    return Text(
-        (
-            Strong(f"{was} was cut off"),
-            " at ",
-            When(batch.window.end),
-            f" after {_minutes(batch.window.length)}: est. ",
-            Strong(f"{_cost(batch)} wasted"),
-            f", nothing executed. {_RETRY} A pre-compile that nobody has used yet looks the same.",
-        )
-    )
 
 
 def _who(batch: Batch) -> str:

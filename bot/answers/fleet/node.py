@@ -137,31 +137,31 @@ def node_charts(frame: Frame | None, instance: str) -> list[Chart]:
     row = next((i for i, thing in enumerate(cut.things) if thing.instance == instance), None)
     if row is None:
         return []
-    return [chart for plot in _PLOTS if (chart := _chart(cut, row, plot))]
 
-
-def _chart(frame: Frame, row: int, plot: _Plot) -> Chart | None:
-    unit, scale = unit_of(plot.lines[0][1])
-    series = []
-    for name, metric in plot.lines:
-        values = [float(value) * scale for value in frame.of(metric)[row]]
-        if not np.isnan(values).all():
+    charts = []
+    for plot in _PLOTS:
+        unit, scale = unit_of(plot.lines[0][1])
+        series, newest, happened = [], [], False
+        for name, metric in plot.lines:
+            values = [float(value) * scale for value in cut.of(metric)[row]]
+            if np.isnan(values).all():
+                continue
             points = tuple(None if np.isnan(value) else round(value, 3) for value in values)
             series.append(Series(name, points))
+            readings = [value for value in points if value is not None]
+            newest.append(f"{name} {figure(readings[-1], unit)}".strip())
+            happened = happened or any(readings)
 
-    readings = [[value for value in line.values if value is not None] for line in series]
-    if not series or (plot.rare and not any(map(any, readings))):
-        return None
-    title = plot.title or name_of(plot.lines[0][1])
-    summary = ", ".join(
-        f"{line.name} {figure(values[-1], unit)}".strip()
-        for line, values in zip(series, readings, strict=True)
-    )
-    return Chart(
-        ChartKind.LINE,
-        title,
-        unit,
-        tuple(series),
-        times=tuple(frame.times()),
-        summary=f"{title}: {summary}.",
-    )
+        if series and (happened or not plot.rare):
+            title = plot.title or name_of(plot.lines[0][1])
+            charts.append(
+                Chart(
+                    ChartKind.LINE,
+                    title,
+                    unit,
+                    tuple(series),
+                    times=tuple(cut.times()),
+                    summary=f"{title}: {', '.join(newest)}.",
+                )
+            )
+    return charts

@@ -169,10 +169,25 @@ class Option:
         """Return the lowest cost of the same work."""
         return min(x.relative_cost for x in self.scenarios)
 
+    @property
+    def nodes(self) -> str:
+        """Write how many nodes it takes: `8`, or `6-12` from the fastest to the slowest voice."""
+        slowest, _, fastest = self.scenarios
+        return "-".join(dict.fromkeys((f"{fastest.nodes}", f"{slowest.nodes}")))
+
+    @property
+    def usd_per_hour(self) -> str:
+        """Write the cost of an hour of as many nodes."""
+        slowest, _, fastest = self.scenarios
+        cost = usd(slowest.usd_per_hour)
+        if slowest.nodes == fastest.nodes:
+            return cost
+        return f"{usd(fastest.usd_per_hour)}-{cost.removeprefix('$')}"
+
 
 @dataclass(frozen=True)
 class Alike:
-    """State the cost of the same work on the new type as a multiple of staying, at the fastest and slowest voice."""
+    """State the cost of the same work as a multiple of staying, at the fastest and slowest voice."""
 
     market: Market
     best: float
@@ -267,20 +282,6 @@ def percents(low: float, high: float) -> str:
     return f"{'-'.join(ends)} %"
 
 
-def _nodes(option: Option) -> str:
-    slowest, _, fastest = option.scenarios
-    return "-".join(dict.fromkeys((f"{fastest.nodes}", f"{slowest.nodes}")))
-
-
-def _cluster_usd(option: Option) -> str:
-    """Write the cost of an hour of as many nodes, a range where the speed-ups ask for others."""
-    slowest, _, fastest = option.scenarios
-    cost = usd(slowest.usd_per_hour)
-    if slowest.nodes == fastest.nodes:
-        return cost
-    return f"{usd(fastest.usd_per_hour)}-{cost.removeprefix('$')}"
-
-
 SCENARIOS = Columns[SpeedScenario](
     datum("speedup", lambda x: x.speedup, "one of the stated speed-ups; 1 where the type stays"),
     datum("nodes", lambda x: x.nodes, "today's nodes / speed-up, rounded up"),
@@ -296,8 +297,8 @@ OPTIONS = Columns[Option](
     datum("instance_type", lambda option: option.price.instance_type),
     datum("market", lambda option: option.price.market.value),
     Column("same work costs", cost_span, NUMBER),
-    Column("nodes", _nodes, NUMBER),
-    Column("cluster $/h", _cluster_usd, NUMBER),
+    Column("nodes", lambda option: option.nodes, NUMBER),
+    Column("cluster $/h", lambda option: option.usd_per_hour, NUMBER),
     Column("region", lambda option: option.price.region, key="region"),
     datum("basis", lambda option: option.price.basis.value),
     Column(
@@ -340,7 +341,7 @@ def speed_range(
     claims: Claims,
     measured: Sequence[SpeedUp] = (),
 ) -> SpeedRange:
-    """Return the range of speed-ups of a node, by the account's own runs where there are any, else as sources state it.
+    """Return the range of speed-ups of a node: by the account's own runs, else as others state it.
 
     Its middle is one that somebody states. Raise `WrongInput` when no source compares the two.
     """
@@ -422,7 +423,7 @@ def compare(
 def break_even_hours(
     port_usd: Decimal, standing: ClusterStanding, relative_cost: float
 ) -> float | None:
-    """Return the hours of today's work after which a port has paid for itself, None when it never does."""
+    """Return after how many hours of today's work a port has paid for itself, None for never."""
     saved = float(standing.usd_per_hour) * (1 - relative_cost)
     return float(port_usd) / saved if saved > 0 else None
 

@@ -33,7 +33,7 @@ from bot.ports import Ports
 LEAST = 3
 """Points from which one side is advised; between the two, both."""
 SMALL_PARAMETERS = 100_000_000
-"""Parameters under which a full node's interconnect costs more than it helps: trnbot's own default."""
+"""Parameters under which a full node's interconnect costs more than it helps: our default."""
 
 
 class Choice(StrEnum):
@@ -55,7 +55,7 @@ class AnswerReason:
 
 @dataclass(frozen=True)
 class Verdict:
-    """State the advice, its points, and the reason of every answered question, the weightiest first."""
+    """State the advice, its points, and the reason of each answered question, weightiest first."""
 
     choice: Choice
     points: int

@@ -59,6 +59,13 @@ class ClusterUse:
     named_serving: bool
     """Whether its name or a tag says that it serves."""
 
+    @property
+    def peak(self) -> str | None:
+        """Write the highest memory beside that of a node: `412 of 512 GiB`."""
+        if self.peak_gib is None:
+            return None
+        return f"{self.peak_gib:,.0f} of {self.type.accelerator_memory_gib:,} GiB"
+
 
 DAYS = timedelta(days=7)
 
@@ -102,7 +109,10 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
 def measured(
     frame: Frame | None, rows: Sequence[int], span: timedelta, metrics: Sequence[str] = NEURON
 ) -> Use:
-    """Return how the nodes at `rows` were used over the newest `span`, by the first of the metrics that was read."""
+    """Return how the nodes at `rows` were used over the newest `span`.
+
+    By the first of the metrics that was read.
+    """
     if frame is None or not rows:
         return Use()
     cut = frame.pick(rows).last(span)
@@ -150,7 +160,7 @@ class Fit:
         return 1 / (matmul / self.compute + (1 - matmul) / self.bandwidth)
 
     def fp8_most(self, matmul: float) -> float | None:
-        """Return the most that FP8 adds to a step with that share: the rest of it gets no faster."""
+        """Return the most that FP8 adds to a step with that share; the rest gets no faster."""
         return 1 / (1 - matmul + matmul / self.fp8) if self.fp8 and self.precision != _FP8 else None
 
     @property
@@ -207,7 +217,8 @@ def fit_blocks(fit: Fit) -> tuple[Block, ...]:
         bool(fit.compute and fit.bandwidth)
         and table.table(
             fit.shares,
-            caption="By data sheets: matmuls by peak compute, the rest by memory bandwidth; how near a model comes differs",
+            caption="By data sheets: matmuls by peak compute, the rest by memory bandwidth; how"
+            " near a model comes differs",
         ),
         text(_precision(fit)),
         bool(assumed) and quiet(" ".join(assumed)),
@@ -217,13 +228,19 @@ def fit_blocks(fit: Fit) -> tuple[Block, ...]:
 def _precision(fit: Fit) -> str:
     """Say whether FP8 suits the model, and that its loss is to be verified."""
     if fit.precision == _FP8:
-        return "It trains in FP8 already: FP8 adds nothing more. Verify that the loss converges as it does today."
+        return (
+            "It trains in FP8 already: FP8 adds nothing more. Verify that the loss converges as it"
+            " does today."
+        )
     first = "Cast it to BF16 first; these figures begin there. " if fit.precision == "fp32" else ""
     if not fit.fp8 or fit.fp8 <= 1:
         return f"{first}FP8 runs no faster than BF16 on {fit.to.name}: stay in BF16."
     if fit.matmul is None:
         peak = f"FP8's peak on {fit.to.name} is at most {fit.fp8:.2f}x BF16's"
-        return f"{first}{peak}: it suits a model whose matmuls take most of a step; verify that the loss still converges."
+        return (
+            f"{first}{peak}: it suits a model whose matmuls take most of a step; verify that the"
+            " loss still converges."
+        )
     gain = fit.fp8_most(fit.matmul) or 1.0
     suits = "FP8 suits it" if gain >= WORTH else "FP8 hardly suits it"
     share = f"with {fit.matmul * 100:.0f} % of a step in matmuls it adds {gain:.2f}x at most"

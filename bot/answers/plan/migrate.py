@@ -127,6 +127,17 @@ def migration_card(
         voices_of = ", as your own runs measured it"
     else:
         voices_of = " in BF16, as others state it; yours will differ"
+    recompiling, recompile = "", migration.recompile
+    if recompile and moves:
+        scenario, basis = moves[0].scenarios[1], "as the longest compile seen here"
+        if not recompile.seen:
+            basis = "an assumption, as long as compiling.grace allows"
+        length = f"{scenario.nodes} nodes for {recompile.hours * 60:.0f} min, {basis}"
+        recompiling = (
+            f"Compiling anew once: about {usd(recompile.usd(scenario))} ({length});"
+            " compiled artifacts do not move to another family, nor to another compiler version."
+            " Compile on one node first (neuron_parallel_compile), and the others wait for nothing."
+        )
     between = f"one {migration.to.name} against one {migration.standing.type.name}"
     source = Column[Sourced]("source", lambda fact: cited(fact, today))
 
@@ -137,7 +148,7 @@ def migration_card(
         _options(migration, age),
         bool(migration.options) and _chart(migration),
         _payoffs(migration, port_usd) if port_usd is not None and moves else None,
-        _recompiling(migration, migration.recompile) if migration.recompile and moves else None,
+        recompiling and quiet(recompiling),
         Columns[SpeedUp](*VOICES.drawn, source).table(
             speeds.voices, caption=f"Work of {between}{voices_of}"
         ),
@@ -318,20 +329,6 @@ def _payoffs(migration: Migration, port_usd: Decimal) -> Table:
     )
 
 
-def _recompiling(migration: Migration, recompile: Recompile) -> Text:
-    """State the cost of compiling anew: compiled artifacts do not move."""
-    scenario, basis = migration.moves()[0].scenarios[1], "as the longest compile seen here"
-    if not recompile.seen:
-        basis = "an assumption, as long as compiling.grace allows"
-    length = f"{scenario.nodes} nodes for {recompile.hours * 60:.0f} min, {basis}"
-
-    return quiet(
-        f"Compiling anew once: about {usd(recompile.usd(scenario))} ({length});"
-        " compiled artifacts do not move to another family, nor to another compiler version."
-        " Compile on one node first (neuron_parallel_compile), and the others wait for nothing."
-    )
-
-
 def _before_paying(migration: Migration, age: PriceAge) -> Text:
     compiling, price = "", migration.compile_on
     if migration.to.has_neuron and price is None:
@@ -363,7 +360,9 @@ def _before_paying(migration: Migration, age: PriceAge) -> Text:
         "nodes": "count of the cluster's running nodes of its type",
         "utilization_ratio": "mean of the nodes over the days read",
         "usd_per_hour": "sum over the nodes of the price of an hour",
-        "speedup/*": "the slowest, middle and fastest speed-up that somebody states, or the run's own",
+        "speedup/*": (
+            "the slowest, middle and fastest speed-up that somebody states, or the run's own"
+        ),
         **VOICES.sources("voices"),
         **OPTIONS.sources("options"),
         **SCENARIOS.sources("scenarios"),

@@ -178,16 +178,16 @@ def cuda(
     else:
         pasted = read_line(request.line).rest.strip().strip("`")
 
-    wanted = requirements(pasted)
-    if not wanted:
+    packages_given = requirements(pasted)
+    if not packages_given:
         raise WrongInput(
             "No package was given; paste what 'pip freeze' prints, such as torch==2.5.1"
             " flash-attn==2.7.0."
         )
 
-    blocked = audit(wanted, ports.world.knowledge.claims().packages, request.at.date())
+    blocked = audit(packages_given, ports.world.knowledge.claims().packages, request.at.date())
 
-    return cuda_card(wanted, blocked)
+    return cuda_card(packages_given, blocked)
 
 
 @dataclass(frozen=True)

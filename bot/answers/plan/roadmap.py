@@ -40,7 +40,7 @@ class Waiting:
     """At the same price an hour of a chip, and with what the delay costs."""
     delay_usd: Decimal
     most_price_ratio: Decimal
-    """The price of an hour of a chip, as a multiple of today's, up to which waiting costs no more."""
+    """The price of a chip's hour, as a multiple of today's, up to which waiting costs no more."""
 
     @property
     def waits(self) -> bool:
@@ -50,7 +50,10 @@ class Waiting:
 
 @dataclass(frozen=True)
 class WaitTerms:
-    """State `months` of work at `bill_usd` a month on today's chip, the months of the wait, and the USD of a month of delay."""
+    """State the work on today's chip, how long the next one is waited for, and a delay's cost.
+
+    `months` of work at `bill_usd` each; `delay_usd` is what a month of delay costs.
+    """
 
     months: Decimal
     bill_usd: Decimal
@@ -155,7 +158,8 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
         text(verdict),
         columns.table(
             ways,
-            caption=f"The same work; {later.name} at {now.name}'s price an hour, which nobody has promised",
+            caption=f"The same work; {later.name} at {now.name}'s price an hour, which nobody has"
+            " promised",
         ),
         comparison.now_months < _LONG_MONTHS
         and text(
@@ -235,10 +239,10 @@ async def wait(
     if not 0 <= for_ <= 120 or not 0 <= delay_usd < 10**9:
         raise WrongInput("for is 0 to 120 months, delay_usd is 0 or more.")
     chips = {chip.name: chip for chip in ports.world.knowledge.claims().chips}
-    now, later = chips[_NOW], chips[_LATER]
+    current, later = chips[_NOW], chips[_LATER]
     terms = WaitTerms(months, bill_usd, for_, delay_usd, precision)
 
-    return wait_card(waiting(now, later, terms), now, later, terms, request.at.date())
+    return wait_card(waiting(current, later, terms), current, later, terms, request.at.date())
 
 
 _MOST = 10
@@ -277,13 +281,13 @@ def price(
     instance_type: str = arg(None, "the instance type"),
     region: str = arg("", "only this region", keyword=True),
 ) -> Card:
-    """List every price, on demand first; in each market the best founded first, then the cheapest."""
+    """List every price, on demand first; in each market the best founded, then the cheapest."""
     kind = known_type(instance_type, ports.world.knowledge.types())
     region = known_region(region, ports)
     offers, prices = Offers(Pricing(ports).at(request.at)), []
     for market in _WORDS:
         regions = [x for x in offers.regions(kind.name, market) if region in ("", x)]
-        sold = [found for x in regions if (found := offers.here(kind.name, market, x))]
+        sold = [price for x in regions if (price := offers.here(kind.name, market, x))]
         prices += sorted(
             sold, key=lambda price: (_FOUNDED.index(price.basis), price.usd_per_hour, price.region)
         )

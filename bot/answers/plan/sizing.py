@@ -31,7 +31,7 @@ HEADROOM = 0.9
 def smaller(
     kind: InstanceType, peak_gib: float, utilization: float, types: Iterable[InstanceType]
 ) -> tuple[InstanceType, ...]:
-    """Return the family's smaller sizes that hold a node's memory peak and its work, the smallest first."""
+    """Return the family's smaller sizes that hold a node's memory peak and work, smallest first."""
     sizes = (x for x in types if x.family == kind.family and x.chips < kind.chips)
     return _holding(sizes, peak_gib, kind.bf16_tflops * utilization)
 
@@ -39,7 +39,7 @@ def smaller(
 def _holding(
     sizes: Iterable[InstanceType], peak_gib: float, tflops: float
 ) -> tuple[InstanceType, ...]:
-    """Return the sizes that hold a memory peak and a work with room to spare, the smallest first."""
+    """Return the sizes that hold a memory peak and a work with room to spare, smallest first."""
     holding = (
         size
         for size in sizes
@@ -108,12 +108,6 @@ def alike_price(usage: ClusterUse, kind: InstanceType, offers: Offers) -> Price 
     return alike or offers.plain(kind.name, usage.region)
 
 
-def _peak(usage: ClusterUse) -> str | None:
-    if usage.peak_gib is None:
-        return None
-    return f"{usage.peak_gib:,.0f} of {usage.type.accelerator_memory_gib:,} GiB"
-
-
 def _fitting(usage: ClusterUse, leaner: Leaner | None) -> str:
     if leaner:
         return f"{leaner.nodes} x {leaner.type.name}"
@@ -146,7 +140,10 @@ def right_size_card(rows: Sequence[tuple[ClusterUse, Leaner | None]]) -> Card:
 
 
 def saving(usage: ClusterUse, leaner: Leaner | None) -> Decimal | None:
-    """Return USD a month that the other size or number saves, None where a price is missing or nothing is saved."""
+    """Return USD a month that the other size or number saves.
+
+    None where a price is missing or nothing is saved.
+    """
     if usage.price is None or leaner is None or leaner.price is None:
         return None
     saved = usage.price.usd_per_hour * usage.nodes - leaner.price.usd_per_hour * leaner.nodes
@@ -175,7 +172,7 @@ CLUSTERS = Columns[tuple[ClusterUse, Leaner | None]](
         lambda row: row[0].peak_gib,
         "highest accelerator memory of any node within seven days",
     ),
-    Column("memory peak", lambda row: _peak(row[0]), NUMBER, missing="no reading"),
+    Column("memory peak", lambda row: row[0].peak, NUMBER, missing="no reading"),
     datum("fits", lambda row: row[1].type.name if row[1] else None),
     datum(
         "fits_nodes",
@@ -403,7 +400,7 @@ Trnbot's own default.
 def serving_sizes(
     kind: InstanceType, peak_gib: float, utilization: float, types: Iterable[InstanceType]
 ) -> Sequence[InstanceType]:
-    """Return the Inferentia2 sizes that hold a serving node's memory peak and work, the smallest first.
+    """Return the Inferentia2 sizes that hold a serving node's peak and work, the smallest first.
 
     Trn3 is sold for training and serving alike, so nothing is returned for it.
     """

@@ -84,9 +84,8 @@ class Zone:
     def over(self, cap: Decimal) -> Crossing:
         """Return how often and how long the price stood above a cap."""
         above = [price > cap for price, _ in self.spans]
-        rises = int(bool(above) and above[0]) + sum(
-            now and not before for before, now in pairwise(above)
-        )
+        # A window that begins above the cap counts as one rise.
+        rises = sum(after and not before for before, after in pairwise([False, *above]))
         length = sum((stood for price, stood in self.spans if price > cap), timedelta())
         whole = sum((stood for _, stood in self.spans), timedelta())
 
@@ -130,7 +129,7 @@ class Offer:
 
     @property
     def off(self) -> Decimal | None:
-        """Return the mean price's distance below on-demand as a share of it, None where no such price is known."""
+        """Return how far the mean price is below on-demand, as a share; None without such a price."""
         return 1 - self.zone.mean / self.on_demand.usd_per_hour if self.on_demand else None
 
 
@@ -184,19 +183,20 @@ def ranked(offers: Sequence[Offer]) -> tuple[Offer, ...]:
 
 
 def _zone(changes: list[tuple[datetime, Price]], window: Window) -> Zone | None:
-    steps = [(max(at, window.start), price) for at, price in changes if at < window.end]
-    ends = [*(at for at, _ in steps), window.end][1:]
+    # A price from before the window stands from its beginning on.
+    steps = [(max(change, window.start), price) for change, price in changes if change < window.end]
+    ends = [*(start for start, _ in steps), window.end][1:]
     stood = [
-        (price.usd_per_hour, end - at)
-        for (at, price), end in zip(steps, ends, strict=True)
-        if end > at
+        (price.usd_per_hour, end - start)
+        for (start, price), end in zip(steps, ends, strict=True)
+        if end > start
     ]
     if not stood:
         return None
     last_at, last = max((x for x in changes if x[0] < window.end), key=lambda x: x[0])
     whole = sum((length for _, length in stood), timedelta())
     mean = sum((price * _hours(length) for price, length in stood), _ZERO) / _hours(whole)
-    within = sum(window.start <= at < window.end for at, _ in changes)
+    within = sum(window.start <= change < window.end for change, _ in changes)
 
     return Zone(
         last.region,
@@ -566,11 +566,13 @@ def spot(
     if problem:
         raise WrongInput(f"{problem}.")
 
-    name, now, market = instance_type.lower(), request.at, ports.world.prices
+    name, asked_at, market = instance_type.lower(), request.at, ports.world.prices
     job = SpotJob(nodes, hours, checkpoint, restart, data_gb, known_region(from_, ports))
-    changes = market.spot_history(name, now)
-    bands, scores = market.interruptions(name, now), market.placement(name, now)
-    past = Window(window.start, min(window.end, now)) if window.start < now else window
+    changes = market.spot_history(name, asked_at)
+    bands, scores = market.interruptions(name, asked_at), market.placement(name, asked_at)
+    past = window
+    if window.start < asked_at:
+        past = Window(window.start, min(window.end, asked_at))
     zone_prices = zones(changes, past)
     if not zone_prices and not bands:
         known_type(name, ports.world.knowledge.types())
@@ -581,7 +583,7 @@ def spot(
             " every type is sold on spot."
         )
 
-    pricing = Pricing(ports).at(now)
+    pricing = Pricing(ports).at(asked_at)
     route = ports.world.knowledge.claims().transfer("inter-region")
     listed = {}
     for region in {zone.region for zone in zone_prices}:
@@ -597,5 +599,5 @@ def spot(
     )
 
     return spot_card(
-        SpotAnswer(name, past, job, offers, tuple(bands), tuple(scores), route, cap, now)
+        SpotAnswer(name, past, job, offers, tuple(bands), tuple(scores), route, cap, asked_at)
     )

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any
 
 from bot.answers.plan.breakeven import ENGINEER_USD_A_YEAR, usual_port
 from bot.answers.plan.comparison import SpeedRange, speed_range
 from bot.answers.runs.costed import measured_speeds
 from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
+from bot.cards.columns import USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, cited
 from bot.costs.pricing import Offers, Pricing
 from bot.errors import Unavailable, WrongInput
@@ -40,7 +40,7 @@ class Work:
     compile_hours_a_month: Decimal
     """Of one node, while the others wait for nothing; Neuron types only."""
     engineering_usd: Decimal | None
-    """Once, on the second type alone: the port; None where nobody says, and the usual one is taken."""
+    """Once, on the second type alone: the port; None where nobody says, for the usual one."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,63 @@ class Comparison:
     """What the line of engineering is, in a sentence."""
 
 
-_LINES = ("instances", "egress", "compiling", "engineering")
+OPTIONS = Columns[Total](
+    datum("instance_type", lambda x: x.price.instance_type),
+    datum(
+        "speed",
+        lambda x: x.speed,
+        "1 of the first type; of the second as typed, else a stated or peak speed-up of a node",
+    ),
+    datum(
+        "usd_per_hour",
+        lambda x: x.price.usd_per_hour,
+        "price of the way to buy in one region for both types: the account's own, else "
+        "listed, offered, of last resort",
+    ),
+    datum("asof", lambda x: x.price.asof),
+    datum("market", lambda x: x.price.market.value),
+    datum("region", lambda x: x.price.region),
+    Column(
+        "node-hours",
+        lambda x: x.hours,
+        Unit("{:,.0f}".format),
+        "node_hours",
+        "hours a month x months x nodes / speed",
+    ),
+    Column(
+        "instances", lambda x: x.instances, USD, "instances_usd", "node-hours x price of an hour"
+    ),
+    Column(
+        "egress",
+        lambda x: x.egress,
+        USD,
+        "egress_usd",
+        "GB a month x months x price of a GB to the internet",
+    ),
+    Column(
+        "compiling",
+        lambda x: x.compiling,
+        USD,
+        "compiling_usd",
+        "compile hours a month x months x price of an hour, on Neuron types",
+    ),
+    Column(
+        "engineering",
+        lambda x: x.engineering,
+        USD,
+        "engineering_usd",
+        "of the second type alone: as typed, else the usual port; none from Neuron to Neuron",
+    ),
+    Column("node $/h", lambda x: x.price.usd_per_hour, USD),
+    Column(
+        "total",
+        lambda x: x.total,
+        USD,
+        "total_usd",
+        "instances + egress + compiling + engineering",
+    ),
+)
+_LINES = ("instances", "egress", "compiling", "engineering", "node $/h", "node-hours", "total")
 
 
 def tco_card(comparison: Comparison, age: PriceAge) -> Card:
@@ -104,13 +160,16 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
     base, moved = options[0], options[1:]
     old, new = base.price.instance_type, moved[0].price.instance_type
     names = [f"{new.partition('.')[0]} at {option.speed:.2f}x" for option in moved]
-    rows = [(line, *(usd(getattr(option, line)) for option in options)) for line in _LINES]
-    rows.append(("node $/h", *(usd(option.price.usd_per_hour) for option in options)))
-    rows.append(("node-hours", *(f"{option.hours:,.0f}" for option in options)))
+
+    # The options stand side by side, a line of the cost in each row.
+    *lines, sums = (
+        (column.name, *(column.cell(option) for option in options))
+        for column in OPTIONS.pick(*_LINES).drawn
+    )
     table = Table(
         (Heading("USD"), *(Heading(name, Align.RIGHT) for name in (old, *names))),
-        tuple(rows),
-        ("total", *(usd(option.total) for option in options)),
+        tuple(lines),
+        sums,
         f"{work.months} months of the same work",
     )
 
@@ -142,24 +201,9 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
     totals = sorted({option.total for option in moved})
     span = " to ".join(usd(total) for total in dict.fromkeys((totals[0], totals[-1])))
     title = f"{work.months} months: {old} {usd(base.total)}, {new} {span}"
-    data = {"options": [_option_data(option) for option in options], "months": work.months}
+    data = {"options": OPTIONS.data(options), "months": work.months}
 
     return Card(title, Tone.INFO, blocks, data)
-
-
-def _option_data(option: Total) -> dict[str, Any]:
-    price = option.price
-    return {
-        "instance_type": price.instance_type,
-        "speed": option.speed,
-        "usd_per_hour": price.usd_per_hour,
-        "asof": price.asof,
-        "market": price.market.value,
-        "region": price.region,
-        "node_hours": option.hours,
-        **{f"{line}_usd": getattr(option, line) for line in _LINES},
-        "total_usd": option.total,
-    }
 
 
 _MOST = Decimal(10**9)
@@ -176,21 +220,7 @@ _MOST = Decimal(10**9)
         "tco p5.48xlarge trn2.48xlarge nodes=8 engineering_usd=50000 buy=capacity-block",
     ),
     figures={
-        "speed": (
-            "1 of the first type; of the second as typed, else a stated or peak speed-up of a node"
-        ),
-        "usd_per_hour": (
-            "price of the way to buy in one region for both types: the account's own, else "
-            "listed, offered, of last resort"
-        ),
-        "node_hours": "hours a month x months x nodes / speed",
-        "instances_usd": "node-hours x price of an hour",
-        "egress_usd": "GB a month x months x price of a GB to the internet",
-        "compiling_usd": "compile hours a month x months x price of an hour, on Neuron types",
-        "engineering_usd": (
-            "of the second type alone: as typed, else the usual port; none from Neuron to Neuron"
-        ),
-        "total_usd": "instances + egress + compiling + engineering",
+        **OPTIONS.sources("options"),
         "months": "as typed",
     },
 )
@@ -251,7 +281,9 @@ def tco(
 
     offers = Offers(Pricing(ports).at(request.at))
     names = (first.name, second.name)
-    prices = _prices(offers, names, Market(buy) if buy else _sold_as(offers, names), where)
+    shared = (x for x in Market if x is not Market.SPOT and offers.shared_region(names, x))
+    market = Market(buy) if buy else next(shared, Market.ON_DEMAND)  # never on spot unasked
+    prices = _prices(offers, names, market, where)
 
     port_usd, port = _port(first, second, engineering_usd, claims.efforts, request.at.date())
     work = Work(nodes, hours, months, egress_gb, compile_hours, engineering_usd)
@@ -295,18 +327,6 @@ def _type(name: str, types: Mapping[str, InstanceType]) -> InstanceType:
     """Return the type of that name, or the full node of a family of that name."""
     family = [kind for kind in types.values() if kind.family == name]
     return max(family, key=lambda kind: kind.chips) if family else known_type(name, types)
-
-
-def _sold_as(offers: Offers, names: tuple[str, str]) -> Market:
-    """Return how both types are sold in one region, on demand where they are, and never on spot unasked."""
-    return next(
-        (
-            market
-            for market in Market
-            if market is not Market.SPOT and offers.shared_region(names, market)
-        ),
-        Market.ON_DEMAND,
-    )
 
 
 def _prices(

@@ -4,36 +4,63 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import Any
 
 from bot.cards.card import (
-    Align,
     Block,
     Button,
     Buttons,
     Card,
     Facts,
-    Heading,
-    Table,
-    Text,
     Tone,
     When,
     quiet,
     text,
 )
+from bot.cards.columns import COUNT, NUMBER, USD_CENTS, Column, Columns, Unit
 from bot.model.codec import encode
-from bot.model.money import counted, usd
+from bot.model.money import counted
+from bot.model.price import Price
 from bot.model.receipt import (
     AnswerReceipt,
     AskedPort,
     Checked,
+    Difference,
     Figure,
+    PortQuestion,
     Verification,
 )
 
 _MOST = 15
-_R = Align.RIGHT
 _DATED = (AskedPort.BILL, AskedPort.METRICS)
+
+
+_FIGURES = Columns[tuple[str, list[Figure]]](
+    Column("number", lambda group: group[0]),
+    Column("the first", lambda group: group[1][0].amount, Unit("{:,f}".format)),
+    Column("of them", lambda group: len(group[1]), COUNT),
+    Column("formula", lambda group: group[1][0].formula, missing=""),
+)
+_QUESTIONS = Columns[PortQuestion](
+    Column("asked of", lambda question: question.port.value),
+    Column("for", lambda question: question.asked, missing=""),
+    Column("rows", lambda question: question.rows, COUNT),
+    Column("net", lambda x: x.total and x.total.net, USD_CENTS, missing=""),
+    Column("amortised", lambda x: x.total and x.total.amortised, USD_CENTS, missing=""),
+)
+_PRICES = Columns[Price](
+    Column("price of", lambda price: price.instance_type, missing=""),
+    Column("an hour", lambda price: price.usd_per_hour, Unit("${:f}".format)),
+    Column("market", lambda price: price.market.value),
+    Column("region", lambda price: price.zone or price.region, missing=""),
+    Column("by", lambda price: f"{price.basis}: {price.source}"),
+    Column("of", lambda price: price.asof, NUMBER),
+)
+_DIFFERENCES = Columns[Difference](
+    Column("what differs", lambda difference: difference.what, missing=""),
+    Column("was", lambda difference: difference.was, NUMBER, missing=""),
+    Column("is", lambda difference: difference.now, NUMBER, missing=""),
+    Column("why", lambda difference: difference.why, missing=""),
+)
 
 
 def _more(count: int, noun: str) -> str:
@@ -47,45 +74,37 @@ def receipt_card(receipt: AnswerReceipt) -> Card:
         return Card(f"Receipt of '{receipt.line}': no number", Tone.INFO, (say,), encode(receipt))
 
     # Numbers of like rows are listed once: `/rows/3/net_usd` and its neighbours as `rows net_usd`.
-    groups: dict[tuple[str, str], list[Figure]] = {}
+    alike: dict[tuple[str, str], list[Figure]] = {}
     for figure in receipt.figures:
         parts = [part for part in figure.path.split("/") if part and not part.isdigit()]
         name = " ".join(part for part in parts if not part.startswith("$"))
-        groups.setdefault((name, figure.formula), []).append(figure)
-    rows = [
-        (name, f"{figures[0].amount:,f}", f"{len(figures):,}", formula)
-        for (name, formula), figures in groups.items()
+        alike.setdefault((name, figure.formula), []).append(figure)
+    groups = [(name, figures) for (name, _), figures in alike.items()]
+    unlisted = sum(len(figures) for _, figures in groups[_MOST:])
+    blocks: list[Block] = [
+        _FIGURES.table(groups, most=_MOST, rest=_more(unlisted, "number")),
     ]
-    unlisted = sum(len(figures) for figures in list(groups.values())[_MOST:])
-    columns = (
-        Heading("number"),
-        Heading("the first", _R),
-        Heading("of them", _R),
-        Heading("formula"),
-    )
-    blocks: list[Block] = [Table(columns, tuple(rows[:_MOST]), rest=_more(unlisted, "number"))]
 
     if receipt.questions:
-        cells = []
-        for question in receipt.questions[:_MOST]:
-            net, amortised = "", ""
-            if question.total:
-                net, amortised = usd(question.total.net, 2), usd(question.total.amortised, 2)
-            cells.append(
-                (question.port.value, question.asked, f"{question.rows:,}", net, amortised)
-            )
-        headings = (
-            Heading("asked of"),
-            Heading("for"),
-            Heading("rows", _R),
-            Heading("net", _R),
-            Heading("amortised", _R),
-        )
         note = _more(len(receipt.questions) - _MOST, "question")
-        blocks.append(Table(headings, tuple(cells), rest=note))
+        blocks.append(_QUESTIONS.table(receipt.questions, most=_MOST, rest=note))
 
-    blocks += [*_prices(receipt), *_ages(receipt)]
+    # Of the price rows that came back those that a number is, to the millionth.
+    amounts = {round(figure.amount, 6) for figure in receipt.figures}
+    came = dict.fromkeys(price for question in receipt.questions for price in question.prices)
+    prices = [price for price in came if round(price.usd_per_hour, 6) in amounts]
+    if prices:
+        blocks.append(_PRICES.table(prices, most=_MOST, rest=_more(len(prices) - _MOST, "price")))
+
+    # How far each kind of data reached.
+    ages: dict[AskedPort, datetime] = {}
+    for question in receipt.questions:
+        if question.through and question.port in _DATED:
+            ages[question.port] = max(ages.get(question.port, question.through), question.through)
+    blocks += [quiet(f"The {port} reached to ", When(age), ".") for port, age in ages.items()]
+    source = f", of {receipt.source}" if receipt.source else ""
     blocks += [
+        quiet("Asked ", When(receipt.at), f"{source}."),
         quiet(
             "In a terminal, --json writes every number with its path, "
             "and 'verify FILE' checks that file later."
@@ -98,56 +117,12 @@ def receipt_card(receipt: AnswerReceipt) -> Card:
     return Card(title, Tone.INFO, tuple(blocks), encode(receipt))
 
 
-def _prices(receipt: AnswerReceipt) -> list[Block]:
-    """List the price rows that a number is, to the millionth."""
-    amounts = {round(figure.amount, 6) for figure in receipt.figures}
-    came = dict.fromkeys(price for question in receipt.questions for price in question.prices)
-    prices = [price for price in came if round(price.usd_per_hour, 6) in amounts]
-    if not prices:
-        return []
-
-    columns = (
-        Heading("price of"),
-        Heading("an hour", _R),
-        Heading("market"),
-        Heading("region"),
-        Heading("by"),
-        Heading("of", _R),
-    )
-    rows = tuple(
-        (
-            price.instance_type,
-            f"${price.usd_per_hour:f}",
-            price.market.value,
-            price.zone or price.region,
-            f"{price.basis}: {price.source}",
-            f"{price.asof}",
-        )
-        for price in prices[:_MOST]
-    )
-    return [Table(columns, rows, rest=_more(len(prices) - _MOST, "price"))]
-
-
-def _ages(receipt: AnswerReceipt) -> list[Text]:
-    """Say how far each kind of data reached."""
-    ages: dict[AskedPort, datetime] = {}
-    for question in receipt.questions:
-        if question.through and question.port in _DATED:
-            ages[question.port] = max(ages.get(question.port, question.through), question.through)
-
-    reached = [quiet(f"The {port} reached to ", When(newest), ".") for port, newest in ages.items()]
-    source = f", of {receipt.source}" if receipt.source else ""
-    return [*reached, quiet("Asked ", When(receipt.at), f"{source}.")]
-
-
 def verification_card(receipt: AnswerReceipt, outcome: Verification) -> Card:
     """Draw the differences first, then how the rest was checked."""
     blocks: list[Block] = []
     if outcome.differences:
-        columns = (Heading("what differs"), Heading("was", _R), Heading("is", _R), Heading("why"))
-        rows = tuple((x.what, x.was, x.now, x.why) for x in outcome.differences[:_MOST])
         note = _more(len(outcome.differences) - _MOST, "difference")
-        blocks.append(Table(columns, rows, rest=note))
+        blocks.append(_DIFFERENCES.table(outcome.differences, most=_MOST, rest=note))
 
     counts = Counter(outcome.checked.values())
     facts = [(how.value, f"{counts[how]:,}") for how in Checked]
@@ -172,11 +147,7 @@ def verification_card(receipt: AnswerReceipt, outcome: Verification) -> Card:
     else:
         verdict = f"{numbers} hold; the data are not the same"
     title = f"'{receipt.line}': {verdict}"
-    return Card(title, tone, tuple(blocks), _data(receipt, outcome))
-
-
-def _data(receipt: AnswerReceipt, outcome: Verification) -> dict[str, Any]:
-    return {
+    data = {
         "line": receipt.line,
         "at": receipt.at,
         "figures": len(receipt.figures),
@@ -185,3 +156,4 @@ def _data(receipt: AnswerReceipt, outcome: Verification) -> dict[str, Any]:
         "differences": [vars(difference) for difference in outcome.differences],
         "notes": list(outcome.notes),
     }
+    return Card(title, tone, tuple(blocks), data)

@@ -20,7 +20,7 @@ from bot.model.codec import decode
 from bot.model.limits import YEARS
 from bot.model.receipt import AnswerReceipt, AskedPort
 from bot.model.request import Request
-from bot.ports import Billing, Ports
+from bot.ports import Ports
 
 _WATCHED = Needs.BILL | Needs.METRICS | Needs.DETECTOR | Needs.STATE
 _HUGE = re.compile(r'"[+-]?[\d.]+[eE]\+?\d{2,}"')
@@ -63,21 +63,22 @@ async def verify_(
     request: Request,
     line: str = arg(
         None,
-        "the line whose answer is meant; in a terminal also a file that 'receipt LINE --json' wrote",
+        "the line whose answer is meant; in a terminal also a file that 'receipt LINE --json'"
+        " wrote",
         rest=True,
     ),
 ) -> Card:
     """Check a line at once, or the receipt of an earlier answer."""
     words = read_line(request.line).rest.strip()
     if _FILE.fullmatch(words):
-        kept = _read(ports.site.files.text(words, request), words)
-        ports, request = _then(ports, kept), replace(request, at=kept.at)
-        again = await answered(ports, request, _carried(kept.line))
+        stored = _read(ports.site.files.text(words, request), words)
+        ports, request = _then(ports, stored), replace(request, at=stored.at)
+        again = await answered(ports, request, _carried(stored.line))
     else:
         first, again = [await answered(ports, request, _carried(words)) for _ in range(2)]
-        kept = receipt_of(first)
-    outcome = await asyncio.to_thread(verify, kept, again, ports.world.billing)
-    return verification_card(kept, outcome)
+        stored = receipt_of(first)
+    outcome = await asyncio.to_thread(verify, stored, again, ports.world.billing)
+    return verification_card(stored, outcome)
 
 
 def _carried(words: str) -> CommandLine:
@@ -85,21 +86,22 @@ def _carried(words: str) -> CommandLine:
 
     Raise `WrongInput` for one that does more than read.
     """
-    read = read_line(words)
-    name = read.command.name
-    if read.shared:
+    line = read_line(words)
+    name, runs = line.command.name, line.runs
+    if line.shared:
         raise WrongInput("A receipt is of an answer, not of sharing it; leave 'share' out.")
-    if read.runs.carries:
+    if runs.carries:
         raise WrongInput(f"'{name}' is itself about another line; name that line alone.")
-    if read.runs.changes or read.runs.audited:
+    if runs.changes or runs.audited:
         raise WrongInput(
-            f"'{name}' changes something; a receipt is of a line that only reads, such as 'receipt cost 7d'."
+            f"'{name}' changes something; a receipt is of a line that only reads, such as"
+            " 'receipt cost 7d'."
         )
-    if Needs.REPLAY in read.runs.opens:
+    if Needs.REPLAY in runs.opens:
         raise WrongInput(
             f"'{name}' reads other recordings than the watched source, of which no receipt is made."
         )
-    return read
+    return line
 
 
 async def answered(ports: Ports, request: Request, read: CommandLine) -> WatchedAnswer:
@@ -115,39 +117,34 @@ def _read(text: str, name: str) -> AnswerReceipt:
     """Read a stored receipt; raise `WrongInput` for anything else."""
     try:
         document = json.loads(text)
-        kept = decode(AnswerReceipt, document.get("data", document))
-        if _HUGE.search(text) or not all(at.year in YEARS for at in (kept.at, *_reached(kept))):
+        stored = decode(AnswerReceipt, document.get("data", document))
+        times = (stored.at, *_reached(stored))
+        if _HUGE.search(text) or not all(time.year in YEARS for time in times):
             raise ValueError("a number or a time in it is no answer's")
     except (ValueError, AttributeError, RecursionError) as error:
-        said = shortened(str(error), 120)
+        reason = shortened(str(error), 120)
         raise WrongInput(
-            f"'{shortened(name)}' is no receipt that 'receipt LINE --json' wrote: {said}."
+            f"'{shortened(name)}' is no receipt that 'receipt LINE --json' wrote: {reason}."
         ) from None
-    return kept
+    return stored
 
 
-def _reached(kept: AnswerReceipt) -> list[datetime]:
+def _reached(stored: AnswerReceipt) -> list[datetime]:
     """Return how far the bill reached when each question was asked."""
     return [
         question.through
-        for question in kept.questions
+        for question in stored.questions
         if question.port is AskedPort.BILL and question.through
     ]
 
 
-def _then(ports: Ports, kept: AnswerReceipt) -> Ports:
+def _then(ports: Ports, stored: AnswerReceipt) -> Ports:
     """Return the ports with the bill as far as it reached when the receipt was made."""
-    whole = replace(ports, world=replace(ports.world, billing=_whole(ports.world.billing)))
-    reached = _reached(kept)
-    if not reached:
-        return as_of(whole, kept.at)
-    return replace(
-        whole,
-        world=replace(
-            whole.world, billing=BilledBy(whole.world.billing, max(reached), timedelta(0))
-        ),
-    )
-
-
-def _whole(billing: Billing) -> Billing:
-    return billing.billing if isinstance(billing, BilledBy) else billing
+    billing = ports.world.billing
+    if isinstance(billing, BilledBy):
+        billing = billing.billing  # it was cut to the time of this question
+    reached = _reached(stored)
+    if reached:
+        billing = BilledBy(billing, max(reached), timedelta(0))
+    ports = replace(ports, world=replace(ports.world, billing=billing))
+    return ports if reached else as_of(ports, stored.at)

@@ -61,7 +61,7 @@ class WatchedAnswer:
 
 
 def receipt_of(answer: WatchedAnswer) -> AnswerReceipt:
-    """Return the receipt of an answer: of every number in its data, and of every question it asked."""
+    """Return the receipt of an answer: of each number in its data, and each question it asked."""
     stated = [
         Figure(pointer(path), amount, formula_of(answer.figures, path))
         for path, amount in numbers(answer.card.data)
@@ -69,14 +69,14 @@ def receipt_of(answer: WatchedAnswer) -> AnswerReceipt:
 
     # Of the price rows that came, those of the types that the answer names.
     questions = answer.witness.questions.values()
-    named = set(_texts(answer.card.data))
-    named |= {question.asked.partition(" ")[0] for question in questions}
-    shown = [
-        replace(question, prices=tuple(x for x in question.prices if x.instance_type in named))
+    words = set(_texts(answer.card.data))
+    words |= {question.asked.partition(" ")[0] for question in questions}
+    noted = tuple(
+        replace(question, prices=tuple(x for x in question.prices if x.instance_type in words))
         for question in questions
-    ]
+    )
     figures = (*stated, *drawn_alone(answer.card))
-    return AnswerReceipt(answer.line, answer.at, answer.source, tuple(shown), figures)
+    return AnswerReceipt(answer.line, answer.at, answer.source, noted, figures)
 
 
 def formula_of(figures: Mapping[str, str], path: Path) -> str:
@@ -84,10 +84,10 @@ def formula_of(figures: Mapping[str, str], path: Path) -> str:
     names = [part for part in path if isinstance(part, str)]
 
     def fits(end: str) -> bool:
-        wanted = end.split("/")
-        tail = names[-len(wanted) :]
-        return len(tail) == len(wanted) and all(
-            want in ("*", name) for want, name in zip(wanted, tail, strict=True)
+        parts = end.split("/")
+        tail = names[-len(parts) :]
+        return len(tail) == len(parts) and all(
+            part in ("*", name) for part, name in zip(parts, tail, strict=True)
         )
 
     fitting = [end for end in figures if fits(end)]
@@ -111,7 +111,7 @@ def _texts(data: Any) -> Iterator[str]:
 
 def drawn_alone(card: Card) -> tuple[Figure, ...]:
     """Return the amounts of USD that stand on a card and in no number of its data."""
-    known = {text for _, amount in numbers(card.data) for text in _writings(amount)}
+    in_data = {text for _, amount in numbers(card.data) for text in _writings(amount)}
     sums = {text: (total, how) for how, total in _sums(card.data) for text in _writings(total)}
 
     words = [encode(block) for block in card.blocks if isinstance(block, Text | Facts | Table)]
@@ -119,7 +119,7 @@ def drawn_alone(card: Card) -> tuple[Figure, ...]:
     for drawn in dict.fromkeys(
         x for text in _texts([card.title, *words]) for x in _USD.findall(text)
     ):
-        if drawn not in known:
+        if drawn not in in_data:
             rounded = Decimal(drawn.replace(",", "").removeprefix("$"))
             amount, formula = sums.get(drawn, (rounded, DRAWN))
             figures.append(Figure(f"/card/{drawn}", amount, formula))
@@ -164,8 +164,10 @@ def verify(receipt: AnswerReceipt, again: WatchedAnswer, billing: Billing) -> Ve
     fresh = receipt_of(again)
     changed = list(_changed_questions(receipt.questions, fresh.questions))
     parts = list(dict.fromkeys(difference.what.partition(":")[0] for difference in changed))
-    more = f" and {len(parts) - 2} more" if len(parts) > 2 else ""
-    why = f"changed: {'; '.join(parts[:2])}{more}" if parts else "the same data make another number"
+    why = "the same data make another number"
+    if parts:
+        others = f" and {len(parts) - 2} more" if len(parts) > 2 else ""
+        why = f"changed: {'; '.join(parts[:2])}{others}"
 
     checked, wrong, sums_of = _checked_figures(receipt.figures, fresh.figures, again, why)
 
@@ -195,7 +197,13 @@ def _checked_figures(
         if new is None:
             wrong.append(Difference(figure.path, f"{figure.amount:f}", "not in the answer", why))
         elif not agree(figure.amount, new.amount):
-            wrong.append(Difference(figure.path, *_written(figure.amount, new.amount), why))
+            # To the cent, or in full where they differ by less.
+            by_cents = cents(figure.amount) != cents(new.amount)
+            was, is_now = (
+                f"{amount:.2f}" if by_cents else f"{amount:f}"
+                for amount in (figure.amount, new.amount)
+            )
+            wrong.append(Difference(figure.path, was, is_now, why))
         elif figure.formula != new.formula:
             reason = "the formula is another one"
             wrong.append(Difference(figure.path, figure.formula, new.formula, reason))
@@ -214,13 +222,6 @@ def _checked_figures(
         for new in current.values()
     ]
     return checked, wrong, sums_of
-
-
-def _written(stated: Decimal, current: Decimal) -> tuple[str, str]:
-    """Write two numbers to the cent, or in full where they differ by less."""
-    if cents(stated) != cents(current):
-        return f"{stated:.2f}", f"{current:.2f}"
-    return f"{stated:f}", f"{current:f}"
 
 
 def _scopes(path: Path, data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -273,22 +274,18 @@ def _priced(path: Path, amount: Decimal, answer: WatchedAnswer) -> bool:
     )
     kind = label("instance_type")
     prices = [price.usd_per_hour for price in quoted if price.instance_type == kind]
+
+    # A rate is a mean by hours: over all ways to buy, the committed ones, and each of them.
+    choices = (tuple(Market), _COMMITTED, *((market,) for market in Market))
     for rows in lists:
-        prices += _means([price for price in rows if price.instance_type == kind])
+        own_rates = [price for price in rows if price.instance_type == kind]
+        for region in dict.fromkeys(rate.region for rate in own_rates):
+            for markets in choices:
+                chosen = [x for x in own_rates if x.region == region and x.market in markets]
+                if hours := sum((exact(x.hours) for x in chosen), Decimal(0)):
+                    usd = sum((x.usd_per_hour * exact(x.hours) for x in chosen), Decimal(0))
+                    prices.append(usd / hours)
     return any(abs(price - amount) <= _MILLIONTH for price in prices)
-
-
-def _means(rates: Sequence[Price]) -> Iterator[Decimal]:
-    """Yield the rate of an hour in each region, weighted by hours.
-
-    Over all rates, the committed ones, and of each market.
-    """
-    for region in dict.fromkeys(rate.region for rate in rates):
-        for markets in (tuple(Market), _COMMITTED, *((market,) for market in Market)):
-            chosen = [x for x in rates if x.region == region and x.market in markets]
-            hours = sum((exact(x.hours) for x in chosen), Decimal(0))
-            if hours:
-                yield sum((x.usd_per_hour * exact(x.hours) for x in chosen), Decimal(0)) / hours
 
 
 def _mismatches(
@@ -322,35 +319,36 @@ def _mismatches(
         for name, total, added in pairs:
             unequal = [x for x in MEASURES if not agree(getattr(total, x), getattr(added, x))]
             if unequal:
-                was, now = (
+                was, is_now = (
                     "; ".join(f"{measure} {getattr(money, measure):.2f}" for measure in unequal)
                     for money in (total, added)
                 )
                 what = f"bill added up by {part}: {terms}, {name}"
-                wrong.append(Difference(what, was, now, "its pieces make another sum"))
+                wrong.append(Difference(what, was, is_now, "its pieces make another sum"))
     return wrong, untried
 
 
 def _changed_questions(
     stated: Sequence[PortQuestion], fresh: Sequence[PortQuestion]
 ) -> Iterator[Difference]:
-    """Yield the questions that were answered otherwise, each changed part once, and those that one side alone asked."""
-    seen: set[tuple[str, str, str]] = set()
-    then = {question.key: question for question in stated}
-    now = {question.key: question for question in fresh}
-    for key, question in then.items():
-        if key not in now:
+    """Yield the changed parts of questions, each once, and questions that one side alone asked."""
+    yielded: set[tuple[str, str, str]] = set()
+    before = {question.key: question for question in stated}
+    after = {question.key: question for question in fresh}
+    for key, question in before.items():
+        if key not in after:
             reason = "the answer asks for something else now"
             yield Difference(_named(question), "asked", "not asked", reason)
-        elif now[key].digest != question.digest or now[key].total != question.total:
-            for change in _changes(question, now[key]):
+        elif after[key].digest != question.digest or after[key].total != question.total:
+            for change in _changes(question, after[key]):
+                # Questions over the same rows have the same pieces.
                 what = change.what.partition(":")[0] if question.pieces else change.what
-                if (what, change.was, change.now) not in seen:
+                if (what, change.was, change.now) not in yielded:
                     yield change
-                seen.add((what, change.was, change.now))
+                yielded.add((what, change.was, change.now))
 
-    for key, question in now.items():
-        if key not in then:
+    for key, question in after.items():
+        if key not in before:
             yield Difference(_named(question), "not asked", "asked", "new")
 
 
@@ -367,7 +365,13 @@ def _changes(then: PortQuestion, now: PortQuestion) -> list[Difference]:
             what = f"{then.port} of {key}: {then.asked}"
             changes.append(Difference(what, _amounts(was), _amounts(current), reason))
 
-    prices = [_by_row(question.prices) for question in (then, now)]
+    prices = [
+        {
+            ", ".join(filter(None, (x.instance_type, x.market, x.basis, x.region, x.zone))): x
+            for x in question.prices
+        }
+        for question in (then, now)
+    ]
     for row in dict.fromkeys((*prices[0], *prices[1])):
         before, after = prices[0].get(row), prices[1].get(row)
         if before != after:
@@ -385,13 +389,6 @@ def _amounts(piece: Piece | None) -> str:
     if piece is None:
         return "nothing"
     return f"net {piece.money.net:.2f}, amortised {piece.money.amortised:.2f}"
-
-
-def _by_row(prices: Sequence[Price]) -> dict[str, Price]:
-    return {
-        ", ".join(filter(None, (x.instance_type, x.market, x.basis, x.region, x.zone))): x
-        for x in prices
-    }
 
 
 def _hour(price: Price | None) -> str:

@@ -24,10 +24,10 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.columns import NUMBER, USD, Column, Columns
+from bot.cards.columns import NUMBER, USD, Column, Columns, Unit, datum
 from bot.cards.lines import quote
 from bot.cards.words import clock
-from bot.costs.training import FEWEST, Difference, Epoch, EqualLoss, RunComparison, RunCost, Sample
+from bot.costs.training import FEWEST, Difference, EqualLoss, RunComparison, RunCost, Sample
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 
@@ -103,6 +103,19 @@ def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
             lead += f" With storage {usd(cost.usd_per_epoch * (1 + extra / cost.usd))}."
         lead += f" {spent}"
 
+    chart, epochs = None, cost.epochs[-_BARS:]
+    if len(epochs) > 1:
+        low, high = min(epoch.usd for epoch in epochs), max(epoch.usd for epoch in epochs)
+        chart = Chart(
+            ChartKind.BAR,
+            "Cost of an epoch",
+            "$",
+            (Series("an epoch", tuple(float(epoch.usd) for epoch in epochs)),),
+            categories=tuple(f"{epoch.number}" for epoch in epochs),
+            summary=f"The last {len(epochs)} epochs cost {usd(low)} to {usd(high)}.",
+            timed=True,
+        )
+
     basis = (
         f"Estimated: hours of {', '.join(costed.instance_types) or 'no node'}, found by"
         f" {costed.by}, {_paid(cost.billed)}. Every attempt counts, so lost and repeated work is"
@@ -121,7 +134,7 @@ def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
         )
         if storage
         else None,
-        len(cost.epochs) > 1 and _epoch_chart(cost.epochs[-_BARS:]),
+        chart,
         quiet(basis),
         map(quiet, _price_texts(costed.prices)),
         Buttons(
@@ -145,19 +158,6 @@ STORAGE = Columns[tuple[str, Decimal]](
     Column("beside the nodes", lambda line: line[0]),
     Column("billed", lambda line: line[1], USD, total=True),
 )
-
-
-def _epoch_chart(epochs: Sequence[Epoch]) -> Chart:
-    low, high = min(epoch.usd for epoch in epochs), max(epoch.usd for epoch in epochs)
-    return Chart(
-        ChartKind.BAR,
-        "Cost of an epoch",
-        "$",
-        (Series("an epoch", tuple(float(epoch.usd) for epoch in epochs)),),
-        categories=tuple(f"{epoch.number}" for epoch in epochs),
-        summary=f"The last {len(epochs)} epochs cost {usd(low)} to {usd(high)}.",
-        timed=True,
-    )
 
 
 def run_data(cost: RunCost) -> dict[str, Any]:
@@ -239,7 +239,11 @@ def compare_card(comparison: RunComparison) -> Card:
     hours = _difference_cells(comparison.hours, "{:+.1f}".format)
     per_tokens = (_or(a.usd_per_billion_tokens), _or(b.usd_per_billion_tokens))
     rows = (
-        ("$ an epoch", *(_mean(sample.usd) for sample in (a, b)), *dollars),
+        (
+            "$ an epoch",
+            *("none finished" if x is None else usd(x) for x in (_mean(a), _mean(b))),
+            *dollars,
+        ),
         (
             "hours an epoch",
             *(f"{mean(sample.hours):.1f}" if sample.hours else "" for sample in (a, b)),
@@ -300,20 +304,11 @@ def compare_data(comparison: RunComparison) -> dict[str, Any]:
     """Return the comparison for scripts."""
     loss = comparison.equal_loss
     return {
-        "a": _side(comparison.a),
-        "b": _side(comparison.b),
-        "usd_per_epoch": _interval(comparison.usd),
-        "hours_per_epoch": _interval(comparison.hours),
-        "equal_loss": {
-            "from": loss.high,
-            "to": loss.low,
-            "a_usd": loss.a[0],
-            "b_usd": loss.b[0],
-            "a_hours": loss.a[1],
-            "b_hours": loss.b[1],
-        }
-        if loss
-        else None,
+        "a": _SIDE.record(comparison.a),
+        "b": _SIDE.record(comparison.b),
+        "usd_per_epoch": comparison.usd and _INTERVAL.record(comparison.usd),
+        "hours_per_epoch": comparison.hours and _INTERVAL.record(comparison.hours),
+        "equal_loss": loss and _EQUAL_LOSS.record(loss),
         "same_epochs": comparison.same_epochs,
     }
 
@@ -349,22 +344,27 @@ def _signed(amount: float) -> str:
     return f"{'+' if amount >= 0 else ''}{usd(Decimal(str(round(amount, 2))))}"
 
 
-def _mean(amounts: Sequence[Decimal]) -> str:
-    return usd(sum(amounts, Decimal(0)) / len(amounts)) if amounts else "none finished"
+def _mean(side: Sample) -> Decimal | None:
+    """Return the mean cost of an epoch, None where none has finished."""
+    return sum(side.usd, Decimal(0)) / len(side.usd) if side.usd else None
 
 
-def _side(side: Sample) -> dict[str, Any]:
-    return {
-        "name": side.name,
-        "epochs": len(side.usd),
-        "usd_per_epoch": cents(sum(side.usd, Decimal(0)) / len(side.usd)) if side.usd else None,
-        "hours_per_epoch": mean(side.hours) if side.hours else None,
-    }
-
-
-def _interval(difference: Difference | None) -> dict[str, float] | None:
-    return (
-        {"difference": difference.mean, "low": difference.low, "high": difference.high}
-        if difference
-        else None
-    )
+_SIDE = Columns[Sample](
+    datum("name", lambda side: side.name),
+    datum("epochs", lambda side: len(side.usd)),
+    datum("usd_per_epoch", _mean, unit=Unit(usd, store=cents)),
+    datum("hours_per_epoch", lambda side: mean(side.hours) if side.hours else None),
+)
+_INTERVAL = Columns[Difference](
+    datum("difference", lambda difference: difference.mean),
+    datum("low", lambda difference: difference.low),
+    datum("high", lambda difference: difference.high),
+)
+_EQUAL_LOSS = Columns[EqualLoss](
+    datum("from", lambda loss: loss.high),
+    datum("to", lambda loss: loss.low),
+    datum("a_usd", lambda loss: loss.a[0]),
+    datum("b_usd", lambda loss: loss.b[0]),
+    datum("a_hours", lambda loss: loss.a[1]),
+    datum("b_hours", lambda loss: loss.b[1]),
+)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import datetime
 
 import numpy as np
 
@@ -82,10 +82,23 @@ def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
     frame = reading.frame("run")
     if frame is None or not reading.runs:
         return ()
-    hours = billed_hours(ports.world.billing, reading.inventory, Window(frame.start, at))
-    runs = [
-        costed for run in reading.runs if (costed := _costed(run, reading, frame, (pricing, hours)))
-    ]
+    billed = billed_hours(ports.world.billing, reading.inventory, Window(frame.start, at))
+    runs = []
+    for run in reading.runs:
+        row = _row(run, frame)
+        if row is None:
+            continue
+        nodes, by, among = _nodes(run, reading, frame)
+        priced = [(node, price) for node in nodes if (price := pricing.instance(node))]
+        paid = [
+            Paid(node.launched_at, node.ended_at, price.usd_per_hour, billed.get(node.id, {}))
+            for node, price in priced
+        ]
+        cost = run_cost(run, frame.pick([row]), paid, among)
+        if cost is not None:
+            types = tuple(sorted({node.labels.instance_type for node in nodes}))
+            prices = tuple(dict.fromkeys(price for _, price in priced))
+            runs.append(Costed(cost, types, by, prices, len(nodes) - len(priced)))
     return tuple(sorted(runs, key=lambda x: -x.cost.usd))
 
 
@@ -130,84 +143,59 @@ def side(ports: Ports, runs: Sequence[Costed], name: str) -> Sample:
 
 
 def parities(ports: Ports, at: datetime) -> tuple[tuple[str, RunComparison | None], ...]:
-    """Return each open migration with its comparison, None where a side no longer tells; may block."""
+    """Return each open migration with its comparison, None where a side is unknown; may block."""
     opened = MIGRATIONS.newest(ports.stores.documents, MOST)
     if not opened:
         return ()
     runs = costed_runs(ports, at)
-    return tuple(
-        (name, _parity(ports, runs, name, migration.baseline))
-        for name, migration in sorted(opened, key=lambda x: x[0])
-    )
-
-
-def _parity(ports: Ports, runs: Sequence[Costed], name: str, baseline: str) -> RunComparison | None:
-    try:
-        return compare(side(ports, runs, baseline), side(ports, runs, name))
-    except WrongInput:
-        return None
-
-
-_Prices = tuple[Pricing, Mapping[str, Mapping[datetime, Decimal]]]
-
-
-def _costed(run: Run, reading: Reading, frame: Frame, prices: _Prices) -> Costed | None:
-    row = _row(run, frame)
-    if row is None:
-        return None
-    pricing, hours = prices
-    mine, by, among = _nodes(run, reading, frame)
-    priced = [(instance, price) for instance in mine if (price := pricing.instance(instance))]
-    nodes = [
-        Paid(x.launched_at, x.ended_at, price.usd_per_hour, hours.get(x.id, {}))
-        for x, price in priced
-    ]
-    cost = run_cost(run, frame.pick([row]), nodes, among)
-    if cost is None:
-        return None
-    types = tuple(sorted({instance.labels.instance_type for instance in mine}))
-    return Costed(
-        cost, types, by, tuple(dict.fromkeys(price for _, price in priced)), len(mine) - len(priced)
-    )
+    compared = []
+    for name, migration in sorted(opened, key=lambda x: x[0]):
+        comparison = None
+        with suppress(WrongInput):
+            comparison = compare(side(ports, runs, migration.baseline), side(ports, runs, name))
+        compared.append((name, comparison))
+    return tuple(compared)
 
 
 def _row(run: Run, frame: Frame) -> int | None:
-    return next(
-        (
-            i
-            for i, x in enumerate(frame.things)
-            if (x.job, x.cluster) == (run.labels.job, run.labels.cluster)
-        ),
-        None,
-    )
+    key = (run.labels.job, run.labels.cluster)
+    return next((i for i, x in enumerate(frame.things) if (x.job, x.cluster) == key), None)
 
 
 def _nodes(run: Run, reading: Reading, frame: Frame) -> tuple[list[Instance], str, Doubles]:
-    """Return the nodes that a run is charged with, how they were found, and among how many runs they are shared at each step."""
-    labels = run.labels
-    cluster = [
-        x for x in reading.inventory.instances.values() if x.labels.cluster == labels.cluster
-    ]
-    for mine, by in (
+    """Return the nodes that a run is charged with, how they were found, and who shares them.
+
+    The last is among how many runs they are shared at each step.
+    """
+    name = run.labels.cluster
+    cluster = [x for x in reading.inventory.instances.values() if x.labels.cluster == name]
+    for nodes, by in (
         (_labelled(run, cluster), "the job label"),
         (_tagged(run, cluster), "the project tag"),
     ):
-        if mine:
-            return mine, by, np.ones(frame.n_steps)
-    runs = [x for x in reading.runs if x.labels.cluster == labels.cluster]
-    owned = {x.id for other in runs for x in _labelled(other, cluster) or _tagged(other, cluster)}
-    sharing = [
-        other for other in runs if not (_labelled(other, cluster) or _tagged(other, cluster))
-    ]
-    among = _among(sharing, frame)
+        if nodes:
+            return nodes, by, np.ones(frame.n_steps)
+
+    # What no label and no tag gives to a run is shared by all that have no node of their own.
+    taken: set[str] = set()
+    counts = np.zeros(frame.n_steps)
+    for sharer in reading.runs:
+        if sharer.labels.cluster != name:
+            continue
+        claimed = _labelled(sharer, cluster) or _tagged(sharer, cluster)
+        taken |= {x.id for x in claimed}
+        row = None if claimed else _row(sharer, frame)
+        # A run that is over shares nothing.
+        if row is not None and (span := reporting(frame, row)):
+            counts[span] += 1
+
+    among = np.maximum(counts, 1)
     span = reporting(frame, _row(run, frame) or 0)
     most = int(among[span].max()) if span else 1
-    whole = (
-        "the whole cluster"
-        if most == 1
-        else f"1/{most} of the cluster, as no tag tells whose nodes are whose"
-    )
-    return [x for x in cluster if x.id not in owned], whole, among
+    by = f"1/{most} of the cluster, as no tag tells whose nodes are whose"
+    if most == 1:
+        by = "the whole cluster"
+    return [x for x in cluster if x.id not in taken], by, among
 
 
 def _labelled(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
@@ -216,19 +204,6 @@ def _labelled(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
 
 def _tagged(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
     return [x for x in nodes if x.project == run.labels.job]
-
-
-def _among(runs: Sequence[Run], frame: Frame) -> Doubles:
-    """Return how many of the runs go on at each step, at least one.
-
-    One that is over shares nothing.
-    """
-    counts = np.zeros(frame.n_steps)
-    for run in runs:
-        row = _row(run, frame)
-        if row is not None and (span := reporting(frame, row)):
-            counts[span] += 1
-    return np.maximum(counts, 1)
 
 
 _WHOLE = ("the job label", "the project tag", "the whole cluster")
@@ -240,7 +215,7 @@ Of a shared cluster nobody knows which tokens are whose.
 
 @dataclass(frozen=True)
 class _Gained:
-    """State the tokens that runs of one size gained on one type, the node-hours that it took, and their names."""
+    """State the tokens that runs of one size gained on one type, and in how many node-hours."""
 
     tokens: float
     node_hours: float
@@ -260,51 +235,39 @@ class _Gained:
 def measured_speeds(
     ports: Ports, at: datetime, old: InstanceType, new: InstanceType
 ) -> tuple[SpeedUp, ...]:
-    """Return the work of a node of `new` as a multiple of one of `old`, for each size of model trained on both; may block.
+    """Return the work of a node of `new` as a multiple of one of `old`; may block.
 
-    Work is tokens gained, over every node-hour of the runs: restarts, waiting and repeated steps
-    slow it down as they did.
+    One for each size of model that was trained on both. Work is tokens gained, over every
+    node-hour of the runs: restarts, waiting and repeated steps slow it down as they did.
     """
     runs = costed_runs(ports, at)
-    was, now = gained_on(runs, old), gained_on(runs, new)
+    before, after = gained_on(runs, old), gained_on(runs, new)
     return tuple(
-        _speed(old, new, size, (was[size], now[size]), at.date())
-        for size in sorted(was.keys() & now.keys())
+        SpeedUp(
+            old.family,
+            new.family,
+            after[size].millions / before[size].millions,
+            ClaimKind.MEASURED,
+            f"{after[size]} tokens a node-hour of {new.name}, {before[size]} of {old.name},"
+            f" with {size / 1e9:g} billion parameters",
+            source="the account's own runs",
+            asof=at.date(),
+        )
+        for size in sorted(before.keys() & after.keys())
     )
 
 
 def gained_on(runs: Iterable[Costed], kind: InstanceType) -> dict[float, _Gained]:
-    """Return what the runs on one type alone gained, by the parameters of the model to two digits."""
+    """Return what runs on one type alone gained, by the model's parameters to two digits."""
     sizes: dict[float, _Gained] = {}
     for run in runs:
         tokens, parameters = run.cost.tokens, run.cost.run.parameters
         hours = run.cost.nodes * (run.cost.until - run.cost.since).total_seconds() / 3600
-        if (
-            run.instance_types == (kind.name,)
-            and run.by in _WHOLE
-            and tokens
-            and parameters
-            and hours
-        ):
+        alone = run.instance_types == (kind.name,) and run.by in _WHOLE
+        if alone and tokens and parameters and hours:
             size = float(f"{parameters:.2g}")
             so_far = sizes.get(size, _Gained(0.0, 0.0, ()))
             sizes[size] = _Gained(
                 so_far.tokens + tokens, so_far.node_hours + hours, (*so_far.names, run.name)
             )
     return sizes
-
-
-def _speed(
-    old: InstanceType, new: InstanceType, size: float, gained: tuple[_Gained, _Gained], today: date
-) -> SpeedUp:
-    was, now = gained
-    says = f"{now} tokens a node-hour of {new.name}, {was} of {old.name}, with {size / 1e9:g} billion parameters"
-    return SpeedUp(
-        old.family,
-        new.family,
-        now.millions / was.millions,
-        ClaimKind.MEASURED,
-        says,
-        source="the account's own runs",
-        asof=today,
-    )
