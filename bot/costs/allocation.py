@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -61,18 +62,12 @@ class Occupancy:
 
     def by_day(self) -> Occupancy:
         """Return the occupancy by the day: 24 hours in one."""
-        offered, reserved = (
-            {name: _days(hours) for name, hours in levels.items()}
-            for levels in (self.offered, self.reserved)
-        )
-        return Occupancy(
-            self.start,
-            self.window,
-            self.pods,
-            _days(self.held),
-            _days(self.used),
-            offered,
-            reserved,
+        return replace(
+            self,
+            held=_days(self.held),
+            used=_days(self.used),
+            offered={name: _days(hours) for name, hours in self.offered.items()},
+            reserved={name: _days(hours) for name, hours in self.reserved.items()},
         )
 
     def of(self, cluster: str) -> Shares:
@@ -173,8 +168,8 @@ QUANTUM = Decimal("0.000001")
 def apportion(total: Decimal, weights: Sequence[float]) -> list[Decimal]:
     """Return parts in the ratio of `weights` by the largest remainder.
 
-    Weights keep their signs. Each part is whole quanta, but for what of the total lies below one: that is the largest part's.
-    No weights, or a sum of 0: the last part has all.
+    Weights keep their signs. Each part is whole quanta, but for what of the total lies below one:
+    that is the largest part's. No weights, or a sum of 0: the last part has all.
     """
     whole = sum(weights)
     if not weights or not whole:
@@ -206,14 +201,10 @@ class _Pool:
     """Hold the cost of one key's nodes in one cluster, by time: to be split at once."""
 
     spend: Spend
+    shares: Shares
     total: Money = field(default_factory=Money)
     by_time: dict[int, Money] = field(default_factory=lambda: defaultdict(Money))
     estimated: bool = False
-
-    def add(self, column: int, row: Spend) -> None:
-        self.total += row.money
-        self.by_time[column] += row.money
-        self.estimated |= row.estimated
 
 
 def split_rows(
@@ -235,13 +226,12 @@ def split_rows(
         column = (time - occupancy.start) // _STEPS[step]
         if share and 0 <= column < n_columns and share.read[column]:
             key = (*(row.key[name] for name in (*by, *OWNERS)), row.key["cluster"])
-            pools.setdefault(key, _Pool(row)).add(column, row)
+            pool = pools.setdefault(key, _Pool(row, share))
+            pool.total += row.money
+            pool.by_time[column] += row.money
+            pool.estimated |= row.estimated
 
-    return [
-        change
-        for pool in pools.values()
-        for change in _split(pool, shares[pool.spend.key["cluster"]])
-    ]
+    return [change for pool in pools.values() for change in _split(pool)]
 
 
 def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
@@ -253,10 +243,8 @@ def owned_rows(rows: Iterable[Spend]) -> list[Spend]:
         owner, way = derived_owner(pod)
         if owner:
             derived = Derived(row.money.amortised, owners=((owner, way),))
-            changes += [
-                _less(row, row.money),
-                replace(row, key={**row.key, "team": owner}, derived=derived),
-            ]
+            owned = replace(row, key={**row.key, "team": owner}, derived=derived)
+            changes += [_less(row, row.money), owned]
     return changes
 
 
@@ -289,18 +277,21 @@ def changed(tally: Tally, changes: Iterable[Spend], where: Sequence[Filter]) -> 
     return replace(tally, rows=tuple(remaining), total=total)
 
 
-def _split(pool: _Pool, shares: Shares) -> Iterator[Spend]:
-    times = list(pool.by_time)
-    held, unused = shares.held[:, times], shares.unused[:, times]
-    holders = np.flatnonzero(held.any(axis=1))
+def _split(pool: _Pool) -> Iterator[Spend]:
+    """Yield a pool once less, then its idle part, then the part of each pod."""
+    times, shares = list(pool.by_time), pool.shares
+    shares_held, unused = shares.held[:, times], shares.unused[:, times]
+    holders = np.flatnonzero(shares_held.any(axis=1))
     if not len(holders):
         return
 
-    moneys = [pool.by_time[time] for time in times]
     amounts = np.array(
-        [[float(amount) for amount in (*_amounts(money), money.amortised)] for money in moneys]
+        [
+            [float(amount) for amount in (*_amounts(money), money.amortised)]
+            for money in pool.by_time.values()
+        ]
     )
-    parts = held[holders] @ amounts
+    parts = shares_held[holders] @ amounts
     weights = np.vstack([parts, amounts.sum(axis=0) - parts.sum(axis=0)])
     lost, idle = unused[holders] @ amounts[:, -1], float(shares.idle[times] @ amounts[:, -1])
     # Nothing is idle where pods held it all: a rest of floating point is no cost.
@@ -377,10 +368,17 @@ class Allocation:
                 if condition.dimension == "team"
             ]
 
-        parts, occupancy = self._parts(window, tally.by, [*bill_filters, *bill_teams])
-        owned = self._owned(window, tally.by, bill_filters) if "team" in owners_asked else []
-        allocated = changed(tally, [*parts, *owned], owner_filters) if parts or owned else tally
-        return replace(allocated, split=occupancy.window if parts and occupancy else None)
+        changes, occupancy = self._parts(window, tally.by, [*bill_filters, *bill_teams])
+        split = occupancy.window if changes and occupancy else None
+        if "team" in owners_asked:
+            # The bill's own pods get a derived team where they have none.
+            pods = [Filter("pod", _NOBODY, negated=True), Filter("team", _NOBODY)]
+            dimensions = _dimensions_with(tally.by, ("cluster", *OWNERS))
+            with suppress(WrongInput):
+                bill = self._ports.world.billing.tally(window, dimensions, [*bill_filters, *pods])
+                changes = [*changes, *owned_rows(bill.rows)]
+        allocated = changed(tally, changes, owner_filters) if changes else tally
+        return replace(allocated, split=split)
 
     def _parts(
         self, window: Window, by: tuple[str, ...], where: list[Filter]
@@ -404,34 +402,22 @@ class Allocation:
         self, window: Window, by: tuple[str, ...], where: list[Filter], step: str
     ) -> list[Spend]:
         """Return the cost of Neuron nodes where the bill names no pod of their cluster and hour."""
-        kinds = tuple(
-            name for name, kind in self._ports.world.knowledge.types().items() if kind.has_neuron
-        )
+        world = self._ports.world
+        types = tuple(name for name, kind in world.knowledge.types().items() if kind.has_neuron)
         dimensions = _dimensions_with(by, ("cluster", step, *OWNERS))
         nodes = [
-            Filter("instance_type", kinds),
+            Filter("instance_type", types),
             Filter("cluster", _NOBODY, negated=True),
             Filter("pod", _NOBODY),
         ]
-        rows = self._ports.world.billing.tally(window, dimensions, [*where, *nodes]).rows
+        rows = world.billing.tally(window, dimensions, [*where, *nodes]).rows
         if not rows:
             return []
-        split = self._ports.world.billing.tally(
-            window, ("cluster", step), [Filter("pod", _NOBODY, negated=True)]
-        ).rows
+
+        pods = [Filter("pod", _NOBODY, negated=True)]
+        split = world.billing.tally(window, ("cluster", step), pods).rows
         split_hours = {(row.key["cluster"], row.key[step]) for row in split}
         return [row for row in rows if (row.key["cluster"], row.key[step]) not in split_hours]
-
-    def _owned(self, window: Window, by: tuple[str, ...], where: list[Filter]) -> list[Spend]:
-        """Return the changes that give the bill's own pods a derived team where they have none."""
-        teamless = [Filter("pod", _NOBODY, negated=True), Filter("team", _NOBODY)]
-        try:
-            rows = self._ports.world.billing.tally(
-                window, _dimensions_with(by, ("cluster", *OWNERS)), [*where, *teamless]
-            ).rows
-        except WrongInput:
-            return []
-        return owned_rows(rows)
 
     def hints(self, window: Window, where: Sequence[Filter]) -> Sequence[OwnerHint]:
         """Return the likely owners of cost without a team.
@@ -440,10 +426,9 @@ class Allocation:
         """
         if self.reading is None:
             return ()
+        dimensions, teamless = ("resource", "cluster", "namespace"), Filter("team", _NOBODY)
         try:
-            rows = self.tally(
-                window, ("resource", "cluster", "namespace"), [*where, Filter("team", _NOBODY)]
-            ).rows
+            rows = self.tally(window, dimensions, [*where, teamless]).rows
         except WrongInput:
             return ()
         return owner_hints(rows, self.reading.inventory)
@@ -462,12 +447,10 @@ class Allocation:
 
     @cached_property
     def _occupancy(self) -> Occupancy | None:
-        return (
-            occupancy_of(self.reading, self._ports.world.knowledge.types())
-            if self.reading
-            else None
-        )
+        if self.reading is None:
+            return None
+        return occupancy_of(self.reading, self._ports.world.knowledge.types())
 
 
-def _dimensions_with(by: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*by, *more)))
+def _dimensions_with(by: tuple[str, ...], besides: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*by, *besides)))

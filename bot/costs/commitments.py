@@ -36,7 +36,7 @@ class OnDemandUse:
 
     def used_by(self, nodes: int) -> Decimal:
         """Return the node-hours that a commitment to so many nodes would have used."""
-        return sum((min(Decimal(nodes), each) for each in self.node_hours), Decimal(0))
+        return sum((min(Decimal(nodes), hour) for hour in self.node_hours), Decimal(0))
 
     def ratio(self, nodes: int) -> Decimal:
         """Return the used share of a commitment to so many nodes."""
@@ -45,7 +45,10 @@ class OnDemandUse:
 
 @dataclass(frozen=True)
 class Commitments:
-    """Hold what is offered for a number of nodes of one type in one region, beside an hour on demand and the account's use."""
+    """Hold what is offered for some nodes of one type in one region.
+
+    Beside it, an hour on demand and the account's use.
+    """
 
     instance_type: str
     nodes: int
@@ -121,13 +124,9 @@ def on_demand_use(billing: Billing, price: Price, at: datetime) -> OnDemandUse |
         if settled is None or not days:
             return None
         first = datetime.fromisoformat(f"{min(row.key['day'] for row in days)}T00:00:00+00:00")
-        window = Window(first, settled)
-        rows = billing.tally(
-            window, ("hour",), [*where, Filter("purchase", (Market.ON_DEMAND.value,))]
-        ).rows
+        window, purchase = Window(first, settled), Filter("purchase", (Market.ON_DEMAND.value,))
+        rows = billing.tally(window, ("hour",), [*where, purchase]).rows
     except TrnbotError:
         return None
-    return OnDemandUse(
-        window,
-        tuple(row.money.amortised / price.usd_per_hour for row in rows if row.money.amortised > 0),
-    )
+    costs = (row.money.amortised for row in rows)
+    return OnDemandUse(window, tuple(usd / price.usd_per_hour for usd in costs if usd > 0))

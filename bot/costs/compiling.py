@@ -11,7 +11,6 @@ from datetime import datetime
 from decimal import Decimal
 
 from bot.costs.pricing import Pricing, hours_of
-from bot.model.fleet import Inventory
 from bot.model.money import cents
 from bot.model.reading import Reading, reaches
 from bot.model.run import Compile, CompileMark, Ending, Mark
@@ -70,7 +69,7 @@ class CompileBill:
 
 
 def batches(compiles: Iterable[Compile], hour_of: HourOf) -> list[Batch]:
-    """Return the compiles by scope and ending, those that share minutes together, the newest first."""
+    """Return the compiles that share scope, ending and minutes together, the newest first."""
     groups: list[list[Compile]] = []
     for compilation in sorted(compiles, key=lambda x: (str(x.scope), x.ending, x.window)):
         last = groups[-1] if groups else []
@@ -79,15 +78,21 @@ def batches(compiles: Iterable[Compile], hour_of: HourOf) -> list[Batch]:
             last.append(compilation)
         else:
             groups.append([compilation])
-    return sorted(
-        (_batch(group, hour_of) for group in groups),
-        key=lambda x: (x.window.end, x.usd or 0),
-        reverse=True,
-    )
+
+    joined = []
+    for group in groups:
+        priced = ((part, hour_of(part.instance)) for part in group)
+        usd = [hour * Decimal(str(part.hours)) for part, hour in priced if hour is not None]
+        total = sum(usd, Decimal(0))
+        start, end = min(x.window.start for x in group), max(x.window.end for x in group)
+        spared = cents(total - max(usd, default=Decimal(0)))
+        batch = Batch(tuple(group), Window(start, end), cents(total) if usd else None, spared)
+        joined.append(batch)
+    return sorted(joined, key=lambda batch: (batch.window.end, batch.usd or 0), reverse=True)
 
 
 def sharing(batch: Batch, marks: Iterable[CompileMark]) -> int:
-    """Return the number of the batch's nodes that, by the log, compile a graph which another of them compiles too."""
+    """Return how many of the batch's nodes compile, by the log, a graph that others compile too."""
     nodes: dict[str, set[str]] = {}
     for mark in marks:
         if mark.mark is Mark.BEGUN and mark.module and mark.at in batch.window:
@@ -107,36 +112,16 @@ def bill_of(compiles: Sequence[Compile], window: Window, hour_of: HourOf) -> Com
         if start < end:
             clipped.append(replace(compilation, window=Window(start, end)))
 
-    in_window = batches(clipped, hour_of)
+    in_window, none = batches(clipped, hour_of), Decimal(0)
+    cut = (batch for batch in in_window if batch.ending is Ending.CUT)
     return CompileBill(
         window,
         len(in_window),
         sum(batch.node_hours for batch in in_window),
-        sum((batch.usd for batch in in_window if batch.usd), Decimal(0)),
-        sum(
-            (batch.usd for batch in in_window if batch.usd and batch.ending is Ending.CUT),
-            Decimal(0),
-        ),
-        sum((batch.spared_usd for batch in in_window), Decimal(0)),
-        len({part.instance for part in clipped if hour_of(part.instance) is None}),
-    )
-
-
-def _batch(compiles: Sequence[Compile], hour_of: HourOf) -> Batch:
-    usd = [
-        hour * Decimal(str(compilation.hours))
-        for compilation in compiles
-        if (hour := hour_of(compilation.instance)) is not None
-    ]
-    total = sum(usd, Decimal(0))
-    window = Window(
-        min(part.window.start for part in compiles), max(part.window.end for part in compiles)
-    )
-    return Batch(
-        tuple(compiles),
-        window,
-        cents(total) if usd else None,
-        cents(total - max(usd, default=Decimal(0))),
+        usd=sum((batch.usd or none for batch in in_window), none),
+        cut_usd=sum((batch.usd or none for batch in cut), none),
+        spared_usd=sum((batch.spared_usd for batch in in_window), none),
+        unpriced=len({part.instance for part in clipped if hour_of(part.instance) is None}),
     )
 
 
@@ -145,7 +130,7 @@ _DIMENSIONS = ("cluster", "team", "project", "region", "zone", "account", "insta
 
 
 def may_show_compiling(window: Window, where: Sequence[Filter], now: datetime) -> bool:
-    """Return whether metrics may tell of compiles in the window, and every filter is one that an instance can pass."""
+    """Return whether metrics may tell of compiles in the window, and each filter is of nodes."""
     return reaches(window, now) and all(condition.dimension in _DIMENSIONS for condition in where)
 
 
@@ -160,25 +145,16 @@ def compiling_within(
     if frame is None or frame.end <= window.start or frame.start >= window.end:
         return None
     overlap = Window(max(window.start, frame.start), min(window.end, frame.end))
-    compiles = [
-        compilation
-        for compilation in ports.world.compiles(reading, ports.policy, overlap.start)
-        if _passes(compilation.instance, reading.inventory, where)
-    ]
+    compiles = []
+    for compilation in ports.world.compiles(reading, ports.policy, overlap.start):
+        node = reading.inventory.instances.get(compilation.instance)
+        # A node unknown to the inventory is kept where there is no filter.
+        labels = dict(node.labels) | {"project": node.project} if node else {}
+        passes = all(
+            (labels.get(condition.dimension, "") in condition.values) is not condition.negated
+            for condition in where
+        )
+        if passes and (node or not where):
+            compiles.append(compilation)
     bill = bill_of(compiles, overlap, hours_of(Pricing(ports).at(reading.now), reading.inventory))
     return bill if bill.compiles else None
-
-
-def _passes(instance: str, inventory: Inventory, where: Sequence[Filter]) -> bool:
-    """Return whether every filter keeps the instance.
-
-    One unknown to the inventory is kept where there is no filter.
-    """
-    node = inventory.instances.get(instance)
-    if node is None:
-        return not where
-    labels = dict(node.labels) | {"project": node.project}
-    return all(
-        (labels.get(condition.dimension, "") in condition.values) is not condition.negated
-        for condition in where
-    )

@@ -65,6 +65,11 @@ class _Span:
     usd: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     hours: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
+    def add(self, span: _Span) -> None:
+        for way, usd in span.usd.items():
+            self.usd[way] += usd
+            self.hours[way] += span.hours[way]
+
     @property
     def cost(self) -> Decimal:
         return sum(self.usd.values(), _NONE)
@@ -107,9 +112,16 @@ def drivers_of(
             else:
                 things[_thing(row, moved, fees)][side] += row.money.amortised
 
-    drivers = [
-        _moved(thing, *amounts) for thing, amounts in things.items() if amounts[0] != amounts[1]
-    ]
+    drivers = []
+    for thing, (before, after) in things.items():
+        kind = thing.kind or DriverKind.USAGE
+        if thing.kind is None and not before:
+            kind = DriverKind.NEW
+        elif thing.kind is None and not after:
+            kind = DriverKind.ENDED
+        if before != after:
+            costs, usd = (before, after), after - before
+            drivers.append(Driver(kind, thing.what, usd, costs=costs, where=thing.where))
     drivers += _of_hours(*of_nodes)
     return tuple(sorted(drivers, key=lambda driver: (-abs(driver.usd), driver.kind, driver.what)))
 
@@ -155,14 +167,6 @@ def _words(row: Spend) -> str:
     return f"{row.key['service']} {row.key['usage_type']}{cluster}".strip()
 
 
-def _moved(thing: _Thing, then: Decimal, now: Decimal) -> Driver:
-    """Return the driver of a thing whose hours nobody counts."""
-    kind = thing.kind or (
-        DriverKind.NEW if not then else DriverKind.ENDED if not now else DriverKind.USAGE
-    )
-    return Driver(kind, thing.what, now - then, costs=(then, now), where=thing.where)
-
-
 Kind = tuple[str, str]
 """Instance type and region."""
 
@@ -176,10 +180,12 @@ def _of_hours(then: Iterable[Spend], now: Iterable[Spend]) -> Iterator[Driver]:
     by_kind: defaultdict[Kind, dict[str, tuple[_Span, _Span]]] = defaultdict(dict)
     for kind, cluster in sorted({*before, *after}):
         first, last = before.get((kind, cluster)), after.get((kind, cluster))
-        what, where = f"{cluster or 'outside clusters'} · {kind[0]}", _of(kind, cluster)
         if first and last:
             by_kind[kind][cluster] = first, last
-        elif last:
+            continue
+
+        what, where = _name(kind, cluster), _of(kind, cluster)
+        if last:
             hours, costs = (0.0, float(last.total)), (_NONE, last.cost)
             yield Driver(DriverKind.NEW, what, last.cost, hours, costs=costs, where=where)
         elif first:
@@ -188,6 +194,10 @@ def _of_hours(then: Iterable[Spend], now: Iterable[Spend]) -> Iterator[Driver]:
 
     for kind, clusters in by_kind.items():
         yield from _of_kind(kind, clusters)
+
+
+def _name(kind: Kind, cluster: str) -> str:
+    return f"{cluster or 'outside clusters'} · {kind[0]}"
 
 
 def _of(kind: Kind, *clusters: str) -> tuple[Filter, ...]:
@@ -215,17 +225,28 @@ def _of_kind(kind: Kind, clusters: Mapping[str, tuple[_Span, _Span]]) -> Iterato
     """
     name = ", ".join(filter(None, kind))
     bought = priced = _NONE
+    first, last = _Span(), _Span()
     for cluster, (before, after) in clusters.items():
+        first.add(before)
+        last.add(after)
         longer = cents((after.total - before.total) * before.rate)
-        mixed = cents(after.total * _mixed(before, after))
         if longer:
-            what = f"{cluster or 'outside clusters'} · {kind[0]}"
+            what, where = _name(kind, cluster), _of(kind, cluster)
             hours, rates = (float(before.total), float(after.total)), (before.rate, after.rate)
-            yield Driver(DriverKind.HOURS, what, longer, hours, rates, where=_of(kind, cluster))
+            yield Driver(DriverKind.HOURS, what, longer, hours, rates, where=where)
+
+        # The change of the mean rate that other ways of buying make, each at its old rate; a way
+        # that is new has no old rate.
+        change = _NONE
+        for way in sorted({*before.hours, *after.hours}):
+            rate = before.rate_of(way)
+            if rate is None:
+                rate = after.rate_of(way) or _NONE
+            change += (after.share(way) - before.share(way)) * rate
+        mixed = cents(after.total * change)
         bought += mixed
         priced += after.cost - before.cost - longer - mixed
 
-    first, last = (_joined(spans) for spans in zip(*clusters.values(), strict=True))
     rates, where = (first.rate, last.rate), _of(kind, *clusters)
     covered = first.covered, last.covered
     if bought and abs(last.covered - first.covered) > _SLIGHT:
@@ -235,27 +256,6 @@ def _of_kind(kind: Kind, clusters: Mapping[str, tuple[_Span, _Span]]) -> Iterato
         yield Driver(DriverKind.PRICE, what, bought, rates=rates, where=where)
     if priced:
         yield Driver(DriverKind.PRICE, name, priced, rates=rates, where=where)
-
-
-def _mixed(then: _Span, now: _Span) -> Decimal:
-    """Return the change of the mean rate that other ways of buying make, each at its old rate."""
-    change = _NONE
-    for way in sorted({*then.hours, *now.hours}):
-        rate = then.rate_of(way)
-        if rate is None:
-            # A way that is new has no old rate.
-            rate = now.rate_of(way) or _NONE
-        change += (now.share(way) - then.share(way)) * rate
-    return change
-
-
-def _joined(spans: Iterable[_Span]) -> _Span:
-    whole = _Span()
-    for span in spans:
-        for way, usd in span.usd.items():
-            whole.usd[way] += usd
-            whole.hours[way] += span.hours[way]
-    return whole
 
 
 def _decimal(hours: float) -> Decimal:

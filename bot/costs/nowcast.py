@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
@@ -15,7 +15,7 @@ from bot.costs.pricing import Pricing
 from bot.costs.tally import settled_by
 from bot.errors import WrongInput
 from bot.model.fleet import Instance, Market
-from bot.model.frame import Mask
+from bot.model.frame import Frame, Mask
 from bot.model.labels import Labels
 from bot.model.money import cents
 from bot.model.price import Price
@@ -26,6 +26,8 @@ from bot.model.window import Window, month_of
 from bot.ports import Ports
 
 Daily = Mapping[date, Decimal]
+_DAY = timedelta(days=1)
+_NONE = Decimal(0)
 
 
 class Tallies(Protocol):
@@ -83,75 +85,69 @@ def month_end(
     negative.
     """
     until = min(settled, month.end).date()
-    days = _without_gap(bill.daily, until)
+    days: list[date] = []
+    for day in sorted((day for day in bill.daily if day < until), reverse=True)[:MOST]:
+        if days and days[0] - day > _DAY:
+            break  # days before a gap tell of another time
+        days.insert(0, day)
     if len(days) < FEWEST:
         return None
     start, end = month.start.date(), month.end.date()
     values = [bill.daily[day] for day in days]
-    since = _since(running or {}, days, values)
     ahead = max(0, (end - max(until, start)).days)
-    running_usd = [float(value) for value in since.values()][:ahead] if until >= start else []
+    running_usd: list[float] = []
+    if running and until >= start:
+        running_usd = [float(usd) for usd in _since(running, bill.daily, days)][:ahead]
     projection = project([*map(float, values), *running_usd], ahead - len(running_usd))
     assert projection
 
-    fees = sum((usd for day, usd in bill.fees.items() if start <= day < end), Decimal(0))
-    due = sum((usd for day, usd in bill.due.items() if until <= day < end), Decimal(0))
-    spent = sum((usd for day, usd in bill.daily.items() if start <= day < until), Decimal(0)) + fees
+    fees = _sum(bill.fees, start, end)
+    due = _sum(bill.due, until, end)
+    spent = _sum(bill.daily, start, until) + fees
 
     sure = spent + due + _usd(sum(running_usd))
     least = max(spent, bill.billed) if min(values) >= 0 else sure + _usd(projection.low)
-    low, about, high = (
-        max(least, sure + _usd(usd)) for usd in (projection.low, projection.middle, projection.high)
-    )
     return Nowcast(
         month,
         settled,
         spent,
-        about,
-        low,
-        high,
-        len(days),
-        fees + due,
-        until if running_usd else None,
-        bill.currency,
+        forecast=max(least, sure + _usd(projection.middle)),
+        low=max(least, sure + _usd(projection.low)),
+        high=max(least, sure + _usd(projection.high)),
+        days_used=len(days),
+        fees=fees + due,
+        running_since=until if running_usd else None,
+        currency=bill.currency,
     )
+
+
+def _sum(daily: Daily, start: date, end: date) -> Decimal:
+    """Return the sum of the days from `start` until before `end`."""
+    return sum((usd for day, usd in daily.items() if start <= day < end), _NONE)
 
 
 def _usd(amount: float) -> Decimal:
     return cents(Decimal(repr(amount)))
 
 
-def _without_gap(daily: Daily, until: date) -> list[date]:
-    """Return the newest days before `until` that follow each other."""
-    days: list[date] = []
-    for day in sorted((day for day in daily if day < until), reverse=True)[:MOST]:
-        if days and days[-1] - day > _DAY:
-            break
-        days.append(day)
-    return days[::-1]
-
-
 _ALIKE = 3
 """Settled days that the days since are held against."""
 
 
-def _since(running: Daily, days: Sequence[date], values: Sequence[Decimal]) -> dict[date, Decimal]:
-    """Return the cost of the days since the settled ones.
+def _since(running: Daily, daily: Daily, days: Sequence[date]) -> Iterator[Decimal]:
+    """Yield the cost of each day since the settled ones.
 
     What those cost besides nodes, and the nodes that ran.
     """
-    newest = [(day, value) for day, value in zip(days, values, strict=True) if day in running][
-        -_ALIKE:
-    ]
+    # Fewer days say nothing of what comes besides nodes.
+    newest = [day for day in days if day in running][-_ALIKE:]
     if len(newest) < _ALIKE:
-        return {}
-    besides = sum((value - running[day] for day, value in newest), Decimal(0)) / len(newest)
-    later: dict[date, Decimal] = {}
+        return
+    besides = sum((daily[day] - running[day] for day in newest), _NONE) / len(newest)
     day = days[-1] + _DAY
     while day in running:
-        later[day] = max(Decimal(0), besides + running[day])
+        yield max(_NONE, besides + running[day])
         day += _DAY
-    return later
 
 
 _NOWCAST_BACK = timedelta(days=62)
@@ -176,7 +172,10 @@ def forecast_month(
 def month_bill(
     billing: Tallies, month: Window, at: datetime, where: Sequence[Filter] = ()
 ) -> tuple[MonthBill, datetime | None]:
-    """Return what a forecast of a month is made of, and until when the bill has settled; may block."""
+    """Return what a forecast of a month is made of, and until when the bill has settled.
+
+    May block.
+    """
     window = Window(month.start - _NOWCAST_BACK, min(month.end, at))
     try:
         tally = billing.tally(window, ("day", *_LINE), where)
@@ -190,8 +189,24 @@ def month_bill(
     lines: defaultdict[Line, dict[date, Decimal]] = defaultdict(dict)
     for row in tally.rows:
         lines[_line(row.key)][date.fromisoformat(row.key["day"])] = row.money.amortised
-    lumps = _lumps(billing, lines, settled.date(), where)
-    return replace(_parted(lines, lumps, month, settled.date()), currency=tally.currency), settled
+    until, start = settled.date(), month.start.date()
+    lumps = _lumps(billing, lines, until, where)
+
+    # What recurs is parted from what is charged at once, of which some comes each month.
+    daily: defaultdict[date, Decimal] = defaultdict(Decimal)
+    fees: defaultdict[date, Decimal] = defaultdict(Decimal)
+    due: defaultdict[date, Decimal] = defaultdict(Decimal)
+    billed = _NONE
+    for line, amounts in lines.items():
+        at_once = lumps.get(line, {})
+        for day, usd in amounts.items():
+            daily[day] += usd - at_once.get(day, _NONE)
+            billed += usd if day >= start else _NONE
+        for day, usd in at_once.items():
+            fees[day] += usd
+        for day, usd in _again(at_once, start):
+            due[max(day, until)] += usd
+    return MonthBill(daily, fees, due, billed, tally.currency), settled
 
 
 Line = tuple[str, ...]
@@ -202,29 +217,6 @@ def _line(key: Mapping[str, str]) -> Line:
     return tuple(key.get(name, "") for name in _LINE)
 
 
-def _parted(
-    lines: Mapping[Line, Daily], lumps: Mapping[Line, Daily], month: Window, until: date
-) -> MonthBill:
-    """Part what recurs from what is charged at once, and find which of that comes each month."""
-    daily: defaultdict[date, Decimal] = defaultdict(Decimal)
-    fees: defaultdict[date, Decimal] = defaultdict(Decimal)
-    due: defaultdict[date, Decimal] = defaultdict(Decimal)
-    start = month.start.date()
-    for line, amounts in lines.items():
-        at_once = lumps.get(line, {})
-        for day, usd in amounts.items():
-            daily[day] += usd - at_once.get(day, Decimal(0))
-        for day, usd in at_once.items():
-            fees[day] += usd
-        for day, usd in _again(at_once, start):
-            due[max(day, until)] += usd
-    billed = sum(
-        (usd for amounts in lines.values() for day, usd in amounts.items() if day >= start),
-        Decimal(0),
-    )
-    return MonthBill(daily, fees, due, billed)
-
-
 def _again(lumps: Daily, month: date) -> Iterator[tuple[date, Decimal]]:
     """Yield what a line charged at once in both months before, and not yet in this one.
 
@@ -232,14 +224,14 @@ def _again(lumps: Daily, month: date) -> Iterator[tuple[date, Decimal]]:
     """
     last = (month - _DAY).replace(day=1)
     before = (last - _DAY).replace(day=1)
-    first = [
-        {day.day: usd for day, usd in lumps.items() if day.replace(day=1) == of}
-        for of in (before, last, month)
-    ]
-    if first[2] or not first[0].keys() & first[1].keys():
-        return
-    for number in first[0].keys() & first[1].keys():
-        yield month.replace(day=min(number, 28)), first[1][number]
+    earlier, previous, current = (
+        {day.day: usd for day, usd in lumps.items() if day.replace(day=1) == first}
+        for first in (before, last, month)
+    )
+    # What came again already is in the bill.
+    if not current:
+        for number in earlier.keys() & previous.keys():
+            yield month.replace(day=min(number, 28)), previous[number]
 
 
 def _lumps(
@@ -249,9 +241,11 @@ def _lumps(
 
     Of lines that are charged seldom.
     """
-    seldom = {
-        line: amounts for line, amounts in lines.items() if any(line) and _is_seldom(amounts, until)
-    }
+    seldom = {}
+    for line, amounts in lines.items():
+        charged = [day for day, usd in amounts.items() if usd]
+        if any(line) and charged and is_seldom(len(charged), (until - min(charged)).days):
+            seldom[line] = amounts
     if not seldom:
         return {}
     days = sorted(day for amounts in seldom.values() for day in amounts)
@@ -260,8 +254,8 @@ def _lumps(
         usage_types = Filter("usage_type", tuple(sorted({line[-1] for line in seldom})))
         rows = billing.tally(window, ("hour", *_LINE), [*where, usage_types]).rows
     except WrongInput:
-        # A bill by days: what came on one day and on none of those after it was no usage that goes
-        # on.
+        # A bill by days: what came on one day and on none of those after it was no usage that
+        # goes on.
         return {line: amounts for line, amounts in seldom.items() if max(amounts) < until - _DAY}
     hours: defaultdict[tuple[Line, date], int] = defaultdict(int)
     for row in rows:
@@ -270,11 +264,6 @@ def _lumps(
         line: {day: usd for day, usd in amounts.items() if hours[line, day] == 1}
         for line, amounts in seldom.items()
     }
-
-
-def _is_seldom(amounts: Daily, until: date) -> bool:
-    days = [day for day, usd in amounts.items() if usd]
-    return bool(days) and is_seldom(len(days), (until - min(days)).days)
 
 
 def _midnight(day: date) -> datetime:
@@ -304,9 +293,6 @@ def expected(spent: Decimal, forecast: Forecast) -> Expected:
     )
 
 
-_DAY = timedelta(days=1)
-
-
 def running_cost(
     reading: Reading, price_of: Callable[[Instance], Price | None], back: timedelta
 ) -> dict[date, Decimal]:
@@ -323,19 +309,18 @@ def running_cost(
     first = max(midnight - back, frame.start.astimezone(UTC) + _DAY).replace(
         hour=0, minute=0, second=0, microsecond=0
     )
-    costs: defaultdict[date, Decimal] = defaultdict(Decimal)
-    for day in Window(min(first, midnight), midnight).days():
-        costs[day.start.date()] = Decimal(0)
+    days = Window(min(first, midnight), midnight).days()
+    costs = {day.start.date(): _NONE for day in days}
     reserved = {_kind(reservation.labels) for reservation in reading.inventory.reservations}
-    for instance, span in _spans(reading):
+    for instance, span in _spans(reading, frame):
         start, end = max(first, span.start), min(midnight, span.end)
-        price = (
-            price_of(instance) if start < end and _kind(instance.labels) not in reserved else None
-        )
+        if start >= end or _kind(instance.labels) in reserved:
+            continue
+        price = price_of(instance)
         if price and price.market not in _PREPAID:
             for day in Window(start, end).days():
                 costs[day.start.date()] += price.usd_per_hour * Decimal(str(round(day.hours, 6)))
-    return dict(costs)
+    return costs
 
 
 _BACK = timedelta(days=7)
@@ -352,9 +337,8 @@ def forecast_of(ports: Ports, now: datetime, reading: Reading | None) -> Nowcast
 
     And from the nodes that ran, where a reading tells of them.
     """
-    return forecast_month(
-        ports.world.billing, now, running=running_of(ports, reading) if reading else None
-    )
+    running = running_of(ports, reading) if reading else None
+    return forecast_month(ports.world.billing, now, running=running)
 
 
 _PREPAID = {Market.SAVINGS_PLAN, Market.RESERVED, Market.CAPACITY_BLOCK}
@@ -364,21 +348,17 @@ def _kind(labels: Labels) -> tuple[str, str]:
     return labels.instance_type, labels.region
 
 
-def _spans(reading: Reading) -> Iterator[tuple[Instance, Window]]:
-    """Yield each node with the time it ran: as described, else from its first metric to its last."""
+def _spans(reading: Reading, frame: Frame) -> Iterator[tuple[Instance, Window]]:
+    """Yield each node with the time it ran: as described, else from first metric to last."""
     described = reading.inventory.instances
     for instance in described.values():
         if instance.running or instance.ended_at:
             until = instance.ended_at or reading.now
             yield instance, Window(min(instance.launched_at, until), until)
-    frame = reading.frame("node")
-    assert frame
     measured: Mask = np.any(~np.isnan(frame.values), axis=2)
     for row, labels in enumerate(frame.things):
         steps = np.flatnonzero(measured[row])
         if len(steps) and labels.instance not in described:
-            span = Window(
-                frame.start + int(steps[0]) * frame.step,
-                frame.start + (int(steps[-1]) + 1) * frame.step,
-            )
-            yield Instance(labels, span.start, "terminated", ended_at=span.end), span
+            begin = frame.start + int(steps[0]) * frame.step
+            end = frame.start + (int(steps[-1]) + 1) * frame.step
+            yield Instance(labels, begin, "terminated", ended_at=end), Window(begin, end)

@@ -35,7 +35,7 @@ Hash and suffix of a ReplicaSet, suffix of a Job, ordinal.
 
 
 def derived_owner(pod: Labels) -> tuple[str, str]:
-    """Return the owner of a pod and the label it was derived from, ("", "") where no label names one."""
+    """Return the owner of a pod and the label it was derived from, ("", "") for none."""
     if pod.namespace not in _SHARED:
         return pod.namespace, "namespace"
     job = pod.job or _ENDING.sub("", pod.pod)
@@ -74,10 +74,9 @@ def owner_hints(rows: Iterable[Spend], inventory: Inventory) -> list[OwnerHint]:
         hint = _hint(row.key, inventory, teams, names)
         amount, things = sums.get(hint, (Decimal(0), ()))
         resource = row.key["resource"]
-        sums[hint] = (
-            amount + row.money.amortised,
-            (*things, resource) if resource and resource not in things else things,
-        )
+        if resource and resource not in things:
+            things = (*things, resource)
+        sums[hint] = amount + row.money.amortised, things
     hints = [OwnerHint(owner, by, amount, things) for (owner, by), (amount, things) in sums.items()]
     return sorted(hints, key=lambda hint: (not hint.owner, -hint.amortised, hint.owner))
 
@@ -99,12 +98,15 @@ def _hint(
     instance = inventory.instances.get(resource)
     if instance and instance.owner:
         return instance.owner, "owner tag"
-    name = _name(resource, inventory)
-    if like := next(
-        (team for team, words in sorted(names.items()) if words and _inside(words, _words(name))),
-        _NONE,
-    ):
-        return like, f"named {name}"
+
+    stored: list[Volume | FileSystem] = [*inventory.volumes, *inventory.file_systems]
+    thing = instance or next((x for x in stored if x.labels.resource == resource), None)
+    name = thing.tags.get("Name", "") if thing else ""
+    words = f" {' '.join(_words(name))} "
+    for team, of_team in sorted(names.items()):
+        if of_team and f" {' '.join(of_team)} " in words:
+            return team, f"named {name}"
+
     if key["namespace"]:
         return key["namespace"], "namespace"
     cluster = key["cluster"] or (instance.labels.cluster if instance else _NONE)
@@ -114,25 +116,5 @@ def _hint(
     return (str(launcher), "launched it") if launcher else (_NONE, _NONE)
 
 
-def _name(resource: str, inventory: Inventory) -> str:
-    if resource in inventory.instances:
-        return inventory.instances[resource].tags.get("Name", "")
-    stored: tuple[Volume | FileSystem, ...] = (*inventory.volumes, *inventory.file_systems)
-    return next(
-        (
-            resource_.tags.get("Name", "")
-            for resource_ in stored
-            if resource_.labels.resource == resource
-        ),
-        "",
-    )
-
-
 def _words(name: str) -> tuple[str, ...]:
     return tuple(re.findall(r"[a-z0-9]+", name.lower()))
-
-
-def _inside(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Return whether the words of one name follow each other in another."""
-    n = len(part)
-    return any(tuple(whole[i : i + n]) == tuple(part) for i in range(len(whole) - n + 1))

@@ -24,6 +24,8 @@ from bot.ports import Billing, Ports
 
 HOURS_A_MONTH = 730
 _ORDER = list(Basis)
+_QUANTUM = Decimal("0.000001")
+"""Of USD an hour: prices of a GiB are small."""
 _COMMITTED = {Market.ON_DEMAND, Market.SAVINGS_PLAN, Market.RESERVED}
 
 
@@ -50,11 +52,8 @@ def blended(quotes: Iterable[Price], region: str) -> Price | None:
 
     None without hours.
     """
-    return _mean_of(
-        q
-        for q in quotes
-        if q.basis is Basis.BILLED and q.market in _COMMITTED and q.region == region
-    )
+    billed = [price for price in quotes if price.basis is Basis.BILLED and price.region == region]
+    return _mean_of(price for price in billed if price.market in _COMMITTED)
 
 
 def _mean_of(rates: Iterable[Price]) -> Price | None:
@@ -62,15 +61,14 @@ def _mean_of(rates: Iterable[Price]) -> Price | None:
 
     None without hours.
     """
+    # A price of a list has no hours: nobody bought at it.
     used = [rate for rate in rates if rate.hours]
     if not used:
         return None
     hours = sum((Decimal(str(rate.hours)) for rate in used), Decimal(0))
     cost = sum((rate.usd_per_hour * Decimal(str(rate.hours)) for rate in used), Decimal(0))
     most = max(used, key=lambda rate: rate.hours)
-    return replace(
-        most, usd_per_hour=(cost / hours).quantize(Decimal("0.000001")), hours=float(hours)
-    )
+    return replace(most, usd_per_hour=(cost / hours).quantize(_QUANTUM), hours=float(hours))
 
 
 def billed_rate(rates: AccountRates, instance: Instance) -> Price | None:
@@ -82,11 +80,8 @@ def billed_rate(rates: AccountRates, instance: Instance) -> Price | None:
     list does.
     """
     labels, market = instance.labels, instance.market
-    by_itself = _mean_of(
-        rate
-        for rate in rates.by_instance.get(instance.id, ())
-        if rate.instance_type == labels.instance_type
-    )
+    itself = rates.by_instance.get(instance.id, ())
+    by_itself = _mean_of(rate for rate in itself if rate.instance_type == labels.instance_type)
     peers = (
         rate
         for rate in rates.by_cluster.get(labels.cluster, ())
@@ -96,8 +91,8 @@ def billed_rate(rates: AccountRates, instance: Instance) -> Price | None:
     return _named(by_itself, Whose.OWN) or _named(_mean_of(peers), Whose.CLUSTER)
 
 
-def _bought_alike(one: Market, other: Market) -> bool:
-    return one is other or (one in _COMMITTED and other in _COMMITTED)
+def _bought_alike(first: Market, second: Market) -> bool:
+    return first is second or {first, second} <= _COMMITTED
 
 
 def listed_price(quotes: Iterable[Price], market: Market, region: str) -> Price | None:
@@ -131,7 +126,7 @@ def storage_price(kind: str, gib: int, region: str, listed: Iterable[StoragePric
     )
     if price is None:
         return None
-    usd = (price.usd_per_gib_month * gib / HOURS_A_MONTH).quantize(Decimal("0.000001"))
+    usd = (price.usd_per_gib_month * gib / HOURS_A_MONTH).quantize(_QUANTUM)
     return Price(
         kind, usd, Market.ON_DEMAND, Basis.FALLBACK, price.region, price.asof, price.source
     )
@@ -153,7 +148,7 @@ _SETTLED, _WEEK = timedelta(days=2), timedelta(days=7)
 
 
 def hours_of(pricing: Pricing, inventory: Inventory) -> Callable[[str], Decimal | None]:
-    """Return a function from an instance's id to the USD of its hour, None where no price is known."""
+    """Return a function from an instance's id to the USD of its hour, None for no known price."""
 
     def hour_of(instance: str) -> Decimal | None:
         node = inventory.instances.get(instance)
@@ -180,14 +175,16 @@ def billed_hours(
     for row in rows:
         instance = row.key["resource"].rpartition("/")[2]
         if instance in inventory.instances and row.money.amortised > 0:
-            hours.setdefault(instance, {})[datetime.fromisoformat(row.key["hour"])] = (
-                row.money.amortised
-            )
+            hour = datetime.fromisoformat(row.key["hour"])
+            hours.setdefault(instance, {})[hour] = row.money.amortised
     return hours
 
 
 class Pricing:
-    """Price hours as of one day: the account's own bill first, then lists, then the dated fallback."""
+    """Price hours as of one day.
+
+    By the account's own bill first, then by lists, then by the dated fallback.
+    """
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -250,14 +247,12 @@ class Pricing:
 
         The account's own, listed, offered, and of last resort.
         """
+        world = self._ports.world
         billed = [rate for rate in self._rates.by_type if rate.instance_type == instance_type]
-        listed = self._ports.world.prices.quotes(instance_type, region, self._now)
-        last = [
-            price
-            for price in self._ports.world.knowledge.fallback_prices()
-            if price.instance_type == instance_type
-        ]
-        quotes = [*billed, *listed, *last]
+        listed = world.prices.quotes(instance_type, region, self._now)
+        dated = world.knowledge.fallback_prices()
+        fallback = [price for price in dated if price.instance_type == instance_type]
+        quotes = [*billed, *listed, *fallback]
         hardware = hardware_of(instance_type)
         if quotes or hardware == instance_type:
             return quotes
@@ -285,26 +280,25 @@ class Pricing:
         A place that was never empty costs what it will: in a Capacity Block its share of the fee,
         else the on-demand price, which no Savings Plan has taken.
         """
-        price = _named(
-            _mean_of(self._rates.by_reservation.get(reservation.labels.resource, ())), Whose.OWN
-        ) or self._held(reservation)
-        return (
-            replace(price, usd_per_hour=price.usd_per_hour * reservation.total) if price else None
-        )
-
-    def _held(self, reservation: Reservation) -> Price | None:
-        labels = reservation.labels
-        market = Market.ON_DEMAND if reservation.market is Market.RESERVED else reservation.market
-        quotes = self.quotes(labels.instance_type, labels.region)
-        same = [
-            price
-            for price in quotes
-            if price.market is market and labels.region in ("", price.region)
-        ]
-        best = min(same, key=lambda price: _rank(price, market, labels.region), default=None)
-        if best is None:
-            return self._of(labels.instance_type, labels.region, reservation.market)
-        return _named(best, Whose.MARKET) if best.hours else best
+        labels, market = reservation.labels, reservation.market
+        places = self._rates.by_reservation.get(labels.resource, ())
+        price = _named(_mean_of(places), Whose.OWN)
+        if price is None:
+            # A place that was never empty.
+            like = Market.ON_DEMAND if market is Market.RESERVED else market
+            alike = [
+                quote
+                for quote in self.quotes(labels.instance_type, labels.region)
+                if quote.market is like and labels.region in ("", quote.region)
+            ]
+            price = min(alike, key=lambda quote: _rank(quote, like, labels.region), default=None)
+            if price is None:
+                price = self._of(labels.instance_type, labels.region, market)
+            elif price.hours:
+                price = _named(price, Whose.MARKET)
+        if price is None:
+            return None
+        return replace(price, usd_per_hour=price.usd_per_hour * reservation.total)
 
     def _stored(self, thing: Volume | FileSystem) -> Price | None:
         """Return the price of storage.
@@ -312,34 +306,25 @@ class Pricing:
         Its own lines of a settled week, else the list price of its kind.
         """
         assert self._day
-        week = Window(self._day - _SETTLED - _WEEK, self._day - _SETTLED)
+        week, region = (
+            Window(self._day - _SETTLED - _WEEK, self._day - _SETTLED),
+            thing.labels.region,
+        )
         billed = self._billed(week).get(thing.labels.resource)
         if billed and (thing.created_at is None or thing.created_at <= week.start):
-            source = "the resource's own lines of the bill"
-            return Price(
-                "storage",
-                billed,
-                Market.ON_DEMAND,
-                Basis.BILLED,
-                thing.labels.region,
-                week.end.date(),
-                source,
-            )
+            source, day = "the resource's own lines of the bill", week.end.date()
+            return Price("storage", billed, Market.ON_DEMAND, Basis.BILLED, region, day, source)
+
         match thing:
             case Volume():
                 kind, gib = f"ebs:{thing.volume_type}", thing.size_gib
             case FileSystem():
                 kind, gib = f"fsx:{thing.throughput_mbps_per_tib}", thing.storage_gib
-        quotes = self._ports.world.prices.quotes(kind, thing.labels.region, self._now)
-        quoted = [price for price in quotes if price.instance_type == kind]
-        if quoted:
-            return replace(
-                quoted[-1],
-                usd_per_hour=(quoted[-1].usd_per_hour * gib).quantize(Decimal("0.000001")),
-            )
-        return storage_price(
-            kind, gib, thing.labels.region, self._ports.world.knowledge.storage_prices()
-        )
+        world = self._ports.world
+        for price in reversed(list(world.prices.quotes(kind, region, self._now))):
+            if price.instance_type == kind:
+                return replace(price, usd_per_hour=(price.usd_per_hour * gib).quantize(_QUANTUM))
+        return storage_price(kind, gib, region, world.knowledge.storage_prices())
 
     def _billed(self, week: Window) -> Mapping[str, Decimal]:
         """Return amortised USD an hour by resource id; empty without a bill."""
@@ -374,15 +359,13 @@ class Offers:
 
     def here(self, instance_type: str, market: Market, region: str) -> Price | None:
         """Return the price of a market in that very region; None where it is not known there."""
-        return listed_price(
-            [x for x in self.quotes(instance_type) if x.region == region], market, region
-        )
+        quotes = [price for price in self.quotes(instance_type) if price.region == region]
+        return listed_price(quotes, market, region)
 
     def each(self, instance_type: str, region: str) -> tuple[Price, ...]:
         """Return one price for every market that has any."""
-        return tuple(
-            price for market in Market if (price := self.of(instance_type, market, region))
-        )
+        prices = (self.of(instance_type, market, region) for market in Market)
+        return tuple(filter(None, prices))
 
     def plain(self, instance_type: str, region: str = "") -> Price | None:
         """Return what an hour costs without a commitment: on demand, else in a Capacity Block."""
@@ -392,11 +375,8 @@ class Offers:
 
     def regions(self, instance_type: str, market: Market) -> tuple[str, ...]:
         """Return the regions in which a price of the market is known."""
-        return tuple(
-            sorted(
-                {x.region for x in self.quotes(instance_type) if x.market is market and x.region}
-            )
-        )
+        quotes = [price for price in self.quotes(instance_type) if price.market is market]
+        return tuple(sorted({price.region for price in quotes} - {""}))
 
     def shared_region(self, instance_types: Iterable[str], market: Market) -> str | None:
         """Return the region in which all of the types have a price.
@@ -414,9 +394,9 @@ class Offers:
         self, names: Sequence[str], market: Market, region: str
     ) -> tuple[float, int, float, str]:
         prices = [price for name in names if (price := self.here(name, market, region))]
-        own = sum(x.hours for name in names for x in self.quotes(name) if x.region == region)
+        hours = sum(x.hours for name in names for x in self.quotes(name) if x.region == region)
         return (
-            -own,
+            -hours,
             sum(_ORDER.index(x.basis) for x in prices),
             float(sum(x.usd_per_hour for x in prices)),
             region,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -20,7 +19,7 @@ from bot.ports import Billing, Documents, DocumentStore, Ports
 MIDDLE = timedelta(days=15)
 """When in a month its estimate is taken: late enough for settled days, early enough to act on."""
 LAG = timedelta(days=1)
-"""How far behind the clock the bill is taken to have been, where the estimate is made again afterwards."""
+"""How far behind the clock the bill is taken to have been, where an estimate is made again."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,8 @@ class Estimate:
         if self.settled is None or self.spent is None or not self.settled < end <= month.end:
             return None
         begin = max(self.settled, month.start)
-        return cents(
-            self.spent + (self.forecast - self.spent) * Decimal((end - begin) / (month.end - begin))
-        )
+        share = Decimal((end - begin) / (month.end - begin))
+        return cents(self.spent + (self.forecast - self.spent) * share)
 
 
 @dataclass(frozen=True)
@@ -96,18 +94,16 @@ class Reconciled:
 
         None while there is no final figure, or no estimate.
         """
-        return (
-            self.money.amortised - self.estimate.forecast if self.final and self.estimate else None
-        )
+        if not self.final or self.estimate is None:
+            return None
+        return self.money.amortised - self.estimate.forecast
 
     @property
     def ratio(self) -> Decimal | None:
         """Return the difference as a share of the final figure."""
-        return (
-            self.difference / self.money.amortised
-            if self.difference is not None and self.money.amortised > 0
-            else None
-        )
+        if self.difference is None or self.money.amortised <= 0:
+            return None
+        return self.difference / self.money.amortised
 
     @property
     def within(self) -> bool | None:
@@ -118,7 +114,10 @@ class Reconciled:
 
 
 def estimated(billing: Billing, month: Window, now: datetime) -> Estimate | None:
-    """Make a month's estimate again as it would have been in its middle, or now where that is still to come; may block."""
+    """Make a month's estimate again as it would have been in its middle, or now before that.
+
+    May block.
+    """
     at = min(month.start + MIDDLE, now)
     forecast = forecast_month(BilledBy(billing, at, LAG), at)
     return of_nowcast(forecast, at, remembered=False) if forecast else None
@@ -164,22 +163,18 @@ def remember_estimate(ports: Ports, now: datetime, reading: Reading | None = Non
 
     `reading` tells of the days that no bill tells of yet.
     """
-    day = f"{now:%Y-%m-%d}"
+    day, store = f"{now:%Y-%m-%d}", ports.stores.documents
     try:
-        if ESTIMATES.get(ports.stores.documents, day) is None:
-            ESTIMATES.put(ports.stores.documents, day, _expected(ports, now, reading))
+        if ESTIMATES.get(store, day) is not None:
+            return
+        estimate = MonthForecast(now)
+        if nowcast := forecast_of(ports, now, reading):
+            estimate = MonthForecast(
+                now, nowcast.forecast, nowcast.low, nowcast.high, nowcast.settled, nowcast.spent
+            )
+        ESTIMATES.put(store, day, estimate)
     except TrnbotError as error:
         log.info("the month is not estimated: %s", error)
-
-
-def _expected(ports: Ports, now: datetime, reading: Reading | None) -> MonthForecast:
-    """Return the forecast of the month with its range."""
-    nowcast = forecast_of(ports, now, reading)
-    if nowcast is None:
-        return MonthForecast(now)
-    return MonthForecast(
-        now, nowcast.forecast, nowcast.low, nowcast.high, nowcast.settled, nowcast.spent
-    )
 
 
 def reconciled(
@@ -189,10 +184,18 @@ def reconciled(
     estimates = [
         estimate for _, day in ESTIMATES.newest(store, _MOST) if (estimate := day.estimate())
     ]
-    return [_month(billing, month, estimates, now) for month in _months(window, now)]
+    months = []
+    month = month_of(window.start)
+    while month.start < min(window.end, now):
+        months.append(_reconciled(billing, month, estimates, now))
+        month = month_of(month.end)
+    return months
 
 
-def _month(billing: Billing, month: Window, estimates: list[Estimate], now: datetime) -> Reconciled:
+def _reconciled(
+    billing: Billing, month: Window, estimates: list[Estimate], now: datetime
+) -> Reconciled:
+    """Set the estimate that was made nearest to a month's middle against its bill."""
     tally = billing.tally(month, ("day",))
     middle = month.start + MIDDLE
     of_month = [
@@ -200,39 +203,30 @@ def _month(billing: Billing, month: Window, estimates: list[Estimate], now: date
         for estimate in estimates
         if month.start <= estimate.at < month.end and estimate.at <= now
     ]
-    kept = min(of_month, key=lambda estimate: abs(estimate.at - middle), default=None)
-    then = kept or estimated(billing, month, now)
+    remembered = min(of_month, key=lambda estimate: abs(estimate.at - middle), default=None)
+    estimate = remembered or estimated(billing, month, now)
+
     through = tally.billed_through
-    final = (
-        bool(tally.rows)
-        and not any(row.estimated for row in tally.rows)
-        and through is not None
-        and through >= month.end
-    )
-    return Reconciled(
-        month, then, tally.total, final, None if final else _so_far(then, month, tally, now)
-    )
+    is_open = any(row.estimated for row in tally.rows) or through is None or through < month.end
+    if tally.rows and not is_open:
+        return Reconciled(month, estimate, tally.total, final=True)
+    so_far = _so_far(estimate, month, tally, now)
+    return Reconciled(month, estimate, tally.total, final=False, so_far=so_far)
 
 
-def _so_far(then: Estimate | None, month: Window, tally: Tally, now: datetime) -> SameHours | None:
+def _so_far(
+    estimate: Estimate | None, month: Window, tally: Tally, now: datetime
+) -> SameHours | None:
     """Compare the settled days of a month that goes on.
 
     None where none has settled since the estimate.
     """
     settled = settled_by(tally, now)
-    end = min(settled, month.end) if settled else None
-    expected = then.until(end, month) if then and end else None
-    if end is None or expected is None:
+    if settled is None or estimate is None:
         return None
-    billed = sum(
-        (row.money.amortised for row in tally.rows if row.key["day"] < f"{end:%Y-%m-%d}"),
-        Decimal(0),
-    )
-    return SameHours(end, expected, billed)
-
-
-def _months(window: Window, now: datetime) -> Iterator[Window]:
-    month = month_of(window.start)
-    while month.start < min(window.end, now):
-        yield month
-        month = month_of(month.end)
+    end = min(settled, month.end)
+    expected = estimate.until(end, month)
+    if expected is None:
+        return None
+    days = [row for row in tally.rows if row.key["day"] < f"{end:%Y-%m-%d}"]
+    return SameHours(end, expected, sum((row.money.amortised for row in days), Decimal(0)))

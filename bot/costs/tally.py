@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from decimal import Decimal
@@ -54,7 +54,7 @@ def settled_until(billed_through: datetime) -> datetime:
 
 
 def settled_by(tally: Tally, at: datetime) -> datetime | None:
-    """Return the midnight before which a tally has come to rest at `at`, None where nothing is billed.
+    """Return the midnight before which a tally has come to rest at `at`, None for no bill.
 
     Of a bill as it stood, what came late is in it already.
     """
@@ -66,25 +66,24 @@ def settled_by(tally: Tally, at: datetime) -> datetime | None:
 
 
 def comparable(window: Window, billed_through: datetime | None) -> tuple[Window, Window] | None:
-    """Return the settled part of the window and as long a part of the one before, None when less than a day is settled."""
+    """Return the settled part of the window and as long a part of the one before.
+
+    None when less than a day is settled.
+    """
     if billed_through is None:
         return None
-    previous = window.previous()
-    end = (
-        window.end
-        if window.end <= billed_through - SETTLE
-        else min(window.end, settled_until(billed_through))
-    )
+    previous, end = window.previous(), window.end
+    if end > billed_through - SETTLE:
+        end = min(end, settled_until(billed_through))
     length = min(end - window.start, previous.length)
     if length < min(_DAY, window.length) or not length:
         return None
-    return Window(window.start, window.start + length), Window(
-        previous.start, previous.start + length
-    )
+    start, before = window.start, previous.start
+    return Window(start, start + length), Window(before, before + length)
 
 
 def row_ratio(now: Tally, then: Tally, row: Spend) -> Decimal | None:
-    """Return the growth of a row between two spans of one length, None when it cost nothing before."""
+    """Return the growth of a row between two spans of one length, None for no cost before."""
     new, old = (
         sum((x.money.amortised for x in tally.rows if x.key == row.key), Decimal(0))
         for tally in (now, then)
@@ -104,16 +103,10 @@ def until(days: Tally, part: Window, by: Sequence[str]) -> Tally | None:
         if row.key["day"] < f"{part.end:%Y-%m-%d}":
             key = {name: row.key[name] for name in by}
             before = rows.get(tuple(key.values()))
-            rows[tuple(key.values())] = replace(
-                row, key=key, money=before.money + row.money if before else row.money
-            )
-    return replace(
-        days,
-        window=part,
-        by=tuple(by),
-        rows=tuple(rows.values()),
-        total=sum((x.money for x in rows.values()), Money()),
-    )
+            money = before.money + row.money if before else row.money
+            rows[tuple(key.values())] = replace(row, key=key, money=money)
+    total = sum((row.money for row in rows.values()), Money())
+    return replace(days, window=part, by=tuple(by), rows=tuple(rows.values()), total=total)
 
 
 def top(rows: Sequence[Spend], most: int) -> tuple[tuple[Spend, ...], Money, int]:
@@ -148,15 +141,15 @@ def unknown_value(ask: Ask, ever: Ask, tally: Tally, where: Sequence[Filter]) ->
     currency = [condition for condition in where if condition.dimension == "currency"]
     for condition in where:
         name, values = condition.dimension, {value for value in condition.values if value}
+        # What the answer shows needs no asking.
         if name.strip().lower() in _TIMES or (
             tally.rows and not condition.negated and len(condition.values) == 1
         ):
             continue
-        for of, window in ((ask, tally.window), (ever, EVER)):
+        for bill, window in ((ask, tally.window), (ever, EVER)):
             if values:
-                values -= _values(
-                    of(window, (name,), [Filter(name, tuple(sorted(values))), *currency])
-                )
+                condition_on = Filter(name, tuple(sorted(values)))
+                values -= _values(bill(window, (name,), [condition_on, *currency]))
         if values:
             charged = _values(ask(tally.window, (name,), currency))
             charged |= _values(ever(EVER, (name,), currency))
@@ -201,7 +194,7 @@ A row names its whole hour.
 
 @dataclass(frozen=True)
 class BilledBy:
-    """Implement `Billing` over another one as of `at`, where that one holds hours that had not passed by then.
+    """Implement `Billing` over another one as of `at`, where that holds hours still to come then.
 
     A charge counts once its hour lies `lag` back. A bill that reaches no farther than `at` is shown
     as it is.
@@ -216,18 +209,26 @@ class BilledBy:
 
         What was not final at the time is an estimate.
         """
-        seen = self._seen
-        if seen is None:
+        through = self._through
+        if through is None:
             return self.billing.tally(window, by, where)
-        billed = Window(min(window.start, seen), min(window.end, seen))
+        billed = Window(min(window.start, through), min(window.end, through))
         tally = self.billing.tally(billed, by, where)
-        unsettled = Window(min(seen - SETTLE, month_of(self.at - INVOICED).start), seen)
-        late = self._late(tally, unsettled, by, where)
-        rows = tuple(
-            row if row.estimated or not is_late else replace(row, estimated=True)
-            for row, is_late in late
-        )
-        return replace(tally, window=window, rows=rows, billed_through=seen, seen=seen)
+        rows = tally.rows
+
+        # A row was an estimate where it has a charge in the days that AWS could still rewrite.
+        rewritten = min(through - SETTLE, month_of(self.at - INVOICED).start)
+        start, end = max(tally.window.start, rewritten), min(tally.window.end, through)
+        if start < end:
+            late = {tuple(row.key.values()) for row in rows}
+            if start > tally.window.start:
+                unsettled = self.billing.tally(Window(start, end), by, where)
+                late = {tuple(row.key.values()) for row in unsettled.rows}
+            rows = tuple(
+                replace(row, estimated=True) if tuple(row.key.values()) in late else row
+                for row in rows
+            )
+        return replace(tally, window=window, rows=rows, billed_through=through, seen=through)
 
     def deltas(self, now: datetime, days: int) -> Reading:
         """Return the daily spend seen at `now`, which says itself what that is."""
@@ -242,27 +243,13 @@ class BilledBy:
         return self.billing.problems()
 
     @cached_property
-    def _seen(self) -> datetime | None:
+    def _through(self) -> datetime | None:
         """Return the hour before which all was billed.
 
         None where the bill reaches no farther than the time of the question.
         """
         through = self.billing.tally(NO_TIME, ()).billed_through
         return self.at - self.lag if through is not None and through > self.at + _HOUR else None
-
-    def _late(
-        self, tally: Tally, span: Window, by: Sequence[str], where: Sequence[Filter]
-    ) -> Iterator[tuple[Spend, bool]]:
-        """Yield each row of a tally, and whether it has a charge in a span that reaches as far as the tally."""
-        start, end = max(tally.window.start, span.start), min(tally.window.end, span.end)
-        if start == tally.window.start or start >= end:  # all of it, or nothing: no need to ask
-            yield from ((row, start < end) for row in tally.rows)
-            return
-        late = {
-            tuple(row.key.values())
-            for row in self.billing.tally(Window(start, end), by, where).rows
-        }
-        yield from ((row, tuple(row.key.values()) in late) for row in tally.rows)
 
 
 def as_of(ports: Ports, at: datetime) -> Ports:
@@ -305,8 +292,11 @@ class Buckets:
     @property
     def total(self) -> Bucket:
         """Return the sum of them all."""
-        kept = sum((bucket.kept for bucket in self.buckets), Decimal(0))
-        return Bucket("", kept, sum((bucket.requests for bucket in self.buckets), Decimal(0)))
+        return Bucket(
+            "",
+            sum((bucket.kept for bucket in self.buckets), Decimal(0)),
+            sum((bucket.requests for bucket in self.buckets), Decimal(0)),
+        )
 
 
 def buckets_of(billing: Billing, at: datetime, cluster: str = "") -> Buckets | None:
@@ -318,11 +308,9 @@ def buckets_of(billing: Billing, at: datetime, cluster: str = "") -> Buckets | N
         settled = settled_by(billing.tally(NO_TIME, ()), at)
         if settled is None:
             return None
-        week = Window(settled - _WEEK, settled)
-        where = [
-            Filter("line", (KEPT, REQUESTS)),
-            *([Filter("cluster", (cluster,))] if cluster else []),
-        ]
+        week, where = Window(settled - _WEEK, settled), [Filter("line", (KEPT, REQUESTS))]
+        if cluster:
+            where.append(Filter("cluster", (cluster,)))
         rows = billing.tally(week, ("resource", "line"), where).rows
     except TrnbotError:
         return None

@@ -15,6 +15,8 @@ from bot.model.frame import Doubles, Frame, Mask
 from bot.model.money import cents
 from bot.model.run import Run
 
+Losses = tuple[tuple[float, Decimal, float], ...]
+"""Each new lowest loss, with the USD and the hours until it was reached."""
 _BILLION = Decimal(10**9)
 _SMOOTH = timedelta(hours=1)
 _LATER = timedelta(seconds=60)
@@ -35,10 +37,9 @@ class Paid:
     def up(self, begins: Doubles, ends: Doubles) -> Doubles:
         """Return the hours that it was up within spans, both in seconds since 1970."""
         ended = self.ended_at.timestamp() if self.ended_at else math.inf
-        within: Doubles = (
-            np.minimum(ends, ended) - np.maximum(begins, self.started_at.timestamp())
-        ).clip(0) / 3600
-        return within
+        started = self.started_at.timestamp()
+        seconds: Doubles = np.minimum(ends, ended) - np.maximum(begins, started)
+        return seconds.clip(0) / 3600
 
     def rates(self, begins: Doubles) -> tuple[Doubles, Mask]:
         """Return the USD of an hour at times in seconds since 1970, and which of them were billed.
@@ -88,7 +89,7 @@ class RunCost:
     partial_usd: Decimal
     tokens: float | None
     checkpoints: int | None
-    losses: tuple[tuple[float, Decimal, float], ...]
+    losses: Losses
     """Each new lowest loss (mean of an hour) with the USD and the hours until it was reached."""
     billed: float = 0.0
     """Share of its node-hours that cost what they were billed at.
@@ -122,16 +123,6 @@ class RunCost:
         """Return USD over the checkpoints written meanwhile."""
         return _over(self.usd, Decimal(self.checkpoints)) if self.checkpoints else None
 
-    def usd_between(self, high: float, low: float) -> tuple[Decimal, float] | None:
-        """Return USD and hours from loss `high` down to `low`, None where either was not passed."""
-        ends = [
-            next(((usd, hours) for loss, usd, hours in self.losses if loss <= at), None)
-            for at in (high, low)
-        ]
-        if ends[0] is None or ends[1] is None:
-            return None
-        return ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]
-
 
 def mean_usd(amounts: Sequence[Decimal]) -> Decimal:
     """Return the mean to the cent."""
@@ -157,44 +148,50 @@ def run_cost(
     span = reporting(series, 0)
     if span is None:
         return None
-    first, last = span.start, span.stop - 1
     cut = replace(
-        series, start=series.start + first * series.step, values=series.values[:, first : last + 1]
+        series, start=series.start + span.start * series.step, values=series.values[:, span]
     )
-    node_hours, spent, billed = _spent(
-        cut, nodes, np.ones(cut.n_steps) if among is None else among[span]
-    )
-    epochs = _line(cut, "run_epoch_count")
-    whole = first > 0 and (epochs is None or bool(epochs[0] < 0.5))
-    finished = _epochs(epochs, spent, cut.step, whole)
-    partial = float(epochs[-1] % 1) if epochs is not None else None
+    sharing = np.ones(cut.n_steps) if among is None else among[span]
+    node_hours, spent, billed = _spent(cut, nodes, sharing)
     total = _usd(spent[-1])
-    after = (
-        total - _usd(_at(epochs, spent, math.floor(epochs[-1])))
-        if epochs is not None and finished
-        else Decimal(0)
-    )
-    tokens = _line(cut, "run_tokens_count")
-    hours = cut.n_steps * (cut.step / timedelta(hours=1))
+
+    epochs = _line(cut, "run_epoch_count")
+    whole = span.start > 0 and (epochs is None or bool(epochs[0] < 0.5))
+    finished: tuple[Epoch, ...] = ()
+    partial, after = None, Decimal(0)
+    if epochs is not None:
+        finished = _epochs(epochs, spent, cut.step, whole)
+        partial = float(epochs[-1] % 1)
+        if finished:
+            after = total - _usd(_at(epochs, spent, math.floor(epochs[-1])))
+
+    # Of a run that was seen from its start on, every token was gained meanwhile.
+    reached = _line(cut, "run_tokens_count")
+    tokens = None
+    if reached is not None:
+        tokens = float(reached[-1] - (0 if whole else reached[0]))
     return RunCost(
         run,
-        cut.start,
-        cut.end,
-        whole,
-        node_hours / hours,
-        total,
-        finished,
-        partial,
-        after,
-        float(tokens[-1] - (0 if whole else tokens[0])) if tokens is not None else None,
-        _checkpoints(cut),
-        _losses(cut, spent),
-        billed,
+        since=cut.start,
+        until=cut.end,
+        whole=whole,
+        nodes=node_hours / (cut.n_steps * (cut.step / timedelta(hours=1))),
+        usd=total,
+        epochs=finished,
+        partial_epoch=partial,
+        partial_usd=after,
+        tokens=tokens,
+        checkpoints=_checkpoints(cut),
+        losses=_losses(cut, spent),
+        billed=billed,
     )
 
 
 def _spent(cut: Frame, nodes: Sequence[Paid], among: Doubles) -> tuple[float, Doubles, float]:
-    """Return node-hours, the USD spent up to the start and the end of every step (n + 1 values), and the billed share."""
+    """Return node-hours, the USD spent by the end of every step, and the billed share.
+
+    The USD begin with 0 at the start of the first step: n + 1 values.
+    """
     hours, of_bill, dollars = 0.0, 0.0, np.zeros(cut.n_steps)
     step = cut.step.total_seconds()
     begins: Doubles = cut.start.timestamp() + np.arange(cut.n_steps, dtype=np.float64) * step
@@ -220,21 +217,16 @@ def _line(cut: Frame, metric: str) -> Doubles | None:
     return np.where(np.isnan(reached), begin, reached)
 
 
-def _epochs(
-    line: Doubles | None, spent: Doubles, step: timedelta, whole: bool
-) -> tuple[Epoch, ...]:
-    if line is None:
-        return ()
-    first = 0 if whole else math.ceil(line[0])
-    ends = list(range(first, math.floor(line[-1]) + 1))
-    marks = [
-        (0.0, 0.0)
-        if whole and n == 0
-        else (_at(line, spent, n), _when(line, n) * (step / timedelta(hours=1)))
-        for n in ends
-    ]
-    pairs = zip(ends[1:], marks, marks[1:], strict=False)
-    return tuple(Epoch(n, _usd(b[0]) - _usd(a[0]), b[1] - a[1]) for n, a, b in pairs)
+def _epochs(line: Doubles, spent: Doubles, step: timedelta, whole: bool) -> tuple[Epoch, ...]:
+    """Return the epochs between whole numbers of a line; a run that is seen whole begins at 0."""
+    ends = range(0 if whole else math.ceil(line[0]), math.floor(line[-1]) + 1)
+    usd = [_usd(_at(line, spent, n)) for n in ends]
+    hours = [_when(line, n) * (step / timedelta(hours=1)) for n in ends]
+    if whole:
+        usd[:1], hours[:1] = [Decimal(0)], [0.0]
+    return tuple(
+        Epoch(ends[n], usd[n] - usd[n - 1], hours[n] - hours[n - 1]) for n in range(1, len(ends))
+    )
 
 
 def _when(line: Doubles, value: float) -> float:
@@ -261,23 +253,22 @@ def _checkpoints(cut: Frame) -> int | None:
     """
     age = cut.of("run_checkpoint_age_seconds")[0].astype(np.float64)
     steps = cut.of("run_step_count")[0].astype(np.float64)
-    at = np.flatnonzero(~np.isnan(age))
-    if at.size < 2:
+    reported = np.flatnonzero(~np.isnan(age))
+    if reported.size < 2:
         return None
-    written = at * cut.step.total_seconds() - age[at]
+    written = reported * cut.step.total_seconds() - age[reported]
     moved = np.diff(written) > _LATER.total_seconds()
-    fell = np.diff(steps[at]) < 0
+    fell = np.diff(steps[reported]) < 0
     return int((moved & ~fell).sum())
 
 
-def _losses(cut: Frame, spent: Doubles) -> tuple[tuple[float, Decimal, float], ...]:
+def _losses(cut: Frame, spent: Doubles) -> Losses:
+    """Return each new lowest mean of an hour that is reported by half at least."""
     loss = cut.of("run_loss")[0].astype(np.float64)
     width = min(cut.steps(_SMOOTH), loss.size)
     reported = ~np.isnan(loss)
-    sums, counts = (
-        np.convolve(x, np.ones(width))[: loss.size]
-        for x in (np.where(reported, loss, 0.0), reported.astype(float))
-    )
+    sums = np.convolve(np.where(reported, loss, 0.0), np.ones(width))[: loss.size]
+    counts = np.convolve(reported.astype(float), np.ones(width))[: loss.size]
     losses, lowest = [], math.inf
     for i in np.flatnonzero((counts >= max(1, width // 2)) & reported):
         mean = float(sums[i] / counts[i])
@@ -296,6 +287,7 @@ def _over(usd: Decimal, count: Decimal) -> Decimal:
 
 
 FEWEST = 3
+"""Epochs of a side that are compared."""
 # Student's t at 97.5 % (two-sided 95 %) for 1 to 20 degrees of freedom, then 25, 30, 60 and without
 # end.
 _T95 = (
@@ -315,7 +307,7 @@ class Sample:
     hours: tuple[float, ...]
     tokens_per_epoch: float | None = None
     usd_per_billion_tokens: Decimal | None = None
-    losses: tuple[tuple[float, Decimal, float], ...] = ()
+    losses: Losses = ()
 
 
 @dataclass(frozen=True)
@@ -363,18 +355,20 @@ def compare(a: Sample, b: Sample) -> RunComparison:
     enough = min(len(a.usd), len(b.usd)) >= FEWEST
     dollars = difference([float(x) for x in a.usd], [float(x) for x in b.usd]) if enough else None
     time = difference(a.hours, b.hours) if enough else None
-    return RunComparison(a, b, dollars, time, equal_loss(a, b), _same(a, b))
+    same_epochs = None
+    if a.tokens_per_epoch and b.tokens_per_epoch:
+        apart = abs(a.tokens_per_epoch - b.tokens_per_epoch)
+        same_epochs = apart <= _SAME_SHARE * a.tokens_per_epoch
+    return RunComparison(a, b, dollars, time, equal_loss(a, b), same_epochs)
 
 
 def difference(a: Sequence[float], b: Sequence[float]) -> Difference:
-    """Return the mean difference b - a and its interval (Welch, 1947.
-
-    Welch and Satterthwaite's degrees of freedom).
-    """
+    """Return the mean difference b - a and its interval (Welch, 1947)."""
     parts = [variance(side) / len(side) for side in (a, b)]
     gap, spread = mean(b) - mean(a), sum(parts)
     if spread == 0:
         return Difference(gap, gap, gap)
+    # Welch and Satterthwaite's degrees of freedom.
     freedom = spread**2 / sum(
         part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True)
     )
@@ -401,15 +395,9 @@ def equal_loss(a: Sample, b: Sample) -> EqualLoss | None:
     low = max(a.losses[-1][0], b.losses[-1][0])
     if low >= high:
         return None
-    return EqualLoss(high, low, _between(a, high, low), _between(b, high, low))
+    return EqualLoss(high, low, _between(a.losses, high, low), _between(b.losses, high, low))
 
 
-def _between(side: Sample, high: float, low: float) -> tuple[Decimal, float]:
-    begin, end = (next(point for point in side.losses if point[0] <= at) for at in (high, low))
+def _between(losses: Losses, high: float, low: float) -> tuple[Decimal, float]:
+    begin, end = (next(point for point in losses if point[0] <= loss) for loss in (high, low))
     return end[1] - begin[1], end[2] - begin[2]
-
-
-def _same(a: Sample, b: Sample) -> bool | None:
-    if not a.tokens_per_epoch or not b.tokens_per_epoch:
-        return None
-    return abs(a.tokens_per_epoch - b.tokens_per_epoch) <= _SAME_SHARE * a.tokens_per_epoch

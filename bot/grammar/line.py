@@ -393,6 +393,7 @@ def _assigned(command: Command, words: list[Word]) -> dict[str, list[str]]:
     texts: dict[str, list[str]] = {}
     queue = list(words)
     while queue:
+        # The order decides: a parameter's own name comes before a filter's dimension.
         word = queue.pop(0)
         name, bare = word.name.replace("-", "_"), word.text.lstrip("-").replace("-", "_").lower()
         if name in parameters and not word.negated:

@@ -182,6 +182,8 @@ class Shares:
                 Bucket(limits.work, limits.work_a_minute, now),
             )
         self._people[person] = share
+
+        # Dictionaries keep their order: who asked longest ago comes first.
         if len(self._people) > limits.people:
             idle = (
                 name
@@ -348,6 +350,8 @@ class Turns:
 
         if line.equal is None:
             return await self._work(line, job)
+
+        # Equal lines that come meanwhile wait for this task.
         current = asyncio.current_task()
         assert current
         self._ahead[line.equal] = current

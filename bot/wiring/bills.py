@@ -101,6 +101,7 @@ def open_account_bill(settings: Settings, live: Live, folder: Path = FOLDER) -> 
         home = folder / "billing"
         home.mkdir(parents=True, exist_ok=True)
         bill = open_billing(home, options)
+        # Without an address only what was copied before is read.
         if not address:
             return bill
         return FreshBilling(bill, ExportCache(calls, address, home, _payer(settings, live)))

@@ -181,6 +181,7 @@ def running_bot(settings: Settings, database: Database, opened: OpenedSource, sh
     from bot.wiring.programs import Doors, program_listeners
     from bot.wiring.surfaces import chats, command_hints
 
+    # Filled below, once there is an app that they can ask.
     surfaces: dict[str, Surface] = {}
     people: dict[str, People] = {}
     store, clock, story = database.store, shown.clock, shown.story

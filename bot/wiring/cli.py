@@ -153,6 +153,7 @@ def record_account(options: Options) -> int:
     folder, live = Path(options.words[1]), open_account(settings, load_knowledge().types())
     keep_identities = "keep-identities" in options.switches
     done = record(live, folder, end - length, end, print, keep_identities=keep_identities)
+    # The bill is read last: what it lacks makes the recording less, and not void.
     billed, unbilled = record_bill(settings, live, folder, end)
     missing = [*done.missing, *unbilled]
     usd = f"${live.calls.meter.today().usd:.2f}"

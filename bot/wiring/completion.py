@@ -111,6 +111,7 @@ def words() -> Mapping[str, Sequence[str]]:
     for name in sorted(arguments.keys() | options.keys()):
         longer = _following(name, arguments)
         table[name] = [*dict.fromkeys(longer), *arguments.get(name, ()), *options.get(name, ())]
+    # A group of commands, such as `migration`, is no command itself.
     for name in arguments:
         group = name.split()[0]
         table.setdefault(group, sorted(set(_following(group, arguments))))

@@ -30,6 +30,7 @@ def settings_of(options: Mapping[str, str]) -> Settings:
         "TRNBOT_PORT": options.get("port"),
         "TRNBOT_CONFIG": options.get("config"),
     }
+    # What is typed is over what the environment says.
     environ = {**os.environ, **{name: value for name, value in typed.items() if value is not None}}
     settings = read_settings(environ, settings_text(environ, Path.cwd()))
     hide(settings.secrets())

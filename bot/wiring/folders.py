@@ -62,6 +62,7 @@ def _offered(folder: str, suffix: str = "") -> Mapping[str, Path]:
         return {}
     try:
         home = Path(folder).expanduser().resolve()
+        # A link out of the folder resolves to another parent.
         paths = sorted(path for path in home.iterdir() if path.resolve().parent == home)
     except (OSError, RuntimeError):
         return {}

@@ -78,6 +78,7 @@ def _store(path: Path, part: object) -> None:
     buffers: list[pickle.PickleBuffer] = []
     pickled = io.BytesIO()
     pickler = pickle.Pickler(pickled, protocol=5, buffer_callback=buffers.append)
+    # A lock is pickled as a new one: nobody holds it where it is read.
     pickler.dispatch_table = {**copyreg.dispatch_table, type(Lock()): lambda _: (Lock, ())}
     pickler.dump(part)
 

@@ -35,6 +35,7 @@ class LanedExecutor(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run a function in a thread of the lane of who calls, as part of the line worked on."""
+        # Threads of a pool have contexts of their own, so both are taken here.
         lane, work = LANE.get(), WORK.get()
         load = self._loads[lane]
 

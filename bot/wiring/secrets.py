@@ -106,7 +106,7 @@ def rotate(options: Options) -> int:
 
     settings = settings_of(options.values)
     with _resealed(settings) as (store, before):
-        store.scrub()
+        store.scrub()  # what was overwritten would stay in SQLite's file
 
     resealed = counted(before.plain + before.older, "secret")
     done = f"{resealed} sealed with the first key; {before.first} were before."

@@ -362,6 +362,7 @@ async def _serve_until_signal(
     url = database(settings, demo=demo)
     tighten([STATE, *STATE.rglob("*")])
     store = await asyncio.to_thread(open_store, url)
+    # Of several processes on PostgreSQL one leads; SQLite's file is for one alone.
     if not store.acquire_lead() and not url.startswith("postgres"):
         raise Unavailable(
             "Another trnbot watches with this database; "
@@ -391,6 +392,7 @@ async def _serve_until_signal(
         if browser:
             webbrowser.open(address)
 
+    # From here on what blocks runs in the lane of who asked for it.
     asyncio.get_running_loop().set_default_executor(LanedExecutor(bot.app.health.lanes))
     watchdog = Watchdog(bot.app.health, bot.tell)
     listeners = [*bot.listeners, play, watchdog, retention_of(settings, store)]
@@ -440,6 +442,7 @@ def database(settings: Settings, *, demo: bool) -> str:
     url = settings.text("database_url")
     if demo and not os.environ.get("TRNBOT_DATABASE_URL") and url.endswith("/.trnbot/trnbot.db"):
         for path in STATE.glob("demo.db*"):
+            # Another demo may hold the lock of that file.
             if not path.name.endswith(".lead"):
                 path.unlink()
         return _DEMO_DATABASE

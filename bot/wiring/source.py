@@ -272,7 +272,7 @@ class OpenedSource:
 
         folder, config = self._folder(), reading_config(self._settings, self.knowledge.types())
         if not folder.is_dir():
-            return open_recording(folder, config)
+            return open_recording(folder, config)  # it says what is missing
         depends_on = (str(folder.resolve()), self._content(), config)
         return kept("recording", depends_on, lambda: open_recording(folder, config))
 

@@ -27,6 +27,7 @@ class ChatSurface(Surface, Listener, People, Protocol):
 
 def chats(settings: Settings, ports: ChatPorts, tell: Tell) -> dict[str, ChatSurface]:
     """Return the chat surfaces that are configured, by name."""
+    # Each platform's library loads only where it is configured.
     surfaces: dict[str, ChatSurface] = {}
     if settings.slack:
         from adapters.chat.slack.surface import SlackSurface

@@ -85,8 +85,10 @@ class TerminalApps:
         with self._lock:
             place = self._state_of(command)
             if (source, place) not in self._apps:
-                stores = None if place is _StateIn.REPLAY else memory_stores()
-                if place is _StateIn.DATABASE:
+                stores = None
+                if place is _StateIn.NOTHING:
+                    stores = memory_stores()
+                elif place is _StateIn.DATABASE:
                     stores = self._database()
                 console = "" if self._named else settings["public_url"]
                 self._apps[source, place] = terminal_app(settings, source, stores, console)

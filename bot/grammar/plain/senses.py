@@ -195,7 +195,6 @@ class Sense:
     fills: Mapping[str, str] = field(default_factory=dict)
     weak: bool = False
     """Nothing is lost where no reading uses it."""
-    corrected: bool = False
 
     @property
     def end(self) -> int:
@@ -266,6 +265,7 @@ def senses_of(line: str, names: Names, now: datetime) -> list[Sense]:
         for time in find_times(text, now)
         if text[time.start : time.end] not in names.folded
     ]
+    # A piece belongs to the first that takes it: times before amounts, amounts in their order.
     for pattern, kind, form in _AMOUNT_PATTERNS:
         for match in pattern.finditer(text):
             start, end = match.span()
@@ -325,9 +325,7 @@ def _sense_of(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
             *misspelt(phrase, lexicon.words, lexicon.slips),
             *misspelt(phrase, names.folded, names.slips),
         ]
-        senses = [
-            _known(start, word, names, lexicon, corrected=True) for word in dict.fromkeys(near)
-        ]
+        senses = [_known(start, word, names, lexicon) for word in dict.fromkeys(near)]
         senses = [sense for sense in senses if sense.means or sense.fills] or senses
         if senses and all(
             (sense.means, dict(sense.fills)) == (senses[0].means, dict(senses[0].fills))
@@ -337,9 +335,7 @@ def _sense_of(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
     return Sense(start, phrase, fills={"unknown": phrase})
 
 
-def _known(
-    start: int, phrase: str, names: Names, lexicon: Lexicon, *, corrected: bool = False
-) -> Sense:
+def _known(start: int, phrase: str, names: Names, lexicon: Lexicon) -> Sense:
     fills = dict(names.folded.get(phrase, ()))
     if phrase in names.families:
         fills["family"] = names.families[phrase]
@@ -349,7 +345,7 @@ def _known(
         fills["service"] = lexicon.services[phrase]
     means = lexicon.means.get(phrase, frozenset())
     weak = not fills and (not means or means <= WEAK)
-    return Sense(start, phrase, means, fills, weak, corrected)
+    return Sense(start, phrase, means, fills, weak)
 
 
 WEAK = frozenset(

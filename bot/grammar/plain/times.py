@@ -78,6 +78,7 @@ class Calendar:
 
     def _read_days_between(self, match: re.Match[str]) -> dict[str, str]:
         first, last = self._day(match["a"]), self._day(match["b"])
+        # `December 28 to January 3`: the first has begun the year before.
         if first > last and not re.search(r"20\d\d", match["a"]):
             first = first.replace(year=first.year - 1)
         return {"window": self._text(first, last)}
@@ -118,7 +119,7 @@ class Calendar:
 
     def _month(self, words: str) -> dict[str, str]:
         if words in ("may", "mar", "dec", "sun"):
-            return {}
+            return {}  # too short to be sure of
         return {"window": f"{self._past(1, _index(MONTHS, words) + 1):%Y-%m}"}
 
     def _quarter(self, words: str) -> dict[str, str]:
@@ -200,6 +201,7 @@ class Calendar:
         if match := re.fullmatch(r"(\d\d?)\.(\d\d?)\.(\d*)", words):
             return self._dated(int(match[1]), int(match[2]), match[3])
         if match := re.fullmatch(r"(\d\d?)/(\d\d?)(?:/(\d+))?", words):
+            # The month comes first, but for a number that no month has.
             first, second = int(match[1]), int(match[2])
             day, month = (first, second) if first > 12 else (second, first)
             return self._dated(day, month, match[3] or "")
