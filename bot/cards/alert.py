@@ -114,9 +114,10 @@ def notification_card(
     if not firing:
         return over_card(notification.alerts, notification.at)
     worst = max(firing, key=worth)
+    # The first of the owners whom somebody can be pinged for, the surest being named first.
     reached = ((name, address) for name in worst.owners if (address := reach.address(name)))
     owner, address = next(reached, ("", ""))
-    more = f" · and {counted(len(firing) - 1, 'more alert')}" if len(firing) > 1 else ""
+    others = f" · and {counted(len(firing) - 1, 'more alert')}" if len(firing) > 1 else ""
 
     first = Button("Acknowledge", f"ack {worst.id}", ButtonStyle.PRIMARY)
     if worst.acknowledged:
@@ -139,7 +140,7 @@ def notification_card(
         Buttons(buttons),
     )
     return Card(
-        title=headline(worst, notification.at) + more,
+        title=headline(worst, notification.at) + others,
         tone=Tone.CRITICAL if worst.severity is Severity.CRITICAL else Tone.WARNING,
         blocks=blocks,
         data=alert_data(worst),
@@ -265,9 +266,11 @@ def _incident(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:
         per_hour = usd(waste.per_hour) if waste else "–"
         rows.append((alert.cause.facts.words, where(alert), state, per_hour))
     if rows:
-        more = counted(len(others) - _TOP, "more alert")
-        folded = f"and {more} of this incident; type: alerts" if len(others) > _TOP else ""
-        blocks.append(Table(_OTHERS, tuple(rows), rest=folded))
+        note = ""
+        if len(others) > _TOP:
+            hidden = counted(len(others) - _TOP, "more alert")
+            note = f"and {hidden} of this incident; type: alerts"
+        blocks.append(Table(_OTHERS, tuple(rows), rest=note))
     return blocks
 
 
@@ -346,7 +349,7 @@ def _assigned(
         return None
     assignment, alert = max(new, key=lambda pair: (pair[0].at, *worth(pair[1])))
     by_self = assignment.by == assignment.assignee
-    several = any(other.id != alert.id for other in notification.alerts)
+    several = any(member.id != alert.id for member in notification.alerts)
     words = f"{'Assigned to' if alert.assigned else 'No longer assigned to'} {assignment.whom}"
     words += f" ({alert.cause.facts.words})" if several else ""
     words += "" if by_self else f" by {assignment.who}"
@@ -400,6 +403,7 @@ def _awake(
         if silence.alert != alert.id:
             continue
         ceiling, words = silence.ceiling_usd, ""
+        # Each end is told once: it lies between the last line of the thread and this one.
         if entry.at < silence.ends <= notification.at:
             words = f"the time set by {silence.who} is over"
             words += f"; so far it has cost {usd(cost)}" if cost else ""

@@ -46,6 +46,7 @@ def lasted(alerts: Sequence[Alert], now: datetime) -> timedelta:
 
     From its first onset to now, or to its last sight where all of it is over.
     """
+    # An anomaly began before its alert was opened, and it is the anomaly that people know.
     begun = min(alert.anomaly.window.start for alert in alerts)
     ended = max(alert.seen for alert in alerts)
     return (now if any(alert.firing for alert in alerts) else ended) - begun
@@ -233,8 +234,8 @@ def decided(alert: Alert, silences: Sequence[Silence]) -> list[Block]:
     if assigned := alert.assigned:
         by = "" if assigned.by == assigned.assignee else f" by {assigned.who}"
         note = f": {assigned.note}" if assigned.note else ""
-        name, at = Strong(assigned.whom), When(assigned.at)
-        blocks.append(text("Assigned to ", name, f"{by}, ", at, note))
+        since_when = When(assigned.at)
+        blocks.append(text("Assigned to ", Strong(assigned.whom), f"{by}, ", since_when, note))
     if ack := alert.acknowledged:
         note = f": {ack.note}" if ack.note else ""
         blocks.append(text("Acknowledged by ", Strong(ack.who), ", ", When(ack.at), note))

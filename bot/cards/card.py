@@ -299,6 +299,7 @@ def text(*spans: Span, style: Style = Style.NORMAL) -> Text:
 
 def coded(sentence: str) -> tuple[Span, ...]:
     """Return a sentence of ours as spans, each part between grave accents as something to type."""
+    # Between two accents stands every second part, though it may be the first that is not empty.
     return tuple(
         Code(part) if n % 2 else part for n, part in enumerate(sentence.split("`")) if part
     )
@@ -311,19 +312,18 @@ def quiet(*spans: Span) -> Text:
 
 def plain(spans: tuple[Span, ...]) -> str:
     """Return spans as bare text, instants in UTC."""
-    return "".join(_bare(span) for span in spans)
-
-
-def _bare(span: Span) -> str:
-    match span:
-        case str():
-            return span
-        case When(at=at):
-            return f"{at:%Y-%m-%d %H:%M} UTC"
-        case Mention(name=name):
-            return f"@{name}"
-        case Strong(text=words) | Code(text=words) | Link(text=words):
-            return words
+    parts = []
+    for span in spans:
+        match span:
+            case str():
+                parts.append(span)
+            case When(at=at):
+                parts.append(f"{at:%Y-%m-%d %H:%M} UTC")
+            case Mention(name=name):
+                parts.append(f"@{name}")
+            case Strong(text=words) | Code(text=words) | Link(text=words):
+                parts.append(words)
+    return "".join(parts)
 
 
 def compose(*parts: Block | Iterable[Block] | Literal["", False] | None) -> tuple[Block, ...]:

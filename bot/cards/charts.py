@@ -78,6 +78,7 @@ def ticks(low: float, high: float, most: int = 5, least: float = 0.0) -> tuple[f
     power = 10.0 ** math.floor(math.log10(raw))
     for size in (1, 2, 2.5, 5, 10, 20):
         step = size * power
+        # A value that rounding puts a hair beside a tick is on it.
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
         if last - first < most:
             return tuple(i * step for i in range(first, last + 1))
@@ -91,12 +92,13 @@ def time_ticks(start: datetime, end: datetime, most: int = 7) -> tuple[tuple[dat
     """
     step = next((s for s in _STEPS if (end - start) / s <= most - 1), _STEPS[-1])
     origin = datetime(2001, 1, 1, tzinfo=UTC)
-    at = origin + -((origin - start) // step) * step
+    # Ticks are multiples of the step since a fixed midnight, so that two charts share theirs.
+    tick = origin + -((origin - start) // step) * step
     instants: list[tuple[datetime, str]] = []
-    while at <= end and len(instants) < most:
-        midnight = at.hour == at.minute == 0
-        instants.append((at, f"{at.day} {at:%b}" if midnight else f"{at:%H:%M}"))
-        at += step
+    while tick <= end and len(instants) < most:
+        midnight = tick.hour == tick.minute == 0
+        instants.append((tick, f"{tick.day} {tick:%b}" if midnight else f"{tick:%H:%M}"))
+        tick += step
     return tuple(instants)
 
 
@@ -225,9 +227,12 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
     points = tuple(None if np.isnan(v) else round(float(v) * scale, 3) for v in values)
     # The usual is shown only where it is of what the chart shows: a share of the memory is no
     # number of bytes.
-    measured, band = anomaly.unit.partition(" ")[0].lower(), None
-    if anomaly.metric.endswith({"%": "_ratio"}.get(measured, f"_{measured}")):
-        band = _band(anomaly.usual, scale)
+    measured = anomaly.unit.partition(" ")[0].lower()
+    band: tuple[float, float] | None = None
+    is_shown = anomaly.metric.endswith({"%": "_ratio"}.get(measured, f"_{measured}"))
+    if is_shown and anomaly.usual and anomaly.usual[1] > 0:
+        lowest, highest = (float(f"{end * scale:.3g}") for end in anomaly.usual)
+        band = (round(lowest), round(highest)) if lowest >= 10 else (lowest, highest)
 
     period = {"spend": " a day", "spend_hour": " an hour"}.get(anomaly.kind, "")
     name = title = name_of(anomaly.metric) + period
@@ -253,6 +258,7 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
 
 def unit_of(metric: str) -> tuple[str, float]:
     """Return the unit a chart shows a metric in, and the factor from its base unit."""
+    # The longest first: bytes a second end in seconds, too.
     for ending in sorted(_UNITS, key=len, reverse=True):
         if metric.endswith(ending):
             return _UNITS[ending]
@@ -286,11 +292,3 @@ def name_of(metric: str) -> str:
     for ending in ("_ratio", "_bytes_per_second", "_bytes", "_seconds", "_count", "_usd"):
         plain = plain.removesuffix(ending)
     return names.get(metric, plain.replace("_", " ").capitalize())
-
-
-def _band(usual: tuple[float, float] | None, scale: float) -> tuple[float, float] | None:
-    """Return the usual range in the chart's unit, to three digits."""
-    if usual is None or usual[1] <= 0:
-        return None
-    low, high = (float(f"{end * scale:.3g}") for end in usual)
-    return (round(low), round(high)) if low >= 10 else (low, high)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from bot.cards.card import Align, Heading, Table, folded
@@ -33,36 +34,12 @@ class Unit:
     store: Callable[[Any], Any] = lambda value: value
 
 
-def _usd(amount: Decimal) -> str:
-    return usd(amount)
-
-
-def _cents(amount: Decimal) -> str:
-    return usd(amount, 2)
-
-
-def _count(number: float) -> str:
-    return f"{number:,}"
-
-
 def _share(ratio: float) -> str:
     return f"{100 * ratio:.0f} %"
 
 
-def _times(multiple: float) -> str:
-    return f"{multiple:.2f}x"
-
-
 def _four_digits(ratio: float) -> float:
     return round(ratio, 4)
-
-
-def _day(at: datetime) -> str:
-    return day(at)
-
-
-def _duration(length: timedelta) -> str:
-    return rounded_duration(length)
 
 
 def _megabytes(size: float) -> str:
@@ -70,21 +47,21 @@ def _megabytes(size: float) -> str:
 
 
 TEXT = Unit(str, Align.LEFT)
-DAY = Unit(_day, Align.LEFT)
-DURATION = Unit(_duration, Align.LEFT, timedelta.total_seconds)
+DAY = Unit(day, Align.LEFT)
+DURATION = Unit(rounded_duration, Align.LEFT, timedelta.total_seconds)
 """A span of time, in seconds in `data`."""
 NUMBER = Unit(str)
-COUNT = Unit(_count)
+COUNT = Unit("{:,}".format)
 MEGABYTES = Unit(_megabytes)
 """Bytes, written in millions."""
 SHARE = Unit(_share)
 """A ratio of 0 to 1, written in percent."""
-TIMES = Unit(_times)
+TIMES = Unit("{:.2f}x".format)
 """A multiple, such as 1.50x."""
 RATIO = Unit(_share, store=_four_digits)
 """A ratio, written in percent and kept to four digits."""
-USD = Unit(_usd)
-USD_CENTS = Unit(_cents)
+USD = Unit(usd)
+USD_CENTS = Unit(partial(usd, digits=2))
 """USD to the cent, however large."""
 
 
@@ -145,13 +122,14 @@ class Columns(Generic[Item]):
         Where each item has a line that `opens` it, the others are kept for a surface with room.
         """
         sums = self._sums(items, total) if total else ()
-        shown = items if most is None or opens else items[:most]
+        listed = items if most is None or opens else items[:most]
         hidden = 0 if most is None else max(0, len(items) - most)
         note = rest.format(hidden) if hidden else ""
-        rows = tuple(self.row(item) for item in shown)
+        rows = tuple(self.row(item) for item in listed)
         if opens is None:
             return Table(self.headings, rows, sums, caption, note)
 
+        # Rows that open something are all kept: a page has room for those that a chat folds away.
         lines = tuple(opens(item) for item in items)
         whole = Table(self.headings, rows, sums, caption, lines=lines)
         return whole if most is None else folded(whole, most, note)
@@ -185,8 +163,11 @@ class Columns(Generic[Item]):
     def _sums(self, items: Sequence[Item], name: str) -> tuple[str, ...]:
         cells = []
         for column in self.drawn:
-            values = [column.of(item) for item in items] if column.total else []
-            known = [value for value in values if value is not None]
-            cells.append(column.unit.write(sum(known, Decimal(0))) if column.total else "")
+            if not column.total:
+                cells.append("")
+                continue
+            # What is not known of an item is left out of the sum: a part is told rather than none.
+            values = [value for item in items if (value := column.of(item)) is not None]
+            cells.append(column.unit.write(sum(values, Decimal(0))))
 
         return (name, *cells[1:])

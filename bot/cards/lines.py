@@ -100,6 +100,7 @@ def with_permalink(card: Card, url: str) -> Card:
     """Say where the same line is answered again; before the last buttons, which stay last."""
     if not url or _asks(card):
         return card
+    # Buttons stay last: that is where people look for them, and where others are added.
     link, end = quiet(Link("Open in console", url)), len(card.blocks)
     if card.blocks and isinstance(card.blocks[-1], Buttons):
         end -= 1

@@ -82,8 +82,8 @@ def quantity(value: float, unit: str, noun: str = "event") -> str:
 
 def plural(noun: str) -> str:
     """Write the plural of a noun of ours: `volumes`, `items of the bill`."""
-    head, of, rest = noun.partition(" of ")
-    return f"{head}s{of}{rest}"
+    head, of, whole = noun.partition(" of ")
+    return f"{head}s{of}{whole}"
 
 
 def figures(value: float) -> str:

@@ -67,13 +67,21 @@ def decide(
     for notification in notifications:
         before, card = log_entries.get(notification.id), card_of(notification)
         entry = decided_entry(notification, before)
+
+        # New messages go before edits, and those before new dollars alone; critical alerts before
+        # others, dear ones before cheap.
+        firing = [alert for alert in notification.alerts if alert.firing]
+        edit = 2 if notification.reason is Reason.UPDATED else 1
+        critical = any(alert.severity is Severity.CRITICAL for alert in firing)
+        per_hour = usd_per_hour_of(a for a in leading(notification.alerts) if a.firing)
+        urgency = (edit if entry.message else 0, not critical, -float(per_hour))
         parcels[notification.id] = Parcel(
             notification.channel,
             notification.id,
             entry,
             card,
             sendable(notification.alerts, notification.at),
-            _urgency(notification, entry),
+            urgency,
         )
         if notification.owed:
             continue
@@ -87,17 +95,6 @@ def decide(
     waiting = {line.notification: Parcel(line.channel, line.notification) for line in state.lines}
     unchanged = [parcel for name, parcel in waiting.items() if name not in parcels]
     return Decided(entries, lines, [*parcels.values(), *unchanged])
-
-
-def _urgency(notification: Notification, entry: NotificationLogEntry) -> tuple[int, bool, float]:
-    """Order parcels: new messages, then edits, then new dollars.
-
-    Critical before others, dearest before cheap.
-    """
-    kind = 2 if notification.reason is Reason.UPDATED else 1
-    critical = any(a.severity is Severity.CRITICAL and a.firing for a in notification.alerts)
-    per_hour = usd_per_hour_of(a for a in leading(notification.alerts) if a.firing)
-    return (kind if entry.message else 0, not critical, -float(per_hour))
 
 
 def _threaded(notification: Notification, before: NotificationLogEntry) -> bool:
@@ -245,8 +242,22 @@ class Delivery:
                     break
                 parcel = min(untried, key=lambda parcel: parcel.urgency)
                 tried.append(parcel)
-                if await self._attempt(parcel, outcome) and waiting.get(parcel.id) is parcel:
-                    del waiting[parcel.id]
+                try:
+                    entry = await self._deliver(parcel)
+                except Limited as limit:
+                    outcome.limits.append(limit)
+                    log.info("notification %s to %s waits: %s", parcel.id, channel, limit)
+                except (TrnbotError, OSError, TimeoutError) as error:
+                    outcome.failures.append(error)
+                    outcome.broken = error if isinstance(error, StoreFailed) else None
+                    log.warning(
+                        "notification %s to %s was not delivered: %s", parcel.id, channel, error
+                    )
+                else:
+                    outcome.entries += [entry] if entry else []
+                    # A newer parcel of the message may have come while this one was sent.
+                    if waiting.get(parcel.id) is parcel:
+                        del waiting[parcel.id]
 
         if not waiting:
             self._failed.pop(channel, None)
@@ -262,24 +273,6 @@ class Delivery:
             loop = asyncio.get_running_loop()
             self._timers[channel] = loop.call_later(max(LEAST_S, min(pauses)), self._begin, channel)
         return outcome
-
-    async def _attempt(self, parcel: Parcel, outcome: _Pass) -> bool:
-        """Return whether the parcel is done with; note what it came to."""
-        try:
-            entry = await self._deliver(parcel)
-        except Limited as limit:
-            outcome.limits.append(limit)
-            log.info("notification %s to %s waits: %s", parcel.id, parcel.channel, limit)
-        except (TrnbotError, OSError, TimeoutError) as error:
-            outcome.failures.append(error)
-            outcome.broken = error if isinstance(error, StoreFailed) else None
-            log.warning(
-                "notification %s to %s was not delivered: %s", parcel.id, parcel.channel, error
-            )
-        else:
-            outcome.entries += [entry] if entry else []
-            return True
-        return False
 
     async def _deliver(self, parcel: Parcel) -> NotificationLogEntry | None:
         """Bring one message up to date and say the lines that its thread waits for.

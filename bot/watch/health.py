@@ -248,9 +248,9 @@ class Health:
         """Return a sentence on gaps of several ticks, "" while a tick or two may mend them."""
         if self.unread_in_a_row < BLIND_TICKS or not self.gaps:
             return ""
-        more = f" (and {counted(len(self.gaps) - 1, 'more gap')})" if len(self.gaps) > 1 else ""
+        others = f" (and {counted(len(self.gaps) - 1, 'more gap')})" if self.gaps[1:] else ""
         ticks = counted(self.unread_in_a_row, "tick")
-        return f"Not read for {ticks}, so alerts may be missing: {self.gaps[0]}{more}"
+        return f"Not read for {ticks}, so alerts may be missing: {self.gaps[0]}{others}"
 
     @property
     def overdue(self) -> str:

@@ -66,27 +66,20 @@ def _inhibited(alert: Alert, sources: Sequence[Alert], policy: Policy, now: date
     """
     in_order = sorted((a for a in sources if a.id != alert.id), key=lambda a: not a.firing)
     for source in in_order:
-        if (
-            _explains(source, alert)
-            and _in_effect(source, alert, policy, now)
-            and not (alert.cause.facts.however_small and _by_policy(source, sources, policy, now))
-        ):
+        if not _explains(source, alert):
+            continue
+        if source.closed is not None:
+            # An effect takes as long to be over as its source; what is counted over a span is seen
+            # for as long after its last event.
+            quiet, span = policy.duration("alert.resolve_after"), f"{alert.cause}.within"
+            if span in policy.values and alert.anomaly.window.start <= source.seen:
+                quiet += policy.duration(span)
+            if now - source.closed >= quiet:
+                continue
+        if not (alert.cause.facts.however_small and _by_policy(source, sources, policy, now)):
             return f"inhibit:{source.key}"
     idle = _idle_hours(alert, sources)
     return f"inhibit:{idle.key}" if idle else ""
-
-
-def _in_effect(source: Alert, alert: Alert, policy: Policy, now: datetime) -> bool:
-    """Return whether an effect of the source may still be seen: it takes as long to be over.
-
-    What is counted over a span is seen for as long after its last event.
-    """
-    if source.closed is None:
-        return True
-    quiet, span = policy.duration("alert.resolve_after"), f"{alert.cause}.within"
-    if span in policy.values and alert.anomaly.window.start <= source.seen:
-        quiet += policy.duration(span)
-    return now - source.closed < quiet
 
 
 def _by_policy(alert: Alert, alerts: Sequence[Alert], policy: Policy, now: datetime) -> str:
@@ -159,10 +152,10 @@ def _holds_part(wide: Alert, alert: Alert) -> bool:
     if wide.cause not in facts.part_of:
         return False
     sights = (wide.anomaly, wide.peak.anomaly) if wide.peak else (wide.anomaly,)
-    things, held = set(anomaly.things), {thing for sight in sights for thing in sight.things}
-    if not any(sight.wide for sight in sights) or 2 * len(things & held) < max(1, len(things)):
+    things, members = set(anomaly.things), {thing for sight in sights for thing in sight.things}
+    if not any(sight.wide for sight in sights) or 2 * len(things & members) < max(1, len(things)):
         return False
-    if facts.about is About.NODES and 2 * len(things) > len(held):
+    if facts.about is About.NODES and 2 * len(things) > len(members):
         return False
 
     # The trouble of a checkpoint began when the next one was due and did not come.

@@ -71,9 +71,9 @@ def group(
             key = group_key(alert)
             name = _of_effects(alert, members) or groups.get(key, "")
 
-            # What costs more than all that a message about the bill says is no further detail of it.
-            said = alert.cause.facts.about is About.MONEY and name in opened
-            if not name or (said and alert.usd_per_hour > _per_hour(members[name])):
+            # What costs more than all of a message about the bill is no further detail of it.
+            of_money = alert.cause.facts.about is About.MONEY and name in opened
+            if not name or (of_money and alert.usd_per_hour > _per_hour(members[name])):
                 name = groups[key] = incident_id(channel, alert)
             members.setdefault(name, []).append(alert)
 
@@ -234,10 +234,18 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
     if _decided(alerts) != entry.digest:
         return Reason.DECIDED
 
-    if speaking and (
-        reason := _reminder(entry, speaking, policy, now) or _grown(entry, alerts, policy)
-    ):
+    # A reminder is due at each multiple of the interval since the opening, however often the
+    # message was edited meanwhile.
+    interval = policy.duration("alert.remind_after")
+    due = any(
+        (now - a.opened) // interval > (max(entry.at, a.opened) - a.opened) // interval
+        for a in speaking
+        if a.severity is Severity.CRITICAL and a.acknowledged is None
+    )
+    reason = Reason.REMINDER if due else None
+    if speaking and (reason := reason or _grown(entry, alerts, policy)):
         return reason
+
     # The dollars are said anew each hour, also in a message that is muted: it stands to be read.
     stale = entry.message and now - entry.at >= _FRESH
     return Reason.UPDATED if stale and cents(_so_far(alerts)) != cents(entry.usd_so_far) else None
@@ -246,22 +254,6 @@ def _reason(incident: Incident, policy: Policy, now: datetime) -> Reason | None:
 def too_late(alerts: Sequence[Alert], now: datetime) -> bool:
     """Return whether alerts ended so long ago that nobody needs to be notified any more."""
     return all(alert.closed is not None and now - alert.closed >= UNTOLD for alert in alerts)
-
-
-def _reminder(
-    entry: NotificationLogEntry, speaking: Sequence[Alert], policy: Policy, now: datetime
-) -> Reason | None:
-    """Remind at each multiple of `alert.remind_after` since the opening.
-
-    However often the message was edited meanwhile.
-    """
-    interval = policy.duration("alert.remind_after")
-    due = any(
-        (now - a.opened) // interval > (max(entry.at, a.opened) - a.opened) // interval
-        for a in speaking
-        if a.severity is Severity.CRITICAL and a.acknowledged is None
-    )
-    return Reason.REMINDER if due else None
 
 
 def _grown(entry: NotificationLogEntry, alerts: Sequence[Alert], policy: Policy) -> Reason | None:

@@ -37,7 +37,7 @@ def replay(ports: Ports, channels: Sequence[str], until: datetime | None = None)
     extent = opened(ports)
     replayed = ReplayResult(extent)
     times = grid(extent.start, extent.end, ports.site.interval)
-    times = [now for now in times if not until or now <= until]
+    times = [instant for instant in times if not until or instant <= until]
     for _ in ticking(ports, channels, times, replayed):
         pass
     return replayed
@@ -278,7 +278,8 @@ def preview(ports: Ports, policies: tuple[Policy, Policy], until: datetime) -> P
         )
 
     window = Window(start, end)
-    times = [now for now in grid(start, end, ports.site.interval) if now <= until]
+    # What is to be previewed may not be judged by what comes after the question.
+    times = [instant for instant in grid(start, end, ports.site.interval) if instant <= until]
     silences = [held_since(s, start) for s in ports.stores.alerts.load(until).silences]
     routes = routes_now(ports.site.current_routes(), ports.stores.documents)
     results, replays = [], []

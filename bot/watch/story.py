@@ -71,13 +71,37 @@ class Seen:
 
     def after(self, result: TickResult) -> Seen:
         """Return it with all that another tick shows."""
-        now, alerts = result.reading.now, result.outcome.alerts
+        alerts, compiling = result.outcome.alerts, self.compiling
+        instances = result.reading.inventory.instances
+        nodes = Counter(
+            instances[name].labels.cluster
+            for name, state in result.detection.states.items()
+            if state is NodeState.COMPILING and name in instances
+        )
+        if compiling:
+            n = nodes[compiling.cluster]
+            raised = any(
+                alert.cause in _RAISED and alert.anomaly.scope.cluster == compiling.cluster
+                for alert in alerts
+            )
+            compiling = replace(
+                compiling,
+                raised=compiling.raised or raised,
+                nodes=max(n, compiling.nodes),
+                ended=compiling.ended or (None if n else result.reading.now),
+            )
+        else:
+            # The story follows the first cluster that compiles on several nodes.
+            cluster, n = next(iter(nodes.most_common(1)), ("", 0))
+            if n > 1:
+                compiling = Compiling(cluster, n, result.reading.now)
+
         return replace(
             self,
-            now=now,
+            now=result.reading.now,
             starved=self._newest(self.starved, alerts, Cause.STARVED),
             jump=self._newest(self.jump, alerts, Cause.SPEND_JUMP),
-            compiling=self._compiling(result),
+            compiling=compiling,
         )
 
     def _newest(self, before: Alert | None, alerts: Sequence[Alert], cause: Cause) -> Alert | None:
@@ -86,31 +110,6 @@ class Seen:
             return next((alert for alert in alerts if alert.id == before.id), before)
         raised = (a for a in alerts if a.cause is cause and not a.muted_by)
         return next((alert for alert in raised if alert.opened >= self.began), None)
-
-    def _compiling(self, result: TickResult) -> Compiling | None:
-        """Return the first cluster that compiles on several nodes, as it is now."""
-        now, instances = result.reading.now, result.reading.inventory.instances
-        nodes = Counter(
-            instances[name].labels.cluster
-            for name, state in result.detection.states.items()
-            if state is NodeState.COMPILING and name in instances
-        )
-        before = self.compiling
-        if before is None:
-            cluster, n = next(iter(nodes.most_common(1)), ("", 0))
-            return Compiling(cluster, n, now) if n > 1 else None
-
-        n = nodes[before.cluster]
-        raised = any(
-            alert.cause in _RAISED and alert.anomaly.scope.cluster == before.cluster
-            for alert in result.outcome.alerts
-        )
-        return replace(
-            before,
-            raised=before.raised or raised,
-            nodes=max(n, before.nodes),
-            ended=before.ended or (None if n else now),
-        )
 
     def next_line(self) -> Line | None:
         """Return the line that a simulated person types now, None while nobody does."""
@@ -124,11 +123,35 @@ class Seen:
 
     def chapters(self) -> tuple[Chapter, ...]:
         """Return every chapter, those that were not seen yet without words."""
-        starved, jump = self.starved, self.jump
-        page = f"/alert/{starved.id}" if starved else ""
-        acknowledged = jumped = tried = ""
-        if ack := starved.acknowledged if starved else None:
+        alert, jump, compiling = self.starved, self.jump, self.compiling
+        starved = acknowledged = saved = compiled = jumped = tried = ""
+        page = f"/alert/{alert.id}" if alert else ""
+        if alert:
+            dear = f", {about(alert.waste.per_hour)} an hour" if alert.waste else ""
+            onset, opened = (since(t, self.now) for t in (alert.anomaly.window.start, alert.opened))
+            nodes = f"{counted(alert.things_at_peak, 'node')} of {alert.anomaly.scope.cluster}"
+            starved = f"{nodes} wait for data since {onset}{dear}. Told at {opened}."
+        if ack := alert.acknowledged if alert else None:
             acknowledged = f"{ack.who} acknowledged it at {since(ack.at, self.now)}."
+
+        if alert and alert.ended:
+            saved = f"It ended at {since(alert.ended, self.now)}."
+            for saving in savings([alert], set(alert.anomaly.things), self.now):
+                so_far = f", {about(saving.usd_so_far)} not lost since" if saving.usd_so_far else ""
+                saved += f" {about(saving.usd_per_hour)} an hour stopped{so_far}."
+
+        if compiling:
+            nodes, grace = counted(compiling.nodes, "node"), rounded_duration(self.grace)
+            began = since(compiling.began, self.now)
+            compiled = f"{nodes} of {compiling.cluster} compile, seen since {began}"
+            if compiling.ended:
+                until = since(compiling.ended, self.now)
+                compiled = f"{nodes} of {compiling.cluster} compiled, seen from {began} to {until}"
+            if compiling.raised:
+                compiled += f"; it took longer than its grace of {grace}, and was told."
+            else:
+                compiled += f". Within the grace of {grace} that is work: no alert was sent."
+
         if jump:
             jumped = f"{jump.anomaly.why} Told at {since(jump.opened, self.now)}."
         if self.preview:
@@ -137,46 +160,13 @@ class Seen:
                 " Nothing changes before somebody applies it."
             )
         return (
-            Chapter("64 nodes starve", self._starved(), page),
+            Chapter("64 nodes starve", starved, page),
             Chapter("Somebody takes it", acknowledged, page),
-            Chapter("It ends, and money is saved", self._saved(), "/saved"),
-            Chapter("A compile, not told", self._compiled(), "/fleet"),
+            Chapter("It ends, and money is saved", saved, "/saved"),
+            Chapter("A compile, not told", compiled, "/fleet"),
             Chapter("The bill jumps", jumped, f"/alert/{jump.id}" if jump else ""),
             Chapter("A setting, tried first", tried, "/"),
         )
-
-    def _starved(self) -> str:
-        alert = self.starved
-        if not alert:
-            return ""
-        dear = f", {about(alert.waste.per_hour)} an hour" if alert.waste else ""
-        onset, opened = (since(t, self.now) for t in (alert.anomaly.window.start, alert.opened))
-        nodes = f"{counted(alert.things_at_peak, 'node')} of {alert.anomaly.scope.cluster}"
-        return f"{nodes} wait for data since {onset}{dear}. Told at {opened}."
-
-    def _saved(self) -> str:
-        alert = self.starved
-        if not alert or not alert.ended:
-            return ""
-        ended = f"It ended at {since(alert.ended, self.now)}."
-        for saving in savings([alert], set(alert.anomaly.things), self.now):
-            so_far = f", {about(saving.usd_so_far)} not lost since" if saving.usd_so_far else ""
-            return f"{ended} {about(saving.usd_per_hour)} an hour stopped{so_far}."
-        return ended
-
-    def _compiled(self) -> str:
-        compiling = self.compiling
-        if not compiling:
-            return ""
-        nodes, grace = counted(compiling.nodes, "node"), rounded_duration(self.grace)
-        began = since(compiling.began, self.now)
-        sentence = f"{nodes} of {compiling.cluster} compile, seen since {began}"
-        if compiling.ended:
-            until = since(compiling.ended, self.now)
-            sentence = f"{nodes} of {compiling.cluster} compiled, seen from {began} to {until}"
-        if compiling.raised:
-            return f"{sentence}; it took longer than its grace of {grace}, and was told."
-        return f"{sentence}. Within the grace of {grace} that is work: no alert was sent."
 
 
 NOTHING_SEEN = Seen(datetime.max.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))

@@ -42,10 +42,21 @@ def track(
     for alert in open_alerts:
         if anomaly := anomalies.pop(alert.key, None):
             tracked.append(_seen_again(alert, anomaly, reading))
-        elif reading.now - alert.seen < resolve_after or _unseen(alert, detection.states, reading):
-            tracked.append(alert)
-        else:
-            tracked.append(replace(alert, closed=reading.now))
+            continue
+
+        # The end cannot be seen where its part of the source failed, the bill is away, or half of
+        # what runs is silent. Where fewer are, the others show that it is over: one node that never
+        # comes back must not keep it open.
+        states = [detection.states[x] for x in alert.anomaly.things if x in detection.states]
+        silent = states.count(NodeState.NO_DATA)
+        billed = alert.anomaly.kind.startswith("spend")
+        unseen = (
+            reading.hidden(alert.anomaly.labels)
+            or (billed and "spend" not in reading.frames)
+            or (alert.cause is not Cause.NO_DATA and 0 < silent >= len(states) - silent)
+        )
+        over = reading.now - alert.seen >= resolve_after and not unseen
+        tracked.append(replace(alert, closed=reading.now) if over else alert)
 
     before = {alert.key: alert for alert in sorted(ended, key=lambda alert: alert.opened)}
     again = [key for key in anomalies if key in before]
@@ -104,22 +115,6 @@ def _seen_again(alert: Alert, anomaly: Anomaly, reading: Reading) -> Alert:
         launched_by=launcher,
         claims=alert.claims if same else claims_of(anomaly, reading),
     )
-
-
-def _unseen(alert: Alert, states: Mapping[str, NodeState], reading: Reading) -> bool:
-    """Return whether the end could not be seen.
-
-    Its part of the source failed, the bill is away, or half of what runs is silent.
-
-    Where fewer are, the others show that it is over: one node that never comes back must not keep
-    it open.
-    """
-    billed = alert.anomaly.kind.startswith("spend")
-    if reading.hidden(alert.anomaly.labels) or (billed and "spend" not in reading.frames):
-        return True
-    nodes = [states[thing] for thing in alert.anomaly.things if thing in states]
-    silent = nodes.count(NodeState.NO_DATA)
-    return alert.cause is not Cause.NO_DATA and 0 < silent >= len(nodes) - silent
 
 
 _NEAR = Decimal("0.8")
@@ -226,10 +221,10 @@ def value(
         so_far = (earlier.so_far if earlier else Decimal(0)) + lately * length
 
     shares_now = _shares(anomaly, anomaly.wasted_shares, price)
-    lost = _lost(anomaly, price)
+    lost_hours = _shares(anomaly, anomaly.lost_hours, price)
+    lost = sum((usd * length for usd, length in lost_hours.items()), Decimal(0))
     if lost > so_far:
-        so_far, hours = lost, _shares(anomaly, anomaly.lost_hours, price)
-        hours = dict.fromkeys(shares_now, Decimal(0)) | hours
+        so_far, hours = lost, dict.fromkeys(shares_now, Decimal(0)) | lost_hours
     else:
         hours = _hours_by_price(earlier, _shares(anomaly, shares, price), length)
         if anomaly.usd_per_hour is not None:
@@ -298,9 +293,9 @@ def _month_end(
         return so_far, so_far, so_far
     end = month_of(now).end
     if billed := anomaly.billed:
-        left, unsure = _unbilled(billed, end), _UNSURE[Basis.BILLED]
+        hours, unsure = _unbilled(billed, end), _UNSURE[Basis.BILLED]
         low, high = billed.low * (1 - unsure), billed.high * (1 + unsure)
-        return billed.usd + low * left, billed.usd + per_hour * left, billed.usd + high * left
+        return billed.usd + low * hours, billed.usd + per_hour * hours, billed.usd + high * hours
 
     # How unsure the price is, and how wide the usual is.
     unsure = Decimal(0) if price is None else _UNSURE.get(price.basis, _UNSURE_ELSE)
@@ -309,8 +304,9 @@ def _month_end(
         middle = 1 - 2 * anomaly.value / (anomaly.usual[0] + anomaly.usual[1])
         low *= Decimal(str((1 - anomaly.value / anomaly.usual[0]) / middle))
         high *= Decimal(str((1 - anomaly.value / anomaly.usual[1]) / middle))
-    left = _hours(now, end)
-    return so_far + per_hour * low * left, so_far + per_hour * left, so_far + per_hour * high * left
+    hours = _hours(now, end)
+    least, most = so_far + per_hour * low * hours, so_far + per_hour * high * hours
+    return least, so_far + per_hour * hours, most
 
 
 def _per_hour(
@@ -334,16 +330,6 @@ def _per_hour(
     )
     weakest = max((price for price, _ in priced), key=lambda p: list(Basis).index(p.basis))
     return usd, weakest, min(len(anomaly.things), len(shares)) - len(priced)
-
-
-def _lost(anomaly: Anomaly, price_of: PriceOfThing) -> Decimal:
-    """Return the USD of the hours that were lost before the alert opened."""
-    amounts = (
-        price.usd_per_hour * Decimal(str(round(hours, 6)))
-        for thing, hours in zip(anomaly.things, anomaly.lost_hours, strict=False)
-        if (price := price_of(thing))
-    )
-    return sum(amounts, Decimal(0))
 
 
 def _at_risk(anomaly: Anomaly, price_of: PriceOfThing) -> Decimal | None:

@@ -265,6 +265,7 @@ def wanted(what: Periodical, ports: Ports) -> dict[str, Subscription]:
     by_setting = dict.fromkeys(
         what.named(ports.site.routes), Subscription(ports.site.routes.digest_at)
     )
+    # What a channel asked for itself goes before the time of the settings.
     return {**by_setting, **dict(what.subscribed.newest(ports.stores.documents, MOST))}
 
 
@@ -274,6 +275,7 @@ def due(what: Periodical, ports: Ports, now: datetime) -> list[Due]:
     for channel, subscription in wanted(what, ports).items():
         moment = read_recurring(subscription.at, usual).latest(now)
         sent = what.sent.get(ports.stores.documents, channel)
+        # A moment without its message was about to be sent when something ended.
         begun = sent is not None and sent.moment == moment
         owed = subscription.since is None or moment > subscription.since
         if owed and now - moment < LATE and not (begun and sent and sent.message):
@@ -288,6 +290,7 @@ async def post_due(ports: Ports, memory: State, reading: Reading, now: datetime)
     """
     failed = []
     for periodical in PERIODICALS:
+        # A channel that fails must not keep the others from their answers.
         for owed in await asyncio.to_thread(due, periodical, ports, now):
             try:
                 await _post(owed, ports, memory, reading, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -104,6 +104,7 @@ def envelope(call: Call, card: Card, at: datetime) -> dict[str, Any]:
     """
     data = dict(card.data)
     drawn = encode(card)
+    # The typed numbers stand once, beside the card.
     drawn.pop("data", None)
     body = {
         "command": call.command.name,
@@ -156,28 +157,9 @@ Row = Mapping[str, str]
 
 def csv_text(line: str, card: Card) -> str:
     """Return the table of a line's answer as CSV; raise `WrongInput` where it has none."""
+    # Plain words were read as a line: it is its command that names the rows.
     line = str(card.data.get("read_as", line))
     command = read_line(line).runs
-    rows = _rows(card, command.rows)
-    if not rows:
-        raise WrongInput(f"'{command.name}' answered without a table; --json has its numbers.")
-    unit = card.data.get("currency", "USD")
-    if unit != "USD":
-        rows = [{**row, "currency": str(unit)} for row in rows]
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    written = io.StringIO()
-    writer = csv.DictWriter(written, columns, restval="")
-    writer.writerow({name: _guarded(name) for name in columns})
-    writer.writerows(rows)
-
-    return written.getvalue()
-
-
-def _rows(card: Card, named: Sequence[str]) -> list[Row]:
-    """Return the rows of the lists of records that the command names.
-
-    Else of the first one beside a table, else those of the first table as they are drawn.
-    """
     lists = {
         name: value
         for name, value in card.data.items()
@@ -185,16 +167,32 @@ def _rows(card: Card, named: Sequence[str]) -> list[Row]:
         and value
         and all(isinstance(record, Mapping) for record in value)
     }
-    table = next((block for block in card.blocks if isinstance(block, Table)), None)
-    names = named or (list(lists)[:1] if table else ())
-    rows: list[Row] = [dict(_flat(record)) for name in names for record in lists.get(name, ())]
-    if rows or table is None:
-        return rows
-    headings = [column.name for column in table.columns]
 
-    return [
-        dict(zip(headings, map(_guarded, row), strict=False)) for row in table.every or table.rows
-    ]
+    # The rows are the records that the command names, else the first ones beside a table, else
+    # the table as it is drawn, with the rows that were folded away.
+    table = next((block for block in card.blocks if isinstance(block, Table)), None)
+    names = command.rows or (list(lists)[:1] if table else ())
+    rows: list[Row] = [dict(_flat(record)) for name in names for record in lists.get(name, ())]
+    if not rows and table:
+        headings = [column.name for column in table.columns]
+        rows = [
+            dict(zip(headings, map(_guarded, row), strict=False))
+            for row in table.every or table.rows
+        ]
+    if not rows:
+        raise WrongInput(f"'{command.name}' answered without a table; --json has its numbers.")
+    # Columns end in _usd: amounts in another currency must not be taken for dollars.
+    unit = card.data.get("currency", "USD")
+    if unit != "USD":
+        rows = [{**row, "currency": str(unit)} for row in rows]
+    # Rows may have keys of their own: each has its column, in the order in which they come.
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    written = io.StringIO()
+    writer = csv.DictWriter(written, columns, restval="")
+    writer.writerow({name: _guarded(name) for name in columns})
+    writer.writerows(rows)
+
+    return written.getvalue()
 
 
 def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
@@ -215,6 +213,7 @@ def _cell(value: Any) -> str:
     """Return a number as it is, and text so that no spreadsheet runs it."""
     if value is None or (isinstance(value, float) and isnan(value)):
         return ""
+    # A bool is an int to Python, and no number to a reader.
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple | set | frozenset):
@@ -415,9 +414,18 @@ def _written(command: Command, parameter: Parameter, value: Any) -> Iterator[str
     """Yield the words that an argument is as the grammar reads it back."""
     if value is None:
         return
-    texts = _texts(parameter, value)
+    word, values = parameter.word, value if isinstance(value, list | tuple) else [value]
+    if isinstance(value, list) and bare_type(parameter.type) not in (WORDS, FILTERS):
+        raise WrongInput(f"{word} takes one value; got {len(value)}.", word)
+    texts = []
+    for item in values:
+        if not isinstance(item, str | int | float | bool):
+            got = shortened(str(item))
+            raise WrongInput(f"{word} takes text or a number; got {got}.", word)
+        texts.append(_SWITCH[item] if isinstance(item, bool) else str(item))
+
     if parameter.type == FILTERS:
-        words = {parameter.word for parameter in command.parameters}
+        words = {argument.word for argument in command.parameters}
         for text in texts:
             pair = filter_of(text)
             # What has a blank, a quote or `=` in its name would be read back as something else.
@@ -434,19 +442,4 @@ def _written(command: Command, parameter: Parameter, value: Any) -> Iterator[str
     if parameter.arg.rest and command.parameters[0] is parameter:
         yield joined  # as it was typed: a line, or a file of many lines
     elif joined:
-        yield f"{parameter.word}={quote(joined)}"
-
-
-def _texts(parameter: Parameter, value: Any) -> Sequence[str]:
-    """Return the values of an argument as people type them."""
-    word, values = parameter.word, value if isinstance(value, list | tuple) else [value]
-    if isinstance(value, list) and bare_type(parameter.type) not in (WORDS, FILTERS):
-        raise WrongInput(f"{word} takes one value; got {len(value)}.", word)
-    texts = []
-    for item in values:
-        if not isinstance(item, str | int | float | bool):
-            got = shortened(str(item))
-            raise WrongInput(f"{word} takes text or a number; got {got}.", word)
-        texts.append(_SWITCH[item] if isinstance(item, bool) else str(item))
-
-    return texts
+        yield f"{word}={quote(joined)}"

@@ -59,6 +59,7 @@ def self_cost_card(bill: SelfCost | None, watched: Watched, problems: Sequence[s
         today = f"{_cents(bill.usd)} today, about {usd(bill.month_usd)} a month"
         title, calls = f"Own AWS calls: {today}", _calls(bill)
         used = _used(bill)
+        # From that share on calls are not made, though none may have been due since.
         reached = any(used >= percent for percent, _ in bill.stops)
         stopped = reached or any(use.stopped for use in bill.uses)
 

@@ -137,6 +137,7 @@ def summary_of(
     """
     week, billing = Window(now - WEEK, now), ports.world.billing
     history = ports.stores.alerts.history(week, Labels())
+    # Without a reading nobody knows which nodes are gone: only who acknowledged counts then.
     ended = [alert for alert in history if reading or alert.acknowledged]
     running = reading.inventory.running if reading else frozenset()
     saved = saved_within(ended, week, running, now)
@@ -275,6 +276,7 @@ def _spend(of: Summary) -> Iterator[Text]:
         first = change.drivers[0]
         sign = "+" if first.usd > 0 else ""
         words = f"{sign}{amount_of(first.usd, change.now)}, {reason(first)}."
+        # What is small beside the spend of a week is noise, and no news for a lead.
         if abs(first.usd) < _NOTABLE * change.then.total.amortised:
             words = f"none of {percent(_NOTABLE)} of the week's spend or more."
         yield _line("Biggest change", words)

@@ -64,6 +64,7 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
             " nothing needs to be named."
         )
 
+    # An alert may have opened at this very instant, and a window ends before its end.
     window = Window(request.at - KEPT, request.at + timedelta(seconds=1))
     history = ports.stores.alerts.history(window, Labels())
     exact = [alert for alert in history if name in {alert.id, alert.key}]
@@ -72,6 +73,7 @@ def find_alert(ports: Ports, request: Request, name: str) -> Alert:
         for alert in history
         if name == alert.anomaly.labels.cluster or name in alert.anomaly.things
     ]
+    # A cluster may have had several alerts: one that fires is meant before one that is over.
     matches = exact or sorted(concerned, key=lambda alert: not alert.firing)
     if not matches:
         ids = [alert.id for alert in history if alert.firing]
@@ -143,6 +145,7 @@ def asking_card(alert: Alert, doing: str, length: timedelta, line: str, now: dat
         spans = ["It wastes ", Strong(f"{usd(waste.per_hour)} an hour"), ", until "]
     if waste and waste.per_hour and waste.goes_on:
         hours = Decimal(str(length.total_seconds())) / 3600
+        # What it will have cost by then can be told only where it goes on.
         spans[-1:] = [", about ", Strong(about(waste.per_hour * hours)), " more by "]
     place = f"{alert.cause.facts.words} · {where(alert)} · {alert.id}"
     go_on = Button(f"{doing} for {spoken}", f"{line} {SURE}", ButtonStyle.PRIMARY)
@@ -408,15 +411,9 @@ def snooze(
         line = form_line(f"snooze {target.id} {write_duration(length)}", limits)
         return asking_card(target, "Snooze", length, line, request.at)
 
-    stamp = f"{target.id}|{request.user.id}|{request.at.isoformat()}|{length}"
-    silence = Silence(
-        id="s" + hashlib.sha256(stamp.encode()).hexdigest()[:9],
+    silence = replace(
+        silence_of(request, target, length, "s", reason),
         selector=Labels(cluster=target.anomaly.labels.cluster),
-        starts=request.at,
-        ends=request.at + length,
-        by=request.user.id,
-        by_name=request.user.name,
-        reason=reason,
         alert=target.id,
         ceiling_usd=ceiling,
     )
@@ -424,6 +421,23 @@ def snooze(
     confirmed = decided_card(target, f"Snoozed until {silence.ends:%Y-%m-%d %H:%M} UTC")
 
     return undoable(confirmed, f"silences drop {silence.id}")
+
+
+def silence_of(
+    request: Request, target: Alert, length: timedelta, prefix: str, reason: str
+) -> Silence:
+    """Return a silence that begins now, by who asks; its id begins with `prefix`."""
+    # Who presses twice gets one silence: the id is made of who asked for what, and when.
+    stamp = f"{target.id}|{request.user.id}|{request.at.isoformat()}|{length}"
+    return Silence(
+        id=prefix + hashlib.sha256(stamp.encode()).hexdigest()[:9],
+        selector=Labels(),
+        starts=request.at,
+        ends=request.at + length,
+        by=request.user.id,
+        by_name=request.user.name,
+        reason=reason,
+    )
 
 
 def decide(
@@ -443,6 +457,7 @@ def decision_of(
     `stamp` tells apart those that may follow each other within one instant.
     """
     user = request.user
+    # Without a stamp the id is made as it was before there were any.
     parts = (target.id, kind, user.id, request.at.isoformat(), stamp)
     digest = hashlib.sha256("|".join(filter(None, parts)).encode()).hexdigest()
     return Decision(f"d{digest[:11]}", target.id, kind, user.id, user.name, request.at, note)
@@ -452,9 +467,11 @@ def chart_of(ports: Ports, request: Request, target: Alert) -> Chart | None:
     """Return the chart of an alert until it ended, or until now; may block."""
     until = request.at
     if target.closed:
+        # An hour after the end is drawn, so that the recovery can be seen.
         until = min(until, target.closed + timedelta(hours=1))
     frames = dict(ports.world.source.read(until).frames)
     if target.anomaly.kind.startswith("spend"):
+        # The source holds no bill, and these alerts are about nothing else.
         frames |= ports.world.billing.deltas(until, 35).frames
 
     return alert_chart(target, frames)

@@ -36,19 +36,19 @@ _PEOPLE_MOST = 20
 
 
 async def find_person(ports: Ports, request: Request, words: str) -> tuple[User, str]:
-    """Return who is meant and the note after a mention; a name that nobody has is kept as a name."""
-    known = await asyncio.to_thread(_known, ports, request)
+    """Return who is meant and the note after a mention; a name that nobody has stays a name."""
+    people = await asyncio.to_thread(_known, ports, request)
     first, _, note = words.partition(" ")
     first = first.removeprefix("@")
     if first in (ME, request.user.id):
         return request.user, note
     if _ADDRESS.fullmatch(first):
-        return await _addressed(ports, first, known), note
+        return await _addressed(ports, first, people), note
 
     name = " ".join(words.removeprefix("@").split())
     if len(name) > _NAME_MOST:
         raise WrongInput(f"A person's name has {_NAME_MOST} characters at most.", "person")
-    called = next((user for user in known if user.name.casefold() == name.casefold()), None)
+    called = next((user for user in people if user.name.casefold() == name.casefold()), None)
     if called is None:
         # The settings may give an owner of this name an address, best on the asker's platform.
         asker = request.channel or request.user.id
@@ -97,6 +97,7 @@ def _known(ports: Ports, request: Request) -> list[User]:
         people.append(User(decision.by, decision.by_name))
         people.append(User(decision.assignee, decision.assignee_name))
 
+    # Who asks stands first, and of several names of a person the newest stays.
     return list({user.id: user for user in reversed(people) if user.id}.values())[::-1]
 
 

@@ -5,7 +5,6 @@ Show what is muted, how often each rule is right, and what acting saved.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -20,6 +19,7 @@ from bot.answers.alerts.alerts import (
     decide,
     find_alert,
     needs_asking,
+    silence_of,
     undoable,
 )
 from bot.cards.alert_words import pattern_words, where
@@ -113,17 +113,7 @@ def not_an_anomaly(
         line = f"not-an-anomaly {alert.id} {write_duration(length)}"
         return asking_card(alert, "Mute alerts like it", length, line, request.at)
 
-    stamp = f"{alert.id}|{request.user.id}|{request.at.isoformat()}|{length}"
-    silence = Silence(
-        id="m" + hashlib.sha256(stamp.encode()).hexdigest()[:9],
-        selector=Labels(),
-        starts=request.at,
-        ends=request.at + length,
-        by=request.user.id,
-        by_name=request.user.name,
-        reason="not an anomaly",
-        pattern=pattern,
-    )
+    silence = replace(silence_of(request, alert, length, "m", "not an anomaly"), pattern=pattern)
     ports.stores.alerts.save(StateUpdate(silences=[silence]))
     end = f"{silence.ends:%Y-%m-%d}"
     title = f"Noted as not an anomaly by {silence.who}; similar alerts are muted until {end}"
@@ -188,6 +178,7 @@ def useful(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Record the judgement, and drop every pattern that would mute its like."""
     alert = find_alert(ports, request, name)
     memory = ports.stores.alerts.load(request.at)
+    # What was useful once must not be muted as if it were no anomaly.
     dropped = [
         replace(silence, ended_at=request.at)
         for silence in patterns(memory.silences, alert, request.at)

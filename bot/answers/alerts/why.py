@@ -65,6 +65,11 @@ def why_card(
         words = f"{decision.doing.value}{whom} by {decision.who} at "
         taken_decisions.append(quiet(words, When(decision.at), note))
 
+    usual = "not known"
+    if anomaly.usual:
+        low, high = (quantity(end, anomaly.unit, counted_in(anomaly)) for end in anomaly.usual)
+        usual = low if low == high else f"{low.removesuffix(' %')} to {high}"
+    rivals = ", ".join(f"{cause.facts.words} {share:.2f}" for cause, share in anomaly.runners_up)
     began, opened = When(anomaly.window.start), When(alert.opened)
 
     blocks = compose(
@@ -73,7 +78,16 @@ def why_card(
         alert.muted_by.startswith("silence:") and decided(alert, silences),
         [text("• ", line) for line in anomaly.evidence[:8]],
         chart,
-        _verdict(alert),
+        Facts(
+            (
+                ("Diagnosis", f"{alert.cause.facts.words} ({anomaly.confidence:.2f} sure)"),
+                ("Other causes", rivals or "none"),
+                ("Now", quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
+                ("Usually", usual),
+                ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
+                ("Rule", anomaly.rule),
+            )
+        ),
         money_line(waste) if waste and waste.per_hour else None,
         risk_texts(alert),
         price and quiet(f"{price}."),
@@ -92,24 +106,6 @@ def why_card(
     return Card(f"Why: {headline(alert, now)}", Tone.INFO, blocks, alert_data(alert))
 
 
-def _verdict(alert: Alert) -> Facts:
-    anomaly, usual = alert.anomaly, "not known"
-    if anomaly.usual:
-        low, high = (quantity(end, anomaly.unit, counted_in(anomaly)) for end in anomaly.usual)
-        usual = low if low == high else f"{low.removesuffix(' %')} to {high}"
-    rivals = ", ".join(f"{cause.facts.words} {share:.2f}" for cause, share in anomaly.runners_up)
-    return Facts(
-        (
-            ("Diagnosis", f"{alert.cause.facts.words} ({anomaly.confidence:.2f} sure)"),
-            ("Other causes", rivals or "none"),
-            ("Now", quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
-            ("Usually", usual),
-            ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
-            ("Rule", anomaly.rule),
-        )
-    )
-
-
 @command(
     "why",
     "Why an alert fires, is muted, or ended: evidence, runner-up, price; of a cluster without"
@@ -125,6 +121,7 @@ def why(ports: Ports, request: Request, name: str = WHICH) -> Card:
     try:
         target = find_alert(ports, request, name)
     except WrongInput:
+        # A cluster may be meant that no alert is about: then the answer is how it stands.
         standing = standing_card(ports, request, name)
         if standing is None:
             raise
@@ -194,6 +191,7 @@ def events(
         happened.append(Event(decision.at, "decided", words, decision.who))
 
     for silence in silences:
+        # A pattern is told by the judgement that made it.
         if silence.alert != alert.id or silence.pattern:
             continue
         reason = f": {silence.reason}" if silence.reason else ""
@@ -222,9 +220,9 @@ _EVENTS = Columns[Event](
 def timeline_card(alert: Alert, happened: Sequence[Event], now: datetime) -> Card:
     """List the events, the oldest first."""
     buttons = Buttons((Button("Alert", f"alert {alert.id}"), Button("Why", f"why {alert.id}")))
-    shown = _EVENTS.table(happened) if happened else text("Nothing is known of it.")
+    table = _EVENTS.table(happened) if happened else text("Nothing is known of it.")
     data = {"id": alert.id, "events": _EVENTS.data(happened)}
-    return Card(f"Timeline: {headline(alert, now)}", Tone.INFO, (shown, buttons), data)
+    return Card(f"Timeline: {headline(alert, now)}", Tone.INFO, (table, buttons), data)
 
 
 @command(
@@ -238,8 +236,8 @@ def timeline(ports: Ports, request: Request, name: str = WHICH) -> Card:
     """Tell an alert's story from the records that are kept of it."""
     alert, store = find_alert(ports, request, name), ports.stores.alerts
     memory = store.load(request.at)
-    said = [entry for entry in memory.notification_log if alert.id in entry.alerts]
+    sent = [entry for entry in memory.notification_log if alert.id in entry.alerts]
     silences = (*memory.silences, *memory.slept)
-    happened = events(alert, store.decisions(alert.id), silences, said)
+    happened = events(alert, store.decisions(alert.id), silences, sent)
 
     return timeline_card(alert, happened, request.at)

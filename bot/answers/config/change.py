@@ -79,9 +79,10 @@ def config_set(
             else change[2] != shown(policy, scope, change[1])
         )
     ]
-    preview, seen = draft(ports, request, VersionKind.SET, effective, stacked(standing, effective))
+    overrides = stacked(standing, effective)
+    preview, comparison = draft(ports, request, VersionKind.SET, effective, overrides)
 
-    return preview_card(preview, seen, unseen(ports, request, scope))
+    return preview_card(preview, comparison, unseen(ports, request, scope))
 
 
 @command(
@@ -210,13 +211,13 @@ def config_undo(
             f"There is no version {target} to go back to; 'config history' lists them."
         )
 
-    standing, wanted = (versions[n].overrides if n else () for n in (newest, target))
+    standing, earlier = (versions[n].overrides if n else () for n in (newest, target))
     base, who = ports.site.base, request.user
-    undone = edits(applied(base, standing), applied(base, wanted), (*standing, *wanted))
+    undone = edits(applied(base, standing), applied(base, earlier), (*standing, *earlier))
     if not undone:
         raise WrongInput(f"Nothing would change: the policy is already as in version {target}.")
     version = Version(
-        newest + 1, request.at, who.id, who.name, VersionKind.UNDO, undone, wanted, restores=target
+        newest + 1, request.at, who.id, who.name, VersionKind.UNDO, undone, earlier, restores=target
     )
     ports.stores.versions.add(version)
 
@@ -244,17 +245,18 @@ def config_import(
     """Read the whole of it or nothing, and preview it."""
     # Pasted as it stands in the line, or that of a policy which it names.
     words = read_line(request.line).rest.strip()
+    # Chats make the quotes of a pasted file typographic, and TOML knows the plain ones alone.
     pasted, file = words.strip("`").removeprefix("toml").translate(_QUOTES), ""
     if "=" not in pasted and "[" not in pasted:
         pasted, file = ports.site.files.policy(toml, request), toml
     overrides = replaced(ports.site.base, read_policy(pasted, file))
-    preview, seen = draft(ports, request, VersionKind.IMPORT, overrides, overrides)
+    preview, comparison = draft(ports, request, VersionKind.IMPORT, overrides, overrides)
 
-    return preview_card(preview, seen)
+    return preview_card(preview, comparison)
 
 
 def _pairs(key: str, value: str, length: str, more: Sequence[Filter]) -> list[tuple[str, str]]:
-    """Return every (key, text) of a line, `for 30m` under the rule's own key; raise `WrongInput`."""
+    """Return each (key, text) of a line, `for 30m` under the rule's own key; or `WrongInput`."""
     if negated := next((pair for pair in more if pair.negated), None):
         name = negated.dimension
         raise WrongInput(f"'{name}!=' compares; to set it write {name}=VALUE.")

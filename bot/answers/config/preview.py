@@ -34,7 +34,7 @@ from bot.cards.columns import USD, Column, Columns
 from bot.cards.words import clock, day, period
 from bot.errors import TrnbotError
 from bot.grammar.registry import Needs, arg, command
-from bot.model.alert import Alert, Silence
+from bot.model.alert import Alert
 from bot.model.money import counted, usd
 from bot.model.notification import ReplayResult
 from bot.model.policy import Draft, Edit, VersionKind
@@ -49,14 +49,32 @@ _EDITS = 12
 
 
 def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()) -> Card:
-    """Show both sides, the alerts that only one of them tells, and the buttons to apply, change or cancel."""
+    """Show both sides, the alerts that only one of them tells, and the buttons to go on."""
     apply = f"config apply {draft.id}"
+    # A file that is imported has no form that could be opened again.
     change = Button("Change…", f"config change {draft.id}", opens=True)
     buttons = (
         Button("Apply", apply, ButtonStyle.PRIMARY),
         *((change,) if draft.doing is VersionKind.SET else ()),
         Button("Cancel", f"config cancel {draft.id}"),
     )
+    sides = (seen.before, seen.after)
+    rows = [
+        ("alerts sent", *(f"{len(side.notified)}" for side in sides)),
+        ("muted", *(f"{side.muted}" for side in sides)),
+    ]
+    for name in sorted({*seen.before.notifications, *seen.after.notifications}):
+        counts = (f"{side.notifications.get(name, 0)}" for side in sides)
+        rows.append((f"messages and edits to {name}", *counts))
+    rows.append(("waste caught", *(usd(side.usd) for side in sides)))
+    delays = ("–" if side.delay is None else duration_text(side.delay) for side in sides)
+    rows.append(("median delay", *delays))
+    headings = (
+        Heading(f"last {rounded_duration(seen.window.length)}"),
+        Heading("current policy", Align.RIGHT),
+        Heading("with the change", Align.RIGHT),
+    )
+
     method = (
         f"The watch itself, run twice over {period(seen.window)} ({counted(seen.ticks, 'tick')}"
         " each)."
@@ -65,7 +83,7 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
     blocks = compose(
         edit_lines(draft.edits),
         [text(note) for note in notes],
-        _sides(seen),
+        Table(headings, tuple(rows)),
         _verdict(seen),
         bool(seen.appear) and _ALERTS.table(seen.appear, most=_MOST, caption="Alerts that appear"),
         bool(seen.disappear)
@@ -82,10 +100,10 @@ def preview_card(draft: Draft, seen: PolicyComparison, notes: Sequence[str] = ()
         "appear": [alert_data(alert) for alert in seen.appear],
         "disappear": [alert_data(alert) for alert in seen.disappear],
     }
-    now, length = len(seen.before.notified), rounded_duration(seen.window.length)
-    headline = f"the same {counted(now, 'alert')} over {length}"
+    sent, length = len(seen.before.notified), rounded_duration(seen.window.length)
+    headline = f"the same {counted(sent, 'alert')} over {length}"
     if seen.appear or seen.disappear:
-        headline = f"{counted(len(seen.after.notified), 'alert')} instead of {now} over {length}"
+        headline = f"{counted(len(seen.after.notified), 'alert')} instead of {sent} over {length}"
 
     return Card(f"Preview: {headline}", Tone.INFO, blocks, data)
 
@@ -117,27 +135,6 @@ def edit_data(edit: Edit) -> dict[str, object]:
     return {"key": edit.key, "scope": dict(edit.scope), "from": edit.before, "to": edit.after}
 
 
-def _sides(seen: PolicyComparison) -> Table:
-    sides = (seen.before, seen.after)
-    rows = [
-        ("alerts sent", *(f"{len(side.notified)}" for side in sides)),
-        ("muted", *(f"{side.muted}" for side in sides)),
-    ]
-    for name in sorted({*seen.before.notifications, *seen.after.notifications}):
-        counts = (f"{side.notifications.get(name, 0)}" for side in sides)
-        rows.append((f"messages and edits to {name}", *counts))
-    rows.append(("waste caught", *(usd(side.usd) for side in sides)))
-    delays = ("–" if side.delay is None else duration_text(side.delay) for side in sides)
-    rows.append(("median delay", *delays))
-    columns = (
-        Heading(f"last {rounded_duration(seen.window.length)}"),
-        Heading("current policy", Align.RIGHT),
-        Heading("with the change", Align.RIGHT),
-    )
-
-    return Table(columns, tuple(rows))
-
-
 def _verdict(seen: PolicyComparison) -> Block:
     """Say in dollars how much would be missed and how much found, and how much sooner."""
     before, after, delayed = seen.before.delay, seen.after.delay, ""
@@ -148,8 +145,8 @@ def _verdict(seen: PolicyComparison) -> Block:
 
     parts = []
     if seen.appear:
-        found = usd(spent(seen.appear))
-        parts.append(f"{counted(len(seen.appear), 'alert')} more, {found} of waste")
+        waste = usd(spent(seen.appear))
+        parts.append(f"{counted(len(seen.appear), 'alert')} more, {waste} of waste")
     if seen.disappear:
         missed = usd(spent(seen.disappear))
         count = counted(len(seen.disappear), "alert")
@@ -209,6 +206,7 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
         Column("so far", _ALERTS.columns[3].of, USD),
         Column("muted", muted_words),
     )
+    # The lists of a grade are for programs; the card has its numbers.
     marks = []
     for key, mark in (grade or {}).items():
         if isinstance(mark, float):
@@ -278,26 +276,24 @@ def backtest(
     chosen = read_policy(files.policy(policy, request), policy) if policy else ports.policy
     try:
         over = replays.open(source, chosen)
-        over.stores.alerts.save(StateUpdate(silences=_patterns(ports, over, request)))
-        seen, grade = replay(over, (channel,)), None
+        patterns = []
+        extent = over.world.source.extent()
+        if ports.stores.persistent and extent:
+            # What people judged no anomaly holds as if they had before the recording began.
+            patterns = [
+                replace(held_since(silence, extent.start), ends=max(silence.ends, extent.end + DAY))
+                for silence in ports.stores.alerts.load(request.at).silences
+                if silence.pattern
+            ]
+        over.stores.alerts.save(StateUpdate(silences=patterns))
+
+        replayed, grade = replay(over, (channel,)), None
         if (truth := replays.truth(source)) is not None:
-            names = over.world.source.read(seen.window.end).inventory.clusters()
-            grade = dict(replays.grade(seen, truth, len([name for name in names if name])))
+            names = over.world.source.read(replayed.window.end).inventory.clusters()
+            grade = dict(replays.grade(replayed, truth, len([name for name in names if name])))
     except TrnbotError as error:
         # The source is called as the person did: where its folder lies is not theirs to know.
         folder, called = source.partition(":")[2], recording.partition(":")[2] or recording
         raise type(error)(str(error).replace(folder, called)) from None
 
-    return backtest_card(recording, seen, grade)
-
-
-def _patterns(ports: Ports, over: Ports, request: Request) -> list[Silence]:
-    """Return the patterns that people judged no anomaly, as if they had before the recording began."""
-    extent = over.world.source.extent()
-    if not ports.stores.persistent or extent is None:
-        return []
-    return [
-        replace(held_since(silence, extent.start), ends=max(silence.ends, extent.end + DAY))
-        for silence in ports.stores.alerts.load(request.at).silences
-        if silence.pattern
-    ]
+    return backtest_card(recording, replayed, grade)

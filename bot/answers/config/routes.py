@@ -36,7 +36,7 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
         (f"alerts of {name}", to, "mapping file")
         for name, to in sorted(routes.mapping.channels.items())
     ]
-    rest = f"and {len(rows) - _MOST} more routes" if len(rows) > _MOST else ""
+    hidden = f"and {len(rows) - _MOST} more routes" if len(rows) > _MOST else ""
     causes = ", ".join(cause.facts.words for cause in routes.finops_causes)
     money = f"{causes or 'money, and what is bought or kept for nothing'}, in addition"
     beside = (
@@ -45,8 +45,8 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
         ("critical alerts not acknowledged in time", routes.escalate, "TRNBOT_ESCALATE"),
         ("every alert", always, "the console"),
     )
-    shown = [*rows[:_MOST], *(row for row in beside if row[1])]
-    cells = tuple((alerts, ", ".join(to), why) for alerts, to, why in shown)
+    listed = [*rows[:_MOST], *(row for row in beside if row[1])]
+    cells = tuple((alerts, ", ".join(to), why) for alerts, to, why in listed)
 
     rules = routes.mapping.rules
     mapped = [
@@ -59,7 +59,7 @@ def routes_card(routes: Routes, always: Sequence[str]) -> Card:
     owners = ", ".join(sorted({*routes.owners, *routes.mapping.people}))
 
     blocks = compose(
-        Table(_COLUMNS, cells, rest=rest),
+        Table(_COLUMNS, cells, rest=hidden),
         owners and quiet("Owners with an address: ", owners),
         bool(mapped) and quiet(f"By the mapping file, the first that fits: {'; '.join(mapped)}."),
         quiet(
@@ -175,6 +175,7 @@ async def routes_test(
     mapped = "" if owner else table.mapping.owner([dict(tried.selector) | {NODE_GROUP: node_group}])
     cause, severity = Cause(tried.cause or Cause.IDLE), Severity(tried.severity or Severity.WARNING)
     labels, moment = tried.selector, Window(request.at, request.at)
+    # An alert that never was, with no more than what routes ask for.
     anomaly = Anomaly(
         cause.value, cause, labels, labels, (), moment, 1.0, 0.0, "ratio", severity=severity
     )
@@ -209,14 +210,14 @@ async def subscribe_(
     It holds from the next look at the fleet on.
     """
     channel = _here(request)
-    wanted = replace(_wanted_route(where), to=(channel,), by=request.user.id)
+    subscription = replace(_wanted_route(where), to=(channel,), by=request.user.id)
     standing = await asyncio.to_thread(subscriptions, ports.stores.documents, channel)
-    if str(wanted) in map(str, standing):
-        raise WrongInput(f"This channel is already notified of {wanted}.")
-    await asyncio.to_thread(subscribe, ports.stores.documents, channel, (*standing, wanted))
+    if str(subscription) in map(str, standing):
+        raise WrongInput(f"This channel is already notified of {subscription}.")
+    await asyncio.to_thread(subscribe, ports.stores.documents, channel, (*standing, subscription))
 
     return await noting_unseen(
-        subscribed_card(channel, (*standing, wanted)), ports, request, wanted.selector
+        subscribed_card(channel, (*standing, subscription)), ports, request, subscription.selector
     )
 
 
@@ -235,6 +236,7 @@ def unsubscribe(
     channel = _here(request)
     standing = subscriptions(ports.stores.documents, channel)
     unwanted = str(_wanted_route(where))
+    # Without conditions all of them end.
     remaining = tuple(entry for entry in standing if where and str(entry) != unwanted)
     if len(remaining) == len(standing):
         current = ", ".join(map(str, standing)) or "nothing"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from bot.answers.config.preview import edit_data, edit_lines, edit_words
 from bot.cards.card import (
-    Align,
     Block,
     Button,
     Buttons,
@@ -19,12 +17,9 @@ from bot.cards.card import (
     Field,
     FieldKind,
     Form,
-    Heading,
-    Table,
     Tone,
     When,
     compose,
-    folded,
     quiet,
     text,
 )
@@ -84,8 +79,8 @@ def cancelled_card(name: str) -> Card:
 def _edits(version: Version) -> str:
     begun = {VersionKind.SET: "", VersionKind.IMPORT: "import: ", VersionKind.UNDO: "undo: "}
     words = "; ".join(edit_words(edit) for edit in version.edits[:2])
-    more = f" and {len(version.edits) - 2} more" if len(version.edits) > 2 else ""
-    return begun[version.doing] + words + more
+    others = f" and {len(version.edits) - 2} more" if len(version.edits) > 2 else ""
+    return begun[version.doing] + words + others
 
 
 _VERSIONS = Columns[Version](
@@ -114,10 +109,8 @@ def history_card(versions: Sequence[Version], attempts: Sequence[Attempt]) -> Ca
     """List the versions, newest first, and who was refused."""
     refused = [attempt for attempt in attempts if attempt.refused][:_REFUSED]
     undo = _undo(versions[0], f"Undo version {versions[0].number}") if versions else ()
-    rest = "and {} more; config history NUMBER shows one"
-
     blocks = compose(
-        _VERSIONS.table(versions, most=_MOST, rest=rest)
+        _VERSIONS.table(versions, most=_MOST, rest="and {} more; config history NUMBER shows one")
         if versions
         else quiet("Nobody has changed the policy: the settings file applies."),
         bool(refused) and _REFUSALS.table(refused, caption="Refused"),
@@ -134,19 +127,19 @@ def history_card(versions: Sequence[Version], attempts: Sequence[Attempt]) -> Ca
 
 def version_card(version: Version) -> Card:
     """Show one version with the summary of its preview."""
-    shown, facts = version.shown, []
-    if "alerts" in shown:
-        facts.append(("alerts sent", _CHANGE.format(*shown["alerts"])))
-    for channel, counts in shown.get("notices", {}).items():
+    summary, facts = version.shown, []
+    if "alerts" in summary:
+        facts.append(("alerts sent", _CHANGE.format(*summary["alerts"])))
+    for channel, counts in summary.get("notices", {}).items():
         facts.append((f"notifications to {channel}", _CHANGE.format(*counts)))
-    if "waste_usd" in shown:
-        facts.append(("waste caught", "${} → ${}".format(*shown["waste_usd"])))
+    if "waste_usd" in summary:
+        facts.append(("waste caught", "${} → ${}".format(*summary["waste_usd"])))
     line = f"config undo to={version.number - 1}"
 
     blocks = compose(
         edit_lines(version.edits),
         quiet(*_who(version)),
-        bool(shown) and Facts(tuple(facts)),
+        bool(summary) and Facts(tuple(facts)),
         Buttons((Button("Return to the version before it", line, confirm=_FOR_ALL),)),
     )
     title = f"Version {version.number} of the policy"
@@ -194,20 +187,21 @@ def config_card(
         Column("default", lambda setting: setting.show(setting.default), NUMBER, missing=""),
         Column("meaning", lambda setting: setting.meaning),
     )
-    table = replace(
-        columns.table(settings),
-        lines=tuple(_typed("config", _family(key), scope) for key in values),
+    table = columns.table(
+        settings,
+        most=_SHOW_MOST,
+        rest="and {} more; name a rule: config show idle",
+        opens=lambda setting: _typed("config", _family(setting.key), scope),
     )
-    more = f"and {len(settings) - _SHOW_MOST} more; name a rule: config show idle"
 
     keys: dict[str, list[str]] = {}
     for setting in settings if rule else ():
         keys.setdefault(setting.source, []).append(setting.key)
-    sources = "; ".join(f"{source} ({', '.join(named)})" for source, named in keys.items())
+    sources = "; ".join(f"{source} ({', '.join(listed)})" for source, listed in keys.items())
     change = _typed("config", _family(rule), scope)
 
     blocks = compose(
-        folded(table, _SHOW_MOST, more),
+        table,
         truth(newest),
         sources and quiet(f"Sources: {sources}"),
         Buttons((Button("Change…", change, opens=True), _HISTORY)),
@@ -249,16 +243,15 @@ def chooser_card(
         hint = "everywhere when left empty"
         fields.append(Field(name, f"Only this {name}", kind, "", words, hint))
 
-    rest = ""
-    if len(changed) > _SHOW_MOST:
-        rest = f"and {len(changed) - _SHOW_MOST} more; config export lists all"
-    shown: Block = quiet("Every setting stands at its default.")
-    if changed:
-        caption = "What differs from the defaults"
-        shown = Table(_CHANGED, tuple(changed[:_SHOW_MOST]), caption=caption, rest=rest)
-
     blocks = (
-        shown,
+        _CHANGED.table(
+            changed,
+            most=_SHOW_MOST,
+            rest="and {} more; config export lists all",
+            caption="What differs from the defaults",
+        )
+        if changed
+        else quiet("Every setting stands at its default."),
         truth(newest),
         Form("Change settings", "config", tuple(fields), "Show"),
         Buttons((_HISTORY,)),
@@ -267,11 +260,11 @@ def chooser_card(
     return Card("Settings", Tone.INFO, blocks, {"changed": [list(row) for row in changed]})
 
 
-_CHANGED = (
-    Heading("setting"),
-    Heading("where"),
-    Heading("value", Align.RIGHT),
-    Heading("default", Align.RIGHT),
+_CHANGED = Columns[tuple[str, ...]](
+    Column("setting", lambda row: row[0]),
+    Column("where", lambda row: row[1]),
+    Column("value", lambda row: row[2], NUMBER, missing=""),
+    Column("default", lambda row: row[3], NUMBER, missing=""),
 )
 
 

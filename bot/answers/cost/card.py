@@ -206,6 +206,7 @@ def growth(ratio: Decimal | None) -> str:
     """Write a change for a cell: `+12 %`, `-3 %`, `new` where nothing was spent before."""
     if ratio is None:
         return "new"
+    # A change that is drawn as +0 % would look like one.
     return "0 %" if abs(ratio) < Decimal("0.005") else f"{ratio * 100:+,.0f} %"
 
 
@@ -226,6 +227,7 @@ def _change_words(answer: CostAnswer) -> str:
 
     current, previous = amount_of(change.now, tally), amount_of(change.then, tally)
     length = rounded_duration(tally.window.length)
+    # Months are compared with each other, whatever the number of their days.
     if tally.window == month_of(tally.window.start):
         length = "month"
     return (
@@ -278,6 +280,7 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
         lines.append(_Line(names, row.money, [row], grown, mark))
         opened.append(part_line(tally, answer.filters, row.key) if tally.by else "")
 
+    # All rows are drawn: what a chat folds away, a page has room for.
     drawn = tuple(map(cells, lines))
     rows, folded, count = top(ranked, _ROWS)
     first, note = drawn[: len(rows)], ""

@@ -90,6 +90,7 @@ def _answer(
     allocation = Allocation(ports, request.at)
     tally = allocation.tally(window, by, where)
 
+    # As many bars as can be told apart: hours of two days, days of two months, else months.
     if window.length <= timedelta(days=2):
         step = "hour"
     else:
@@ -115,6 +116,7 @@ def _answer(
 
     month = month_of(request.at)
     nowcast = provider = None
+    # Where the month ends is worth a sentence to whom it is asked about so far.
     if window.start == month.start and request.at <= window.end <= month.end:
         if tally.billed_through:
             # The nodes that ran tell of the days since the bill, but not of a part of it.
@@ -139,6 +141,7 @@ def _answer(
         unused = Decimal(0)
 
     refuse_unknown(allocation, billing, tally, where)
+    # Metrics are opened only where the answer has room for what they say.
     compiling = None
     if tally.rows and may_show_compiling(window, where, request.at) and allocation.reading:
         compiling = compiling_within(ports, allocation.reading, window, where)

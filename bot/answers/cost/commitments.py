@@ -24,22 +24,19 @@ from bot.model.spend import Tally
 from bot.model.window import Window
 from bot.ports import Ports
 
-
-def _saved(weighed: Weighed) -> str:
-    saved = weighed.saved_usd
-    return "" if saved is None else f"{'+' if saved > 0 else ''}{usd(saved)}"
-
-
-def _upfront(weighed: Weighed) -> str:
-    payment = weighed.offer.payment.partition(" ")[0]
-    return f"{payment}: {usd(weighed.upfront_usd)}" if weighed.upfront_usd else "none"
-
-
+_SIGNED = Unit(lambda amount: f"{'+' if amount > 0 else ''}{usd(amount)}")
 OFFERS = Columns[Weighed](
     Column("commitment", lambda x: x.offer.plan, key="plan"),
     Column("years", lambda x: x.offer.years, NUMBER, "years", "the term, by AWS's offer"),
     datum("payment", lambda x: x.offer.payment.value),
-    Column("upfront", _upfront, NUMBER),
+    Column(
+        "upfront",
+        lambda x: (
+            f"{x.offer.payment.partition(' ')[0]}: {usd(x.upfront_usd)}" if x.upfront_usd else None
+        ),
+        NUMBER,
+        missing="none",
+    ),
     Column(
         "node $/h",
         lambda x: x.offer.usd_per_hour,
@@ -63,10 +60,11 @@ OFFERS = Columns[Weighed](
         "breakeven_hours",
         "hours of the term x rate / price on demand, rounded up",
     ),
-    Column("lately", _saved, NUMBER),
-    datum(
-        "saved_usd",
+    Column(
+        "lately",
         lambda x: x.saved_usd,
+        _SIGNED,
+        "saved_usd",
         "hours that it would have taken over x price on demand - nodes x hours of the window x"
         " rate",
     ),
@@ -139,6 +137,7 @@ def commitments_of(
     commitments = ports.world.prices.commitment_offers(name, at)
     regions = {offer.region for offer in commitments}
     priced = offers.of(name, Market.ON_DEMAND, region)
+    # Offers are of one region: the one asked for, else that of the price, else the first.
     if region not in regions:
         if priced and priced.region in regions:
             region = priced.region
@@ -309,6 +308,7 @@ def credits_(
         start = (request.at - _BURN).replace(hour=0, minute=0, second=0, microsecond=0)
         days = ports.world.billing.tally(Window(start, request.at), ("day",))
     except Unavailable:
+        # Programmes are of use to people without a bill, too.
         return credits_card(None, None, programmes, request.at.date())
 
     billed_until = min(days.billed_through, request.at) if days.billed_through else request.at

@@ -183,6 +183,7 @@ _HOW = (
 
 def reconcile_card(comparisons: Sequence[Reconciled], now: datetime) -> Card:
     """List the months, oldest first."""
+    # A month of which the bill says nothing, and nobody estimated, cannot be compared.
     billed = [
         comparison
         for comparison in comparisons

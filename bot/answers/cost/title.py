@@ -43,6 +43,7 @@ def part_line(tally: Tally, filters: Sequence[Filter], key: Mapping[str, str]) -
     times = [key[name] for name in key if name in TIMES]
     values = {name: value for name, value in key.items() if name not in TIMES}
     free = [name for name in other_groupings(tally, filters) if name not in values]
+    # No line can hold some characters so that the grammar reads them back.
     if (values and not free) or any(set(value) & _UNTYPABLE for value in values.values()):
         return ""
 

@@ -150,6 +150,7 @@ def change_of(
     now, then = (billing.tally(span, DRIVEN_BY, where) for span in spans)
     fees = _fees(billing, now, then) | _fees(billing, then, now)
 
+    # Alerts carry these labels; of other conditions on a bill they know nothing.
     labels = {
         condition.dimension: condition.values[0]
         for condition in where
@@ -164,6 +165,7 @@ def change_of(
 
 def _fees(billing: Allocation, tally: Tally, compared: Tally) -> set[Line]:
     """Return the lines that were charged in one hour of a span alone, and not in the other."""
+    # What has no metered hours and is in one of the spans alone may be a fee.
     alone = {_line(row) for row in tally.rows if not row.hours}
     alone -= {_line(row) for row in compared.rows}
     if not alone:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
 
-from bot.answers.runs.costed import Costed, costed_runs, find_run
+from bot.answers.runs.costed import costed_runs, find_run
 from bot.cards.card import Block, Card, Tone, compose, quiet, text
 from bot.cards.columns import Column, Columns, Unit
 from bot.cards.words import cited, note_lines, period
@@ -16,7 +16,7 @@ from bot.errors import Unavailable, WrongInput
 from bot.grammar.names import refuse_unseen
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Claims, Grid, Note, Power, Pue
-from bot.model.fleet import Instance, InstanceType
+from bot.model.fleet import InstanceType
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.ports import Ports
@@ -232,6 +232,7 @@ def _sources(carbon: Carbon) -> list[Block]:
         quiet(f"PUE {pue.ratio}: {pue.says} ({cited(pue, today)})."),
     ]
 
+    # A figure that the asker gave in place of a cited one leaves nothing to cite.
     if factors.watts is None:
         blocks += [
             quiet(f"{name}: {power.watts:.0f} W ({cited(power, today)}).")
@@ -305,7 +306,16 @@ def carbon(
     if run:
         costed = find_run(costed_runs(ports, request.at), run)
         window = Window(costed.cost.since, costed.cost.until)
-        hours[_place(costed, instances)] = costed.cost.nodes * window.hours
+        if len(costed.instance_types) != 1:
+            raise Unavailable(
+                f"{costed.name} ran on {', '.join(costed.instance_types)}: "
+                "its hours on each are not told apart."
+            )
+        # A run seldom tells its region: its cluster's nodes of that type do.
+        name, ran_in = costed.instance_types[0], costed.cost.run.labels
+        nodes = (instance.labels for instance in instances if instance.labels.instance_type == name)
+        regions = (labels.region for labels in nodes if labels.cluster == ran_in.cluster)
+        hours[name, next(regions, ran_in.region)] = costed.cost.nodes * window.hours
     else:
         for instance in instances:
             labels = instance.labels
@@ -314,6 +324,7 @@ def carbon(
             if cluster in ("", labels.cluster) and end > start:
                 hours[labels.instance_type, labels.region] += (end - start) / _HOUR
 
+    # Chips that no table knows have no figures: their types are left out.
     counts = {place: count for place, count in sorted(hours.items()) if place[0] in types}
     factors = Factors.stated(claims, *stated)
     footprints = [
@@ -327,18 +338,3 @@ def carbon(
     }
     notes = (*claims.of("footprint"), *claims.of("energy"))
     return carbon_card(Carbon(footprints, window, factors, peaks, request.at.date(), run, notes))
-
-
-def _place(costed: Costed, instances: Iterable[Instance]) -> tuple[str, str]:
-    """Return a run's type and region; raise `Unavailable` for one of several types."""
-    if len(costed.instance_types) != 1:
-        raise Unavailable(
-            f"{costed.name} ran on {', '.join(costed.instance_types)}: "
-            "its hours on each are not told apart."
-        )
-    name, run = costed.instance_types[0], costed.cost.run.labels
-    for instance in instances:
-        labels = instance.labels
-        if labels.cluster == run.cluster and labels.instance_type == name:
-            return name, labels.region
-    return name, run.region

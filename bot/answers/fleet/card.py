@@ -31,7 +31,7 @@ from bot.cards.card import (
 from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, datum
 from bot.cards.lines import quote
 from bot.model.anomaly import NodeState
-from bot.model.fleet import Cluster, Instance
+from bot.model.fleet import Instance
 from bot.model.frame import Frame
 from bot.model.money import counted, usd
 from bot.model.price import Price
@@ -71,6 +71,7 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
             None if np.isnan(cells).all() else round(float(np.nanmean(cells)) * 100, 1)
             for cells in readings
         )
+        # A row of gaps alone would look like one that stands idle.
         if any(mean is not None for mean in row):
             rows[name or "(no cluster)"] = row
     if not rows:
@@ -240,10 +241,11 @@ def fleet_card(
     if not rows:
         return no_nodes(reading)
     per_hour, trouble = _sum(rows), _trouble(rows)
-    groups, frame = _by_cluster(rows), reading.frame("node")
+    clusters, frame = _by_cluster(rows), reading.frame("node")
     nodes = {row.instance.id for row in rows}
     fresh = [x for x in reading.marks if x.instance in nodes and reading.now - x.at < _FRESH]
     if cluster:
+        # A node that was not read is not known to do little, and stands last.
         least_used = sorted(
             rows, key=lambda row: (row.used if row.used is not None else 2.0, row.instance.id)
         )
@@ -251,9 +253,22 @@ def fleet_card(
         drawn: tuple[Block, ...] = (node_table(rows, apart=False),)
         button = Button("All clusters", "fleet")
     else:
-        heat = fleet_heat(frame, [group.cluster for group in groups])
-        table = _CLUSTERS.table(groups, opens=lambda group: _opened(group.cluster))
+        heat = fleet_heat(frame, [group.cluster for group in clusters])
+        table = _CLUSTERS.table(clusters, opens=lambda group: _opened(group.cluster))
         drawn, button = (table, _money_chart(rows)), Button("Alerts", "alerts")
+
+    # The version of the EKS cluster, and the sizes that its node groups want.
+    versions = []
+    for eks in reading.inventory.eks:
+        if eks.name == cluster:
+            groups = [
+                f"{x.name} wants {x.desired:,} x {', '.join(x.instance_types) or 'any type'}"
+                for x in eks.node_groups
+            ]
+            if len(groups) > 3:
+                groups[3:] = [f"and {len(groups) - 3} more node groups"]
+            state = eks.status.lower() or "status unknown"
+            versions.append([f"EKS {eks.version}, {state}", *groups])
 
     blocks = compose(
         trouble and text(trouble),
@@ -263,7 +278,7 @@ def fleet_card(
         spread_texts(spread),
         drawn,
         heat,
-        [quiet(_eks(eks)) for eks in reading.inventory.eks if eks.name == cluster],
+        [quiet(f"{'; '.join(words)}.") for words in versions],
         quiet(_basis(rows)),
         Buttons((Button("Idle nodes", f"idle {cluster}".strip()), button)),
     )
@@ -341,18 +356,6 @@ def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
     folded_nodes = sum(len(group.nodes) for group in groups[_MOST:])
     note = f"and {counted(folded_nodes, 'more node')}" if folded_nodes else ""
     return replace(folded(table, len(cells), note), rows=cells)
-
-
-def _eks(cluster: Cluster) -> str:
-    """State the EKS version of a cluster, and the sizes that its node groups want."""
-    groups = [
-        f"{x.name} wants {x.desired:,} x {', '.join(x.instance_types) or 'any type'}"
-        for x in cluster.node_groups
-    ]
-    if len(groups) > 3:
-        groups = [*groups[:3], f"and {len(groups) - 3} more node groups"]
-    version = f"EKS {cluster.version}, {cluster.status.lower() or 'status unknown'}"
-    return f"{'; '.join((version, *groups))}."
 
 
 def _trouble(rows: Sequence[NodeRow]) -> str:

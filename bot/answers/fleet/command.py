@@ -192,6 +192,7 @@ def _compiles(ports: Ports, reading: Reading, cluster: str) -> list[CompileNote]
         nodes = {x.instance for x in batch.compiles}
         grace = policy.duration("compiling.grace")
         advise_from = int(policy.number("compiling.nodes"))
+        # One node that is new to the work makes no cold cache: half of them have to know it.
         again = batch.ending is Ending.GOING and 2 * len(nodes & worked) >= len(nodes)
         notes.append(CompileNote(batch, grace, advise_from, sharing(batch, reading.marks), again))
     return notes

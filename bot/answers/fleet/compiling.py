@@ -97,6 +97,7 @@ def log_blocks(marks: Sequence[CompileMark], notes: Sequence[CompileNote]) -> li
             )
         )
     waiting = {x.instance for x in marks if x.mark is Mark.WAITING}
+    # While something compiles, to wait for it is as it should be.
     if waiting and not any(note.batch.ending is Ending.GOING for note in notes):
         blocks.append(
             text(
@@ -194,6 +195,7 @@ def _going(note: CompileNote, now: datetime) -> list[Block]:
             *((f" {_AGAIN}",) if note.again else ()),
         )
     ]
+    # One node has nobody to share a compile with.
     if batch.nodes < 2:
         return lines
 

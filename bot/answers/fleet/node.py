@@ -144,6 +144,7 @@ def node_charts(frame: Frame | None, instance: str) -> list[Chart]:
         series, newest, happened = [], [], False
         for name, metric in plot.lines:
             values = [float(value) * scale for value in cut.of(metric)[row]]
+            # A metric that was never read has no line.
             if np.isnan(values).all():
                 continue
             points = tuple(None if np.isnan(value) else round(value, 3) for value in values)

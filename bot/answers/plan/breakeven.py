@@ -72,6 +72,7 @@ def payback(port: Porting, saving: Decimal, horizon_months: int) -> Payback:
     saved = cents(port.bill_usd * saving)
     times = horizon_months if port.runs is None else port.runs
     periods = (port.cost / saved).quantize(_TENTH, "ROUND_CEILING") if saved > 0 else None
+    # What takes more runs than there will be never pays.
     if port.runs is not None and periods is not None and saved * port.runs < port.cost:
         periods = None
 
@@ -302,6 +303,7 @@ def _saving_range(text: str, effort: Effort | None) -> tuple[Decimal, Decimal]:
     except ArithmeticError:
         ends = []
 
+    # A saving above 1 can only be meant in percent.
     shares = [end / 100 if (match and match[3]) or end > 1 else end for end in ends]
     if not shares or not all(-1 <= share <= 1 for share in shares):
         raise WrongInput(f"'{text}' is not a saving; write it like 35% or 30-40%.")

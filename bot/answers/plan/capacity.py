@@ -79,6 +79,7 @@ def use_of(quota: Quota, inventory: Inventory) -> QuotaUse:
         and quota.labels.selects(instance.labels)
         and quota.counts(instance.labels.instance_type)
     )
+    # A type that no table knows counts for nothing here, and is named on the card.
     vcpus = {name: inventory.types[name].vcpus for name in nodes if name in inventory.types}
     running = sorted(
         nodes.items(), key=lambda entry: (-entry[1] * vcpus.get(entry[0], 0), entry[0])
@@ -101,6 +102,7 @@ def quota_card(
 
     Room is counted in `instance_type`, else in the type that runs most.
     """
+    # A quota that nothing uses is worth a row only where it is of the chips that are watched.
     concerned = [use for use in uses if use.used or instance_type or "trn" in use.quota.families]
     listed = (concerned or list(uses))[:_MOST]
     tight = [use for use in uses if is_tight(use, types, instance_type)]
@@ -397,6 +399,7 @@ def capacity_card(demand: Demand, ways: Ways, age: PriceAge) -> Card:
         ),
     )
 
+    # Spot is no promise: the title quotes it only where nothing else is sold.
     sure = [price for price in prices if price.market is not Market.SPOT]
     best = min(sure or prices, key=lambda price: price.usd_per_hour)
     title = f"{demand}: from {usd(demand.paid(best))} ({best.market.replace('-', ' ')})"

@@ -187,7 +187,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Alike:
-    """State the cost of the same work as a multiple of staying, at the fastest and slowest voice."""
+    """State the cost of the same work as a multiple of staying, by fastest and slowest voice."""
 
     market: Market
     best: float
@@ -375,6 +375,7 @@ def speed_range(
         )
 
     chosen, unused = (measured, voices) if measured else (voices, ())
+    # The lower of two middles is a factor that somebody states; their mean would be nobody's.
     factors = [voice.factor for voice in chosen]
 
     return SpeedRange(min(factors), median_low(factors), max(factors), tuple(chosen), tuple(unused))
@@ -447,6 +448,7 @@ def _option(
     ratio = float(price.usd_per_hour / standing.price.usd_per_hour)
     scenarios = []
     for speedup in speeds.each():
+        # A hair above a whole number is a rounding error, and no reason for one node more.
         nodes = math.ceil(standing.nodes / speedup - 1e-9)
         usd_per_hour = nodes * price.usd_per_hour
         scenarios.append(SpeedScenario(speedup, nodes, usd_per_hour, ratio / speedup))

@@ -77,6 +77,7 @@ def verdict_of(questions: Sequence[Question], answers: Mapping[str, bool]) -> Ve
             continue
         points = question.weight
         if not answers[question.key]:
+            # No to a question against Trainium is no argument for it.
             points = -((question.weight + 1) // 2) if question.weight > 0 else 0
         reasons.append(AnswerReason(question, answers[question.key], points))
 

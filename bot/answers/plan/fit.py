@@ -82,6 +82,7 @@ def usages(ports: Ports, at: datetime) -> tuple[ClusterUse, ...]:
 
     used = []
     for cluster, instances in sorted(running.items()):
+        # Memory and work are told of one type, the most common: two would blur each other.
         kind = Counter(x.labels.instance_type for x in instances).most_common(1)[0][0]
         nodes = [node for node in instances if node.labels.instance_type == kind]
         ids = {node.id for node in nodes}
@@ -121,6 +122,7 @@ def measured(
     used = next((values for name in metrics if not np.isnan(values := cut.of(name)).all()), None)
     if used is None:
         return Use(peak_gib=peak)
+    # A step in which no node was read has no mean.
     levels = np.nanmean(used[:, ~np.isnan(used).all(axis=0)], axis=0)
 
     return Use(float(used[~np.isnan(used)].mean()), float(levels.mean()), float(levels.std()), peak)

@@ -66,6 +66,7 @@ def requirements(text: str) -> tuple[Requirement, ...]:
     ]
     words = lines
     if len(lines) == 1:
+        # Names on one line stand apart by blanks, except before an operator, which belongs to one.
         words = re.split(r"[\s,]+(?![=<>!~;])", lines[0])
 
     by_name = {}
@@ -74,6 +75,7 @@ def requirements(text: str) -> tuple[Requirement, ...]:
         if egg := re.search(r"#egg=([\w.-]+)", word):
             word = egg[1]
         match = _NAME.match(word)
+        # Options of pip and bare numbers are no packages.
         if not match or word.startswith("-") or re.fullmatch(r"[\d.]+", word):
             continue
         built = f"{match['extras'] or ''}{match['rest'] or ''}"

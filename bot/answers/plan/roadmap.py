@@ -70,6 +70,7 @@ def waiting(now: Chip, later: Chip, terms: WaitTerms) -> Waiting:
     today, work = cents(bill), bill / speed
     end = terms.wait_months + months / speed
     delay = cents(max(Decimal(0), end - months) * terms.delay_usd)
+    # At this price of an hour, work and delay together cost what the work costs today.
     ratio = max(Decimal(0), (today - delay) / work) if work else Decimal(0)
 
     return Waiting(

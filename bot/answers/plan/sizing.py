@@ -94,6 +94,7 @@ def leaner_of(usage: ClusterUse, types: Iterable[InstanceType], offers: Offers) 
         or usage.utilization + (usage.spread or 0) <= 0
     ):
         return None
+    # A smaller size is surer than fewer nodes, which need the jobs to be packed anew.
     fitting = smaller(usage.type, usage.peak_gib, busiest(usage), types)
     if fitting:
         return Leaner(fitting[0], usage.nodes, alike_price(usage, fitting[0], offers))
@@ -240,6 +241,7 @@ def fits(parameters: float, types: Iterable[InstanceType]) -> tuple[Fit, ...]:
             nodes = sold * kind.sold_in
             fewest.append(Fit(kind, nodes, need_gib / (nodes * kind.accelerator_memory_gib)))
 
+    # UltraServers are for what no single node holds.
     enough = any(fit.nodes == 1 for fit in fewest)
     options = [
         fit
@@ -453,6 +455,7 @@ def inference(ports: Ports, request: Request) -> Card:
     for usage in usages(ports, request.at):
         if usage.utilization is None or usage.peak_gib is None or usage.trains:
             continue
+        # A steady, light load is what serving looks like where nobody says that it is.
         steady = usage.spread is not None and usage.spread < STEADY
         light = 0.02 < usage.utilization < 0.5
         if not usage.named_serving and not (steady and light):

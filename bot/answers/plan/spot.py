@@ -129,15 +129,45 @@ class Offer:
 
     @property
     def off(self) -> Decimal | None:
-        """Return how far the mean price is below on-demand, as a share; None without such a price."""
+        """Return how far the mean price is below on-demand, as a share; None without one."""
         return 1 - self.zone.mean / self.on_demand.usd_per_hour if self.on_demand else None
 
 
 def zones(changes: Changes, window: Window) -> tuple[Zone, ...]:
     """Return every zone that had a price within the window, by region and zone."""
     ordered = sorted(changes, key=lambda change: (change[1].region, change[1].zone, change[0]))
-    grouped = groupby(ordered, key=lambda change: (change[1].region, change[1].zone))
-    return tuple(zone for _, group in grouped if (zone := _zone(list(group), window)))
+    priced = []
+    for _, group in groupby(ordered, key=lambda change: (change[1].region, change[1].zone)):
+        past = [(change, price) for change, price in group if change < window.end]
+
+        # A price from before the window stands from its beginning on.
+        starts = [max(change, window.start) for change, _ in past]
+        ends = [*starts, window.end][1:]
+        stood = [
+            (price.usd_per_hour, end - start)
+            for (_, price), start, end in zip(past, starts, ends, strict=True)
+            if end > start
+        ]
+        if not stood:
+            continue
+        last_at, last = max(past, key=lambda change: change[0])
+        whole = sum((length for _, length in stood), timedelta())
+        mean = sum((price * _hours(length) for price, length in stood), _ZERO) / _hours(whole)
+        priced.append(
+            Zone(
+                last.region,
+                last.zone,
+                last,
+                last_at,
+                mean.quantize(_MILL),
+                quantile(stood, 0.5),
+                quantile(stood, 0.95),
+                max(price for price, _ in stood),
+                sum(change >= window.start for change, _ in past),
+                tuple(stood),
+            )
+        )
+    return tuple(priced)
 
 
 def offer(
@@ -182,36 +212,6 @@ def ranked(offers: Sequence[Offer]) -> tuple[Offer, ...]:
     return tuple(sorted(offers, key=lambda x: (x.band is None, x.expected, x.zone.zone)))
 
 
-def _zone(changes: list[tuple[datetime, Price]], window: Window) -> Zone | None:
-    # A price from before the window stands from its beginning on.
-    steps = [(max(change, window.start), price) for change, price in changes if change < window.end]
-    ends = [*(start for start, _ in steps), window.end][1:]
-    stood = [
-        (price.usd_per_hour, end - start)
-        for (start, price), end in zip(steps, ends, strict=True)
-        if end > start
-    ]
-    if not stood:
-        return None
-    last_at, last = max((x for x in changes if x[0] < window.end), key=lambda x: x[0])
-    whole = sum((length for _, length in stood), timedelta())
-    mean = sum((price * _hours(length) for price, length in stood), _ZERO) / _hours(whole)
-    within = sum(window.start <= change < window.end for change, _ in changes)
-
-    return Zone(
-        last.region,
-        last.zone,
-        last,
-        last_at,
-        mean.quantize(_MILL),
-        quantile(stood, 0.5),
-        quantile(stood, 0.95),
-        max(price for price, _ in stood),
-        within,
-        tuple(stood),
-    )
-
-
 def quantile(stood: Sequence[tuple[Decimal, timedelta]], share: float) -> Decimal:
     """Return the lowest price that stood, or was undercut, for that share of the time."""
     need, so_far = sum((length for _, length in stood), timedelta()) * share, timedelta()
@@ -242,6 +242,30 @@ class SpotAnswer:
     route: Transfer
     cap: Decimal | None
     at: datetime
+
+    @property
+    def caps(self) -> dict[str, Decimal]:
+        """Return the maximum prices whose effect is shown, by their names."""
+        best = self.offers[0]
+        caps = {"p95": best.zone.p95}
+        if best.on_demand:
+            list_price = best.on_demand.usd_per_hour
+            caps |= {"half of on-demand": list_price / 2, "on-demand": list_price}
+        if self.cap is not None:
+            caps["yours"] = self.cap
+        return caps
+
+    @property
+    def move(self) -> str:
+        """Quote a move from home by what it saves, less moving the data; "" where none pays."""
+        best, job = self.offers[0], self.job
+        stay = next((offer for offer in self.offers if offer.zone.region == job.home), None)
+        if stay is None or best.zone.region == job.home:
+            return ""
+        less = usd(stay.expected - (best.expected - best.transfer))
+        saved = f"{less} less work cost, {usd(best.transfer)} to move {job.data_gb:,f} GB"
+        saved += f"; {usd(stay.expected - best.expected)} saved"
+        return f"From {stay.zone.zone} to {best.zone.zone}: {saved}. Advice only."
 
 
 def _lost(offer: Offer) -> str:
@@ -371,7 +395,21 @@ BANDS = Columns[Interruption](
 def spot_card(answer: SpotAnswer) -> Card:
     """Draw the ranking; without any price, the Spot Advisor's bands alone."""
     if not answer.offers:
-        return _bands_card(answer)
+        ranks = {band: rank for rank, band in enumerate(_UPPER)}
+        bands = sorted(
+            answer.bands, key=lambda x: (ranks.get(x.band, len(ranks)), -x.savings_ratio)
+        )
+        note = "No spot price history is known here, so nothing is ranked in dollars."
+        return Card(
+            f"{answer.instance_type} on spot: {counted(len(bands), 'region')}, no prices",
+            Tone.INFO,
+            (
+                BANDS.pick("region", "band", "savings_ratio").table(bands[:_MOST]),
+                quiet(f"{_advisor(answer.bands)}. {note}"),
+            ),
+            _data(answer),
+        )
+
     best, job, name = answer.offers[0], answer.job, answer.instance_type
     work = f"{counted(job.nodes, 'node')} for {job.hours:,f} hours"
     lost = "interruptions not counted: no band is known"
@@ -382,27 +420,14 @@ def spot_card(answer: SpotAnswer) -> Card:
     lead = f" for {work} in {best.zone.zone} ({lost}). Estimated."
 
     # AWS advises against a maximum price; a policy may require one.
-    caps = {"p95": best.zone.p95}
     advice = (
         "Do not set a maximum price: AWS advises against it, as it only adds interruptions; you"
         " pay the spot price either way."
     )
     if best.on_demand:
-        list_price = best.on_demand.usd_per_hour
-        caps |= {"half of on-demand": list_price / 2, "on-demand": list_price}
-        advice += f" If a policy requires one, use the on-demand price, {usd(list_price, 2)}."
-    if answer.cap is not None:
-        caps["yours"] = answer.cap
-    crossings = {best.zone.over(cap): words for words, cap in caps.items()}
-
-    # From home a move is quoted by what it saves, less moving the data.
-    move = ""
-    stay = next((offer for offer in answer.offers if offer.zone.region == job.home), None)
-    if stay and best.zone.region != job.home:
-        less = usd(stay.expected - (best.expected - best.transfer))
-        saved = f"{less} less work cost, {usd(best.transfer)} to move {job.data_gb:,f} GB"
-        saved += f"; {usd(stay.expected - best.expected)} saved"
-        move = f"From {stay.zone.zone} to {best.zone.zone}: {saved}. Advice only."
+        list_price = usd(best.on_demand.usd_per_hour, 2)
+        advice += f" If a policy requires one, use the on-demand price, {list_price}."
+    crossings = {best.zone.over(cap): words for words, cap in answer.caps.items()}
 
     zone = Column[Offer]("$ an hour", lambda offer: offer.zone.zone)
     age = Column[Offer](
@@ -426,7 +451,7 @@ def spot_card(answer: SpotAnswer) -> Card:
             list(crossings), caption=f"Effect of a maximum price in {best.zone.zone}"
         ),
         text(advice),
-        move and text(move),
+        answer.move and text(answer.move),
         _sources(answer),
         Buttons(
             (
@@ -473,17 +498,6 @@ def _sources(answer: SpotAnswer) -> list[Block]:
 def _advisor(bands: Sequence[Interruption]) -> str:
     newest = max(band.asof for band in bands)
     return f"AWS Spot Advisor of {day(newest)}, {newest.year}"
-
-
-def _bands_card(answer: SpotAnswer) -> Card:
-    ranks = {band: rank for rank, band in enumerate(_UPPER)}
-    bands = sorted(answer.bands, key=lambda x: (ranks.get(x.band, len(ranks)), -x.savings_ratio))
-    source = _advisor(answer.bands)
-    note = f"{source}. No spot price history is known here, so nothing is ranked in dollars."
-    title = f"{answer.instance_type} on spot: {counted(len(bands), 'region')}, no prices"
-    table = BANDS.pick("region", "band", "savings_ratio").table(bands[:_MOST])
-
-    return Card(title, Tone.INFO, (table, quiet(note)), _data(answer))
 
 
 def _data(answer: SpotAnswer) -> dict[str, Any]:

@@ -289,6 +289,7 @@ def tco(
     work = Work(nodes, hours, months, egress_gb, compile_hours, engineering_usd)
     route = claims.transfer("internet")
     per_gb = route.usd_per_gb
+    # Each stated speed is an option; where nobody states one, the ends and the middle are.
     factors = {voice.factor for voice in speeds.voices} or set(speeds.each())
     options = [total(work, prices[0], 1.0, per_gb, first.has_neuron, Decimal(0))]
     options += [

@@ -75,6 +75,7 @@ async def verify_(
         ports, request = _then(ports, stored), replace(request, at=stored.at)
         again = await answered(ports, request, _carried(stored.line))
     else:
+        # There is no earlier answer to compare with: the line is asked twice.
         first, again = [await answered(ports, request, _carried(words)) for _ in range(2)]
         stored = receipt_of(first)
     outcome = await asyncio.to_thread(verify, stored, again, ports.world.billing)

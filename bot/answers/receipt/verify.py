@@ -116,6 +116,7 @@ def drawn_alone(card: Card) -> tuple[Figure, ...]:
 
     words = [encode(block) for block in card.blocks if isinstance(block, Text | Facts | Table)]
     figures = []
+    # An amount that a card writes twice is one figure.
     for drawn in dict.fromkeys(
         x for text in _texts([card.title, *words]) for x in _USD.findall(text)
     ):
@@ -139,6 +140,7 @@ def _sums(data: Mapping[str, Any]) -> Iterator[tuple[str, Decimal]]:
     for name, rows in data.items():
         if not isinstance(rows, list | tuple) or not all(isinstance(row, Mapping) for row in rows):
             continue
+        # Cards add rows up by these labels, to sums that no number of the data is.
         for label in _LABELS:
             groups: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
             for row in rows:
@@ -208,6 +210,7 @@ def _checked_figures(
             reason = "the formula is another one"
             wrong.append(Difference(figure.path, figure.formula, new.formula, reason))
         elif figure.path not in paths:
+            # Such an amount stands on the card alone: it was rounded there, or added up anew.
             checked[figure.path] = Checked.AGAIN if new.formula == DRAWN else Checked.RECOMPUTED
         elif terms := _billed(paths[figure.path], new.amount, again):
             sums_of.add(terms)
@@ -217,6 +220,7 @@ def _checked_figures(
         else:
             checked[figure.path] = Checked.AGAIN
 
+    # What is left of the new answer was not in the receipt.
     wrong += [
         Difference(new.path, "not in the receipt", f"{new.amount:f}", why)
         for new in current.values()
@@ -243,6 +247,7 @@ def _billed(path: Path, amount: Decimal, answer: WatchedAnswer) -> str:
     if measure not in MEASURES:
         return ""
 
+    # A row of the bill is known by its key; what has none is a total.
     key = _scopes(path, answer.card.data)[0].get("key")
     for terms, tally in answer.witness.tallies.items():
         if isinstance(key, Mapping):

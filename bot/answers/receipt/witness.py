@@ -18,16 +18,18 @@ import numpy as np
 from bot.errors import OverBudget, WrongInput
 from bot.model.codec import encode
 from bot.model.frame import Frame
-from bot.model.notification import State
 from bot.model.price import AccountRates, Price
 from bot.model.reading import Reading
 from bot.model.receipt import AskedPort, Piece, PortQuestion, TallyTerms
-from bot.model.spend import Filter, Forecast, Tally
+from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 from bot.ports import Billing, Ports
 
 _BY_DAY = timedelta(days=92)
 """The longest window that is taken apart by days; longer ones by months."""
+
+
+_KNOWN = "alerts that the watch knows"
 
 
 class _Watched:
@@ -96,7 +98,9 @@ class Witness:
             ),
             outlook=of(
                 world.outlook,
-                forecast=self._forecast,
+                forecast=lambda asked, _: self.note(
+                    AskedPort.OUTLOOK, "forecast of the month", asked, through=asked and asked.asof
+                ),
                 commitments=plainly(AskedPort.OUTLOOK, "use of commitments"),
                 findings=plainly(AskedPort.OUTLOOK, "anomalies found"),
             ),
@@ -112,7 +116,9 @@ class Witness:
         )
         alerts = of(
             ports.stores.alerts,
-            load=self._state,
+            load=lambda state, _: self.note(
+                AskedPort.ALERTS, _KNOWN, state.alerts, through=state.ticked_at
+            ),
             history=lambda alerts, window, _: self.note(
                 AskedPort.ALERTS, f"alerts open within {window}", tuple(alerts)
             ),
@@ -126,6 +132,7 @@ class Witness:
         """Note a question with its answer."""
         rows = len(answer) if isinstance(answer, Sequence | Mapping) else int(answer is not None)
         question = PortQuestion(port, asked, more.pop("rows", rows), digest_of(answer), **more)
+        # What is asked twice in one answer is one question.
         self.questions.setdefault(question.key, question)
 
     def _tally(
@@ -166,12 +173,13 @@ class Witness:
         )
 
     def _quotes(self, quotes: Sequence[Price], kind: str, region: str, _: datetime) -> None:
-        asked = f"{kind} in {region}" if region else kind
-        self.note(AskedPort.PRICES, asked, tuple(quotes), prices=tuple(quotes))
+        asked_for = f"{kind} in {region}" if region else kind
+        self.note(AskedPort.PRICES, asked_for, tuple(quotes), prices=tuple(quotes))
 
     def _spot(self, changes: Sequence[tuple[datetime, Price]], kind: str, _: datetime) -> None:
+        # Of each zone the last change is the price now.
         newest = {(price.region, price.zone): price for _, price in changes}
-        dated = [(at.isoformat(), price) for at, price in changes]
+        dated = [(changed_at.isoformat(), price) for changed_at, price in changes]
         self.note(AskedPort.SPOT, kind, dated, prices=tuple(newest.values()))
 
     def _reading(self, reading: Reading, now: datetime) -> None:
@@ -183,14 +191,6 @@ class Witness:
             rows=frames + len(reading.inventory.instances),
             through=reading.now,
         )
-
-    def _forecast(self, forecast: Forecast | None, _: datetime) -> None:
-        through = forecast.asof if forecast else None
-        self.note(AskedPort.OUTLOOK, "forecast of the month", forecast, through=through)
-
-    def _state(self, state: State, _: datetime) -> None:
-        asked = "alerts that the watch knows"
-        self.note(AskedPort.ALERTS, asked, state.alerts, through=state.ticked_at)
 
 
 def pieces_of(billing: Billing, terms: TallyTerms) -> tuple[Piece, ...]:

@@ -40,7 +40,14 @@ RUNS = Columns[tuple[str, RunCost]](
     Column("run", lambda row: row[0]),
     Column("cost", lambda row: row[1].usd, USD),
     Column("an epoch", lambda row: row[1].usd_per_epoch, USD, missing=_UNREPORTED),
-    Column("epochs", lambda row: _epochs(row[1]), NUMBER),
+    Column(
+        "epochs",
+        lambda row: (
+            f"{len(row[1].epochs)}"
+            + (f" + {row[1].partial_epoch * 100:.0f} %" if row[1].partial_epoch is not None else "")
+        ),
+        NUMBER,
+    ),
     Column("a billion tokens", lambda row: row[1].usd_per_billion_tokens, USD, missing=_UNREPORTED),
     Column("nodes", lambda row: f"{row[1].nodes:.1f}", NUMBER),
 )
@@ -61,6 +68,7 @@ def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
         comparison = f"compare {quote(first)} {quote(runs[1][0])}"
         buttons.append(Button("Compare the first two", comparison))
 
+    # How much of the hours is billed is told of all runs together, each the same.
     billed = sum(cost.billed for _, cost in runs) / len(runs)
     blocks = (
         RUNS.table(runs, most=_MOST, rest=f"and {counted(len(runs) - _MOST, 'more run')}"),
@@ -75,12 +83,6 @@ def runs_card(runs: Sequence[tuple[str, RunCost]]) -> Card:
     data = {"runs": [{"run": name, **run_data(cost)} for name, cost in runs]}
 
     return Card(title, Tone.INFO, blocks, data)
-
-
-def _epochs(cost: RunCost) -> str:
-    if cost.partial_epoch is None:
-        return f"{len(cost.epochs)}"
-    return f"{len(cost.epochs)} + {cost.partial_epoch * 100:.0f} %"
 
 
 def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
@@ -99,6 +101,7 @@ def run_card(costed: Costed, storage: Mapping[str, Decimal] | None) -> Card:
         title = f"{name}: {usd(cost.usd_per_epoch)} an epoch"
         hours = f"{cost.hours_per_epoch:.1f} h" if cost.hours_per_epoch else ""
         lead = f"{usd(cost.usd_per_epoch)} an epoch, mean of {len(cost.epochs)}, {hours} each."
+        # Storage is shared out over the epochs as the cost of the nodes is.
         if extra and cost.usd:
             lead += f" With storage {usd(cost.usd_per_epoch * (1 + extra / cost.usd))}."
         lead += f" {spent}"

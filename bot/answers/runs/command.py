@@ -217,6 +217,7 @@ def _beside(ports: Ports, run: Costed, reporting: tuple[Costed, ...]) -> dict[st
         instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
         for instant in (run.cost.since, run.cost.until)
     )
+    # A bill knows whole hours: those in which the run was seen, and one at least.
     window = Window(first, max(last, first + timedelta(hours=1)))
     try:
         rows = ports.world.billing.tally(window, ("line",), (Filter("cluster", (cluster,)),)).rows

@@ -132,6 +132,7 @@ def sample(costed: Costed) -> Sample:
 
 def side(ports: Ports, runs: Sequence[Costed], name: str) -> Sample:
     """Return a run that reports, else a baseline of that name; raise `WrongInput` for neither."""
+    # What a run reports now is newer than what was kept of it.
     if any(x.name == name for x in runs):
         return sample(find_run(runs, name))
     baseline = BASELINES.get(ports.stores.documents, name)
@@ -265,6 +266,7 @@ def gained_on(runs: Iterable[Costed], kind: InstanceType) -> dict[float, _Gained
         hours = run.cost.nodes * (run.cost.until - run.cost.since).total_seconds() / 3600
         alone = run.instance_types == (kind.name,) and run.by in _WHOLE
         if alone and tokens and parameters and hours:
+            # Trainers count the parameters of one model a little differently.
             size = float(f"{parameters:.2g}")
             so_far = sizes.get(size, _Gained(0.0, 0.0, ()))
             sizes[size] = _Gained(
