@@ -20,7 +20,15 @@ from detectors.arrays import Floats, Mask, Numbers, Rows, middle_of
 from detectors.constants import duration, number
 from detectors.readings import Readings
 from detectors.roster import Roster, scope_of
-from detectors.usual import LATENCY, MEMORY, Usual, medians_where, same_memory, worked_of
+from detectors.usual import (
+    LATENCY,
+    MEMORY,
+    Usual,
+    medians_where,
+    percentiles,
+    same_memory,
+    worked_of,
+)
 
 STOPPED = duration("jobs.STOPPED")
 FIRST = duration("jobs.FIRST")
@@ -32,7 +40,6 @@ AS_QUICK = number("jobs.AS_QUICK")
 EMPTY = number("jobs.EMPTY")
 DIP = number("jobs.DIP")
 AROUND = duration("jobs.AROUND")
-PAUSED = number("jobs.PAUSED")
 TOGETHER = duration("jobs.TOGETHER")
 
 
@@ -124,26 +131,32 @@ def _newest_jobs(whole: Frame, roster: Roster, floor: Numbers) -> tuple[Mask, Fl
 def restarts(part: Frame) -> Mask:
     """Return the steps within which a job ended and another began, (n, n_steps).
 
-    For a part of the step memory was free, so it shows less of it than those around, or no work was
-    done and other memory is held since. What goes on in the very memory and as quickly as before is
-    the same job: it has evaluated, or saved.
+    For a part of the step memory was free, so it shows less of it than those around. What goes on
+    in the very memory and as quickly as before is the same job: it has saved, or was restarted.
     """
     memory = part.of(MEMORY)
     restarted = np.zeros(memory.shape, dtype=bool)
-    lowest = np.fmin.reduce(memory, axis=1, initial=np.inf)
-    highest = np.fmax.reduce(memory, axis=1, initial=0)
-    rows = np.flatnonzero(lowest < (1 - LIKE) * highest)
-    if not len(rows):
-        return restarted
-    memory, work, latency = memory[rows], worked_of(part)[rows], part.of(LATENCY)[rows]
     freed = memory < DIP * np.minimum(*_highest_around(memory, 2))
-    paused = work < PAUSED * np.minimum(*_highest_around(work, 2))
-
-    around = part.steps(AROUND)
-    held, took = _highest_around(memory, around), _highest_around(latency, around)
-    other = freed & (_apart(*held, TWINS) | _apart(*took))
-    restarted[rows] = other | (paused & _apart(*held, LIKE))
+    row, step = np.nonzero(freed)
+    if len(row):
+        around = part.steps(AROUND)
+        other = _changed(memory, row, step, around, TWINS)
+        restarted[row, step] = other | _changed(part.of(LATENCY), row, step, around, AS_QUICK)
     return restarted
+
+
+def _changed(values: Floats, row: Rows, step: Rows, steps: int, by: float) -> Mask:
+    """Return whether values changed for good around each of some steps, (len(row),).
+
+    Both their middle and their highest did: an evaluation on one side moves but one of them.
+    """
+    padded = np.pad(values, ((0, 0), (steps, steps)), constant_values=np.nan)
+    near = step[:, None] + np.arange(steps)
+    before, after = (
+        np.stack(percentiles(padded[row[:, None], part], (0.5, 1.0)))
+        for part in (near, near + steps + 1)
+    )
+    return np.asarray(_apart(before, after, by).all(axis=0))
 
 
 def _highest_around(values: Floats, steps: int) -> tuple[Floats, Floats]:

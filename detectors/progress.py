@@ -120,8 +120,15 @@ def _read_runs(view: View, frame: Frame, pace: Pace) -> None:
         by_name = bool(place.job) and any(view.roster.labels[i].job == place.job for i in rows)
         if not len(rows) or (runs[place.cluster] > 1 and not by_name):
             continue
+        below = float(view.number("starved.below")[rows[0]])
         smooth = _rolling(rate[run], frame.steps(SMOOTH))
-        slow = (smooth < float(view.number("starved.below")[rows[0]]))[None, :]
+        if smooth[-1] < below and tokens[run]:
+            members = view.rows_in(place)
+            if by_name:
+                members = members[[view.roster.labels[i].job == place.job for i in members]]
+            rate[run] = _by_node(view, frame, rate[run], members)
+            smooth = _rolling(rate[run], frame.steps(SMOOTH))
+        slow = (smooth < below)[None, :]
         gap = np.isnan(smooth)[None, :]
         pace.newest[rows], pace.lately[rows] = rate[run, -1], smooth[-1]
         pace.by_tokens[rows], pace.counted[rows] = tokens[run], True
@@ -131,6 +138,28 @@ def _read_runs(view: View, frame: Frame, pace: Pace) -> None:
             weeks = view.policy.number("alert.rare_weeks")
             before = stretches_of(slow, ~gap, one_run, one_run, weeks, frame.step)
             pace.usual_steps[rows] = before.rare[0]
+
+
+def _by_node(view: View, frame: Frame, rate: Floats, members: Rows) -> Floats:
+    """Return the rate of a run by node, as a share of its usual one, (n_steps,).
+
+    A run that gives up nodes makes fewer tokens, and wastes none of the nodes that are left. A node
+    is of the run while it reports, and has worked within the hour.
+    """
+    level = utilization_of(view.whole.last(frame.n_steps * frame.step).pick(members))
+    busy = level > view.number("idle.below")[members][:, None]
+    ended = np.cumsum(np.pad(busy, ((0, 0), (frame.steps(_HOUR), 0))), axis=1)
+    worked = ended[:, -busy.shape[1] :] > ended[:, : busy.shape[1]]
+    nodes = (np.isfinite(level) & worked).sum(axis=0).astype(np.float32)
+
+    share = rate[-len(nodes) :] / np.where(nodes > 0, nodes, np.nan)
+    moved = share[: -frame.steps(_HOUR)]
+    moved = moved[moved > 0]
+    if len(moved) < frame.steps(LEAST):
+        return rate
+    by_node = np.full_like(rate, np.nan)
+    by_node[-len(nodes) :] = share / np.median(moved)
+    return by_node
 
 
 def _read_executions(view: View, pace: Pace) -> None:

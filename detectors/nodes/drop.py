@@ -93,7 +93,9 @@ def find(view: View) -> RuleMatch:
     begins = training_now & (((soon | late | evident) & ~in_full) | slow)
     begins = narrowed(begins, lambda: _same_job(view, steps, late))
     begins &= view.usual.own | ((steps >= view.window.steps(SETTLED)) & _saturated(view))
-    begins = narrowed(begins, lambda: ~(cores.settling(view) | faults.recurring(view)))
+    # While a fault is open, what its peers lose is its effect.
+    faulty = view.held_open(Cause.HARDWARE_FAULT.value)
+    begins = narrowed(begins, lambda: ~(cores.settling(view) | faults.recurring(view) | faulty))
     begins = narrowed(begins, lambda: _longer_than_troubles(view, begins))
 
     # A node that executes nothing at all is another rule's.
@@ -174,9 +176,14 @@ def troubled(view: View) -> Mask:
     return np.asarray((late & view.at_work) | (under(view) & (surge | full | late)))
 
 
+def _trouble_lasts(view: View) -> Counts:
+    """Return for how many steps each node has shown the sign of a drop, (n,)."""
+    return trailing(troubled(view), view.unknown | view.evaluating)
+
+
 def _longer_than_troubles(view: View, asked: Mask) -> Mask:
     """Return which nodes show a sign for longer than their job usually does, or show none now."""
-    lasts = trailing(troubled(view), view.unknown | view.evaluating)
+    lasts = _trouble_lasts(view)
     rare = np.minimum(view.stretches(troubled, asked).rare, view.steps("alert.pause_limit"))
     return np.asarray((lasts == 0) | (lasts > rare))
 
@@ -226,11 +233,12 @@ def _lost(view: View, hit: Mask, steps: Numbers) -> Numbers:
 def _no_pause(view: View) -> Mask:
     """Return which nodes show more than a pause, (n,).
 
-    In a pause the host rests, and executions are as quick as ever.
+    In a pause the host rests, and executions are as quick as ever, but for a hiccup of a step.
     """
     resting = 1 - view.usual_of("host_cpu_utilization_ratio")
     surge = view.recent(view.cpu, view.window.steps(NOW)) >= 1 - 0.5 * resting
-    return np.asarray(_saturated(view) | surge | (slower(view) & ~_quiet(view)))
+    sign = _saturated(view) | surge | (slower(view) & ~_quiet(view))
+    return np.asarray(sign & (_trouble_lasts(view) > view.window.steps(NOW)))
 
 
 def slower(view: View) -> Mask:

@@ -80,12 +80,13 @@ def _that_works(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
     if working.sum() != 1:
         return None
 
+    # The others' executions last as long as its own, where their collectives wait for it.
     suspect = int(np.flatnonzero(working)[0])
     late, silent = middle_of(slower[fallen]), middle_of(sent[fallen])
     if np.isnan(slower[suspect]):
         in_step = silent < BUSY - AHEAD and abs(sent[suspect] - silent) <= TOGETHER
     else:
-        in_step = late >= SLOWER and abs(slower[suspect] - late) <= TOGETHER * late
+        in_step = slower[suspect] >= SLOWER and not late > (1 + TOGETHER) * slower[suspect]
     if not in_step:
         return None
 
@@ -94,6 +95,8 @@ def _that_works(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
     sign = f"its cores are busy at {busy}, those of the others at {waiting}"
     if late >= SLOWER:
         sign += f", and an execution takes all of them {late:.1f}x its usual time"
+    elif slower[suspect] >= SLOWER:
+        sign += f", and an execution takes it {slower[suspect]:.1f}x its usual time"
     return Straggler(view.roster.ids[peers[suspect]], sign, int(fallen.sum()))
 
 
@@ -296,6 +299,7 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     trained = np.zeros((len(rows), 0), np.float32)
     if steps:
         trained = np.where(view.at_work[rows, -steps:], np.float32(0), np.nan)
+        trained[~view.at_work[rows, -steps:].any(axis=1)] = 0
 
     def now(values: Floats) -> Floats:
         if steps:

@@ -75,9 +75,11 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
     since = view.window.since(known.usual.end - AROUND)
     if since.n_steps:
         stopped = stops(since, view.number("idle.below"))[:, -1] > 0
-    # So does one on which more or fewer cores are reserved than lately.
-    reserved = view.whole.last(JOB_HOURS).of(RESERVED)
-    stopped |= np.fmax.reduce(reserved, axis=1) - np.fmin.reduce(reserved, axis=1) > 0.5
+    # So does one on which more or fewer cores were reserved, for longer than a restart takes.
+    hours = view.whole.last(JOB_HOURS)
+    reserved = hours.of(RESERVED)
+    changed = np.abs(reserved - reserved[:, -1:]) > 0.5
+    stopped |= changed.sum(axis=1) > hours.steps(AROUND)
     working = view.executing[:, -_half(view) * 2 :].all(axis=1) & ~stopped
     possible = view.eligible & ~explained & ~falling & working & view.limits.on("odd.on")
     judged, combining, far = _combinations(view, known.usual, np.flatnonzero(possible))
