@@ -74,7 +74,7 @@ def find(view: View) -> RuleMatch:
     late = shallow >= needed
     late &= training | falls_short(view, late, needed, below)
     evident = (shallow >= view.window.steps(EVIDENT)) & training
-    evident = narrowed(evident, lambda: _no_pause(view))
+    evident = narrowed(evident, lambda: _no_pause(view, shallow))
     settled = (shallow >= view.window.steps(SETTLED)) & training
     late |= narrowed(settled, lambda: slower(view))
 
@@ -130,7 +130,7 @@ def _soon(view: View, ratio: Floats) -> tuple[Mask, Numbers]:
     soon = (deep > 0) & (deep >= np.where(_fell_together(view, deep, ratio), needed - 1, needed))
     if not soon.any():  # as at most ticks, in a pause of a step
         return soon, steps
-    soon &= _no_pause(view)
+    soon &= _no_pause(view, deep)
 
     # Without a further sign only the length tells a drop from a pause: longer than the job pauses,
     # and a step longer than one that has shown no pause yet.
@@ -176,14 +176,9 @@ def troubled(view: View) -> Mask:
     return np.asarray((late & view.at_work) | (under(view) & (surge | full | late)))
 
 
-def _trouble_lasts(view: View) -> Counts:
-    """Return for how many steps each node has shown the sign of a drop, (n,)."""
-    return trailing(troubled(view), view.unknown | view.evaluating)
-
-
 def _longer_than_troubles(view: View, asked: Mask) -> Mask:
     """Return which nodes show a sign for longer than their job usually does, or show none now."""
-    lasts = _trouble_lasts(view)
+    lasts = trailing(troubled(view), view.unknown | view.evaluating)
     rare = np.minimum(view.stretches(troubled, asked).rare, view.steps("alert.pause_limit"))
     return np.asarray((lasts == 0) | (lasts > rare))
 
@@ -230,15 +225,15 @@ def _lost(view: View, hit: Mask, steps: Numbers) -> Numbers:
     return np.nan_to_num(lost)
 
 
-def _no_pause(view: View) -> Mask:
-    """Return which nodes show more than a pause, (n,).
+def _no_pause(view: View, steps: Counts) -> Mask:
+    """Return which nodes show more than a pause in a drop of some steps, (n,).
 
-    In a pause the host rests, and executions are as quick as ever, but for a hiccup of a step.
+    In a pause the host rests and executions are as quick as ever, but for a hiccup.
     """
     resting = 1 - view.usual_of("host_cpu_utilization_ratio")
     surge = view.recent(view.cpu, view.window.steps(NOW)) >= 1 - 0.5 * resting
     sign = _saturated(view) | surge | (slower(view) & ~_quiet(view))
-    return np.asarray(sign & (_trouble_lasts(view) > view.window.steps(NOW)))
+    return np.asarray(sign & (2 * seen_within(troubled(view), steps) >= steps))
 
 
 def slower(view: View) -> Mask:
@@ -345,7 +340,7 @@ def _same_job(view: View, steps: Numbers, late: Mask) -> Mask:
     same_memory = np.isnan(memory) | (np.abs(memory - 1) <= 0.25)
 
     # Slow out of a start, past its ramp, with a sign that it is more than one.
-    resumed = (steps >= view.steps("starved.for") + restart) & _no_pause(view)
+    resumed = (steps >= view.steps("starved.for") + restart) & _no_pause(view, length)
     resumed &= ~view.roster.inference
     explained = late & (_loader_busy(view) | view.roster.inference)
     return np.asarray((same_memory & (fell | resumed)) | explained)
