@@ -142,6 +142,10 @@ class InstanceTypes(Mapping[str, InstanceType]):
         """Return how many types are known."""
         return len(self._by_name)
 
+    def __repr__(self) -> str:
+        """Return all that is known: what is kept on disk is named after it."""
+        return f"InstanceTypes({list(self._by_name.values())})"
+
 
 def hardware_of(instance_type: str) -> str:
     """Return EC2's name of the hardware of a type: that of `ml.trn2.48xlarge` is `trn2.48xlarge`."""

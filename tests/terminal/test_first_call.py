@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from adapters.simulator.generate import generate
 from bot.grammar.registry import commands_by_name
 from bot.wiring.completion import SHELLS, words
 from bot.wiring.verbs import VERBS
@@ -197,3 +198,12 @@ def test_another_shell_is_refused_with_those_there_are(tmp_path):
     done = trnbot("completion", "powershell", folder=tmp_path)
     assert done.returncode == 2
     assert "bash, zsh, fish" in done.stderr
+
+
+def test_a_second_call_keeps_what_the_first_has_opened(tmp_path):
+    generate(tmp_path / "recording", 7, "tiny")
+    for _ in range(2):
+        done = trnbot("alerts", "--source", f"recording:{tmp_path}/recording", folder=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+    opened = sorted(path.name.split("-")[0] for path in (tmp_path / ".trnbot/opened").iterdir())
+    assert opened == ["recording", "replay"]

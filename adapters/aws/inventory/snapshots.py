@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -489,9 +490,10 @@ def last_seen(nodes: MetricGrid) -> LastSeen:
         reported |= np.isfinite(nodes.values[metric])
     rows = np.where(reported, np.arange(reported.shape[0])[:, None], -1)
     newest_row = np.maximum.accumulate(rows, axis=0).astype(np.int64)
+    return partial(_newest_by, newest_row, nodes.base)
 
-    def newest(end: int, n: int) -> Ints:
-        row = min(end - nodes.base, len(newest_row) - 1)
-        return np.asarray(newest_row[row, :n] + nodes.base)
 
-    return newest
+# A function of the module, so that an opened recording can be kept on disk.
+def _newest_by(newest_row: Ints, base: int, end: int, n: int) -> Ints:
+    row = min(end - base, len(newest_row) - 1)
+    return np.asarray(newest_row[row, :n] + base)
