@@ -76,7 +76,7 @@ def find(view: View) -> RuleMatch:
     evident = (shallow >= view.window.steps(EVIDENT)) & training
     evident = narrowed(evident, lambda: _no_pause(view, shallow))
     settled = (shallow >= view.window.steps(SETTLED)) & training
-    late |= narrowed(settled, lambda: slower(view))
+    late |= narrowed(settled, lambda: slower(view) & ~_as_evaluations(view, settled))
 
     # Steps tell more than utilization: nodes that wait in a collective look as busy as ever, and
     # what goes on as fast as ever has lost nothing.
@@ -85,7 +85,8 @@ def find(view: View) -> RuleMatch:
     slow = (pace.slow_steps >= view.window.steps(EVIDENT)) & training
     untimed = np.isnan(view.recent(view.latency) + view.usual_of(LATENCY)) & pace.by_tokens
     rare = untimed & (pace.slow_steps > pace.usual_steps)
-    slow = narrowed(slow, lambda: slower(view) | rare)
+    lasting = pace.slow_steps > np.maximum(pace.usual_steps, view.window.steps(SETTLED))
+    slow = narrowed(slow, lambda: (slower(view) & (lasting | ~_quiet(view))) | rare)
     steps = np.where(slow, np.maximum(steps, pace.slow_steps), steps)
     in_full = (pace.newest >= FULL) & training
 
@@ -157,14 +158,32 @@ def _fell_together(view: View, deep: Counts, ratio: Floats) -> Mask:
 
 def under(view: View) -> Mask:
     """Return where a node trains less than usual, be it nothing: an evaluation is other work."""
-    low = view.level < view.number("starved.over")[:, None]
-    return np.asarray(low & ~view.evaluating & ~view.forward)
+    return _low(view) & ~view.evaluating & ~view.forward
+
+
+def _low(view: View) -> Mask:
+    """Return where a node works less than usual, be it in an evaluation."""
+    return np.asarray(view.level < view.number("starved.over")[:, None])
 
 
 def _longer_than_pauses(view: View, asked: Mask) -> Mask:
     """Return which nodes are under their usual for longer than their job usually pauses, (n,)."""
     lasts = trailing(under(view), view.unknown | view.evaluating)
-    return np.asarray(lasts >= view.rare_after("starved.for", under, asked))
+    longer = np.asarray(lasts >= view.rare_after("starved.for", under, asked))
+    return longer & ~_as_evaluations(view, asked & longer)
+
+
+def _as_evaluations(view: View, asked: Mask) -> Mask:
+    """Return which nodes may be in an evaluation that their memory does not tell, (n,).
+
+    They send as little, and work less for no longer than their job does at its evaluations.
+    """
+    quiet = narrowed(asked, lambda: _quiet(view))
+    if not quiet.any():
+        return quiet
+    return quiet & (
+        trailing(_low(view), view.unknown) < view.rare_after("starved.for", _low, quiet)
+    )
 
 
 def troubled(view: View) -> Mask:
@@ -233,7 +252,7 @@ def _no_pause(view: View, steps: Counts) -> Mask:
     resting = 1 - view.usual_of("host_cpu_utilization_ratio")
     surge = view.recent(view.cpu, view.window.steps(NOW)) >= 1 - 0.5 * resting
     sign = _saturated(view) | surge | (slower(view) & ~_quiet(view))
-    return np.asarray(sign & (2 * seen_within(troubled(view), steps) >= steps))
+    return np.asarray(sign & (2 * seen_within(troubled(view), steps) > steps))
 
 
 def slower(view: View) -> Mask:

@@ -132,10 +132,13 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     rule = Cause.ALLOCATED_UNUSED.value
     alert = view.alert_of((rule,), rows)
     begun = view.since(match.steps, rows, rule)
-    if alert:
-        # A cell that ran meanwhile began the streak anew, not what the alert is about.
-        begun = min(begun, alert.anomaly.window.start)
     worked = worked_of(view.whole.since(begun))[rows]
+    if alert and alert.anomaly.window.start < begun:
+        # A cell that ran meanwhile began the streak anew, not what the alert is about. Nodes that
+        # worked when it began have joined it later.
+        since_alert = worked_of(view.whole.since(alert.anomaly.window.start))[rows]
+        if mean_of(since_alert) <= view.number("idle.below")[rows[0]]:
+            worked = since_alert
     value = mean_of(worked)
     longest = max(1, int(np.isfinite(worked).any(axis=0).sum())) * view.window.step
 
