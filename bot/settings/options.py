@@ -52,9 +52,8 @@ class Options:
         """Refuse options that this verb does not know."""
         for name in (*self.values, *self.switches):
             if name not in names:
-                raise WrongInput(
-                    f"'{self.words[0]}' has no option '--{name}'{nearest(name, names)}."
-                )
+                asked = " ".join(self.words[:1]) or "trnbot"
+                raise WrongInput(f"'{asked}' has no option '--{name}'{nearest(name, names)}.")
 
     def refuse_unread(self, *names: str) -> None:
         """Refuse the first `--name` that no option reads, with the nearest of a verb's own."""
