@@ -251,7 +251,13 @@ def _no_pause(view: View, steps: Counts) -> Mask:
     """
     resting = 1 - view.usual_of("host_cpu_utilization_ratio")
     surge = view.recent(view.cpu, view.window.steps(NOW)) >= 1 - 0.5 * resting
-    sign = _saturated(view) | surge | (slower(view) & ~_quiet(view))
+    slow = slower(view) & ~_quiet(view)
+    if slow.any():
+        # Where the job is as low by habit, slow executions alone must last longer than a hiccup.
+        habit = steps <= view.stretches(under, slow).rare
+        lasts = trailing(troubled(view), view.unknown | view.evaluating)
+        slow &= ~habit | (lasts > view.steps("starved.for"))
+    sign = _saturated(view) | surge | slow
     return np.asarray(sign & (2 * seen_within(troubled(view), steps) > steps))
 
 

@@ -132,13 +132,14 @@ def explain_unused(view: View, match: RuleMatch, rows: Rows) -> Explanation:
     rule = Cause.ALLOCATED_UNUSED.value
     alert = view.alert_of((rule,), rows)
     begun = view.since(match.steps, rows, rule)
+    if alert:
+        # A cell that ran meanwhile began the streak anew, not what the alert is about.
+        begun = min(begun, alert.anomaly.window.start)
     worked = worked_of(view.whole.since(begun))[rows]
-    if alert and alert.anomaly.window.start < begun:
-        # A cell that ran meanwhile began the streak anew, not what the alert is about. Nodes that
-        # worked when it began have joined it later.
-        since_alert = worked_of(view.whole.since(alert.anomaly.window.start))[rows]
-        if mean_of(since_alert) <= view.number("idle.below")[rows[0]]:
-            worked = since_alert
+    # Only rest is said: what ran in between, joined later or works again now is left out.
+    rests = worked <= view.number("idle.below")[rows][:, None]
+    if rests.any():
+        worked = np.where(rests, worked, np.nan)
     value = mean_of(worked)
     longest = max(1, int(np.isfinite(worked).any(axis=0).sum())) * view.window.step
 
