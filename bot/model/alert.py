@@ -189,6 +189,7 @@ class Alert:
     @property
     def severity(self) -> Severity:
         """Return how soon a person must look: by its cause, or sooner by its dollars."""
+        # Dollars raise a severity and never lower it.
         return Severity.CRITICAL if self.costly else self.anomaly.severity
 
     @property
@@ -222,6 +223,7 @@ def usd_per_hour_of(alerts: Iterable[Alert]) -> Decimal:
 
 def leading(alerts: Sequence[Alert]) -> list[Alert]:
     """Return the alerts of an incident that none of the others explains."""
+    # An alert names the one that explains it; of a circle all would be gone, so all are kept.
     marks = {f"inhibit:{alert.key}" for alert in alerts}
     return [alert for alert in alerts if alert.muted_by not in marks] or list(alerts)
 

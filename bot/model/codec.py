@@ -46,6 +46,7 @@ def decode(kind: type[T], document: Any) -> T:
 def _encode(value: Any, hint: Any) -> Any:
     if value is None or type(value) in (str, int, bool):
         return value
+    # Where several classes may stand, the document says which: a reader cannot tell by its shape.
     choices = _choices(hint)
     tagged = {_TAG: type(value).__name__} if len(choices) > 1 else {}
     if is_dataclass(value):
@@ -62,6 +63,7 @@ def _encode(value: Any, hint: Any) -> Any:
         inner = _inner(choices[0], 1)
         return {str(name): _encode(item, inner) for name, item in value.items()}
     if isinstance(value, tuple | list | frozenset | set):
+        # A set has no order of its own: the same value is to give the same document.
         items = sorted(value) if isinstance(value, frozenset | set) else value
         return [_encode(item, _inner(choices[0], i)) for i, item in enumerate(items)]
     for kind, write in _WRITERS:
@@ -117,8 +119,10 @@ def _decode(hint: Any, document: Any) -> Any:
     if origin in (tuple, list, Sequence, frozenset):
         decoded = (_decode(_inner(kind, i), item) for i, item in enumerate(document))
         return frozenset(decoded) if origin is frozenset else tuple(decoded)
+    # A number of JSON was a float on its way, and may have lost a cent.
     if kind is Decimal and not isinstance(document, str):
         raise ValueError(f"money is a decimal string; got {document!r}")
+    # `str` and `bool` would accept whatever is there, and hide the mistake.
     if kind in (str, bool) and not isinstance(document, kind):
         raise ValueError(f"expected {kind.__name__}; got {document!r}")
     return _READERS.get(kind, kind)(document)

@@ -197,6 +197,7 @@ def serves(labels: Labels, instance: Instance | None) -> bool:
     """Return whether a node serves inference: by its family, or by a name or tag that says so."""
     if hardware_of(labels.instance_type).startswith("inf"):
         return True
+    # No tag is made for it, but people call their services what they are.
     words = [labels.cluster, labels.namespace, labels.job, labels.team, labels.pod]
     if instance:
         words += [instance.project, *instance.tags.keys(), *instance.tags.values()]
@@ -247,6 +248,7 @@ class FileSystem:
         """
         if self.throughput_mbps:
             return self.throughput_mbps * 1e6
+        # A scratch system names no throughput: it is a property of its kind.
         per_tib = self.throughput_mbps_per_tib or (
             _SCRATCH_MBPS_PER_TIB if self.deployment.startswith("SCRATCH") else 0
         )
@@ -328,6 +330,7 @@ class Quota:
         `p` counts p4d and p5, `p5` counts p5en alone.
         """
         family = instance_type.partition(".")[0]
+        # `p5en` begins with `p5` and with `p`; only one of the two names means its family.
         prefixes = (name for name in self.families if family.startswith(name))
         return any(
             family.removeprefix(name)[:1].isdigit() != name[-1].isdigit() for name in prefixes

@@ -57,6 +57,7 @@ class Price:
 
     def __str__(self) -> str:
         """Read as `$21.50 an hour, on-demand, price list of 2026-11-20`."""
+        # The date of a price is part of it: an old one is to look old.
         by = f"{self.found_by} of {self.asof:%Y-%m-%d}"
         return f"${self.usd_per_hour:,.2f} an hour, {self.market}, {by}"
 

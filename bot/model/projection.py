@@ -40,10 +40,12 @@ def steps_of(series: Doubles) -> Doubles:
     """
     if len(series) < 2 * _SIDE:
         return np.zeros(0)
+    # A weekday's rise is no step, and a single odd day moves no median of three.
     levels = _middles(_without_week(series), _SIDE)
     before, moved = levels[:-_SIDE], levels[_SIDE:] - levels[:-_SIDE]
     far = np.abs(moved)
     far[far <= np.maximum(_LEAST * np.abs(before), _NOISE * np.median(far))] = 0.0
+    # The farthest first: the days beside it differ by the same step and are not counted again.
     steps = []
     while far.any():
         day = int(far.argmax())
@@ -87,6 +89,7 @@ def moves_of(steps: Doubles, days: int, ahead: int) -> Doubles:
     The draws are the same each time, so that one bill has one forecast.
     """
     rng = np.random.default_rng(0)
+    # How often this fleet steps, by what it has shown and by other fleets while it is young.
     rate = rng.gamma(_STEPS + len(steps), 1 / (_DAYS + days), _DRAWS)
     shape = (_DRAWS, ahead)
 
@@ -96,6 +99,7 @@ def moves_of(steps: Doubles, days: int, ahead: int) -> Doubles:
     if len(steps):
         like_own = rng.random(shape) < len(steps) / (len(steps) + _WEIGHT)
         sizes = np.where(like_own, rng.choice(steps, shape), sizes)
+    # A fleet seldom falls to nothing, or grows more than fourfold, in a day.
     sizes = np.clip(sizes, -0.9, 3.0)
     return np.where(rng.random(shape) < rate[:, None], sizes, 0.0)
 
@@ -155,6 +159,7 @@ def project(values: Sequence[float], ahead: int) -> Projection | None:
         return None
     if ahead <= 0 or not scale:
         return Projection(0.0, 0.0, 0.0)
+    # Every model has its say by its odds, so the range is wide where they disagree.
     means, variances, odds = _fits(series / scale, _models(len(series), ahead))
     mean = float(odds @ means)
     reach = sqrt(float(odds @ (variances + (means - mean) ** 2)))
@@ -201,12 +206,15 @@ def _fits(series: Doubles, models: _Models) -> tuple[Doubles, Doubles, Doubles]:
     weight = ones.sum(axis=1)
     level = solved.sum(axis=1) / weight
     residual = solved - level[:, None] * ones
+    # A bill without any noise, as of one commitment, would divide by nothing.
     squares = (residual * series).sum(axis=1) + LEAST**2 * n
     noise = squares / (n - 1)
     means = models.ahead * level + (models.cross * residual).sum(axis=1)
     explained = np.einsum("mi,mij,mj->m", models.cross, models.inverse, models.cross)
+    # Of an unknown level the coming days are the less sure the fewer were seen.
     unsure = models.ahead - (models.cross * ones).sum(axis=1)
     variances = noise * np.maximum(models.sum - explained + unsure**2 / weight, 0)
+    # The largest is taken off before exp, which would be 0 of all of them.
     evidence = np.log(models.odds) - 0.5 * (
         models.determinant + np.log(weight) + (n - 1) * np.log(squares)
     )

@@ -213,6 +213,7 @@ def scattered(reading: Reading) -> tuple[Scattered, ...]:
     its pods that hold cores are of one, or (without pods) exactly one run reports: nodes of
     separate jobs may stand anywhere.
     """
+    # Nodes without accelerators may stand anywhere: nothing fast goes between them.
     types = reading.inventory.types
     nodes = [
         node.labels
@@ -222,6 +223,7 @@ def scattered(reading: Reading) -> tuple[Scattered, ...]:
         and (kind := types.get(node.labels.instance_type))
         and kind.chips
     ]
+    # In a cluster that tags jobs, a node without a tag is of none of them.
     tagged = {labels.cluster for labels in nodes if labels.job}
     alone = {
         cluster: _only_job(reading, cluster)
@@ -244,6 +246,7 @@ def _only_job(reading: Reading, cluster: str) -> str:
     jobs, pods = set[str](), reading.frame("pod")
     if pods is not None and pods.n_steps:  # those whose pods hold cores now
         hour = pods.last(_NOW)
+        # A pod may have asked for cores and wait for them, or hold some of a share.
         requested = np.nan_to_num(hour.of("neuroncore_request_count"))
         cores = requested + np.nan_to_num(hour.of("neuroncore_usage_count"))
         jobs = {
@@ -275,11 +278,13 @@ def detached_since(volume: Volume, frame: Frame | None) -> datetime | None:
     EBS has metrics only while attached; a volume that was never measured is detached since it was
     first described so.
     """
+    # EC2 calls a volume available that is attached to nothing.
     if volume.state != "available" or volume.attached_to:
         return None
     part = own_frame(frame, volume.labels.resource)
     if part is not None:
         attached = np.any([~np.isnan(part.of(name)[0]) for name in _ATTACHED], axis=0)
+        # From the end of the last step with a metric on: it may have been let go within it.
         if attached.any():
             last = int(np.flatnonzero(attached)[-1])
             return max(volume.created_at, part.start + (last + 1) * part.step)
@@ -294,6 +299,7 @@ def quiet_steps(part: Frame) -> tuple[Mask, Mask]:
     clients = part.of("fsx_client_connections_count")[0]
     uses = np.stack([part.of(name)[0] for name in _OPERATIONS])
     readings = ~np.isnan(clients) | ~np.isnan(uses).all(axis=0)
+    # Of nan no comparison holds, so an unread step counts as quiet on both sides.
     return ~(clients > 0) & ~(uses > 0).any(axis=0), readings
 
 

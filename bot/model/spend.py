@@ -76,6 +76,7 @@ class Derived:
 
     def __add__(self, other: Derived) -> Derived:
         """Add amounts, join the ways."""
+        # The same owner derived twice is one, in the order of the first.
         owners = tuple(dict.fromkeys((*self.owners, *other.owners)))
         return Derived(
             self.amortised + other.amortised,

@@ -205,6 +205,7 @@ def read_moment(text: str, now: datetime) -> datetime:
         r"[ T@]?(?:(\d?\d):(\d\d))?(?:Z|[ @]([\w/+-]+))?",
         word,
     )
+    # Neither a date nor a clock: it can only be a length of time from now.
     if not match or not (match[1] or match[3]):
         try:
             return now + parse_duration(word)
@@ -222,6 +223,7 @@ def read_moment(text: str, now: datetime) -> datetime:
     # A date is that day; a time of the day, or of the week, is the next one.
     days = [first + timedelta(days=i) for i in range(1 if match[1] else 9)]
     for day in days:
+        # The zone's own clock of that day: summer time may begin in between.
         moment = datetime.combine(day, clock, zone).astimezone(UTC)
         if moment > now and (not match[2] or DAYS[day.weekday()] == match[2].lower()):
             return moment
@@ -288,6 +290,7 @@ class Window:
     def previous(self) -> Window:
         """Return the window before: the month before a whole month, else the same length."""
         if self == Window(_month(self.start), _next_month(self.start)):
+            # Months differ in length: the month before, and not as many days.
             return Window(_month(self.start - timedelta(days=1)), self.start)
         return Window(self.start - self.length, self.start)
 
@@ -295,6 +298,7 @@ class Window:
         """Yield the UTC days this window touches, clipped to it."""
         at = self.start
         while at < self.end:
+            # Days are UTC's, as the bill's are.
             end = min(self.end, _midnight(at) + timedelta(days=1))
             yield Window(at, end)
             at = end
@@ -332,6 +336,7 @@ class Window:
         start, end = _span(first), _span(last if dots else first)
         if start is None or end is None:
             raise WrongInput(f"'{text}' is not a window; write one of {GRAMMAR}.")
+        # A slip of the finger in a year is no window of a thousand years of days.
         if start[0].year not in YEARS or end[1].year not in YEARS:
             raise WrongInput(
                 f"'{text.strip()}' lies outside {YEARS.start} to {YEARS.stop - 1};"

@@ -25,6 +25,7 @@ def parse_toml(text: str, noun: str, most: int) -> dict[str, Any]:
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > most:
         raise WrongInput(f"{noun} has {size:,} bytes; keep it under {most:,}.")
+    # A dotted key makes a table a dot, which the reader nests by recursion.
     if (dots := max(line.count(".") for line in text.split("\n"))) > TOML_DOTS:
         raise WrongInput(
             f"{noun} has a line with {dots:,} dots; keep it under {TOML_DOTS},"
@@ -75,6 +76,7 @@ def key_lines(text: str) -> dict[str, int]:
             if header[1]:
                 counts[table] = counts.get(table, 0) + 1
                 table = f"{table}[{counts[table]}]"
+            # The first mention counts: a second one is a mistake that is told by the line of the first.
             lines.setdefault(table, number)
         elif key := _KEY.match(line):
             lines.setdefault(f"{table}.{_dotted(key[1])}" if table else _dotted(key[1]), number)
@@ -147,6 +149,7 @@ def policy_of(document: Mapping[str, Any], place: Place = nowhere) -> Policy:
     values = dict(default_policy().values)
     for key, raw in _flat(settings):
         _take(values, key, raw, place(key), mistakes)
+        # A file that is no policy at all would give a mistake a line.
         if len(mistakes) >= POLICY_MISTAKES:
             raise WrongInput(" ".join([*mistakes, "What follows was not read."]))
 
@@ -189,6 +192,7 @@ def _override(table: Mapping[str, Any], where: str, mistakes: list[str]) -> list
 def _take(values: dict[str, Value], key: str, raw: Any, where: str, mistakes: list[str]) -> None:
     """Read one value, as a person would have typed it, into `values`, or add to the mistakes."""
     try:
+        # TOML has its own words for what a person types as on and off.
         if isinstance(raw, bool):
             raw = "on" if raw else "off"
         if not isinstance(raw, str | int | float):
@@ -266,6 +270,7 @@ def applied(base: Policy, overrides: Sequence[Override]) -> Policy:
             values[key] = SETTINGS[key].parse(text)
         elif text:
             scoped.append((scope, key, SETTINGS[key].parse(text)))
+    # An override that somebody stored takes the place of the file's, also to take it back.
     overridden = {(scope, key) for scope, key, _ in overrides}
     return Policy(values, (*(o for o in base.overrides if o[:2] not in overridden), *scoped))
 

@@ -56,10 +56,11 @@ def straggler(view: View, rows: Rows) -> Straggler | None:
 
     None where no node stands out.
     """
-    if len(rows) < LEAST:
-        return None
+    # The slow node is seen first by its executions; those that wait for it may not be told yet.
     peers = np.flatnonzero(view.fellows(rows))
-    fallen = np.isin(peers, rows)
+    level = view.recent(view.utilization)[peers] / view.levels[1][peers]
+    fallen = level < view.number("starved.over")[peers]
+    fallen |= np.isin(peers, rows) & np.isnan(level)
     if fallen.sum() < max(LEAST, 0.5 * len(rows), len(peers) - 1):
         return None
     return _that_works(view, peers, fallen) or _with_busy_host(view, peers, fallen)
