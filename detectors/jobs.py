@@ -136,10 +136,12 @@ def restarts(part: Frame) -> Mask:
     """
     memory = part.of(MEMORY)
     restarted = np.zeros(memory.shape, dtype=bool)
-    freed = memory < DIP * np.minimum(*_highest_around(memory, 2))
-    row, step = np.nonzero(freed)
-    if len(row):
-        around = part.steps(AROUND)
+    lowest, highest = (f.reduce(memory, axis=1, initial=np.nan) for f in (np.fmin, np.fmax))
+    varied = np.flatnonzero(lowest < DIP * highest)
+    freed = memory[varied] < DIP * np.minimum(*_highest_around(memory[varied], 2))
+    nth, step = np.nonzero(freed)
+    if len(nth):
+        row, around = varied[nth], part.steps(AROUND)
         other = _changed(memory, row, step, around, TWINS)
         restarted[row, step] = other | _changed(part.of(LATENCY), row, step, around, AS_QUICK)
     return restarted

@@ -168,7 +168,7 @@ def _low(view: View) -> Mask:
 
 def _longer_than_pauses(view: View, asked: Mask) -> Mask:
     """Return which nodes are under their usual for longer than their job usually pauses, (n,)."""
-    lasts = trailing(under(view), view.unknown | view.evaluating)
+    lasts = _streak(view, under(view))
     longer = np.asarray(lasts >= view.rare_after("starved.for", under, asked))
     return longer & ~_as_evaluations(view, asked & longer)
 
@@ -197,7 +197,7 @@ def troubled(view: View) -> Mask:
 
 def _longer_than_troubles(view: View, asked: Mask) -> Mask:
     """Return which nodes show a sign for longer than their job usually does, or show none now."""
-    lasts = trailing(troubled(view), view.unknown | view.evaluating)
+    lasts = _streak(view, troubled(view))
     rare = np.minimum(view.stretches(troubled, asked).rare, view.steps("alert.pause_limit"))
     return np.asarray((lasts == 0) | (lasts > rare))
 
@@ -252,13 +252,16 @@ def _no_pause(view: View, steps: Counts) -> Mask:
     resting = 1 - view.usual_of("host_cpu_utilization_ratio")
     surge = view.recent(view.cpu, view.window.steps(NOW)) >= 1 - 0.5 * resting
     slow = slower(view) & ~_quiet(view)
+    sign = _saturated(view) | surge
+    if not (slow | sign).any():
+        return sign
+
+    signs = troubled(view)
     if slow.any():
         # Where the job is as low by habit, slow executions alone must last longer than a hiccup.
         habit = steps <= view.stretches(under, slow).rare
-        lasts = trailing(troubled(view), view.unknown | view.evaluating)
-        slow &= ~habit | (lasts > view.steps("starved.for"))
-    sign = _saturated(view) | surge | slow
-    return np.asarray(sign & (2 * seen_within(troubled(view), steps) > steps))
+        slow &= ~habit | (_streak(view, signs) > view.steps("starved.for"))
+    return np.asarray((sign | slow) & (2 * seen_within(signs, steps) > steps))
 
 
 def slower(view: View) -> Mask:
@@ -333,7 +336,12 @@ def fell_lately(view: View, length: timedelta) -> Mask:
 
 def _lasted(view: View, below: Mask) -> Counts:
     """Return since how many steps a drop holds, (n,): an evaluation amid it does not end it."""
-    return trailing(_mostly(below), view.unknown | view.evaluating)
+    return _streak(view, _mostly(below))
+
+
+def _streak(view: View, holds: Mask) -> Counts:
+    """Return in how many of the newest steps something holds, (n,), evaluations left out."""
+    return trailing(holds, view.unknown | view.evaluating)
 
 
 def _seen(view: View, below: Mask) -> Counts:

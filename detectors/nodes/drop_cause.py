@@ -58,24 +58,18 @@ def straggler(view: View, rows: Rows) -> Straggler | None:
     """
     # The slow node is seen first by its executions; those that wait for it may not be told yet.
     peers = np.flatnonzero(view.fellows(rows))
-    level = view.recent(view.utilization)[peers] / view.levels[1][peers]
+    level = ratio_to(view.recent(view.utilization), view.levels[1])[peers]
     fallen = level < view.number("starved.over")[peers]
     fallen |= np.isin(peers, rows) & np.isnan(level)
     if fallen.sum() < max(LEAST, 0.5 * len(rows), len(peers) - 1):
         return None
-    return _that_works(view, peers, fallen) or _with_busy_host(view, peers, fallen)
+    return _that_works(view, peers, fallen, level) or _with_busy_host(view, peers, fallen)
 
 
-def _that_works(view: View, peers: Rows, fallen: Mask) -> Straggler | None:
+def _that_works(view: View, peers: Rows, fallen: Mask, level: Floats) -> Straggler | None:
     """Return the only node that works on though its executions slowed with the others'."""
-
-    def share(values: Floats, usual: Floats) -> Floats:
-        positive = np.where(usual[peers] > 0, usual[peers], np.nan)
-        return np.asarray(view.recent(values)[peers] / positive, dtype=np.float32)
-
-    level = share(view.utilization, view.levels[1])
-    slower = share(view.latency, view.usual_of(LATENCY))
-    sent = share(view.metric(SENT), view.usual_of(SENT))
+    slower = ratio_to(view.recent(view.latency), view.usual_of(LATENCY))[peers]
+    sent = ratio_to(view.recent(view.metric(SENT)), view.usual_of(SENT))[peers]
     waits = float(np.nanmedian(level[fallen]))
     working = ~fallen & (level >= max(BUSY, waits + AHEAD))
     if working.sum() != 1:
@@ -300,7 +294,7 @@ def read_signs(view: View, rows: Rows, steps: int) -> Signs:
     trained = np.zeros((len(rows), 0), np.float32)
     if steps:
         trained = np.where(view.at_work[rows, -steps:], np.float32(0), np.nan)
-        trained[~view.at_work[rows, -steps:].any(axis=1)] = 0
+        trained[np.isnan(trained).all(axis=1)] = 0  # without training all of its steps tell
 
     def now(values: Floats) -> Floats:
         if steps:

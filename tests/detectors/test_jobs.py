@@ -6,6 +6,7 @@ import pytest
 from builder import STEP, Fleet, World, hours, only
 
 from bot.model.causes import Cause
+from detectors.jobs import restarts
 
 
 def other_job(fleet, start, end, nodes=slice(None), level=0.6, memory=1.15, latency=2.0):
@@ -68,3 +69,29 @@ def test_a_job_without_a_usual_of_its_own_is_told_by_strong_signs_only():
 def test_memory_that_grows_without_a_stop_is_no_other_job():
     fleet = Fleet(4).scale(hours(30), hours(48), neuroncore_memory=1.1, neuron_runtime_memory=1.1)
     assert only(World(fleet.starve(hours(31), hours(34))).at(hours(31.5))).cause is Cause.STARVED
+
+
+def freed(change_memory=1.0, change_latency=1.0, evaluates=False, dip=0.3):
+    """Return a fleet's frame in which memory is let go within the step of hour 30, and what follows."""
+    fleet = Fleet(1)
+    fleet.scale(hours(30), hours(30) + STEP, neuroncore_memory=dip)
+    after = {"neuroncore_memory": change_memory, "neuron_execution_latency": change_latency}
+    fleet.scale(hours(30) + STEP, hours(48), **after)
+    if evaluates:
+        fleet.scale(hours(30) + STEP, hours(30.4), neuron_execution_latency=0.5)
+    return fleet.frame()
+
+
+@pytest.mark.parametrize(
+    ("frame", "begun"),
+    [
+        (freed(change_memory=1.2), 1),
+        (freed(change_latency=1.5), 1),
+        (freed(), 0),
+        (freed(evaluates=True), 0),
+        (freed(change_memory=1.2, dip=1.0), 0),
+    ],
+    ids=["other memory", "other pace", "the same job", "it evaluates", "nothing was let go"],
+)
+def test_another_job_begins_where_memory_was_let_go_and_what_runs_changed_for_good(frame, begun):
+    assert restarts(frame).sum() == begun

@@ -56,6 +56,15 @@ def test_it_needs_no_latency_where_efa_tells_that_all_are_in_step():
     assert only(World(fleet).at(hours(31))).cause is Cause.STRAGGLER
 
 
+def test_two_wait_for_the_third_whose_executions_alone_take_longer():
+    fleet = Fleet(3).scale(hours(30), hours(41), efa=0.5, network_in=0.5)
+    fleet.scale(hours(30), hours(41), slice(0, 2), neuroncore_utilization=0.5)
+    fleet.scale(hours(30), hours(41), slice(2, 3), neuron_execution_latency=2.0)
+    found = only(World(fleet).at(hours(31)))
+    assert (found.cause, found.suspect) == (Cause.STRAGGLER, "i-llama002")
+    assert "an execution takes it 2.0x its usual time" in found.why
+
+
 def test_a_host_at_its_end_on_one_node_holds_up_all():
     fleet = Fleet(8).scale(
         hours(30), hours(34), neuroncore_utilization=0.4, efa=0.4, network_in=0.4
