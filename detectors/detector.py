@@ -71,20 +71,7 @@ class Detector:
 
     def __call__(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> Detection:
         """Judge `reading.now` by the history before it, without the spans of `known` alerts."""
-        whole = reading.frame("node")
-        whole = whole if whole and whole.n_steps else _EMPTY
-        limits = self._limits_of(whole, reading, policy)
-        window = whole.last(limits.longest + LOOKBACK)
-        still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in known if a.firing}
-
-        # What is learnt from: the days before the last fixed hour, without the spans of alerts.
-        anchor = anchor_of(reading.now, whole)
-        days = policy.number("alert.usual_days")
-        past = Past(anchor, days, strange_spans(known, anchor))
-        usual = self._usual_of(whole, limits, past, known, reading.now)
-        view = View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
-        key = past, whole.things, view.roster.scopes, policy
-        view.past = self._past.get(key, lambda: JobPast(past))
+        view = self.view(reading, policy, known)
         with np.errstate(invalid="ignore", divide="ignore"):
             diagnosis = diagnose(view)
             anomalies = [
@@ -99,6 +86,24 @@ class Detector:
                 *self._bill(view),
             ]
             return Detection(tuple(anomalies), states(view, diagnosis.starved))
+
+    def view(self, reading: Reading, policy: Policy, known: Sequence[Alert]) -> View:
+        """Return the states of the nodes at `reading.now`, with what is usual for their jobs."""
+        whole = reading.frame("node")
+        whole = whole if whole and whole.n_steps else _EMPTY
+        limits = self._limits_of(whole, reading, policy)
+        window = whole.last(limits.longest + LOOKBACK)
+        still_open = {(a.anomaly.rule, a.anomaly.scope): a for a in known if a.firing}
+
+        # What is learnt from: the days before the last fixed hour, without the spans of alerts.
+        anchor = anchor_of(reading.now, whole)
+        days = policy.number("alert.usual_days")
+        past = Past(anchor, days, strange_spans(known, anchor))
+        usual = self._usual_of(whole, limits, past, known, reading.now)
+        view = View(reading, policy, limits, usual, window, whole, still_open, tuple(known))
+        key = past, whole.things, view.roster.scopes, policy
+        view.past = self._past.get(key, lambda: JobPast(past))
+        return view
 
     def compiles(self, reading: Reading, policy: Policy, since: datetime) -> tuple[Compile, ...]:
         """Return every compile that went on at `since` or later, as far as the reading goes."""

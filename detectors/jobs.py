@@ -134,23 +134,29 @@ def restarts(part: Frame) -> Mask:
     For a part of the step memory was free, so it shows less of it than those around. What goes on
     in the very memory and as quickly as before is the same job: it has saved, or was restarted.
     """
-    memory = part.of(MEMORY)
+    memory, latency = part.of(MEMORY), part.of(LATENCY)
     restarted = np.zeros(memory.shape, dtype=bool)
     lowest, highest = (f.reduce(memory, axis=1, initial=np.nan) for f in (np.fmin, np.fmax))
     varied = np.flatnonzero(lowest < DIP * highest)
     freed = memory[varied] < DIP * np.minimum(*_highest_around(memory[varied], 2))
     nth, step = np.nonzero(freed)
-    if len(nth):
-        row, around = varied[nth], part.steps(AROUND)
-        other = _changed(memory, row, step, around, TWINS)
-        restarted[row, step] = other | _changed(part.of(LATENCY), row, step, around, AS_QUICK)
+    if not len(nth):
+        return restarted
+
+    # Both the middle and the highest change: an evaluation on one side moves but one of them.
+    row, around = varied[nth], part.steps(AROUND)
+    before, after = _levels_around(memory, row, step, around)
+    other = _apart(before, after, TWINS).all(axis=0)
+    other |= _apart(*_levels_around(latency, row, step, around), AS_QUICK).all(axis=0)
+    # What is as low for good was not let go: a pause amid it showed more.
+    restarted[row, step] = other & ~(memory[row, step] >= DIP * np.fmin(before[0], after[0]))
     return restarted
 
 
-def _changed(values: Floats, row: Rows, step: Rows, steps: int, by: float) -> Mask:
-    """Return whether values changed for good around each of some steps, (len(row),).
+def _levels_around(values: Floats, row: Rows, step: Rows, steps: int) -> tuple[Floats, Floats]:
+    """Return the middle and the highest of the steps before some steps, and of those after them.
 
-    Both their middle and their highest did: an evaluation on one side moves but one of them.
+    Each (2, len(row)).
     """
     padded = np.pad(values, ((0, 0), (steps, steps)), constant_values=np.nan)
     near = step[:, None] + np.arange(steps)
@@ -158,7 +164,7 @@ def _changed(values: Floats, row: Rows, step: Rows, steps: int, by: float) -> Ma
         np.stack(percentiles(padded[row[:, None], part], (0.5, 1.0)))
         for part in (near, near + steps + 1)
     )
-    return np.asarray(_apart(before, after, by).all(axis=0))
+    return before, after
 
 
 def _highest_around(values: Floats, steps: int) -> tuple[Floats, Floats]:

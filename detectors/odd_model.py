@@ -263,9 +263,11 @@ def learn(
 def combined(far: Floats) -> Mask:
     """Return which rows of distances are far from the usual in several metrics at once.
 
-    A cost alone is the bill's own story.
+    A cost alone is the bill's own story, and a node that is busier than usual is nothing strange.
     """
-    return np.asarray((np.abs(far[..., : len(METRICS)]) >= NOTABLE).sum(axis=-1) >= COMBINED)
+    strange = np.abs(far[..., : len(METRICS)]) >= NOTABLE
+    strange[..., 0] &= far[..., 0] < 0
+    return np.asarray(strange.sum(axis=-1) >= COMBINED)
 
 
 def _blocks(whole: Frame, costs: CostHistory, nodes: Nodes, past: Past) -> Iterator[_Block]:

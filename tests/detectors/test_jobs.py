@@ -82,6 +82,15 @@ def freed(change_memory=1.0, change_latency=1.0, evaluates=False, dip=0.3):
     return fleet.frame()
 
 
+def halved_but_in_pauses():
+    """Return a frame of a job that holds half as much from hour 30 on, but while it saves."""
+    fleet = Fleet(1).scale(hours(30), hours(48), neuroncore_memory=0.5)
+    for quarter in range(8):
+        start = hours(30 + quarter / 2) + STEP
+        fleet.scale(start, start + STEP, neuroncore_memory=1.6, neuroncore_utilization=0.3)
+    return fleet.scale(hours(30), hours(48), neuron_execution_latency=1.8).frame()
+
+
 @pytest.mark.parametrize(
     ("frame", "begun"),
     [
@@ -90,8 +99,9 @@ def freed(change_memory=1.0, change_latency=1.0, evaluates=False, dip=0.3):
         (freed(), 0),
         (freed(evaluates=True), 0),
         (freed(change_memory=1.2, dip=1.0), 0),
+        (halved_but_in_pauses(), 0),
     ],
-    ids=["other memory", "other pace", "the same job", "it evaluates", "nothing was let go"],
+    ids=["other memory", "other pace", "same job", "it evaluates", "none let go", "pauses amid it"],
 )
 def test_another_job_begins_where_memory_was_let_go_and_what_runs_changed_for_good(frame, begun):
     assert restarts(frame).sum() == begun
