@@ -159,7 +159,7 @@ class Detector:
         floor, things = view.number("idle.below"), view.whole.things
         spend = view.reading.frame("spend_hour") if self._money else None
         days, strange = view.policy.number("alert.usual_days"), strange_spans(view.alerts, midnight)
-        past = Past(midnight, days, strange)
+        past = Past(midnight, days, (*strange, *odd.spans_of_scopes(view, midnight)))
         model = self._odd_model.get(
             (past, things, view.roster.scopes, floor.tobytes()),
             lambda: learn_oddness(view.whole, spend, Nodes(view.roster, floor), past, self._grow),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from detectors.forest import (
 from detectors.jobs import AROUND
 from detectors.odd_model import COSTS, OddModel, combined
 from detectors.rule import Explanation, RuleMatch, anomalies_of
-from detectors.usual import RESERVED, percentiles
+from detectors.usual import RESERVED, StrangeSpan, percentiles, strange_spans
 from detectors.view import View
 from detectors.words import percent, rate, seconds, size
 
@@ -104,6 +104,19 @@ def odd_anomalies(view: View, known: Oddness, explained: Mask, falling: Mask) ->
     yield from anomalies_of(
         view, Cause.ODD, match, lambda view, _, rows: explain(view, known, scores, rows)
     )
+
+
+def spans_of_scopes(view: View, until: datetime) -> Iterator[StrangeSpan]:
+    """Yield the spans of odd alerts up to a time, each about all nodes of its scope.
+
+    A node that the alert missed, or let go, showed the same oddness: nobody may learn from it how
+    odd work is.
+    """
+    known = [a for a in view.alerts if a.cause is Cause.ODD and a.opened <= until]
+    for alert, span in zip(known, strange_spans(known, until), strict=True):
+        places = [i for i, scope in enumerate(view.roster.scopes) if scope == alert.anomaly.scope]
+        nodes = np.flatnonzero(np.isin(view.roster.scope, places))
+        yield span._replace(things=tuple(view.roster.ids[row] for row in nodes))
 
 
 def _combinations(view: View, usual: JobUsual, rows: Rows) -> tuple[Rows, Rows, Floats]:

@@ -10,7 +10,9 @@ from bot.model.causes import Cause
 from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.reading import SPEND_METRIC
-from detectors.odd_model import COSTS, CostHistory, known_costs
+from detectors.forest import METRICS
+from detectors.nodes.odd import spans_of_scopes
+from detectors.odd_model import COSTS, CostHistory, combined, known_costs
 from detectors.roster import build_roster
 
 HOUR = timedelta(hours=1)
@@ -205,3 +207,24 @@ def test_an_odd_alert_names_the_costs_that_rose_with_it():
         "in the newest hours of the bill the cluster's hour cost more than in the week before"
         in alert.anomaly.evidence
     )
+
+
+def test_nobody_learns_from_a_cluster_in_which_odd_work_was_told():
+    """A node that the alert let go was as odd before: it would raise the score that is asked of the next."""
+    world = World(jobs().scale(hours(66), hours(68), slice(0, 7), **EVALUATION))
+    told(world, hours(62), hours(68))
+    view = world.detector.view(world.reading(hours(69)), world.policy, world.known)
+    (span,) = spans_of_scopes(view, hours(69))
+    assert len(world.known[0].anomaly.things) == 7
+    assert span.things == tuple(world.fleets[0].ids)
+
+
+@pytest.mark.parametrize(
+    ("work", "others", "odd"),
+    [(10, 1, False), (-10, 1, True), (10, 2, True), (0, 1, False)],
+    ids=["busier and another", "less busy and another", "busier and two others", "one"],
+)
+def test_to_be_busier_is_no_part_of_a_combination(work, others, odd):
+    far = np.zeros((1, len(METRICS)), np.float32)
+    far[0, 0], far[0, 1 : 1 + others] = work, -10
+    assert combined(far).tolist() == [odd]
