@@ -254,7 +254,7 @@ def learn(
         live,
         costs.usual,
         base=base,
-        excess=np.maximum(0.01, over / count),
+        excess=over / count,
         weekly=count / (len(blocks) * (BLOCK / timedelta(days=7))),
         highest=np.maximum(base, maxima.max(axis=1, initial=0)),
     )

@@ -256,7 +256,7 @@ def _cut(view: View, metric: int, rows: Rows | slice, steps: slice) -> Floats:
 def _limits(view: View, model: OddModel) -> Numbers:
     """Return for each node the score that opens (or, lower, keeps open) an odd alert, (n,).
 
-    It lies over all that the scope showed lately, and over an earlier alert about the node.
+    It lies over all that the scope showed lately, and over an alert about the node of the last day.
     """
     by_scope = []
     for scope, labels in enumerate(view.roster.scopes):
@@ -269,7 +269,7 @@ def _limits(view: View, model: OddModel) -> Numbers:
         by_scope.append(limit)
     limits = np.array(by_scope)[view.roster.scope]
     for alert in view.alerts:
-        if alert.cause is Cause.ODD and (alert.anomaly.rule, alert.anomaly.scope) not in view.open:
+        if alert.cause is Cause.ODD and alert.closed and view.now - alert.closed < REST:
             rows = view.roster.rows_of(alert.anomaly.things)
             limits[rows] = np.maximum(limits[rows], alert.anomaly.score + STAY)
     return limits
