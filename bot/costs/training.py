@@ -308,6 +308,18 @@ class Sample:
     tokens_per_epoch: float | None = None
     usd_per_billion_tokens: Decimal | None = None
     losses: Losses = ()
+    types: tuple[str, ...] = ()
+    parameters: float | None = None
+    tokens: float | None = None
+    nodes: float = 0.0
+    """Mean over the time that it was seen; 0 where several runs share them, and whose work is
+    whose is not known."""
+    node_hours: float = 0.0
+
+    @property
+    def millions(self) -> float | None:
+        """Return the millions of tokens gained a node-hour."""
+        return self.tokens / self.node_hours / 1e6 if self.tokens and self.node_hours else None
 
 
 @dataclass(frozen=True)
@@ -387,7 +399,7 @@ def student_t(freedom: float) -> float:
 def equal_loss(a: Sample, b: Sample) -> EqualLoss | None:
     """Return the cost between two losses that both passed, the widest such span.
 
-    None where there is none.
+    None where there is none, or where either side took less than an hour for it.
     """
     if not a.losses or not b.losses:
         return None
@@ -395,7 +407,12 @@ def equal_loss(a: Sample, b: Sample) -> EqualLoss | None:
     low = max(a.losses[-1][0], b.losses[-1][0])
     if low >= high:
         return None
-    return EqualLoss(high, low, _between(a.losses, high, low), _between(b.losses, high, low))
+
+    # A loss is a mean of an hour: what took less than that on either side is not measured.
+    first, second = (_between(side.losses, high, low) for side in (a, b))
+    if min(first[1], second[1]) < _SMOOTH / timedelta(hours=1):
+        return None
+    return EqualLoss(high, low, first, second)
 
 
 def _between(losses: Losses, high: float, low: float) -> tuple[Decimal, float]:

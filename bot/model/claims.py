@@ -20,8 +20,11 @@ class Sourced:
 class ClaimKind(StrEnum):
     """Name the way a speed-up was established."""
 
+    EQUAL_LOSS = "measured to equal loss"
+    """The account's own runs, between two losses that both passed."""
     MEASURED = "measured"
-    """The account's own runs."""
+    """The account's own runs, by tokens."""
+    TYPED = "as you state"
     PEAK = "peak"
     """The ratio of two datasheets: nobody reaches it."""
     CLAIM = "claim"

@@ -46,19 +46,20 @@ class OpenedApp:
     app: App
     source: OpenedSource
     needs: Needs
+    may: Needs = Needs.NOTHING
 
     def now(self) -> datetime:
         """Return the time that "now" means for the command.
 
         The end of a recording, else that of the wall.
         """
-        if self.source.live or not self.needs.watched:
+        if self.source.live or not (self.needs | self.may).watched:
             return wall_clock()
         try:
             return self.source.end() or wall_clock()
-        except Unavailable:
+        except (Unavailable, WrongInput):
             # `doctor` and its like must answer where nothing of the source can be read.
-            if Needs.SOURCE in self.needs:
+            if Needs.SOURCE in self.needs or not self.needs.watched:
                 return wall_clock()
             raise
 
@@ -96,7 +97,7 @@ class TerminalApps:
             # A replay is of one time, and that of an account goes on.
             if place is _StateIn.REPLAY and opened.live:
                 del self._apps[source, place]
-        return OpenedApp(app, opened, needs)
+        return OpenedApp(app, opened, needs, command.may)
 
     def _state_of(self, command: Command) -> _StateIn:
         """Return where a command finds its state.

@@ -1,4 +1,4 @@
-"""Ten questions: the same answers give the same advice, by form and by text."""
+"""Twelve questions: the same answers give the same advice, by form and by text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from bot.answers.plan.decide import Choice, parameter_count, verdict_of
+from adapters.store.memory import MemoryStore
+from bot.answers.plan.decide import Choice, advice_of, parameter_count
 from bot.answers.plan.decide import decide as command
 from bot.cards.card import Form, Table, Text, plain
 from bot.cards.lines import form_line
@@ -14,11 +15,12 @@ from bot.errors import WrongInput
 from bot.grammar.line import understand
 from bot.knowledge import load_knowledge
 from bot.model.request import Request, User
+from tests.answers.advice_world import GPUS, World
 from tests.belonging import MEMBER
 from tests.builders import NOON, ports_over
 
 QUESTIONS = load_knowledge().claims().questions
-PORTS = ports_over(None, None, knowledge=load_knowledge())
+PORTS = ports_over(World(GPUS), MemoryStore(), knowledge=load_knowledge())
 FIT = {q.key: q.weight > 0 for q in QUESTIONS}
 
 
@@ -33,9 +35,9 @@ def typed(answers) -> str:
     return " ".join(f"{key}={'yes' if said else 'no'}" for key, said in answers.items())
 
 
-def test_there_are_five_questions_for_each_side():
+def test_there_are_six_questions_for_each_side():
     weights = [q.weight for q in QUESTIONS]
-    assert (sum(w > 0 for w in weights), sum(w < 0 for w in weights)) == (5, 5)
+    assert (sum(w > 0 for w in weights), sum(w < 0 for w in weights)) == (6, 6)
 
 
 def test_the_form_holds_every_question_and_types_the_line_that_answers():
@@ -50,20 +52,20 @@ def test_the_form_holds_every_question_and_types_the_line_that_answers():
 
 @pytest.mark.parametrize("key", [q.key for q in QUESTIONS if q.weight < 0])
 def test_each_poor_fit_lowers_the_score(key):
-    assert verdict_of(QUESTIONS, FIT | {key: True}).points < verdict_of(QUESTIONS, FIT).points
+    assert advice_of(QUESTIONS, FIT | {key: True}).points < advice_of(QUESTIONS, FIT).points
 
 
 @pytest.mark.parametrize("key", [q.key for q in QUESTIONS if q.weight > 0])
 def test_each_missing_condition_lowers_the_score(key):
-    assert verdict_of(QUESTIONS, FIT | {key: False}).points < verdict_of(QUESTIONS, FIT).points
+    assert advice_of(QUESTIONS, FIT | {key: False}).points < advice_of(QUESTIONS, FIT).points
 
 
 def test_all_against_stays_on_gpus():
-    assert verdict_of(QUESTIONS, {key: not said for key, said in FIT.items()}).choice is Choice.GPU
+    assert advice_of(QUESTIONS, {key: not said for key, said in FIT.items()}).choice is Choice.GPU
 
 
 def test_research_that_is_trained_again_and_again_goes_both_ways():
-    assert verdict_of(QUESTIONS, FIT | {"stable": False}).choice is Choice.BOTH
+    assert advice_of(QUESTIONS, FIT | {"stable": False}).choice is Choice.BOTH
 
 
 def test_open_questions_are_asked_with_the_answers_so_far():

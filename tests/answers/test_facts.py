@@ -119,7 +119,7 @@ KINDS = [
     (
         "questions",
         730,
-        "decide standard=yes stable=yes repeated=yes pytorch=yes spend=yes control_flow=no rl=no gnn=no moe=no cuda_only=no",
+        "decide standard=yes stable=yes repeated=yes pytorch=yes spend=yes control_flow=no rl=no gnn=no moe=no cuda_only=no fastest=no on_aws=yes",
     ),
     ("chips", 730, "wait"),
     ("efforts", 730, "breakeven 20000"),

@@ -14,6 +14,7 @@ from bot.answers.plan.comparison import (
     speed_range,
 )
 from bot.answers.plan.fit import fp8_gain
+from bot.costs.verdict import Verdict, like_for_like
 from bot.errors import WrongInput
 from bot.model.anomaly import NodeState
 from bot.model.causes import Cause
@@ -25,7 +26,11 @@ from tests.answers.standing import CLAIMS, FALLBACK, P5, TRN1, TRN2, TYPES, pric
 
 def migration(quotes=FALLBACK, **changes):
     now = standing(**changes)
-    return compare(now, TRN2, speed_range(now.type, TRN2, TYPES, CLAIMS), quotes, CLAIMS)
+    speeds = speed_range(now.type, TRN2, TYPES, CLAIMS)
+    sides = ([x for x in quotes if x.instance_type == kind.name] for kind in (now.type, TRN2))
+    prices = like_for_like(*sides, {now.region})
+    verdict = Verdict(now.type.name, TRN2.name, speeds.voices, prices)
+    return compare(now, TRN2, speeds, quotes, CLAIMS, verdict)
 
 
 def test_the_range_of_speeds_holds_every_voice_with_its_source():
@@ -91,13 +96,11 @@ def test_the_advice_flips_with_how_the_hour_is_bought():
 
 
 def test_like_for_like_tells_what_the_chip_alone_changes():
-    alike = migration().alike()
-    assert alike.market is Market.CAPACITY_BLOCK
-    assert (alike.best, alike.worst) == (
-        pytest.approx(35.7608 / 9.532 / 4),
-        pytest.approx(35.7608 / 9.532 / 2),
-    )
-    assert migration([x for x in FALLBACK if x.instance_type == "trn2.48xlarge"]).alike() is None
+    alike = migration().verdict
+    assert {x.market for x in alike.prices} == {Market.CAPACITY_BLOCK}
+    assert alike.ratios == pytest.approx((35.7608 / 9.532 / 4, 35.7608 / 9.532 / 2))
+    dear = [x for x in FALLBACK if x.instance_type == "trn2.48xlarge"]
+    assert migration(dear).verdict.ratios is None
 
 
 def test_each_way_to_buy_is_quoted_once_from_what_it_rests_on_best():

@@ -166,13 +166,14 @@ def test_trn2_48xlarge_has_one_price_in_migrate_size_tco_and_capacity() -> None:
 
 def test_like_for_like_compares_both_types_in_one_region() -> None:
     """In us-east-2 a block of trn1 is 9.532 by the fallback: 36.10 / 9.532 / 4 to / 2."""
-    alike = ask(
-        World(
-            CHIPS,
-            quotes=(OFFERED, quote("trn1.32xlarge", "5.00", "us-west-2", Market.CAPACITY_BLOCK)),
-        ),
-        "migrate llama",
-    )
-    assert alike.data["alike"]["region"] == "us-east-2"
-    assert alike.data["alike"]["best"] == pytest.approx(36.10 / 9.532 / 4, abs=1e-4)
-    assert alike.data["alike"]["worst"] == pytest.approx(36.10 / 9.532 / 2, abs=1e-4)
+    quotes = (OFFERED, quote("trn1.32xlarge", "5.00", "us-west-2", Market.CAPACITY_BLOCK))
+    there = ("moved", "trn1.32xlarge", "us-east-2", 4, 0.9, 400.0)
+    alike = ask(World(CHIPS, there, quotes=quotes), "migrate llama")
+    assert "both as capacity block in us-east-2" in words(alike)
+    assert alike.data["verdict"]["best"] == pytest.approx(36.10 / 9.532 / 4, abs=1e-4)
+    assert alike.data["verdict"]["worst"] == pytest.approx(36.10 / 9.532 / 2, abs=1e-4)
+
+    # A block of a region that the account is not in is no offer to its fleet.
+    away = ask(World(CHIPS, quotes=quotes), "migrate llama")
+    assert (away.data["verdict"]["cheaper"], away.data["verdict"]["best"]) == (None, None)
+    assert "Which costs less for the same work is not known" in words(away)

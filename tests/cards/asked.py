@@ -1,4 +1,4 @@
-"""Build the cards of the planning questions: spot, runs, break-even, the ten questions, credits, roadmap."""
+"""Build the cards of the planning questions: spot, runs, break-even, the twelve questions, credits, roadmap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bot.answers.fleet.carbon import Carbon, Factors, carbon_card
 from bot.answers.plan.breakeven import Porting, breakeven_card
 from bot.answers.plan.capacity import Demand, Refused, Ways, capacity_card
 from bot.answers.plan.comparison import SpeedRange
-from bot.answers.plan.decide import VerdictNotes, questions_card, verdict_card, verdict_of
+from bot.answers.plan.decide import VerdictNotes, advice_of, questions_card, verdict_card
 from bot.answers.plan.fit import ClusterUse
 from bot.answers.plan.porting import Step, audit, checklist_card, cuda_card, requirements
 from bot.answers.plan.roadmap import WaitTerms, roadmap_card, wait_card, waiting
@@ -24,7 +24,9 @@ from bot.answers.runs.costed import Costed
 from bot.cards.card import Card
 from bot.cards.words import PriceAge
 from bot.costs.training import Epoch, RunCost, Sample, compare
+from bot.costs.verdict import Verdict
 from bot.knowledge import load_knowledge
+from bot.model.claims import ClaimKind, SpeedUp
 from bot.model.fleet import Market, Scarcity
 from bot.model.labels import Labels
 from bot.model.price import Basis, Interruption, PlacementScore, Price
@@ -106,7 +108,7 @@ def verdict() -> Card:
         q.key: q.key in {"standard", "repeated", "pytorch", "spend"} for q in CLAIMS.questions
     }
     return verdict_card(
-        verdict_of(CLAIMS.questions, answers),
+        advice_of(CLAIMS.questions, answers),
         "llama",
         7e9,
         VerdictNotes(CLAIMS.of("managed"), CLAIMS.of("sizing"), NOON.date()),
@@ -203,13 +205,17 @@ def compared() -> Card:
         2.5e10,
         Decimal("82.56"),
     )
-    return compare_card(compare(gpu, trn))
+    speed = SpeedUp(
+        "p5", "trn1", 0.56, ClaimKind.EQUAL_LOSS, "a test", source="own runs", asof=NOON.date()
+    )
+    prices = replace(price("55.04"), instance_type="p5.48xlarge"), price()
+    return compare_card(compare(gpu, trn), Verdict(gpu.name, trn.name, (speed,), prices))
 
 
 def too_few() -> Card:
-    return compare_card(
-        compare(Sample("gpu-run", (), ()), Sample("llama-8b", (Decimal(1),), (1.0,)))
-    )
+    gpu, trn = Sample("gpu-run", (), ()), Sample("llama-8b", (Decimal(1),), (1.0,))
+    unknown = "the nodes of gpu-run and llama-8b are not known apart from others"
+    return compare_card(compare(gpu, trn), Verdict(gpu.name, trn.name, unknown=unknown))
 
 
 def capacity() -> Card:
@@ -260,8 +266,9 @@ def tco() -> Card:
         total(work, price(), x, route.usd_per_gb, True, Decimal(50_000)) for x in (0.85, 1.43)
     ]
     speeds = SpeedRange(0.85, 0.85, 1.43, CLAIMS.speedups[:2])
+    verdict = Verdict("p5.48xlarge", "trn1.32xlarge", speeds.voices, (gpu, price()))
     return tco_card(
-        Comparison(work, options, speeds, route, "Engineering: $50,000, as you say."),
+        Comparison(work, options, speeds, verdict, route, "Engineering: $50,000, as you say."),
         PriceAge(NOON.date(), 90),
     )
 

@@ -48,6 +48,7 @@ from bot.cards.charts import alert_chart
 from bot.cards.words import PriceAge
 from bot.costs.nowcast import Nowcast
 from bot.costs.tally import Change
+from bot.costs.verdict import Verdict
 from bot.grammar.line import type_name
 from bot.grammar.registry import COMMANDS
 from bot.knowledge import load_knowledge
@@ -413,7 +414,15 @@ def migrate() -> Card:
     now, target = standing(alerts=(idle(3, "llama-70b"),)), TYPES["trn2.48xlarge"]
     speeds = speed_range(now.type, target, TYPES, CLAIMS)
     prices = load_knowledge().fallback_prices()
-    found = compare(now, target, speeds, prices, CLAIMS)
+    bought = [
+        next(x for x in prices if (x.instance_type, x.market, x.region) == (name, block, region))
+        for name, block, region in (
+            (now.type.name, Market.CAPACITY_BLOCK, "us-east-2"),
+            (target.name, Market.CAPACITY_BLOCK, "us-east-2"),
+        )
+    ]
+    verdict = Verdict(now.type.name, target.name, speeds.voices, (bought[0], bought[1]))
+    found = compare(now, target, speeds, prices, CLAIMS, verdict)
     cheapest = next(x for x in prices if x.instance_type == "trn2.3xlarge")
     found = replace(found, fit=fit_of(now.type, target), compile_on=cheapest)
     return migration_card(found, doubts(now, 0.5), Decimal(40000), PriceAge(NOON.date(), 30))

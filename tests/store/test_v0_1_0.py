@@ -354,7 +354,9 @@ async def _digests(store: SqlStore) -> None:
 async def _baselines(store: SqlStore) -> None:
     losses = ((2.5, Decimal(300), 1.5), (2.1, Decimal(1200), 6.0))
     usd = (Decimal("910.50"), Decimal("905.25"), Decimal("899.00"))
-    kept = Sample("before-port", usd, (5.1, 5.0, 4.9), 1.2e9, Decimal("751.20"), losses)
+    kept = Sample(
+        "before-port", usd, (5.1, 5.0, 4.9), 1.2e9, Decimal("751.20"), losses, ("p5.48xlarge",)
+    )
     assert side(ports_of(store), (), "before-port") == kept
     assert (await bot_of(store, Slack(), LATER).answer(ask("baselines"))).data == {
         "baselines": ["before-port"]

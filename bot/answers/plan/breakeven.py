@@ -179,7 +179,7 @@ def breakeven_card(
         ),
         Buttons(
             (
-                Button("Ten questions", "decide"),
+                Button("Twelve questions", "decide"),
                 Button("A stated case", f"breakeven {port.bill_usd:f} preset=case"),
             )
         ),

@@ -12,6 +12,7 @@ from bot.answers.plan.fit import Fit
 from bot.cards.card import Align
 from bot.cards.columns import NUMBER, RATIO, TIMES, USD, Column, Columns, Unit, datum
 from bot.costs.pricing import listed_price
+from bot.costs.verdict import Verdict
 from bot.errors import WrongInput
 from bot.model.alert import Alert
 from bot.model.anomaly import NodeState
@@ -151,8 +152,6 @@ class Option:
     here: bool
     """Whether the price is of the cluster's own region."""
     scenarios: tuple[SpeedScenario, SpeedScenario, SpeedScenario]
-    staying: Price | None = None
-    """Of a move: today's type bought the same way in the same region."""
 
     @property
     def worst(self) -> float:
@@ -186,16 +185,6 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Alike:
-    """State the cost of the same work as a multiple of staying, by fastest and slowest voice."""
-
-    market: Market
-    best: float
-    worst: float
-    region: str = ""
-
-
-@dataclass(frozen=True)
 class Recompile:
     """State how long every node compiles anew once.
 
@@ -218,6 +207,8 @@ class Migration:
     to: InstanceType
     speeds: SpeedRange
     options: tuple[Option, ...]
+    verdict: Verdict
+    """Which type does the same work for less, like for like."""
     savings: tuple[ClaimedSaving, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     cautions: tuple[str, ...] = field(default=())
@@ -234,20 +225,6 @@ class Migration:
     def stays(self) -> tuple[Option, ...]:
         """Return the other ways to buy today's type."""
         return tuple(option for option in self.options if option.stays)
-
-    def alike(self) -> Alike | None:
-        """Return the cheapest move against staying, both bought the same way.
-
-        The effect of the chip alone.
-        """
-        assert self.standing.price
-        for move in self.moves():
-            if move.staying:
-                base = float(move.staying.usd_per_hour / self.standing.price.usd_per_hour)
-                return Alike(
-                    move.price.market, move.best / base, move.worst / base, move.price.region
-                )
-        return None
 
 
 VOICES = Columns[SpeedUp](
@@ -387,23 +364,16 @@ def compare(
     speeds: SpeedRange,
     quotes: Sequence[Price],
     claims: Claims,
+    verdict: Verdict,
 ) -> Migration:
     """Return the comparison from every price of both types; `standing.price` must be known."""
     today = standing.price
     assert today
     todays = [quote for quote in quotes if quote.instance_type == standing.type.name]
     moving = _offers([quote for quote in quotes if quote.instance_type == to.name], standing.region)
-    options = []
-    for price in moving:
-        # A move is weighed against staying in its own region, or two regions would be compared.
-        staying: Price | None = today
-        if (price.market, price.region) != (today.market, standing.region):
-            quotes_there = [quote for quote in todays if quote.region == price.region]
-            staying = listed_price(quotes_there, price.market, price.region)
-        options.append(_option(standing, price, speeds, staying))
-
+    options = [_option(standing, price, speeds) for price in moving]
     options += [
-        replace(_option(standing, price, SAME, None), stays=True)
+        replace(_option(standing, price, SAME), stays=True)
         for price in _offers(todays, standing.region)
         if price.market is not today.market and price.region == standing.region
     ]
@@ -415,6 +385,7 @@ def compare(
         to,
         speeds,
         tuple(sorted(options, key=lambda option: option.middle)),
+        verdict,
         tuple(x for x in claims.savings if (x.from_family, x.to_family) == families),
         tuple(x for x in claims.conflicts if x.about(to.name) or x.about(standing.type.name)),
         tuple(_cautions(standing, to, speeds, moving)),
@@ -440,10 +411,8 @@ def _offers(quotes: Sequence[Price], region: str) -> list[Price]:
     return [price for market in Market if (price := listed_price(quotes, market, region))]
 
 
-def _option(
-    standing: ClusterStanding, price: Price, speeds: SpeedRange, staying: Price | None
-) -> Option:
-    """Return a move at that price, with today's type bought the same way."""
+def _option(standing: ClusterStanding, price: Price, speeds: SpeedRange) -> Option:
+    """Return a move at that price."""
     assert standing.price
     ratio = float(price.usd_per_hour / standing.price.usd_per_hour)
     scenarios = []
@@ -456,7 +425,7 @@ def _option(
     low, middle, high = scenarios
     here = price.region == standing.region
 
-    return Option(price, False, here, (low, middle, high), staying)
+    return Option(price, False, here, (low, middle, high))
 
 
 def _cautions(

@@ -1,13 +1,17 @@
-"""Answer whether a workload belongs on Trainium, on GPUs or on both, by ten yes-or-no questions."""
+"""Answer whether a workload belongs on Trainium, on GPUs or on both, by yes-or-no questions."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from enum import StrEnum
 
+from bot.answers.plan.comparison import default_target
+from bot.answers.plan.sides import speeds_of, verdict_of_types
+from bot.answers.runs.costed import costed_runs
 from bot.cards.card import (
     Block,
     Button,
@@ -23,7 +27,8 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, Column, Columns
 from bot.cards.words import cited
-from bot.errors import WrongInput, shortened
+from bot.errors import TrnbotError, WrongInput, shortened
+from bot.grammar.names import known_type
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Note, Question
 from bot.model.limits import MOST_PARAMETERS
@@ -42,6 +47,17 @@ class Choice(StrEnum):
     TRAINIUM = "trainium"
     GPU = "gpu"
     BOTH = "both"
+    MEASURE = "measure"
+    """What fits and what is cheaper contradict each other, and nothing is measured."""
+
+
+@dataclass(frozen=True)
+class Cheaper:
+    """State which side does the workload's work for less, and whether own runs measured it."""
+
+    side: Choice
+    measured: bool
+    says: str
 
 
 @dataclass(frozen=True)
@@ -54,7 +70,7 @@ class AnswerReason:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Advice:
     """State the advice, its points, and the reason of each answered question, weightiest first."""
 
     choice: Choice
@@ -63,13 +79,16 @@ class Verdict:
     open: tuple[Question, ...]
 
 
-def verdict_of(questions: Sequence[Question], answers: Mapping[str, bool]) -> Verdict:
+def advice_of(
+    questions: Sequence[Question], answers: Mapping[str, bool], cheaper: Cheaper | None = None
+) -> Advice:
     """Add the points of the answers.
 
     Yes to a question for Trainium adds its weight, no takes half of it, rounded up, away.
 
     A model that is not stable yet but will be trained again and again goes both ways: research on
-    GPUs, stable training on Trainium.
+    GPUs, stable training on Trainium. The points say what fits; which side is cheaper by the
+    account's own runs decides over them, and one that is only stated asks for a measurement.
     """
     reasons = []
     for question in questions:
@@ -89,16 +108,20 @@ def verdict_of(questions: Sequence[Question], answers: Mapping[str, bool]) -> Ve
     elif points <= -LEAST:
         choice = Choice.GPU
 
+    if cheaper and choice is not cheaper.side:
+        choice = cheaper.side if cheaper.measured else Choice.MEASURE
+
     ordered = sorted(reasons, key=lambda reason: -abs(reason.points))
     unanswered = tuple(question for question in questions if question.key not in answers)
 
-    return Verdict(choice, points, tuple(ordered), unanswered)
+    return Advice(choice, points, tuple(ordered), unanswered)
 
 
 _TITLES = {
     Choice.TRAINIUM: "Train it on Trainium",
     Choice.GPU: "Stay on GPUs",
     Choice.BOTH: "Both: research on GPUs, stable training on Trainium",
+    Choice.MEASURE: "What fits is not what is cheaper: measure a short run on both",
 }
 _YES_NO = {True: "yes", False: "no"}
 
@@ -129,7 +152,7 @@ def questions_card(
     unanswered = [key for key, word in words.items() if not word]
     count = f"{len(unanswered)} of {len(questions)} questions are open"
     if len(unanswered) == len(questions):
-        count = "Ten questions"
+        count = f"{len(questions)} questions"
     line = f"decide {workload}".strip()
     typed = " ".join(f"{key}={word or 'yes'}" for key, word in words.items())
 
@@ -152,7 +175,11 @@ class VerdictNotes:
 
 
 def verdict_card(
-    verdict: Verdict, workload: str, parameters: float | None, notes: VerdictNotes
+    advice: Advice,
+    workload: str,
+    parameters: float | None,
+    notes: VerdictNotes,
+    cheaper: Cheaper | None = None,
 ) -> Card:
     """Draw the advice; every reason carries its source."""
     rule = (
@@ -160,9 +187,11 @@ def verdict_card(
         " both"
     )
     summary = (
-        f"{verdict.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on"
+        f"{advice.points:+d} points: {rule}. A rule of thumb, not a measurement: a short run on"
         " both gives the answer."
     )
+    if cheaper and cheaper.measured:
+        summary = f"{advice.points:+d} points: {rule}. What your own runs cost decides over them."
     reasons = Columns[AnswerReason](
         Column("points", lambda reason: f"{reason.points:+d}" if reason.points else "0", NUMBER),
         Column("question", lambda reason: reason.question.key.replace("_", " ")),
@@ -182,15 +211,16 @@ def verdict_card(
                 "on many chips the interconnect outweighs the gain."
             )
         ]
-    elif verdict.choice is not Choice.GPU:
+    elif advice.choice is not Choice.GPU:
         sizes = [
             quiet(f"Size, {note.subject}: {note.says} ({cited(note, notes.today)}).")
             for note in notes.sizing
         ]
 
     blocks = compose(
+        cheaper is not None and text(cheaper.says),
         text(summary),
-        reasons.table(verdict.reasons),
+        reasons.table(advice.reasons),
         sizes,
         [
             quiet(f"Managed instead, {note.subject}: {note.says} ({cited(note, notes.today)}).")
@@ -204,20 +234,20 @@ def verdict_card(
             )
         ),
     )
-    title = f"{workload}: {_TITLES[verdict.choice]}" if workload else _TITLES[verdict.choice]
+    title = f"{workload}: {_TITLES[advice.choice]}" if workload else _TITLES[advice.choice]
 
     data = {
         "workload": workload,
-        "choice": verdict.choice.value,
-        "points": verdict.points,
+        "choice": advice.choice.value,
+        "points": advice.points,
         "parameters": parameters,
         "reasons": [
             {"key": reason.question.key, "answer": reason.answer, "points": reason.points}
-            for reason in verdict.reasons
+            for reason in advice.reasons
         ],
         "open": [],
     }
-    tone = Tone.GOOD if verdict.choice is Choice.TRAINIUM else Tone.INFO
+    tone = Tone.GOOD if advice.choice is Choice.TRAINIUM else Tone.INFO
 
     return Card(title, tone, blocks, data)
 
@@ -227,8 +257,9 @@ _SCALE = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
 @command(
     "decide",
-    "Trainium or GPUs: ten questions, one answer with its reasons.",
+    "Trainium or GPUs: twelve questions, one answer with its reasons.",
     needs=Needs.NOTHING,
+    may=Needs.METRICS | Needs.BILL | Needs.STATE,
     topic=Topic.PLANS,
     examples=(
         "decide",
@@ -242,10 +273,11 @@ _SCALE = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
         ),
     },
 )
-async def decide(
+def decide(
     ports: Ports,
     request: Request,
-    workload: str = arg("", "name of the workload, for the title"),
+    workload: str = arg("", "the workload: a cluster or a run, or any name for the title"),
+    to: str = arg("", "the instance type to weigh a cluster's or a run's against", keyword=True),
     standard: bool | None = arg("", "a known architecture?", keyword=True),
     stable: bool | None = arg("", "architecture and shapes stay for weeks?", keyword=True),
     repeated: bool | None = arg("", "trained again and again, or for months?", keyword=True),
@@ -258,9 +290,11 @@ async def decide(
     gnn: bool | None = arg("", "a graph neural network?", keyword=True),
     moe: bool | None = arg("", "experts routed dynamically?", keyword=True),
     cuda_only: bool | None = arg("", "CUDA-only libraries?", keyword=True),
+    fastest: bool | None = arg("", "one run as fast as can be, at any cost?", keyword=True),
+    on_aws: bool | None = arg("", "stays on AWS, with help for the port?", keyword=True),
     parameters: str = arg("", "how many parameters, such as 7B", keyword=True),
 ) -> Card:
-    """Ask until all ten are answered, then decide; the same answers give the same advice."""
+    """Ask until all are answered, then decide; the same answers give the same advice."""
     typed = {
         "standard": standard,
         "stable": stable,
@@ -272,6 +306,8 @@ async def decide(
         "gnn": gnn,
         "moe": moe,
         "cuda_only": cuda_only,
+        "fastest": fastest,
+        "on_aws": on_aws,
     }
     answers = {key: value for key, value in typed.items() if value is not None}
     count = parameter_count(parameters) if parameters else None
@@ -280,7 +316,41 @@ async def decide(
         return questions_card(claims.questions, answers, workload, parameters)
     notes = VerdictNotes(claims.of("managed"), claims.of("sizing"), request.at.date())
 
-    return verdict_card(verdict_of(claims.questions, answers), workload, count, notes)
+    cheaper = _cheaper(ports, request.at, workload, to) if workload else None
+    advice = advice_of(claims.questions, answers, cheaper)
+
+    return verdict_card(advice, workload, count, notes, cheaper)
+
+
+def _cheaper(ports: Ports, at: datetime, workload: str, to: str) -> Cheaper | None:
+    """Return which of GPUs and Trainium does a cluster's or a run's work for less; may block.
+
+    None for a name that nothing runs under, and where neither is cheaper at every speed.
+    """
+    kinds, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
+    try:
+        nodes = [x.labels for x in ports.world.source.read(at).inventory.instances.values()]
+        counts = Counter(x.instance_type for x in nodes if x.cluster == workload)
+        run = next((x for x in costed_runs(ports, at) if x.name == workload), None)
+        counts = counts or Counter(run.instance_types if run else ())
+        old = next(kinds[name] for name, _ in counts.most_common() if name in kinds)
+
+        # Unless the asker says against what: against what runs beside it, else what sources name.
+        beside = Counter(x.instance_type for x in nodes if x.instance_type in kinds)
+        across = (x for x, _ in beside.most_common() if kinds[x].has_neuron != old.has_neuron)
+        name = to or next(across, "")
+        new = known_type(name, kinds) if name else default_target(old, kinds, claims)
+        if old.has_neuron == new.has_neuron:
+            return None
+        speeds = speeds_of(ports, at, old, new)
+        verdict = verdict_of_types(ports, at, (old.name, new.name), speeds)
+    except (TrnbotError, StopIteration):
+        return None
+
+    if verdict.cheaper is None:
+        return None
+    side = Choice.TRAINIUM if kinds[verdict.cheaper].has_neuron else Choice.GPU
+    return Cheaper(side, verdict.measured, str(verdict))
 
 
 def parameter_count(text: str) -> float:

@@ -25,13 +25,11 @@ from bot.answers.plan.comparison import (
     cost_span,
     default_target,
     doubts,
-    percents,
     refusals,
-    speed_range,
     state_counts,
 )
 from bot.answers.plan.fit import ANY, fit_blocks, fit_data, fit_of, measured
-from bot.answers.runs.costed import measured_speeds
+from bot.answers.plan.sides import VERDICT, speeds_of, verdict_of_types
 from bot.cards.card import (
     Button,
     Buttons,
@@ -66,7 +64,7 @@ def migration_data(
 ) -> dict[str, Any]:
     """Return the standing, every option with its scenarios, their sources, and the doubts."""
     standing, speeds, moves = migration.standing, migration.speeds, migration.moves()
-    alike, recompile_usd = migration.alike(), None
+    recompile_usd = None
     if migration.recompile and moves:
         recompile_usd = migration.recompile.usd(moves[0].scenarios[1])
     return {
@@ -83,14 +81,7 @@ def migration_data(
             "voices": VOICES.data(speeds.voices),
         },
         "options": OPTIONS.data(migration.options),
-        "alike": {
-            "market": alike.market.value,
-            "region": alike.region,
-            "best": round(alike.best, 4),
-            "worst": round(alike.worst, 4),
-        }
-        if alike
-        else None,
+        "verdict": VERDICT.record(migration.verdict),
         "doubts": [*doubts, *migration.cautions],
         "refused": [],
         "port_usd": port_usd,
@@ -181,27 +172,15 @@ def migration_card(
 
 
 def _judged(migration: Migration) -> tuple[str, str, Tone]:
-    """Return the title, the verdict and the tone: praise only for a move that beats staying."""
-    moves, stays, alike = migration.moves(), migration.stays(), migration.alike()
+    """Return the title, the verdict and the tone: praise only for a move that costs less."""
+    moves, verdict = migration.moves(), migration.verdict
+    # What may be reclaimed any minute is no way to stay.
+    stays = [x for x in migration.stays() if x.price.market is not Market.SPOT]
     subject = f"{migration.standing.cluster} to {migration.to.name}"
     if not moves:
         return f"{subject}: no price to compare", "Only the speed can be compared.", Tone.INFO
 
-    if alike is None:
-        sentences = [
-            f"No region is known to sell both types the same way, so {migration.to.name} cannot"
-            " be compared like for like."
-        ]
-    else:
-        pays = "it depends on the speed your model gets"
-        if alike.worst < 1:
-            pays = "cheaper at every speed"
-        elif alike.best >= 1:
-            pays = "dearer at every speed"
-        sold = f"both as {_bought(alike.market)}" + (f" in {alike.region}" if alike.region else "")
-        span = percents(alike.best, alike.worst)
-        sentences = [f"Like for like, {sold}, the same work costs {span} of staying: {pays}."]
-
+    sentences = [str(verdict)]
     move, price = moves[0], migration.standing.price
     if price and move.price.market is not price.market:
         sentences.append(
@@ -214,18 +193,10 @@ def _judged(migration: Migration) -> tuple[str, str, Tone]:
             f"Staying and buying as {market} costs less than moving: {span} of today's cost."
         )
 
-    # However the hour is bought, staying may be the cheapest of all.
-    staying = min([1.0, *(option.middle for option in stays)])
-    tone = Tone.WARNING
-    if move.worst < staying:
-        tone = Tone.GOOD
-    elif move.best < staying:
-        tone = Tone.INFO
+    tones = {migration.to.name: Tone.GOOD, migration.standing.type.name: Tone.WARNING}
+    tone = tones.get(verdict.cheaper or "", Tone.INFO)
 
-    cost = f"the same work for {percents(move.best, move.worst)} of today's cost"
-    title = f"{subject}: {cost}, bought as {_bought(move.price.market)}"
-
-    return title, " ".join(sentences), tone
+    return f"{subject}: {verdict.headline}", " ".join(sentences), tone
 
 
 def _today(standing: ClusterStanding) -> Facts:
@@ -366,10 +337,7 @@ def _before_paying(migration: Migration, age: PriceAge) -> Text:
         **VOICES.sources("voices"),
         **OPTIONS.sources("options"),
         **SCENARIOS.sources("scenarios"),
-        "alike/*": (
-            "cost of the same work against staying, bought alike, at the fastest and the "
-            "slowest speed-up"
-        ),
+        **VERDICT.sources("verdict"),
         "port_usd": "as typed",
         "recompile_usd": "cost an hour of the new nodes x hours of compiling",
         "compile_usd_per_hour": "price of the type that the work would be compiled on",
@@ -411,15 +379,15 @@ def migrate(
     if to and target.name == today.name:
         raise WrongInput(f"{cluster} already runs {target.name}; name another type.")
 
-    runs = measured_speeds(ports, request.at, today, target)
-    speeds = speed_range(today, target, types, claims, runs)
+    speeds = speeds_of(ports, request.at, today, target)
     if reasons := refusals(standing):
         return refused_card(standing, target, reasons)
 
     policy = ports.policy.at(Labels(cluster=cluster))
     offers = Offers(Pricing(ports).at(request.at))
     quotes = [*offers.quotes(target.name), *offers.quotes(today.name)]
-    migration = compare(standing, target, speeds, quotes, claims)
+    verdict = verdict_of_types(ports, request.at, (today.name, target.name), speeds)
+    migration = compare(standing, target, speeds, quotes, claims, verdict)
 
     # One node with the target's chip compiles, and the others load its artifacts from the cache.
     compilers = (x for x in types.values() if x.accelerator == target.accelerator and x.has_neuron)

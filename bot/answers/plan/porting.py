@@ -120,7 +120,9 @@ _BLOCKED = Columns[Blocked](
 
 def cuda_card(wanted: Sequence[Requirement], blocked: Sequence[Blocked]) -> Card:
     """List the packages that have to go, with their replacements."""
-    buttons = Buttons((Button("Does porting pay?", "breakeven"), Button("Ten questions", "decide")))
+    buttons = Buttons(
+        (Button("Does porting pay?", "breakeven"), Button("Twelve questions", "decide"))
+    )
     data = {"packages": len(wanted), "blocked": _BLOCKED.data(blocked)}
     note = quiet(
         "By names and versions alone: code may still call torch.cuda, and a package that is not"

@@ -8,14 +8,16 @@ from datetime import date
 from decimal import Decimal
 from itertools import groupby
 
+from bot.answers.plan.sides import VERDICT
 from bot.cards.card import Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
 from bot.cards.columns import USD, Column, Columns, Unit
 from bot.cards.words import PriceAge, cited, note_lines, notes_data
 from bot.costs.pricing import HOURS_A_MONTH, Offers, Pricing
+from bot.costs.verdict import Verdict
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.claims import Chip, Note
+from bot.model.claims import Chip, ClaimKind, Note, SpeedUp
 from bot.model.fleet import InstanceType, Market
 from bot.model.labels import Labels
 from bot.model.money import cents, counted, usd
@@ -155,7 +157,12 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
     )
     peak = f"{later_tflops:,.0f} against {today_tflops:,.0f} TFLOPS, {comparison.speedup:.2f}x"
 
+    # Nobody has set the next chip's price: the verdict that all answers share says so.
+    peaks = _peaks(now, later, terms.precision, comparison.speedup)
+    judged = Verdict(now.name, later.name, (peaks,), unknown=f"{later.name} has no price yet")
+
     blocks = compose(
+        text(str(judged)),
         text(verdict),
         columns.table(
             ways,
@@ -182,9 +189,18 @@ def wait_card(comparison: Waiting, now: Chip, later: Chip, terms: WaitTerms, tod
         "delay_usd": comparison.delay_usd,
         "wait_months": terms.wait_months,
         "most_price_ratio": comparison.most_price_ratio,
+        "verdict": VERDICT.record(judged),
     }
 
     return Card(title, Tone.INFO, blocks, data)
+
+
+def _peaks(now: Chip, later: Chip, precision: str, speed: float) -> SpeedUp:
+    says = f"{precision.upper()} peak of a chip"
+    asof = min(now.asof, later.asof)
+    return SpeedUp(
+        now.name, later.name, speed, ClaimKind.PEAK, says, source=later.source, asof=asof
+    )
 
 
 _NOW, _LATER = "Trainium2", "Trainium3"
@@ -218,6 +234,7 @@ async def roadmap(ports: Ports, request: Request) -> Card:
         "wait_usd": "months x bill a month / speed + delay",
         "wait_months": "as typed",
         "most_price_ratio": "(cost now - delay) / (cost now / speed)",
+        **VERDICT.sources("verdict"),
     },
 )
 async def wait(

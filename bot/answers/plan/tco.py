@@ -8,12 +8,13 @@ from datetime import date
 from decimal import Decimal
 
 from bot.answers.plan.breakeven import ENGINEER_USD_A_YEAR, usual_port
-from bot.answers.plan.comparison import SpeedRange, speed_range
-from bot.answers.runs.costed import measured_speeds
+from bot.answers.plan.comparison import SpeedRange
+from bot.answers.plan.sides import VERDICT, speeds_of, stated_speed, verdict_of_types
 from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, compose, quiet, text
 from bot.cards.columns import USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, cited
 from bot.costs.pricing import Offers, Pricing
+from bot.costs.verdict import Verdict
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -90,6 +91,7 @@ class Comparison:
     work: Work
     options: Sequence[Total]
     speeds: SpeedRange
+    verdict: Verdict
     route: Transfer
     port: str
     """What the line of engineering is, in a sentence."""
@@ -173,11 +175,12 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
         f"{work.months} months of the same work",
     )
 
-    cheaper = sum(option.total < base.total for option in moved)
-    measured = ", as your own runs measured it" if speeds.unused else " at every stated speed"
-    verdict = "It depends on the speed that your model gets: measure a short run on both."
-    if cheaper in (0, len(moved)):
-        verdict = f"{new if cheaper else old} costs less for the same work{measured}."
+    # What is paid once may outweigh what the hours spare: that is said beside the verdict.
+    judged, verdict = comparison.verdict, str(comparison.verdict)
+    fewer = [option.total < base.total for option in moved]
+    if judged.cheaper == new and not all(fewer):
+        once = "porting and compiling are" if any(x.engineering for x in moved) else "compiling is"
+        verdict += f" Over {work.months} months that does not pay for what {once} paid once."
     prices = dict.fromkeys(option.price for option in options)
     egress = f"{usd(comparison.route.usd_per_gb, 2)} a GB ({cited(comparison.route, today)})"
 
@@ -195,13 +198,17 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
         ],
         quiet(comparison.port),
         quiet(f"Estimated. Egress {egress}. Storage is the same for both."),
-        Buttons((Button("Does porting pay?", "breakeven"), Button("Ten questions", "decide"))),
+        Buttons((Button("Does porting pay?", "breakeven"), Button("Twelve questions", "decide"))),
     )
 
     totals = sorted({option.total for option in moved})
     span = " to ".join(usd(total) for total in dict.fromkeys((totals[0], totals[-1])))
     title = f"{work.months} months: {old} {usd(base.total)}, {new} {span}"
-    data = {"options": OPTIONS.data(options), "months": work.months}
+    data = {
+        "options": OPTIONS.data(options),
+        "months": work.months,
+        "verdict": VERDICT.record(judged),
+    }
 
     return Card(title, Tone.INFO, blocks, data)
 
@@ -222,6 +229,7 @@ _MOST = Decimal(10**9)
     figures={
         **OPTIONS.sources("options"),
         "months": "as typed",
+        **VERDICT.sources("verdict"),
     },
 )
 def tco(
@@ -274,30 +282,30 @@ def tco(
         raise WrongInput(f"{first.name} is named twice; name two types.")
 
     if speed is None:
-        runs = measured_speeds(ports, request.at, first, second)
-        speeds = speed_range(first, second, types, claims, runs)
+        speeds = speeds_of(ports, request.at, first, second)
     else:
-        speeds = SpeedRange(float(speed), float(speed), float(speed))
+        speeds = stated_speed(first, second, float(speed), request.at)
 
-    offers = Offers(Pricing(ports).at(request.at))
     names = (first.name, second.name)
-    shared = (x for x in Market if x is not Market.SPOT and offers.shared_region(names, x))
-    market = Market(buy) if buy else next(shared, Market.ON_DEMAND)  # never on spot unasked
-    prices = _prices(offers, names, market, where)
+    market = Market(buy) if buy else None
+    verdict = verdict_of_types(ports, request.at, names, speeds, market, where)
+    prices = verdict.prices
+    if prices is None:
+        offers = Offers(Pricing(ports).at(request.at))
+        prices = _prices(offers, names, market or Market.ON_DEMAND, where)
 
     port_usd, port = _port(first, second, engineering_usd, claims.efforts, request.at.date())
     work = Work(nodes, hours, months, egress_gb, compile_hours, engineering_usd)
     route = claims.transfer("internet")
     per_gb = route.usd_per_gb
-    # Each stated speed is an option; where nobody states one, the ends and the middle are.
-    factors = {voice.factor for voice in speeds.voices} or set(speeds.each())
+    factors = {voice.factor for voice in speeds.voices}
     options = [total(work, prices[0], 1.0, per_gb, first.has_neuron, Decimal(0))]
     options += [
         total(work, prices[1], factor, per_gb, second.has_neuron, port_usd)
         for factor in sorted(factors)
     ]
     stale_days = ports.policy.at(Labels()).number("advice.stale_days")
-    comparison = Comparison(work, options, speeds, route, port)
+    comparison = Comparison(work, options, speeds, verdict, route, port)
 
     return tco_card(comparison, PriceAge(request.at.date(), stale_days))
 

@@ -28,6 +28,7 @@ from bot.cards.columns import NUMBER, USD, Column, Columns, Unit, datum
 from bot.cards.lines import quote
 from bot.cards.words import clock
 from bot.costs.training import FEWEST, Difference, EqualLoss, RunComparison, RunCost, Sample
+from bot.costs.verdict import Verdict
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 
@@ -234,8 +235,8 @@ def _or(amount: Decimal | None) -> str:
     return usd(amount) if amount is not None else _UNREPORTED
 
 
-def compare_card(comparison: RunComparison) -> Card:
-    """Draw the difference, its interval, the time beside it, and the cost of an equal loss."""
+def compare_card(comparison: RunComparison, verdict: Verdict) -> Card:
+    """Draw the verdict, then the difference, its interval, the time, and an equal loss as paid."""
     a, b = comparison.a, comparison.b
     headings = ("", a.name, b.name, "difference", "95 % interval")
     dollars = _difference_cells(comparison.usd, _signed)
@@ -257,6 +258,7 @@ def compare_card(comparison: RunComparison) -> Card:
     )
 
     blocks = compose(
+        text(str(verdict)),
         text(sentence(comparison)),
         Table(tuple(Heading(name, _R if name else Align.LEFT) for name in headings), rows),
         comparison.same_epochs is False
@@ -277,10 +279,7 @@ def compare_card(comparison: RunComparison) -> Card:
         ),
     )
 
-    difference = "not enough epochs"
-    if comparison.usd is not None:
-        difference = f"{_signed(comparison.usd.mean)} an epoch"
-    title = f"{a.name} against {b.name}: {difference}"
+    title = f"{a.name} to {b.name}: {verdict.headline}"
 
     return Card(title, Tone.INFO, blocks, compare_data(comparison))
 
@@ -324,7 +323,7 @@ def _difference_cells(difference: Difference | None, write: Callable[[float], st
 
 def _loss(equal_loss: EqualLoss | None, a: Sample, b: Sample) -> str:
     if equal_loss is None:
-        why = "they have no loss in common"
+        why = "they have no way of loss in common that took an hour on each"
         missing = [x.name for x in (a, b) if not x.losses]
         if missing:
             verb = "reports" if len(missing) == 1 else "report"
@@ -334,7 +333,7 @@ def _loss(equal_loss: EqualLoss | None, a: Sample, b: Sample) -> str:
     paid_a = f"{a.name} {usd(equal_loss.a[0])} in {equal_loss.a[1]:.1f} h"
     paid_b = f"{b.name} {usd(equal_loss.b[0])} in {equal_loss.b[1]:.1f} h"
     span = f"from {equal_loss.high:.3f} down to {equal_loss.low:.3f}"
-    return f"At equal loss, {span}: {paid_a}, {paid_b}."
+    return f"Paid to equal loss, {span}: {paid_a}, {paid_b}."
 
 
 def _percent(difference: Difference, base: Sequence[Decimal] | Sequence[float]) -> str:

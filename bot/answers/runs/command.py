@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, timedelta
 from decimal import Decimal
 
+from bot.answers.plan.sides import VERDICT, verdict_of_runs
 from bot.answers.runs.card import compare_card, run_card, runs_card, sentence
 from bot.answers.runs.costed import (
     BASELINES,
@@ -92,6 +94,7 @@ def runs(
         "usd_per_billion_tokens": "cost / tokens gained x 10^9",
         "equal_loss/*": "cost and hours of each side between two losses that both passed",
         "usd_per_epoch/*": "mean of b - mean of a, with its 95 % interval",
+        **VERDICT.sources("verdict"),
         "hours_per_epoch/*": "mean of b - mean of a, with its 95 % interval",
     },
 )
@@ -105,7 +108,11 @@ def compare(
     if before == after:
         raise WrongInput(f"'{before}' is named twice; name two runs or baselines.")
     reporting = costed_runs(ports, request.at)
-    return compare_card(compared(*(side(ports, reporting, name) for name in (before, after))))
+    a, b = (side(ports, reporting, name) for name in (before, after))
+    verdict = verdict_of_runs(ports, request.at, a, b)
+    card = compare_card(compared(a, b), verdict)
+
+    return replace(card, data={**card.data, "verdict": VERDICT.record(verdict)})
 
 
 @command(

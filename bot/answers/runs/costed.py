@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from datetime import datetime
+from dataclasses import dataclass, fields, replace
+from datetime import date, datetime
 
 import numpy as np
 
 from bot.costs.pricing import Pricing, billed_hours
-from bot.costs.training import Paid, RunComparison, RunCost, Sample, compare, reporting, run_cost
+from bot.costs.training import (
+    Paid,
+    RunComparison,
+    RunCost,
+    Sample,
+    compare,
+    equal_loss,
+    reporting,
+    run_cost,
+)
+from bot.costs.verdict import measured_speed
 from bot.errors import WrongInput, nearest
-from bot.model.claims import ClaimKind, SpeedUp
+from bot.model.claims import SpeedUp
 from bot.model.fleet import Instance, InstanceType
 from bot.model.frame import Doubles, Frame
 from bot.model.price import Price
@@ -25,15 +35,14 @@ from bot.watch.tick import Watch
 
 @dataclass(frozen=True)
 class Baseline(Sample):
-    """Hold one side of a comparison as it was kept, when, and on which instance types it ran."""
+    """Hold one side of a comparison as it was kept, and when."""
 
     at: datetime | None = None
-    types: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, costed: Costed, at: datetime) -> Baseline:
         """Return a run as a baseline."""
-        return cls(**vars(sample(costed)), at=at, types=costed.instance_types)
+        return cls(**vars(sample(costed)), at=at)
 
     def named(self, name: str) -> Sample:
         """Return it as a side of that name."""
@@ -73,6 +82,11 @@ class Costed:
     def name(self) -> str:
         """Return the run's name."""
         return self.cost.run.labels.job
+
+    @property
+    def node_hours(self) -> float:
+        """Return the hours of all its nodes while it was seen."""
+        return self.cost.nodes * (self.cost.until - self.cost.since).total_seconds() / 3600
 
 
 def costed_runs(ports: Ports, at: datetime) -> tuple[Costed, ...]:
@@ -127,6 +141,11 @@ def sample(costed: Costed) -> Sample:
         per_epoch,
         cost.usd_per_billion_tokens,
         cost.losses,
+        costed.instance_types,
+        cost.run.parameters,
+        cost.tokens,
+        cost.nodes if costed.by in _WHOLE else 0.0,
+        costed.node_hours if costed.by in _WHOLE else 0.0,
     )
 
 
@@ -214,62 +233,49 @@ Of a shared cluster nobody knows which tokens are whose.
 """
 
 
-@dataclass(frozen=True)
-class _Gained:
-    """State the tokens that runs of one size gained on one type, and in how many node-hours."""
-
-    tokens: float
-    node_hours: float
-    names: tuple[str, ...]
-
-    @property
-    def millions(self) -> float:
-        """Return millions of tokens a node-hour."""
-        return self.tokens / self.node_hours / 1e6
-
-    def __str__(self) -> str:
-        """Read as `llama-70b gained 34.7 million`."""
-        runs = self.names[0] if len(self.names) == 1 else f"{len(self.names)} runs"
-        return f"{runs} gained {self.millions:,.1f} million"
-
-
 def measured_speeds(
-    ports: Ports, at: datetime, old: InstanceType, new: InstanceType
+    runs: Iterable[Costed], old: InstanceType, new: InstanceType, today: date
 ) -> tuple[SpeedUp, ...]:
-    """Return the work of a node of `new` as a multiple of one of `old`; may block.
+    """Return the work of a node of `new` as a multiple of one of `old`.
 
-    One for each size of model that was trained on both. Work is tokens gained, over every
-    node-hour of the runs: restarts, waiting and repeated steps slow it down as they did.
+    One for each size of model that was trained on both: by the two runs that went down the longest
+    way of loss together, else by tokens gained, over every node-hour of the runs: restarts, waiting
+    and repeated steps slow it down as they did.
     """
-    runs = costed_runs(ports, at)
-    before, after = gained_on(runs, old), gained_on(runs, new)
-    return tuple(
-        SpeedUp(
-            old.family,
-            new.family,
-            after[size].millions / before[size].millions,
-            ClaimKind.MEASURED,
-            f"{after[size]} tokens a node-hour of {new.name}, {before[size]} of {old.name},"
-            f" with {size / 1e9:g} billion parameters",
-            source="the account's own runs",
-            asof=at.date(),
-        )
-        for size in sorted(before.keys() & after.keys())
-    )
-
-
-def gained_on(runs: Iterable[Costed], kind: InstanceType) -> dict[float, _Gained]:
-    """Return what runs on one type alone gained, by the model's parameters to two digits."""
-    sizes: dict[float, _Gained] = {}
+    sizes: dict[float, tuple[list[Sample], list[Sample]]] = {}
     for run in runs:
-        tokens, parameters = run.cost.tokens, run.cost.run.parameters
-        hours = run.cost.nodes * (run.cost.until - run.cost.since).total_seconds() / 3600
-        alone = run.instance_types == (kind.name,) and run.by in _WHOLE
-        if alone and tokens and parameters and hours:
+        side = sample(run)
+        if side.parameters and side.node_hours and len(side.types) == 1:
             # Trainers count the parameters of one model a little differently.
-            size = float(f"{parameters:.2g}")
-            so_far = sizes.get(size, _Gained(0.0, 0.0, ()))
-            sizes[size] = _Gained(
-                so_far.tokens + tokens, so_far.node_hours + hours, (*so_far.names, run.name)
-            )
-    return sizes
+            pair = sizes.setdefault(float(f"{side.parameters:.2g}"), ([], []))
+            for kind, found in zip((old, new), pair, strict=True):
+                if side.types[0] == kind.name:
+                    found.append(side)
+
+    speeds = []
+    for size, (before, after) in sorted(sizes.items()):
+        if not before or not after:
+            continue
+        lost = [(x, a, b) for a in before for b in after if (x := equal_loss(a, b))]
+        first, second = _summed(before), _summed(after)
+        if lost:
+            _, first, second = max(lost, key=lambda found: found[0].high - found[0].low)
+        speed = measured_speed(first, second, (old.family, new.family), today)
+        if speed:
+            of = f"{speed.says}, with {size / 1e9:g} billion parameters"
+            speeds.append(replace(speed, says=of))
+    return tuple(speeds)
+
+
+def _summed(sides: Sequence[Sample]) -> Sample:
+    """Return several runs of one model as one side: their tokens over their node-hours."""
+    if len(sides) == 1:
+        return sides[0]
+    gained = [x for x in sides if x.tokens]
+    return Sample(
+        f"{len(gained)} runs",
+        (),
+        (),
+        tokens=sum(x.tokens or 0.0 for x in gained),
+        node_hours=sum(x.node_hours for x in gained),
+    )

@@ -1,0 +1,191 @@
+"""Judge which of two sides does the same work for less, like for like: one value that all ask."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from itertools import product
+
+from bot.costs.pricing import listed_price
+from bot.costs.training import Sample, equal_loss
+from bot.model.claims import ClaimKind, SpeedUp
+from bot.model.fleet import Market
+from bot.model.money import usd
+from bot.model.price import Basis, Price
+
+_BASES = {
+    ClaimKind.EQUAL_LOSS: "in dollars to equal loss, as your own runs measured it",
+    ClaimKind.MEASURED: (
+        "in dollars a token, as your own runs measured it; no equal loss is measured"
+    ),
+    ClaimKind.TYPED: "at the speed that you state",
+}
+_STATED = "by the speed that others state: assumed, not measured"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """State the cost of the same work on `new` as a multiple of that on `old`.
+
+    `speeds` are the work of a node-hour of `new`, old = 1; `prices` those of an hour of both,
+    bought alike; `unknown` says what is missing where nothing can be judged.
+    """
+
+    old: str
+    new: str
+    speeds: tuple[SpeedUp, ...] = ()
+    prices: tuple[Price, Price] | None = None
+    unknown: str = ""
+
+    @property
+    def ratios(self) -> tuple[float, float] | None:
+        """Return the lowest and the highest cost of the same work on `new`, on `old` = 1."""
+        if self.unknown or not self.speeds or self.prices is None:
+            return None
+        old, new = self.prices
+        costs = [float(new.usd_per_hour / old.usd_per_hour) / x.factor for x in self.speeds]
+        return min(costs), max(costs)
+
+    @property
+    def yardstick(self) -> ClaimKind | None:
+        """Return by what the work is measured, the surest of its speeds."""
+        return min((x.kind for x in self.speeds), key=list(ClaimKind).index, default=None)
+
+    @property
+    def measured(self) -> bool:
+        """Tell whether the account's own runs say how much work a node does."""
+        return self.yardstick in (ClaimKind.EQUAL_LOSS, ClaimKind.MEASURED)
+
+    @property
+    def cheaper(self) -> str | None:
+        """Return the side that costs less at every speed; None where none does."""
+        if self.ratios is None:
+            return None
+        low, high = self.ratios
+        return self.new if high < 1 else self.old if low > 1 else None
+
+    @property
+    def headline(self) -> str:
+        """Say in a few words what a move from old to new comes to."""
+        if self.ratios is None:
+            return "which costs less is not known"
+        pays = {self.new: "costs less", self.old: "costs more", None: "depends on the speed"}
+        return f"{pays[self.cheaper]}, {_percents(*self.ratios)} for the same work"
+
+    def usd_of(self, old_usd: Decimal) -> tuple[Decimal, Decimal] | None:
+        """Return the lowest and highest USD on `new` of work that costs `old_usd` on `old`."""
+        if self.ratios is None:
+            return None
+        low, high = (old_usd * Decimal(str(ratio)) for ratio in self.ratios)
+        return low, high
+
+    def __str__(self) -> str:
+        """Say which costs less, by what it is measured and at which prices."""
+        if self.ratios is None or self.prices is None:
+            why = self.unknown or "no price of both, bought the same way, is known where you run"
+            return f"Which costs less for the same work is not known: {why}."
+
+        low, high = self.ratios
+        basis = _BASES.get(self.yardstick or ClaimKind.CLAIM, _STATED)
+        if self.cheaper == self.old:
+            span = _percents(1 / high, 1 / low)
+            judged = f"{self.old} costs less for the same work: {span} of {self.new}'s cost"
+        elif self.cheaper == self.new:
+            span = _percents(low, high)
+            judged = f"{self.new} costs less for the same work: {span} of {self.old}'s cost"
+        else:
+            judged = (
+                "It depends on the speed that your model gets: the same work on"
+                f" {self.new} costs {_percents(low, high)} of {self.old}'s cost"
+            )
+        old, new = self.prices
+        way = old.market.replace("-", " ")
+        how = way if old.market is Market.ON_DEMAND else f"as {way}"
+        sold = f"Like for like, both {how}"
+        if old.region == new.region:
+            sold += f" in {old.region}"
+        each = (f"{usd(x.usd_per_hour)} ({_founded(x, old, new)})" for x in (old, new))
+        hours = " and ".join(dict.fromkeys(each))
+
+        return f"{judged}, {basis}. {sold}: {hours} an hour."
+
+
+def measured_speed(
+    old: Sample, new: Sample, families: tuple[str, str], today: date
+) -> SpeedUp | None:
+    """Return the work of a node-hour of `new` by two runs of one model, that of `old` = 1.
+
+    By node-hours to equal loss, else by tokens; None where neither is measured of both.
+    """
+    loss = equal_loss(old, new)
+    if loss and old.nodes and new.nodes:
+        before, after = loss.a[1] * old.nodes, loss.b[1] * new.nodes
+        factor, kind = before / after, ClaimKind.EQUAL_LOSS
+        says = (
+            f"{new.name} took {after:,.0f} node-hours from a loss of {loss.high:.3f} down to"
+            f" {loss.low:.3f}, {old.name} {before:,.0f}"
+        )
+    elif old.millions and new.millions:
+        factor, kind = new.millions / old.millions, ClaimKind.MEASURED
+        says = (
+            f"{new.name} gained {new.millions:,.1f} million tokens a node-hour,"
+            f" {old.name} {old.millions:,.1f} million"
+        )
+    else:
+        return None
+
+    return SpeedUp(*families, factor, kind, says, source="the account's own runs", asof=today)
+
+
+def like_for_like(
+    old: Sequence[Price],
+    new: Sequence[Price],
+    homes: Collection[str],
+    market: Market | None = None,
+    region: str = "",
+) -> tuple[Price, Price] | None:
+    """Return a price of both that are bought the same way, best founded first; never spot unasked.
+
+    Of one region, or each of its own where the account was billed for both. A Capacity Block is
+    taken only where the account runs either (`homes`): a block elsewhere is no offer to it.
+    """
+    pairs = []
+    for way in [market] if market else [x for x in Market if x is not Market.SPOT]:
+        sides = [[price for price in quotes if price.market is way] for quotes in (old, new)]
+        for places in product(
+            *({x.region for x in quotes if region in ("", x.region)} for quotes in sides)
+        ):
+            pair = tuple(
+                listed_price([x for x in quotes if x.region == place], way, place)
+                for quotes, place in zip(sides, places, strict=True)
+            )
+            first, second = pair
+            apart = len(set(places)) > 1
+            away = bool(homes) and not set(places) <= set(homes)
+            if (
+                first is None
+                or second is None
+                or (not market and away and way is Market.CAPACITY_BLOCK)
+            ):
+                continue
+            if apart and not first.basis is second.basis is Basis.BILLED:
+                continue
+            dated = sum(x.basis is Basis.FALLBACK for x in (first, second))
+            hours = first.hours + second.hours
+            total = first.usd_per_hour + second.usd_per_hour
+            rank = (dated, list(Market).index(way), away, apart, -hours, total, places)
+            pairs.append((rank, (first, second)))
+
+    return min(pairs, key=lambda pair: pair[0])[1] if pairs else None
+
+
+def _founded(price: Price, *pair: Price) -> str:
+    where = f"{price.region}, " if len({x.region for x in pair}) > 1 else ""
+    return f"{where}{price.basis} of {price.asof:%Y-%m-%d}"
+
+
+def _percents(low: float, high: float) -> str:
+    ends = dict.fromkeys(f"{share * 100:.0f}" for share in (low, high))
+    return f"{'-'.join(ends)} %"

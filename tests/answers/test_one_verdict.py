@@ -1,0 +1,225 @@
+"""Answers that weigh a fleet against an alternative say one verdict: whichever is asked, and however the work is measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from bot.costs.training import Sample, compare, equal_loss
+from bot.costs.verdict import Verdict, like_for_like, measured_speed
+from bot.model.claims import ClaimKind
+from bot.model.fleet import Market
+from bot.model.price import Basis
+from tests.answers.advice_world import STEPS, World, ask, quote, words
+from tests.builders import NOON
+
+TODAY = NOON.date()
+FITS = (
+    "standard=yes stable=yes repeated=yes pytorch=yes spend=yes on_aws=yes"
+    " control_flow=no rl=no gnn=no moe=no cuda_only=no fastest=no"
+)
+POOR = (
+    "standard=no stable=no repeated=no pytorch=no spend=no on_aws=no"
+    " control_flow=yes rl=yes gnn=yes moe=yes cuda_only=yes fastest=yes"
+)
+KINDS = {
+    "gpus": ("p5.48xlarge", "us-east-2"),
+    "old-gpus": ("p4d.24xlarge", "us-east-2"),
+    "llama": ("trn1.32xlarge", "us-west-2"),
+    "vision": ("trn1n.32xlarge", "us-east-1"),
+    "frontier": ("trn2.48xlarge", "us-east-2"),
+}
+PAIRS = [
+    (a, b)
+    for a in KINDS
+    for b in ("gpus", "llama", "frontier", "vision")
+    if a != b and (a, b) not in (("old-gpus", "vision"), ("frontier", "vision"), ("vision", "gpus"))
+]
+QUOTES = (
+    quote("trn2.48xlarge", "36.10", "us-east-2", Market.CAPACITY_BLOCK, Basis.CAPACITY_BLOCK),
+    quote("p5.48xlarge", "13.95", "us-east-2", Market.SPOT, Basis.SPOT),
+)
+
+
+def account(gained: dict[str, float], lost: dict[str, float] | None = None) -> World:
+    """Return clusters of four nodes that train one model: tokens a node-hour, and loss an hour where it is told."""
+    clusters = [(name, kind, region, 4, 0.9, 100.0) for name, (kind, region) in KINDS.items()]
+    runs = [(f"on-{name}", name, rate, 70e9) for name, rate in gained.items()]
+    world = World(*clusters, quotes=QUOTES, runs=runs)
+    if lost and (frame := world.reading.frame("run")):
+        hours = np.arange(STEPS) / 12
+        values = [3.0 - lost[x.cluster] * hours for x in frame.things]
+        both = np.concatenate([frame.values, np.array(values)[:, :, None]], axis=2)
+        frames = {
+            **world.reading.frames,
+            "run": replace(frame, metrics=(*frame.metrics, "run_loss"), values=both),
+        }
+        world.reading = replace(world.reading, frames=frames)
+    return world
+
+
+TOKENS = dict.fromkeys(KINDS, 40e6) | {"gpus": 60e6, "frontier": 70e6, "old-gpus": 15e6}
+WORLDS = {
+    "nothing measured": account({}),
+    "tokens": account(TOKENS),
+    "loss against tokens": account(
+        TOKENS,
+        {"gpus": 0.04, "old-gpus": 0.03, "llama": 0.006, "vision": 0.01, "frontier": 0.01},
+    ),
+}
+
+
+def test_there_are_twelve_pairs_and_more() -> None:
+    assert len(PAIRS) >= 12
+
+
+@pytest.mark.parametrize("measured", WORLDS)
+@pytest.mark.parametrize(("fleet", "other"), PAIRS)
+def test_tco_migrate_decide_compare_and_wait_say_one_verdict(
+    fleet: str, other: str, measured: str
+) -> None:
+    world, old, new = WORLDS[measured], KINDS[fleet][0], KINDS[other][0]
+    cards = {"migrate": ask(world, f"migrate {fleet} to {new}"), "wait": ask(world, "wait")}
+    tco = ask(world, f"tco {old} {new}")
+    told = cards["migrate"].data.get("verdict")
+    if told is None:
+        assert "No source compares" in words(cards["migrate"]), "refused alike"
+        assert "No source compares" in words(tco)
+        return
+
+    if "verdict" in tco.data:
+        cards["tco"] = tco
+    else:
+        # Nothing is bought alike: no verdict, and no total either.
+        assert told["cheaper"] is None
+        assert "options" not in tco.data
+    if measured != "nothing measured":
+        cards["compare"] = ask(world, f"compare on-{fleet} on-{other}")
+    said = {name: card.data["verdict"]["cheaper"] for name, card in cards.items()}
+
+    # Of runs the sides are called by their names, and the next chip has no price.
+    runs = {f"on-{fleet}": old, f"on-{other}": new}
+    if "compare" in said:
+        said["compare"] = runs.get(said["compare"] or "")
+    assert said.pop("wait") is None
+    assert "is not known: Trainium3 has no price" in words(cards["wait"])
+    assert len(set(said.values())) == 1, said
+
+    # What is drawn is the verdict's own sentence, wherever it is.
+    for name in said.keys() - {"compare"}:
+        assert told["says"] in words(cards[name]), name
+    if "compare" in cards:
+        sentence = cards["compare"].data["verdict"]["says"]
+        for run, kind in runs.items():
+            sentence = sentence.replace(run, kind)
+        assert sentence == told["says"]
+        expected = "measured to equal loss" if "loss" in measured else "measured"
+        assert told["yardstick"] in (expected, None)
+
+    neuron = {old.startswith("trn"), new.startswith("trn")}
+    if len(neuron) == 2 and told["cheaper"]:
+        wins = "trainium" if told["cheaper"].startswith("trn") else "gpu"
+        for answers in (FITS, POOR):
+            card = ask(world, f"decide {fleet} to={new} {answers}")
+            assert told["says"] in words(card)
+            if measured != "nothing measured":
+                assert card.data["choice"] == wins, card.title
+            else:
+                assert card.data["choice"] in (wins, "measure"), card.title
+
+
+def test_dollars_to_equal_loss_decide_over_dollars_a_token() -> None:
+    """By tokens trn1 costs 59 % of p5; to equal loss it takes 6.7 times the node-hours."""
+    by_tokens = ask(WORLDS["tokens"], "tco p5.48xlarge trn1.32xlarge")
+    by_loss = ask(WORLDS["loss against tokens"], "tco p5.48xlarge trn1.32xlarge")
+    assert by_tokens.data["verdict"]["cheaper"] == "trn1.32xlarge"
+    assert "in dollars a token" in words(by_tokens)
+    assert by_loss.data["verdict"]["cheaper"] == "p5.48xlarge"
+    assert "in dollars to equal loss" in words(by_loss)
+
+
+def test_what_is_paid_once_is_said_beside_the_verdict() -> None:
+    card = ask(WORLDS["tokens"], "tco p5.48xlarge trn1.32xlarge hours=10")
+    assert card.data["verdict"]["cheaper"] == "trn1.32xlarge"
+    assert "does not pay for what porting and compiling" in words(card)
+
+
+def test_models_of_two_sizes_have_no_verdict() -> None:
+    small, large = (
+        Sample(name, (), (), types=("trn1.32xlarge",), parameters=size, nodes=1.0, node_hours=9.0)
+        for name, size in (("small", 7e9), ("large", 70e9))
+    )
+    world = account({"gpus": 60e6})
+    world.reading = replace(
+        world.reading,
+        runs=tuple(replace(x, parameters=7e9) for x in world.reading.runs),
+    )
+    assert Verdict("a", "b").cheaper is None
+    assert measured_speed(small, large, ("trn1", "trn1"), TODAY) is None
+    both = account({"gpus": 60e6, "llama": 40e6})
+    first, second = both.reading.runs
+    both.reading = replace(both.reading, runs=(first, replace(second, parameters=7e9)))
+    assert "they train models of different sizes" in words(ask(both, "compare on-gpus on-llama"))
+
+
+def test_a_loss_that_took_less_than_an_hour_is_not_measured() -> None:
+    """A loss is a mean of an hour: two that met for twelve minutes say nothing of a cost."""
+    fast = ((2.517, Decimal(0), 0.0), (2.516, Decimal(217), 0.2))
+    slow = ((2.517, Decimal(0), 0.0), (2.516, Decimal(92), 0.4))
+    a, b = (Sample(name, (), (), losses=losses) for name, losses in (("a", fast), ("b", slow)))
+    assert equal_loss(a, b) is None
+    assert compare(a, b).equal_loss is None
+
+
+def billed(kind: str, usd: str, region: str, market: Market = Market.ON_DEMAND):
+    return replace(quote(kind, usd, region, market, Basis.BILLED), hours=100.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        # Never spot against on-demand, though spot is the cheaper.
+        (
+            [quote("a", "20", "us-west-2")],
+            [quote("b", "9", "us-west-2", Market.SPOT), quote("b", "30", "us-west-2")],
+            ("20", "30"),
+        ),
+        ([quote("a", "20", "us-west-2")], [quote("b", "9", "us-west-2", Market.SPOT)], None),
+        # Two bills of two regions before two lists of July of one.
+        (
+            [billed("a", "19", "us-west-2"), quote("a", "20", "us-east-1", basis=Basis.FALLBACK)],
+            [billed("b", "50", "us-east-2"), quote("b", "55", "us-east-1", basis=Basis.FALLBACK)],
+            ("19", "50"),
+        ),
+        # A block of Mumbai is no offer to a fleet in Oregon.
+        (
+            [quote("a", "9", "ap-south-1", Market.CAPACITY_BLOCK)],
+            [quote("b", "30", "ap-south-1", Market.CAPACITY_BLOCK)],
+            None,
+        ),
+        # Lists of two regions say more of the regions than of the types.
+        ([quote("a", "20", "us-west-2")], [quote("b", "30", "us-east-2")], None),
+    ],
+)
+def test_hours_are_compared_like_for_like(old, new, expected) -> None:
+    found = like_for_like(old, new, {"us-west-2"})
+    if expected is None:
+        assert found is None
+    else:
+        assert tuple(str(x.usd_per_hour) for x in found) == expected
+
+
+def test_the_yardstick_is_the_surest_of_the_speeds() -> None:
+    gpu = Sample("gpu", (), (), types=("p5",), tokens=6e9, nodes=1.0, node_hours=100.0)
+    chip = replace(gpu, name="chip", types=("trn1",), tokens=3e9)
+    speed = measured_speed(gpu, chip, ("p5", "trn1"), TODAY)
+    assert (speed.kind, speed.factor) == (ClaimKind.MEASURED, 0.5)
+    down = ((3.0, Decimal(0), 0.0), (2.0, Decimal(9), 10.0))
+    slow = ((3.0, Decimal(0), 0.0), (2.0, Decimal(9), 40.0))
+    speed = measured_speed(
+        replace(gpu, losses=down), replace(chip, losses=slow), ("p5", "trn1"), TODAY
+    )
+    assert (speed.kind, speed.factor) == (ClaimKind.EQUAL_LOSS, 0.25)
