@@ -27,7 +27,7 @@ from bot.grammar.turns import Turns, equal_of
 from bot.model.alert import leading
 from bot.model.notification import Notification
 from bot.model.policy import Attempt
-from bot.model.reading import Reading
+from bot.model.reading import Reading, coverage_of
 from bot.model.request import Manner, Request, Role
 from bot.model.route import Routes
 from bot.ports import Ports, State, StateUpdate
@@ -93,17 +93,19 @@ class App:
         decided = self._decide(result.outcome.notifications, result.state, result.reading)
         await self._send(decided, result.changes(), now, TICK_S)
 
-        current = replace(result.state, alerts=alerts)
+        seen = coverage_of(result.reading)
+        current = replace(result.state, alerts=alerts, ticked_at=now, seen=seen)
         periodicals = partial(post_due, ports, current, result.reading, now)
         self.health.undelivered += await self._aside.run("periodicals", periodicals) or ()
 
-        await asyncio.to_thread(self.ports.stores.alerts.save, StateUpdate(ticked_at=now))
+        ticked = StateUpdate(ticked_at=now, seen=seen)
+        await asyncio.to_thread(self.ports.stores.alerts.save, ticked)
         await asyncio.to_thread(self.ports.world.inbox.settle, now)
         await asyncio.to_thread(self.ports.world.drill, drill_targets(alerts), now)
         await asyncio.to_thread(remember_estimate, ports, now, result.reading)
 
         gaps = tuple(map(str, result.reading.gaps))
-        self.health.ticked(now, self._stopwatch() - started, alerts, gaps)
+        self.health.ticked(now, self._stopwatch() - started, alerts, gaps, seen)
         self.health.learning = learning(result.reading, self.ports.policy)
         return result
 

@@ -8,10 +8,13 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from bot.model.alert import Alert, Waste
 from bot.model.anomaly import Anomaly, Detection
 from bot.model.causes import Cause
 from bot.model.fleet import Instance, Inventory, Market
+from bot.model.frame import Frame
 from bot.model.labels import Labels
 from bot.model.price import Basis, Price
 from bot.model.reading import Gap, Reading
@@ -80,7 +83,12 @@ def inventory(names: Sequence[str], **more: Any) -> Inventory:
 
 
 def reading(at: datetime = NOON, n: int = 4, gaps: tuple[Gap, ...] = (), **more: Any) -> Reading:
-    return Reading(at, inventory=inventory(nodes(n), **more), gaps=gaps)
+    found = inventory(nodes(n), **more)
+    things = tuple(node.labels for node in found.instances.values())
+    levels = np.full((n, 12, 1), 0.2, np.float32)
+    step = timedelta(minutes=5)
+    reported = Frame("node", things, at - 12 * step, step, ("host_cpu_utilization_ratio",), levels)
+    return Reading(at, {} if gaps else {"node": reported}, inventory=found, gaps=gaps)
 
 
 def price(

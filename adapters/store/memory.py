@@ -9,6 +9,7 @@ from typing import Any
 
 from bot.errors import WrongInput
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
+from bot.model.coverage import Coverage
 from bot.model.labels import Labels
 from bot.model.notification import Line, NotificationLogEntry
 from bot.model.policy import Attempt, Version
@@ -66,6 +67,7 @@ class MemoryStore:
         self._silences: dict[str, Silence] = {}
         self._decisions: dict[str, dict[str, Decision]] = {}
         self._ticked_at: datetime | None = None
+        self._seen: Coverage | None = None
         self._versions: list[Version] = []
         self._attempts: list[Attempt] = []
         self._shelves: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -86,6 +88,7 @@ class MemoryStore:
             silences=tuple(silence for silence in standing if silence.ends > now),
             slept=tuple(silence for silence in standing if now - KEEP_SLEPT < silence.ends <= now),
             ticked_at=self._ticked_at,
+            seen=self._seen,
             lines=tuple(
                 line for line in self._lines.values() if not line.sent and line.at > now - KEEP_SAID
             ),
@@ -121,7 +124,8 @@ class MemoryStore:
         for decision in decisions:
             # A decision is only ever added: the first under an id stays.
             self._decisions.setdefault(decision.alert, {}).setdefault(decision.id, decision)
-        self._ticked_at = changes.ticked_at or self._ticked_at
+        if changes.ticked_at:
+            self._ticked_at, self._seen = changes.ticked_at, changes.seen
 
     def owed(
         self, notification: str, channel: str

@@ -173,7 +173,7 @@ def _answers(connection: Connection) -> bool:
     return True
 
 
-HEAD = "0005"
+HEAD = "0006"
 """The newest migration."""
 _MIGRATING = 7_478_606_001
 """PostgreSQL's advisory lock while migrating; any number that nobody else uses."""

@@ -56,6 +56,7 @@ from adapters.store.tables import (
 from bot.errors import StoreFailed, Unavailable, WrongInput
 from bot.model.alert import Alert, Decision, DecisionKind, Silence
 from bot.model.codec import decode
+from bot.model.coverage import Coverage, Known
 from bot.model.labels import Labels
 from bot.model.notification import Line, NotificationLogEntry
 from bot.model.policy import Attempt, Version
@@ -166,6 +167,7 @@ class SqlStore:
                 silences=tuple(silence for silence in silences if silence.ends > now),
                 slept=tuple(silence for silence in silences if silence.ends <= now),
                 ticked_at=_ticked_at(connection),
+                seen=_seen(connection),
                 lines=_unsent_lines(connection, LINES.c.at > now - KEEP_SAID),
             )
 
@@ -206,7 +208,8 @@ class SqlStore:
             decisions = (row_of(DECISIONS, decision) for decision in changes.decisions)
             insert_new(connection, DECISIONS, "id", decisions)
             if changes.ticked_at:
-                connection.execute(insert(TICKS).values(at=changes.ticked_at))
+                seen = changes.seen.data if changes.seen else {}
+                connection.execute(insert(TICKS).values(at=changes.ticked_at, **seen))
 
     def owed(
         self, notification: str, channel: str
@@ -390,6 +393,12 @@ class SqlStore:
 
 def _ticked_at(connection: Connection) -> datetime | None:
     return connection.execute(select(TICKS.c.at).order_by(TICKS.c.number.desc()).limit(1)).scalar()
+
+
+def _seen(connection: Connection) -> Coverage | None:
+    query = select(TICKS.c.known, TICKS.c.because).order_by(TICKS.c.number.desc()).limit(1)
+    row = connection.execute(query).one_or_none()
+    return Coverage(Known(row.known), row.because) if row and row.known else None
 
 
 def _entries(

@@ -180,6 +180,8 @@ TICKS = Table(
     METADATA,
     _counter("number"),
     _required("at", Instant),
+    Column("known", Text),
+    Column("because", Text),
 )
 
 SHELF = Table(

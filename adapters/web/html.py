@@ -38,6 +38,7 @@ from bot.cards.card import (
     Tone,
     When,
 )
+from bot.cards.words import doubted
 from bot.model.window import age_text
 from bot.ports.chat import Story
 
@@ -109,7 +110,7 @@ class PageRenderer:
         self._env.globals.update(token=token, title=title, locked=locked, static=static_root())
         self._env.globals.update(card=self.card, block=self.block, when=when)
         self._env.filters.update(spans=spans, headline=_headline, ago=age_text, usd=usd, utc=utc)
-        self._env.filters.update(address=address, download=download)
+        self._env.filters.update(address=address, download=download, doubted=doubted)
         self._env.tests["tabled"] = _tabled
 
     def tell(self, story: Callable[[], Story] | None) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from aiohttp import web
 
 from bot.cards.card import Block, Card, Span, Strong, Table, Text, Tone, When, plain
+from bot.model.coverage import Coverage, Known
 from bot.model.money import usd
 from bot.ports.work import Asker, asked_by
 
@@ -150,6 +151,7 @@ class WasteStrip:
     answered: bool
     rows: tuple[Wasting, ...] = ()
     hidden: int = 0
+    seen: Coverage = field(default_factory=Coverage)
     usd_per_hour: Decimal = Decimal(0)
     saved_usd_per_hour: Decimal = Decimal(0)
     saved_usd: Decimal = Decimal(0)
@@ -162,11 +164,9 @@ class WasteStrip:
     @property
     def facts(self) -> Mapping[str, Any]:
         """Return the facts of the header by the same reading; nothing where none is known."""
-        return (
-            {"open_alerts": len(self.rows) + self.hidden, "usd_per_hour": self.usd_per_hour}
-            if self.answered
-            else {}
-        )
+        count = len(self.rows) + self.hidden
+        shown = {"open_alerts": count, "usd_per_hour": self.usd_per_hour, **self.seen.data}
+        return shown if self.answered else {}
 
 
 class Shared(Generic[T]):
@@ -248,6 +248,7 @@ def standing(alerts: Card, savings: Card) -> WasteStrip:
         True,
         tuple(rows),
         count - len(rows),
+        Coverage(Known(alerts.data["known"]), alerts.data["because"]),
         alerts.data.get("usd_per_hour", Decimal(0)),
         savings.data.get("usd_per_hour", Decimal(0)),
         savings.data.get("usd_so_far", Decimal(0)),

@@ -10,11 +10,24 @@ from typing import Any
 
 from bot.cards.card import Block, Strong, text
 from bot.model.claims import Note, Sourced, stale_days
+from bot.model.coverage import Coverage, Known
 from bot.model.money import usd
 from bot.model.spend import Money, Tally
 from bot.model.window import Window, duration_text, month_of, rounded_duration
 
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
+
+
+def doubted(calm: str, unknown: str, seen: Coverage) -> str:
+    """Return what may be said where nothing is found: `calm`, that with a doubt, or `unknown`."""
+    if seen.known is Known.UNKNOWN:
+        return unknown
+    return f"{calm}, as far as could be read" if seen.because else calm
+
+
+def unseen(seen: Coverage) -> tuple[Block, ...]:
+    """Say why no more of the fleet is known, nothing where all of it is."""
+    return (text(seen.because),) if seen.because else ()
 
 
 def period(window: Window) -> str:

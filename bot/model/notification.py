@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
 from bot.model.alert import Alert, Decision, Silence
-from bot.model.window import Window
+from bot.model.coverage import Coverage, Known
+from bot.model.window import Window, duration_text
+
+TOO_LONG = timedelta(hours=1)
+"""From then on what the last tick saw says nothing about now."""
 
 
 class Reason(StrEnum):
@@ -135,10 +139,21 @@ class State:
     """Silences that hold now, or will."""
     ticked_at: datetime | None = None
     """The last tick that was saved whole."""
+    seen: Coverage | None = None
+    """How much of the fleet that tick knew; None where it was not kept."""
     slept: tuple[Silence, ...] = ()
     """Silences that time has ended within the last day: who asked to be woken, and when."""
     lines: tuple[Line, ...] = ()
     """Lines of threads, in order, that were decided within the last day and are not said yet."""
+
+    def coverage(self, now: datetime) -> Coverage:
+        """Return how much of the fleet the open alerts are about, as of the last tick."""
+        if self.ticked_at is None:
+            return Coverage(Known.UNKNOWN, "The watch has not looked yet; is it running?")
+        if now - self.ticked_at > TOO_LONG:
+            ago = duration_text(now - self.ticked_at)
+            return Coverage(Known.UNKNOWN, f"The watch last looked {ago} ago; is it running?")
+        return self.seen or Coverage()
 
 
 @dataclass(frozen=True)
@@ -156,6 +171,7 @@ class StateUpdate:
     lines: Sequence[Line] = ()
     receipts: Sequence[Receipt] = ()
     ticked_at: datetime | None = None
+    seen: Coverage | None = None
 
 
 @dataclass

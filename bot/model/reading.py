@@ -12,9 +12,11 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from bot.model.fleet import FileSystem, Inventory, Notice, Refusal, Volume
+from bot.model.coverage import Coverage, Known
+from bot.model.fleet import FileSystem, Inventory, Notice, Refusal, Volume, is_neuron
 from bot.model.frame import Frame, Mask
 from bot.model.labels import Labels
+from bot.model.money import counted
 from bot.model.run import CompileMark, Run
 from bot.model.spend import Commitment, Finding
 from bot.model.window import Window
@@ -189,7 +191,43 @@ SPEND_METRICS: Mapping[str, str] = {
 
 
 _NOW = timedelta(hours=1)
-"""How old the newest sign of a pod or a run may be for it to count as there."""
+"""How old the newest sign of a node, pod or run may be for it to count as there."""
+_BILL_LATE = timedelta(days=3)
+"""From this age a bill is late: AWS writes it several times a day, and settles it within two."""
+
+
+def coverage_of(reading: Reading) -> Coverage:
+    """Return how much of the fleet a reading tells: what nobody reads is not well, but unknown."""
+    inventory = reading.inventory
+    nodes = {
+        name: node
+        for name, node in inventory.instances.items()
+        if node.running
+        and (is_neuron(node.labels.instance_type) or node.labels.instance_type in inventory.types)
+    }
+    frame, reporting = reading.frame("node"), set[str]()
+    if frame is not None and frame.n_steps:
+        recent = ~np.isnan(frame.last(_NOW).values).all(axis=(1, 2))
+        reporting = {frame.things[row].instance for row in np.flatnonzero(recent)}
+    silent = sum(
+        name not in reporting and reading.now - node.launched_at > _NOW
+        for name, node in nodes.items()
+    )
+
+    sentences = [str(gap) for gap in reading.gaps[:1]]
+    if len(reading.gaps) > 1:
+        sentences.append(f"And {counted(len(reading.gaps) - 1, 'more gap')}; 'doctor' lists them.")
+    if silent:
+        sentences.append(f"{silent:,} of {counted(len(nodes), 'node')} sent no metrics lately.")
+    spend = reading.frame("spend")
+    if spend is not None and reading.now - spend.end > _BILL_LATE:
+        sentences.append(f"The bill ends {(reading.now - spend.end).days} days ago.")
+    sentences = sentences or list(filter(None, [reading.learning]))
+
+    blind = silent == len(nodes) if nodes else bool(reading.gaps)
+    if blind and sentences:
+        return Coverage(Known.UNKNOWN, " ".join(sentences))
+    return Coverage(Known.PARTLY, " ".join(sentences)) if sentences else Coverage()
 
 
 @dataclass(frozen=True)

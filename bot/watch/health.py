@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from bot.errors import Refused, TrnbotError
 from bot.model.alert import Alert, usd_per_hour_of
+from bot.model.coverage import Coverage, Known
 from bot.model.money import counted
 from bot.model.notification import Delays
 from bot.model.window import age_text
@@ -215,6 +216,10 @@ class Health:
     """Failures since the last tick that was run whole."""
     unread_in_a_row: int = 0
     """Ticks, up to the last one, without a reading by which to tell what runs or works."""
+    seen: Coverage = field(default_factory=lambda: Coverage(Known.UNKNOWN))
+    """How much of the fleet the last tick knew."""
+    ever_seen: bool = False
+    """Whether any tick knew something of the fleet."""
     _whole_at: float = 0.0
     """When the stopwatch showed the last whole tick, or the beginning."""
     _lengths: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
@@ -246,6 +251,8 @@ class Health:
     @property
     def blind(self) -> str:
         """Return a sentence on gaps of several ticks, "" while a tick or two may mend them."""
+        if self.ticks >= BLIND_TICKS and self.seen.known is Known.UNKNOWN and not self.ever_seen:
+            return f"Nothing was seen of the fleet since the start: {self.seen.because}"
         if self.unread_in_a_row < BLIND_TICKS or not self.gaps:
             return ""
         others = f" (and {counted(len(self.gaps) - 1, 'more gap')})" if self.gaps[1:] else ""
@@ -274,9 +281,15 @@ class Health:
         return self.stopwatch() - self._whole_at
 
     def ticked(
-        self, now: datetime, seconds: float, alerts: Sequence[Alert], gaps: tuple[str, ...]
+        self,
+        now: datetime,
+        seconds: float,
+        alerts: Sequence[Alert],
+        gaps: tuple[str, ...],
+        seen: Coverage,
     ) -> None:
-        """Note a tick that was run whole."""
+        """Note a tick that was run whole, and how much of the fleet it knew."""
+        self.seen, self.ever_seen = seen, self.ever_seen or seen.known is not Known.UNKNOWN
         speaking = [a for a in alerts if a.speaking]
         self.ticks, self.last_tick, self.tick_seconds = self.ticks + 1, now, seconds
         self.recovered()
@@ -346,6 +359,7 @@ class Health:
         return {
             "ok": self.ok,
             "problem": problem,
+            **(self.seen.data if self.leading is not False else {}),
             "learning": self.learning,
             "leading": self.leading,
             "ended": self.ended,

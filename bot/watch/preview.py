@@ -17,6 +17,7 @@ from bot.errors import Unavailable, WrongInput
 from bot.model.alert import Alert, Silence, leading
 from bot.model.notification import Reason, ReplayResult, StateUpdate
 from bot.model.policy import Draft, Override, Policy, VersionKind
+from bot.model.reading import coverage_of
 from bot.model.request import Request
 from bot.model.window import Window
 from bot.policy.file import applied, edits
@@ -78,7 +79,8 @@ def ticking(
         decided = [decided_entry(n, before.get(n.id)) for n in notifications]
         sent = [replace(entry, message=f"m{entry.id}", pending=False) for entry in decided]
         log = [*changes.notification_log, *sent]
-        ports.stores.alerts.save(replace(changes, notification_log=log, ticked_at=now))
+        seen = coverage_of(result.reading)
+        ports.stores.alerts.save(replace(changes, notification_log=log, ticked_at=now, seen=seen))
 
         replayed.ticks += 1
         replayed.alerts.update((alert.id, alert) for alert in result.outcome.alerts)

@@ -15,6 +15,7 @@ from bot.cards.card import Card
 from bot.errors import NothingToWatch, Unavailable, WrongInput
 from bot.grammar.line import Call, attempted, read_line, understand
 from bot.grammar.registry import Command, Needs
+from bot.model.coverage import Known
 from bot.model.limits import YEARS
 from bot.model.request import LOCAL, Request, User
 from bot.model.window import parse_instant
@@ -156,7 +157,7 @@ def answer_line(options: Options) -> int:
         from adapters.terminal.render import render
 
         print(render(card, colour=sys.stdout.isatty()), end="")
-    return 0
+    return 1 if card.data.get("known") == Known.UNKNOWN else 0
 
 
 def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card, datetime]:

@@ -187,7 +187,7 @@ def test_a_line_that_only_reads_makes_no_database(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRNBOT_SOURCE", f"recording:{recording('tiny')}")
-    assert main(["alerts"]) == 0
+    assert main(["alerts"]) == 1  # no watch has looked, so nobody knows
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert [path for path in files if path.parent.name != "opened"] == []  # nothing but copies
 

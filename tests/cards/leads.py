@@ -18,6 +18,7 @@ from bot.grammar.plain.ask import with_reading
 from bot.grammar.plain.readings import PlainReading
 from bot.knowledge import load_knowledge
 from bot.model.alert import Alert
+from bot.model.coverage import Coverage
 from bot.model.fleet import Market
 from bot.model.price import Basis, Price
 from bot.model.spend import Filter, Money, Spend, Tally
@@ -130,7 +131,9 @@ def price() -> Card:
 
 
 def week(*firing: Alert) -> Summary:
-    return Summary(NOON, firing, (), change(), NOWCAST, sum_of(month_of(NOON), "412345.67"))
+    return Summary(
+        NOON, firing, Coverage(), (), change(), NOWCAST, sum_of(month_of(NOON), "412345.67")
+    )
 
 
 def home(of: Summary) -> Card:
@@ -159,9 +162,9 @@ def leads(
         "why_cost": lambda: change_card(change(alerts=(starved(),))),
         "why_cost_team": lambda: change_card(change(Filter("team", ("vision",)))),
         "home": lambda: home(week(starved(), idle())),
-        "home_quiet": lambda: home_card(Summary(NOON, ()), None),
+        "home_quiet": lambda: home_card(Summary(NOON, (), Coverage()), None),
         "summary": lambda: summary_card(week(starved(), idle())),
         "summary_money": lambda: summary_card(week(starved(), idle()), Part.MONEY),
-        "summary_quiet": lambda: summary_card(Summary(NOON, ())),
+        "summary_quiet": lambda: summary_card(Summary(NOON, (), Coverage())),
         "read_as": lambda: with_reading(change_card(change()), read),
     }

@@ -55,6 +55,7 @@ from bot.knowledge import load_knowledge
 from bot.model.alert import Alert, Decision, DecisionKind, Silence, Waste
 from bot.model.anomaly import NodeState
 from bot.model.causes import Cause, Severity
+from bot.model.coverage import Coverage
 from bot.model.fleet import Instance, Market
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -267,7 +268,8 @@ def alerts(n: int) -> Card:
         starved(id="amute", muted_by="silence:s1"),
         *(idle(i, f"pool-{i:02}") for i in range(2, 40)),
     ]
-    return alerts_card(every[:n], NOON, Window(NOON - timedelta(days=7), NOON) if n == 30 else None)
+    week = Window(NOON - timedelta(days=7), NOON)
+    return alerts_card(every[:n], NOON, week if n == 30 else None, Coverage())
 
 
 def why() -> Card:

@@ -10,6 +10,7 @@ from bot.answers.alerts.why import why_card
 from bot.cards.alert import notification_card, thread_line
 from bot.cards.alert_words import headline
 from bot.cards.card import Code, Table, Text, When
+from bot.model.coverage import Coverage
 from bot.model.notification import Notification, Reason
 from bot.watch.notify import log_entry_of
 from tests.builders import NOON
@@ -40,7 +41,7 @@ def test_card_list_and_why_tell_the_same_length_of_an_alert_that_is_over() -> No
     notification = Notification("n1", "c", Reason.OVER, NOON + 2 * HOUR, (over,))
     table = next(
         block
-        for block in alerts_card([over], NOON + 2 * HOUR, None).blocks
+        for block in alerts_card([over], NOON + 2 * HOUR, None, Coverage()).blocks
         if isinstance(block, Table)
     )
     assert notification_card(notification).title.startswith("OVER after 25 min")

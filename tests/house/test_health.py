@@ -19,6 +19,7 @@ from adapters.timer import Attempts, Timer
 from bot.cards.card import Card
 from bot.errors import StoreFailed, Unavailable
 from bot.model.anomaly import Detection
+from bot.model.coverage import Coverage
 from bot.model.labels import Labels
 from bot.model.window import EVER, Window
 from bot.ports import State, StateUpdate
@@ -119,7 +120,7 @@ def watched() -> tuple[Health, Hand]:
 def test_healthz_is_false_where_nothing_runs_at_all() -> None:
     health, hand = watched()
     health.leads(300)
-    health.ticked(NOON, 20.0, (), ())
+    health.ticked(NOON, 20.0, (), (), Coverage())
     hand.seconds = 619
     assert health.ok
     hand.seconds = 621
@@ -128,14 +129,14 @@ def test_healthz_is_false_where_nothing_runs_at_all() -> None:
     )
     assert not health.ok
     assert "\ntrnbot_seconds_since_tick 621.0\n" in health.exposition()
-    health.ticked(NOON + HOUR, 20.0, (), ())
+    health.ticked(NOON + HOUR, 20.0, (), (), Coverage())
     assert health.ok
 
 
 def test_nothing_is_due_at_the_end_of_a_recording() -> None:
     health, hand = watched()
     health.leads(1)
-    health.ticked(NOON, 0.5, (), ())
+    health.ticked(NOON, 0.5, (), (), Coverage())
     health.leads(None)
     hand.seconds = 9999
     assert health.ok
@@ -185,7 +186,7 @@ async def test_an_admin_is_told_once_that_the_watch_fails_and_once_that_it_works
     for _ in range(5):
         health.failed(str(FULL))
         await dog.look()
-    health.ticked(NOON, 1, (), ())
+    health.ticked(NOON, 1, (), (), Coverage())
     await dog.look()
     await dog.look()
     assert mouth.said == [
@@ -202,7 +203,7 @@ async def test_an_admin_is_told_once_that_aws_is_not_read_and_once_that_it_is_ag
         "AWS ec2:DescribeInstances in us-west-2 is denied (AccessDenied).",
     )
     for tick in range(14):
-        health.ticked(NOON + tick * FIVE, 1, (), () if tick in (1, 13) else (gap,))
+        health.ticked(NOON + tick * FIVE, 1, (), () if tick in (1, 13) else (gap,), Coverage())
         assert health.ok is not (4 <= tick < 13)
         await dog.look()
         await dog.look()
@@ -217,12 +218,12 @@ async def test_a_failing_watch_and_a_gap_are_two_things() -> None:
     health.leads(300)
     dog = Watchdog(health, mouth)
     for _ in range(3):
-        health.ticked(NOON, 1, (), ("A gap.", "Another."))
+        health.ticked(NOON, 1, (), ("A gap.", "Another."), Coverage())
     await dog.look()
     for _ in range(2):
         health.failed("The database is away.")
     await dog.look()
-    health.ticked(NOON, 1, (), ("A gap.",))
+    health.ticked(NOON, 1, (), ("A gap.",), Coverage())
     await dog.look()
     assert mouth.said == [
         "Not read for 3 ticks, so alerts may be missing: A gap. (and 1 more gap)",

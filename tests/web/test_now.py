@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from adapters.web.live import standing
 from bot.cards.card import Card, Heading, Strong, Style, Table, Text, Tone
+from bot.model.coverage import Coverage
 from tests.e2e import samples
 
 WORDS = tuple(Heading(name) for name in ("cause", "where", "for", "$/h", "so far", "state"))
@@ -33,7 +34,7 @@ def alerts(*found):
     return Card(
         "t",
         blocks=(Table(WORDS, rows),),
-        data={"alerts": list(found), "usd_per_hour": Decimal("698.00")},
+        data={"alerts": list(found), "usd_per_hour": Decimal("698.00"), **Coverage().data},
     )
 
 
@@ -115,7 +116,7 @@ async def test_card_strip_and_header_of_the_channel_tell_one_reading_of_one_aler
 
 async def test_the_header_of_the_list_of_alerts_adds_up_its_rows(open_console):
     listed = replace(alerts(alert("a1", "185.00"), alert("a2", "113.00")), data={
-        "alerts": [alert("a1", "185.00"), alert("a2", "113.00")], "usd_per_hour": Decimal("298.00")})  # fmt: skip
+        "alerts": [alert("a1", "185.00"), alert("a2", "113.00")], "usd_per_hour": Decimal("298.00"), **Coverage().data})  # fmt: skip
 
     async def answer(_):
         return listed

@@ -356,8 +356,7 @@ def _digest(ports: Ports, memory: State, reading: Reading, until: datetime, now:
 
 
 def _summary(ports: Ports, memory: State, reading: Reading, until: datetime, now: datetime) -> Card:
-    firing = [alert for alert in memory.alerts if alert.firing]
-    return summary_card(summary_of(ports, firing, reading, now))
+    return summary_card(summary_of(ports, memory, reading, now))
 
 
 DIGEST = Periodical(

@@ -37,15 +37,17 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import USD, Column, Columns
-from bot.cards.words import about_in, amount_of, day, period, since
+from bot.cards.words import about_in, amount_of, day, doubted, period, since, unseen
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.tally import settled_until
 from bot.errors import TrnbotError
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, usd_per_hour_of
+from bot.model.coverage import Coverage
 from bot.model.fleet import Reservation
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
+from bot.model.notification import State
 from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.model.spend import Commitment, CommitmentPlan, Spend, Tally
@@ -60,12 +62,16 @@ _NOTABLE = Decimal("0.01")
 """Share of a week's spend from which a change is told."""
 
 
+NOT_KNOWN = "what is wasted now is not known"
+
+
 @dataclass(frozen=True)
 class Summary:
     """Hold the content of a summary of the week before `now`; None where it cannot be told."""
 
     now: datetime
     firing: Sequence[Alert]
+    seen: Coverage
     saved: Sequence[Saving] = ()
     change: CostChange | None = None
     nowcast: Nowcast | None = None
@@ -124,18 +130,16 @@ def summary(
     """Sum up the last seven days."""
     memory = ports.stores.alerts.load(request.at)
     reading = ports.world.source.read(request.at)
-    firing = [alert for alert in memory.alerts if alert.firing]
-    return summary_card(summary_of(ports, firing, reading, request.at), Part(part))
+    return summary_card(summary_of(ports, memory, reading, request.at), Part(part))
 
 
-def summary_of(
-    ports: Ports, firing: Sequence[Alert], reading: Reading | None, now: datetime
-) -> Summary:
+def summary_of(ports: Ports, memory: State, reading: Reading | None, now: datetime) -> Summary:
     """Return the content of a summary as of `now`; what cannot be read leaves its lines out.
 
     May block.
     """
     week, billing = Window(now - WEEK, now), ports.world.billing
+    firing = [alert for alert in memory.alerts if alert.firing]
     history = ports.stores.alerts.history(week, Labels())
     # Without a reading nobody knows which nodes are gone: only who acknowledged counts then.
     ended = [alert for alert in history if reading or alert.acknowledged]
@@ -160,7 +164,9 @@ def summary_of(
     ]
     commitments = ports.world.outlook.commitments(now)
 
-    return Summary(now, firing, saved, change, nowcast, month, ending, commitments)
+    seen = memory.coverage(now)
+
+    return Summary(now, firing, seen, saved, change, nowcast, month, ending, commitments)
 
 
 class Part(StrEnum):
@@ -187,7 +193,7 @@ def summary_card(of: Summary, part: Part = Part.ALL) -> Card:
 
 def summary_title(of: Summary) -> str:
     """Say the week's spend and what is wasted now."""
-    spent, waste = "", "no open alert"
+    spent, waste = "", doubted("no open alert", NOT_KNOWN, of.seen)
     if of.change:
         week = of.change.now
         spent = f"{amount_of(week.total.amortised, week)} spent {period(week.window)}; "
@@ -198,18 +204,18 @@ def summary_title(of: Summary) -> str:
 
 
 def summary_tone(of: Summary) -> Tone:
-    """Warn while an alert is open."""
-    return Tone.WARNING if of.speaking else Tone.GOOD
+    """Warn while an alert is open, or one may be that nobody can see."""
+    return Tone.WARNING if of.speaking or of.seen.because else Tone.GOOD
 
 
 def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
     """Yield the lines of a part."""
     yield from _spend(of)
-    if part is Part.ALL and of.speaking:
-        count = counted(len(of.speaking), "open alert")
-        yield _line("Waste", f"{usd(of.wasting)} an hour now, in {count}.")
-    elif part is Part.ALL:
-        yield _line("Waste", "no open alert wastes anything.")
+    if part is Part.ALL:
+        waste = doubted("no open alert wastes anything", NOT_KNOWN, of.seen)
+        if of.speaking:
+            waste = f"{usd(of.wasting)} an hour now, in {counted(len(of.speaking), 'open alert')}"
+        yield _line("Waste", f"{waste}. {of.seen.because}".rstrip())
 
     if of.saved and part is not Part.MONEY:
         stopped = sum(saving.usd_per_hour for saving in of.saved)
@@ -287,6 +293,7 @@ def summary_data(of: Summary) -> dict[str, Any]:
     saved = sum((saving.usd_per_hour for saving in of.saved), Decimal(0))
     data: dict[str, Any] = {
         "window": of.window,
+        **of.seen.data,
         "open": {
             "alerts": [alert.id for alert in of.speaking],
             "usd_per_hour": of.wasting,
@@ -379,7 +386,9 @@ def home_card(of: Summary, services: Tally | None) -> Card:
         Button("Fleet", "fleet"),
         Button("Help", "help"),
     )
-    blocks = compose(summary_lines(of, Part.HOME), alerts, month, Buttons(next_lines))
+    blocks = compose(
+        unseen(of.seen), summary_lines(of, Part.HOME), alerts, month, Buttons(next_lines)
+    )
 
     return Card(summary_title(of), summary_tone(of), blocks, data)
 
@@ -403,10 +412,10 @@ def home_card(of: Summary, services: Tally | None) -> Card:
 def home(ports: Ports, request: Request) -> Card:
     """Sum up for a person's home page."""
     now, reading, services = request.at, None, None
-    firing = [alert for alert in ports.stores.alerts.load(now).alerts if alert.firing]
+    memory = ports.stores.alerts.load(now)
     with suppress(TrnbotError):  # what cannot be read leaves its lines out
         reading = ports.world.source.read(now)
     with suppress(TrnbotError):
         services = ports.world.billing.tally(Window.parse("mtd", now), ("service",))
 
-    return home_card(summary_of(ports, firing, reading, now), services)
+    return home_card(summary_of(ports, memory, reading, now), services)

@@ -31,11 +31,12 @@ from bot.cards.card import (
 from bot.cards.charts import alert_chart
 from bot.cards.columns import NUMBER, USD, Column, Columns
 from bot.cards.lines import form_line
-from bot.cards.words import about, period
+from bot.cards.words import about, doubted, period, unseen
 from bot.errors import WrongInput, nearest
 from bot.grammar.names import refuse_misspelt
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, Decision, DecisionKind, Silence, leading, usd_per_hour_of
+from bot.model.coverage import Coverage
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.notification import Notification, Reason
@@ -164,8 +165,13 @@ _MOST = 12
 _LENGTHS = (("1h", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("1w", "1 week"))
 
 
-def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -> Card:
-    """List alerts, firing and dearest first; muted ones are shown with who muted them."""
+def alerts_card(
+    alerts: Sequence[Alert], now: datetime, window: Window | None, seen: Coverage
+) -> Card:
+    """List alerts, firing and dearest first; muted ones are shown with who muted them.
+
+    Where not all of the fleet was seen it says so.
+    """
     ranked = sorted(
         alerts, key=lambda alert: (alert.firing, not alert.muted_by, worth(alert)), reverse=True
     )
@@ -177,8 +183,12 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
         "alerts": [alert_data(alert) for alert in ranked],
         "usd_per_hour": per_hour,
         "muted_usd_per_hour": muted,
+        **seen.data,
     }
     scope = f" · {period(window)}" if window else ""
+    if not ranked and seen.because and not window:
+        title = doubted("No alert is open", "What is wrong now is not known", seen)
+        return Card(title, Tone.WARNING, unseen(seen), data)
     if not ranked:
         none = "No alert was open in this time." if window else "No alert is open."
         return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text(none),), data)
@@ -210,6 +220,7 @@ def alerts_card(alerts: Sequence[Alert], now: datetime, window: Window | None) -
         buttons.append(Button(words, f"alert {alert.id}"))
 
     blocks = (
+        *(() if window else unseen(seen)),
         columns.table(
             ranked,
             most=_MOST,
@@ -300,10 +311,10 @@ def alerts(
     window: Window | None = arg("", "also alerts that ended in this window", keyword=True),
 ) -> Card:
     """List open alerts, or every alert of a window."""
+    memory = ports.stores.alerts.load(request.at)
     if window:
-        listed = ports.stores.alerts.history(window, Labels(cluster=cluster))
+        listed = list(ports.stores.alerts.history(window, Labels(cluster=cluster)))
     else:
-        memory = ports.stores.alerts.load(request.at)
         listed = [
             alert
             for alert in memory.alerts
@@ -311,7 +322,7 @@ def alerts(
         ]
     if cluster and not listed:
         refuse_misspelt(ports, request, cluster)
-    return alerts_card(listed, request.at, window)
+    return alerts_card(listed, request.at, window, memory.coverage(request.at))
 
 
 @command(

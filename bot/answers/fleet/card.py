@@ -30,12 +30,13 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, datum
 from bot.cards.lines import quote
+from bot.cards.words import doubted, unseen
 from bot.model.anomaly import NodeState
 from bot.model.fleet import Instance
 from bot.model.frame import Frame
 from bot.model.money import counted, usd
 from bot.model.price import Price
-from bot.model.reading import Reading
+from bot.model.reading import Reading, coverage_of
 
 _DAY, _HOUR = timedelta(hours=24), timedelta(hours=1)
 _ROWS = 12
@@ -300,9 +301,11 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
     per_hour = _sum(rows)
     data = {"nodes": NODES.data(rows), "usd_per_hour": per_hour}
 
-    if not rows and reading.gaps:
-        title = f"No node stands idle{where}, as far as could be read"
-        return Card(title, Tone.WARNING, unread(reading), data | {"gaps": gaps(reading)})
+    seen = coverage_of(reading)
+    if not rows and seen.because:
+        calm, unknown = f"No node stands idle{where}", "Which nodes stand idle is not known"
+        title = doubted(calm, unknown, seen)
+        return Card(title, Tone.WARNING, unseen(seen), data | {"gaps": gaps(reading)})
     if not rows:
         working = text("Every running node works, compiles, or has just started.")
         return Card(f"No node stands idle{where}", Tone.GOOD, (working,), data)

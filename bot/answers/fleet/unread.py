@@ -12,7 +12,7 @@ from bot.cards.card import Block, Card, Tone, When, quiet, text
 from bot.cards.words import period
 from bot.model.money import counted, usd
 from bot.model.policy import Policy
-from bot.model.reading import Reading, Scattered
+from bot.model.reading import Reading, Scattered, coverage_of
 from bot.model.window import Window
 from bot.watch.tick import learning
 
@@ -26,6 +26,7 @@ def with_age(card: Card, reading: Reading, at: datetime, policy: Policy) -> Card
 
     AWS may be asked for minutes, and nobody waits for it.
     """
+    card = replace(card, data={**card.data, **coverage_of(reading).data})
     if history := learning(reading, policy):
         blocks = (*card.blocks, quiet(history))
         card = replace(card, blocks=blocks, data={**card.data, "learning": history})

@@ -1,0 +1,91 @@
+"""How much of the fleet a reading tells: nothing that nobody reads is well."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from bot.model.coverage import Coverage, Known
+from bot.model.frame import Frame
+from bot.model.labels import Labels
+from bot.model.notification import State
+from bot.model.reading import Gap, Reading, coverage_of
+from tests.builders import NOON, reading
+
+HOUR = timedelta(hours=1)
+DENIED = Gap("AWS cloudwatch:GetMetricData in us-west-2 is denied.")
+
+
+def silenced(nodes):
+    """Return a reading in which the first nodes of four sent nothing within the last hour."""
+    read = reading()
+    frame = read.frames["node"]
+    values = frame.values.copy()
+    values[:nodes] = np.nan
+    return replace(read, frames={"node": replace(frame, values=values)})
+
+
+def billed(age):
+    """Return a reading whose bill is so old."""
+    values = np.ones((1, 3, 1), np.float32)
+    day = timedelta(days=1)
+    spend = Frame("spend", (Labels(),), NOON - age - 3 * day, day, ("spend_amortised_usd",), values)
+    return replace(reading(), frames={**reading().frames, "spend": spend})
+
+
+@pytest.mark.parametrize(
+    ("read", "known", "because"),
+    [
+        (reading(), Known.WHOLE, ""),
+        (Reading(NOON), Known.WHOLE, ""),
+        (Reading(NOON, gaps=(DENIED,)), Known.UNKNOWN, "is denied"),
+        (reading(gaps=(DENIED,)), Known.UNKNOWN, "4 of 4 nodes sent no metrics"),
+        (replace(reading(), gaps=(DENIED,)), Known.PARTLY, "is denied"),
+        (silenced(1), Known.PARTLY, "1 of 4 nodes sent no metrics"),
+        (silenced(4), Known.UNKNOWN, "4 of 4 nodes sent no metrics"),
+        (billed(timedelta(days=1)), Known.WHOLE, ""),
+        (billed(timedelta(days=7)), Known.PARTLY, "The bill ends 7 days ago"),
+        (replace(reading(), learning="A half is read."), Known.PARTLY, "A half is read."),
+    ],
+    ids=[
+        "all is read",
+        "nothing runs",
+        "no credentials",
+        "metrics denied",
+        "one permission denied",
+        "a node is silent",
+        "all are silent",
+        "a bill of yesterday",
+        "a bill a week old",
+        "history is being read",
+    ],
+)
+def test_what_is_not_read_is_not_known(read, known, because):
+    seen = coverage_of(read)
+    assert seen.known is known
+    assert because in seen.because
+    assert bool(seen.because) == (known is not Known.WHOLE)
+
+
+def test_a_node_that_was_just_launched_owes_no_metrics_yet():
+    read = silenced(1)
+    name, node = next(iter(read.inventory.instances.items()))
+    young = replace(node, launched_at=NOON - timedelta(minutes=20))
+    instances = {**read.inventory.instances, name: young}
+    read = replace(read, inventory=replace(read.inventory, instances=instances))
+    assert coverage_of(read) == Coverage()
+
+
+@pytest.mark.parametrize(
+    ("state", "known"),
+    [
+        (State(), Known.UNKNOWN),
+        (State(ticked_at=NOON - 2 * HOUR, seen=Coverage()), Known.UNKNOWN),
+        (State(ticked_at=NOON, seen=Coverage()), Known.WHOLE),
+        (State(ticked_at=NOON, seen=Coverage(Known.PARTLY, "A gap.")), Known.PARTLY),
+    ],
+    ids=["never looked", "stopped", "looks", "reads a part"],
+)
+def test_what_the_watch_does_not_look_at_is_not_known(state, known):
+    assert state.coverage(NOON).known is known
