@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -10,6 +11,7 @@ from datetime import date, datetime
 import numpy as np
 
 from bot.costs.pricing import Pricing, billed_hours
+from bot.costs.together import strangers, used, without_runtime
 from bot.costs.training import (
     Paid,
     RunComparison,
@@ -73,7 +75,8 @@ class Costed:
     by: str
     """How its nodes were found.
 
-    `the job label`, `the project tag`, `the whole cluster`, `1/3 of the cluster`.
+    `the job label`, `the project tag`, `their names`, `how they worked, up and down together`, `the
+    whole cluster`, `1/3 of the cluster`.
     """
     prices: tuple[Price, ...]
     unpriced: int = 0
@@ -188,10 +191,18 @@ def _nodes(run: Run, reading: Reading, frame: Frame) -> tuple[list[Instance], st
     The last is among how many runs they are shared at each step.
     """
     name = run.labels.cluster
-    cluster = [x for x in reading.inventory.instances.values() if x.labels.cluster == name]
+    span = reporting(frame, _row(run, frame) or 0)
+    seen = _seen(reading, frame, span) if span else None
+    idle = {x.instance for x in seen.pick(without_runtime(seen)).things} if seen else set()
+    cluster = [
+        x
+        for x in reading.inventory.instances.values()
+        if x.labels.cluster == name and x.id not in idle
+    ]
     for nodes, by in (
         (_labelled(run, cluster), "the job label"),
         (_tagged(run, cluster), "the project tag"),
+        (_called(run, cluster), "their names"),
     ):
         if nodes:
             return nodes, by, np.ones(frame.n_steps)
@@ -202,7 +213,7 @@ def _nodes(run: Run, reading: Reading, frame: Frame) -> tuple[list[Instance], st
     for sharer in reading.runs:
         if sharer.labels.cluster != name:
             continue
-        claimed = _labelled(sharer, cluster) or _tagged(sharer, cluster)
+        claimed = _labelled(sharer, cluster) or _tagged(sharer, cluster) or _called(sharer, cluster)
         taken |= {x.id for x in claimed}
         row = None if claimed else _row(sharer, frame)
         # A run that is over shares nothing.
@@ -210,12 +221,29 @@ def _nodes(run: Run, reading: Reading, frame: Frame) -> tuple[list[Instance], st
             counts[span] += 1
 
     among = np.maximum(counts, 1)
-    span = reporting(frame, _row(run, frame) or 0)
     most = int(among[span].max()) if span else 1
     by = f"1/{most} of the cluster, as no tag tells whose nodes are whose"
+    nodes = [x for x in cluster if x.id not in taken]
     if most == 1:
         by = "the whole cluster"
-    return [x for x in cluster if x.id not in taken], by, among
+        free = {x.id for x in nodes}
+        beside = seen and seen.pick([i for i, x in enumerate(seen.things) if x.instance in free])
+        apart = strangers(used(beside)) if beside else np.zeros(0, dtype=bool)
+        if beside and apart.any():
+            by = "how they worked, up and down together"
+            gone = {x.instance for x in beside.pick(apart).things}
+            nodes = [x for x in nodes if x.id not in gone]
+    return nodes, by, among
+
+
+def _seen(reading: Reading, runs: Frame, span: slice) -> Frame | None:
+    """Return the nodes while a run reported, None where none were read then."""
+    nodes = reading.frame("node")
+    if nodes is None:
+        return None
+    start, end = (runs.start + step * runs.step for step in (span.start, span.stop))
+    part = nodes.until(end)
+    return part.last(end - start) if part.n_steps and end > part.start else None
 
 
 def _labelled(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
@@ -226,7 +254,23 @@ def _tagged(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
     return [x for x in nodes if x.project == run.labels.job]
 
 
-_WHOLE = ("the job label", "the project tag", "the whole cluster")
+def _called(run: Run, nodes: Sequence[Instance]) -> list[Instance]:
+    """Return the nodes whose `Name` tag has the run's name as a part of its own.
+
+    None where all have it: then the name is the cluster's too, and tells no run.
+    """
+    part = re.compile(rf"(?<![a-z0-9]){re.escape(run.labels.job)}(?![a-z0-9])", re.IGNORECASE)
+    found = [x for x in nodes if run.labels.job and part.search(x.tags.get("Name", ""))]
+    return found if len(found) < len(nodes) else []
+
+
+_WHOLE = (
+    "the job label",
+    "the project tag",
+    "their names",
+    "how they worked, up and down together",
+    "the whole cluster",
+)
 """How a run's nodes were found where they are its own.
 
 Of a shared cluster nobody knows which tokens are whose.
