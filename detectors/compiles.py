@@ -135,7 +135,22 @@ def _of_node(view: View, row: int, compiling: Mask, gone: Mask) -> Iterator[Comp
         if ending is Ending.GOING or window.length >= LEAST:
             states = None if view.logged is None else view.logged[row, begin:end]
             logged = states is not None and bool((states == COMPILING).any())
+            if logged:
+                window = _dated(window, view.in_log[name], frame.step, ending)
             yield Compile(name, scope, window, ending, logged)
+
+
+def _dated(window: Window, spans: Sequence[Window], step: timedelta, ending: Ending) -> Window:
+    """Return a compile's window with the times of its log's lines.
+
+    A step in which work still ran, or ran again, is no step of a compile: the log knows the minute.
+    What the log ends elsewhere than the metrics is left as they show it.
+    """
+    starts = [x.start for x in spans if abs(x.start - window.start) <= 2 * step]
+    ends = [x.end for x in spans if abs(x.end - window.end) <= 2 * step]
+    start = min(starts, default=window.start)
+    end = max(ends, default=window.end) if ending is not Ending.GOING else window.end
+    return Window(start, end) if start < end else window
 
 
 @dataclass(frozen=True)

@@ -206,16 +206,38 @@ SETTLED = duration("readings.SETTLED")
 LONGEST = duration("readings.LONGEST")
 
 
-def states_in_log(marks: Sequence[CompileMark], frame: Frame, roster: Roster) -> LogStates | None:
-    """Return the state of each node and step by the logs, (n, n_steps).
+def compiles_in_log(
+    marks: Sequence[CompileMark], frame: Frame, roster: Roster
+) -> dict[str, list[Window]]:
+    """Return from when to when each node compiled by the logs, by instance id.
 
-    None where they say nothing.
+    Graphs with less than a lull between them are one compile.
     """
     by_node: dict[str, list[CompileMark]] = {}
     for mark in marks:
         if mark.instance in roster.row and mark.at > frame.start - LONGEST:
             by_node.setdefault(mark.instance, []).append(mark)
-    if not by_node or not frame.n_steps:
+
+    found: dict[str, list[Window]] = {}
+    for instance, lines in by_node.items():
+        compiles = found.setdefault(instance, [])
+        for graph in sorted(_graphs_in_log(lines, frame.end)):
+            if compiles and graph.start - compiles[-1].end <= LULL:
+                end = max(compiles[-1].end, graph.end)
+                compiles[-1] = Window(compiles[-1].start, end)
+            else:
+                compiles.append(graph)
+    return found
+
+
+def states_in_log(
+    compiles: Mapping[str, Sequence[Window]], frame: Frame, roster: Roster
+) -> LogStates | None:
+    """Return the state of each node and step by the logs, (n, n_steps).
+
+    None where they say nothing.
+    """
+    if not compiles or not frame.n_steps:
         return None
 
     def step(at: datetime) -> int:
@@ -224,18 +246,9 @@ def states_in_log(marks: Sequence[CompileMark], frame: Frame, roster: Roster) ->
         return min(frame.n_steps - 1, -((frame.start - at) // frame.step) - 1)
 
     states = np.full((len(roster.ids), frame.n_steps), SILENT, dtype=np.int8)
-    for instance, lines in by_node.items():
-        # Graphs with less than a lull between them are one compile.
-        compiles: list[Window] = []
-        for graph in sorted(_graphs_in_log(lines, frame.end)):
-            if compiles and graph.start - compiles[-1].end <= LULL:
-                end = max(compiles[-1].end, graph.end)
-                compiles[-1] = Window(compiles[-1].start, end)
-            else:
-                compiles.append(graph)
-
+    for instance, spans in compiles.items():
         row = roster.row[instance]
-        for span in compiles:
+        for span in spans:
             first, last = step(span.start), step(span.end) + 1
             after = min(last + frame.steps(SETTLED), frame.n_steps)
             if span.end < frame.end:

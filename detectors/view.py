@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -13,6 +13,7 @@ import numpy as np
 from bot.model.alert import Alert
 from bot.model.frame import Frame
 from bot.model.labels import Labels
+from bot.model.window import Window
 from detectors.arrays import (
     Counts,
     Floats,
@@ -30,7 +31,15 @@ from detectors.arrays import (
 from detectors.constants import duration, number
 from detectors.jobs import fellows, incidents
 from detectors.rarity import Stretches, roles_of, stretches_of
-from detectors.readings import LogStates, Readings, compiling, mean_of_rows, states_in_log, waiting
+from detectors.readings import (
+    LogStates,
+    Readings,
+    compiles_in_log,
+    compiling,
+    mean_of_rows,
+    states_in_log,
+    waiting,
+)
 from detectors.roster import Limits, build_roster, scope_of
 from detectors.usual import LATENCY, MEMORY, NOTHING, Past, Usual, forget, utilization_of, worked_of
 from detectors.words import lasted
@@ -157,8 +166,12 @@ class View(Readings):
     @cached_property
     def logged(self) -> LogStates | None:
         """Return the state of each step by the compilers' logs, None where no log is read."""
-        marks = self.reading.marks
-        return states_in_log(marks, self.window, self.roster) if marks else None
+        return states_in_log(self.in_log, self.window, self.roster)
+
+    @cached_property
+    def in_log(self) -> Mapping[str, Sequence[Window]]:
+        """Return from when to when each node compiled by the compilers' logs."""
+        return compiles_in_log(self.reading.marks, self.window, self.roster)
 
     @cached_property
     def resting(self) -> Mask:

@@ -10,6 +10,7 @@ from builder import HBM, START, Fleet, World, hours, only
 from bot.model.anomaly import NodeState
 from bot.model.causes import Cause
 from bot.model.run import CompileMark, Ending, Mark
+from bot.model.window import Window
 from bot.policy.schema import default_policy
 
 BUSY = {"host_cpu": 0.8}
@@ -267,3 +268,14 @@ def test_executions_end_a_compile_whose_log_never_says_so():
     )
     assert told.states["i-llama000"] is NodeState.BUSY
     assert [(x.hours, x.ending) for x in found] == [(0.5, Ending.USED)]
+
+
+def test_a_compile_begins_and_ends_when_its_log_says_so():
+    """Work that still ran in the step of the first line moved the start to the next step, and its dollars with it."""
+    late = Fleet(2).stop(hours(30) + minutes(5), hours(31), slice(0, 1), **BUSY)
+    _, going = logged(late, hours(30.5), line(2, Mark.BEGUN))
+    assert [x.window for x in going] == [Window(hours(30) + minutes(2), hours(30.5))]
+    _, over = logged(late, hours(33), line(2, Mark.BEGUN), line(57, Mark.DONE))
+    assert [(x.window.start, x.window.end) for x in over] == [
+        (hours(30) + minutes(2), hours(30) + minutes(57))
+    ]
