@@ -48,9 +48,18 @@ def used(jump: Jump, bill: BillLines, view: View) -> bool:
         return False
     growth = jump.value - jump.high
     if match := HOURS.search(jump.where.usage_type):
-        rows = [i for i, x in enumerate(bill.line_of) if bill.lines[int(x)] == jump.where]
-        nodes = Labels(instance_type=match[1], region=jump.where.region)
-        return _priced_by_use(jump, bill, view, nodes, rows, growth)
+        # Where one cluster grew, what nodes of the same type do elsewhere tells nothing.
+        cluster = _place(jump.growing).cluster
+        nodes = Labels(instance_type=match[1], region=jump.where.region, cluster=cluster)
+        rows = [
+            i
+            for i, line in enumerate(bill.line_of)
+            if bill.lines[int(line)] == jump.where
+            and (not cluster or bill.things[i].cluster == cluster)
+        ]
+        # The market sets the price of spot, under that of on-demand: only hours are ours.
+        spot = "SpotUsage" in jump.where.usage_type and _at_work(jump, view, nodes)
+        return spot or _priced_by_use(jump, bill, view, nodes, rows, growth)
 
     # A small part of the growth of its team's or cluster's new nodes in use.
     growing = jump.growing
@@ -122,11 +131,16 @@ def _priced_by_use(
     if rate:
         return growth <= DEAREST * rate * use.more
 
-    # The price of a type that nobody used before is that of its nodes, as long as nearly all of
-    # their hours of the newest step were used and each is seen at work.
+    # The price of a type that nobody used before is that of its nodes, where these work.
+    return _at_work(jump, view, nodes)
+
+
+def _at_work(jump: Jump, view: View, nodes: Labels) -> bool:
+    """Return whether each of the nodes is seen, and nearly all hours of the newest step were used."""
     start = jump.until - _newest(jump)
     seen_hours, _ = _seen_and_busy(view, nodes, start, jump.until)
-    at_work = bool(busy_hours(view, nodes, start, jump.until) >= MOST * seen_hours.sum() > 0)
+    used_hours = busy_hours(view, nodes, start, jump.until)
+    at_work = bool(used_hours >= MOST * seen_hours.sum() > 0)
     return at_work and not any(_there(nodes, x.labels) for x in view.roster.mute)
 
 

@@ -392,3 +392,52 @@ def test_a_bill_that_jumps_each_week_on_its_day_is_usual_on_that_day_alone():
     _, the_day_before = usual_day(weekly, 34)
     assert on_its_day >= 500
     assert the_day_before < 200
+
+
+@pytest.mark.parametrize(("busy", "found"), [(True, 0), (False, 1)], ids=["works", "stands"])
+def test_the_market_sets_the_price_of_spot_for_nodes_that_work(busy, found):
+    """As many nodes as ever, at a price that rose by two fifths."""
+    fleet = Fleet(8, days=10)
+    if not busy:
+        fleet.stop(START + 6 * DAY, START + 10 * DAY)
+    now = START + 9 * DAY
+    days = (now - FIRST) // DAY
+    usd = np.where(np.arange(days) < days - 3, 1400.0, 2000.0)
+    labels = Labels(
+        account="1",
+        region="us-west-2",
+        service="AmazonEC2",
+        usage_type="USW2-SpotUsage:trn1.32xlarge",
+        cluster="llama",
+    )
+    spend = Frame(
+        "spend", (labels,), FIRST, DAY, (SPEND_METRIC,), usd[None, :, None].astype(np.float32)
+    )
+    anomalies = World(fleet, frames={"spend": spend}).at(now).anomalies
+    assert sum(anomaly.cause is Cause.SPEND_JUMP for anomaly in anomalies) == found
+
+
+def test_what_nodes_do_in_another_cluster_explains_no_growth_of_this_one():
+    """Four nodes of one cluster stopped working as four of another began; the bill of the latter grew."""
+    calm, grown = Fleet(8, days=10, cluster="calm"), Fleet(8, days=10, cluster="grown", seed=2)
+    late = START + 6 * DAY
+    calm.stop(late, START + 10 * DAY, slice(4, 8))
+    grown.stop(START, late, slice(4, 8))
+    now = START + 9 * DAY
+    days = (now - FIRST) // DAY
+    steady = np.full(days, 4200.0)
+    usd = np.where(np.arange(days) < days - 3, 2000.0, 4200.0)
+    things = tuple(
+        Labels(
+            account="1",
+            region="us-west-2",
+            service="AmazonEC2",
+            usage_type="USW2-BoxUsage:trn1.32xlarge",
+            cluster=cluster,
+        )
+        for cluster in ("calm", "grown")
+    )
+    values = np.stack([steady, usd])[:, :, None].astype(np.float32)
+    spend = Frame("spend", things, FIRST, DAY, (SPEND_METRIC,), values)
+    anomalies = World(calm, grown, frames={"spend": spend}).at(now).anomalies
+    assert Cause.SPEND_JUMP not in {anomaly.cause for anomaly in anomalies}
