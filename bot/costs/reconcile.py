@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from bot.costs.nowcast import Nowcast, forecast_month, forecast_of
-from bot.costs.tally import BilledBy, settled_by
+from bot.costs.tally import BilledBy, billed_part, settled_by
 from bot.errors import TrnbotError
 from bot.model.money import cents
 from bot.model.reading import Reading
@@ -208,7 +208,7 @@ def _reconciled(
 
     through = tally.billed_through
     is_open = any(row.estimated for row in tally.rows) or through is None or through < month.end
-    if tally.rows and not is_open:
+    if tally.rows and not is_open and billed_part(tally) == month:
         return Reconciled(month, estimate, tally.total, final=True)
     so_far = _so_far(estimate, month, tally, now)
     return Reconciled(month, estimate, tally.total, final=False, so_far=so_far)

@@ -65,6 +65,13 @@ def settled_by(tally: Tally, at: datetime) -> datetime | None:
     return settled_until(min(tally.billed_through, at))
 
 
+def billed_part(days: Tally) -> Window:
+    """Return the window of a tally by day from the first day on that the bill holds."""
+    first = min((row.key["day"] for row in days.rows), default="")
+    start = datetime.fromisoformat(f"{first}T00:00:00+00:00") if first else days.window.start
+    return replace(days.window, start=max(days.window.start, start))
+
+
 def comparable(window: Window, billed_through: datetime | None) -> tuple[Window, Window] | None:
     """Return the settled part of the window and as long a part of the one before.
 

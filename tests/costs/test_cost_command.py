@@ -119,7 +119,9 @@ async def test_rows_are_the_total_for_any_grouping(ask):
 
 async def test_the_card_reads_well(ask):
     card = await ask("cost 2026-11-13..2026-11-19 by team")
-    assert card.title == "$165 amortised, $145 net · Nov 13 to 19, 2026 · by team"
+    assert card.title == (
+        "$165 amortised, $145 net · Nov 13 to 19, 2026, billed to Nov 19, 21:00 · by team"
+    )
     assert only(card, Facts)[0].pairs == (
         ("Gross", "$165"),
         ("Credits", "-$20.00"),

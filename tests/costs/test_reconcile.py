@@ -8,7 +8,7 @@ import pytest
 
 from adapters.billing.bill import open_billing
 from adapters.store.memory import MemoryStore
-from bot.answers.cost.month_end import reconcile
+from bot.answers.cost.month_end import MonthEnd, month_end_card, reconcile
 from bot.cards.card import Table, Text
 from bot.costs.reconcile import reconciled, remember_estimate
 from bot.grammar.line import understand
@@ -17,6 +17,7 @@ from bot.model.spend import Money, Spend, Tally
 from bot.model.window import Window
 from tests.belonging import MEMBER
 from tests.builders import ports_over
+from tests.cards.leads import NOWCAST
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COLUMNS = ["bill_invoice_id", "line_item_line_item_type", "line_item_product_code", "line_item_usage_start_date",
@@ -163,15 +164,18 @@ async def test_a_month_that_goes_on_is_compared_over_the_same_hours(ports):
     assert months["2026-11"]["difference_usd"] is None
 
 
+FIRST = datetime(2026, 1, 1, tzinfo=UTC)
+
+
 class Bill:
     """A flat bill that reaches so far; its newest two days may be rewritten, unless told otherwise."""
 
-    def __init__(self, through, *, settled=False):
-        self.through, self.settled = through, settled
+    def __init__(self, through, *, settled=False, first=FIRST):
+        self.through, self.settled, self.first = through, settled, first
 
     def tally(self, window, by, where=()):
         last = min(window.end, self.through)
-        days = [day for day in window.days() if day.start < last]
+        days = [day for day in window.days() if self.first <= day.start < last]
         young = [not self.settled and day.end > self.through - timedelta(days=2) for day in days]
         each = Money(gross=Decimal(10), net=Decimal(10), amortised=Decimal(10))
         rows = [
@@ -206,3 +210,23 @@ def test_a_month_is_final_once_it_is_billed_whole_and_nothing_of_it_is_rewritten
     october = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
     (found,) = reconciled(Bill(through, settled=settled), MemoryStore(), october, NOW)
     assert (found.month, found.final) == (october, final)
+
+
+def test_a_month_of_which_the_bill_lacks_the_first_days_is_not_closed():
+    """An export that begins on the 13th holds a part of its month."""
+    october = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
+    through = datetime(2026, 11, 5, tzinfo=UTC)
+    whole, late = Bill(through), Bill(through, first=datetime(2026, 10, 13, tzinfo=UTC))
+    finals = [reconciled(x, MemoryStore(), october, NOW)[0].final for x in (whole, late)]
+    assert finals == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [(1, "All of October 2026"), (13, "Oct 13 to 31, 2026, before which the bill holds nothing")],
+)
+def test_a_forecast_names_the_part_of_last_month_that_the_bill_holds(first, words):
+    october = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
+    bill = Bill(NOW, first=datetime(2026, 10, first, tzinfo=UTC))
+    card = month_end_card(MonthEnd(NOWCAST, None, bill.tally(october, ("day",))))
+    assert words in str(card.blocks)

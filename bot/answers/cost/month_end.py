@@ -23,6 +23,7 @@ from bot.cards.words import (
 from bot.costs.allocation import Allocation
 from bot.costs.nowcast import Expected, Nowcast, expected, forecast_month, running_of
 from bot.costs.reconcile import Estimate, Reconciled, SameHours, reconciled
+from bot.costs.tally import billed_part
 from bot.errors import Unavailable
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.money import counted, usd
@@ -85,7 +86,7 @@ def month_end_of(ports: Ports, request: Request, where: tuple[Filter, ...]) -> M
     if provided:
         billed = Window(month.start, max(month.start, provided.window.start))
         by_provider = expected(allocation.tally(billed, ()).total.amortised, provided)
-    before = allocation.tally(month.previous(), (), where)
+    before = allocation.tally(month.previous(), ("day",), where)
     return MonthEnd(nowcast, by_provider, before, where)
 
 
@@ -98,6 +99,11 @@ def month_end_card(end: MonthEnd) -> Card:
     filters = "".join(f" · {condition}" for condition in end.filters)
     title = f"About {middle} in {nowcast.month.start:%B} ({low} to {high}){filters}"
 
+    # Of a part of the bill nobody knows whether it cost nothing at first, or was not billed.
+    part = before.window if end.filters or not before.by else billed_part(before)
+    last_month = f"All of {period(part)}"
+    if part != before.window:
+        last_month = f"{period(part)}, before which the bill holds nothing"
     spent_before, typed = before.total.amortised, "".join(f" {pair}" for pair in end.filters)
     blocks = compose(
         text(range_words(nowcast, end.expected, before)),
@@ -107,7 +113,7 @@ def month_end_card(end: MonthEnd) -> Card:
                     f"Spent until {clock(nowcast.settled)} UTC",
                     amount_in(nowcast.spent, currency),
                 ),
-                (f"All of {period(before.window)}", amount_in(spent_before, currency)),
+                (last_month, amount_in(spent_before, currency)),
             )
         ),
         before.billed_through is not None

@@ -172,7 +172,11 @@ def cost_title(tally: Tally, filters: Sequence[Filter]) -> str:
         if _is_apart(tally):
             amount = f"{amount_of(tally.total.amortised, tally)} amortised, {amount}"
 
-    words = [amount, f"{period(tally.window)}{grouped_words(tally.by)}"]
+    # What is not billed yet is not in the amount.
+    time, through = period(tally.window), tally.billed_through
+    if through and tally.window.start < through < tally.window.end - _HOUR:
+        time += f", billed to {clock(through)}"
+    words = [amount, f"{time}{grouped_words(tally.by)}"]
     for where in filters:
         dimension = where.dimension.removeprefix("tag:").replace("_", " ")
         if where.values != ("",):

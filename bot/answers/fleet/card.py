@@ -99,8 +99,8 @@ def fleet_heat(frame: Frame | None, names: Sequence[str], label: str = "cluster"
 _MOST, _FEW = 15, 6
 _FRESH = timedelta(hours=1)
 """How long a line of a compiler's log is worth a sentence."""
-_STILL = {
-    NodeState.IDLE: "nothing is loaded, the node can go",
+STILL = {
+    NodeState.IDLE: "nothing is loaded",
     NodeState.LOADED_IDLE: "a job holds the cores and does nothing",
 }
 _TONES: Mapping[NodeState, Tone] = {
@@ -116,13 +116,16 @@ _TONES: Mapping[NodeState, Tone] = {
 class NodeRow:
     """Hold one running node.
 
-    State now, mean utilization of the last hour (None = no reading), price.
+    State now, mean utilization of the last hour, of one that does nothing that of now (None = no
+    reading), price.
     """
 
     instance: Instance
     state: NodeState
     used: float | None
     price: Price | None
+    alerted: bool = True
+    """Whether a rule speaks of it: what it does is more than a moment's."""
 
     @property
     def usd_per_hour(self) -> Decimal:
@@ -191,7 +194,7 @@ NODES = Columns[NodeRow](
     datum(
         "utilization_ratio",
         lambda row: row.used,
-        "mean of the node's accelerator utilization over the last hour",
+        "mean of the node's accelerator utilization over the last hour; now, of one that does nothing",
         RATIO,
     ),
     datum(
@@ -311,9 +314,14 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
         return Card(f"No node stands idle{where}", Tone.GOOD, (working,), data)
 
     title = f"{_nothing(len(rows), 'node')}{where}: {usd(per_hour)} an hour"
+    idle = [row for row in rows if row.state is NodeState.IDLE]
+    moments = sum(not row.alerted for row in idle)
+    advice = "such a node can go"
+    if moments:
+        advice = f"{moments:,} only for a moment so far: wait for an alert before you stop them"
     notes = [
-        f"“{state.value}”: {meaning}."
-        for state, meaning in _STILL.items()
+        f"“{state.value}”: {meaning}{f'; {advice}' if state is NodeState.IDLE else ''}."
+        for state, meaning in STILL.items()
         if any(row.state is state for row in rows)
     ]
     if unsure:
@@ -363,7 +371,7 @@ def node_table(rows: Sequence[NodeRow], *, apart: bool) -> Table:
 
 def _trouble(rows: Sequence[NodeRow]) -> str:
     """Say how many nodes do nothing, starve or cannot be seen, and their cost; "" if none."""
-    still = [row for row in rows if row.state in _STILL]
+    still = [row for row in rows if row.state in STILL]
     starved = [row for row in rows if row.state is NodeState.STARVED]
     unseen = sum(row.state is NodeState.NO_DATA for row in rows)
     verb = "waits" if len(starved) == 1 else "wait"

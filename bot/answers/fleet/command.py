@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from bot.answers.fleet.card import NODE_FIGURES, NodeRow, fleet_card, idle_card
+from bot.answers.fleet.card import NODE_FIGURES, STILL, NodeRow, fleet_card, idle_card
 from bot.answers.fleet.compiling import COMPILES, CompileNote
 from bot.answers.fleet.node import node_card
 from bot.answers.fleet.unread import Spread, with_age
@@ -33,7 +33,6 @@ _CROSSES = re.compile(r"DataTransfer-(Regional|xAZ)", re.IGNORECASE)
 """Usage types of bytes between zones of a region, of both kinds that AWS bills."""
 _LATELY = timedelta(hours=6)
 """How long a compile that was cut off is worth a line."""
-_STILL = {NodeState.IDLE, NodeState.LOADED_IDLE}
 
 
 @command(
@@ -110,7 +109,7 @@ def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
 def idle(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
     """List idle nodes, those without a runtime apart from those that hold one."""
     rows, reading = look_over(ports, request)
-    still = [row for row in _of_cluster(rows, cluster, reading) if row.state in _STILL]
+    still = [row for row in _of_cluster(rows, cluster, reading) if row.state in STILL]
     unsure = 0
     if frame := reading.frame("node"):
         # A node whose host CPU was not read over the last hour may as well compile.
@@ -144,7 +143,8 @@ def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
     # First: where nobody watches it is refused, before metrics are paid for.
     memory = ports.stores.alerts.load(request.at)
     reading = Watch(ports, ()).read(request.at)
-    states = ports.world.detect(reading, ports.policy, memory.alerts).states
+    detection = ports.world.detect(reading, ports.policy, memory.alerts)
+    states, alerted = detection.states, {x for a in detection.anomalies for x in a.things}
     pricing = Pricing(ports).at(request.at)
 
     # Of a node without cores its GPUs count, of one without a reading nothing is said.
@@ -157,6 +157,13 @@ def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
         means = np.nansum(values, axis=1) / counts.clip(1)
         readings = zip(frame.things, means, counts, strict=True)
         used = {thing.instance: float(mean) for thing, mean, count in readings if count}
+        # What a node did before it stood still would contradict its state.
+        newest = zip(frame.things, values[:, -1], strict=True)
+        used |= {
+            thing.instance: float(level)
+            for thing, level in newest
+            if states.get(thing.instance) in STILL and not np.isnan(level)
+        }
 
     rows = [
         NodeRow(
@@ -164,6 +171,7 @@ def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
             states.get(instance.id, NodeState.NO_DATA),
             used.get(instance.id),
             pricing.instance(instance),
+            instance.id in alerted,
         )
         for instance in reading.inventory.instances.values()
         if instance.running

@@ -311,6 +311,8 @@ def decide(
     }
     answers = {key: value for key, value in typed.items() if value is not None}
     count = parameter_count(parameters) if parameters else None
+    if to:
+        known_type(to, ports.world.knowledge.types())
     claims = ports.world.knowledge.claims()
     if len(answers) < len(claims.questions):
         return questions_card(claims.questions, answers, workload, parameters)
