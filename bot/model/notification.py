@@ -149,7 +149,7 @@ class State:
     def coverage(self, now: datetime) -> Coverage:
         """Return how much of the fleet the open alerts are about, as of the last tick."""
         if self.ticked_at is None:
-            return Coverage(Known.UNKNOWN, "The watch has not looked yet; is it running?")
+            return Coverage(Known.UNKNOWN, "The watch has not looked yet.")
         if now - self.ticked_at > TOO_LONG:
             ago = duration_text(now - self.ticked_at)
             return Coverage(Known.UNKNOWN, f"The watch last looked {ago} ago; is it running?")
