@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from bot.costs.tally import BilledBy
 from bot.errors import TrnbotError, WrongInput
 from bot.model.money import counted
 from bot.model.window import NO_TIME
 from bot.ports import Check
 from bot.settings.settings import Settings
+from bot.wiring.environment import wall_clock
 from bot.wiring.programs import installed
 from bot.wiring.surfaces import teams_config
 
@@ -64,7 +67,13 @@ def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
         export = "Put a CUR or FOCUS export under billing/ of it."
 
     def billed() -> str:
-        newest = opened.bill().tally(NO_TIME, ()).billed_through
+        # As every answer counts it: a recording may hold charges that come after its end.
+        at = wall_clock()
+        with suppress(TrnbotError):
+            extent = None if opened.live else opened.recording().extent()
+            at = extent.end if extent else at
+        bill = BilledBy(opened.bill(), at, settings["billing.lag"])
+        newest = bill.tally(NO_TIME, ()).billed_through
         return f"billed through {newest:%Y-%m-%d %H:%M} UTC" if newest else "no billed row"
 
     # A file that is left out makes the bill smaller than the invoice, so it is not well.

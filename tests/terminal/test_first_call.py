@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from adapters.simulator.generate import generate
 from bot.grammar.registry import commands_by_name
 from bot.wiring.completion import SHELLS, words
 from bot.wiring.verbs import VERBS
+from tests.e2e.product import recording
 
 ROOT = Path(__file__).parents[2]
 
@@ -213,3 +215,15 @@ def test_an_option_without_a_verb_is_refused_in_one_sentence(tmp_path):
     done = trnbot("--port", "3", folder=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("trnbot: 'trnbot' has no option '--port'")
+
+
+def test_doctor_and_cost_name_one_instant_up_to_which_is_billed(tmp_path):
+    """A simulation bills hours after its end, which no answer counts."""
+    source = ("--source", f"recording:{recording('tiny')}", "--json")
+    answers = [
+        json.loads(trnbot(*line, *source, folder=tmp_path).stdout)["data"]
+        for line in (["doctor"], ["cost", "7d"])
+    ]
+    billed = datetime.fromisoformat(answers[1]["billed_through"])
+    (found,) = (check["found"] for check in answers[0]["checks"] if check["name"] == "billing")
+    assert found == f"billed through {billed:%Y-%m-%d %H:%M} UTC"
