@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from aiohttp import web
 
 from bot.cards.card import Block, Card, Span, Strong, Table, Text, Tone, When, plain
+from bot.cards.words import about
 from bot.model.coverage import Coverage, Known
 from bot.model.money import usd
 from bot.ports.work import Asker, asked_by
@@ -269,6 +270,10 @@ def retold(card: Card, wastes: Mapping[str, Mapping[str, Any]]) -> Card:
     as_of, phrases = current.get("as_of"), dict[str, str]()
     for name, ending in (("per_hour", " an hour"), ("so_far", " so far")):
         phrases[usd(Decimal(str(sent[name]))) + ending] = usd(current[name]) + ending
+    ending = " by month end"
+    if "month_end" in sent and "month_end" in current:
+        expected = about(Decimal(str(sent["month_end"]))) + ending
+        phrases[expected] = about(current["month_end"]) + ending
 
     blocks = list[Block]()
     for block in card.blocks:
@@ -282,11 +287,13 @@ def retold(card: Card, wastes: Mapping[str, Mapping[str, Any]]) -> Card:
                 spans.append(When(as_of))
             elif isinstance(span, Strong):
                 spans.append(Strong(phrases.get(span.text, span.text)))
+            elif isinstance(span, str) and before.endswith(ending) and span.startswith(" ("):
+                continue  # the range that was sent is of another instant
             elif isinstance(span, str):
                 phrase = next((phrase for phrase in phrases if phrase in span), "")
                 spans.append(span.replace(phrase, phrases[phrase]) if phrase else span)
             else:
                 spans.append(span)
-            before = str(span)
+            before = span.text if isinstance(span, Strong) else str(span)
         blocks.append(replace(block, spans=tuple(spans)))
     return replace(card, blocks=tuple(blocks), data={**card.data, "waste_usd": {**sent, **current}})

@@ -13,7 +13,11 @@ WORDS = tuple(Heading(name) for name in ("cause", "where", "for", "$/h", "so far
 
 
 def alert(name, dollars="698.00", **changed):
-    waste = {"per_hour": Decimal(dollars), "so_far": Decimal("1118.20"), "month_end": Decimal(9)}
+    waste = {
+        "per_hour": Decimal(dollars),
+        "so_far": Decimal("1118.20"),
+        "month_end": Decimal(152_000),
+    }
     onset = samples.NOW - timedelta(hours=2)
     found = {
         "id": name,
@@ -89,6 +93,7 @@ def told(name, dollars):
             Strong(f"${dollars} an hour"),
             " · $451 so far · about ",
             Strong("$9.00 by month end"),
+            " ($8.00-11.00)",
         ),
         Style.LEAD,
     )
@@ -111,7 +116,8 @@ async def test_card_strip_and_header_of_the_channel_tell_one_reading_of_one_aler
     page = await (await client.get("/")).text()
     assert page.count("$705") == 3, "header, strip and card"
     assert "$1,118 so far" in page
-    assert not any(old in page for old in ("$708", "$113", "$451"))
+    assert "$152,000 by month end" in page
+    assert not any(old in page for old in ("$708", "$113", "$451", "$9.00", "$8.00"))
 
 
 async def test_the_header_of_the_list_of_alerts_adds_up_its_rows(open_console):
