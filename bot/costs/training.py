@@ -309,12 +309,14 @@ class Sample:
     usd_per_billion_tokens: Decimal | None = None
     losses: Losses = ()
     types: tuple[str, ...] = ()
-    parameters: float | None = None
-    tokens: float | None = None
-    nodes: float = 0.0
-    """Mean over the time that it was seen; 0 where several runs share them, and whose work is
-    whose is not known."""
-    node_hours: float = 0.0
+    parameters: float | None = field(default=None, metadata={"optional": True})
+    tokens: float | None = field(default=None, metadata={"optional": True})
+    nodes: float | None = field(default=None, metadata={"optional": True})
+    """Mean over the time that it was seen.
+
+    None where several runs share them, and whose work is whose is not known.
+    """
+    node_hours: float | None = field(default=None, metadata={"optional": True})
 
     @property
     def millions(self) -> float | None:

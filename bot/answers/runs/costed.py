@@ -147,8 +147,8 @@ def sample(costed: Costed) -> Sample:
         costed.instance_types,
         cost.run.parameters,
         cost.tokens,
-        cost.nodes if costed.by in _WHOLE else 0.0,
-        costed.node_hours if costed.by in _WHOLE else 0.0,
+        cost.nodes if costed.by in _WHOLE else None,
+        costed.node_hours if costed.by in _WHOLE else None,
     )
 
 
@@ -321,5 +321,5 @@ def _summed(sides: Sequence[Sample]) -> Sample:
         (),
         (),
         tokens=sum(x.tokens or 0.0 for x in gained),
-        node_hours=sum(x.node_hours for x in gained),
+        node_hours=sum(x.node_hours or 0 for x in gained) or None,
     )
