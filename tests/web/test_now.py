@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from adapters.web.live import standing
 from bot.cards.card import Card, Heading, Strong, Style, Table, Text, Tone
-from bot.model.coverage import Coverage
+from bot.model.coverage import Coverage, Known
 from tests.e2e import samples
 
 WORDS = tuple(Heading(name) for name in ("cause", "where", "for", "$/h", "so far", "state"))
@@ -174,3 +174,20 @@ async def test_a_summary_that_failed_shows_nothing_on_the_first_page(open_consol
 
     _, client = await open_console(answer=answer)
     assert not (await (await client.get("/lead")).text()).strip()
+
+
+async def test_a_page_that_sees_nothing_says_neither_calm_nor_zero_dollars(open_console):
+    blind = Coverage(Known.UNKNOWN, "The credentials <expired>.")
+    listed = replace(alerts(), data={"alerts": [], "usd_per_hour": Decimal(0), **blind.data})
+
+    async def answer(request):
+        return listed if request.line == "alerts" else SAVED
+
+    _, client = await open_console(answer=answer)
+    page = await (await client.get("/")).text()
+    assert "Nothing is wasting money now" not in page
+    assert "What is wasted now is not known." in page
+    assert "The credentials &lt;expired&gt;." in page
+    header = page.partition("</header>")[0]
+    assert "Blind" in header
+    assert "$0" not in header
