@@ -9,7 +9,7 @@ import numpy as np
 
 from bot.model.alert import Alert
 from bot.model.anomaly import Anomaly, Detection
-from bot.model.causes import Cause
+from bot.model.causes import Cause, Family
 from bot.model.fleet import Instance
 from bot.model.frame import Frame
 from bot.model.labels import Labels
@@ -148,7 +148,12 @@ class Detector:
 
             return self._young.get((newest, *nodes), learnt)
 
-        return current(self._usual.get((past, *nodes), learnt), whole, roster, floor, young)
+        dropped = np.zeros(len(whole.things), dtype=bool)
+        for alert in alerts:
+            if alert.firing and alert.anomaly.rule in Family.DROP.rules:
+                dropped[roster.rows_of(alert.anomaly.things)] = True
+        known = self._usual.get((past, *nodes), learnt)
+        return current(known, whole, roster, floor, dropped, young)
 
     def _odd(self, view: View, explained: Mask) -> Iterable[Anomaly]:
         """Return the odd combinations of nodes that no rule explains."""

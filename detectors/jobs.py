@@ -44,14 +44,19 @@ TOGETHER = duration("jobs.TOGETHER")
 
 
 def current(
-    usual: Usual, whole: Frame, roster: Roster, floor: Numbers, young: Callable[[], Usual]
+    usual: Usual,
+    whole: Frame,
+    roster: Roster,
+    floor: Numbers,
+    dropped: Mask,
+    young: Callable[[], Usual],
 ) -> Usual:
     """Return the usual of the jobs that run at the end of `whole`.
 
     It is a node's own, else that of the nodes of its scope that ran the job, else the one that
     `young` gives of the last hours. A node whose job nothing is known of keeps its levels, which
     are of another job: `own` says so. Memory that grows in a job that never stopped makes no other
-    job of it.
+    job of it. Of a node that `dropped`, as an alert says, executions are no sign of another job.
     """
     began, memory, latency = _newest_jobs(whole, roster, floor)
     has_memory = ~np.isnan(memory) & ~roster.inference
@@ -59,7 +64,8 @@ def current(
     def alike(source: Usual) -> Mask:
         """Return which nodes' usual is of the job that they run now, (n,)."""
         same = same_memory(source.medians.get(MEMORY), memory, TWINS)
-        return np.asarray(source.own & same & ~_apart(source.medians.get(LATENCY), latency))
+        other = _apart(source.medians.get(LATENCY), latency) & ~dropped
+        return np.asarray(source.own & same & ~other)
 
     changed = has_memory & began & ~alike(usual)
     if not changed.any():

@@ -144,6 +144,20 @@ def test_an_open_alert_stays_until_most_of_the_usual_is_back():
     assert alert.closed >= hours(33)
 
 
+def test_a_drop_goes_on_over_a_restart_of_the_job():
+    """Executions stay twice as slow after it: that is the drop, not another job."""
+    fleet = Fleet(6).scale(
+        hours(30),
+        hours(36),
+        neuroncore_utilization=0.5,
+        neuron_execution_latency=2.0,
+        efa=0.5,
+        network_in=0.5,
+    )
+    (alert,) = World(fleet.stop(hours(32), hours(32.2))).run(hours(29), hours(37))
+    assert hours(36) <= alert.closed <= hours(36.5)
+
+
 def test_a_cluster_may_have_its_own_threshold():
     policy = default_policy()
     lax = type(policy)(policy.values, ((Labels(cluster="llama"), "starved.on", False),))
