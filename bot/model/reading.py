@@ -219,9 +219,12 @@ def coverage_of(reading: Reading) -> Coverage:
         sentences.append(f"And {counted(len(reading.gaps) - 1, 'more gap')}; 'doctor' lists them.")
     if silent:
         sentences.append(f"{silent:,} of {counted(len(nodes), 'node')} sent no metrics lately.")
-    spend = reading.frame("spend")
-    if spend is not None and reading.now - spend.end > _BILL_LATE:
-        sentences.append(f"The bill ends {(reading.now - spend.end).days} days ago.")
+    if spend := reading.frame("spend"):
+        # Its days reach up to now, those that nobody has billed are empty.
+        billed = np.flatnonzero(~np.isnan(spend.values).all(axis=(0, 2)))
+        age = reading.now - spend.start - (billed.max(initial=-1) + 1) * spend.step
+        if age > _BILL_LATE:
+            sentences.append(f"The bill ends {age.days} days ago.")
     sentences = sentences or list(filter(None, [reading.learning]))
 
     blind = silent == len(nodes) if nodes else bool(reading.gaps)

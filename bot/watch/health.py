@@ -218,8 +218,6 @@ class Health:
     """Ticks, up to the last one, without a reading by which to tell what runs or works."""
     seen: Coverage = field(default_factory=lambda: Coverage(Known.UNKNOWN))
     """How much of the fleet the last tick knew."""
-    ever_seen: bool = False
-    """Whether any tick knew something of the fleet."""
     _whole_at: float = 0.0
     """When the stopwatch showed the last whole tick, or the beginning."""
     _lengths: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
@@ -251,12 +249,12 @@ class Health:
     @property
     def blind(self) -> str:
         """Return a sentence on gaps of several ticks, "" while a tick or two may mend them."""
-        if self.ticks >= BLIND_TICKS and self.seen.known is Known.UNKNOWN and not self.ever_seen:
-            return f"Nothing was seen of the fleet since the start: {self.seen.because}"
-        if self.unread_in_a_row < BLIND_TICKS or not self.gaps:
+        if self.unread_in_a_row < BLIND_TICKS:
             return ""
-        others = f" (and {counted(len(self.gaps) - 1, 'more gap')})" if self.gaps[1:] else ""
         ticks = counted(self.unread_in_a_row, "tick")
+        if not self.gaps:
+            return f"Nothing is known of the fleet for {ticks}: {self.seen.because}"
+        others = f" (and {counted(len(self.gaps) - 1, 'more gap')})" if self.gaps[1:] else ""
         return f"Not read for {ticks}, so alerts may be missing: {self.gaps[0]}{others}"
 
     @property
@@ -289,11 +287,12 @@ class Health:
         seen: Coverage,
     ) -> None:
         """Note a tick that was run whole, and how much of the fleet it knew."""
-        self.seen, self.ever_seen = seen, self.ever_seen or seen.known is not Known.UNKNOWN
+        self.seen = seen
         speaking = [a for a in alerts if a.speaking]
         self.ticks, self.last_tick, self.tick_seconds = self.ticks + 1, now, seconds
         self.recovered()
-        self.gaps, self.unread_in_a_row = gaps, self.unread_in_a_row + 1 if gaps else 0
+        unread = gaps or seen.known is Known.UNKNOWN
+        self.gaps, self.unread_in_a_row = gaps, self.unread_in_a_row + 1 if unread else 0
         self._whole_at = self.stopwatch()
         self._lengths.append(seconds)
         self.open_alerts = len(speaking)

@@ -17,7 +17,7 @@ from tests.house.fakes import Chat, Fleet, Script, app, ask
 from tests.model.test_coverage import DENIED, billed, silenced
 
 CALM = ("Nothing is wrong", "Nothing is wasting", "No node stands idle", "no open alert wastes")
-LINES = ("alerts", "idle", "summary", "home")
+LINES = ("alerts", "alerts window=7d", "idle", "storage", "summary", "digest", "home")
 
 
 class Seen(Fleet):
@@ -57,6 +57,18 @@ async def test_every_surface_says_how_much_is_known(read: Reading, known: Known)
     assert strip.seen.known is known
     assert bot.health.facts()["known"] == known
     assert bot.health.ok == (known is not Known.UNKNOWN)
+
+
+async def test_a_source_that_falls_silent_is_no_more_well_than_one_that_never_spoke() -> None:
+    fleet = Seen(reading())
+    bot = app(Script(*[None] * 4), Chat(), MemoryStore(), fleet=fleet)
+    await bot.tick(NOON)
+    fleet.shown = silenced(4)
+    for tick in (1, 2, 3):
+        assert bot.health.ok
+        await bot.tick(NOON + tick * FIVE)
+    assert not bot.health.ok
+    assert "4 of 4 nodes sent no metrics" in bot.health.fault
 
 
 async def test_a_source_that_is_read_again_is_known_again() -> None:

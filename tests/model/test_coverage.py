@@ -28,9 +28,11 @@ def silenced(nodes):
 
 def billed(age):
     """Return a reading whose bill is so old."""
-    values = np.ones((1, 3, 1), np.float32)
-    day = timedelta(days=1)
-    spend = Frame("spend", (Labels(),), NOON - age - 3 * day, day, ("spend_amortised_usd",), values)
+    day, midnight = timedelta(days=1), NOON.replace(hour=0)
+    values = np.ones((1, 45, 1), np.float32)
+    values[:, 45 - age // day :] = np.nan  # a frame reaches up to now, whatever is billed
+    metrics = ("spend_amortised_usd",)
+    spend = Frame("spend", (Labels(),), midnight - 45 * day, day, metrics, values)
     return replace(reading(), frames={**reading().frames, "spend": spend})
 
 

@@ -28,12 +28,13 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import USD, Column, Columns
-from bot.cards.words import about, day, period
+from bot.cards.words import about, day, doubted, period, unseen
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.training import RunComparison
 from bot.errors import TrnbotError, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, Silence, usd_per_hour_of
+from bot.model.coverage import Coverage
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.notification import State
@@ -61,6 +62,8 @@ class Week:
     """Each open migration, with the comparison of its run and its baseline where both tell."""
     nowcast: Nowcast | None = None
     """Where the month's whole bill ends; None where too little of it is known."""
+    seen: Coverage = field(default_factory=Coverage)
+    """How much of the fleet was known at its end."""
 
 
 _STOPPED = Columns[Saving](
@@ -129,7 +132,8 @@ def digest_card(week: Week) -> Card:
         stopped,
         _OPEN.table(speaking, most=_MOST, rest=_rest(len(speaking)))
         if speaking
-        else text("No alert is open."),
+        else text(f"{doubted('No alert is open', 'What is wrong now is not known', week.seen)}."),
+        unseen(week.seen),
         muted_table.table(muted, most=_MOST, rest=_rest(len(muted))) if muted else None,
         migrations,
         text(Strong("The whole bill"), f": {month_end_words(week.nowcast)}")
@@ -140,6 +144,7 @@ def digest_card(week: Week) -> Card:
 
     data = {
         "window": week.window,
+        **week.seen.data,
         "saved": {
             "alerts": len(week.saved),
             "usd_per_hour": saved,
@@ -155,9 +160,13 @@ def digest_card(week: Week) -> Card:
         **forecast_data(week.nowcast, None),
     }
     end = period(week.window).rpartition(" to ")[2]
-    title = f"The week to {end}: {usd(saved)} an hour stopped, {usd(wasting)} an hour open"
+    current = f"{usd(wasting)} an hour open"
+    if not speaking:
+        current = doubted(current, "what is wasted now is not known", week.seen)
+    title = f"The week to {end}: {usd(saved)} an hour stopped, {current}"
+    tone = Tone.WARNING if speaking or week.seen.because else Tone.GOOD
 
-    return Card(title, Tone.WARNING if speaking else Tone.GOOD, blocks, data)
+    return Card(title, tone, blocks, data)
 
 
 def _rest(n: int) -> str:
@@ -174,7 +183,9 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
 
-    return Week(window, saved, firing, memory.silences, parities(ports, now), nowcast)
+    migrations, seen = parities(ports, now), memory.coverage(now)
+
+    return Week(window, saved, firing, memory.silences, migrations, nowcast, seen)
 
 
 @command(

@@ -186,9 +186,11 @@ def alerts_card(
         **seen.data,
     }
     scope = f" · {period(window)}" if window else ""
-    if not ranked and seen.because and not window:
-        title = doubted("No alert is open", "What is wrong now is not known", seen)
-        return Card(title, Tone.WARNING, unseen(seen), data)
+    if not ranked and seen.because:
+        calm, unknown = "No alert is open", "What is wrong now is not known"
+        if window:
+            calm, unknown = "No alert is known", "It is not known what was wrong"
+        return Card(f"{doubted(calm, unknown, seen)}{scope}", Tone.WARNING, unseen(seen), data)
     if not ranked:
         none = "No alert was open in this time." if window else "No alert is open."
         return Card(f"Nothing is wrong{scope}", Tone.GOOD, (text(none),), data)

@@ -9,11 +9,12 @@ from decimal import Decimal
 
 from bot.cards.card import Block, Button, Buttons, Card, Tone, quiet, text
 from bot.cards.columns import COUNT, DAY, DURATION, MEGABYTES, SHARE, USD, Column, Columns
-from bot.cards.words import period
+from bot.cards.words import doubted, period, unseen
 from bot.costs.pricing import HOURS_A_MONTH, Pricing
 from bot.costs.tally import KEPT, REQUESTS, Bucket, Buckets, buckets_of
 from bot.grammar.names import refuse_unseen
 from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.coverage import Coverage
 from bot.model.fleet import FileSystem, Volume
 from bot.model.money import cents, counted, usd
 from bot.model.price import Price
@@ -22,6 +23,7 @@ from bot.model.reading import (
     BEYOND,
     HARDLY,
     Throughput,
+    coverage_of,
     detached_since,
     own_frame,
     quiet_since,
@@ -168,7 +170,11 @@ LOADS = Columns[Throughput](
 
 
 def storage_card(
-    things: Sequence[Unused], loads: Sequence[Throughput], cluster: str, s3: Buckets | None = None
+    things: Sequence[Unused],
+    loads: Sequence[Throughput],
+    cluster: str,
+    s3: Buckets | None = None,
+    seen: Coverage | None = None,
 ) -> Card:
     """List what is unused, dearest first, then S3 by bucket, then how busy file systems are."""
     where = f" of {cluster}" if cluster else ""
@@ -180,7 +186,9 @@ def storage_card(
         "buckets": BUCKETS.data(s3.buckets),
         **BUCKETS.pick("kept_usd", "requests_usd", "total_usd").record(s3.total),
     }
+    seen = seen or Coverage()
     data = {
+        **seen.data,
         "storage": UNUSED.data(ranked),
         "usd_per_month": total,
         "estimate": True,
@@ -204,6 +212,10 @@ def storage_card(
         )
         used.append(LOADS.table(fullest, most=_MOST, caption=caption))
 
+    if not ranked and seen.because:
+        calm = f"No storage{where} stands unused"
+        title = doubted(calm, "Which storage stands unused is not known", seen)
+        return Card(title, Tone.WARNING, (*unseen(seen), *used), data)
     if not ranked:
         nothing = text(
             "Every volume is attached, and every file system that was read had clients or"
@@ -285,4 +297,5 @@ def storage(ports: Ports, request: Request, cluster: str = arg("", "only of this
         [load for load in loads if cluster in ("", load.system.labels.cluster)],
         cluster,
         s3,
+        coverage_of(reading),
     )
