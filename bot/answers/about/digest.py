@@ -65,6 +65,15 @@ class Week:
     seen: Coverage = field(default_factory=Coverage)
     """How much of the fleet was known at its end."""
 
+    def muted_because(self, alert: Alert) -> str:
+        """Say who or what muted an alert, and a silence's reason."""
+        silences = {f"silence:{silence.id}": silence for silence in self.silences}
+        silence = silences.get(alert.muted_by)
+        if silence is None:
+            return muted_words(alert)
+        reason = f": {silence.reason}" if silence.reason else ""
+        return f"snoozed by {silence.who} until {day(silence.ends)}{reason}"
+
 
 _STOPPED = Columns[Saving](
     Column("stopped", lambda saving: saving.alert.cause.facts.words),
@@ -105,19 +114,10 @@ def digest_card(week: Week) -> Card:
         table = _STOPPED.table(week.saved, most=_MOST, rest=_rest(len(week.saved)))
         stopped = (table, quiet(estimate))
 
-    silences = {f"silence:{silence.id}": silence for silence in week.silences}
-
-    def muted_because(alert: Alert) -> str:
-        silence = silences.get(alert.muted_by)
-        if silence is None:
-            return muted_words(alert)
-        reason = f": {silence.reason}" if silence.reason else ""
-        return f"snoozed by {silence.who} until {day(silence.ends)}{reason}"
-
     muted_table = Columns[Alert](
         Column("muted", lambda alert: alert.cause.facts.words),
         Column("where", where, missing=""),
-        Column("why", muted_because),
+        Column("why", week.muted_because),
         Column("$/h", lambda alert: alert.usd_per_hour, USD),
     )
 
