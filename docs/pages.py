@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from bot.grammar.line import type_name
 from bot.grammar.registry import Command, commands_by_name
 from bot.model.causes import CAUSES, Cause, CauseFacts
-from bot.model.window import BOUNDS, GRAMMAR
+from bot.model.window import BOUNDS, GRAMMAR, write_duration
 from bot.policy.schema import SETTINGS, Setting
 from detectors.constants import CONSTANTS
 from detectors.nodes.drop_cause import SIGNS
@@ -59,26 +59,54 @@ CAUSES_BEGIN, CAUSES_END = (
     "<!-- causes: made by `make docs`, do not edit -->",
     "<!-- end of causes -->",
 )
+FACTS_BEGIN = "<!-- facts: made by `make docs`, do not edit below -->"
 
 
 def detection_page(text: str) -> str:
-    """Return docs/detection.md with its part about every cause made again.
-
-    The rest is written by hand.
-    """
+    """Return docs/detection.md with its list of causes made again; the rest is written by hand."""
     before, _, rest = text.partition(CAUSES_BEGIN)
     _, _, after = rest.partition(CAUSES_END)
-    head = [
-        "| cause | `CAUSE.on` | about | severity | muted by | part of a wide | told however small |",
-        "|---|---|---|---|---|---|---|",
+    rows = [
+        f"| [{facts.words}](causes/{facts.cause}.md) | `{facts.cause}.on` | {facts.switch}"
+        f" | {facts.about.name.lower()} | {_severity(facts)} |"
+        for facts in CAUSES.values()
     ]
-    return (
-        before
-        + "\n".join(
-            [CAUSES_BEGIN, *head, *(_cause(facts) for facts in CAUSES.values()), CAUSES_END]
-        )
-        + after
-    )
+    head = ["| cause | switch | what it does | about | severity |", "|---|---|---|---|---|"]
+    return before + "\n".join([CAUSES_BEGIN, *head, *rows, CAUSES_END]) + after
+
+
+def cause_page(cause: Cause, text: str) -> str:
+    """Return docs/causes/CAUSE.md: prose written by hand, then what to do, settings and rank."""
+    facts = cause.facts
+    prose = text.partition(FACTS_BEGIN)[0] or f"# {facts.words.capitalize()}\n\n"
+    steps = [f"{n}. {step}" for n, step in enumerate(facts.suggestions, start=1)]
+    settings = [
+        f"| `{setting.key}` | {setting.show(setting.default)} | {setting.meaning} |"
+        for setting in SETTINGS.values()
+        if setting.key.partition(".")[0] == cause
+    ]
+    parts = [FACTS_BEGIN, ""]
+    if steps:
+        parts += ["## What to do", "", *steps, ""]
+    parts += [
+        "## Settings",
+        "",
+        "| setting | default | meaning |",
+        "|---|---|---|",
+        *settings,
+        "",
+        "Bounds and sources: [settings](../settings.md).",
+        "",
+        "## Among the causes",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {name} | {value} |" for name, value in _rank(facts)),
+        "",
+        "What each row means: [who explains whom](../detection.md#who-explains-whom).",
+        "",
+    ]
+    return prose + "\n".join(parts)
 
 
 def numbers_page() -> str:
@@ -119,17 +147,25 @@ def numbers_page() -> str:
     )
 
 
-def _cause(facts: CauseFacts) -> str:
+def _severity(facts: CauseFacts) -> str:
+    return "no alert" if facts.is_state else facts.severity.value
+
+
+def _rank(facts: CauseFacts) -> Iterator[tuple[str, str]]:
+    """Yield how a cause stands to the others, each fact with its name."""
     every = len(facts.explained_by) == len(CAUSES) - 1
-    muted_by = "every other" if every else _causes(facts.explained_by)
-    severity = "no alert" if facts.is_state else facts.severity.value
-    small = "yes" if facts.however_small else "–"
-    about = facts.about.name.lower()
-    return f"| `{facts.cause}` | {facts.switch} | {about} | {severity} | {muted_by} | {_causes(facts.part_of)} | {small} |"
+    yield "about", facts.about.name.lower()
+    yield "severity", _severity(facts)
+    if facts.precedence is not None:
+        yield "precedence among rules about nodes", str(facts.precedence)
+    yield "muted by", "every other cause" if every else _causes(facts.explained_by)
+    yield "part of a wide incident of", _causes(facts.part_of)
+    yield "raised however small", "yes" if facts.however_small else "no"
+    yield "usual length", write_duration(facts.lasts)
 
 
 def _causes(causes: Iterable[Cause]) -> str:
-    return " ".join(f"`{cause}`" for cause in causes) or "–"
+    return ", ".join(f"[{cause.facts.words}]({cause}.md)" for cause in causes) or "–"
 
 
 def _command(made: Command) -> Iterator[str]:

@@ -13,6 +13,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from adapters.aws.api.calls import own_region
 from bot.errors import Unavailable, WrongInput
 
 _CONTEXT = {"purpose": "trnbot stored secrets"}
@@ -57,7 +58,7 @@ class DataKeys:
         try:
             # Made when it is asked: most installations wrap no key.
             client = self._client or boto3.Session().client(
-                "kms", region_name=self._region or None, config=_PATIENT
+                "kms", region_name=self._region or own_region() or None, config=_PATIENT
             )
             return getattr(client, operation)(EncryptionContext=_CONTEXT, **given)
         except ClientError as error:

@@ -16,6 +16,7 @@ import duckdb
 from adapters.billing.database import literal, naive, sql, table
 from adapters.billing.exports import ExportForm
 from bot.model.fleet import Market, Reservation
+from bot.model.labels import CLUSTER_TAGS
 from bot.model.money import usd
 
 BillTagNames = Mapping[str, Sequence[str]]
@@ -23,7 +24,7 @@ BillTagNames = Mapping[str, Sequence[str]]
 DEFAULT_NAMES: BillTagNames = {
     "team": ("team",),
     "project": ("project",),
-    "cluster": ("eks:cluster-name", "aws:eks:cluster-name", "cluster"),
+    "cluster": CLUSTER_TAGS,
     "namespace": ("aws:eks:namespace", "eks:namespace", "namespace"),
 }
 _COMPILE_TAGS = ("activity", "stage", "purpose", "workload")
@@ -134,6 +135,12 @@ class _Fee:
     form: str
     monthly: bool
     charged: Decimal | None
+    begins: datetime | None
+    """From when on hours of the bill carry its reservation."""
+    ends: datetime | None
+    instances: float | None
+    is_over: bool | None
+    """Whether none did in the newest day."""
 
     @property
     def words(self) -> str:
@@ -181,6 +188,23 @@ def amortise(
     return problems
 
 
+def _used_span(fee: _Fee) -> _Span | None:
+    """Return the hours that carry the fee's reservation, whole days as blocks are sold.
+
+    None while they go on and the line does not say how many it bought.
+    """
+    if fee.begins is None or fee.ends is None or not fee.instances:
+        return None
+    length = fee.ends - fee.begins
+    if fee.units and fee.units > fee.instances:
+        length = timedelta(hours=fee.units / fee.instances)
+    elif not fee.is_over:
+        return None
+    length = max(_DAY, round(length / _DAY) * _DAY)
+    place = (fee.reservation, fee.region, fee.instance_type)
+    return _Span(*place, fee.begins, fee.begins + length, fee.instances)
+
+
 @dataclass(frozen=True)
 class _Span:
     """State the hours that a fee buys.
@@ -217,7 +241,7 @@ def _span(fee: _Fee, blocks: Sequence[Reservation]) -> _Span | None:
         return candidates[0]
 
     if fee.ended - fee.started <= _DAY or fee.monthly:
-        return None
+        return _used_span(fee)
     hours = (fee.ended - fee.started) / timedelta(hours=1)
     instances = fee.units / hours if fee.units and fee.units >= hours else None
     place = (fee.reservation, fee.region, fee.instance_type)

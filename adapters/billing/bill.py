@@ -112,7 +112,7 @@ def _begun(time: datetime) -> datetime:
 
 
 _log = logging.getLogger("trnbot.billing")
-_LAYOUT = "8"
+_LAYOUT = "9"
 """Grows when the tables or their meaning change: an older cache is then loaded anew."""
 
 

@@ -17,6 +17,7 @@ class ExportForm(StrEnum):
     CUR2 = "CUR 2.0"
     CUR = "legacy CUR"
     FOCUS12 = "FOCUS 1.2"
+    FOCUS11 = "FOCUS 1.1"
     FOCUS10 = "FOCUS 1.0"
     EXPLORER = "Cost Explorer"
 
@@ -27,9 +28,13 @@ class ExportForm(StrEnum):
 
 
 class Columns:
-    """Hold a file's columns by their common name: snake case for CUR, lower case for FOCUS."""
+    """Hold a file's columns by their common name: snake case for CUR, lower case for FOCUS.
 
-    def __init__(self, described: Sequence[tuple[str, str]]) -> None:
+    Of CUR 2.0 every file has the columns of net amounts, which say something where the account has
+    discounts: `is_net` states that they do.
+    """
+
+    def __init__(self, described: Sequence[tuple[str, str]], *, is_net: bool = True) -> None:
         self._raw = tuple(described)
         self.count = len(self._raw)
         """How many columns the file has."""
@@ -40,7 +45,9 @@ class Columns:
         elif {snake(column) for column, _ in described} >= _CUR:
             self.form = ExportForm.CUR2 if lower & _CUR2 else ExportForm.CUR
         elif {"billedcost", "chargeperiodstart"} <= lower:
-            self.form = ExportForm.FOCUS12 if lower & _FOCUS12 else ExportForm.FOCUS10
+            self.form = next(
+                (form for form, added in _FOCUS_ADDED.items() if lower & added), ExportForm.FOCUS10
+            )
 
         self.is_cur = bool(self.form and self.form.is_cur)
         self.names = CUR_NAMES if self.is_cur else FOCUS_NAMES
@@ -49,6 +56,12 @@ class Columns:
         self._known: dict[str, tuple[str, str]] = {}
         for column, kind in described:
             self._known.setdefault(called(column), (column, kind))
+        if not is_net:
+            for alias in _NET:
+                for word in CUR_NAMES[alias]:
+                    self._known.pop(word, None)
+        self.is_net = self.is_cur and self.has(*CUR_NAMES["net_cost"])
+        """Whether the file states what its rows cost after discounts, beside what they are."""
 
     def has(self, *names: str) -> bool:
         """Return whether any of the columns is there."""
@@ -76,6 +89,33 @@ class Columns:
         if kind.startswith("TIMESTAMP"):
             return f"{identifier(column)}::TIMESTAMP"
         return f"moment({self.text(word)})"
+
+    def discount(self) -> str:
+        """Return SQL for the discounts that a row states of itself, NULL where it states none.
+
+        From their total, from a column for each (legacy CUR) or from one map.
+        """
+        total = [f"money({self.text(*CUR_NAMES['discount_total'])})"] if self.is_cur else []
+        flat = [
+            f"money({self._text(column)})"
+            for word, (column, _) in self._known.items()
+            if _DISCOUNT.match(word)
+        ]
+        if flat:
+            present = f"coalesce({', '.join(flat)}) IS NOT NULL"
+            added = " + ".join(f"coalesce({amount}, 0)" for amount in flat)
+            total.append(f"CASE WHEN {present} THEN {added} END")
+        column = _DISCOUNTS[self.is_cur]
+        if column in self._known:
+            document = self._json(*self._known[column])
+            total.append(f"money_in({document})")
+        return f"coalesce({', '.join(total)}, NULL)" if total else "NULL::DECIMAL(38, 15)"
+
+    def raw_discounts(self) -> list[str]:
+        """Return the columns that `discount` reads, as SQL."""
+        flat = [word for word in self._known if _DISCOUNT.match(word)]
+        total = CUR_NAMES["discount_total"] if self.is_cur else ()
+        return self.raw((*total, *flat, _DISCOUNTS[self.is_cur]))
 
     def raw(self, names: Iterable[str]) -> list[str]:
         """Return those of the columns that are there, as SQL under the file's own names."""
@@ -135,9 +175,17 @@ _CUR2 = {
     "bill_payer_account_name",
     "line_item_usage_account_name",
 }
-_FOCUS12 = {"skumeter", "invoiceid", "skupricedetails"}
-"""Columns by which a form is recognised."""
+_FOCUS_ADDED = {
+    ExportForm.FOCUS12: {"invoiceid", "billingaccounttype", "pricingcurrency"},
+    ExportForm.FOCUS11: {"skumeter", "skupricedetails", "commitmentdiscountquantity"},
+}
+"""Columns by which a form is recognised: those that each version of FOCUS added."""
 _TAG = re.compile(r"(?:resourceTags/|resource_?tags_)(.+)$", re.IGNORECASE)
+
+
+_DISCOUNT = re.compile(r"discount_(edp|private_rate|bundled|spp|.*_program)_discount$")
+_DISCOUNTS = {True: "discount", False: "x_discounts"}
+"""Columns of the discounts on a row: one for each in legacy CUR, a map in CUR (True) and FOCUS."""
 
 
 def snake(column: str) -> str:
@@ -152,13 +200,18 @@ def _first(expressions: Iterable[str]) -> str:
     return listed[0] if len(listed) == 1 else f"coalesce({', '.join(listed)})"
 
 
-_SUMS = {
-    "cost", "amount", "ri_effective", "ri_unused_upfront", "ri_unused_recurring", "sp_effective",
-    "sp_total", "sp_used", "split_cost", "unused_cost", "split_ratio", "billed", "effective",
-    "quantity",
+_NET = {
+    "net_cost", "ri_net_effective", "ri_net_unused_upfront", "ri_net_unused_recurring",
+    "sp_net_effective",
+}  # fmt: skip
+"""What an amount is after discounts: columns of accounts that have any."""
+_SUMS = _NET | {
+    "cost", "discount_total", "amount", "ri_effective", "ri_unused_upfront", "ri_unused_recurring",
+    "sp_effective", "sp_total", "sp_used", "split_cost", "unused_cost", "split_ratio", "billed",
+    "effective", "quantity",
 }  # fmt: skip
 _FLOATS = {"amount", "quantity", "split_cost", "unused_cost", "split_ratio"}
-_TOLD = {"line_type", "parent", "category", "class", "description"}
+_TOLD = {"line_type", "parent", "category", "class", "description", "ri_arn"}
 """The meaning of amounts is told by these."""
 _AMOUNTS = _SUMS | {"starts", "ends"}
 """The columns that differ from row to row; all others say of what the row is."""
@@ -232,6 +285,10 @@ def day_query(
         elif name in kinds and name in _TAGS:
             keys[name] = f'CAST("{name}" AS VARCHAR)'
 
+    name, discounts = _DISCOUNTS[columns.is_cur], _discounts_in(kinds, _DISCOUNTS[columns.is_cur])
+    if discounts and "discount_total_discount" not in kinds:
+        sums[name] = f"json_format(CAST(MAP(ARRAY['total'], ARRAY[sum({discounts})]) AS JSON))"
+
     billed = next((name for name in columns.names["period"] if name in kinds), "")
     begun = _moment(billed, kinds) if billed else f"date_trunc('month', {started})"
     return sql(
@@ -241,6 +298,20 @@ def day_query(
         month=_of_month(partitions, month, begun),
         keys=", ".join(str(n) for n in range(1, len(keys) + 1)),
     )
+
+
+def _discounts_in(kinds: Mapping[str, str], name: str) -> str:
+    """Return the discounts of a row in Athena's SQL, from columns or the map `name`; "" of none."""
+    discounts = [f'CAST("{flat}" AS DECIMAL(38, 15))' for flat in kinds if _DISCOUNT.match(flat)]
+    if name in kinds:
+        document = f'"{name}"'
+        if _is_text(kinds[name]):
+            document = f"CAST(json_parse({document}) AS MAP(VARCHAR, DOUBLE))"
+        discounts.append(
+            f"reduce(map_values({document}), CAST(0 AS DECIMAL(38, 15)), "
+            "(s, x) -> s + CAST(x AS DECIMAL(38, 15)), s -> s)"
+        )
+    return " + ".join(f"coalesce({amount}, 0)" for amount in discounts)
 
 
 def _is_text(kind: str) -> bool:
@@ -284,6 +355,8 @@ CUR_NAMES = {
     "starts": ("line_item_usage_start_date",),
     "ends": ("line_item_usage_end_date",),
     "cost": ("line_item_unblended_cost",),
+    "net_cost": ("line_item_net_unblended_cost",),
+    "discount_total": ("discount_total_discount",),
     "amount": ("line_item_usage_amount",),
     "unit": ("pricing_unit",),
     "term": ("pricing_term",),
@@ -293,7 +366,13 @@ CUR_NAMES = {
     "ri_effective": ("reservation_effective_cost",),
     "ri_unused_upfront": ("reservation_unused_amortized_upfront_fee_for_billing_period",),
     "ri_unused_recurring": ("reservation_unused_recurring_fee",),
+    "ri_net_effective": ("reservation_net_effective_cost",),
+    "ri_net_unused_upfront": ("reservation_net_unused_amortized_upfront_fee_for_billing_period",),
+    "ri_net_unused_recurring": ("reservation_net_unused_recurring_fee",),
+    "sp_arn": ("savings_plan_savings_plan_a_r_n", "savings_plan_savings_plan_arn"),
+    "lapses": ("savings_plan_end_time", "reservation_end_time"),
     "sp_effective": ("savings_plan_savings_plan_effective_cost",),
+    "sp_net_effective": ("savings_plan_net_savings_plan_effective_cost",),
     "sp_total": ("savings_plan_total_commitment_to_date",),
     "sp_used": ("savings_plan_used_commitment",),
     "parent": ("split_line_item_parent_resource_id",),
@@ -336,7 +415,8 @@ FOCUS_NAMES = {
 
 def read_of(columns: Columns) -> list[str]:
     """Return the columns that are read of a file, as SQL."""
-    return list(dict.fromkeys([*_keys_of(columns), *_read(columns, amounts=True)]))
+    read = [*_keys_of(columns), *_read(columns, amounts=True), *columns.raw_discounts()]
+    return list(dict.fromkeys(read))
 
 
 def raw_of(columns: Columns, source: str, place: str) -> str:
@@ -371,6 +451,8 @@ def raw_of(columns: Columns, source: str, place: str) -> str:
     for alias, words in names.items():
         # Where the file holds a number it is not written and read: of ten million it takes seconds.
         number, text = columns.double(*words), columns.text(*words)
+        if alias == "discount_total":
+            continue
         if alias in _FLOATS:
             amounts[alias] = number or f"try_cast({text} AS DOUBLE)"
         elif alias in _SUMS:
@@ -379,14 +461,16 @@ def raw_of(columns: Columns, source: str, place: str) -> str:
                 amounts[alias] = f"coalesce(short_money({number}), money({number}::VARCHAR))"
     amounts |= {alias: columns.moment(names[alias][0]) for alias in ("starts", "ends")}
     amounts |= {alias: columns.text(*names[alias]) for alias in sorted(_TOLD & names.keys())}
+    amounts["discount"] = columns.discount()
     amounts["said"] = columns.double(*names[cost]) or columns.text(*names[cost])
 
     rows = {"source": source, "place": place, "keys": ", ".join(_keys_of(columns))}
     has_invoice = str(columns.has(invoice)).upper()
+    net = {"is_net": str(columns.is_net).upper()} if columns.is_cur else {}
     return sql(
         "raw",
         **rows,
-        amounts=sql(f"{form}_amounts", aliases=_select(amounts), **rows),
+        amounts=sql(f"{form}_amounts", aliases=_select(amounts), **net, **rows),
         labels=sql(form, aliases=_select(labels), has_invoice=has_invoice),
     )
 

@@ -32,7 +32,7 @@ _NEW_TAGS = (
     "SELECT DISTINCT tagset, tags FROM label ANTI JOIN tagset ON tagset.id = label.tagset "
     "WHERE tags IS NOT NULL"
 )
-GATHERED = ("detail", "split", "sketch", "fee", "held")
+GATHERED = ("detail", "split", "sketch", "fee", "rebate", "held")
 """The tables that files fill."""
 
 
@@ -223,8 +223,15 @@ def _stage(db: duckdb.DuckDBPyConnection, columns: Columns, rows: _Rows) -> None
 
 
 def _describe(db: duckdb.DuckDBPyConnection, source: str) -> Columns:
+    """Return the columns of a file; those of net amounts are none where they are all empty."""
     rows = db.execute(f"DESCRIBE FROM {source}").fetchall()
-    return Columns([(str(row[0]), str(row[1])) for row in rows])
+    described = [(str(row[0]), str(row[1])) for row in rows]
+    columns = Columns(described)
+    if not columns.is_net:
+        return columns
+    net = columns.text(*columns.names["net_cost"])
+    query = f"SELECT 1 FROM {source} WHERE {net} IS NOT NULL LIMIT 1"  # noqa: S608 our own names
+    return Columns(described, is_net=bool(db.execute(query).fetchall()))
 
 
 def _name_rows(shown: str, broken: Sequence[tuple[str, str]], count: int) -> list[str]:
@@ -353,14 +360,15 @@ def _settle(
 ) -> list[str]:
     """Leave out the copies, then derive all that follows from the rows that count.
 
-    That is the rollup, the extent, the hours of what is prepaid and the pods' shares.
+    That is the discounts of their own, the rollup, the extent, the hours of what is prepaid and
+    the pods' shares.
     """
     db.execute("DELETE FROM detail WHERE file = 0")
     rank = " ".join(f"WHEN {literal(form)} THEN {n}" for n, form in enumerate(ExportForm))
     for worse, month, payer, path, form, better, better_form in db.execute(
         sql("shadow", rank=f"CASE f.form {rank} END")
     ).fetchall():
-        for table in ("detail", "fee"):
+        for table in ("detail", "fee", "rebate"):
             db.execute(
                 f"DELETE FROM {table} WHERE file = $1 AND month = $2 "  # noqa: S608 our own names
                 "AND thing IN (SELECT id FROM thing WHERE payer = $3)",
@@ -375,6 +383,8 @@ def _settle(
             "UPDATE file SET shadowed = TRUE, problems = list_append(problems, $1) WHERE id = $2",
             [why, worse],
         )
+    if db.execute("SELECT 1 FROM rebate LIMIT 1").fetchall():
+        db.execute(sql("rebates"))
     db.execute(sql("rollup"))
     unspread = amortise(db, blocks)
     if db.execute("SELECT 1 FROM split LIMIT 1").fetchall():

@@ -312,8 +312,8 @@ def rates(db: duckdb.DuckDBPyConnection, midnight: datetime) -> AccountRates:
     """
     until = midnight.replace(tzinfo=None)
     rated = db.execute(sql("rates"), {"start": until - _RATED_SPAN, "seen": until}).fetchall()
-    used = [row for row in rated if row[2] in _MARKETS and not row[-1]]
-    empty = [row for row in rated if row[2] in _MARKETS and row[-1]]
+    used = [row for row in rated if row[2] in _MARKETS and not row[10]]
+    empty = [row for row in rated if row[2] in _MARKETS and row[10]]
     by_cluster, by_instance, unused = (
         {name: tuple(_rates_of(named, whose)) for name, named in _sorted_by(rows, column).items()}
         for rows, column, whose in (
@@ -338,9 +338,9 @@ def _rates_of(rows: Iterable[tuple[Any, ...]], whose: str) -> Iterator[Price]:
     """Yield the rate of each type, region and market over some rows."""
     groups: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {}
     for row in rows:
-        groups.setdefault(row[:3], []).append(row[5:10])
+        groups.setdefault(row[:3], []).append((*row[5:10], row[11]))
     for (kind, region, market), group in groups.items():
-        costs, hours, ended, forms, months = zip(*group, strict=True)
+        costs, hours, ended, forms, months, lapses = zip(*group, strict=True)
         total = sum(hours)
         form = max(filter(None, forms), default="prepaid fees")
         source = f"{form} of {max(months):%Y-%m}, {total:,.0f} instance-hours"
@@ -353,6 +353,7 @@ def _rates_of(rows: Iterable[tuple[Any, ...]], whose: str) -> Iterator[Price]:
             asof=(max(ended) - timedelta(microseconds=1)).date(),
             source=f"{source} {whose}".strip(),
             hours=total,
+            lapses=max((end.date() for end in lapses if end), default=None),
         )
 
 

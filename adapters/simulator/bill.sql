@@ -21,23 +21,27 @@ whole AS (
     SELECT p.*, CASE WHEN kind = 'SavingsPlanRecurringFee' THEN usd END AS committed,
            CASE WHEN kind = 'SavingsPlanRecurringFee' THEN coalesce(u.used, 0)::DECIMAL(24, 10) END AS used
     FROM priced p LEFT JOIN used u ON u.plan = p.plan AND u.since = p.since),
-negated AS (
-    SELECT * REPLACE ('SavingsPlanNegation' AS kind, -usd AS usd, 0 AS effective_usd, 'SavingsPlanNegation' AS description)
-    FROM whole WHERE kind = 'SavingsPlanCoveredUsage'),
+-- A negation and a discount are summed by SKU and hour, and are of no resource and no tags.
+negations AS (
+    SELECT min_by(w, w.id) AS one, -sum(amount) AS negated_amount, -sum(usd) AS negated
+    FROM whole w WHERE kind = 'SavingsPlanCoveredUsage' GROUP BY plan, region, usage_type, since),
+negated AS (SELECT unnest(one), negated_amount, negated FROM negations),
 discounts AS (
-    SELECT min_by(w, w.id) AS one, date_trunc('day', since) AS day, (sum(usd) * -0.03)::DECIMAL(24, 10) AS discount
+    SELECT min_by(w, w.id) AS one, (sum(usd) * -0.03)::DECIMAL(24, 10) AS discount
     FROM whole w WHERE kind = 'Usage' AND product = 'AmazonEC2' AND parent = '' AND instance_type <> '' AND usd > 0
-    GROUP BY region, usage_type, day),
+    GROUP BY region, usage_type, since),
 discount_lines AS (
-    SELECT unnest(one), day, discount FROM discounts),
+    SELECT unnest(one), discount FROM discounts),
 taxes AS (
     SELECT min_by(w, w.id) AS one, date_trunc('month', since) AS month, (sum(usd) * 0.02)::DECIMAL(24, 10) AS tax
     FROM whole w WHERE kind = 'Usage' GROUP BY product, month),
 tax_lines AS (SELECT unnest(one), month, tax FROM taxes)
 SELECT * FROM whole
-UNION ALL BY NAME SELECT * FROM negated
-UNION ALL BY NAME SELECT * EXCLUDE (day, discount) REPLACE (
-    'EdpDiscount' AS kind, day AS since, day + INTERVAL 1 DAY AS until, discount AS usd, 1 AS amount, '' AS resource, '' AS zone,
+UNION ALL BY NAME SELECT * EXCLUDE (negated_amount, negated) REPLACE (
+    'SavingsPlanNegation' AS kind, negated_amount AS amount, negated AS usd, 0 AS effective_usd, '' AS resource, '' AS zone,
+    MAP {}::MAP(VARCHAR, VARCHAR) AS tags, 'SavingsPlanNegation' AS description) FROM negated
+UNION ALL BY NAME SELECT * EXCLUDE (discount) REPLACE (
+    'EdpDiscount' AS kind, discount AS usd, 1 AS amount, '' AS resource, '' AS zone,
     MAP {}::MAP(VARCHAR, VARCHAR) AS tags, 'Enterprise Program Discount' AS description) FROM discount_lines
 UNION ALL BY NAME SELECT * EXCLUDE (month, tax) REPLACE (
     'Tax' AS kind, month AS since, month + INTERVAL 1 MONTH AS until, tax AS usd, 1 AS amount, '' AS resource, '' AS zone,

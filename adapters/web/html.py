@@ -6,7 +6,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -39,6 +38,7 @@ from bot.cards.card import (
     When,
 )
 from bot.cards.words import doubted
+from bot.model.money import usd
 from bot.model.window import age_text
 from bot.ports.chat import Story
 
@@ -220,11 +220,6 @@ def when(at: datetime, form: str = "full") -> Markup:
 def utc(at: datetime) -> str:
     """Write an instant where no script can: `2026-11-20 10:25 UTC`."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def usd(amount: Decimal | float | str) -> str:
-    """Write dollars whole: `$1,083`."""
-    return f"${Decimal(str(amount)):,.0f}"
 
 
 @dataclass

@@ -7,7 +7,7 @@ import itertools
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from time import monotonic
@@ -15,10 +15,8 @@ from typing import Any, Generic, TypeVar
 
 from aiohttp import web
 
-from bot.cards.card import Block, Card, Span, Strong, Table, Text, Tone, When, plain
-from bot.cards.words import about
+from bot.cards.card import Card, Strong, Table, Text, Tone, plain
 from bot.model.coverage import Coverage, Known
-from bot.model.money import usd
 from bot.ports.work import Asker, asked_by
 
 _BEAT = 2.0
@@ -156,11 +154,8 @@ class WasteStrip:
     usd_per_hour: Decimal = Decimal(0)
     saved_usd_per_hour: Decimal = Decimal(0)
     saved_usd: Decimal = Decimal(0)
-    wastes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """USD `per_hour` and `so_far` of each alert that fires, and as of when, by its id.
-
-    Every figure of the page goes by it.
-    """
+    firing: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The record of each alert that fires, by its id."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -217,14 +212,12 @@ def standing(alerts: Card, savings: Card) -> WasteStrip:
 
     # The card's table has a row for each alert, in the order of its data.
     table = next((block.rows for block in alerts.blocks if isinstance(block, Table)), ())
-    rows, count = list[Wasting](), 0
-    wastes: dict[str, Mapping[str, Any]] = {}
+    rows, count, firing = list[Wasting](), 0, dict[str, Mapping[str, Any]]()
     for alert, words in itertools.zip_longest(alerts.data["alerts"], table):
         if alert is None or alert["closed_at"] is not None:
             continue
         waste = alert["waste_usd"] or {}
-        if waste:
-            wastes[alert["id"]] = waste
+        firing[alert["id"]] = alert
         if alert["muted_by"]:
             continue
         count += 1
@@ -253,47 +246,5 @@ def standing(alerts: Card, savings: Card) -> WasteStrip:
         alerts.data.get("usd_per_hour", Decimal(0)),
         savings.data.get("usd_per_hour", Decimal(0)),
         savings.data.get("usd_so_far", Decimal(0)),
-        wastes,
+        firing,
     )
-
-
-def retold(card: Card, wastes: Mapping[str, Mapping[str, Any]]) -> Card:
-    """Return the message of an alert with its dollars as they are now.
-
-    A message is as old as its last edit. A text of several alerts is left, as it sums them.
-    """
-    sent: Mapping[str, Any] | None = card.data.get("waste_usd")
-    current = wastes.get(str(card.data.get("id")))
-    if not sent or not current:
-        return card
-
-    as_of, phrases = current.get("as_of"), dict[str, str]()
-    for name, ending in (("per_hour", " an hour"), ("so_far", " so far")):
-        phrases[usd(Decimal(str(sent[name]))) + ending] = usd(current[name]) + ending
-    ending = " by month end"
-    if "month_end" in sent and "month_end" in current:
-        expected = about(Decimal(str(sent["month_end"]))) + ending
-        phrases[expected] = about(current["month_end"]) + ending
-
-    blocks = list[Block]()
-    for block in card.blocks:
-        if not isinstance(block, Text):
-            blocks.append(block)
-            continue
-        spans, before = list[Span](), ""
-        for span in block.spans:
-            # The instant behind these words is that of the dollars before it.
-            if as_of and isinstance(span, When) and before.endswith("as of "):
-                spans.append(When(as_of))
-            elif isinstance(span, Strong):
-                spans.append(Strong(phrases.get(span.text, span.text)))
-            elif isinstance(span, str) and before.endswith(ending) and span.startswith(" ("):
-                continue  # the range that was sent is of another instant
-            elif isinstance(span, str):
-                phrase = next((phrase for phrase in phrases if phrase in span), "")
-                spans.append(span.replace(phrase, phrases[phrase]) if phrase else span)
-            else:
-                spans.append(span)
-            before = span.text if isinstance(span, Strong) else str(span)
-        blocks.append(replace(block, spans=tuple(spans)))
-    return replace(card, blocks=tuple(blocks), data={**card.data, "waste_usd": {**sent, **current}})

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,8 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from adapters.web.html import PageRenderer
-from adapters.web.live import retold
-from bot.cards.card import Card
+from bot.cards.card import Card, Tone
 from bot.model.codec import decode, encode
 from bot.ports import Clock, DocumentStore
 
@@ -174,15 +173,9 @@ class Messages:
 
 
 def _shown(card: Card) -> Card:
-    """Leave out the typed numbers, as a page shows words, but an alert's dollars.
-
-    They are written again as they are later.
-    """
-    waste, data = card.data.get("waste_usd"), dict[str, Any]()
-    if isinstance(waste, Mapping):
-        dollars = {name: str(usd) for name, usd in waste.items()}
-        data = {"id": card.data.get("id"), "waste_usd": dollars}
-    return replace(card, data=data)
+    """Leave out the typed numbers, as a page shows words, but the alerts that the card is of."""
+    names = ("id", "alerts")
+    return replace(card, data={name: card.data[name] for name in names if name in card.data})
 
 
 def _read(document: Mapping[str, Any]) -> PageMessage | None:
@@ -212,8 +205,11 @@ class Excerpt:
     """Whether no later message was left out."""
 
 
-def excerpt(
-    messages: Iterator[PageMessage], draw: Callable[[PageMessage], str], *, newest: bool
+async def excerpt(
+    messages: Iterator[PageMessage],
+    draw: Callable[[PageMessage], Awaitable[str]],
+    *,
+    newest: bool,
 ) -> Excerpt:
     """Return the first of messages, which come newest first.
 
@@ -222,7 +218,7 @@ def excerpt(
     slots: list[Markup] = []
     weight = 0
     for message in messages:
-        drawn = draw(message)
+        drawn = await draw(message)
         weight += len(drawn)
         if slots and (weight > HEAVIEST or len(slots) == MOST):
             return Excerpt(tuple(reversed(slots)), message.id, newest)
@@ -231,22 +227,31 @@ def excerpt(
 
 
 class SlotDrawer:
-    """Draw messages, each with the dollars that its alert wastes now.
+    """Draw messages, each with the card of its alerts as they stand now.
 
     A drawing is kept until the message or these change.
     """
 
-    def __init__(self, pages: PageRenderer) -> None:
-        self._pages = pages
+    def __init__(
+        self, pages: PageRenderer, redraw: Callable[[PageMessage], Awaitable[Card]]
+    ) -> None:
+        self._pages, self._redraw = pages, redraw
         self._drawn: dict[str, tuple[PageMessage, Any, str]] = {}
 
-    def draw(self, message: PageMessage, wastes: Mapping[str, Mapping[str, Any]]) -> str:
-        """Return the message as HTML."""
-        waste = wastes.get(str(message.card.data.get("id")))
+    async def draw(self, message: PageMessage, firing: Mapping[str, Mapping[str, Any]]) -> str:
+        """Return the message as HTML; `firing` are the records of the alerts that fire."""
+        data = message.card.data
+        # An answer that somebody shared lists whole records, and stands as it was asked.
+        listed = data.get("alerts", (data.get("id"),))
+        alerts = [firing.get(name) for name in listed if isinstance(name, str)]
         entry = self._drawn.pop(message.id, None)
-        if entry is None or entry[0] is not message or entry[1] != waste:
-            current = replace(message, card=retold(message.card, wastes))
-            entry = message, waste, self._pages.page("slot.html", message=current)
+        if entry is None or entry[0] is not message or entry[1] != alerts:
+            current = message
+            if any(alerts):
+                # What cannot be drawn anew stands as it was sent, with its own instant.
+                card = await self._redraw(message)
+                current = message if card.tone is Tone.ERROR else replace(message, card=card)
+            entry = message, alerts, self._pages.page("slot.html", message=current)
         self._drawn[message.id] = entry
         if len(self._drawn) > 2 * MOST:
             del self._drawn[next(iter(self._drawn))]

@@ -67,7 +67,7 @@ class Views:
         self._messages = messages
         self._hub = hub
         self._surface = surface
-        self._slots = SlotDrawer(pages)
+        self._slots = SlotDrawer(pages, self._redrawn)
         pages.tell(console.story.told if console.story else None)
         self._hints = json.dumps(
             [vars(hint) | {"example": hint.example or hint.name} for hint in console.hints]
@@ -89,10 +89,10 @@ class Views:
         newest, messages = await self._messages.back_from(CHANNEL, request.query.get("until", ""))
         strip = await self._strip.get(self._hub.version)
 
-        def draw(message: PageMessage) -> str:
-            return self._slots.draw(message, strip.wastes)
+        async def draw(message: PageMessage) -> str:
+            return await self._slots.draw(message, strip.firing)
 
-        part = excerpt(messages, draw, newest=newest)
+        part = await excerpt(messages, draw, newest=newest)
         return self._page(
             "channel.html", request, strip.facts, shown=part, now=strip, version=version
         )
@@ -176,12 +176,12 @@ class Views:
         return self._pages.response("again.html")
 
     async def healthz(self, _: web.Request) -> web.StreamResponse:
-        """Return as JSON whether the bot does its work: 200, or 503 when it does not."""
-        return _health_json(self._console.health())
+        """Return as JSON whether the bot does its work, and for people: 200, or 503 when not."""
+        return _health_json(_ready(self._console.health()))
 
     async def liveness(self, _: web.Request) -> web.StreamResponse:
         """Return the same to a reader who shows no token, and nothing else."""
-        return _health_json({"ok": self._console.health().get("ok", True)})
+        return _health_json({"ok": _ready(self._console.health())["ok"]})
 
     async def metrics(self, _: web.Request) -> web.StreamResponse:
         """Say the counters as Prometheus text."""
@@ -211,6 +211,10 @@ class Views:
     async def _viewed(self, line: str) -> Card:
         """Return the answer of a line that a page shows or a link brings."""
         return await self._answer(line, "", Manner.VIEWED)
+
+    async def _redrawn(self, message: PageMessage) -> Card:
+        """Return the card of a message's alerts as they stand now: an answer in its thread."""
+        return await self._answer("alert", message.id, Manner.VIEWED, channel="")
 
     async def _show(self, request: web.Request, rail: Rail, line: str) -> web.StreamResponse:
         """Show a line's answer.
@@ -291,8 +295,9 @@ class Views:
         response.headers.update(headers)
         return response
 
-    async def _answer(self, line: str, where: str, manner: Manner) -> Card:
-        channel = f"web:{CHANNEL}"
+    async def _answer(
+        self, line: str, where: str, manner: Manner, channel: str = f"web:{CHANNEL}"
+    ) -> Card:
         request = Request(line, READER, self._console.clock(), "web", LOCAL, channel, where, manner)
         try:
             return await self._console.answer(request)
@@ -326,8 +331,16 @@ class Views:
         return self._pages.response(template, **{**common, **values})
 
 
+def _ready(health: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return how the bot stands for whoever asks whether people are answered."""
+    starting = health.get("starting", "")
+    if not starting:
+        return {"ok": True, **health}
+    return {**health, "ok": False, "problem": health.get("problem") or starting}
+
+
 def _health_json(health: Mapping[str, Any]) -> web.Response:
-    return web.json_response(plain_json(health), status=200 if health.get("ok", True) else 503)
+    return web.json_response(plain_json(health), status=200 if health["ok"] else 503)
 
 
 def _line(words: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 
 from bot.cards.alert_words import (
@@ -12,9 +11,11 @@ from bot.cards.alert_words import (
     decided,
     headline,
     lasted,
-    money_line,
+    money_texts,
     price_words,
+    remedies,
     risk_texts,
+    symptom,
     total_waste,
     where,
     worth,
@@ -32,7 +33,6 @@ from bot.cards.card import (
     Mention,
     Span,
     Strong,
-    Style,
     Table,
     Text,
     Tone,
@@ -42,12 +42,12 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import quote
-from bot.cards.words import clock
+from bot.cards.words import clock, ended
 from bot.model.alert import Alert, Silence, Waste, leading
 from bot.model.causes import Family, Severity
 from bot.model.money import counted, usd
 from bot.model.notification import Notification, NotificationLogEntry, Reason
-from bot.model.route import place_of
+from bot.model.route import Routes, place_of
 from bot.model.window import duration_text
 
 
@@ -103,6 +103,14 @@ class Reach:
 NOBODY = Reach()
 
 
+def reach_of(routes: Routes, channel: str) -> Reach:
+    """Return how owners are reached from a channel."""
+    return Reach(
+        lambda name: routes.owner(name, channel),
+        lambda name: name.lower() in routes.mapping.channels,
+    )
+
+
 def notification_card(
     notification: Notification,
     chart: Chart | None = None,
@@ -112,7 +120,7 @@ def notification_card(
     """Draw a notification; the message of its end is one quiet line and its facts."""
     firing = [alert for alert in leading(notification.alerts) if alert.firing]
     if not firing:
-        return over_card(notification.alerts, notification.at)
+        return over_card(notification.alerts)
     worst = max(firing, key=worth)
     # The first of the owners whom somebody can be pinged for, the surest being named first.
     reached = ((name, address) for name in worst.owners if (address := reach.address(name)))
@@ -143,16 +151,16 @@ def notification_card(
         title=headline(worst, notification.at) + others,
         tone=Tone.CRITICAL if worst.severity is Severity.CRITICAL else Tone.WARNING,
         blocks=blocks,
-        data=alert_data(worst),
+        data={**alert_data(worst), "alerts": [alert.id for alert in notification.alerts]},
         mentions=mentions(owner, address),
     )
 
 
-def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
+def over_card(alerts: Sequence[Alert]) -> Card:
     """Write the end: how long it lasted, its cost in total, who acknowledged it."""
     leads = leading(alerts)
     worst = max(leads, key=worth)
-    parts = [f"OVER after {duration_text(lasted(leads, now))}"]
+    parts = [f"OVER after {duration_text(lasted(leads))}"]
     if total := sum((alert.waste.so_far for alert in leads if alert.waste), Decimal(0)):
         parts.append(f"cost {usd(total)}")
     # A hang and the ageing checkpoint of one run put the same work at risk.
@@ -175,7 +183,7 @@ def over_card(alerts: Sequence[Alert], now: datetime) -> Card:
         ", last seen ",
         When(max(alert.seen for alert in leads)),
         ". ",
-        worst.anomaly.why,
+        symptom(worst),
         *([f" With it came: {', '.join(effects)}."] if effects else []),
     )
     buttons = Buttons(
@@ -192,8 +200,7 @@ def _body(alert: Alert, firing: Sequence[Alert], owner: str) -> list[Block]:
     """Write the dollars, the symptom, the likely cause, and where the numbers come from."""
     anomaly, waste = alert.anomaly, alert.waste
     # Dollars first: the notification of a phone shows the title and the first paragraph.
-    blocks: list[Block] = [money_line(waste)] if waste and waste.per_hour else lost_texts(alert)
-    blocks += risk_texts(alert)
+    blocks = [*money_texts(alert), *risk_texts(alert)]
     if anomaly.why:
         blocks.append(text(anomaly.why))
     if len(firing) > 1:
@@ -227,12 +234,10 @@ def likely(alert: Alert) -> Text | None:
         next_cause, share = anomaly.runners_up[0]
         next_words = f" ({anomaly.confidence:.2f}); next: {next_cause.facts.words} ({share:.2f}). "
         spans += ["Likely: ", Strong(alert.cause.facts.words), next_words]
-    if anomaly.suggestions:
+    if suggestions := remedies(alert):
         spans += [
             "What to do: ",
-            *coded(
-                " ".join(f"{suggestion.rstrip('.')}." for suggestion in anomaly.suggestions[:2])
-            ),
+            *coded(" ".join(ended(suggestion) for suggestion in suggestions[:2])),
         ]
     return Text(tuple(spans)) if spans else None
 
@@ -272,16 +277,6 @@ def _incident(worst: Alert, alerts: Sequence[Alert]) -> list[Block]:
             note = f"and {hidden} of this incident; type: alerts"
         blocks.append(Table(_OTHERS, tuple(rows), rest=note))
     return blocks
-
-
-def lost_texts(alert: Alert) -> list[Block]:
-    """Return how much was lost before the alert was sent; nothing where it still goes on."""
-    if not (alert.waste and alert.waste.so_far and alert.anomaly.lost_hours):
-        return []
-    hours = (
-        f" in {sum(alert.anomaly.lost_hours):,.1f} node-hours; nothing more is being lost to it."
-    )
-    return [text("Wasted ", Strong(usd(alert.waste.so_far)), hours, style=Style.LEAD)]
 
 
 def spared_text(waste: Waste, nodes: int) -> Text:

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.cards.card import Block, Strong, Style, Text, When, text
+from bot.cards.card import Block, Span, Strong, Style, When, text
 from bot.cards.charts import figure
-from bot.cards.words import about, plural, quantity, since
-from bot.model.alert import Alert, Pattern, Silence, Waste, leading
+from bot.cards.words import about, committed_words, plural, quantity, since
+from bot.model.alert import Alert, Pattern, Silence, leading
 from bot.model.anomaly import Anomaly
 from bot.model.causes import Severity
 from bot.model.money import cents, counted, usd
@@ -36,20 +36,19 @@ def headline(alert: Alert, now: datetime) -> str:
     state = (
         f"FIRING since {since(begun, now)}"
         if alert.firing
-        else f"OVER after {duration_text(lasted((alert,), now))}"
+        else f"OVER after {duration_text(lasted((alert,)))}"
     )
     return " · ".join([state, alert.cause.facts.words, where(alert)])
 
 
-def lasted(alerts: Sequence[Alert], now: datetime) -> timedelta:
-    """Return how long an incident has lasted.
+def lasted(alerts: Sequence[Alert]) -> timedelta:
+    """Return how long an incident has lasted, from its first onset to its last sight.
 
-    From its first onset to now, or to its last sight where all of it is over.
+    Its dollars are of that instant too.
     """
     # An anomaly began before its alert was opened, and it is the anomaly that people know.
     begun = min(alert.anomaly.window.start for alert in alerts)
-    ended = max(alert.seen for alert in alerts)
-    return (now if any(alert.firing for alert in alerts) else ended) - begun
+    return max(alert.seen for alert in alerts) - begun
 
 
 def total_waste(alerts: Sequence[Alert]) -> tuple[Decimal, Decimal]:
@@ -115,20 +114,51 @@ def counted_in(anomaly: Anomaly) -> str:
     return _COUNTED.get(anomaly.metric, "event")
 
 
-def money_line(waste: Waste) -> Text:
-    """Write dollars an hour, so far, and where it goes on by month end with its range."""
-    rate, so_far = Strong(f"{usd(waste.per_hour)} an hour"), f" · {usd(waste.so_far)} so far"
-    if not waste.goes_on:
-        return text("Wasting ", rate, so_far, style=Style.LEAD)
-    span = f" ({about(waste.month_end_low)}-{about(waste.month_end_high).removeprefix('$')})"
-    return text(
+def money_texts(alert: Alert) -> list[Block]:
+    """Write the dollars of an alert in the tense of its state; nothing where it has cost none.
+
+    An hour, so far, and where it goes on by month end with its range; of one that is over, or that
+    lost all before it was seen, how much it cost.
+    """
+    waste = alert.waste
+    if waste is None or not (waste.per_hour or waste.so_far):
+        return []
+
+    if alert.closed or not waste.per_hour:
+        lost_hours = sum(alert.anomaly.lost_hours)
+        if alert.firing and not lost_hours:
+            return []
+        length = duration_text(lasted((alert,)))
+        if lost_hours:
+            length = f"{lost_hours:,.1f} node-hours"
+        so_far, rest = Strong(usd(waste.so_far)), ""
+        if alert.firing:
+            rest = "; nothing more is being lost to it"
+        return [text("Wasted ", so_far, f" in {length}{rest}.", style=Style.LEAD)]
+
+    spans: list[Span] = [
         "Wasting ",
-        rate,
-        f"{so_far} · about ",
-        Strong(f"{about(waste.month_end)} by month end"),
-        span,
-        style=Style.LEAD,
-    )
+        Strong(f"{usd(waste.per_hour)} an hour"),
+        f" · {usd(waste.so_far)} so far",
+    ]
+    if waste.goes_on:
+        spread = f"{about(waste.month_end_low)}-{about(waste.month_end_high).removeprefix('$')}"
+        spans[-1:] = [
+            f"{spans[-1]} · about ",
+            Strong(f"{about(waste.month_end)} by month end"),
+            f" ({spread})",
+        ]
+    committed = ""
+    if alert.cause.facts.kept_for_nothing:
+        committed = committed_words(waste.per_hour, waste.committed_per_hour, waste.lapses)
+    return [text(*spans, style=Style.LEAD), *([text(committed)] if committed else [])]
+
+
+def remedies(alert: Alert) -> tuple[str, ...]:
+    """Return what to try, first what helps where a commitment bills most of it either way."""
+    first = alert.cause.facts.if_committed
+    mostly = alert.waste is not None and alert.waste.committed_share * 2 > 1
+    return (*((first,) if first and mostly else ()), *alert.anomaly.suggestions)
 
 
 def risk_texts(alert: Alert) -> list[Block]:
@@ -137,9 +167,20 @@ def risk_texts(alert: Alert) -> list[Block]:
     if risk is None or not alert.at_risk_usd:
         return []
     nodes = counted(len(risk.things), "node")
-    ago = duration_text(timedelta(hours=risk.hours))
-    work = f" of work on {nodes} since the newest checkpoint, {ago} ago; estimated."
-    return [text("At risk: ", Strong(usd(alert.at_risk_usd)), work, style=Style.LEAD)]
+    length = duration_text(timedelta(hours=risk.hours))
+    amount, work = (
+        Strong(usd(alert.at_risk_usd)),
+        f" of work on {nodes} since the newest checkpoint",
+    )
+    if alert.closed:
+        return [text("At risk were ", amount, f"{work}, {length} before its end; estimated.")]
+    return [text("At risk: ", amount, f"{work}, {length} ago; estimated.", style=Style.LEAD)]
+
+
+def symptom(alert: Alert) -> str:
+    """Write what was seen of an alert, of one that is over as it was at its peak."""
+    why = alert.anomaly.why
+    return why if alert.firing or not why else f"At its peak: {why}"
 
 
 def price_words(alert: Alert) -> str:
@@ -173,7 +214,8 @@ def alert_data(alert: Alert) -> dict[str, object]:
     anomaly, waste = alert.anomaly, alert.waste
     waste_usd = (
         {
-            "per_hour": waste.per_hour,
+            "per_hour": waste.per_hour if alert.firing else Decimal(0),
+            "committed_per_hour": waste.committed_per_hour if alert.firing else Decimal(0),
             "so_far": cents(waste.so_far),
             "month_end": waste.month_end,
             "as_of": alert.seen,
@@ -199,7 +241,7 @@ def alert_data(alert: Alert) -> dict[str, object]:
         "assigned_to": alert.assigned.whom if alert.assigned else "",
         "launched_by": alert.launched_by,
         "why": anomaly.why,
-        "suggestions": list(anomaly.suggestions),
+        "suggestions": list(remedies(alert)),
     }
 
 

@@ -209,6 +209,11 @@ def alert_chart(alert: Alert, frames: Mapping[str, Frame]) -> Chart | None:
     frame = frames.get(anomaly.kind)
     if frame is None or not anomaly.metric or not frame.has(anomaly.metric):
         return None
+    if alert.firing:
+        # The curve ends with the instant of the dollars beside it, whenever it is drawn.
+        frame = frame.until(alert.seen)
+        if not frame.n_steps:
+            return None
 
     # The onset is shown with an hour before it, of two days at most.
     onset = frame.end - anomaly.window.start + timedelta(hours=1)

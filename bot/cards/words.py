@@ -30,6 +30,28 @@ def unseen(seen: Coverage) -> tuple[Block, ...]:
     return (text(seen.because),) if seen.because else ()
 
 
+def ended(sentence: str) -> str:
+    """Return a sentence with its end: a full stop where it has none."""
+    return sentence if sentence.endswith((".", "?")) else f"{sentence}."
+
+
+def committed_words(per_hour: Decimal, committed: Decimal, lapses: date | None = None) -> str:
+    """Say which part of an hour's USD stopping saves, "" where it saves all of it."""
+    saved = per_hour - committed
+    if committed * 100 < per_hour:
+        return ""
+    until = f" until {lapses:%Y-%m-%d}" if lapses else ""
+    saves = (
+        f"stopping saves {usd(saved)} an hour"
+        if saved * 100 > per_hour
+        else "stopping saves nothing"
+    )
+    return (
+        f"{usd(committed)} of an hour's {usd(per_hour)} is committed{until} and billed whether or not "
+        f"anything runs: {saves}, more where other work takes the commitment over."
+    )
+
+
 def period(window: Window) -> str:
     """Write a window.
 
@@ -91,6 +113,25 @@ def quantity(value: float, unit: str, noun: str = "event") -> str:
     if unit == "count":
         return f"{figures(value)} {noun if value == 1 else plural(noun)}"
     return f"{figures(value)} {'' if unit == 'score' else unit}".rstrip()
+
+
+ALMOST_NOTHING = "from almost nothing"
+_TOLD = 100
+"""A change of more than so many times its base says nothing but that the base was small."""
+
+
+def growth(ratio: Decimal | float, digits: int = 0, *, signed: bool = False) -> str:
+    """Write a change as a share of what was before (0.12 = 12 % more).
+
+    `12 %`, `under 1 %`, signed `+12 %`, `-3 %`, `0 %`; `from almost nothing` of such a base.
+    """
+    percent = Decimal(ratio) * 100
+    if abs(percent) >= _TOLD * 100:
+        return ALMOST_NOTHING
+    is_slight = abs(percent) < Decimal("0.5").scaleb(-digits)
+    if signed:
+        return "0 %" if is_slight else f"{percent:+,.{digits}f} %"
+    return "under 1 %" if is_slight else f"{abs(percent):,.{digits}f} %"
 
 
 def plural(noun: str) -> str:

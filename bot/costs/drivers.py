@@ -1,29 +1,41 @@
-"""Part the change of a cost into its drivers.
+"""Part the difference between two spans of a bill into drivers: one function over its rows.
 
-Price, hours, things new and ended, commitments, one-off fees, usage.
-
-The parts are whole cents, but for a rest below one in the last, and sum to the change exactly.
+Each amount of each row counts to one driver, by its kind of money first: credits, tax, discounts,
+and what is paid at another time than it is used. What is left is usage, by quantity and price.
+The drivers are whole cents, but for a rest below one, and sum to the difference of net exactly;
+so do their amortised parts to that of amortised cost.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+from itertools import product
+from typing import NamedTuple
 
 from bot.model.money import cents
 from bot.model.spend import Filter, Spend
 
-DRIVEN_BY = ("service", "usage_type", "region", "instance_type", "purchase", "line", "cluster")
+PLACE = ("region", "account", "cluster", "team")
+"""The dimensions along which usage moves, with all else as it was."""
+DRIVEN_BY = ("service", "usage_type", "instance_type", "purchase", "line", *PLACE)
 """The dimensions of the rows whose change is parted."""
-Line = tuple[str, str]
-"""Service and usage type."""
-_COMMITTED = {"savings-plan", "reserved", "capacity-block"}
+_WAYS = {"savings-plan": "Savings Plans", "reserved": "reserved instances"}
+_BLOCK = "capacity-block"
+_COMMITTED = {*_WAYS, _BLOCK}
 _NONE = Decimal(0)
+_EXACT = Decimal("1e-9")
 _SLIGHT = 0.001
 """A share of the hours that tells of no other way of buying."""
+_ALIKE = Decimal("0.5")
+"""What leaves one place and what comes to another are the same where the less is so much."""
+_REGION_OF_USAGE = re.compile(r"^[A-Z]{2,4}\d-")
+_WHOLE = ("account", "cluster", "service")
+"""A value of these that one span alone has names all of its usage."""
 
 
 class DriverKind(StrEnum):
@@ -33,9 +45,24 @@ class DriverKind(StrEnum):
     HOURS = "hours"
     NEW = "new"
     ENDED = "ended"
+    MOVED = "moved"
+    PURCHASE = "purchase"
     COMMITMENT = "commitment"
     FEE = "one-off fee"
     USAGE = "usage"
+    CREDITS = "credits"
+    REFUND = "refund"
+    TAX = "tax"
+    DISCOUNTS = "discounts"
+    PREPAID = "prepaid"
+
+
+class Charged(NamedTuple):
+    """Name a line of the bill by service and usage type, and whether its credits are meant."""
+
+    service: str
+    usage_type: str
+    credited: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,11 +74,15 @@ class Driver:
 
     kind: DriverKind
     what: str
-    usd: Decimal
+    net: Decimal
+    amortised: Decimal
+    """The part of it that is amortised cost: none of credits, tax and what is paid ahead."""
     hours: tuple[float, float] | None = None
     rates: tuple[Decimal, Decimal] | None = None
     covered: tuple[float, float] | None = None
     """The shares of the hours that commitments paid."""
+    shares: tuple[Decimal, Decimal] | None = None
+    """Tax or discounts as a share of what they are of."""
     costs: tuple[Decimal, Decimal] | None = None
     """The costs before and now, where they alone are known."""
     where: tuple[Filter, ...] = ()
@@ -63,12 +94,22 @@ class _Span:
     """Hold the cost and the hours of one thing in one window, by way of buying."""
 
     usd: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
-    hours: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    hours: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
 
     def add(self, span: _Span) -> None:
         for way, usd in span.usd.items():
             self.usd[way] += usd
             self.hours[way] += span.hours[way]
+
+    def split(self, share: Decimal) -> _Span:
+        """Take a share of the span away, in whole cents, and return it."""
+        part = _Span()
+        for way, usd in self.usd.items():
+            part.usd[way] = usd if share == 1 else cents(usd * share)
+            part.hours[way] = self.hours[way] if share == 1 else self.hours[way] * share
+            self.usd[way] -= part.usd[way]
+            self.hours[way] -= part.hours[way]
+        return part
 
     @property
     def cost(self) -> Decimal:
@@ -76,17 +117,17 @@ class _Span:
 
     @property
     def total(self) -> Decimal:
-        return _decimal(sum(self.hours.values()))
+        return sum(self.hours.values(), _NONE)
 
     @property
     def rate(self) -> Decimal:
         return self.cost / self.total
 
     def share(self, way: str) -> Decimal:
-        return _decimal(self.hours.get(way, 0.0)) / self.total
+        return self.hours.get(way, _NONE) / self.total
 
     def rate_of(self, way: str) -> Decimal | None:
-        hours = _decimal(self.hours.get(way, 0.0))
+        hours = self.hours.get(way, _NONE)
         return self.usd.get(way, _NONE) / hours if hours else None
 
     @property
@@ -94,110 +135,416 @@ class _Span:
         return float(sum((self.share(way) for way in self.hours if way in _COMMITTED), _NONE))
 
 
-def drivers_of(
-    then: Iterable[Spend], now: Iterable[Spend], fees: Collection[Line] = ()
-) -> tuple[Driver, ...]:
-    """Return the drivers of a change of amortised cost between rows by `DRIVEN_BY`, largest first.
+@dataclass
+class _Pair:
+    """Hold one thing before and now."""
 
-    `fees` are charged once.
-    """
-    sides = list(then), list(now)
-    moved = _clusters(sides[0]) ^ _clusters(sides[1])
-    of_nodes: tuple[list[Spend], list[Spend]] = ([], [])
-    things: defaultdict[_Thing, list[Decimal]] = defaultdict(lambda: [_NONE, _NONE])
-    for side, rows in enumerate(sides):
-        for row in rows:
-            if row.key["instance_type"] and row.hours and row.key["cluster"] not in moved:
-                of_nodes[side].append(row)
-            else:
-                things[_thing(row, moved, fees)][side] += row.money.amortised
+    then: _Span = field(default_factory=_Span)
+    now: _Span = field(default_factory=_Span)
 
-    drivers = []
-    for thing, (before, after) in things.items():
-        kind = thing.kind or DriverKind.USAGE
-        if thing.kind is None and not before:
-            kind = DriverKind.NEW
-        elif thing.kind is None and not after:
-            kind = DriverKind.ENDED
-        if before != after:
-            costs, usd = (before, after), after - before
-            drivers.append(Driver(kind, thing.what, usd, costs=costs, where=thing.where))
-    drivers += _of_hours(*of_nodes)
-    return tuple(sorted(drivers, key=lambda driver: (-abs(driver.usd), driver.kind, driver.what)))
+    @property
+    def rise(self) -> Decimal:
+        """Return the hours that came; less than 0 where some went."""
+        return self.now.total - self.then.total
 
 
-def _clusters(rows: Iterable[Spend]) -> set[str]:
-    return {row.key["cluster"] for row in rows if row.money.amortised or row.hours} - {""}
+class _Thing(NamedTuple):
+    """Name what is used, where it is left aside; of nodes the type alone."""
+
+    service: str
+    usage_type: str
+    instance_type: str = ""
+
+    @property
+    def bare(self) -> _Thing:
+        """Return it without the region that a usage type begins with."""
+        return self._replace(usage_type=_REGION_OF_USAGE.sub("", self.usage_type))
 
 
-@dataclass(frozen=True)
-class _Thing:
-    """Name rows whose hours nobody counts, and the kind of driver that they are; None.
+class _Place(NamedTuple):
+    """Hold the values of `PLACE`."""
 
-    Told by their costs.
-    """
+    region: str
+    account: str
+    cluster: str
+    team: str
+
+
+_Usage = defaultdict[tuple[_Thing, _Place], _Pair]
+
+
+@dataclass
+class _Sum:
+    """Add up the money of one driver, net and amortised, before and now."""
+
+    net: list[Decimal] = field(default_factory=lambda: [_NONE, _NONE])
+    amortised: list[Decimal] = field(default_factory=lambda: [_NONE, _NONE])
+    where: tuple[Filter, ...] = ()
+
+
+class _Key(NamedTuple):
+    """Name a driver; where its kind is not said, its costs before and now tell it."""
 
     what: str
-    where: tuple[Filter, ...]
     kind: DriverKind | None = None
 
 
-def _thing(row: Spend, moved: Collection[str], fees: Collection[Line]) -> _Thing:
-    """Return the thing that a row counts to."""
-    cluster, line = row.key["cluster"], (row.key["service"], row.key["usage_type"])
-    if cluster in moved:
-        return _Thing(f"cluster {cluster}", _keeping(row, "cluster"))
-    if line in fees:
-        return _Thing(" ".join(line), _keeping(row, "service", "usage_type"), DriverKind.FEE)
-    if row.key["line"] == "commitment":
-        return _Thing("commitments that nothing used", _keeping(row, "line"), DriverKind.COMMITMENT)
-    where = _keeping(row, "service", "usage_type", "purchase", "line", "cluster")
-    if row.money.discounts and not row.money.gross:
-        return _Thing(f"discount on {_words(row)}", where, DriverKind.PRICE)
-    return _Thing(_words(row), where)
+def drivers_of(
+    then: Iterable[Spend],
+    now: Iterable[Spend],
+    once: Collection[Charged] = (),
+    where: Sequence[Filter] = (),
+) -> tuple[Driver, ...]:
+    """Return the drivers of a change of net between rows by `DRIVEN_BY`, the largest first.
+
+    `once` are lines charged in one hour alone. Those rows count that pass `where`, which asks for
+    a `PLACE`: the others tell where usage came from, and where it went.
+    """
+    sides = list(then), list(now)
+    alone = {name: _values(sides[0], name) ^ _values(sides[1], name) for name in _WHOLE}
+    sums: defaultdict[_Key, _Sum] = defaultdict(_Sum)
+    usage: _Usage = defaultdict(_Pair)
+    bases = {DriverKind.TAX: [_NONE, _NONE], DriverKind.DISCOUNTS: [_NONE, _NONE]}
+    for side, rows in enumerate(sides):
+        shares = _discount_shares(rows)
+        for row in rows:
+            rebate = _rebate(row, shares)
+            used = row.money.amortised - rebate
+            key, filters = _thing_of(row, once)
+            if key is None and (used or row.hours):
+                pair = usage[_thing(row), _Place(*(row.key[name] for name in PLACE))]
+                span, way = (pair.then, pair.now)[side], row.key["purchase"]
+                span.usd[way] += used
+                span.hours[way] += _decimal(row.hours)
+            if not _passes(row.key, where):
+                continue
+
+            bases[DriverKind.TAX][side] += row.money.gross + row.money.discounts
+            bases[DriverKind.DISCOUNTS][side] += row.money.gross
+            parts = [*_apart(row, once, rebate)]
+            if key is not None:
+                parts.append((key, used, used, filters))
+            # Of an account that one span alone has, all of its money is one driver.
+            account = row.key["account"] in alone["account"] and _whole(row.key, "account")
+            for part, net, amortised, kept_by in parts:
+                what, found_by = account or (part, kept_by)
+                sums[what].net[side] += net
+                sums[what].amortised[side] += amortised
+                sums[what].where = found_by
+
+    drivers = [*_moves(usage, where)]
+    drivers += _of_usage({k: x for k, x in usage.items() if _at(k[1], where)}, alone, sums)
+    drivers += [_of_sum(key, total, bases) for key, total in sums.items()]
+    # What moved at the price that it had is told, though it changes nothing.
+    changed = [x for x in drivers if x.net or x.amortised or x.kind is DriverKind.MOVED]
+    changed.sort(key=lambda x: (-abs(x.net), -abs(x.amortised), x.kind, x.what))
+    return tuple(changed)
 
 
-def _keeping(row: Spend, *names: str) -> tuple[Filter, ...]:
-    return tuple(Filter(name, (row.key[name],)) for name in names)
+def _values(rows: Iterable[Spend], name: str) -> set[str]:
+    used = (x.key[name] for x in rows if x.money.amortised or x.money.net or x.hours)
+    return set(used) - {""}
 
 
-def _words(row: Spend) -> str:
-    """Name a line of usage; usage types are left as AWS writes them."""
-    cluster = f" · {row.key['cluster']}" if row.key["cluster"] else ""
-    return f"{row.key['service']} {row.key['usage_type']}{cluster}".strip()
+def _passes(key: Mapping[str, str], where: Iterable[Filter]) -> bool:
+    return all((key[x.dimension] in x.values) is not x.negated for x in where)
+
+
+def _at(place: _Place, where: Iterable[Filter]) -> bool:
+    return _passes(place._asdict(), where)
+
+
+def _keeping(key: Mapping[str, str], *names: str) -> tuple[Filter, ...]:
+    return tuple(Filter(name, (key[name],)) for name in names)
+
+
+def _whole(key: Mapping[str, str], name: str) -> tuple[_Key, tuple[Filter, ...]]:
+    what = key[name] if name == "service" else f"{name} {key[name]}"
+    return _Key(what), _keeping(key, name)
+
+
+def _thing(row: Spend) -> _Thing:
+    if row.hours and row.key["instance_type"]:
+        return _Thing("", "", row.key["instance_type"])
+    return _Thing(row.key["service"], row.key["usage_type"])
+
+
+_Part = tuple[_Key, Decimal, Decimal, tuple[Filter, ...]]
+"""A driver, what counts to it in net and in amortised cost, and the filters that keep it."""
+
+
+def _discount_shares(rows: Iterable[Spend]) -> Mapping[str, Decimal]:
+    """Return the share that was taken off the fees of commitments, by way of buying."""
+    discounts: defaultdict[str, Decimal] = defaultdict(Decimal)
+    fees: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for row in rows:
+        way = row.key["purchase"]
+        if way in _WAYS and row.money.gross > 0:
+            discounts[way] -= row.money.discounts
+            fees[way] += row.money.gross
+    return {way: discounts[way] / fees[way] for way in fees if discounts[way] < fees[way]}
+
+
+def _rebate(row: Spend, shares: Mapping[str, Decimal]) -> Decimal:
+    """Return the discount that is in a row's amortised cost.
+
+    A fee's is in the cost of what the fee paid for, and not told there.
+    """
+    way, amortised = row.key["purchase"], row.money.amortised
+    if way not in _WAYS:
+        return row.money.discounts
+    share = shares.get(way)
+    return amortised - (amortised / (1 - share)).quantize(_EXACT) if share else _NONE
+
+
+def _apart(row: Spend, once: Collection[Charged], rebate: Decimal) -> Iterator[_Part]:
+    """Yield the money of a row that is no usage: credits, tax, discounts, what is paid ahead."""
+    money, key = row.money, row.key
+    if money.credits:
+        refunded = Charged(key["service"], key["usage_type"], credited=True) in once
+        if refunded:
+            what = _Key(key["service"], DriverKind.REFUND)
+            yield what, money.credits, _NONE, _keeping(key, "service", "usage_type")
+        else:
+            yield _Key("credits", DriverKind.CREDITS), money.credits, _NONE, ()
+    if money.tax:
+        yield _Key("tax", DriverKind.TAX), money.tax, _NONE, ()
+    if rebate:
+        yield _Key("discounts", DriverKind.DISCOUNTS), rebate, rebate, ()
+
+    # Paid now and used at other times, or the other way about.
+    ahead = money.gross + money.discounts - money.amortised
+    if ahead:
+        what, where = _block(row) or (
+            _Key(_WAYS.get(key["purchase"], "other fees"), DriverKind.PREPAID),
+            _keeping(key, "purchase"),
+        )
+        yield what, ahead, _NONE, where
+
+
+def _block(row: Spend) -> tuple[_Key, tuple[Filter, ...]] | None:
+    """Return the Capacity Block that a row is of: its fee and its hours are one thing."""
+    if row.key["purchase"] != _BLOCK:
+        return None
+    names = filter(None, (row.key["instance_type"], row.key["region"]))
+    where = _keeping(row.key, "purchase", "instance_type", "region")
+    return _Key(f"Capacity Block, {', '.join(names)}"), where
+
+
+def _thing_of(row: Spend, once: Collection[Charged]) -> tuple[_Key | None, tuple[Filter, ...]]:
+    """Return the driver that the usage of a row counts to wherever it is; None for its place's."""
+    key = row.key
+    if block := _block(row):
+        return block
+    if key["line"] == "commitment":
+        what = _Key("commitments that nothing used", DriverKind.COMMITMENT)
+        return what, _keeping(key, "line")
+    if Charged(key["service"], key["usage_type"]) in once:
+        words = f"{key['service']} {key['usage_type']}".strip()
+        return _Key(words, DriverKind.FEE), _keeping(key, "service", "usage_type")
+    return None, ()
+
+
+def _of_sum(key: _Key, total: _Sum, bases: Mapping[DriverKind, Sequence[Decimal]]) -> Driver:
+    """Return the driver of money that is told by its sums before and now."""
+    kind = key.kind or DriverKind.USAGE
+    if key.kind is None and not (total.net[0] or total.amortised[0]):
+        kind = DriverKind.NEW
+    elif key.kind is None and not (total.net[1] or total.amortised[1]):
+        kind = DriverKind.ENDED
+
+    shares = None
+    base = bases.get(kind)
+    if base and all(x > 0 for x in base):
+        shares = abs(total.net[0]) / base[0], abs(total.net[1]) / base[1]
+    return Driver(
+        kind,
+        key.what,
+        total.net[1] - total.net[0],
+        total.amortised[1] - total.amortised[0],
+        shares=shares,
+        costs=(total.net[0], total.net[1]),
+        where=total.where,
+    )
+
+
+@dataclass
+class _Move:
+    """Add up what moved from one place to another: nodes, and the lines that went with them."""
+
+    kinds: set[str] = field(default_factory=set)
+    hours: Decimal = _NONE
+    left: Decimal = _NONE
+    """What it cost where it was; nothing where those rows do not count."""
+    joined: Decimal = _NONE
+
+
+def _moves(usage: _Usage, where: Sequence[Filter]) -> Iterator[Driver]:
+    """Take out of the usage what moved, and yield a driver for each move.
+
+    Nodes move where about as many hours leave one place as come to another that differs in one
+    dimension, and one of both places had none in one of the spans. Lines that end there and begin
+    here go with them.
+    """
+    moves: defaultdict[tuple[str, str, str, str], _Move] = defaultdict(_Move)
+    for name, (thing, source), (_, target) in _paths(usage):
+        origin, destination = usage[thing, source], usage[thing, target]
+        hours = min(-origin.rise, destination.rise)
+        if hours <= 0 or hours < _ALIKE * max(-origin.rise, destination.rise):
+            continue
+        if origin.now.total and destination.then.total:
+            continue
+
+        subject = "" if name == "cluster" else source.cluster
+        move = moves[name, getattr(source, name), getattr(target, name), subject]
+        parts = [
+            (
+                origin.then.split(hours / origin.then.total).cost,
+                destination.now.split(hours / destination.now.total).cost,
+            )
+        ]
+        lines = [x for x, place in usage if place == source and not x.instance_type]
+        for line, begun in product(lines, [x for x, place in usage if place == target]):
+            before, after = usage[line, source], usage[begun, target]
+            ended = before.then.cost and not before.now.cost
+            if line.bare == begun.bare and ended and not after.then.cost:
+                parts.append((before.then.split(Decimal(1)).cost, after.now.split(Decimal(1)).cost))
+
+        move.kinds.add(thing.instance_type)
+        move.hours += hours
+        move.left += sum((x for x, _ in parts), _NONE) if _at(source, where) else _NONE
+        move.joined += sum((x for _, x in parts), _NONE) if _at(target, where) else _NONE
+
+    for (name, old, new, subject), move in moves.items():
+        if not (move.left or move.joined):
+            continue
+        whose = subject or ", ".join(sorted(move.kinds))
+        what = f"{whose} from {_called(name, old)} to {_called(name, new)}"
+        changed, node_hours = move.joined - move.left, float(move.hours)
+        kept_by = (Filter(name, (old, new)), *([Filter("cluster", (subject,))] if subject else []))
+        yield Driver(
+            DriverKind.MOVED,
+            what,
+            changed,
+            changed,
+            hours=(node_hours, node_hours),
+            costs=(move.left, move.joined),
+            where=kept_by,
+        )
+
+
+_NodesAt = tuple[_Thing, _Place]
+
+
+def _paths(usage: _Usage) -> Iterator[tuple[str, _NodesAt, _NodesAt]]:
+    """Yield each dimension with the two places between which nodes may have moved along it."""
+    nodes = [key for key in usage if key[0].instance_type]
+    for name in PLACE:
+        peers: defaultdict[tuple[_Thing, _Place], list[_NodesAt]] = defaultdict(list)
+        for thing, place in nodes:
+            peers[thing, place._replace(**{name: ""})].append((thing, place))
+        for group in peers.values():
+            ranked = sorted(group, key=lambda key: (usage[key].rise, key))
+            for source, target in product(ranked, reversed(ranked)):
+                if usage[source].rise < 0 < usage[target].rise:
+                    yield name, source, target
+
+
+def _called(name: str, value: str) -> str:
+    if not value:
+        return f"no {name}"
+    return value if name == "region" else f"{name} {value}"
 
 
 Kind = tuple[str, str]
 """Instance type and region."""
 
 
-def _of_hours(then: Iterable[Spend], now: Iterable[Spend]) -> Iterator[Driver]:
-    """Yield the drivers of nodes: hours by cluster.
-
-    Price and commitments over all clusters of a type and region.
-    """
-    before, after = _spans(then), _spans(now)
-    by_kind: defaultdict[Kind, dict[str, tuple[_Span, _Span]]] = defaultdict(dict)
-    for kind, cluster in sorted({*before, *after}):
-        first, last = before.get((kind, cluster)), after.get((kind, cluster))
-        if first and last:
-            by_kind[kind][cluster] = first, last
+def _of_usage(
+    usage: Mapping[_NodesAt, _Pair],
+    alone: Mapping[str, Collection[str]],
+    sums: defaultdict[_Key, _Sum],
+) -> Iterator[Driver]:
+    """Yield the drivers of nodes, and add what is told by its costs alone to the sums."""
+    nodes: defaultdict[Kind, defaultdict[str, _Pair]] = defaultdict(lambda: defaultdict(_Pair))
+    for (thing, place), pair in usage.items():
+        key = {**place._asdict(), "service": thing.service, "usage_type": thing.usage_type}
+        name = next((x for x in _WHOLE if key[x] in alone[x]), "")
+        if thing.instance_type and not name:
+            of_kind = nodes[thing.instance_type, place.region][place.cluster]
+            of_kind.then.add(pair.then)
+            of_kind.now.add(pair.now)
             continue
 
-        what, where = _name(kind, cluster), _of(kind, cluster)
-        if last:
-            hours, costs = (0.0, float(last.total)), (_NONE, last.cost)
-            yield Driver(DriverKind.NEW, what, last.cost, hours, costs=costs, where=where)
-        elif first:
-            hours, costs = (float(first.total), 0.0), (first.cost, _NONE)
-            yield Driver(DriverKind.ENDED, what, -first.cost, hours, costs=costs, where=where)
+        cluster = f" · {place.cluster}" if place.cluster else ""
+        what, where = (
+            _whole(key, name)
+            if name
+            else (
+                _Key(f"{thing.service} {thing.usage_type}{cluster}".strip()),
+                _keeping(key, "service", "usage_type", "cluster"),
+            )
+        )
+        for side, span in enumerate((pair.then, pair.now)):
+            sums[what].net[side] += span.cost
+            sums[what].amortised[side] += span.cost
+        sums[what].where = where
 
-    for kind, clusters in by_kind.items():
+    for kind, clusters in sorted(nodes.items()):
         yield from _of_kind(kind, clusters)
 
 
-def _name(kind: Kind, cluster: str) -> str:
-    return f"{cluster or 'outside clusters'} · {kind[0]}"
+def _of_kind(kind: Kind, clusters: Mapping[str, _Pair]) -> Iterator[Driver]:
+    """Part each cluster's change: hours by cluster, price and purchase over all of them.
+
+    More hours at the old rate, then other ways of buying, then other prices.
+    """
+    name = ", ".join(filter(None, kind))
+    bought = priced = _NONE
+    first, last = _Span(), _Span()
+    for cluster, pair in sorted(clusters.items()):
+        before, after = pair.then, pair.now
+        what, where = f"{cluster or 'outside clusters'} · {kind[0]}", _of(kind, cluster)
+        hours = float(before.total), float(after.total)
+        if not (before.total and after.total):
+            way = DriverKind.NEW if after.total else DriverKind.ENDED
+            costs, usd = (before.cost, after.cost), after.cost - before.cost
+            yield Driver(way, what, usd, usd, hours, costs=costs, where=where)
+            continue
+
+        first.add(before)
+        last.add(after)
+        longer = cents((after.total - before.total) * before.rate)
+        if longer:
+            rates = before.rate, after.rate
+            yield Driver(DriverKind.HOURS, what, longer, longer, hours, rates, where=where)
+
+        # The change of the mean rate that other ways of buying make, each at its old rate; a way
+        # that is new has no old rate.
+        change = _NONE
+        for way_bought in sorted({*before.hours, *after.hours}):
+            rate = before.rate_of(way_bought)
+            if rate is None:
+                rate = after.rate_of(way_bought) or _NONE
+            change += (after.share(way_bought) - before.share(way_bought)) * rate
+        mixed = cents(after.total * change)
+        bought += mixed
+        priced += after.cost - before.cost - longer - mixed
+
+    if not first.total:
+        return
+    where = _of(kind, *sorted(clusters))
+    rates, covered = (first.rate, last.rate), (first.covered, last.covered)
+    if bought and abs(last.covered - first.covered) > _SLIGHT:
+        yield Driver(
+            DriverKind.COMMITMENT, name, bought, bought, rates=rates, covered=covered, where=where
+        )
+    elif bought:
+        ways = sorted({*first.hours, *last.hours}, key=lambda x: last.share(x) - first.share(x))
+        what = f"{name}, {ways[0]} to {ways[-1]}"
+        yield Driver(DriverKind.PURCHASE, what, bought, bought, rates=rates, where=where)
+    if priced:
+        yield Driver(DriverKind.PRICE, name, priced, priced, rates=rates, where=where)
 
 
 def _of(kind: Kind, *clusters: str) -> tuple[Filter, ...]:
@@ -206,56 +553,6 @@ def _of(kind: Kind, *clusters: str) -> tuple[Filter, ...]:
         Filter("region", kind[1:]),
         Filter("cluster", clusters),
     )
-
-
-def _spans(rows: Iterable[Spend]) -> Mapping[tuple[Kind, str], _Span]:
-    spans: defaultdict[tuple[Kind, str], _Span] = defaultdict(_Span)
-    for row in rows:
-        kind = row.key["instance_type"], row.key["region"]
-        span, way = spans[kind, row.key["cluster"]], row.key["purchase"]
-        span.usd[way] += row.money.amortised
-        span.hours[way] += row.hours
-    return spans
-
-
-def _of_kind(kind: Kind, clusters: Mapping[str, tuple[_Span, _Span]]) -> Iterator[Driver]:
-    """Part each cluster's change.
-
-    More hours at the old rate, then other ways of buying, then other prices.
-    """
-    name = ", ".join(filter(None, kind))
-    bought = priced = _NONE
-    first, last = _Span(), _Span()
-    for cluster, (before, after) in clusters.items():
-        first.add(before)
-        last.add(after)
-        longer = cents((after.total - before.total) * before.rate)
-        if longer:
-            what, where = _name(kind, cluster), _of(kind, cluster)
-            hours, rates = (float(before.total), float(after.total)), (before.rate, after.rate)
-            yield Driver(DriverKind.HOURS, what, longer, hours, rates, where=where)
-
-        # The change of the mean rate that other ways of buying make, each at its old rate; a way
-        # that is new has no old rate.
-        change = _NONE
-        for way in sorted({*before.hours, *after.hours}):
-            rate = before.rate_of(way)
-            if rate is None:
-                rate = after.rate_of(way) or _NONE
-            change += (after.share(way) - before.share(way)) * rate
-        mixed = cents(after.total * change)
-        bought += mixed
-        priced += after.cost - before.cost - longer - mixed
-
-    rates, where = (first.rate, last.rate), _of(kind, *clusters)
-    covered = first.covered, last.covered
-    if bought and abs(last.covered - first.covered) > _SLIGHT:
-        yield Driver(DriverKind.COMMITMENT, name, bought, rates=rates, covered=covered, where=where)
-    elif bought:
-        what = f"{name}, bought otherwise"
-        yield Driver(DriverKind.PRICE, what, bought, rates=rates, where=where)
-    if priced:
-        yield Driver(DriverKind.PRICE, name, priced, rates=rates, where=where)
 
 
 def _decimal(hours: float) -> Decimal:

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from bot.costs.pricing import Pricing
+from bot.costs.recurring import Daily, Due, fees_again, monthly_run
 from bot.costs.tally import settled_by
 from bot.errors import WrongInput
-from bot.model.fleet import Instance, Market
-from bot.model.frame import Frame, Mask
+from bot.model.fleet import Instance, Market, Reservation
+from bot.model.frame import Doubles, Frame, Mask
 from bot.model.labels import Labels
 from bot.model.money import cents
 from bot.model.price import Price
-from bot.model.projection import FEWEST, MOST, is_seldom, project
+from bot.model.projection import FEWEST, MOST, Forecasts, is_seldom, project
 from bot.model.reading import Reading
-from bot.model.spend import Filter, Forecast, Tally
+from bot.model.spend import Filter, Forecast, Money, Tally
 from bot.model.window import Window, month_of
 from bot.ports import Ports
 
-Daily = Mapping[date, Decimal]
 _DAY = timedelta(days=1)
 _NONE = Decimal(0)
 
@@ -38,20 +40,44 @@ class Tallies(Protocol):
         ...
 
 
+Line = tuple[str, ...]
+_LINES: tuple[Line, ...] = (
+    ("service", "usage_type", "purchase", "cluster"),
+    ("service", "usage_type"),
+    (),
+)
+"""By what the lines of a bill are told apart; not every bill knows all of it."""
+_BLOCKS: Line = (Market.CAPACITY_BLOCK,)
+_RUNS_INSTANCE = re.compile(r"((?:Box|Spot)Usage:[\w.-]+)$")
+
+
 @dataclass(frozen=True)
 class MonthBill:
     """Hold what a forecast is made of, amortised.
 
-    What recurs day by day, and one-off charges at their day.
+    What recurs by line and day, and one-off charges at their day.
     """
 
-    daily: Daily
+    lines: Mapping[Line, Daily]
     fees: Daily = field(default_factory=dict)
-    due: Daily = field(default_factory=dict)
-    """Fees of the month before that come each month, at the day when they are expected again."""
-    billed: Decimal = Decimal(0)
+    due: Sequence[Due] = ()
+    """Fees that are expected again in this month."""
+    billed: Decimal = _NONE
     """All of the month that was billed by now, unsettled days included."""
+    ahead: Daily = field(default_factory=dict)
+    """What Capacity Blocks cost by day, up to their known ends; empty where none is known."""
+    whole: date | None = None
+    """The day before which every line was billed for whole days, None where that has settled."""
     currency: str = "USD"
+
+    @cached_property
+    def daily(self) -> Daily:
+        """Return what recurs by day."""
+        daily: defaultdict[date, Decimal] = defaultdict(Decimal)
+        for amounts in self.lines.values():
+            for day, usd in amounts.items():
+                daily[day] += usd
+        return dict(daily)
 
 
 @dataclass(frozen=True)
@@ -68,57 +94,90 @@ class Nowcast:
     fees: Decimal = Decimal(0)
     """Of it one-off charges and monthly fees, which are counted once."""
     running_since: date | None = None
-    """From when on it rests on the nodes that ran, as no bill of these days has settled.
+    """From when on it rests on the nodes that ran, as no bill of these days is whole.
 
     None where they are not known.
     """
+    runs: Decimal = Decimal(0)
+    """Of it runs that come each month, and have not come or ended yet."""
     currency: str = "USD"
 
 
 def month_end(
-    bill: MonthBill, month: Window, settled: datetime, running: Daily | None = None
+    bill: MonthBill, month: Window, settled: datetime, running: Running | None = None
 ) -> Nowcast | None:
-    """Forecast from the settled days (those of the month before count), None with fewer than three.
+    """Forecast from the days billed (those of the months before count), None with fewer than three.
 
-    `running` is the cost of the nodes that ran, by day, up to today: it tells how the days since
-    the bill differ from the settled ones. Low is never under what is billed, unless days were
-    negative.
+    `running` is the cost of the nodes that ran, by kind and day, up to today: it tells how the days
+    since the bill differ. Low is never under what is billed, unless days were negative.
     """
-    until = min(settled, month.end).date()
-    days: list[date] = []
-    for day in sorted((day for day in bill.daily if day < until), reverse=True)[:MOST]:
-        if days and days[0] - day > _DAY:
-            break  # days before a gap tell of another time
-        days.insert(0, day)
+    start, end = month.start.date(), month.end.date()
+    until = min(settled.date(), end)
+    whole = min(max(bill.whole or until, until), end)
+    days = _days_on_end(bill.daily, whole)
     if len(days) < FEWEST:
         return None
-    start, end = month.start.date(), month.end.date()
-    values = [bill.daily[day] for day in days]
-    ahead = max(0, (end - max(until, start)).days)
-    running_usd: list[float] = []
-    if running and until >= start:
-        running_usd = [float(usd) for usd in _since(running, bill.daily, days)][:ahead]
-    projection = project([*map(float, values), *running_usd], ahead - len(running_usd))
+
+    # What runs once a month is expected once; what goes on is projected line by line.
+    series = {
+        line: [amounts.get(day, _NONE) for day in days] for line, amounts in bill.lines.items()
+    }
+    runs = {line: run for line, usd in series.items() if (run := monthly_run(usd, days, end))}
+    if bill.ahead:
+        runs.pop(_BLOCKS, None)
+    going = {
+        line: usd
+        for line, usd in series.items()
+        if any(usd) and line not in runs and not (bill.ahead and line == _BLOCKS)
+    }
+    seen, since = _with_running(going, days, running or {}, end)
+    coming = (end - max(days[-1] + _DAY, start)).days
+    run_usd = sum((run.coming for run in runs.values()), _NONE)
+    unsure = _RUN_SPREAD * float(sum((run.whole for run in runs.values() if run.coming), _NONE))
+    projection = project(seen, max(0, coming - since), unsure)
     assert projection
 
     fees = _sum(bill.fees, start, end)
-    due = _sum(bill.due, until, end)
     spent = _sum(bill.daily, start, until) + fees
+    counted = spent + _sum(bill.daily, max(start, until), whole) + run_usd
+    counted += _usd(seen[:, len(days) :].sum()) + _sum(bill.ahead, whole, end)
+    due = sum((fee.usd for fee in bill.due), _NONE)
+    share = sum((fee.share for fee in bill.due), _NONE)
 
-    sure = spent + due + _usd(sum(running_usd))
-    least = max(spent, bill.billed) if min(values) >= 0 else sure + _usd(projection.low)
+    def ended(usd: float) -> Decimal:
+        besides = counted + _usd(usd)
+        return besides + due + cents((besides - fees) * share)
+
+    negative = min(bill.daily[day] for day in days) < 0
+    least = ended(projection.low) if negative else max(spent, bill.billed)
+    middle = max(least, ended(projection.middle))
     return Nowcast(
         month,
         settled,
         spent,
-        forecast=max(least, sure + _usd(projection.middle)),
-        low=max(least, sure + _usd(projection.low)),
-        high=max(least, sure + _usd(projection.high)),
-        days_used=len(days),
-        fees=fees + due,
-        running_since=until if running_usd else None,
+        forecast=middle,
+        low=max(least, ended(projection.low)),
+        high=max(least, ended(projection.high)),
+        days_used=sum(day < until for day in days),
+        fees=fees + due + cents((counted + _usd(projection.middle) - fees) * share),
+        running_since=whole if since else None,
+        runs=cents(run_usd),
         currency=bill.currency,
     )
+
+
+_RUN_SPREAD = 0.1
+"""By what share of its cost one run that comes each month differs from the last."""
+
+
+def _days_on_end(daily: Daily, whole: date) -> list[date]:
+    """Return the newest days before `whole` that follow each other without a gap."""
+    days: list[date] = []
+    for day in sorted((day for day in daily if day < whole), reverse=True)[:MOST]:
+        if days and days[0] - day > _DAY:
+            break  # days before a gap tell of another time
+        days.insert(0, day)
+    return days
 
 
 def _sum(daily: Daily, start: date, end: date) -> Decimal:
@@ -127,111 +186,217 @@ def _sum(daily: Daily, start: date, end: date) -> Decimal:
 
 
 def _usd(amount: float) -> Decimal:
-    return cents(Decimal(repr(amount)))
+    return cents(Decimal(repr(float(amount))))
 
 
-_ALIKE = 3
-"""Settled days that the days since are held against."""
+Running = Mapping[Line, Daily]
+"""USD by day of the nodes that ran, by kind: how and as what they are billed, and the cluster."""
+_ALIKE, _NEAR = 3, 0.1
+"""Days over which the nodes that ran are held against their line, and how far it may differ."""
 
 
-def _since(running: Daily, daily: Daily, days: Sequence[date]) -> Iterator[Decimal]:
-    """Yield the cost of each day since the settled ones.
+def _with_running(
+    lines: Mapping[Line, Sequence[Decimal]], days: Sequence[date], running: Running, end: date
+) -> tuple[Doubles, int]:
+    """Return the lines by day, (n, days), and how many days since the bill they reach beyond it.
 
-    What those cost besides nodes, and the nodes that ran.
+    A line of nodes goes on as its nodes ran, where it cost what they did before; another as is
+    usual.
     """
-    # Fewer days say nothing of what comes besides nodes.
-    newest = [day for day in days if day in running][-_ALIKE:]
-    if len(newest) < _ALIKE:
-        return
-    besides = sum((daily[day] - running[day] for day in newest), _NONE) / len(newest)
-    day = days[-1] + _DAY
-    while day in running:
-        yield max(_NONE, besides + running[day])
-        day += _DAY
+    rows = {line: [float(usd) for usd in amounts] for line, amounts in lines.items()}
+    known = {day for amounts in running.values() for day in amounts}
+    since: list[date] = []
+    while (day := days[-1] + (len(since) + 1) * _DAY) in known and day < end:
+        since.append(day)
+    newest = list(days[-_ALIKE:])
+    ran: dict[Line, list[float]] = {}
+    for kind, amounts in running.items():
+        billed = sum(rows.get(kind, [])[-_ALIKE:])
+        cost = float(sum((amounts.get(day, _NONE) for day in newest), _NONE))
+        if abs(billed - cost) <= _NEAR * max(billed, cost) and known.issuperset(newest):
+            scale = billed / cost if cost else 1.0
+            ran[kind] = [scale * float(amounts.get(day, _NONE)) for day in since]
+            rows.setdefault(kind, [0.0] * len(days))
+
+    table = np.array(list(rows.values())).reshape(-1, len(days))
+    if not ran or not since:
+        return table, 0
+    usual = Forecasts.of(table).days(len(since))
+    coming = [ran.get(line, list(usual[row])) for row, line in enumerate(rows)]
+    return np.concatenate([table, np.array(coming)], axis=1), len(since)
 
 
-_NOWCAST_BACK = timedelta(days=62)
-"""How far before the month its bill is looked at.
+_NOWCAST_BACK = timedelta(days=MOST)
+"""How far before the month its bill is looked at."""
 
-What came in each of the two months before comes again.
-"""
+
+@dataclass(frozen=True)
+class Fleet:
+    """Hold what is known of a fleet beside its bill: the nodes that ran, and Capacity Blocks."""
+
+    running: Running = field(default_factory=dict)
+    blocks: Sequence[Reservation] = ()
+
+
+Amount = Callable[[Money], Decimal]
+
+
+def amortised(money: Money) -> Decimal:
+    """Return the amount that a forecast is of, where no other is asked for."""
+    return money.amortised
 
 
 def forecast_month(
-    billing: Tallies, at: datetime, where: Sequence[Filter] = (), running: Daily | None = None
+    billing: Tallies,
+    at: datetime,
+    where: Sequence[Filter] = (),
+    fleet: Fleet | None = None,
+    amount: Amount = amortised,
 ) -> Nowcast | None:
     """Forecast the month of `at` from what was billed by then.
 
     None where too few days have settled. May block.
     """
     month = month_of(at)
-    bill, settled = month_bill(billing, month, at, where)
-    return month_end(bill, month, settled, running) if settled else None
+    bill, settled = month_bill(billing, month, at, where, amount)
+    if settled is None:
+        return None
+    # What is paid at once is in the bill already; amortised it is spread over days to come.
+    if fleet and fleet.blocks and amount is amortised:
+        bill = replace(bill, ahead=blocks_by_day(billing, fleet.blocks, month, where))
+    return month_end(bill, month, settled, fleet.running if fleet else None)
+
+
+def blocks_by_day(
+    billing: Tallies, blocks: Sequence[Reservation], month: Window, where: Sequence[Filter] = ()
+) -> dict[date, Decimal]:
+    """Return what each Capacity Block that was billed costs on each day of a month; may block.
+
+    Its price is spread over its hours, as the bill does.
+    """
+    prepaid = Filter("purchase", (Market.CAPACITY_BLOCK,))
+    bought = Window(month.start - _NOWCAST_BACK, month.end)
+    try:
+        rows = billing.tally(bought, ("resource",), [*where, prepaid]).rows
+    except WrongInput:
+        return {}
+    daily: defaultdict[date, Decimal] = defaultdict(Decimal)
+    for block in blocks:
+        usd = sum(
+            (row.money.net for row in rows if block.labels.resource in row.key["resource"]), _NONE
+        )
+        if usd <= 0 or block.ends_at is None:
+            continue
+        rate = usd / Decimal(str(Window(block.starts_at, block.ends_at).hours))
+        start, end = max(block.starts_at, month.start), min(block.ends_at, month.end)
+        for day in Window(start, end).days() if start < end else ():
+            daily[day.start.date()] += rate * Decimal(str(round(day.hours, 6)))
+    # A block that ended costs nothing more, which is known as well.
+    return {month.start.date(): _NONE, **daily} if any(row.money.net > 0 for row in rows) else {}
 
 
 def month_bill(
-    billing: Tallies, month: Window, at: datetime, where: Sequence[Filter] = ()
+    billing: Tallies,
+    month: Window,
+    at: datetime,
+    where: Sequence[Filter] = (),
+    amount: Amount = amortised,
 ) -> tuple[MonthBill, datetime | None]:
     """Return what a forecast of a month is made of, and until when the bill has settled.
 
     May block.
     """
-    window = Window(month.start - _NOWCAST_BACK, min(month.end, at))
-    try:
-        tally = billing.tally(window, ("day", *_LINE), where)
-    except WrongInput:
-        # Not every bill tells services and usage types.
-        tally = billing.tally(window, ("day",), where)
-
+    tally = _by_line(billing, Window(month.start - _NOWCAST_BACK, min(month.end, at)), where)
     settled = settled_by(tally, at)
     if settled is None:
         return MonthBill({}), None
-    lines: defaultdict[Line, dict[date, Decimal]] = defaultdict(dict)
+    charged: defaultdict[Line, defaultdict[date, Decimal]] = defaultdict(
+        lambda: defaultdict(Decimal)
+    )
+    lines: defaultdict[Line, defaultdict[date, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     for row in tally.rows:
-        lines[_line(row.key)][date.fromisoformat(row.key["day"])] = row.money.amortised
+        day = date.fromisoformat(row.key["day"])
+        charged[_charged_as(row.key)][day] += amount(row.money)
+        lines[_line(row.key)][day] += amount(row.money)
     until, start = settled.date(), month.start.date()
-    lumps = _lumps(billing, lines, until, where)
+    lumps = _lumps(billing, charged, until, where)
 
     # What recurs is parted from what is charged at once, of which some comes each month.
-    daily: defaultdict[date, Decimal] = defaultdict(Decimal)
     fees: defaultdict[date, Decimal] = defaultdict(Decimal)
-    due: defaultdict[date, Decimal] = defaultdict(Decimal)
-    billed = _NONE
-    for line, amounts in lines.items():
-        at_once = lumps.get(line, {})
+    for row in tally.rows:
+        day = date.fromisoformat(row.key["day"])
+        if day in lumps.get(_charged_as(row.key), {}):
+            fees[day] += amount(row.money)
+            lines[_line(row.key)][day] -= amount(row.money)
+    monthly: defaultdict[date, Decimal] = defaultdict(Decimal)
+    for amounts in lines.values():
         for day, usd in amounts.items():
-            daily[day] += usd - at_once.get(day, _NONE)
-            billed += usd if day >= start else _NONE
-        for day, usd in at_once.items():
-            fees[day] += usd
-        for day, usd in _again(at_once, start):
-            due[max(day, until)] += usd
-    return MonthBill(daily, fees, due, billed, tally.currency), settled
+            monthly[day.replace(day=1)] += usd
+    first = min((day for amounts in charged.values() for day in amounts), default=start)
+    due = tuple(
+        replace(fee, day=max(fee.day, until))
+        for amounts in lumps.values()
+        for fee in fees_again(amounts, start, first, monthly)
+    )
+    billed = _sum(fees, start, month.end.date()) + monthly[start]
+    whole = _whole(charged, min(tally.billed_through or at, at), until)
+    bill = MonthBill(lines, fees, due, billed, whole=whole, currency=tally.currency)
+    return bill, settled
 
 
-Line = tuple[str, ...]
-_LINE = ("service", "usage_type")
+def _by_line(billing: Tallies, window: Window, where: Sequence[Filter]) -> Tally:
+    """Sum a window by day and line, as finely as the bill tells lines apart."""
+    for dimensions in _LINES[:-1]:
+        try:
+            return billing.tally(window, ("day", *dimensions), where)
+        except WrongInput:
+            continue
+    return billing.tally(window, ("day",), where)
+
+
+def _charged_as(key: Mapping[str, str]) -> Line:
+    """Return the line in which AWS charges a row."""
+    return key.get("service", ""), key.get("usage_type", "")
 
 
 def _line(key: Mapping[str, str]) -> Line:
-    return tuple(key.get(name, "") for name in _LINE)
+    """Return the line by which a row is projected.
 
-
-def _again(lumps: Daily, month: date) -> Iterator[tuple[date, Decimal]]:
-    """Yield what a line charged at once in both months before, and not yet in this one.
-
-    Each at its day of this month.
+    The nodes of a cluster are one, however each hour of them is paid.
     """
-    last = (month - _DAY).replace(day=1)
-    before = (last - _DAY).replace(day=1)
-    earlier, previous, current = (
-        {day.day: usd for day, usd in lumps.items() if day.replace(day=1) == first}
-        for first in (before, last, month)
+    if key.get("purchase") == Market.CAPACITY_BLOCK:
+        return _BLOCKS
+    usage = _RUNS_INSTANCE.search(key.get("usage_type", ""))
+    if usage:
+        return usage[1], key.get("cluster", "")
+    return *_charged_as(key), key.get("cluster", "")
+
+
+_LATEST = Decimal("0.9")
+"""Share of a usual day with which a service's newest day counts as whole."""
+
+
+def _whole(lines: Mapping[Line, Daily], through: datetime, until: date) -> date:
+    """Return the day before which every service that is charged daily was billed for whole days.
+
+    That is after the settled days where services have been billed beyond them.
+    """
+    services: defaultdict[str, defaultdict[date, Decimal]] = defaultdict(
+        lambda: defaultdict(Decimal)
     )
-    # What came again already is in the bill.
-    if not current:
-        for number in earlier.keys() & previous.keys():
-            yield month.replace(day=min(number, 28)), previous[number]
+    for (service, *_), amounts in lines.items():
+        for day, usd in amounts.items():
+            services[service][day] += usd
+    whole = through.astimezone(UTC).date()
+    for amounts in services.values():
+        usual = [amounts.get(until - n * _DAY, _NONE) for n in range(1, _ALIKE + 1)]
+        if not all(usual):
+            continue
+        newest = max(amounts)
+        if amounts[newest] >= _LATEST * sum(usual) / _ALIKE:
+            newest += _DAY
+        whole = min(whole, newest)
+    return max(whole, until)
 
 
 def _lumps(
@@ -252,14 +417,14 @@ def _lumps(
     window = Window(_midnight(days[0]), _midnight(days[-1] + _DAY))
     try:
         usage_types = Filter("usage_type", tuple(sorted({line[-1] for line in seldom})))
-        rows = billing.tally(window, ("hour", *_LINE), [*where, usage_types]).rows
+        rows = billing.tally(window, ("hour", "service", "usage_type"), [*where, usage_types]).rows
     except WrongInput:
         # A bill by days: what came on one day and on none of those after it was no usage that
         # goes on.
         return {line: amounts for line, amounts in seldom.items() if max(amounts) < until - _DAY}
     hours: defaultdict[tuple[Line, date], int] = defaultdict(int)
     for row in rows:
-        hours[_line(row.key), date.fromisoformat(row.key["hour"][:10])] += 1
+        hours[_charged_as(row.key), date.fromisoformat(row.key["hour"][:10])] += 1
     return {
         line: {day: usd for day, usd in amounts.items() if hours[line, day] == 1}
         for line, amounts in seldom.items()
@@ -295,11 +460,12 @@ def expected(spent: Decimal, forecast: Forecast) -> Expected:
 
 def running_cost(
     reading: Reading, price_of: Callable[[Instance], Price | None], back: timedelta
-) -> dict[date, Decimal]:
+) -> dict[Line, dict[date, Decimal]]:
     """Return USD of the nodes that ran on each whole day of the last `back` which metrics tell of.
 
-    Nodes that a commitment pays, or whose kind is held by a reservation, are left out: that goes on
-    when they leave. Empty where no metrics tell of nodes, as one that ended is then forgotten.
+    By kind of node. Nodes that a commitment pays, or whose kind is held by a reservation, are left
+    out: that goes on when they leave. Empty where no metrics tell of nodes, as one that ended is
+    then forgotten.
     """
     frame = reading.frame("node")
     if frame is None or not frame.n_steps:
@@ -309,36 +475,52 @@ def running_cost(
     first = max(midnight - back, frame.start.astimezone(UTC) + _DAY).replace(
         hour=0, minute=0, second=0, microsecond=0
     )
-    days = Window(min(first, midnight), midnight).days()
-    costs = {day.start.date(): _NONE for day in days}
+    days = [day.start.date() for day in Window(min(first, midnight), midnight).days()]
+    costs: dict[Line, dict[date, Decimal]] = {}
     reserved = {_kind(reservation.labels) for reservation in reading.inventory.reservations}
     for instance, span in _spans(reading, frame):
         start, end = max(first, span.start), min(midnight, span.end)
-        if start >= end or _kind(instance.labels) in reserved:
+        if _kind(instance.labels) in reserved:
             continue
         price = price_of(instance)
         if price and price.market not in _PREPAID:
-            for day in Window(start, end).days():
-                costs[day.start.date()] += price.usd_per_hour * Decimal(str(round(day.hours, 6)))
+            kind = costs.setdefault(_billed_as(instance), dict.fromkeys(days, _NONE))
+            for day in Window(start, end).days() if start < end else ():
+                kind[day.start.date()] += price.usd_per_hour * Decimal(str(round(day.hours, 6)))
     return costs
+
+
+def _billed_as(instance: Instance) -> Line:
+    """Return the line of a bill that a node's hours stand in, as `_line` names it."""
+    usage = "Box"
+    if instance.market is Market.SPOT:
+        usage = "Spot"
+    return f"{usage}Usage:{instance.labels.instance_type}", instance.labels.cluster
 
 
 _BACK = timedelta(days=7)
 """How many days back nodes are priced: a bill settles within them."""
 
 
-def running_of(ports: Ports, reading: Reading) -> dict[date, Decimal]:
-    """Return the cost of the nodes that ran in the last days, at the price of each; may block."""
-    return running_cost(reading, Pricing(ports).at(reading.now).instance, _BACK)
+def fleet_of(ports: Ports, reading: Reading | None, where: Sequence[Filter] = ()) -> Fleet | None:
+    """Return the nodes that ran in the last days, at the price of each, and blocks; may block.
+
+    Nodes tell of the whole bill alone, not of a part of it.
+    """
+    if reading is None:
+        return None
+    if where:
+        return Fleet(blocks=reading.inventory.blocks)
+    running = running_cost(reading, Pricing(ports).at(reading.now).instance, _BACK)
+    return Fleet(running, reading.inventory.blocks)
 
 
 def forecast_of(ports: Ports, now: datetime, reading: Reading | None) -> Nowcast | None:
     """Forecast the month of `now` from its bill; may block.
 
-    And from the nodes that ran, where a reading tells of them.
+    And from nodes and Capacity Blocks, where a reading tells of them.
     """
-    running = running_of(ports, reading) if reading else None
-    return forecast_month(ports.world.billing, now, running=running)
+    return forecast_month(ports.world.billing, now, fleet=fleet_of(ports, reading))
 
 
 _PREPAID = {Market.SAVINGS_PLAN, Market.RESERVED, Market.CAPACITY_BLOCK}

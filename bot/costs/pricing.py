@@ -26,7 +26,7 @@ HOURS_A_MONTH = 730
 _ORDER = list(Basis)
 _QUANTUM = Decimal("0.000001")
 """Of USD an hour: prices of a GiB are small."""
-_COMMITTED = {Market.ON_DEMAND, Market.SAVINGS_PLAN, Market.RESERVED}
+_ONE_RATE = {Market.ON_DEMAND, Market.SAVINGS_PLAN, Market.RESERVED}
 
 
 def choose(quotes: Iterable[Price], market: Market, region: str = "") -> Price | None:
@@ -38,7 +38,7 @@ def choose(quotes: Iterable[Price], market: Market, region: str = "") -> Price |
     same region wins, then the surest basis, then the newest date.
     """
     prices = list(quotes)
-    account = _named(blended(prices, region), Whose.ACCOUNT) if market in _COMMITTED else None
+    account = _named(blended(prices, region), Whose.ACCOUNT) if market in _ONE_RATE else None
     best = account or min(prices, key=lambda price: _rank(price, market, region), default=None)
     return _named(best, Whose.MARKET) if best and best.hours and not best.whose else best
 
@@ -53,7 +53,7 @@ def blended(quotes: Iterable[Price], region: str) -> Price | None:
     None without hours.
     """
     billed = [price for price in quotes if price.basis is Basis.BILLED and price.region == region]
-    return _mean_of(price for price in billed if price.market in _COMMITTED)
+    return _mean_of(price for price in billed if price.market in _ONE_RATE)
 
 
 def _mean_of(rates: Iterable[Price]) -> Price | None:
@@ -67,8 +67,17 @@ def _mean_of(rates: Iterable[Price]) -> Price | None:
         return None
     hours = sum((Decimal(str(rate.hours)) for rate in used), Decimal(0))
     cost = sum((rate.usd_per_hour * Decimal(str(rate.hours)) for rate in used), Decimal(0))
+    committed = sum(
+        (rate.committed_usd_per_hour * Decimal(str(rate.hours)) for rate in used), Decimal(0)
+    )
     most = max(used, key=lambda rate: rate.hours)
-    return replace(most, usd_per_hour=(cost / hours).quantize(_QUANTUM), hours=float(hours))
+    return replace(
+        most,
+        usd_per_hour=(cost / hours).quantize(_QUANTUM),
+        hours=float(hours),
+        on_demand_share=1 - committed / cost if cost else None,
+        lapses=max((rate.lapses for rate in used if rate.lapses), default=None),
+    )
 
 
 def billed_rate(rates: AccountRates, instance: Instance) -> Price | None:
@@ -92,7 +101,7 @@ def billed_rate(rates: AccountRates, instance: Instance) -> Price | None:
 
 
 def _bought_alike(first: Market, second: Market) -> bool:
-    return first is second or {first, second} <= _COMMITTED
+    return first is second or {first, second} <= _ONE_RATE
 
 
 def listed_price(quotes: Iterable[Price], market: Market, region: str) -> Price | None:

@@ -66,10 +66,26 @@ def settled_by(tally: Tally, at: datetime) -> datetime | None:
 
 
 def billed_part(days: Tally) -> Window:
-    """Return the window of a tally by day from the first day on that the bill holds."""
-    first = min((row.key["day"] for row in days.rows), default="")
-    start = datetime.fromisoformat(f"{first}T00:00:00+00:00") if first else days.window.start
+    """Return the window of a tally by day from the first day on after which none is missing.
+
+    Days that stand alone before it are no beginning: monthly fees are dated at the month's first.
+    """
+    held = {row.key["day"] for row in days.rows}
+    newest = max(held, default="")
+    start = datetime.fromisoformat(f"{newest}T00:00:00+00:00") if held else days.window.start
+    while f"{start - _DAY:%Y-%m-%d}" in held:
+        start -= _DAY
     return replace(days.window, start=max(days.window.start, start))
+
+
+def days_held(days: Tally) -> tuple[int, int]:
+    """Return how many days of a tally by day the bill holds, and how many it could by now."""
+    end = min(days.window.end, days.billed_through or days.window.start)
+    if end <= days.window.start:
+        return 0, 0
+    return len({row.key["day"] for row in days.rows}), len(
+        list(replace(days.window, end=end).days())
+    )
 
 
 def comparable(window: Window, billed_through: datetime | None) -> tuple[Window, Window] | None:

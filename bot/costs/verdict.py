@@ -72,7 +72,7 @@ class Verdict:
         if self.ratios is None:
             return "which costs less is not known"
         pays = {self.new: "costs less", self.old: "costs more", None: "depends on the speed"}
-        return f"{pays[self.cheaper]}, {_percents(*self.ratios)} for the same work"
+        return f"{pays[self.cheaper]}, {percents(*self.ratios)} for the same work"
 
     def usd_of(self, old_usd: Decimal) -> tuple[Decimal, Decimal] | None:
         """Return the lowest and highest USD on `new` of work that costs `old_usd` on `old`."""
@@ -90,15 +90,15 @@ class Verdict:
         low, high = self.ratios
         basis = _BASES.get(self.yardstick or ClaimKind.CLAIM, _STATED)
         if self.cheaper == self.old:
-            span = _percents(1 / high, 1 / low)
+            span = percents(1 / high, 1 / low)
             judged = f"{self.old} costs less for the same work: {span} of {self.new}'s cost"
         elif self.cheaper == self.new:
-            span = _percents(low, high)
+            span = percents(low, high)
             judged = f"{self.new} costs less for the same work: {span} of {self.old}'s cost"
         else:
             judged = (
                 "It depends on the speed that your model gets: the same work on"
-                f" {self.new} costs {_percents(low, high)} of {self.old}'s cost"
+                f" {self.new} costs {percents(low, high)} of {self.old}'s cost"
             )
         old, new = self.prices
         way = old.market.replace("-", " ")
@@ -186,6 +186,7 @@ def _founded(price: Price, *pair: Price) -> str:
     return f"{where}{price.basis} of {price.asof:%Y-%m-%d}"
 
 
-def _percents(low: float, high: float) -> str:
+def percents(low: float, high: float) -> str:
+    """Write a span of ratios: `64-82 %`, `64 %` where both ends read alike."""
     ends = dict.fromkeys(f"{share * 100:.0f}" for share in (low, high))
     return f"{'-'.join(ends)} %"

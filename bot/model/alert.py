@@ -31,7 +31,7 @@ class WastedHours:
 class Waste:
     """State an alert's waste.
 
-    USD an hour now, so far, and by month end if nothing changes (with a range).
+    USD an hour now, so far, and by month end by how long its kind goes on (with a range).
 
     An alert that is over, or passes by itself, costs nothing more by month end.
     """
@@ -51,6 +51,15 @@ class Waste:
 
     Empty of a cause of the bill, and where they were not kept.
     """
+    committed_share: Decimal = field(default=Decimal(0), metadata={"optional": True})
+    """The share of an hour's USD that a commitment bills whether the things run or not."""
+    lapses: date | None = field(default=None, metadata={"optional": True})
+    """The day on which the last of those commitments ends, where the bill says so."""
+
+    @property
+    def committed_per_hour(self) -> Decimal:
+        """Return the USD an hour that stopping the things does not save."""
+        return cents(self.per_hour * self.committed_share)
 
     @property
     def goes_on(self) -> bool:
@@ -219,6 +228,12 @@ class Alert:
 def usd_per_hour_of(alerts: Iterable[Alert]) -> Decimal:
     """Return the USD an hour that some alerts waste together."""
     return sum((alert.usd_per_hour for alert in alerts), Decimal(0))
+
+
+def committed_usd_per_hour_of(alerts: Iterable[Alert]) -> Decimal:
+    """Return the USD an hour of some alerts that stopping what they name does not save."""
+    wastes = (alert.waste for alert in alerts)
+    return sum((waste.committed_per_hour for waste in wastes if waste), Decimal(0))
 
 
 def leading(alerts: Sequence[Alert]) -> list[Alert]:

@@ -6,7 +6,7 @@ One row for each cause an alert may have, with every fact that the rest of the c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
@@ -89,6 +89,11 @@ class CauseFacts:
     cause: Cause
     switch: str
     """The meaning of its setting `CAUSE.on`; more settings of the cause begin with its name too."""
+    lasts: timedelta = field(kw_only=True)
+    """How long it usually goes on, by trnbot's own estimate.
+
+    It counts as one alert beside those that were seen to end.
+    """
     said_as: str = ""
     """Its name for people; "" = the name with spaces."""
     about: About = About.NODES
@@ -118,6 +123,8 @@ class CauseFacts:
     """
     kept_for_nothing: bool = False
     """Its nodes are kept though nothing wants them: whoever pays for them may have them stopped."""
+    if_committed: str = ""
+    """What to do first where a commitment bills its nodes whether they run or not."""
     buys_hours: bool = False
     """It may be the bill's view of nodes that work nothing, and is then explained by them."""
     however_small: bool = False
@@ -177,19 +184,30 @@ _SICK = (Cause.HARDWARE_FAULT, Cause.HUNG, Cause.NO_DATA)
 _COMPILES = (Cause.LONG_COMPILE, Cause.COLD_CACHE)
 _DROPS = (Cause.STARVED, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.STRAGGLER)
 _STALLS = (Cause.HUNG, *_DROPS)
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _BILLED = timedelta(days=1)
 """How long the bill may take to tell of an hour.
 
 What it tells anew within it is the same growth still.
 """
+_USE_COMMITTED = (
+    "Move other work onto the nodes, or let the commitment lapse: it is billed either way."
+)
+
+_PROFILE = (
+    "See where a step's time goes: `neuron-profile capture -n GRAPH.neff -s step.ntff` on a spare"
+    " node, then `neuron-profile view -n GRAPH.neff -s step.ntff` (`neuron-explorer` in newer SDKs)."
+)
 
 # fmt: off
 # Laid out by hand, so that a row stays a few lines: what it is, how alerts treat it, how it is
 # simulated and drawn, what to try.
 _ROWS = (
-    CauseFacts(Cause.IDLE, "report nodes that do nothing", precedence=5, explained_by=(*_SICK,
+    CauseFacts(Cause.IDLE, "report nodes that do nothing", lasts=_DAY,
+        precedence=5, explained_by=(*_SICK,
         *_COMPILES), works_nothing=True,
         kept_for_nothing=True,
+        if_committed=_USE_COMMITTED,
         no_faster_chip="it does nothing: stopping nodes saves more than any chip",
         suggestions=(
             "Stop the nodes or scale the node group down.",
@@ -197,15 +215,16 @@ _ROWS = (
             "Let the autoscaler remove nodes without Neuron pods.")),
     CauseFacts(Cause.ALLOCATED_UNUSED, "report nodes that a runtime or a pod holds for nothing",
         "allocated, unused",
-        precedence=4, explained_by=(*_SICK, *_COMPILES, Cause.IDLE), works_nothing=True,
+        lasts=_DAY, precedence=4, explained_by=(*_SICK, *_COMPILES, Cause.IDLE), works_nothing=True,
         kept_for_nothing=True,
+        if_committed=_USE_COMMITTED,
         no_faster_chip="cores are held and not used: release them first",
         suggestions=(
             "Stop the process or pod that holds the cores (a notebook, a finished job), or scale"
             " the nodes down.",
             "Set an idle timeout on notebooks and interactive pods.")),
     CauseFacts(Cause.HUNG, "report jobs that stopped amid their work with the runtime loaded",
-        severity=Severity.CRITICAL, precedence=3, of_job=True, works_nothing=True,
+        lasts=4 * _HOUR, severity=Severity.CRITICAL, precedence=3, of_job=True, works_nothing=True,
         cores_differ=True,
         explained_by=(Cause.HARDWARE_FAULT, Cause.NO_DATA), part_of=_DROPS,
         no_faster_chip="it hangs: restart the run first",
@@ -214,7 +233,8 @@ _ROWS = (
             " checkpoint.",
             "Set a timeout on collectives so that a hang ends the job instead of holding the"
             " fleet.")),
-    CauseFacts(Cause.NO_DATA, "report running nodes that stopped reporting", however_small=True,
+    CauseFacts(Cause.NO_DATA, "report running nodes that stopped reporting", lasts=6 * _HOUR,
+        however_small=True,
         explained_by=(Cause.HARDWARE_FAULT,), part_of=_STALLS,
         no_faster_chip="its metrics stopped, so nothing can be said of its work",
         suggestions=(
@@ -222,10 +242,11 @@ _ROWS = (
             " panic, is the disk full?",
             "If the node was stopped on purpose, the next inventory will say so and this ends by"
             " itself.")),
-    CauseFacts(Cause.COMPILING, "tell compiling from idling", is_state=True,
+    CauseFacts(Cause.COMPILING, "tell compiling from idling", lasts=_HOUR, is_state=True,
         no_faster_chip="it compiles: judge it by its training"),
     CauseFacts(Cause.LONG_COMPILE, "report compiles past the grace",
-        family=Family.COMPILE, precedence=2, explained_by=(Cause.COLD_CACHE,), works_nothing=True,
+        lasts=_HOUR, family=Family.COMPILE, precedence=2, explained_by=(Cause.COLD_CACHE,),
+        works_nothing=True,
         passes=True,
         no_faster_chip="it compiles: judge it by its training",
         suggestions=(
@@ -235,7 +256,7 @@ _ROWS = (
             "Share the cache: set NEURON_COMPILE_CACHE_URL to a bucket that every node may read"
             " and write.")),
     CauseFacts(Cause.COLD_CACHE, "report jobs that ran before and compile again at each start",
-        family=Family.COMPILE, precedence=2, works_nothing=True, passes=True,
+        lasts=_HOUR, family=Family.COMPILE, precedence=2, works_nothing=True, passes=True,
         returns=timedelta(days=3),
         no_faster_chip="it compiles what was compiled before: mend the cache first",
         suggestions=(
@@ -246,7 +267,7 @@ _ROWS = (
             "Pre-compile on one node (`neuron_parallel_compile`) and do not cancel this one.")),
     CauseFacts(Cause.KILLED_COMPILE, "report compiles that were cut off before anything executed",
         "compile cut off",
-        scenario="compiles",
+        lasts=_HOUR, scenario="compiles",
         suggestions=(
             "Before the next launch add `--retry_failed_compilation` to NEURON_CC_FLAGS: Neuron"
             " caches an interrupted compile as"
@@ -258,7 +279,8 @@ _ROWS = (
             " hour.",
             "If it was a pre-compile (`neuron_parallel_compile`) that ended well, nothing is lost:"
             " launch the job.")),
-    CauseFacts(Cause.STARVED, "report nodes that wait for data", family=Family.DROP, precedence=8,
+    CauseFacts(Cause.STARVED, "report nodes that wait for data", lasts=6 * _HOUR,
+        family=Family.DROP, precedence=8,
         of_job=True, cores_differ=True,
         explained_by=(
             *_SICK, Cause.NETWORK_BOUND, Cause.COLLECTIVE_PATH, Cause.STRAGGLER, Cause.IDLE,
@@ -270,35 +292,41 @@ _ROWS = (
             "Stage the data on FSx for Lustre or local disks instead of reading S3 in the training"
             " loop.")),
     CauseFacts(Cause.NETWORK_BOUND, "report nodes held up by the network",
-        family=Family.DROP, precedence=8, of_job=True, cores_differ=True, explained_by=_SICK,
+        lasts=6 * _HOUR, family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
+        explained_by=_SICK,
         no_faster_chip="the network limits it, not the chip",
         suggestions=(
             "Overlap or bucket all-reduce, accumulate gradients, or shard less across nodes.",
-            "Check that all nodes of the job share one zone and placement group.")),
+            "Check that all nodes of the job share one zone and placement group.",
+            _PROFILE)),
     CauseFacts(Cause.COLLECTIVE_PATH,
         "report traffic that seems to take the wrong path between devices",
-        family=Family.DROP, precedence=8, of_job=True, cores_differ=True, explained_by=_SICK,
+        lasts=12 * _HOUR, family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
+        explained_by=_SICK,
         no_faster_chip="its collectives seem to take the wrong path: mend that first",
         suggestions=(
             "Check that collectives go over NeuronLink within a node and EFA between nodes"
             " (FI_PROVIDER, security groups, launcher).",
+            _PROFILE,
             "Use the launcher that the Neuron documentation names (`torchrun`).")),
     CauseFacts(Cause.STRAGGLER, "report jobs in which all nodes wait for one",
-        family=Family.DROP, precedence=8, of_job=True, cores_differ=True, explained_by=_SICK,
+        lasts=6 * _HOUR, family=Family.DROP, precedence=8, of_job=True, cores_differ=True,
+        explained_by=_SICK,
         no_faster_chip="its nodes wait for a slow one: replace that first",
         suggestions=(
             "Restart the job from its last checkpoint without the slow node, or cordon and replace"
             " it.",
             "Look at what else runs on its host and at its loader before you blame the device.")),
     CauseFacts(Cause.MEMORY_PRESSURE, "report device memory near its limit",
-        precedence=7, of_job=True, however_small=True, cores_differ=True,
+        lasts=12 * _HOUR, precedence=7, of_job=True, however_small=True, cores_differ=True,
         metric="neuroncore_memory_used_bytes",
         explained_by=(Cause.HARDWARE_FAULT,), part_of=_STALLS,
         suggestions=(
             "Shard optimizer states (ZeRO-1), use smaller micro-batches or activation"
             " checkpointing.",
             "More nodes or a type with more device memory if it is to grow further.")),
-    CauseFacts(Cause.EXECUTION_ERRORS, "report execution errors", precedence=6, of_job=True,
+    CauseFacts(Cause.EXECUTION_ERRORS, "report execution errors", lasts=3 * _HOUR,
+        precedence=6, of_job=True,
         explained_by=(Cause.HARDWARE_FAULT, Cause.MEMORY_PRESSURE), part_of=_STALLS,
         however_small=True, cores_differ=True,
         metric="neuron_execution_errors_count",
@@ -308,14 +336,14 @@ _ROWS = (
             "If transient errors stay on one node, replace it.")),
     CauseFacts(Cause.HARDWARE_FAULT,
         "report hardware errors, uncorrected ECC events and failed status checks",
-        severity=Severity.CRITICAL, precedence=1, of_job=True, however_small=True,
+        lasts=6 * _HOUR, severity=Severity.CRITICAL, precedence=1, of_job=True, however_small=True,
         cores_differ=True,
         metric="neuron_execution_errors_count", part_of=_STALLS,
         suggestions=(
             "Cordon and replace the node; restart the job from its last checkpoint without it.",
             "Report the instance to AWS with its id; EC2 retires hardware that keeps failing.")),
     CauseFacts(Cause.CHECKPOINT_AT_RISK, "report runs whose checkpoints stopped",
-        about=About.RUN, explained_by=_SICK, part_of=_DROPS, however_small=True,
+        lasts=6 * _HOUR, about=About.RUN, explained_by=_SICK, part_of=_DROPS, however_small=True,
         metric="run_checkpoint_age_seconds",
         suggestions=(
             "Look at the checkpoint writer: is the file system full, did an asynchronous save"
@@ -324,7 +352,7 @@ _ROWS = (
             "Save one now by hand if the trainer allows it.")),
     CauseFacts(Cause.INTERRUPTION_NOTICE,
         "report nodes that AWS says it will take away, and the work at risk on them",
-        however_small=True, scenario="",
+        however_small=True, lasts=_HOUR, scenario="",
         no_faster_chip="its nodes are about to be taken away: save the work first",
         suggestions=(
             "Save a checkpoint now, if the trainer can be told to.",
@@ -333,43 +361,46 @@ _ROWS = (
             "Have the trainer save by itself when it is told to stop (SIGTERM): the notice comes"
             " two minutes before.")),
     CauseFacts(Cause.ORPHANED_STORAGE, "report volumes and file systems that nobody uses",
-        about=About.STORAGE, severity=Severity.INFO, adds_up=True, metric="",
+        lasts=90 * _DAY, about=About.STORAGE, severity=Severity.INFO, adds_up=True, metric="",
         suggestions=("Take a snapshot and delete the volume, or attach it where it is needed.",)),
     CauseFacts(Cause.UNUSED_CAPACITY, "report reserved capacity that stands empty",
-        about=About.CAPACITY, metric="",
+        lasts=30 * _DAY, about=About.CAPACITY, metric="",
         suggestions=(
             "Launch into the reservation, share it with another account, or cancel it (a Capacity"
             " Block cannot be cancelled).",
             "Move nodes of this type that run on demand elsewhere into it.")),
     CauseFacts(Cause.SPEND_JUMP, "report services that suddenly cost more",
-        about=About.MONEY, returns=_BILLED, buys_hours=True, grows=True, metric=SPEND,
+        lasts=30 * _DAY, about=About.MONEY, returns=_BILLED, buys_hours=True, grows=True,
+        metric=SPEND,
         suggestions=("Open `cost 7d by usage_type` for this service; compare with what was"
                      " launched that day.",)),
     CauseFacts(Cause.SPEND_NEW, "report usage that was never billed before",
-        about=About.MONEY, returns=_BILLED, explained_by=(Cause.SPEND_JUMP,), buys_hours=True,
+        lasts=30 * _DAY, about=About.MONEY, returns=_BILLED, explained_by=(Cause.SPEND_JUMP,),
+        buys_hours=True,
         grows=True, metric=SPEND,
         suggestions=("Ask the owner whether this usage is meant; `cost 7d by resource` names what"
                      " it is.",)),
     CauseFacts(Cause.COMMITMENT_UNUSED, "report commitment that usage no longer covers",
-        about=About.MONEY, returns=_BILLED, metric=SPEND,
+        lasts=60 * _DAY, about=About.MONEY, returns=_BILLED, metric=SPEND,
         suggestions=(
             "Move nodes that run on demand under the plan, or let it run out instead of renewing"
             " it.",
             "See what it still covers: `cost 7d by purchase,instance_type`.")),
     CauseFacts(Cause.BUDGET_BURN, "report budgets that will be used up before their month ends",
-        about=About.MONEY, returns=_BILLED, however_small=True, needs_setting=True, metric=SPEND,
+        lasts=15 * _DAY, about=About.MONEY, returns=_BILLED, however_small=True,
+        needs_setting=True, metric=SPEND,
         suggestions=(
             "See where it goes: `cost mtd by usage_type`; stop or shrink what can wait until next"
             " month.",
             "If the spending is meant, raise the budget: `config budget_burn`.")),
     CauseFacts(Cause.TRANSFER_ROUTE, "report data transfer that takes a costly route",
-        about=About.MONEY, returns=_BILLED, grows=True, metric=SPEND,
+        lasts=90 * _DAY, about=About.MONEY, returns=_BILLED, grows=True, metric=SPEND,
         suggestions=(
             "Send S3 traffic through a gateway endpoint instead of the NAT gateway: it is free of"
             " charge.",
             "Keep the nodes of a job, their data and their file system in one zone and region.")),
     CauseFacts(Cause.ODD, "report combinations of metrics that no rule knows (isolation forest)",
-        severity=Severity.INFO,
+        lasts=_DAY, severity=Severity.INFO,
         explained_by=tuple(cause for cause in Cause if cause is not Cause.ODD), however_small=True,
         cores_differ=True,
         suggestions=("Look whether the job changed; mark it as not an anomaly if it did.",)),

@@ -147,10 +147,28 @@ class Chip(Sourced):
 
 @dataclass(frozen=True)
 class Power(Sourced):
-    """State the watts of one accelerator under full load, as its vendor gives them."""
+    """State the watts of one accelerator under full load.
+
+    Of one whose maker gives none, the range of what others estimate.
+    """
 
     accelerator: str
-    watts: float
+    low: float
+    high: float
+
+    @property
+    def watts(self) -> float:
+        """Return the middle of the range."""
+        return (self.low + self.high) / 2
+
+    @property
+    def spread(self) -> float:
+        """Return by which share of the middle the range reaches up and down; 0 where it is one."""
+        return (self.high - self.low) / (self.high + self.low)
+
+    def __str__(self) -> str:
+        """Read as `700 W`, or `90 to 175 W`."""
+        return f"{self.low:.0f} to {self.high:.0f} W" if self.spread else f"{self.low:.0f} W"
 
 
 @dataclass(frozen=True)

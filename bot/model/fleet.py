@@ -90,6 +90,11 @@ class Market(StrEnum):
     RESERVED = "reserved"
     SAVINGS_PLAN = "savings-plan"
 
+    @property
+    def is_committed(self) -> bool:
+        """Return whether an hour is billed whether anything runs in it or not."""
+        return self in (Market.CAPACITY_BLOCK, Market.RESERVED, Market.SAVINGS_PLAN)
+
 
 @dataclass(frozen=True)
 class InstanceType:
@@ -346,6 +351,9 @@ class Inventory:
     volumes: tuple[Volume, ...] = ()
     file_systems: tuple[FileSystem, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    """What holds capacity now."""
+    blocks: tuple[Reservation, ...] = ()
+    """Every Capacity Block that is known, before it starts and after it ended as well."""
     types: Mapping[str, InstanceType] = field(default_factory=dict)
     eks: tuple[Cluster, ...] = ()
     quotas: tuple[Quota, ...] = ()

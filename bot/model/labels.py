@@ -7,6 +7,18 @@ from dataclasses import dataclass, fields, replace
 
 from bot.errors import WrongInput, nearest
 
+CLUSTER_TAGS = (
+    "eks:cluster-name",
+    "aws:eks:cluster-name",
+    "cluster",
+    "parallelcluster:cluster-name",
+    "aws:pcs:cluster-id",
+)
+"""Tags that name the cluster of a node or a charge, the first with a value counts.
+
+EKS, ParallelCluster and Parallel Computing Service set theirs (their user guides, 2026-11).
+"""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Labels:

@@ -18,6 +18,9 @@ def usd(amount: Decimal | float, digits: int | None = None) -> str:
     Cents below $100 unless `digits` says.
     """
     exact = amount if isinstance(amount, Decimal) else Decimal(float(amount))
+    # Rounded as scripts are told it: $2.499995 and its $2.50 are the same words.
+    if digits is None or digits <= 2:
+        exact = cents(exact)
     places = digits if digits is not None else (2 if abs(exact) < 100 else 0)
     rounded = abs(exact).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN)
     sign = "-" if exact < 0 and rounded else ""

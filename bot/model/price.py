@@ -46,6 +46,17 @@ class Price:
     """Instance-hours behind a billed rate; 0 for a quote."""
     whose: Whose | None = None
     """Whose hours a billed rate is of; None for a quote."""
+    on_demand_share: Decimal | None = None
+    """The share of the USD that ends when the thing does; None: all or nothing, by the market."""
+    lapses: date | None = None
+    """The day on which the last of the commitments ends that paid for it, where the bill says so."""
+
+    @property
+    def committed_usd_per_hour(self) -> Decimal:
+        """Return what is billed whether the thing runs or not."""
+        if self.on_demand_share is not None:
+            return self.usd_per_hour * (1 - self.on_demand_share)
+        return self.usd_per_hour if self.market.is_committed else Decimal(0)
 
     @property
     def found_by(self) -> str:

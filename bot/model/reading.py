@@ -84,6 +84,8 @@ class Reading:
     """
     learning: str = ""
     """A sentence on how much of history is known, while it is being read."""
+    missing: tuple[str, ...] = ()
+    """Sentences on what could not be had and hides no metric: storage, prices, quotas, the bill."""
 
     def hidden(self, labels: Labels) -> bool:
         """Return whether a gap hides things with these labels."""
@@ -194,6 +196,22 @@ _NOW = timedelta(hours=1)
 """How old the newest sign of a node, pod or run may be for it to count as there."""
 _BILL_LATE = timedelta(days=3)
 """From this age a bill is late: AWS writes it several times a day, and settles it within two."""
+_NAMED = 2
+"""How many troubles a coverage names; it counts those that are left."""
+
+
+def bill_coverage(
+    billed_through: datetime | None, now: datetime, until: datetime | None = None
+) -> Coverage:
+    """Return how much a bill that ends so tells at `now` of what was spent up to `until`.
+
+    Up to `now` where that is None.
+    """
+    if billed_through is None:
+        return Coverage(Known.UNKNOWN, "No billed day is seen yet.")
+    if min(now, until or now) - billed_through > _BILL_LATE:
+        return Coverage(Known.PARTLY, f"The bill ends {(now - billed_through).days} days ago.")
+    return Coverage()
 
 
 def coverage_of(reading: Reading) -> Coverage:
@@ -214,17 +232,17 @@ def coverage_of(reading: Reading) -> Coverage:
         for name, node in nodes.items()
     )
 
-    sentences = [str(gap) for gap in reading.gaps[:1]]
-    if len(reading.gaps) > 1:
-        sentences.append(f"And {counted(len(reading.gaps) - 1, 'more gap')}; 'doctor' lists them.")
+    troubles = list(dict.fromkeys([*reading.missing, *map(str, reading.gaps)]))
+    sentences = troubles[:_NAMED]
+    if unnamed := len(troubles) - len(sentences):
+        sentences.append(f"And {counted(unnamed, 'more gap')}; 'doctor' lists them.")
     if silent:
         sentences.append(f"{silent:,} of {counted(len(nodes), 'node')} sent no metrics lately.")
     if spend := reading.frame("spend"):
         # Its days reach up to now, those that nobody has billed are empty.
         billed = np.flatnonzero(~np.isnan(spend.values).all(axis=(0, 2)))
-        age = reading.now - spend.start - (billed.max(initial=-1) + 1) * spend.step
-        if age > _BILL_LATE:
-            sentences.append(f"The bill ends {age.days} days ago.")
+        through = spend.start + (int(billed.max(initial=-1)) + 1) * spend.step
+        sentences += filter(None, [bill_coverage(through, reading.now).because])
     sentences = sentences or list(filter(None, [reading.learning]))
 
     blind = silent == len(nodes) if nodes else bool(reading.gaps)

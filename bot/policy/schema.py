@@ -162,7 +162,7 @@ def _number(
 _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
     Cause.IDLE: (
         _share("idle.below", 0.05, "utilization at or under which a node does nothing", high=0.5),
-        _after("idle.for", 30, "how long before it is told"),
+        _after("idle.for", 30, "how long before it is raised"),
         Setting(
             "idle.spared",
             SettingUnit.WORD,
@@ -171,14 +171,16 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             _OWN,
         ),
     ),
-    Cause.ALLOCATED_UNUSED: (_after("allocated_unused.for", 30, "how long before it is told"),),
-    Cause.HUNG: (_after("hung.for", 20, "how long without progress before it is told", high=_DAY),),
+    Cause.ALLOCATED_UNUSED: (_after("allocated_unused.for", 30, "how long before it is raised"),),
+    Cause.HUNG: (
+        _after("hung.for", 20, "how long without progress before it is raised", high=_DAY),
+    ),
     Cause.NO_DATA: (
         Setting(
             "no_data.for",
             SettingUnit.DURATION,
             timedelta(minutes=15),
-            "how long before it is told",
+            "how long before it is raised",
             _CWA,
             300,
             _DAY,
@@ -188,7 +190,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _after(
             "compiling.grace",
             60,
-            "how long a compile may take before it is told, and a new node may do nothing",
+            "how long a compile may take before it is reported, and a new node may do nothing",
             _OPTIMUM,
             _DAY,
         ),
@@ -207,7 +209,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _after(
             "cold_cache.again",
             30,
-            "how long a job that ran before may compile at a start; the second such start is told",
+            "how long a job that ran before may compile at a start; the second such start is reported",
             _WARM,
             _DAY,
         ),
@@ -222,26 +224,26 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _after(
             "killed_compile.after",
             15,
-            "how long nothing executes after its process is gone before it is told",
+            "how long nothing executes after its process is gone before it is raised",
             high=_DAY,
         ),
     ),
     Cause.STARVED: (
         _share(
-            "starved.deep", 0.50, "share of the usual utilization under which a drop is told soon"
+            "starved.deep", 0.50, "share of the usual utilization under which a drop is raised soon"
         ),
-        _after("starved.for", 10, "how long a deep drop lasts before it is told", high=_DAY),
+        _after("starved.for", 10, "how long a deep drop lasts before it is raised", high=_DAY),
         _share(
             "starved.below", 0.75, "share of the usual utilization under which a drop counts at all"
         ),
         _after(
             "starved.shallow_for",
             60,
-            "how long a shallow drop lasts before it is told; evaluations are shorter",
+            "how long a shallow drop lasts before it is raised; evaluations are shorter",
             high=_DAY,
         ),
         _share("starved.over", 0.83, "share of the usual utilization at which it ends"),
-        _share("starved.cpu", 0.80, "host CPU that speaks for the data loader"),
+        _share("starved.cpu", 0.80, "host CPU that points to the data loader"),
     ),
     Cause.NETWORK_BOUND: (
         _share("network_bound.above", 0.75, "share of the NIC's limit that EFA must carry", _EFA),
@@ -250,19 +252,19 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _number(
             "collective_path.growth",
             3,
-            "growth of ENA or EFA traffic over its usual that speaks for it",
+            "growth of ENA or EFA traffic over its usual that points to it",
             (1.2, 100),
         ),
     ),
     Cause.MEMORY_PRESSURE: (
         _share("memory_pressure.above", 0.95, "share of the device memory in use"),
-        _after("memory_pressure.for", 15, "how long before it is told", high=_DAY),
+        _after("memory_pressure.for", 15, "how long before it is raised", high=_DAY),
     ),
     Cause.EXECUTION_ERRORS: (
         _number(
             "execution_errors.above",
             5,
-            "errors of one node within the span that are told",
+            "errors of one node within the span that are reported",
             (1, 1e6),
         ),
         _after("execution_errors.within", 30, "the span that errors are counted in", high=_DAY),
@@ -271,7 +273,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _number(
             "hardware_fault.ecc_events",
             10,
-            "ECC events of one node within the span that are told, where kinds are not told apart",
+            "ECC events of one node within the span that are reported, where kinds are not told apart",
             (1, 1e6),
         ),
         _after(
@@ -290,7 +292,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _after(
             "interruption_notice.ahead",
             2 * 1440,
-            "how long before a planned event its notice is told",
+            "how long before a planned event its notice is raised",
             high=30 * _DAY,
         ),
     ),
@@ -298,7 +300,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _after(
             "orphaned_storage.for",
             3 * 1440,
-            "how long without a use before it is told",
+            "how long without a use before it is raised",
             high=90 * _DAY,
         ),
     ),
@@ -306,12 +308,14 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _after("unused_capacity.for", 60, "how long after its start a reservation is judged"),
     ),
     Cause.SPEND_JUMP: (
-        _share("spend_jump.above", 0.30, "growth over the usual day that is told", _SETTLE, 10.0),
+        _share(
+            "spend_jump.above", 0.30, "growth over the usual day that is reported", _SETTLE, 10.0
+        ),
         Setting(
             "spend_jump.least",
             SettingUnit.NUMBER,
             20.0,
-            "USD a day of growth under which nothing is told",
+            "USD a day of growth under which nothing is reported",
             _SETTLE,
             0,
             1e7,
@@ -319,7 +323,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _number(
             "spend_jump.hours",
             3,
-            "hours in a row out of their usual that are told before their day has settled",
+            "hours in a row out of their usual that are reported before their day has settled",
             (1, 24),
             _SETTLE,
         ),
@@ -330,13 +334,15 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         ),
     ),
     Cause.SPEND_NEW: (
-        _number("spend_new.least", 20, "USD a day under which nothing is told", (0, 1e7), _SETTLE),
+        _number(
+            "spend_new.least", 20, "USD a day under which nothing is reported", (0, 1e7), _SETTLE
+        ),
     ),
     Cause.COMMITMENT_UNUSED: (
         _share(
             "commitment_unused.below",
             0.70,
-            "share of a plan or reservation used under which it is told, however long it is so",
+            "share of a plan or reservation used under which it is reported, however long it is so",
         ),
         _number("commitment_unused.days", 7, "settled days that it must be so", (2, 30), _SETTLE),
     ),
@@ -354,7 +360,7 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
         _number(
             "budget_burn.fast_rate",
             2,
-            "times the pace that the rest allows, on the newest settled day, that is told",
+            "times the pace that the rest allows, on the newest settled day, that is reported",
             (1, 100),
             _BURN,
         ),
@@ -378,13 +384,15 @@ _THRESHOLDS: Mapping[Cause, tuple[Setting, ...]] = {
             _after(
                 "odd.for",
                 30,
-                "how long before it is told: both halves of it must be odd",
+                "how long before it is raised: both halves of it must be odd",
                 high=_DAY,
             ),
             scoped=False,
         ),
         replace(
-            _number("odd.silent_days", 2, "days of history before the forest speaks", (1, 14)),
+            _number(
+                "odd.silent_days", 2, "days of history before the forest raises anything", (1, 14)
+            ),
             scoped=False,
         ),
     ),
@@ -406,7 +414,7 @@ ALERTING: tuple[Setting, ...] = (
         "alert.least_usd_per_hour",
         SettingUnit.USD,
         Decimal("1"),
-        "waste under this is not told",
+        "waste under this is not reported",
         _OWN,
         0,
         10_000,
@@ -416,7 +424,7 @@ ALERTING: tuple[Setting, ...] = (
         SettingUnit.USD,
         Decimal("500"),
         "waste from which an alert is critical whatever its cause:"
-        " reminded, escalated, told in quiet hours",
+        " reminded, escalated, sent in quiet hours",
         _OWN,
         1,
         1_000_000,
@@ -445,7 +453,7 @@ ALERTING: tuple[Setting, ...] = (
         "alert.remind_after",
         SettingUnit.DURATION,
         timedelta(hours=4),
-        "when an unacknowledged critical alert is told again",
+        "when an unacknowledged critical alert is sent again",
         _OWN,
         900,
         604_800,
@@ -455,7 +463,7 @@ ALERTING: tuple[Setting, ...] = (
         "alert.escalate_after",
         SettingUnit.DURATION,
         timedelta(minutes=30),
-        "when an unacknowledged critical alert is told to a second route",
+        "when an unacknowledged critical alert is sent to a second route",
         _OWN,
         300,
         604_800,
@@ -503,7 +511,7 @@ ALERTING: tuple[Setting, ...] = (
         "alert.rare_weeks",
         SettingUnit.NUMBER,
         8.0,
-        "weeks in which a job pauses as long as that once before a pause of it is told",
+        "weeks in which a job pauses as long as that once before a pause of it is raised",
         _OWN,
         1,
         100,
@@ -513,7 +521,7 @@ ALERTING: tuple[Setting, ...] = (
         "alert.pause_limit",
         SettingUnit.DURATION,
         timedelta(hours=3),
-        "how long a pause lasts before it is told however usual it is for its job",
+        "how long a pause lasts before it is raised however usual it is for its job",
         _OWN,
         600,
         7 * 86_400,

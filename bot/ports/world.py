@@ -342,7 +342,9 @@ class Site:
     """What a person may name in the file system."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts about this installation that answers may show, secrets masked."""
-    checks: Callable[[], Sequence[Check]] = tuple  # examine everything the bot needs; may block
+    checks: Callable[[bool], Sequence[Check]] = (
+        lambda _: ()  # examine all that is needed, what AWS bills where told so; may block
+    )
     self_cost: Callable[[], SelfCost | None] = lambda: (
         None
     )  # of the bot's AWS calls, None where it makes none; may block

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from bot.errors import WrongInput, nearest
 from bot.model.frame import UNITS, Meaning, MetricsSurface
+from bot.model.labels import CLUSTER_TAGS
 from bot.model.reading import NODE_METRICS
 from bot.model.window import parse_duration, read_weekly
 from bot.ports.work import LINES_A_MINUTE
@@ -390,7 +391,7 @@ KEYS: tuple[SettingKey, ...] = (
         "the token that the console asks for; required wherever others can reach it", Secret),
     _key("tags.cluster",
         "tags that name the cluster; the first with a value counts",
-        words, "eks:cluster-name, aws:eks:cluster-name, cluster"),
+        words, ", ".join(CLUSTER_TAGS)),
     _key("tags.team", "tags that name the team", words, "team"),
     _key("tags.project", "tags that name the project", words, "project"),
     _key("tags.owner", "tags that name the owner", words, "owner"),

@@ -26,6 +26,7 @@ _VALUED = frozenset(
         "truth",
         "history",
         "kms",
+        "wait",
     ]
 )
 _SWITCHES = frozenset(["json", "csv", "verbose", "no-browser", "light", "keep-identities"])

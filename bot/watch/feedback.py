@@ -151,6 +151,8 @@ class Saving:
     usd_per_hour: Decimal
     usd_so_far: Decimal
     """What it would have wasted since it was last seen, until now or the end of that UTC month."""
+    committed_usd_per_hour: Decimal
+    """What is billed all the same: a commitment's part."""
 
 
 def savings(alerts: Sequence[Alert], running: Set[str], now: datetime) -> list[Saving]:
@@ -173,7 +175,8 @@ def savings(alerts: Sequence[Alert], running: Set[str], now: datetime) -> list[S
         until = min(now, month_of(alert.ended).end)
         hours = max(Decimal(0), Decimal(str((until - alert.ended).total_seconds())) / 3600)
         so_far, by = cents(alert.waste.per_hour * hours), ack.who if ack and acted else ""
-        saved.append(Saving(alert, by, alert.waste.per_hour, so_far))
+        committed = alert.waste.committed_per_hour
+        saved.append(Saving(alert, by, alert.waste.per_hour, so_far, committed))
     return sorted(saved, key=lambda saving: saving.usd_per_hour, reverse=True)
 
 

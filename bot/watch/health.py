@@ -218,6 +218,8 @@ class Health:
     """Ticks, up to the last one, without a reading by which to tell what runs or works."""
     seen: Coverage = field(default_factory=lambda: Coverage(Known.UNKNOWN))
     """How much of the fleet the last tick knew."""
+    awaited: set[str] = field(default_factory=set)
+    """What has to begin before people are answered, in words: chats, the first look."""
     _whole_at: float = 0.0
     """When the stopwatch showed the last whole tick, or the beginning."""
     _lengths: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
@@ -235,6 +237,11 @@ class Health:
     def ok(self) -> bool:
         """Return whether the watch goes on."""
         return not self.fault
+
+    @property
+    def starting(self) -> str:
+        """Return what people wait for since the start, "" once they are answered."""
+        return f"Starting: {', '.join(sorted(self.awaited))}." if self.awaited else ""
 
     @property
     def ended(self) -> bool:

@@ -262,7 +262,10 @@ def _grown(entry: NotificationLogEntry, alerts: Sequence[Alert], policy: Policy)
     if set(entry.alerts) < {alert.id for alert in alerts} or things > entry.things * _GROWN:
         return Reason.MORE
     lost_before = any(alert.anomaly.lost_hours for alert in alerts)
-    if things < entry.things * _SHRUNK or (entry.usd_per_hour and not per_hour and lost_before):
+    # A message that is drawn of an alert that has ended would still say that it fires.
+    ended = any(alert.closed and alert.closed > entry.at for alert in leading(alerts))
+    shrunk = ended or things < entry.things * _SHRUNK
+    if shrunk or (entry.usd_per_hour and not per_hour and lost_before):
         return Reason.FEWER
 
     factor = Decimal(str(policy.number("alert.worse_factor")))

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from bot.costs.lasting import Lengths
 from bot.costs.pricing import Pricing
 from bot.model.alert import Alert
 from bot.model.anomaly import Detection
@@ -133,14 +134,17 @@ class Watch:
 
     def read(self, now: datetime) -> Reading:
         """Return the metrics, the inventory and the bill as visible at `now`."""
-        reading = self._ports.world.source.read(now)
-        spend = self._ports.world.billing.deltas(now, SPEND_DAYS)
-        outlook = self._ports.world.outlook
+        world = self._ports.world
+        # The source last: it says which calls did not answer, those for the bill among them.
+        spend = world.billing.deltas(now, SPEND_DAYS)
+        commitments, findings = world.outlook.commitments(now), world.outlook.findings(now)
+        reading = world.source.read(now)
         return replace(
             reading,
             frames=ChainMap(dict(spend.frames), reading.frames),  # type: ignore[arg-type]
-            commitments=tuple(outlook.commitments(now)),
-            findings=tuple(outlook.findings(now)),
+            commitments=tuple(commitments),
+            findings=tuple(findings),
+            missing=(*reading.missing, *map(str, spend.gaps)),
         )
 
     def rules(self) -> Rules:
@@ -166,6 +170,8 @@ def step(
     alerts = track(firing, detection, reading, policy.duration("alert.resolve_after"), returning)
 
     before = {alert.id: alert for alert in state.alerts}
+    current = {alert.id: alert for alert in (*state.alerts, *alerts)}
+    lengths = Lengths.of(current.values())
     onsets = {anomaly.key: anomaly.window.start for anomaly in detection.anomalies}
 
     def price(thing: str) -> Price | None:
@@ -174,7 +180,8 @@ def step(
     valued = []
     for alert in alerts:
         owned = with_owner(alert, reading, rules.routes.mapping)
-        priced = value(owned, before.get(alert.id), price, now, onsets.get(alert.key))
+        onset = onsets.get(alert.key)
+        priced = value(owned, before.get(alert.id), price, now, onset, lengths)
         valued.append(escalated(at_peak(priced, now), policy))
     muted = mute(valued, state.silences, policy, now, ended)
     return Outcome(tuple(muted), notify(state, muted, rules, now))

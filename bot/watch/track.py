@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
 
+from bot.costs.lasting import HoursLeft, Lengths
 from bot.model.alert import Alert, Peak, Waste, WastedHours
 from bot.model.anomaly import Anomaly, BilledExcess, Detection, NodeState
 from bot.model.causes import Cause
@@ -176,6 +177,7 @@ def value(
     price: PriceOfThing,
     now: datetime,
     onset: datetime | None = None,
+    lengths: Lengths | None = None,
 ) -> Alert:
     """Return the alert with its waste and its risk at `now`.
 
@@ -185,9 +187,10 @@ def value(
     seen, at the opening those since the onset, each by its own share; it stands still while the
     anomaly is not seen. Of a cause of the bill it is what the bill shows over the usual, and the
     newest rate for the hours that are not billed yet, where it goes on. Month end = so far + waste
-    an hour x hours left in the UTC month, so far alone where it passes by itself; what was lost
-    before it was told counts at once. Of an alert that fires again, what lies between its end and
-    the new `onset` is not counted.
+    an hour x the hours for which it goes on by the `lengths` of others, those left in the UTC month
+    at most; so far alone where it passes by itself; what was lost before it was told counts at
+    once. Of an alert that fires again, what lies between its end and the new `onset` is not
+    counted.
     """
     price = cache(price)
     anomaly, earlier = alert.anomaly, before.waste if before else None
@@ -197,14 +200,7 @@ def value(
     if priced is None or alert.seen != now:
         if not (alert.closed and earlier):
             return replace(alert, waste=earlier)
-        # A bill comes late: what was added since the last hour that it showed was an estimate, and
-        # the end has disproved it. Nothing more will be lost.
-        so_far = anomaly.billed.usd if anomaly.billed else earlier.so_far
-        end = cents(so_far)
-        waste = replace(
-            earlier, so_far=so_far, month_end=end, month_end_low=end, month_end_high=end
-        )
-        return replace(alert, waste=waste)
+        return replace(alert, waste=_at_its_end(anomaly, earlier))
 
     # From when on its waste is not counted yet.
     since = before.seen if before and earlier else anomaly.window.start
@@ -230,7 +226,9 @@ def value(
         if anomaly.usd_per_hour is not None:
             hours = {}
 
-    low, middle, high = _month_end(anomaly, per_hour, so_far, weakest, now)
+    left = (lengths or Lengths()).left(alert, _hours(now, month_of(now).end))
+    low, middle, high = _month_end(alert, per_hour, so_far, weakest, left)
+    committed_share, lapses = _committed(anomaly, per_hour, price)
     waste = Waste(
         per_hour=cents(per_hour),
         so_far=so_far.quantize(Decimal("0.000001"), ROUND_HALF_EVEN),
@@ -244,8 +242,37 @@ def value(
             WastedHours(usd, wasted, shares_now.get(usd, Decimal(0)))
             for usd, wasted in hours.items()
         ),
+        committed_share=committed_share,
+        lapses=lapses,
     )
     return replace(alert, waste=waste)
+
+
+def _at_its_end(anomaly: Anomaly, earlier: Waste) -> Waste:
+    """Return the waste of an alert that is over: nothing more will be lost."""
+    # A bill comes late: what was added since the last hour that it showed was an estimate, and the
+    # end has disproved it.
+    so_far = anomaly.billed.usd if anomaly.billed else earlier.so_far
+    end = cents(so_far)
+    return replace(earlier, so_far=so_far, month_end=end, month_end_low=end, month_end_high=end)
+
+
+def _committed(
+    anomaly: Anomaly, per_hour: Decimal, price_of: PriceOfThing
+) -> tuple[Decimal, date | None]:
+    """Return the share of an hour's waste that commitments bill either way, and their last day."""
+    prices = [price_of(thing) for thing in anomaly.things]
+    usd = sum(
+        (
+            price.committed_usd_per_hour * Decimal(str(round(share, 6)))
+            for price, share in zip(prices, anomaly.wasted_shares, strict=False)
+            if price
+        ),
+        Decimal(0),
+    )
+    lapses = max((price.lapses for price in prices if price and price.lapses), default=None)
+    share = (usd / per_hour).quantize(Decimal("0.0001")) if per_hour else Decimal(0)
+    return share, lapses
 
 
 def _shares(
@@ -281,32 +308,35 @@ def _unbilled(billed: BilledExcess, now: datetime) -> Decimal:
 
 
 def _month_end(
-    anomaly: Anomaly, per_hour: Decimal, so_far: Decimal, price: Price | None, now: datetime
+    alert: Alert, per_hour: Decimal, so_far: Decimal, price: Price | None, left: HoursLeft
 ) -> tuple[Decimal, Decimal, Decimal]:
-    """Return its cost by the end of the UTC month if nothing changes.
+    """Return its cost by the end of the UTC month if it goes on for the hours left.
 
     At least, about, and at most.
 
     An anomaly that passes by itself costs nothing more.
     """
+    anomaly = alert.anomaly
     if anomaly.cause.facts.passes:
         return so_far, so_far, so_far
-    end = month_of(now).end
-    if billed := anomaly.billed:
-        hours, unsure = _unbilled(billed, end), _UNSURE[Basis.BILLED]
-        low, high = billed.low * (1 - unsure), billed.high * (1 + unsure)
-        return billed.usd + low * hours, billed.usd + per_hour * hours, billed.usd + high * hours
-
+    base, unbilled = so_far, Decimal(0)
     # How unsure the price is, and how wide the usual is.
     unsure = Decimal(0) if price is None else _UNSURE.get(price.basis, _UNSURE_ELSE)
-    low, high = 1 - unsure, 1 + unsure
-    if anomaly.usual and anomaly.wasted_shares and 0 < anomaly.value < anomaly.usual[0]:
+    least, most = per_hour, per_hour
+    if billed := anomaly.billed:
+        base, unbilled, unsure = billed.usd, _unbilled(billed, alert.seen), _UNSURE[Basis.BILLED]
+        least, most = billed.low, billed.high
+        if billed.until:
+            left = HoursLeft(*[Decimal(0)] * 3)
+    elif anomaly.usual and anomaly.wasted_shares and 0 < anomaly.value < anomaly.usual[0]:
         middle = 1 - 2 * anomaly.value / (anomaly.usual[0] + anomaly.usual[1])
-        low *= Decimal(str((1 - anomaly.value / anomaly.usual[0]) / middle))
-        high *= Decimal(str((1 - anomaly.value / anomaly.usual[1]) / middle))
-    hours = _hours(now, end)
-    least, most = so_far + per_hour * low * hours, so_far + per_hour * high * hours
-    return least, so_far + per_hour * hours, most
+        least *= Decimal(str((1 - anomaly.value / anomaly.usual[0]) / middle))
+        most *= Decimal(str((1 - anomaly.value / anomaly.usual[1]) / middle))
+    return (
+        base + least * (1 - unsure) * (unbilled + left.low),
+        base + per_hour * (unbilled + left.mean),
+        base + most * (1 + unsure) * (unbilled + left.high),
+    )
 
 
 def _per_hour(

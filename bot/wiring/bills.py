@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import monotonic
@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Protocol
 from bot.errors import Unavailable
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Reservation
+from bot.model.money import counted
 from bot.model.price import AccountRates
 from bot.model.reading import Reading
 from bot.model.spend import Filter, Tally
 from bot.model.window import Window
 from bot.ports import Billing, NoOutlook, Outlook
 from bot.settings.settings import Settings
-from bot.wiring.environment import STATE
+from bot.wiring.environment import STATE, wall_clock
 from bot.wiring.lazy import AtMostEvery, Once
 
 if TYPE_CHECKING:
@@ -146,6 +147,48 @@ def open_outlook(settings: Settings, live: Live | None, folder: Path) -> Outlook
 
     answers = open_answers(settings, live)
     return RecordedOutlook(answers.folder, services, OutlookPoller(answers).refresh)
+
+
+@dataclass(frozen=True)
+class AskingCost:
+    """State what looking at the bill and at AWS's outlook on it would take now."""
+
+    bill_calls: int = 0
+    """Calls to Cost Explorer, at most."""
+    outlook_calls: int = 0
+    scans: bool = False
+    """Whether Athena is asked, which bills the bytes it scans."""
+
+    @property
+    def bill(self) -> str:
+        """Return the price of the bill in words, "" where it costs nothing."""
+        if self.scans:
+            return "a query that Athena bills by the bytes it scans"
+        return _explorer_price(self.bill_calls)
+
+    @property
+    def outlook(self) -> str:
+        """Return the price of AWS's own outlook in words, "" where it costs nothing."""
+        return _explorer_price(self.outlook_calls)
+
+
+def asking_cost(settings: Settings, live: Live, folder: Path = FOLDER) -> AskingCost:
+    """Return what a look at the bill would take now: nothing where all answers are fresh."""
+    from adapters.aws.bill.explorer import Explorer, OutlookPoller
+
+    scans = bool(settings["aws.athena"])
+    if not settings["aws.explorer_calls"]:
+        return AskingCost(scans=scans)
+    answers = open_answers(settings, live, folder)
+    bill_calls = 0 if scans or settings["aws.billing"] else Explorer(answers).due()
+    return AskingCost(bill_calls, OutlookPoller(answers).due(wall_clock()), scans)
+
+
+def _explorer_price(calls: int) -> str:
+    from adapters.aws.api.operations import price_of
+
+    usd = price_of("ce", "get_cost_and_usage", calls)
+    return f"up to {counted(calls, 'call')} to Cost Explorer (${usd:.2f})" if calls else ""
 
 
 def record_bill(

@@ -82,7 +82,7 @@ def site_of(site: Site, settings: Settings, opened: OpenedSource, console: str) 
     return replace(
         site,
         facts=facts(settings),
-        checks=lambda: checks(settings, opened),
+        checks=lambda paid: checks(settings, opened, paid=paid),
         self_cost=opened.self_cost,
         permalink=partial(at_console, console, address),
         download=partial(at_console, console, download),
@@ -273,6 +273,7 @@ def health(app: App, settings: Settings, clock: Clock, speed: float) -> dict[str
     """Return how the watch stands, for the console's strip and `/healthz`."""
     return {
         **app.health.facts(),
+        "starting": app.health.starting,
         "now": clock(),
         "live": not speed,
         "speed": speed or None,
@@ -280,8 +281,8 @@ def health(app: App, settings: Settings, clock: Clock, speed: float) -> dict[str
     }
 
 
-def checks(settings: Settings, opened: OpenedSource) -> list[Check]:
-    """Look at everything the bot needs; may block."""
+def checks(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> list[Check]:
+    """Look at everything the bot needs, also where AWS bills the look; may block."""
     from bot.wiring.checks import examine
 
-    return examine(settings, opened)
+    return examine(settings, opened, paid=paid)

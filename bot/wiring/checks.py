@@ -12,11 +12,13 @@ from bot.model.money import counted
 from bot.model.window import NO_TIME
 from bot.ports import Check
 from bot.settings.settings import Settings
+from bot.wiring.bills import AskingCost, asking_cost
 from bot.wiring.environment import wall_clock
 from bot.wiring.programs import installed
 from bot.wiring.surfaces import teams_config
 
 if TYPE_CHECKING:
+    from adapters.aws.api.operations import Place
     from bot.wiring.source import OpenedSource
 
 
@@ -41,10 +43,14 @@ _ADDRESSES: Mapping[str, Check] = {
     ),
 }
 """What is said of a setting of addresses that names none."""
+_UNASKED = "not asked, as that costs {}; 'doctor paid' asks"
 
 
-def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
-    """Return every check, an account's own too; a part that fails becomes its own sentence."""
+def examine(settings: Settings, opened: OpenedSource, *, paid: bool = False) -> list[Check]:
+    """Return every check, an account's own too; a part that fails becomes its own sentence.
+
+    What AWS bills by the call is asked only where `paid`.
+    """
     if opened.live:
         from adapters.aws.live.doctor import examine as examine_account
 
@@ -54,6 +60,10 @@ def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
             remedy = "Set TRNBOT_AWS_REGIONS, and credentials where boto3 finds them."
             checks = [Check("AWS", False, str(error), remedy)]
         checks += _roles(settings)
+        cost = AskingCost()
+        if not paid:
+            with suppress(TrnbotError):  # told by the account's own check
+                cost = asking_cost(settings, opened.account())
         export = "Set TRNBOT_AWS_BILLING to s3://BUCKET/PREFIX."
     else:
         metrics = _read(
@@ -63,7 +73,7 @@ def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
             missing="Set TRNBOT_SOURCE to recording:DIR or simulator:SEED.",
             partial="'about' names what could not be read; fetch it again.",
         )
-        checks = [metrics]
+        checks, cost = [metrics], AskingCost()
         export = "Put a CUR or FOCUS export under billing/ of it."
 
     def billed() -> str:
@@ -77,14 +87,21 @@ def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
         return f"billed through {newest:%Y-%m-%d %H:%M} UTC" if newest else "no billed row"
 
     # A file that is left out makes the bill smaller than the invoice, so it is not well.
-    billing = _read(
-        "billing",
-        billed,
-        lambda: opened.bill().problems(),
-        missing=export,
-        partial="'about' names every file; have it delivered again as parquet or csv, "
-        "or remove a second copy.",
-    )
+    if cost.bill:
+        billing = Check("billing", True, _UNASKED.format(cost.bill))
+    else:
+        billing = _read(
+            "billing",
+            billed,
+            lambda: opened.bill().problems(),
+            missing=export,
+            partial="'about' names every file; have it delivered again as parquet or csv, "
+            "or remove a second copy.",
+        )
+    if opened.live:
+        if cost.outlook:
+            checks.append(Check("AWS's outlook", True, _UNASKED.format(cost.outlook)))
+        checks += _failures(settings, opened, paid=paid)
     owners = []
     if settings["owners_file"]:
         rules = f"{counted(len(opened.owners().rules), 'rule')} of {settings['owners_file']}"
@@ -108,6 +125,56 @@ def examine(settings: Settings, opened: OpenedSource) -> list[Check]:
         _addresses(settings, "admins"),
         Check("MCP", True, _programs(settings)),
     ]
+
+
+def _failures(settings: Settings, opened: OpenedSource, *, paid: bool) -> Sequence[Check]:
+    """Return what was denied or failed of all that was asked of the account."""
+    from adapters.aws.live.doctor import failures
+
+    try:
+        account = opened.account()
+        if paid:
+            opened.outlook().findings(wall_clock())
+        home = next(iter(account.places()), None)
+        return failures(account, arns_of(settings, home) if home else {})
+    except TrnbotError:
+        return ()  # told by the account's own check
+
+
+def arns_of(settings: Settings, home: Place) -> Mapping[str, Sequence[str]]:
+    """Return the ARNs of what the settings name, by the words of the policy for them."""
+    from adapters.aws.api.operations import partition_of
+
+    arn, where = f"arn:{partition_of(home.region)}", f"{home.region}:{home.account}"
+    buckets = [
+        f"{arn}:s3:::{address.removeprefix('s3://').partition('/')[0]}"
+        for address in (settings["aws.billing"], *settings["aws.stream"])
+        if address
+    ]
+    results = settings["aws.athena_output"].removeprefix("s3://").partition("/")[0]
+    queues = [
+        f"{arn}:sqs:{region}:{account}:{name}"
+        for url in settings["aws.events"]
+        for _, _, host, account, name in [url.split("/")]
+        for region in [host.split(".")[1]]
+    ]
+    groups = [
+        f"{arn}:logs:{region or home.region}:{home.account}:log-group:{name}:*"
+        for region, _, name in (group.rpartition(":") for group in settings["aws.logs"])
+    ]
+    workspace = settings["metrics.url"].rstrip("/").rpartition("/workspaces/")[2]
+    roles = sorted({*settings["aws.roles"], settings["aws.billing_role"]} - {"", "self"})
+    named = {
+        "BUCKET": buckets,
+        "OBJECTS": [f"{bucket}/*" for bucket in buckets],
+        "RESULTS": [f"{arn}:s3:::{results}"] if results else [],
+        "RESULT_OBJECTS": [f"{arn}:s3:::{results}/*"] if results else [],
+        "QUEUES": queues,
+        "LOGS": groups,
+        "ROLES": roles,
+        "WORKSPACE": [f"{arn}:aps:{where}:workspace/{workspace}"] if "ws-" in workspace else [],
+    }
+    return {word: arns for word, arns in named.items() if arns}
 
 
 def _roles(settings: Settings) -> list[Check]:
@@ -137,6 +204,10 @@ def _read(
     try:
         sentence = look()
     except TrnbotError as error:
+        # What kept it from being read says more than that nothing is there.
+        with suppress(TrnbotError):
+            if because := problems():
+                return Check(name, False, because[0])
         return Check(name, False, str(error), missing)
 
     unread = problems()
@@ -151,7 +222,7 @@ def _slack(settings: Settings) -> Check:
         remedy = (
             "Create an app from manifest/slack.yaml, then set SLACK_BOT_TOKEN and SLACK_APP_TOKEN."
         )
-        return Check("Slack", False, "not set up", remedy)
+        return Check("Slack", settings.teams, "not set up", "" if settings.teams else remedy)
 
     if settings["slack.client_id"]:
         page = f"{settings['public_url'] or 'the public address'}/slack/install"
@@ -169,7 +240,7 @@ def _teams(settings: Settings) -> Check:
             "Register a bot, set MicrosoftAppId and MicrosoftAppPassword, "
             "and upload the package of 'trnbot manifest'."
         )
-        return Check("Teams", False, "not set up", remedy)
+        return Check("Teams", settings.slack, "not set up", "" if settings.slack else remedy)
 
     try:
         teams_config(settings)

@@ -1,4 +1,4 @@
-"""Carry out verbs of a terminal that are no lines: score, simulate, record, manifests, tools."""
+"""Carry out verbs of a terminal that are no lines: score, simulate, record, files, tools."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from bot.model.request import User
 from bot.model.window import parse_duration
 from bot.settings.options import Options
 from bot.wiring.bills import record_bill
-from bot.wiring.environment import settings_of, terminal_user, wall_clock
+from bot.wiring.environment import HOME, settings_of, terminal_user, wall_clock
 from bot.wiring.programs import ToolCalls, installed, tool_ports
 from bot.wiring.source import open_account
 from bot.wiring.surfaces import command_hints
@@ -131,6 +132,17 @@ def write_manifests(options: Options) -> int:
     host = urlsplit(public).hostname or ""
     build_package(teams, TeamsApp(settings.text("teams.app_id"), command_hints(), host))
     print(slack, teams, sep="\n")
+    return 0
+
+
+def write_templates(options: Options) -> int:
+    """Copy the files to deploy trnbot with into a new folder; print them."""
+    folder = Path(options.words[1] if len(options.words) > 1 else "trnbot-deploy")
+    if folder.exists():
+        raise WrongInput(f"'{folder}' is there already; name a folder that is not.")
+
+    copytree(HOME / "deploy", folder)
+    print(*sorted(path for path in folder.rglob("*") if path.is_file()), sep="\n")
     return 0
 
 

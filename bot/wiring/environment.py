@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 STATE = Path(".trnbot")
 """The folder for all that the bot itself keeps in files."""
+HOME = Path(__file__).parents[2]
+"""The folder of the rooms, with `deploy/` and `manifest/`: a checkout, or the installed package."""
 
 
 def settings_of(options: Mapping[str, str]) -> Settings:

@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar, cast
 
-from bot.wiring.environment import STATE
+from bot.wiring.environment import HOME, STATE
 
 FOLDER = STATE / "opened"
 _MOST_FILES = 24
@@ -69,8 +69,7 @@ def content_of(folder: Path) -> str:
 @cache
 def _code() -> str:
     """Return a name for the code that makes things."""
-    root = Path(__file__).parents[2]
-    return " ".join(content_of(root / room) for room in ("bot", "adapters", "detectors"))
+    return " ".join(content_of(HOME / room) for room in ("bot", "adapters", "detectors"))
 
 
 def _store(path: Path, part: object) -> None:

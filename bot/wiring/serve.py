@@ -24,7 +24,7 @@ from bot.app import App
 from bot.errors import TrnbotError, Unavailable, WrongInput
 from bot.model.money import counted
 from bot.model.window import Window, age_text
-from bot.ports import Clock
+from bot.ports import Clock, Listener
 from bot.ports.work import LANE, Lane
 from bot.settings.options import Options
 from bot.settings.settings import Settings
@@ -52,6 +52,8 @@ Well within the half minute that a watch may pause.
 """
 PROGRESS_S = 5.0
 """How often the log says how far work is that nobody sees."""
+FIRST_LOOK = "the first look at the fleet"
+"""What a process that serves awaits before it is ready, beside its chats."""
 watch_log = logging.getLogger("trnbot.play")
 
 
@@ -231,6 +233,7 @@ class ReplayServer(WatchServer):
 
     async def _stand_by(self, ticked_at: datetime | None) -> None:
         assert self.app
+        self.app.health.awaited.discard(FIRST_LOOK)
         self._at = ticked_at or self._at
         ended = ticked_at is not None and ticked_at >= self._extent.end
         self.app.health.stands_by(ticked_at, None if ended else self._tempo.interval_s)
@@ -245,6 +248,7 @@ class ReplayServer(WatchServer):
         ticks = [tick for tick in grid(start, begin, tempo.interval) if tick < begin]
         if not await self._catch_up(ticks):
             return
+        health.awaited.discard(FIRST_LOOK)
 
         self._replay = clock = ReplayClock(
             Window(min(begin, end), end), tempo.speed, tempo.interval
@@ -288,8 +292,16 @@ class LiveServer(WatchServer):
         self.clock = clock
         self._interval = interval
 
+    async def tick(self, at: datetime) -> TickResult | None:
+        """Tick; from the first one on, people are answered by what it read."""
+        result = await super().tick(at)
+        assert self.app
+        self.app.health.awaited.discard(FIRST_LOOK)
+        return result
+
     async def _stand_by(self, ticked_at: datetime | None) -> None:
         assert self.app
+        self.app.health.awaited.discard(FIRST_LOOK)
         age = (self.clock() - ticked_at).total_seconds() if ticked_at else 0.0
         self.app.health.stands_by(ticked_at, self._interval.total_seconds(), age)
 
@@ -396,8 +408,16 @@ async def _serve_until_signal(
     asyncio.get_running_loop().set_default_executor(LanedExecutor(bot.app.health.lanes))
     watchdog = Watchdog(bot.app.health, bot.tell)
     listeners = [*bot.listeners, play, watchdog, retention_of(settings, store)]
+
+    # People are answered once the chats are connected and the fleet was looked at.
+    awaited = {id(x): type(x).__name__.removesuffix("Surface") for x in bot.listeners}
+    bot.app.health.awaited |= {FIRST_LOOK, *awaited.values()}
+
+    def begun(listener: Listener) -> None:
+        bot.app.health.awaited.discard(awaited.get(id(listener), ""))
+
     try:
-        await serve(listeners, port, ready)
+        await serve(listeners, port, ready, begun)
     finally:
         store.release_lead()
 

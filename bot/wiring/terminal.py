@@ -157,7 +157,13 @@ def answer_line(options: Options) -> int:
         from adapters.terminal.render import render
 
         print(render(card, colour=sys.stdout.isatty()), end="")
-    return 1 if card.data.get("known") == Known.UNKNOWN else 0
+    return exit_code(card)
+
+
+def exit_code(card: Card) -> int:
+    """Return how a line ends: 1 where nobody knows what it is about, or a check fails, else 0."""
+    failed = any(not check["ok"] for check in card.data.get("checks", ()))
+    return 1 if failed or card.data.get("known") == Known.UNKNOWN else 0
 
 
 def _answer(options: Options, line: str, meaning: _Meaning) -> tuple[Call, Card, datetime]:

@@ -22,6 +22,16 @@ class Verb:
 
 
 VERBS: Mapping[str, Verb] = {
+    "connect": Verb(
+        "Connect an AWS account and a chat: find, check, write the settings, send a test.",
+        "bot.wiring.connect:connect",
+        ("config", "wait", "no-browser", "verbose"),
+        "  trnbot connect         every step; each can be taken again\n"
+        "  trnbot connect slack   one step: aws, bill, slack, teams or test\n"
+        "  --config FILE   the settings file to write, over TRNBOT_CONFIG (trnbot.toml)\n"
+        "  --wait TIME     how long the test waits for a press (2m)\n"
+        "  --no-browser    only print the addresses",
+    ),
     "serve": Verb(
         "Run the product from the settings.",
         "bot.wiring.serve:run",
@@ -82,6 +92,13 @@ VERBS: Mapping[str, Verb] = {
         ("config",),
         "  trnbot manifest [DIR]    slack.yaml and teams.zip, "
         "into manifest/ when no folder is named",
+        private=False,
+    ),
+    "templates": Verb(
+        "Write the files to deploy trnbot with: IAM policy, AWS stacks, containers, systemd.",
+        "bot.wiring.cli:write_templates",
+        (),
+        "  trnbot templates [DIR]    into a new folder, trnbot-deploy/ when none is named",
         private=False,
     ),
     "secrets": Verb(

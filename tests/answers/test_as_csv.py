@@ -67,7 +67,7 @@ def test_amounts_are_not_rounded_and_name_their_unit() -> None:
 
 def test_the_drivers_of_a_change_sum_to_it_to_the_cent() -> None:
     listed = rows(LINES["why_cost"], SAMPLES["why_cost"]())
-    assert sum(Decimal(row["usd"]) for row in listed) == change().change
+    assert sum(Decimal(row["net_usd"]) for row in listed) == change().net
     assert len(listed) == len(change().drivers)
 
 

@@ -11,10 +11,12 @@ from importlib.resources import files
 import botocore.session
 import pytest
 
+from bot.cards.card import Tone
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Market
 from tests.answers.advice_world import (
     ACCOUNT,
+    CHIPS,
     CLAIMS,
     GPUS,
     OFFERED,
@@ -82,6 +84,16 @@ def test_no_case_of_trn1_and_no_hypothetical_stands_for_p5_to_trn2() -> None:
     assert ask(World(GPUS, quotes=(OFFERED,)), "migrate gpus").data["to"] == "trn2.48xlarge", (
         "savings are claimed for them"
     )
+
+
+def test_a_digest_suggests_the_moves_that_migrate_praises_and_no_others() -> None:
+    praised, alone = World(GPUS, quotes=(OFFERED,)), World(CHIPS, quotes=())
+    assert ask(praised, "migrate gpus").tone is Tone.GOOD
+    digest = ask(praised, "digest")
+    assert digest.data["suggested"] == [{"cluster": "gpus", "to": "trn2.48xlarge"}]
+    assert "Worth a look: gpus is busy and well, and trn2.48xlarge costs less" in words(digest)
+    assert ask(alone, "migrate llama").tone is not Tone.GOOD
+    assert ask(alone, "digest").data["suggested"] == []
 
 
 # facts

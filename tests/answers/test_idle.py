@@ -4,7 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from bot.model.anomaly import Detection, NodeState
+from bot.model.causes import Cause
 from tests.answers.configuring import ask
+from tests.builders import anomaly, nodes
+from tests.house import fakes
 
 DAY = datetime(2026, 11, 17, tzinfo=UTC)
 """From 03:05 on two of three nodes have no runtime; `idle.for` is half an hour."""
@@ -19,3 +23,14 @@ async def test_a_node_that_stands_for_a_moment_is_not_said_to_be_free(bot, minut
     card = await ask(bot, "idle", at=DAY.replace(hour=3, minute=minute))
     assert [node["utilization_ratio"] for node in card.data["nodes"]] == [0, 0]
     assert advice in str(card.blocks)
+
+
+@pytest.mark.parametrize(
+    ("cause", "free"), [(Cause.ODD, False), (Cause.MEMORY_PRESSURE, False), (Cause.IDLE, True)]
+)
+async def test_only_a_rule_of_what_is_kept_for_nothing_sets_a_node_free(cause, free):
+    still = Detection((anomaly(cause),), dict.fromkeys(nodes(4), NodeState.IDLE))
+    bot = fakes.app(lambda *_: still, fakes.Chat())
+    card = await bot.answer(fakes.ask("idle"))
+    assert ("such a node can go" in str(card.blocks)) is free
+    assert ("4 only for a moment so far" in str(card.blocks)) is not free

@@ -27,6 +27,8 @@ ASKED = {
     "price trn1.32xlarge": "price trn1.32xlarge",
     "migrate llama to trn2": "migrate llama to trn2.48xlarge",
     "why is llama slow": "why llama",
+    "why is llama expensive": "why cost 7d level cluster=llama",
+    "why are we spending so much": "why cost 7d level",
     "cost november": "cost 2026-11",
     "spend 7d": "cost 7d",
     "waste": "alerts",

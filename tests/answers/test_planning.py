@@ -348,7 +348,7 @@ def test_a_footprint_is_an_estimate_with_its_formula(ask: Asking) -> None:
         assert row["kwh"] == pytest.approx(row["node_hours"] * 16 * 500 * 1.14 / 1000)
         assert row["kg"] == pytest.approx(row["kwh"] / 2)
     assert "an estimate" in card.title
-    assert "No watts of trn1.32xlarge are published" in words(ask("carbon 1d"))
+    assert "Trainium1: 90 to 175 W" in words(ask("carbon 1d"))
 
 
 @pytest.mark.parametrize(

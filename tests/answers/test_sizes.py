@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
-from bot.answers.fleet.carbon import Factors
+from bot.answers.fleet.carbon import Carbon, Factors, carbon_card
 from bot.answers.plan.sizing import fits, serving_sizes, smaller, training_gib
 from bot.answers.plan.tco import Work, total
 from bot.costs.pricing import listed_price
 from bot.knowledge import load_knowledge
 from bot.model.fleet import Market
 from bot.model.price import Basis
-from tests.builders import price
+from bot.model.window import Window
+from tests.builders import NOON, price
 
 TYPES = load_knowledge().types()
 TRN1, TRN2 = TYPES["trn1.32xlarge"], TYPES["trn2.48xlarge"]
@@ -88,8 +91,16 @@ def test_a_footprint_is_the_formula_and_unknown_stays_unknown():
     found = Factors.stated(claims, 500, 0.143).of(TRN1, "us-west-2", 2_688)
     assert found.kwh == pytest.approx(2_688 * 16 * 500 * 1.14 / 1000)
     assert found.kg == pytest.approx(2_688 * 16 * 500 * 1.14 / 1000 * 0.143)
-    unknown = Factors.stated(claims).of(TRN1, "us-west-2", 1)
+    assert found.spread == 0
+    estimated = Factors.stated(claims).of(TRN1, "us-west-2", 1)
+    assert estimated.watts * (1 - estimated.spread) == pytest.approx(90)
+    assert estimated.watts * (1 + estimated.spread) == pytest.approx(175)
+    unknown = replace(Factors.stated(claims), powers={}).of(TRN1, "us-west-2", 1)
     assert (unknown.kwh, unknown.kg) == (None, None)
+    window = Window(NOON - timedelta(days=1), NOON)
+    card = carbon_card(Carbon([found, unknown], window, Factors.stated(claims), {}, NOON.date()))
+    assert card.title.endswith("for 2,688 of 2,689 node-hours; the rest is not known")
+    assert "give a measured figure" in str(card.blocks)
     nowhere = Factors.stated(claims).of(TYPES["p5.48xlarge"], "eu-nowhere-1", 1)
     assert nowhere.kwh == pytest.approx(8 * 700 * 1.14 / 1000)
     assert nowhere.kg is None

@@ -66,6 +66,9 @@ def test_an_instance_is_known_by_its_tags(build, snapshot, at):
         ({"aws:eks:cluster-name": "a"}, "a"),
         ({"kubernetes.io/cluster/b": "owned"}, "b"),
         ({"eks:cluster-name": "c", "kubernetes.io/cluster/b": "owned"}, "c"),
+        ({"parallelcluster:cluster-name": "d", "cluster": "e"}, "e"),
+        ({"parallelcluster:cluster-name": "d"}, "d"),
+        ({"aws:pcs:cluster-id": "pcs_f"}, "pcs_f"),
         ({}, ""),
     ],
 )

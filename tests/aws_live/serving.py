@@ -168,6 +168,13 @@ class Handler(BaseHTTPRequestHandler):
             )
             text = f"<ListBucketResult><KeyCount>{len(files)}</KeyCount><IsTruncated>false</IsTruncated>{rows}</ListBucketResult>"
             return self._send(200, text.encode(), "application/xml")
+        if "kms:Decrypt" in self.world.faults.denied:
+            sealed = (
+                f"User: arn:aws:iam::{ACCOUNT}:user/bot is not authorized to perform: kms:Decrypt"
+                " on the resource associated with this ciphertext"
+            )
+            error = f"<Error><Code>AccessDenied</Code><Message>{sealed}</Message></Error>"
+            return self._send(403, error.encode(), "application/xml")
         path = root / given["path"].removeprefix(f"/{BUCKET}/")
         self._send(200, path.read_bytes(), "application/octet-stream", {"ETag": f'"{_etag(path)}"'})
         return None

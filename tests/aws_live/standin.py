@@ -32,6 +32,16 @@ from tests.aws_live.queues import Queue
 from tests.aws_live.serialize import model
 from tests.aws_live.serving import ACCOUNT, BUCKET, Handler, Server
 
+BOT = f"arn:aws:iam::{ACCOUNT}:user/bot"
+UNDER_ATHENA = {
+    "glue:GetDatabase",
+    "glue:GetPartitions",
+    "glue:GetTable",
+    "s3:GetBucketLocation",
+    "s3:PutObject",
+}
+"""What Athena does in the caller's name."""
+
 
 class StandIn:
     """Serve one recording; `clock` is the time of the world, `shift` is added to recorded times."""
@@ -200,6 +210,12 @@ class StandIn:
             case "StartQueryExecution":
                 return {"QueryExecutionId": self.costs.start(given["QueryString"])}
             case "GetQueryExecution":
+                for action in sorted(self.faults.denied & UNDER_ATHENA):
+                    self.costs.failing = (
+                        f"Insufficient permissions to execute the query. User: {BOT} is not"
+                        f" authorized to perform: {action} on resource: x because no"
+                        f" identity-based policy allows the {action} action"
+                    )
                 return self.costs.execution(given["QueryExecutionId"])
             case "GetQueryResults":
                 return self.costs.results(given["QueryExecutionId"], given.get("NextToken", ""))

@@ -15,7 +15,7 @@ from adapters.aws.api.policy import policy
 from adapters.aws.api.promql import SERVICES
 from adapters.aws.api.responses import instant_of
 from adapters.aws.config import ReadingConfig
-from adapters.aws.live.account import LiveConfig, ReadTiming
+from adapters.aws.live.account import AccountAccess, LiveConfig, ReadTiming
 from adapters.aws.live.source import Live
 from bot.errors import Unavailable, WrongInput
 from bot.model.window import month_of
@@ -81,6 +81,26 @@ def test_no_region_is_wrong_input(monkeypatch):
                 ReadingConfig(timedelta(minutes=5), {}), ReadTiming(lambda: datetime.now(UTC))
             )
         )
+
+
+@pytest.mark.parametrize(
+    ("named", "regions", "read"),
+    [
+        ({"AWS_REGION": "us-east-2", "AWS_DEFAULT_REGION": "eu-west-1"}, (), "us-east-2"),
+        ({"AWS_DEFAULT_REGION": "eu-west-1"}, (), "eu-west-1"),
+        ({"AWS_CONFIG_FILE": "config"}, (), "ap-south-1"),
+        ({"AWS_REGION": "us-east-2"}, ("us-west-2",), "us-west-2"),
+    ],
+)
+def test_the_region_is_the_one_named_nearest(monkeypatch, tmp_path, named, regions, read):
+    (tmp_path / "config").write_text("[default]\nregion = ap-south-1\n")
+    monkeypatch.chdir(tmp_path)
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "nowhere")
+    for name, value in named.items():
+        monkeypatch.setenv(name, value)
+    assert [place.region for place in AccountAccess(regions).places()] == [read]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,14 @@ from botocore.exceptions import (
 )
 
 from adapters.aws.api.operations import operations
-from adapters.aws.api.outcomes import CallState, CallStates, TimedOut, state_of, with_timeout
+from adapters.aws.api.outcomes import (
+    CallState,
+    CallStates,
+    Standing,
+    TimedOut,
+    state_of,
+    with_timeout,
+)
 from tests.aws_live.ordeal import Lines
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -64,7 +71,7 @@ def test_each_change_of_state_is_said_once(told, lines):
     with Lines() as said:
         for minutes, state in told:
             now[0] = NOON + timedelta(minutes=minutes)
-            states.set(LIST, "here", state, f"It is {state}.")
+            states.set(Standing(LIST, "here", state, f"It is {state}."))
     assert [word in line for word, line in zip(lines, said.said, strict=True)] == [True] * len(
         lines
     )

@@ -40,8 +40,9 @@ def ec2(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     server.stop()
 
 
-def run(ec2, kind: str, team: str) -> str:
-    tags = [{"ResourceType": "instance", "Tags": [{"Key": "team", "Value": team}]}]
+def run(ec2, kind: str, team: str, **more: str) -> str:
+    pairs = [{"Key": key, "Value": value} for key, value in {"team": team, **more}.items()]
+    tags = [{"ResourceType": "instance", "Tags": pairs}]
     made = ec2.run_instances(
         ImageId=AMI, MinCount=1, MaxCount=1, InstanceType=kind, TagSpecifications=tags
     )
@@ -61,6 +62,32 @@ def test_instances_and_volumes_over_time(ec2):
     ec2.terminate_instances(InstanceIds=[node])
     after = described(ResponseHistory(Problems()), at + FIVE)
     assert (after.instances[node].state, after.instances[other].state) == ("terminated", "running")
+
+
+@pytest.mark.parametrize(
+    ("tags", "cluster", "group", "launcher"),
+    [
+        (
+            {"parallelcluster:cluster-name": "hpc", "parallelcluster:queue-name": "trn2"},
+            "hpc",
+            "trn2",
+            "ParallelCluster hpc",
+        ),
+        (
+            {"aws:pcs:cluster-id": "pcs_1a2b", "aws:pcs:compute-node-group-id": "pcs_3c4d"},
+            "pcs_1a2b",
+            "pcs_3c4d",
+            "AWS PCS pcs_1a2b",
+        ),
+    ],
+)
+def test_a_node_of_slurm_belongs_to_its_cluster_and_queue(ec2, tags, cluster, group, launcher):
+    node = run(ec2, "trn1.32xlarge", "search", **tags)
+    at = datetime.now(UTC).replace(microsecond=0) + FIVE
+    found = described(ResponseHistory(Problems()), at).instances[node]
+    assert (found.labels.cluster, found.node_group) == (cluster, group)
+    assert found.launched_by is not None
+    assert found.launched_by.name == launcher
 
 
 def test_an_instance_that_is_no_longer_named_has_ended(ec2):

@@ -5,6 +5,8 @@ from decimal import Decimal
 
 import pytest
 
+from adapters.billing.attribution import read_tags
+
 BY = ("account", "region", "zone", "service", "usage_type", "operation", "instance_type", "family", "purchase", "line", "resource", "cluster",
       "team", "project", "tag:Cost Center", "day", "hour", "month")  # fmt: skip
 NAMES = {"product": None, "resource_tags": None}
@@ -338,3 +340,16 @@ def test_cur_2_columns_of_capacity_reservations_are_read(exports, november, keye
     assert list(bill.rates(exports.day.replace(day=5)).by_reservation) == [
         RESERVED.rpartition("/")[2]
     ]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "parallelcluster:cluster-name",
+        "user_parallelcluster_cluster_name",
+        "resourceTags/user:parallelcluster:cluster-name",
+        "aws_pcs_cluster_id",
+    ],
+)
+def test_a_cluster_of_slurm_is_known_by_its_tag_in_every_form(key):
+    assert read_tags(json.dumps({key: "hpc"}), {}).cluster == "hpc"

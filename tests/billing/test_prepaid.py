@@ -146,6 +146,22 @@ def test_the_period_may_stand_in_the_line_itself(exports):
         ("EC2",): round(FEE / 20, 2), ("commitment",): round(FEE / 20, 2)}  # fmt: skip
 
 
+def test_hours_that_carry_its_reservation_say_what_a_fee_bought(exports):
+    """Without an answer of the API: the block is over, and its hours name it."""
+    ends = BEGINS + timedelta(days=14)
+    held = hours(exports, range(8), BEGINS, ends, capacity_reservation_capacity_reservation_arn=ARN)
+    later = exports.line(ends + timedelta(days=3), "21.5", line_item_resource_id="i-plain",
+                         capacity_reservation_capacity_reservation_arn="")  # fmt: skip
+    bought = fee(exports, capacity_reservation_capacity_reservation_arn=ARN)
+    bill = exports.bill(bought, *held, later)
+    assert not bill.problems()
+    by_day = amortised(bill, EVER, ("day",), Filter("purchase", ("capacity-block",)))
+    assert sum(by_day.values()) == FEE
+    assert round(by_day[("2026-10-20",)], 2) == round(FEE / 14, 2)
+    going_on = exports.bill(bought, *held)
+    assert amortised(going_on, EVER, ("day",)) == {("2026-10-13",): FEE}
+
+
 def test_a_fee_whose_hours_nobody_says_is_named(exports):
     bill = exports.bill(
         fee(exports, resource=""), *hours(exports, range(8), BEGINS, BEGINS + timedelta(days=2))

@@ -55,12 +55,14 @@ def change(*filters: Filter, alerts: tuple[Alert, ...] = ()) -> CostChange:
             DriverKind.COMMITMENT,
             "trn1.32xlarge, us-west-2",
             Decimal("71200.10"),
+            Decimal("71200.10"),
             rates=rates,
             covered=(0.92, 0.0),
         ),
         Driver(
             DriverKind.HOURS,
             "vision · trn1n.32xlarge",
+            Decimal("9511.28"),
             Decimal("9511.28"),
             hours=(1344.0, 1728.0),
             rates=rates,
@@ -69,11 +71,13 @@ def change(*filters: Filter, alerts: tuple[Alert, ...] = ()) -> CostChange:
             DriverKind.FEE,
             "AWSSupportBusiness Dollar",
             Decimal("4900.00"),
+            Decimal("4900.00"),
             costs=(Decimal(0), Decimal(4900)),
         ),
         Driver(
             DriverKind.ENDED,
             "cluster probe",
+            Decimal("-3612.00"),
             Decimal("-3612.00"),
             costs=(Decimal(3612), Decimal(0)),
         ),
@@ -81,11 +85,13 @@ def change(*filters: Filter, alerts: tuple[Alert, ...] = ()) -> CostChange:
             DriverKind.PRICE,
             "p5.48xlarge, us-east-2",
             Decimal("910.22"),
+            Decimal("910.22"),
             rates=(Decimal("55.04"), Decimal("55.72")),
         ),
         Driver(
             DriverKind.USAGE,
             "AmazonS3 USW2-Requests-Tier1 · serving",
+            Decimal("880.10"),
             Decimal("880.10"),
             costs=(Decimal("54.2"), Decimal("934.3")),
         ),
@@ -93,16 +99,18 @@ def change(*filters: Filter, alerts: tuple[Alert, ...] = ()) -> CostChange:
             DriverKind.NEW,
             "AmazonSageMaker Notebook",
             Decimal("310.30"),
+            Decimal("310.30"),
             costs=(Decimal(0), Decimal("310.3")),
         ),
         Driver(
             DriverKind.USAGE,
             "AmazonS3 USW2-TimedStorage-ByteHrs",
             Decimal("12.00"),
+            Decimal("12.00"),
             costs=(Decimal(400), Decimal(412)),
         ),
     )
-    moved = sum((one.usd for one in drivers), Decimal(0))
+    moved = sum((one.net for one in drivers), Decimal(0))
     return CostChange(
         WEEK,
         sum_of(WEEK.previous(), "342672.11"),

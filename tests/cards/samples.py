@@ -546,6 +546,13 @@ SAMPLES: Mapping[str, Callable[[], Card]] = {
     "notice_over": lambda: notice(
         starved(closed=NOON, acknowledged=decision()), reason=Reason.OVER
     ),
+    "notice_committed": lambda: notice(
+        idle(
+            waste=replace(
+                waste("64.50", "322.50"), committed_share=Decimal("0.92"), lapses=date(2027, 3, 1)
+            )
+        )
+    ),
     "notice_no_price": lambda: notice(starved(waste=None, owner="")),
     "notice_odd": odd,
     "notice_hostile": hostile,

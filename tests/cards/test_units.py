@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from bot.answers.alerts.why import why_card
 from bot.cards.alert_words import headline, pattern_words
 from bot.cards.charts import alert_chart
-from bot.cards.words import quantity
+from bot.cards.words import growth, quantity
 from bot.model.alert import Pattern
 from bot.model.causes import Cause
 from bot.model.frame import Frame
@@ -95,3 +96,27 @@ def test_a_value_is_written_with_its_unit(value, unit, noun, written):
 def test_a_pattern_of_seconds_reads_as_time():
     words = pattern_words(Pattern("long_compile", Labels(), "seconds", 3600.0, 16320.0, None))
     assert words == "at 1 h to 4 h 32 min"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "signed", "unsigned"),
+    [
+        (Decimal("0.124"), "+12 %", "12 %"),
+        (Decimal("-0.124"), "-12 %", "12 %"),
+        (0.0, "0 %", "under 1 %"),
+        (Decimal("0.004"), "0 %", "under 1 %"),
+        (Decimal(99), "+9,900 %", "9,900 %"),
+        (Decimal(115102034965), "from almost nothing", "from almost nothing"),
+        (float("inf"), "from almost nothing", "from almost nothing"),
+    ],
+)
+def test_a_change_of_almost_nothing_has_no_percent(
+    ratio: Decimal | float, signed: str, unsigned: str
+) -> None:
+    assert growth(ratio, signed=True) == signed
+    assert growth(ratio) == unsigned
+
+
+def test_digits_of_a_change_are_as_asked() -> None:
+    assert growth(Decimal("0.0004"), 1, signed=True) == "0 %"
+    assert growth(Decimal("0.0006"), 1, signed=True) == "+0.1 %"

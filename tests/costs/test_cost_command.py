@@ -1,6 +1,7 @@
 """The cost answer over a real export, from typed line to card."""
 
 import csv
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -79,6 +80,8 @@ async def test_the_data_is_the_contract(ask):
         "rest",
         "filters",
         "groupings",
+        "known",
+        "because",
     ]
     assert data["window"] == {
         "start": datetime(2026, 11, 13, tzinfo=UTC),
@@ -230,7 +233,7 @@ async def test_a_row_opens_on_its_own_even_with_an_odd_name(ask):
 
 async def test_this_month_is_forecast(ask):
     lead = plain(only(await ask("cost mtd by team"), Text)[0].spans)
-    assert "About $744 by month end ($671 to $843 in 9 of 10 months, from 37 settled days)" in lead
+    assert "About $692 by month end ($673 to $710 in 9 of 10 months, from 37 settled days)" in lead
 
 
 async def test_an_empty_answer_says_so(ask):
@@ -321,3 +324,9 @@ async def test_share_after_a_cost_answer_reads_no_bill_again(tmp_path):
     bill.close()  # a query would fail from here on
     shared = await answer("share cost 7d by team", NOW)
     assert (shared.public, shared.data) == (True, private.data)
+
+
+async def test_a_title_says_how_many_days_of_its_time_the_bill_holds(ask):
+    titles = [(await ask(f"cost {window} by team")).title for window in ("7d", "400d")]
+    assert not re.search(r"\d+ of \d+ days", titles[0])
+    assert re.search(r", \d+ of \d+ days", titles[1])

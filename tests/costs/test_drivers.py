@@ -10,16 +10,19 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from adapters.billing.bill import BillOptions, open_billing
-from adapters.simulator.bill import write_charges
+from adapters.simulator.bill import BillForm, write_charges
 from adapters.simulator.charges import Charge, charges
 from adapters.simulator.fleet import build_fleet
 from adapters.simulator.scenario import Kind, PlannedCluster, PlannedJob, Scenario
 from adapters.store.memory import MemoryStore
 from bot.answers.cost.why import CostChange, change_card, change_of
-from bot.costs.drivers import DriverKind
+from bot.costs.drivers import Charged, DriverKind, drivers_of
 from bot.knowledge import load_knowledge
+from bot.model.spend import Filter, Money, Spend
 from bot.model.window import Window
 from tests.builders import ports_over
 
@@ -195,10 +198,22 @@ PLANTS: dict[Plant, tuple[DriverKind, str]] = {
 }
 
 
-def account(folder: Path, plant: Plant, seed: int) -> CostChange:
+def uncredited(every: Sequence[Charge], _: Random) -> list[Charge]:
+    return changed(every, lambda one: one.kind == "Credit", lambda _: None)
+
+
+def moved(every: Sequence[Charge], _: Random) -> list[Charge]:
+    def mumbai(one: Charge) -> Charge:
+        place = {"region": "ap-south-1", "zone": "", "usage_type": f"APS3-{one.usage_type}"}
+        return replace(one, rate=one.rate * Decimal("1.2"), **place)
+
+    return changed(every, lambda one: one.tags.get(CLUSTER) == "vision", mumbai)
+
+
+def account(folder: Path, plant: Plant, seed: int, form: BillForm = "cur2") -> CostChange:
     """Simulate an account with one planted cause, and ask why its cost changed."""
     fleet = build_fleet(SCENARIO, START, 3 * 1440, seed)
-    write_charges(folder, plant(list(charges(SCENARIO, fleet)), Random(seed)), fleet)
+    write_charges(folder, plant(list(charges(SCENARIO, fleet)), Random(seed)), fleet, form)
     bill = open_billing(folder, BillOptions())
     change = change_of(ports_over(bill, MemoryStore(), knowledge=load_knowledge()), END, WEEK)
     assert change
@@ -214,5 +229,68 @@ def test_the_planted_cause_is_named_first_and_the_drivers_sum_to_the_cent(
     kind, named = PLANTS[plant]
     first = change.drivers[0]
     assert (first.kind, named in first.what) == (kind, True), change.drivers[:4]
-    assert sum((one.usd for one in change.drivers), Decimal(0)) == change.change
+    assert sum((one.net for one in change.drivers), Decimal(0)) == change.net
+    assert sum((one.amortised for one in change.drivers), Decimal(0)) == change.amortised
     assert named in change_card(change).title
+
+
+@pytest.mark.parametrize("plant", [uncredited, moved, expired_plan], ids=lambda x: x.__name__)
+def test_every_form_of_a_bill_has_the_same_drivers(tmp_path: Path, plant: Plant) -> None:
+    """They may name services otherwise; kinds and dollars are the same, to a cent of rounding."""
+    told = [
+        [(x.kind, x.net) for x in account(tmp_path / form, plant, 501, form).drivers]
+        for form in ("cur2", "legacy", "focus1.2")
+    ]
+    for first, *others in zip(*told, strict=True):
+        assert all(abs(net - first[1]) <= Decimal("0.01") for _, net in others)
+        assert {kind for kind, _ in others} == {first[0]}
+
+
+KEYS = st.fixed_dictionaries(
+    {
+        "service": st.sampled_from(["AmazonEC2", "AmazonS3", "ComputeSavingsPlans"]),
+        "usage_type": st.sampled_from(
+            ["USW2-BoxUsage:a", "APS3-BoxUsage:a", "USW2-Bytes", "Bytes"]
+        ),
+        "instance_type": st.sampled_from(["a", "b", ""]),
+        "purchase": st.sampled_from(["on-demand", "spot", "savings-plan", "capacity-block", ""]),
+        "line": st.sampled_from(["EC2", "commitment", ""]),
+        "region": st.sampled_from(["us-west-2", "ap-south-1", ""]),
+        "account": st.sampled_from(["1", "2"]),
+        "cluster": st.sampled_from(["llama", "vision", ""]),
+        "team": st.sampled_from(["x", "y", ""]),
+    }
+)
+USD = st.decimals(-9_999, 9_999, places=4)
+
+
+@st.composite
+def bills(draw: st.DrawFn) -> list[Spend]:
+    rows = []
+    for key in draw(st.lists(KEYS, max_size=12, unique_by=lambda key: tuple(key.values()))):
+        gross, discounts, credits, tax, amortised = (draw(USD) for _ in range(5))
+        net = gross + discounts + credits + tax
+        hours = draw(st.sampled_from([0.0, 0.25, 1.0, 168.0, 100 / 3]))
+        rows.append(Spend(key, Money(gross, discounts, credits, tax, net, amortised), hours=hours))
+    return rows
+
+
+@given(bills(), bills(), st.sampled_from([(), (Filter("team", ("x",)),)]))
+@settings(max_examples=100, deadline=None)
+def test_the_drivers_of_any_two_bills_sum_to_their_difference(
+    then: list[Spend], now: list[Spend], where: tuple[Filter, ...]
+) -> None:
+    drivers = drivers_of(then, now, {Charged("AmazonS3", "Bytes")}, where)
+    for measure in ("net", "amortised"):
+        before, after = (
+            sum(
+                (getattr(x.money, measure) for x in side if not where or x.key["team"] == "x"),
+                Decimal(0),
+            )
+            for side in (then, now)
+        )
+        told = sum((getattr(driver, measure) for driver in drivers), Decimal(0))
+        assert abs(told - (after - before)) < Decimal("1e-15")
+    # Told the other way about, each is as much less.
+    back = drivers_of(now, then, {Charged("AmazonS3", "Bytes")}, where)
+    assert abs(sum(x.net for x in back) + sum(x.net for x in drivers)) < Decimal("1e-15")

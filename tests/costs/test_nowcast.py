@@ -12,6 +12,7 @@ from adapters.store.memory import MemoryStore
 from bot.answers.all import ANSWERS
 from bot.app import App
 from bot.costs.nowcast import MonthBill, month_end
+from bot.costs.recurring import Due
 from bot.errors import Unavailable
 from bot.grammar.access import Access
 from bot.knowledge import load_knowledge
@@ -22,6 +23,8 @@ from tests.belonging import MEMBER
 from tests.builders import ports_over
 
 assert ANSWERS
+LINE = ("AmazonEC2", "NatGateway-Bytes", "")
+NODES = ("BoxUsage:trn1.32xlarge", "llama")
 NOV = Window(datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC))
 HOUR = timedelta(hours=1)
 
@@ -32,15 +35,21 @@ def days(first, amounts):
 
 def ended(amounts, until, first=date(2026, 11, 1), **more):
     return month_end(
-        MonthBill(days(first, amounts), **more), NOV, datetime(2026, 11, until, tzinfo=UTC)
+        MonthBill({LINE: days(first, amounts)}, **more), NOV, datetime(2026, 11, until, tzinfo=UTC)
     )
 
 
 def test_a_flat_bill_goes_on_and_its_range_leaves_room_for_what_no_bill_shows():
     found = ended([100] * 20, 19)
     assert (found.spent, found.forecast) == (1800, 3000)
-    # Twelve days are left: at most a fifth dearer, as a cluster may join; fleets shrink less, and more seldom.
-    assert 2980 < found.low < 3000 < found.high < 3000 + Decimal("0.21") * 1200
+    # Twelve days are left, in which a cluster may join or leave: at most a tenth of them.
+    assert 3000 - 120 < found.low < 3000 < found.high < 3000 + 120
+
+
+def test_a_bill_that_was_flat_for_long_has_a_narrow_range():
+    found = ended([100] * 110, 19, first=date(2026, 8, 1))
+    assert found.forecast == 3000
+    assert Decimal(2970) < found.low < 3000 < found.high < Decimal(3030)
 
 
 def test_a_fleet_that_stepped_before_has_the_wider_range():
@@ -67,7 +76,7 @@ def test_days_after_the_settled_ones_do_not_count():
 
 @pytest.mark.parametrize(("day", "fees"), [(18, 0), (19, 70), (30, 70)])
 def test_a_fee_is_due_from_the_first_day_that_has_not_settled(day, fees):
-    found = ended([100] * 18, 19, due={date(2026, 11, day): Decimal(70)})
+    found = ended([100] * 18, 19, due=[Due(date(2026, 11, day), Decimal(70))] if day >= 19 else [])
     assert (found.fees, found.forecast) == (fees, 3000 + fees)
 
 
@@ -81,7 +90,8 @@ def test_fewer_than_three_days_say_nothing():
 
 
 def test_the_days_before_a_gap_in_the_bill_are_left_out():
-    bill = MonthBill(days(date(2026, 10, 1), [900] * 5) | days(date(2026, 11, 1), [10] * 5))
+    both = days(date(2026, 10, 1), [900] * 5) | days(date(2026, 11, 1), [10] * 5)
+    bill = MonthBill({LINE: both})
     assert month_end(bill, NOV, datetime(2026, 11, 6, tzinfo=UTC)).days_used == 5
 
 
@@ -116,6 +126,13 @@ def test_one_step_is_no_growth():
     assert projection.low <= 1500 <= projection.high
 
 
+def test_what_began_lately_may_end_as_soon():
+    old, new = project([[100] * 60, [50] * 60], 20), project([[100] * 60, [0] * 57 + [50] * 3], 20)
+    # Three days say little: the month may end with the old line alone.
+    assert old.low > 2900
+    assert new.low < 2300 < new.middle
+
+
 def test_a_week_is_told_from_two_of_them():
     week = [100, 100, 100, 100, 100, 20, 20]
     assert project(week * 3, 5).middle == pytest.approx(500, rel=0.03)
@@ -135,8 +152,9 @@ def test_the_range_holds_nine_in_ten(wanders):
 
 def test_the_nodes_that_ran_tell_of_the_days_since_the_bill():
     # Bill until Nov 9: $100 a day, of which nodes $60. On the 9th the nodes double, and it is the 11th.
-    running = days(date(2026, 11, 5), [60, 60, 60, 60, 120, 120, 120])
-    bill = MonthBill(days(date(2026, 11, 1), [100] * 8))
+    running = {NODES: days(date(2026, 11, 5), [60, 60, 60, 60, 120, 120, 120])}
+    first = date(2026, 11, 1)
+    bill = MonthBill({NODES: days(first, [60] * 8), LINE: days(first, [40] * 8)})
     until = datetime(2026, 11, 9, tzinfo=UTC)
     blind, seeing = month_end(bill, NOV, until), month_end(bill, NOV, until, running)
     assert blind.forecast == 3000

@@ -168,14 +168,21 @@ FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Bill:
-    """A flat bill that reaches so far; its newest two days may be rewritten, unless told otherwise."""
+    """A flat bill that reaches so far; its newest two days may be rewritten, unless told otherwise.
 
-    def __init__(self, through, *, settled=False, first=FIRST):
-        self.through, self.settled, self.first = through, settled, first
+    Beside the days from the `first` on it may hold the fees of each month's first.
+    """
+
+    def __init__(self, through, *, settled=False, first=FIRST, fees=False):
+        self.through, self.settled, self.first, self.fees = through, settled, first, fees
 
     def tally(self, window, by, where=()):
         last = min(window.end, self.through)
-        days = [day for day in window.days() if self.first <= day.start < last]
+        days = [
+            day
+            for day in window.days()
+            if day.start < last and (self.first <= day.start or (self.fees and day.start.day == 1))
+        ]
         young = [not self.settled and day.end > self.through - timedelta(days=2) for day in days]
         each = Money(gross=Decimal(10), net=Decimal(10), amortised=Decimal(10))
         rows = [
@@ -216,17 +223,22 @@ def test_a_month_of_which_the_bill_lacks_the_first_days_is_not_closed():
     """An export that begins on the 13th holds a part of its month."""
     october = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
     through = datetime(2026, 11, 5, tzinfo=UTC)
-    whole, late = Bill(through), Bill(through, first=datetime(2026, 10, 13, tzinfo=UTC))
-    finals = [reconciled(x, MemoryStore(), october, NOW)[0].final for x in (whole, late)]
-    assert finals == [True, False]
+    first = datetime(2026, 10, 13, tzinfo=UTC)
+    bills = Bill(through), Bill(through, first=first), Bill(through, first=first, fees=True)
+    finals = [reconciled(bill, MemoryStore(), october, NOW)[0].final for bill in bills]
+    assert finals == [True, False, False]
 
 
 @pytest.mark.parametrize(
-    ("first", "words"),
-    [(1, "All of October 2026"), (13, "Oct 13 to 31, 2026, before which the bill holds nothing")],
+    ("first", "fees", "words"),
+    [
+        (1, False, "All of October 2026"),
+        (13, False, "October 2026, 19 of 31 days"),
+        (13, True, "October 2026, 20 of 31 days"),
+    ],
 )
-def test_a_forecast_names_the_part_of_last_month_that_the_bill_holds(first, words):
+def test_a_forecast_names_the_part_of_last_month_that_the_bill_holds(first, fees, words):
     october = Window(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
-    bill = Bill(NOW, first=datetime(2026, 10, first, tzinfo=UTC))
+    bill = Bill(NOW, first=datetime(2026, 10, first, tzinfo=UTC), fees=fees)
     card = month_end_card(MonthEnd(NOWCAST, None, bill.tally(october, ("day",))))
     assert words in str(card.blocks)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bot.model.projection import scenarios, steps_of
+from bot.model.projection import moves_of, steps_of
 
 
 def test_a_level_that_changes_is_one_step_of_its_share():
@@ -40,14 +40,13 @@ def test_a_week_hides_no_step():
     )
 
 
-def test_most_scenarios_of_a_calm_fleet_change_nothing():
-    factors = scenarios(np.zeros(0), 42, 10)
-    assert np.median(factors) == 1
-    assert np.quantile(factors, 0.95) - 1 > 3 * (1 - np.quantile(factors, 0.05)), (
-        "more steps lead up, and further"
-    )
+def test_most_days_of_a_calm_fleet_change_nothing_and_an_old_one_is_the_calmer():
+    young, old = moves_of(np.zeros(0), 14, 20), moves_of(np.zeros(0), 100, 20)
+    assert np.mean(young != 0) > 3 * np.mean(old != 0) > 0
+    assert np.mean((old != 0).any(axis=1)) < 0.1
 
 
 def test_a_fleet_that_stepped_down_may_step_down_again():
-    calm, fell = scenarios(np.zeros(0), 42, 20), scenarios(np.array([-0.3, -0.2, -0.3]), 42, 20)
-    assert np.quantile(fell, 0.05) < np.quantile(calm, 0.05) < 1
+    calm, fell = moves_of(np.zeros(0), 42, 20), moves_of(np.array([-0.3, -0.2, -0.3]), 42, 20)
+    assert fell.sum(axis=1).mean() < calm.sum(axis=1).mean()
+    assert np.quantile(fell.sum(axis=1), 0.05) < np.quantile(calm.sum(axis=1), 0.05) < 0

@@ -82,5 +82,5 @@ def test_without_a_run_nothing_is_said_to_be_at_risk(frames):
 def test_the_same_work_is_not_counted_twice_at_the_end():
     fleet = Fleet(4)
     risk = valued(only(World(fleet, frames={"run": run()}).at(hours(32))), hours(32))
-    card = over_card((risk, risk), hours(33))
+    card = over_card((risk, risk))
     assert "$229 of work was at risk" in card.title

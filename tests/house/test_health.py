@@ -28,7 +28,7 @@ from bot.watch.track import track
 from bot.wiring import serve as watch_server
 from bot.wiring.build import Database, Shown, running_bot
 from bot.wiring.environment import settings_of
-from bot.wiring.serve import LiveServer, ReplayServer, Tempo
+from bot.wiring.serve import FIRST_LOOK, LiveServer, ReplayServer, Tempo
 from bot.wiring.source import OpenedSource
 from tests.builders import FIVE, NOON, anomaly, reading
 from tests.e2e.product import recording
@@ -110,6 +110,28 @@ async def test_healthz_is_false_wherever_a_tick_fails_and_true_again_after_it(wh
     facts = server.app.health.facts()
     assert (facts["ok"], facts["problem"], facts["ticks"], len(chat.messages)) == (True, "", 1, 1)
     assert "\ntrnbot_ok 1\n" in server.app.health.exposition()
+
+
+async def test_a_live_watch_is_ready_from_its_first_whole_tick_on() -> None:
+    disk = Disk("load")
+    server = live(disk, Script(anomaly(), anomaly()))
+    assert server.app
+    health = server.app.health
+    health.awaited |= {FIRST_LOOK, "Slack"}
+    with pytest.raises(Unavailable):
+        await server.tick(NOON)
+    assert health.starting == "Starting: Slack, the first look at the fleet."
+    disk.failing = ()
+    await server.tick(NOON)
+    assert health.starting == "Starting: Slack."
+
+
+async def test_a_process_that_stands_by_is_ready() -> None:
+    server = live(Disk())
+    assert server.app
+    server.app.health.awaited |= {FIRST_LOOK}
+    await server._stand_by(None)
+    assert server.app.health.starting == ""
 
 
 def watched() -> tuple[Health, Hand]:

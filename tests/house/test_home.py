@@ -39,7 +39,9 @@ def test_it_begins_with_the_summary_and_tells_each_alert_once() -> None:
 def test_a_change_that_is_nothing_of_the_spend_is_not_told_as_the_biggest() -> None:
     told = week(starved())
     assert told.change
-    small = replace(told.change, drivers=(replace(told.change.drivers[0], usd=Decimal("3.38")),))
+    slight = Decimal("3.38")
+    drivers = (replace(told.change.drivers[0], net=slight, amortised=slight),)
+    small = replace(told.change, drivers=drivers)
     card = home(replace(told, change=small))
     assert words(card)[2] == "Biggest change: none of 1 % of the week's spend or more."
 

@@ -47,9 +47,9 @@ async def test_a_door_that_cannot_open_does_not_close_the_others(
     monkeypatch.setattr(http, "_RETRY_S", 0.05)
     good, late = Door("/good"), Door("/late", failures=2)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(
-        http.serve([late, good], http.Port("127.0.0.1", free_port()), address.set_result)
-    )
+    begun: list[object] = []
+    port = http.Port("127.0.0.1", free_port())
+    serving = asyncio.create_task(http.serve([late, good], port, address.set_result, begun.append))
     async with ClientSession() as session, session.get(f"{await address}good") as answer:
         assert await answer.text() == "/good"
     while not late.events:
@@ -57,6 +57,7 @@ async def test_a_door_that_cannot_open_does_not_close_the_others(
     os.kill(os.getpid(), signal.SIGTERM)
     await serving
     assert good.events == late.events == ["started", "stopped"]
+    assert begun == [good, late]
 
 
 async def test_a_taken_port_is_one_sentence() -> None:

@@ -35,17 +35,20 @@ class Charge:
     hours: int = 1
 
     def money(self) -> dict[str, Decimal]:
-        """Return design's six fields."""
+        """Return design's six fields: what a plan covers is no money, nor is what negates it."""
         put = {
             "Credit": "credits_usd",
             "Refund": "credits_usd",
             "Tax": "tax_usd",
             "EdpDiscount": "discounts_usd",
         }
+        cost = self.cost
+        if self.kind in ("SavingsPlanCoveredUsage", "SavingsPlanNegation"):
+            cost = ZERO
         return {
             **dict.fromkeys(MONEY, ZERO),
-            put.get(self.kind, "gross_usd"): self.cost,
-            "net_usd": self.cost,
+            put.get(self.kind, "gross_usd"): cost,
+            "net_usd": cost,
             "amortised_usd": self.amortised,
         }
 

@@ -11,6 +11,7 @@ import pytest
 
 import bot
 from bot.errors import WrongInput
+from bot.model.labels import CLUSTER_TAGS
 from bot.settings.keys import Secret
 from bot.settings.settings import KEYS, read_settings, settings_text
 from tests.cases import in_one_run
@@ -37,7 +38,7 @@ def test_nothing_said_means_the_defaults():
         timedelta(minutes=1),
         timedelta(hours=24),
     )
-    assert found.tags()["cluster"] == ("eks:cluster-name", "aws:eks:cluster-name", "cluster")
+    assert found.tags()["cluster"] == CLUSTER_TAGS
     assert (found["route"], found["admins"], found.slack, found.teams) == ((), (), False, False)
 
 

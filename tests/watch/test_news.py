@@ -100,6 +100,19 @@ def test_of_two_alerts_the_end_of_one_means_fewer_nodes() -> None:
     assert found.reason is Reason.FEWER
 
 
+def test_the_end_of_a_few_dear_nodes_among_many_is_shown_and_once() -> None:
+    """The message is drawn of the dearest of its alerts, and would say that it still fires."""
+    dear = alert(anomaly(n=1, cluster="dear"), name="a2", waste=waste("900"))
+    entry = log_entry_of(told(dear, FIRST, alert(anomaly(n=40), name="a3")), "m1")
+    over = replace(dear, closed=NOON + FIVE)
+    incident = Incident("n1", "web:alerts", (over, FIRST, alert(anomaly(n=40), name="a3")), entry)
+    found = notification_of(incident, POLICY, NOON + FIVE)
+    assert found
+    assert found.reason is Reason.FEWER
+    shown = replace(incident, entry=replace(decided_entry(found, entry), pending=False))
+    assert notification_of(shown, POLICY, NOON + 2 * FIVE) is None
+
+
 @pytest.mark.parametrize(
     ("ago", "reason"), [(timedelta(hours=23, minutes=59), Reason.OVER), (timedelta(days=1), None)]
 )

@@ -8,6 +8,7 @@ import pytest
 
 from bot.answers.alerts.judge import savings_card
 from bot.model.alert import Alert, Decision, DecisionKind
+from bot.model.coverage import Coverage
 from bot.model.window import Window
 from bot.watch.feedback import saved_within, savings
 from tests.builders import FIVE, NOON, alert, nodes, waste
@@ -64,6 +65,6 @@ def test_what_ended_after_the_window_is_not_of_it(after: timedelta, n: int) -> N
 
 def test_the_card_says_that_it_is_an_estimate() -> None:
     found = savings([ACTED], RUNNING, LATER)
-    card = savings_card(found, Window(NOON - timedelta(days=7), LATER))
+    card = savings_card(found, Window(NOON - timedelta(days=7), LATER), Coverage())
     assert card.title.startswith("About $100 an hour stopped: 1 alert ended after somebody acted")
     assert "Estimated" in repr(card.blocks)

@@ -1,20 +1,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
 
-from bot.cards.alert_words import money_line, price_words
-from bot.cards.card import plain
+from bot.cards.alert_words import alert_data, money_texts, price_words, remedies
+from bot.cards.card import Text, plain
+from bot.costs.lasting import Lengths
+from bot.model.alert import Alert
 from bot.model.anomaly import BilledExcess
 from bot.model.causes import Cause
+from bot.model.fleet import Market
+from bot.model.money import cents
 from bot.model.price import Basis
 from bot.watch.track import value
-from tests.builders import NOON, alert, anomaly, inventory, nodes, price
+from tests.builders import FIVE, NOON, alert, anomaly, inventory, nodes, price
 
 FLEET = inventory(nodes(4))
+LEFT = Lengths().left(alert(), Decimal(10 * 24 + 12))
+"""How long the alert goes on where none of its cause has ended: it is ten minutes old."""
+
+
+def money_words(valued: Alert) -> str:
+    return " ".join(plain(block.spans) for block in money_texts(valued) if isinstance(block, Text))
 
 
 def test_waste_is_price_times_share_over_things_since_the_onset() -> None:
@@ -22,8 +32,7 @@ def test_waste_is_price_times_share_over_things_since_the_onset() -> None:
     assert waste is not None
     assert waste.per_hour == Decimal("60.00")
     assert waste.so_far == Decimal("10.000000")
-    hours_left = Decimal(10 * 24 + 12)
-    assert waste.month_end == Decimal(10) + Decimal(60) * hours_left
+    assert waste.month_end == cents(Decimal(10) + Decimal(60) * LEFT.mean)
     assert waste.month_end_low < waste.month_end < waste.month_end_high
 
 
@@ -40,31 +49,29 @@ def test_the_range_lies_as_far_above_as_below_by_how_unsure_the_price_is(
 ) -> None:
     found = alert(anomaly(usual=None))
     waste = value(found, None, lambda *_: price("20.00", basis=basis), NOON).waste
-    hours_left = Decimal(10 * 24 + 12)
     assert waste is not None
-    assert waste.month_end_low == Decimal(10) + Decimal(low) * hours_left
-    assert waste.month_end_high == Decimal(10) + Decimal(high) * hours_left
+    assert waste.month_end_low == cents(Decimal(10) + Decimal(low) * LEFT.low)
+    assert waste.month_end_high == cents(Decimal(10) + Decimal(high) * LEFT.high)
 
 
 def test_the_range_is_as_wide_as_the_usual_is() -> None:
     """At 20 % of a usual 85-95 %, between 13/17 and 15/19 is lost, where the middle is 7/9."""
     waste = value(alert(), None, lambda *_: price("20.00", basis=Basis.BILLED), NOON).waste
-    lost = Decimal(60) * Decimal(10 * 24 + 12)
     assert waste is not None
     assert waste.month_end_low == pytest.approx(
-        10 + lost * Decimal("0.95") * 13 * 9 / (17 * 7), abs=Decimal("0.02")
+        10 + 60 * LEFT.low * Decimal("0.95") * 13 * 9 / (17 * 7), abs=Decimal("0.02")
     )
     assert waste.month_end_high == pytest.approx(
-        10 + lost * Decimal("1.05") * 15 * 9 / (19 * 7), abs=Decimal("0.02")
+        10 + 60 * LEFT.high * Decimal("1.05") * 15 * 9 / (19 * 7), abs=Decimal("0.02")
     )
 
 
-def test_dollars_of_the_bill_have_no_range() -> None:
-    waste = value(
-        alert(anomaly(wasted_shares=(), usd_per_hour=Decimal(12))), None, lambda *_: None, NOON
-    ).waste
+def test_dollars_of_the_bill_are_as_sure_as_how_long_it_goes_on() -> None:
+    found = anomaly(wasted_shares=(), usd_per_hour=Decimal(12))
+    waste = value(alert(found), None, lambda *_: None, NOON).waste
     assert waste is not None
-    assert waste.month_end_low == waste.month_end == waste.month_end_high
+    least, most = waste.month_end_low - waste.so_far, waste.month_end_high - waste.so_far
+    assert most / least == pytest.approx(LEFT.high / LEFT.low, rel=Decimal("0.01"))
 
 
 def test_the_hours_kept_by_price_make_the_dollars() -> None:
@@ -158,6 +165,26 @@ def test_dollars_since_the_last_hour_that_the_bill_showed_are_taken_back_when_a_
     assert over.month_end == over.so_far.quantize(Decimal("0.01"))
 
 
+def test_what_a_commitment_bills_either_way_is_told_apart() -> None:
+    """Of three nodes at $20 an hour a plan pays nine tenths: stopping them saves six dollars."""
+    quote = replace(
+        price("20.00", market=Market.SAVINGS_PLAN, basis=Basis.BILLED),
+        on_demand_share=Decimal("0.1"),
+        lapses=date(2027, 3, 1),
+    )
+    valued = value(alert(anomaly(Cause.IDLE)), None, lambda *_: quote, NOON)
+    assert valued.waste is not None
+    assert (valued.waste.per_hour, valued.waste.committed_per_hour) == (Decimal(60), Decimal(54))
+    words = money_words(valued)
+    assert "$54.00 of an hour's $60.00 is committed until 2027-03-01" in words
+    assert "stopping saves $6.00 an hour" in words
+    assert "let the commitment lapse" in remedies(valued)[0]
+
+    plain_price = value(alert(anomaly(Cause.IDLE)), None, lambda *_: price("20.00"), NOON)
+    assert "committed" not in money_words(plain_price)
+    assert remedies(plain_price) == plain_price.anomaly.suggestions
+
+
 def test_causes_of_money_bring_their_own_dollars() -> None:
     found = anomaly(wasted_shares=(), usd_per_hour=Decimal("12.345"))
     waste = value(alert(found), None, lambda *_: None, NOON).waste
@@ -217,9 +244,8 @@ def test_what_was_lost_before_it_was_told_counts_at_once_and_never_grows() -> No
 @pytest.mark.parametrize("cause", [Cause.LONG_COMPILE, Cause.COLD_CACHE])
 def test_a_compile_has_no_month_end_as_it_passes_by_itself(cause: Cause) -> None:
     """Drawn out from noon of the 20th, $60 an hour for 252 hours came to $15,130 by month end."""
-    waste = value(
-        alert(replace(anomaly(), cause=cause)), None, lambda *_: price("20.00"), NOON
-    ).waste
+    valued = value(alert(replace(anomaly(), cause=cause)), None, lambda *_: price("20.00"), NOON)
+    waste = valued.waste
     assert waste is not None
     assert (waste.per_hour, waste.month_end_low, waste.month_end, waste.month_end_high) == (
         60,
@@ -227,13 +253,20 @@ def test_a_compile_has_no_month_end_as_it_passes_by_itself(cause: Cause) -> None
         10,
         10,
     )
-    assert "month end" not in plain(money_line(waste).spans)
+    assert "month end" not in money_words(valued)
 
 
 def test_what_goes_on_says_its_month_end() -> None:
-    waste = value(alert(), None, lambda *_: price("20.00"), NOON).waste
-    assert waste is not None
-    assert "about $15,100 by month end" in plain(money_line(waste).spans)
+    valued = value(alert(), None, lambda *_: price("20.00"), NOON)
+    assert "about $371 by month end" in money_words(valued)
+
+
+def test_what_is_over_wastes_nothing_now() -> None:
+    valued = value(alert(), None, lambda *_: price("20.00"), NOON)
+    over = replace(valued, seen=NOON + FIVE, closed=NOON + 4 * FIVE)
+    assert money_words(valued).startswith("Wasting $60.00 an hour · $10.00 so far")
+    assert money_words(over) == "Wasted $10.00 in 15 min."
+    assert alert_data(over)["waste_usd"]["per_hour"] == 0
 
 
 def test_things_without_a_price_are_counted_and_named() -> None:

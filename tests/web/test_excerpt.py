@@ -1,10 +1,9 @@
 """The channel's page shows as many messages as a page may weigh; the others are a link away, and none is lost between two pages."""
 
 import re
-from decimal import Decimal
 
 from adapters.web.messages import HEAVIEST, MOST, Messages, SlotDrawer
-from bot.cards.card import Card, Heading, Strong, Table, text
+from bot.cards.card import Card, Heading, Table, Tone, text
 from tests.e2e import samples
 from tests.e2e.console_server import MemoryShelf
 
@@ -86,26 +85,32 @@ class Counted:
         return str(message.card.blocks)
 
 
-async def test_a_message_is_drawn_once_until_it_or_its_dollars_change():
+async def test_a_message_is_drawn_anew_where_its_alerts_changed_and_else_once():
     messages, pages = Messages(MemoryShelf(), lambda: samples.NOW), Counted()
-    waste = {"per_hour": Decimal(100), "so_far": Decimal(200)}
-    firing = Card(
-        "FIRING", blocks=(text(Strong("$100 an hour")),), data={"id": "a1", "waste_usd": waste}
-    )
+    firing = Card("FIRING", blocks=(text("$100 an hour"),), data={"id": "a1", "alerts": ["a1"]})
     first = (await messages.post("alerts", firing, "k1")).id
-    second = (await messages.post("alerts", Card("Shared"), "k2")).id
-    drawer = SlotDrawer(pages)
+    records = Card("Shared", data={"alerts": [{"id": "a1"}]})  # as the answer of `alerts` has them
+    second = (await messages.post("alerts", records, "k2")).id
+    answers = {first: Card("FIRING", blocks=(text("$150 an hour"),))}
 
-    async def drawn(wastes):
+    async def redraw(message):
+        return answers[message.id]
+
+    drawer = SlotDrawer(pages, redraw)
+
+    async def drawn(firing):
         pages.drawn.clear()
-        return [
-            drawer.draw(message, wastes) for message in (await messages.back_from("alerts"))[1]
-        ], sorted(pages.drawn)
+        newest = (await messages.back_from("alerts"))[1]
+        return [await drawer.draw(message, firing) for message in newest], sorted(pages.drawn)
 
-    assert (await drawn({"a1": waste}))[1] == sorted([first, second])
-    assert (await drawn({"a1": dict(waste)}))[1] == []
-    (_, told), again = await drawn({"a1": {**waste, "per_hour": Decimal(150)}})
+    assert (await drawn({}))[1] == sorted([first, second])
+    (_, told), again = await drawn({"a1": {"seen": 1}})
     assert again == [first]
     assert "$150 an hour" in told
+    assert (await drawn({"a1": {"seen": 1}}))[1] == []
     await messages.reply(second, Card("Good"), "")
-    assert (await drawn({"a1": {**waste, "per_hour": Decimal(150)}}))[1] == [second]
+    assert (await drawn({"a1": {"seen": 1}}))[1] == [second]
+    # What is not answered now stands as it was sent.
+    answers[first] = Card("That did not work", Tone.ERROR)
+    (_, told), _ = await drawn({"a1": {"seen": 2}})
+    assert "$100 an hour" in told

@@ -221,6 +221,15 @@ async def test_healthz_says_well_and_unwell(open_console):
     assert "no tick for 20 min" in await body(await ill.get("/"))
 
 
+async def test_healthz_is_ready_once_people_are_answered(open_console):
+    waiting = {"ok": True, "problem": "", "starting": "Starting: Slack."}
+    _, client = await open_console(health=lambda: waiting)
+    said = await client.get("/healthz")
+    assert (said.status, (await said.json())["problem"]) == (503, "Starting: Slack.")
+    waiting["starting"] = ""
+    assert (await client.get("/healthz")).status == 200
+
+
 @pytest.mark.parametrize(
     "left_out", [(), ("now",), ("usd_per_hour", "open_alerts"), tuple(health())]
 )

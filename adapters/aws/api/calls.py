@@ -6,6 +6,7 @@ A check that answers are whole.
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from collections import Counter, defaultdict
@@ -30,6 +31,8 @@ from adapters.aws.api.operations import (
     DETAIL_RANK,
     Operation,
     Place,
+    declared_as,
+    grants,
     home_of,
     operations,
     price_of,
@@ -40,10 +43,12 @@ from adapters.aws.api.outcomes import (
     CallCounts,
     CallState,
     CallStates,
+    Standing,
     TimedOut,
     UsageMeter,
     code_of,
     exposition,
+    refused_by,
     sentence,
     state_of,
     with_timeout,
@@ -84,6 +89,14 @@ class NoData(Unavailable):
 
 class MalformedAnswer(Exception):
     """Report the member that an answer lacks: boto3 reads a broken body as an empty answer."""
+
+
+def own_region() -> str:
+    """Return the region of this process: what EKS, ECS and Lambda set, else what boto3 finds.
+
+    boto3 reads AWS_DEFAULT_REGION and the profile, and not AWS_REGION. "" for none.
+    """
+    return os.environ.get("AWS_REGION") or boto3.Session().region_name or ""
 
 
 class Calls:
@@ -150,7 +163,7 @@ class Calls:
                 f"{declared.title} in {place} is not asked: {share}today's budget of"
                 f" ${self.meter.budget} for the bot's own AWS calls is spent."
             )
-        where = str(place)
+        where, refused = str(place), ""
         wait = min(CALL_TIMEOUT_SECONDS, self.until - self.stopwatch())
         if wait <= 0:
             raise Unavailable(
@@ -162,9 +175,9 @@ class Calls:
         except TimedOut:
             state, code = CallState.SLOW, f"no answer within {wait:.0f} s"
         except FAILURES as error:
-            state, code = state_of(error), code_of(error)
+            state, code, refused = state_of(error), code_of(error), refused_by(error)
             if state is CallState.WELL:
-                self.states.set(declared, where, state)
+                self.states.set(Standing(declared, where, state))
                 raise NoData(f"{declared.title} has nothing to tell ({code}).") from error
             if state is CallState.EXPIRED:
                 with self._lock:
@@ -173,12 +186,12 @@ class Calls:
         except MalformedAnswer as error:
             state, code = CallState.BROKEN, f"an answer without {error}"
         else:
-            self.states.set(declared, where, CallState.WELL)
+            self.states.set(Standing(declared, where, CallState.WELL))
             return answer
 
         # All that failed is told, counted and raised in the same words.
-        problem = sentence(declared, where, state, code)
-        self.states.set(declared, where, state, problem)
+        problem = sentence(declared, where, state, code, refused)
+        self.states.set(Standing(declared, where, state, problem, code, refused))
         self.meter.count(
             CallCounts(
                 failed=Counter({declared.name: 1}), throttled=int(state is CallState.THROTTLED)
@@ -238,6 +251,22 @@ class Calls:
     def spent(self) -> bool:
         """Return whether the day's budget leaves no room for the details of a node."""
         return not self.meter.leaves(DETAIL_RANK)
+
+    def refuse(self, place: Place, action: str) -> Unavailable:
+        """Note that AWS was not allowed what it does in the caller's name; return that to raise."""
+        declared, where = declared_as(action), str(place)
+        assert declared
+        state, code = CallState.DENIED, "refused by the policy"
+        problem = sentence(declared, where, state, code)
+        self.states.set(Standing(declared, where, state, problem, code))
+        return Unavailable(problem)
+
+    def allow(self, place: Place, under: str) -> None:
+        """Note that all that AWS does under an action was allowed."""
+        for grant in grants():
+            declared = declared_as(grant.action)
+            if grant.under == under and declared and declared.action != under:
+                self.states.set(Standing(declared, str(place), CallState.WELL))
 
     def exposition(self) -> str:
         """Return the day's calls and their costs in Prometheus's text format."""

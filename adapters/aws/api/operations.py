@@ -6,9 +6,10 @@ Its price and its place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
+from itertools import chain
 
 from adapters.aws.files import table
 from bot.model.reading import Gap
@@ -156,6 +157,23 @@ class Grant:
 def grants() -> tuple[Grant, ...]:
     """Return the actions that must be allowed beside the operations that are called."""
     return tuple(Grant(**row) for row in table(__package__, "grants.csv"))
+
+
+@cache
+def declared_as(action: str) -> Operation | None:
+    """Return what is declared of an action: its call, else what AWS does under one as if called.
+
+    None for an action that the policy does not have.
+    """
+    declared = operations().values()
+    called = (x for x in declared if x.action == action and x.resource != NO_ACTION)
+    beside = (
+        replace(x, action=grant.action, resource=grant.resource, why=grant.why)
+        for grant in grants()
+        for x in declared
+        if grant.action == action and grant.under == x.action
+    )
+    return next(chain(called, beside), None)
 
 
 @dataclass(frozen=True)

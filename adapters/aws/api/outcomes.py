@@ -6,6 +6,7 @@ import fcntl
 import logging
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -34,6 +35,7 @@ from adapters.aws.api.operations import (
     DETAIL_RANK,
     Operation,
     call_price,
+    declared_as,
     operations,
     stops_at,
 )
@@ -83,6 +85,10 @@ _STATES = {
 }
 _PASSING = {CallState.THROTTLED, CallState.BROKEN, CallState.SLOW}
 _SETTLED = timedelta(minutes=1)
+_PASSED = timedelta(hours=1)
+"""Within so long a passing trouble has passed: even what is polled once an hour is asked again."""
+_ASKED = timedelta(hours=25)
+"""What is needed is asked again within so long: some answers serve for a day."""
 _UNPROVEN = (
     NoCredentialsError,
     PartialCredentialsError,
@@ -120,23 +126,88 @@ def code_of(error: Exception) -> str:
     return type(error).__name__
 
 
-def sentence(declared: Operation, where: str, state: CallState, code: str) -> str:
-    """Return a sentence that names the failed call, its place, and the remedy."""
+_REFUSED = re.compile(r"not authorized to perform: ([a-z0-9-]+:\w+)")
+"""How AWS's errors name the action that a policy does not allow: not always that of the call."""
+
+
+def refused_in(text: str) -> str:
+    """Return the action that AWS says is not allowed, where the bot's policy has it; "" for none.
+
+    S3 names kms:Decrypt of a sealed object, Athena what it does in the caller's name.
+    """
+    found = _REFUSED.search(text)
+    return found[1] if found and declared_as(found[1]) else ""
+
+
+def refused_by(error: Exception) -> str:
+    """Return the action that an error of AWS names, "" for none."""
+    if not isinstance(error, ClientError):
+        return ""
+    return refused_in(str(error.response.get("Error", {}).get("Message", "")))
+
+
+_ABSENT = ("NoCredentials", "PartialCredentials")
+_UNKNOWN_KEYS = (
+    "InvalidClientTokenId",
+    "UnrecognizedClient",
+    "InvalidAccessKeyId",
+    "AuthFailure",
+    "SignatureDoesNotMatch",
+)
+
+
+def credentials_remedy(code: str) -> str:
+    """Return what to do about credentials: there are none, AWS does not know them, or they ended."""
+    if code.startswith(_ABSENT):
+        return (
+            "none are set: give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE,"
+            " or a role to the machine, task or pod"
+        )
+    if code.startswith(_UNKNOWN_KEYS):
+        return "AWS does not know these keys: give those of a user or role that exists"
+    return "renew the credentials"
+
+
+def sentence(
+    declared: Operation, where: str, state: CallState, code: str, refused: str = ""
+) -> str:
+    """Return a sentence that names the failed call, its place, and the remedy.
+
+    `refused` is the action that AWS named, "" where it named none.
+    """
     again = "within the hour" if declared.optional else "at the next tick"
 
     # A sealed bucket is denied by its key, which AWS's error does not say.
     sealed = (
         ", and kms:Decrypt of the key where the bucket is sealed with SSE-KMS"
-        if declared.action == "s3:GetObject"
+        if declared.action == "s3:GetObject" and not refused
         else ""
     )
-    actions = " and ".join(declared.allowed) or "the bot there"
+    actions = refused or " and ".join(declared.allowed) or "the bot there"
     remedy = {
-        CallState.DENIED: f"allow {actions} (deploy/iam-policy.json){sealed}",
-        CallState.EXPIRED: "renew the credentials",
+        CallState.DENIED: f"allow {actions} (deploy/iam-policy.json) to {declared.why}{sealed}",
+        CallState.EXPIRED: credentials_remedy(code),
         CallState.THROTTLED: f"it is read again {again}",
     }.get(state, f"it is tried again {again}")
     return f"{declared.title} in {where} is {state} ({code}); {remedy}."
+
+
+@dataclass(frozen=True)
+class Standing:
+    """State how a part stands: what was asked, where, how it ended, and in which words."""
+
+    declared: Operation
+    where: str
+    state: CallState
+    problem: str = ""
+    code: str = ""
+    refused: str = ""
+    """The action that AWS named where it refused another than the call's own."""
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Return the actions that would have to be allowed."""
+        return (self.refused,) if self.refused else self.declared.allowed
 
 
 @dataclass
@@ -152,19 +223,24 @@ class CallStates:
 
     clock: Clock
     _failed: dict[tuple[str, str], datetime] = field(default_factory=dict)
-    _now: dict[tuple[str, str], tuple[CallState, str]] = field(default_factory=dict)
+    _since: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    _now: dict[tuple[str, str], Standing] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
-    def set(self, declared: Operation, where: str, state: CallState, problem: str = "") -> None:
+    def set(self, standing: Standing) -> None:
         """Take note of how a call ended."""
+        declared, where, state = standing.declared, standing.where, standing.state
         key, now, well = (declared.name, where), self.clock(), state is CallState.WELL
         with self._lock:
-            before = self._now.get(key, (CallState.WELL, ""))[0]
+            before = self._now[key].state if key in self._now else CallState.WELL
             if well and key in self._failed and now - self._failed[key] < _SETTLED:
                 return
-            self._now[key] = (state, problem)
-            if not well:
+            self._now[key] = standing
+            if well:
+                self._since.pop(key, None)
+            else:
                 self._failed[key] = now
+                self._since.setdefault(key, now)
 
         # Only a change is worth a line of the log.
         if state is before or {state, before} <= _PASSING:
@@ -172,13 +248,34 @@ class CallStates:
         if well:
             log.info("%s in %s has recovered (it was %s).", declared.title, where, before)
         else:
-            log.warning("%s", problem)
+            log.warning("%s", standing.problem)
+
+    def failing(self) -> tuple[Standing, ...]:
+        """Return every part that does not stand well."""
+        with self._lock:
+            parts = sorted(self._now.items())
+        return tuple(part for _, part in parts if part.state is not CallState.WELL)
 
     def troubles(self) -> tuple[str, ...]:
         """Return the sentence of every part that does not stand well."""
+        return tuple(part.problem for part in self.failing())
+
+    def lacking(self) -> tuple[str, ...]:
+        """Return the sentence of every part that does not pass by itself.
+
+        Refused calls, and those that have failed for an hour. What nobody has asked for a day is
+        needed no more.
+        """
+        now = self.clock()
         with self._lock:
             parts = sorted(self._now.items())
-        return tuple(problem for _, (state, problem) in parts if state is not CallState.WELL)
+            return tuple(
+                part.problem
+                for key, part in parts
+                if part.state is not CallState.WELL
+                and now - self._failed[key] < _ASKED
+                and (part.state not in _PASSING or now - self._since[key] > _PASSED)
+            )
 
 
 Returned = TypeVar("Returned")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adapters.aws.api.operations import NO_ACTION, Grant, Operation, grants, operations
@@ -32,10 +33,10 @@ All other actions have no resource to narrow them to.
 """
 
 
-def policy(partition: str = "aws") -> dict[str, Any]:
-    """Return the policy document.
+def statements() -> list[tuple[str, dict[str, Any]]]:
+    """Return the statements of the policy, one for each service and resource.
 
-    One statement for each service and resource, its ARNs of a partition.
+    Each beside the word of the table for its resource: "*", or a key of what the reader fills in.
     """
     actions_of: dict[tuple[str, str], set[str]] = defaultdict(set)
     allowed: list[Operation | Grant] = [*operations().values(), *grants()]
@@ -44,7 +45,7 @@ def policy(partition: str = "aws") -> dict[str, Any]:
             service = declared.action.partition(":")[0]
             actions_of[service, declared.resource].add(declared.action)
 
-    statements = []
+    found = []
     for (service, resource), actions in sorted(actions_of.items()):
         subject = "" if resource == "*" else resource.title().replace("_", "")
         statement = {
@@ -53,8 +54,31 @@ def policy(partition: str = "aws") -> dict[str, Any]:
             "Action": sorted(actions),
             "Resource": _RESOURCES.get(resource, resource),
         }
-        statements.append(statement)
-    document = json.dumps({"Version": "2012-10-17", "Statement": statements})
+        found.append((resource, statement))
+    return found
+
+
+def statement(actions: Sequence[str], arns: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the one statement that allows some actions of the policy.
+
+    `arns` fills in what the policy leaves to its reader, by the words of the tables; what it does
+    not name stays a placeholder, unless another resource of the same action is named.
+    """
+    allowed: list[Operation | Grant] = [*operations().values(), *grants()]
+    words = dict.fromkeys(x.resource for x in allowed if x.action in actions)
+    words.pop(NO_ACTION, None)
+    resources: list[str] = []
+    for word in [word for word in words if word in arns] or words:
+        named = arns.get(word) or _RESOURCES.get(word, word)
+        resources += [named] if isinstance(named, str) else named
+    resource = resources[0] if len(resources) == 1 else resources
+    return {"Effect": "Allow", "Action": list(actions), "Resource": resource}
+
+
+def policy(partition: str = "aws") -> dict[str, Any]:
+    """Return the policy document, its ARNs of a partition."""
+    whole = {"Version": "2012-10-17", "Statement": [statement for _, statement in statements()]}
+    document = json.dumps(whole)
     translated: dict[str, Any] = json.loads(document.replace("arn:aws:", f"arn:{partition}:"))
     return translated
 

@@ -157,10 +157,8 @@ class Explorer:
         """
         with self.answers.lock:
             first, now = view or _TOP, self.answers.calls.clock()
-            newest = self.answers.newest(_OPERATION, first)
             failed = self._failures.get(first)
-            due = newest is None or now - newest >= HOURS_KEPT
-            if due and (failed is None or now - failed[0] >= _AGAIN):
+            if self.due(first) and (failed is None or now - failed[0] >= _AGAIN):
                 try:
                     answers = self._asked(view, now)
                 except Unavailable as error:
@@ -194,6 +192,13 @@ class Explorer:
             state += f" in {calls} calls (${usd:.2f})"
             return f"{state}; {why.rstrip('.')}" if why else state
 
+    def due(self, view: str = _TOP) -> int:
+        """Return how many calls bringing a view up to date takes at most, 0 where it is fresh."""
+        newest = self.answers.newest(_OPERATION, view)
+        if newest is not None and self.answers.calls.clock() - newest < HOURS_KEPT:
+            return 0
+        return max(1, min(self.answers.left(), self.answers.most_calls // _SETS_A_DAY))
+
     def _asked(self, view: str, now: datetime) -> AnswersByPart:
         """Ask for a tag, or for accounts, their regions, and the parts of the dearest of these.
 
@@ -202,7 +207,7 @@ class Explorer:
         if view:
             tag = {"Type": "TAG", "Key": unquote(view.removeprefix(_TAG))}
             return {view: self._ask(now, [tag, _dimension("RECORD_TYPE")])}
-        allowed = max(1, min(self.answers.left(), self.answers.most_calls // _SETS_A_DAY))
+        allowed = self.due() or 1
         kind = _dimension("RECORD_TYPE")
         answers = {_TOP: self._ask(now, [_dimension("LINKED_ACCOUNT"), kind])}
 
@@ -320,12 +325,21 @@ class OutlookPoller:
         }
         with self.answers.lock:
             for operation, parameters in requests.items():
-                newest, tried = self.answers.newest(operation), self._tried.get(operation)
-                fresh = newest is not None and now - newest < _OUTLOOK_EVERY
-                if not fresh and (tried is None or now - tried >= _OUTLOOK_AGAIN):
+                tried = self._tried.get(operation)
+                if not self._fresh(operation, now) and (
+                    tried is None or now - tried >= _OUTLOOK_AGAIN
+                ):
                     self._tried[operation] = now
                     self._ask(operation, parameters, now)
             return tuple(self._troubles.values())
+
+    def due(self, now: datetime) -> int:
+        """Return how many calls bringing the answers up to date takes, 0 where all are fresh."""
+        return sum(not self._fresh(name, now) for name in ("get_cost_forecast", *_EMPTY))
+
+    def _fresh(self, operation: str, now: datetime) -> bool:
+        newest = self.answers.newest(operation)
+        return newest is not None and now - newest < _OUTLOOK_EVERY
 
     def _ask(self, operation: str, parameters: Mapping[str, Any], now: datetime) -> None:
         self._troubles.pop(operation, None)

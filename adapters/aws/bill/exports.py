@@ -18,6 +18,7 @@ import orjson
 
 from adapters.aws.api.calls import Calls, bucket_and_prefix
 from adapters.aws.api.operations import Place
+from adapters.aws.api.outcomes import refused_in
 from adapters.aws.files import write_whole
 from bot.errors import Unavailable, WrongInput
 
@@ -55,9 +56,12 @@ class ExportCache:
         self._prefix = prefix.strip("/")
         self._next: datetime | None = None
         self._foreign: list[str] = []
+        self._problem = ""
 
     def problems(self) -> Sequence[str]:
-        """Return a sentence where some files are no export that can be read."""
+        """Return why the copy is old where it is, and where some files cannot be read."""
+        if self._problem:
+            return (self._problem,)
         if not self._foreign:
             return ()
         files, such = "A file", self._foreign[0]
@@ -76,9 +80,9 @@ class ExportCache:
             return
         try:
             self.refresh()
-            self._next = now + timedelta(hours=1)
-        except Unavailable:
-            self._next = now + timedelta(minutes=10)
+            self._next, self._problem = now + timedelta(hours=1), ""
+        except Unavailable as error:
+            self._next, self._problem = now + timedelta(minutes=10), str(error)
         finally:
             self.calls.meter.save()
 
@@ -302,10 +306,12 @@ class AthenaCopy:
                     megabytes = max(_LEAST_SCANNED_MB, -(-scanned // _MB))
                     self.calls.charge("athena", "get_query_execution", megabytes)
                 if state == "SUCCEEDED":
+                    self.calls.allow(self.place, "athena:StartQueryExecution")
                     return
-                reason = str(status.get("StateChangeReason", "no reason given")).splitlines()[0][
-                    :120
-                ]
+                reason = str(status.get("StateChangeReason", "no reason given"))
+                if action := refused_in(reason):
+                    raise self.calls.refuse(self.place, action)
+                reason = reason.splitlines()[0][:120]
                 trouble = f"{query} is {state.lower()} ({reason.rstrip('.')})"
                 raise Unavailable(f"{trouble}; it is tried again later.")
             self.sleep(wait)

@@ -342,13 +342,17 @@ class EventPoller:
     def examined(self) -> Iterator[tuple[str, bool, str]]:
         """Yield for each queue whether it answers, and how many messages wait in it.
 
-        None is received.
+        Receiving and deleting are tried so that nothing changes: a message stays visible to others,
+        and no message has the handle.
         """
         for queue in self.queues:
             name = f"event queue {queue.name} in {queue.place.region}"
             attribute = "ApproximateNumberOfMessages"
             try:
                 answer = self._ask(queue, "get_queue_attributes", AttributeNames=[attribute])
+                self._ask(queue, OPERATION, MaxNumberOfMessages=1, VisibilityTimeout=0)
+                none = {"Id": "1", "ReceiptHandle": "none"}
+                self._ask(queue, "delete_message_batch", Entries=[none])
             except Unavailable as error:
                 yield name, False, str(error)
             else:

@@ -14,7 +14,7 @@ import orjson
 from adapters.aws.api.responses import MALFORMED, Pages, ResponseInfo, instant, members, required
 from adapters.aws.files import table
 from bot.model.fleet import Launcher, LauncherKind, Refusal
-from bot.model.labels import Labels
+from bot.model.labels import CLUSTER_TAGS, Labels
 
 _EKS_OWNED = "kubernetes.io/cluster/"
 
@@ -26,7 +26,7 @@ class TagNames:
     The first that is there counts.
     """
 
-    cluster: tuple[str, ...] = ("eks:cluster-name", "aws:eks:cluster-name", "cluster")
+    cluster: tuple[str, ...] = CLUSTER_TAGS
     team: tuple[str, ...] = ("team",)
     project: tuple[str, ...] = ("project",)
     owner: tuple[str, ...] = ("owner",)

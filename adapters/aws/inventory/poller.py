@@ -129,6 +129,14 @@ class ResourcePoller:
         """Return the types of the instances last described at a place."""
         return frozenset(x["InstanceType"] for x in self._instances(place))
 
+    def running(self, place: Place) -> list[str]:
+        """Return the type of each instance that ran when a place was last described."""
+        return [
+            x["InstanceType"]
+            for x in self._instances(place)
+            if (x.get("State") or {}).get("Name", "running") in ("pending", "running")
+        ]
+
     def in_eks(self, place: Place) -> bool:
         """Return whether an accelerated instance of a place belongs to a Kubernetes cluster."""
         tags = (tag for x in self._instances(place) for tag in x.get("Tags", ()))

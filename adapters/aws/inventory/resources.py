@@ -205,8 +205,16 @@ def _described(
     }
 
 
-_NODE_GROUPS = ("eks:nodegroup-name", "karpenter.sh/nodepool")
-"""Tags that EKS and Karpenter put on the nodes they launch (their user guides, 2026-11)."""
+_NODE_GROUPS = (
+    "eks:nodegroup-name",
+    "karpenter.sh/nodepool",
+    "parallelcluster:queue-name",
+    "aws:pcs:compute-node-group-id",
+)
+"""Tags that launchers put on nodes: EKS, Karpenter, ParallelCluster, PCS (user guides, 2026-11).
+
+ParallelCluster makes a Slurm partition of each queue.
+"""
 
 
 GROUP_TAG = "aws:autoscaling:groupName"

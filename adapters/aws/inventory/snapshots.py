@@ -303,6 +303,7 @@ class Snapshots:
             reservations=tuple(
                 complete(x) for x in reservations if x.active and x.starts_at <= now
             ),
+            blocks=tuple(x for x in reservations if x.market is Market.CAPACITY_BLOCK),
             types=self.types,
             eks=clusters,
             quotas=self._account.quotas(now),

@@ -9,9 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
-import boto3
-
-from adapters.aws.api.calls import ATTEMPTS, Calls
+from adapters.aws.api.calls import ATTEMPTS, Calls, own_region
 from adapters.aws.api.operations import Place
 from adapters.aws.api.promql import OTEL_STORE, PrometheusServer
 from adapters.aws.api.responses import ResponseHistory
@@ -50,7 +48,7 @@ class AccountAccess:
 
         Raise `WrongInput` for none at all.
         """
-        default = boto3.Session().region_name
+        default = own_region()
         regions = tuple(self.regions) or ((default,) if default else ())
         if not regions:
             raise WrongInput(

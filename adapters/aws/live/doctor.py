@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from adapters.aws.api.operations import Place
+from adapters.aws.api.operations import Place, declared_as
+from adapters.aws.api.outcomes import CallState, Standing, credentials_remedy
+from adapters.aws.api.policy import statement
 from adapters.aws.live.discovery import CLASSIC, heard, worth_reading
-from adapters.aws.live.promql import fetch
+from adapters.aws.live.promql import fetch, unqueried
 from adapters.aws.live.requests import RequestScope, SeriesBook, plan_requests
 from adapters.aws.live.source import Live
 from adapters.aws.metrics.points import labels_of
@@ -21,7 +24,6 @@ from bot.model.frame import MetricsSurface, OwnNames
 from bot.model.money import counted
 from bot.ports import Check
 
-_REMEDY = "See the sentence; the least permissions are in deploy/iam-policy.json."
 _IN_EKS = (
     "Nodes of EKS run, but none reports NeuronCores: install the CloudWatch Observability add-on"
     " with Container Insights (accelerated compute metrics on), or name the Prometheus that scrapes"
@@ -32,23 +34,63 @@ _PLAIN = (
     " by TRNBOT_MONITOR_NAMESPACE,"
     " or name the Prometheus that scrapes neuron-monitor-prometheus.py by TRNBOT_METRICS_URL."
 )
+CONTAINER_INSIGHTS = "Container Insights (GetMetricData)"
 _SAMPLE = 20
 """Series whose values are looked at, to tell a ratio from percent."""
 
 
 def examine(live: Live) -> Sequence[Check]:
-    """Return every check; no point of a metric is kept."""
+    """Return a check for each place and source of metrics; no point of a metric is kept.
+
+    What is denied or fails is told by `failures`, once everything was asked.
+    """
     now = live.calls.clock()
-    failed = list(live.describe(now))
+    partial = [x for x in live.describe(now) if x not in live.calls.states.troubles()]
     checks = [check for place in live.places() for check in _place(live, place, now)]
     streams = live.streams.examined(now)
     findings = [(f"metric stream {name}", ok, finding) for name, ok, finding in streams]
     findings += [*live.logs.examined(live.places(), now), *live.events.examined()]
-    checks += [Check(name, ok, finding, "" if ok else _REMEDY) for name, ok, finding in findings]
-    checks += [Check("AWS", False, sentence, _REMEDY) for sentence in failed]
+    checks += [Check(*finding) for finding in findings]
+    return [*checks, *(Check("AWS", False, sentence) for sentence in dict.fromkeys(partial))]
+
+
+def failures(live: Live, arns: Mapping[str, Sequence[str]]) -> Sequence[Check]:
+    """Return a check for each permission that was denied, and for each other way to fail.
+
+    A denied one says what is lost without it, and which statement allows it: `arns` are the
+    resources that the settings name, by the words of the policy. Last comes what all cost.
+    """
+    alike: dict[tuple[str, ...], list[Standing]] = {}
+    for part in live.calls.states.failing():
+        key = {
+            CallState.DENIED: ("permission", *part.allowed),
+            CallState.EXPIRED: ("credentials", credentials_remedy(part.code)),
+        }.get(part.state, (part.declared.title, str(part.state)))
+        alike.setdefault(key, []).append(part)
+
+    checks = []
+    for (name, *words), parts in alike.items():
+        first, where = parts[0], " and ".join(dict.fromkeys(part.where for part in parts))
+        if name == "permission" and words:
+            lost = "; ".join(dict.fromkeys(_lost(part) for part in parts))
+            remedy = f"add to the policy of the bot's role {json.dumps(statement(words, arns))}"
+            found = f"denied in {where} ({first.code}): without it trnbot cannot {lost}"
+            checks.append(Check(f"permission {' and '.join(words)}", False, found, remedy))
+        elif name == "credentials":
+            found = f"AWS answers nothing in {where} ({first.code})"
+            checks.append(Check("AWS credentials", False, found, words[0]))
+        else:
+            found = first.problem if len(parts) == 1 else f"{first.problem} The same in {where}."
+            checks.append(Check(name, False, found))
     bill = live.calls.meter.bill()
     spent = f"${bill.usd:.4f} today, about ${bill.month_usd:.2f} a month"
     return [*checks, Check("AWS calls of the bot", True, spent)]
+
+
+def _lost(part: Standing) -> str:
+    """Return what the bot cannot do without a permission."""
+    declared = declared_as(part.refused) if part.refused else None
+    return (declared or part.declared).why
 
 
 @dataclass(frozen=True)
@@ -76,8 +118,11 @@ def surfaces(live: Live, place: Place) -> list[Surface]:
     choice, server = live.lister.surface, live.calls.server
     names = [(CLASSIC, "node_neuroncore_utilization")]
     classic = heard(live.lister.listed(place, names, recent=True))
+    unread = "" if choice is MetricsSurface.PROMQL else _unread(live, place)
     queried, trouble = live.lister.reporting(place)
-    by_get = by_promql = "read"
+    if queried:
+        trouble = unqueried(live.calls, place)
+    by_get, by_promql = unread or "read", "read"
     if choice is MetricsSurface.CLOUDWATCH:
         by_promql = "not read (TRNBOT_METRICS_SURFACE=cloudwatch)"
     elif choice is MetricsSurface.PROMQL:
@@ -92,28 +137,54 @@ def surfaces(live: Live, place: Place) -> list[Surface]:
     # Nobody knows how many report to a store that does not answer.
     nodes = None if trouble else len(queried)
     return [
-        Surface("Container Insights (GetMetricData)", len(classic), by_get if classic else ""),
+        Surface(CONTAINER_INSIGHTS, len(classic), by_get if classic or unread else ""),
         Surface(f"{server} (PromQL)", nodes, trouble or (by_promql if queried else "")),
         Surface(name, None, elsewhere),
     ]
 
 
+def _unread(live: Live, place: Place) -> str:
+    """Return why points of metrics cannot be read by GetMetricData, "" where they can.
+
+    Asked of a metric that need not be there.
+    """
+    minute = int(live.calls.clock().timestamp()) // 60 * 60
+    metric = {"Namespace": CLASSIC, "MetricName": "node_neuroncore_utilization"}
+    query = {"Id": "m0", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Average"}}
+    try:
+        live.calls.call(
+            place,
+            "cloudwatch",
+            "get_metric_data",
+            MetricDataQueries=[query],
+            StartTime=minute - 60,
+            EndTime=minute,
+            ScanBy="TimestampAscending",
+        )
+    except Unavailable as error:
+        return str(error)
+    return ""
+
+
 def _place(live: Live, place: Place, now: datetime) -> Iterator[Check]:
     """Check the instances of a place and its accelerator metrics."""
-    instances = live.fleet(place).instances
-    name, count = f"AWS {place}", f"{len(instances)} accelerated instances"
+    running = live.resources.running(place)
+    name, count = f"AWS {place}", counted(len(running), "accelerated instance")
     own = live.metrics.book.catalogue.own
     try:
         surfaces_of = surfaces(live, place)
         if own:
             yield _own(live, place, own, now)
     except Unavailable as error:
-        yield Check(name, False, f"{count}; {error}", _REMEDY)
+        yield Check(name, False, f"{count}; {error}")
         return
     sentence = f"{count}; NeuronCore metrics of {'; '.join(map(str, surfaces_of))}"
     is_read = any(x.nodes and x.remark == "read" for x in surfaces_of)
-    if is_read or own or not any(map(is_neuron, live.resources.types(place))):
+    if is_read or own or not any(map(is_neuron, running)):
         yield Check(name, True, sentence)
+        return
+    if surfaces_of[0].remark.startswith("AWS"):
+        yield Check(name, False, sentence)
         return
     yield Check(name, False, sentence, _IN_EKS if live.resources.in_eks(place) else _PLAIN)
 

@@ -201,6 +201,15 @@ def _now(calls: Calls, place: Place, text: str) -> list[Any]:
     return results
 
 
+def unqueried(calls: Calls, place: Place) -> str:
+    """Return why the store answers no query, "" where it does: labels are a permission apart."""
+    try:
+        _now(calls, place, "up")
+    except Unavailable as error:
+        return str(error)
+    return ""
+
+
 def _whole(found: list[Any], place: Place) -> list[Any]:
     """Return the series found; raise `Unavailable` where there are as many as CloudWatch gives."""
     if len(found) >= _GIVEN:

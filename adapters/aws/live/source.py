@@ -199,6 +199,7 @@ class Live(PriceSource):
             if self.events.queues
             else (),
             learning=" ".join(self.metrics.backfill.unread()),
+            missing=self.calls.states.lacking(),
         )
 
     def extent(self) -> Window | None:

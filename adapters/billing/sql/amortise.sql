@@ -54,7 +54,7 @@ FROM bucket AS b LEFT JOIN (
 WHERE b.usd - coalesce(s.used, 0) <> 0;
 CREATE OR REPLACE TEMP TABLE spare AS
 SELECT t.id AS fee, t.* REPLACE ('commitment' AS line, thing_id(payer, currency, account, region, zone, service, usage_type, operation,
-    instance_type, purchase, 'commitment', resource, cluster, namespace, pod, team, project, tagset) AS id)
+    instance_type, purchase, 'commitment', resource, cluster, namespace, pod, team, project, tagset, commitment) AS id)
 FROM thing AS t WHERE t.id IN (SELECT thing FROM idle);
 INSERT INTO thing SELECT * EXCLUDE (fee) FROM spare ANTI JOIN thing AS known ON known.id = spare.id;
 CREATE OR REPLACE TEMP TABLE spread AS

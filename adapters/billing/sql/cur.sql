@@ -31,7 +31,8 @@ SELECT
     coalesce(line_type, 'Usage') IN ('Usage', 'SavingsPlanCoveredUsage', 'DiscountedUsage')
         AND (runs_instance(usage_type) OR holds_instance(usage_type)) AS metered,
     line_type = 'Fee' AND ri_arn IS NOT NULL AND (purchase <> 'capacity-block' OR ri_arn NOT LIKE 'arn:%') AS bought,
-    NULL::VARCHAR AS commitment,
+    coalesce(sp_arn, ri_arn) AS commitment,
+    moment(lapses) AS lapses,
     FALSE AS buys,
     FALSE AS unused,
     reservation_in(concat_ws(' ', held_by, ri_arn, resource)) AS reservation,

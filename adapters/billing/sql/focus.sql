@@ -37,6 +37,7 @@ SELECT
         AS metered,
     FALSE AS bought,
     commitment_id AS commitment,
+    NULL::TIMESTAMP AS lapses,
     category = 'Purchase' AS buys,
     coalesce(status, '') ILIKE 'unused' AS unused,
     reservation_in(concat_ws(' ', held_by, resource)) AS reservation,

@@ -31,7 +31,7 @@ WITH renamed AS (
     FROM (SELECT DISTINCT node, namespace, pod FROM parted) AS p JOIN thing AS t ON t.id = p.node
 )
 SELECT * REPLACE (thing_id(payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line,
-    resource, cluster, namespace, pod, team, project, tagset) AS id)
+    resource, cluster, namespace, pod, team, project, tagset, commitment) AS id)
 FROM renamed;
 INSERT INTO thing
 SELECT DISTINCT ON (id) * EXCLUDE (node) FROM owned ANTI JOIN thing AS known ON known.id = owned.id;

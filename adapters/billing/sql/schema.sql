@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS file (
 CREATE TABLE IF NOT EXISTS thing (
     id UBIGINT, payer VARCHAR, currency VARCHAR, account VARCHAR, region VARCHAR, zone VARCHAR, service VARCHAR,
     usage_type VARCHAR, operation VARCHAR, instance_type VARCHAR, purchase VARCHAR, line VARCHAR, resource VARCHAR,
-    cluster VARCHAR, namespace VARCHAR, pod VARCHAR, team VARCHAR, project VARCHAR, tagset UBIGINT
+    cluster VARCHAR, namespace VARCHAR, pod VARCHAR, team VARCHAR, project VARCHAR, tagset UBIGINT, commitment VARCHAR, lapses TIMESTAMP
 );
 CREATE TABLE IF NOT EXISTS tagset (
     id UBIGINT, cluster VARCHAR, namespace VARCHAR, team VARCHAR, project VARCHAR, compiles BOOLEAN
@@ -28,6 +28,10 @@ CREATE TABLE IF NOT EXISTS fee (
     file INTEGER, month DATE, thing UBIGINT, started TIMESTAMP, ended TIMESTAMP, net DECIMAL(38, 15), amortised DECIMAL(38, 15),
     units DOUBLE, reservation VARCHAR
 );
+-- A discount that is billed apart from what it is for: `itself` where it is for a commitment's fee, on whose row it stands.
+CREATE TABLE IF NOT EXISTS rebate (
+    file INTEGER, month DATE, thing UBIGINT, started TIMESTAMP, ended TIMESTAMP, uninvoiced BOOLEAN, net DECIMAL(38, 15), itself BOOLEAN
+);
 CREATE TABLE IF NOT EXISTS held (file INTEGER, month DATE, thing UBIGINT, reservation VARCHAR);
 CREATE TABLE IF NOT EXISTS extent (billed_through TIMESTAMP, settled TIMESTAMP, newest_month DATE, currency VARCHAR);
 CREATE OR REPLACE MACRO moment(t) AS coalesce(
@@ -35,6 +39,8 @@ CREATE OR REPLACE MACRO moment(t) AS coalesce(
     try_strptime(t, ['%m/%d/%Y %H:%M:%S', '%m/%d/%Y %I:%M:%S %p', '%m/%d/%Y %H:%M', '%m/%d/%Y'])
 );
 CREATE OR REPLACE MACRO money(t) AS try_cast(t AS DECIMAL(38, 15));
+-- The sum of a JSON object's numbers.
+CREATE OR REPLACE MACRO money_in(t) AS list_sum(list_transform(json_extract_string(t, '$.*'), lambda x: money(x)));
 -- A number of at most 15 digits that the same double is written for is the one that `money` would read of its text; else NULL.
 CREATE OR REPLACE MACRO short_money(x) AS
     CASE WHEN abs(x) < 99999 AND try_cast(x AS DECIMAL(18, 10))::DOUBLE = x THEN try_cast(x AS DECIMAL(18, 10)) END;
@@ -52,8 +58,8 @@ CREATE OR REPLACE MACRO held_usage_type(t, status) AS CASE
 CREATE OR REPLACE MACRO reservation_in(t) AS nullif(regexp_extract(t, '\bcr-[0-9a-z-]+'), '');
 CREATE OR REPLACE MACRO thing_id(
     payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line, resource,
-    cluster, namespace, pod, team, project, tagset
+    cluster, namespace, pod, team, project, tagset, commitment
 ) AS hash(
     payer, currency, account, region, zone, service, usage_type, operation, instance_type, purchase, line, resource,
-    cluster, namespace, pod, team, project, tagset
+    cluster, namespace, pod, team, project, tagset, commitment
 );

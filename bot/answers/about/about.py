@@ -212,12 +212,20 @@ def about(ports: Ports, request: Request) -> Card:
     "Check what is reachable, permitted or missing, and how to fix it.",
     needs=Needs.SOURCE,
     may=Needs.BILL | Needs.METRICS,
-    examples=("doctor",),
+    examples=("doctor", "doctor paid"),
     who=Role.ADMIN,
 )
-def doctor(ports: Ports, request: Request) -> Card:
+def doctor(
+    ports: Ports,
+    request: Request,
+    calls: str = arg(
+        "free",
+        "paid asks Cost Explorer and Athena too, which AWS bills by the call",
+        choices=("free", "paid"),
+    ),
+) -> Card:
     """Look at everything the bot needs."""
-    return doctor_card(list(ports.site.checks()))
+    return doctor_card(list(ports.site.checks(calls == "paid")))
 
 
 def doctor_card(checks: list[Check]) -> Card:
@@ -237,7 +245,7 @@ def doctor_card(checks: list[Check]) -> Card:
         "checks": [
             {"name": check.name, "ok": check.ok, "found": check.found, "remedy": check.remedy}
             for check in checks
-        ]
+        ],
     }
     if not failed:
         return Card("Everything needed is in place", Tone.GOOD, blocks, data)

@@ -13,6 +13,8 @@ from functools import partial
 
 from bot.answers.about.summary import summary_card, summary_of
 from bot.answers.cost.title import NOWCAST_FIGURES, forecast_data, month_end_words
+from bot.answers.plan.comparison import Migration
+from bot.answers.plan.migrate import suggested
 from bot.answers.runs.card import compare_data, sentence
 from bot.answers.runs.costed import parities
 from bot.cards.alert_words import muted_words, where, worth
@@ -21,13 +23,16 @@ from bot.cards.card import (
     Button,
     Buttons,
     Card,
+    Code,
     Strong,
+    Text,
     Tone,
     compose,
     quiet,
     text,
 )
 from bot.cards.columns import USD, Column, Columns
+from bot.cards.lines import quote
 from bot.cards.words import about, day, doubted, period, unseen
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.training import RunComparison
@@ -64,6 +69,8 @@ class Week:
     """Where the month's whole bill ends; None where too little of it is known."""
     seen: Coverage = field(default_factory=Coverage)
     """How much of the fleet was known at its end."""
+    moves: Sequence[Migration] = ()
+    """Moves to another type that cost less for the same work, of clusters that are busy and well."""
 
     def muted_because(self, alert: Alert) -> str:
         """Say who or what muted an alert, and a silence's reason."""
@@ -136,6 +143,7 @@ def digest_card(week: Week) -> Card:
         unseen(week.seen),
         muted_table.table(muted, most=_MOST, rest=_rest(len(muted))) if muted else None,
         migrations,
+        map(_suggestion, week.moves),
         text(Strong("The whole bill"), f": {month_end_words(week.nowcast)}")
         if week.nowcast
         else None,
@@ -156,10 +164,14 @@ def digest_card(week: Week) -> Card:
             {"name": name, **(compare_data(comparison) if comparison else {})}
             for name, comparison in week.parities
         ],
+        "suggested": [
+            {"cluster": move.standing.cluster, "to": move.to.name} for move in week.moves
+        ],
         "muted": {"alerts": [alert.id for alert in muted], "usd_per_hour": usd_per_hour_of(muted)},
         **forecast_data(week.nowcast, None),
     }
-    end = period(week.window).rpartition(" to ")[2]
+    last_day = Window(week.window.end - timedelta(days=1), week.window.end)
+    end = period(last_day).rpartition(" to ")[2]
     current = f"{usd(wasting)} an hour open"
     if not speaking:
         current = doubted(current, "what is wasted now is not known", week.seen)
@@ -167,6 +179,13 @@ def digest_card(week: Week) -> Card:
     tone = Tone.WARNING if speaking or week.seen.because else Tone.GOOD
 
     return Card(title, tone, blocks, data)
+
+
+def _suggestion(move: Migration) -> Text:
+    """Name a move that nobody asked about, and the line that weighs it."""
+    cluster = move.standing.cluster
+    why = f": {cluster} is busy and well, and {move.to.name} {move.verdict.headline}: "
+    return text(Strong("Worth a look"), why, Code(f"migrate {quote(cluster)}"))
 
 
 def _rest(n: int) -> str:
@@ -183,15 +202,19 @@ def week_of(ports: Ports, memory: State, reading: Reading, until: datetime, now:
     with suppress(TrnbotError):  # a bill that cannot be read holds no digest up
         nowcast = forecast_of(ports, now, reading)
 
+    moves: Sequence[Migration] = ()
+    with suppress(TrnbotError):
+        moves = suggested(ports, now)
+
     migrations, seen = parities(ports, now), memory.coverage(now)
 
-    return Week(window, saved, firing, memory.silences, migrations, nowcast, seen)
+    return Week(window, saved, firing, memory.silences, migrations, nowcast, seen, moves)
 
 
 @command(
     "digest",
     "The last seven days: what was saved, wasted and silenced.",
-    needs=Needs.STATE | Needs.METRICS,
+    needs=Needs.STATE | Needs.METRICS | Needs.DETECTOR,
     may=Needs.BILL,
     topic=Topic.COSTS,
     examples=("digest",),

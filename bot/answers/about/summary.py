@@ -18,10 +18,10 @@ from bot.answers.cost.why import (
     CostChange,
     change_of,
     driver_data,
-    percent,
     reason,
 )
-from bot.cards.alert_words import held_words, where, worth
+from bot.answers.plan.capacity import QUOTAS, QuotaUse, tight_quotas
+from bot.cards.alert_words import held_words, remedies, where, worth
 from bot.cards.card import (
     Block,
     Button,
@@ -36,13 +36,14 @@ from bot.cards.card import (
     quiet,
     text,
 )
-from bot.cards.columns import USD, Column, Columns
-from bot.cards.words import about_in, amount_of, day, doubted, period, since, unseen
+from bot.cards.columns import SHARE, USD, Column, Columns
+from bot.cards.words import about_in, amount_of, day, doubted, growth, period, since, unseen
+from bot.costs.drivers import DriverKind
 from bot.costs.nowcast import Nowcast, forecast_of
 from bot.costs.tally import settled_until
 from bot.errors import TrnbotError
 from bot.grammar.registry import Needs, Topic, arg, command
-from bot.model.alert import Alert, usd_per_hour_of
+from bot.model.alert import Alert, committed_usd_per_hour_of, usd_per_hour_of
 from bot.model.coverage import Coverage
 from bot.model.fleet import Reservation
 from bot.model.labels import Labels
@@ -78,6 +79,8 @@ class Summary:
     month: Tally | None = None
     ending: Sequence[Reservation] = ()
     commitments: Sequence[Commitment] = ()
+    tight: Sequence[QuotaUse] = ()
+    """Quotas by which the next launch of what runs most would be refused."""
 
     @property
     def window(self) -> Window:
@@ -100,13 +103,16 @@ _SUMMARY_FIGURES = {
     "saved/alerts": "count of the alerts that ended in the week after somebody acted",
     "saved/usd_per_hour": "sum of their waste an hour at the peak",
     "open/usd_per_hour": "sum of the waste an hour of the open alerts that nothing mutes",
+    "open/committed_usd_per_hour": "the part of it that a commitment bills whether or not it runs",
     **NOWCAST_FIGURES,
     **CHANGE_FIGURES,
-    "driver/usd": DRIVER_FORMULA,
+    "driver/net_usd": DRIVER_FORMULA,
+    "driver/amortised_usd": DRIVER_FORMULA,
     "change_usd": (
         "amortised cost of the last days that are compared - that of as long a part before"
     ),
     "month/credits_usd": "credits of the month to date",
+    **QUOTAS.sources("tight_quotas"),
 }
 
 
@@ -163,10 +169,11 @@ def summary_of(ports: Ports, memory: State, reading: Reading | None, now: dateti
         if reservation.active and reservation.ends_at and now < reservation.ends_at <= now + _SOON
     ]
     commitments = ports.world.outlook.commitments(now)
+    tight = tight_quotas(reading.inventory) if reading else ()
 
     seen = memory.coverage(now)
 
-    return Summary(now, firing, seen, saved, change, nowcast, month, ending, commitments)
+    return Summary(now, firing, seen, saved, change, nowcast, month, ending, commitments, tight)
 
 
 class Part(StrEnum):
@@ -212,10 +219,7 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
     """Yield the lines of a part."""
     yield from _spend(of)
     if part is Part.ALL:
-        waste = doubted("no open alert wastes anything", NOT_KNOWN, of.seen)
-        if of.speaking:
-            waste = f"{usd(of.wasting)} an hour now, in {counted(len(of.speaking), 'open alert')}"
-        yield _line("Waste", f"{waste}. {of.seen.because}".rstrip())
+        yield _line("Waste", f"{_waste(of)}. {of.seen.because}".rstrip())
 
     if of.saved and part is not Part.MONEY:
         stopped = sum(saving.usd_per_hour for saving in of.saved)
@@ -229,7 +233,7 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
         days = [commitment for commitment in of.commitments if commitment.plan is plan]
         if used := [commitment for commitment in days if commitment.committed]:
             newest = max(used, key=lambda commitment: commitment.day)
-            percent_used = percent(newest.utilization)
+            percent_used = SHARE.write(newest.utilization)
             words.append(f"{plan} used to {percent_used} on {newest.day:%b} {newest.day.day}")
 
     ending = [(entry.ends_at, entry) for entry in of.ending if entry.ends_at]
@@ -240,6 +244,14 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
     if words:
         yield _line("Commitments and credits", f"{'; '.join(words)}.")
 
+    if of.tight and part is not Part.MONEY:
+        quota, hidden = of.tight[0].quota, len(of.tight) - 1
+        use = f"{of.tight[0].used:,} of {quota.vcpus:,.0f} vCPU of {quota.name}"
+        others = f", and by {counted(hidden, 'more quota')}" if hidden else ""
+        refused = f"the next launch would be refused{others}; see `quota`"
+        sentence = f"{use} run in {quota.labels.region or 'one region'}: {refused}."
+        yield text(Strong("Room"), ": ", *coded(sentence))
+
     if part is Part.ALL:
         for alert in of.speaking[:_MOST]:
             cost = f"{usd(alert.waste.per_hour)} an hour, " if alert.waste else ""
@@ -247,11 +259,21 @@ def summary_lines(of: Summary, part: Part) -> Iterator[Text]:
             yield _line("Alert", f"{alert.cause.facts.words} · {where(alert)} · {owner}")
 
     # One piece of advice: of the dearest alert that has any.
-    advised = next((alert for alert in of.speaking if alert.anomaly.suggestions), None)
+    advised = next((alert for alert in of.speaking if remedies(alert)), None)
     if advised and part is not Part.MONEY:
-        advice = coded(advised.anomaly.suggestions[0].rstrip("."))
+        advice = coded(remedies(advised)[0].rstrip("."))
         place = advised.anomaly.labels.cluster or where(advised)
         yield text(Strong("Do first"), ": ", *advice, f" ({place}).")
+
+
+def _waste(of: Summary) -> str:
+    """Say what the open alerts waste an hour, and what of it a commitment bills either way."""
+    if not of.speaking:
+        return doubted("no open alert wastes anything", NOT_KNOWN, of.seen)
+    waste = f"{usd(of.wasting)} an hour now, in {counted(len(of.speaking), 'open alert')}"
+    if committed := committed_usd_per_hour_of(of.speaking):
+        waste += f", {usd(committed)} of it committed and billed either way"
+    return waste
 
 
 def _line(name: str, words: str) -> Text:
@@ -265,8 +287,8 @@ def _spend(of: Summary) -> Iterator[Text]:
     else:
         week, before, trend = change.now, change.then.total.amortised, ""
         if before > 0:
-            direction = "up" if change.change > 0 else "down"
-            share = percent(abs(change.change) / before)
+            direction = "up" if change.amortised > 0 else "down"
+            share = growth(change.amortised / before)
             trend = f", {direction} {share} on the week before"
         spent = f"{amount_of(week.total.amortised, week)} from {period(week.window)}{trend}"
         yield _line("Spend", f"{spent} (amortised, settled days).")
@@ -278,13 +300,16 @@ def _spend(of: Summary) -> Iterator[Text]:
         )
         yield _line("Forecast", f"about {middle} in {nowcast.month.start:%B} ({low} to {high}).")
 
-    if change and change.drivers:
-        first = change.drivers[0]
-        sign = "+" if first.usd > 0 else ""
-        words = f"{sign}{amount_of(first.usd, change.now)}, {reason(first)}."
+    # Tax comes with the month, and follows what else is charged.
+    drivers = [x for x in change.drivers if x.kind is not DriverKind.TAX] if change else []
+    if change and drivers:
+        first = drivers[0]
+        sign = "+" if first.net > 0 else ""
+        measure = "" if first.net == first.amortised else " net"
+        words = f"{sign}{amount_of(first.net, change.now)}{measure}, {reason(first)}."
         # What is small beside the spend of a week is noise, and no news for a lead.
-        if abs(first.usd) < _NOTABLE * change.then.total.amortised:
-            words = f"none of {percent(_NOTABLE)} of the week's spend or more."
+        if abs(first.net) < _NOTABLE * change.then.total.amortised:
+            words = f"none of {growth(_NOTABLE)} of the week's spend or more."
         yield _line("Biggest change", words)
 
 
@@ -297,10 +322,13 @@ def summary_data(of: Summary) -> dict[str, Any]:
         "open": {
             "alerts": [alert.id for alert in of.speaking],
             "usd_per_hour": of.wasting,
+            "committed_usd_per_hour": committed_usd_per_hour_of(of.speaking),
             "dearest": dearest_data(of),
         },
         "saved": {"alerts": len(of.saved), "usd_per_hour": saved, "estimate": True},
     }
+    if of.tight:
+        data["tight_quotas"] = QUOTAS.data(of.tight)
     if change := of.change:
         week, before = change.now, change.then
         data["changed"] = {
@@ -310,7 +338,7 @@ def summary_data(of: Summary) -> dict[str, Any]:
                 "amortised_usd": before.total.amortised,
             },
             "amortised_usd": week.total.amortised,
-            "change_usd": change.change,
+            "change_usd": change.amortised,
         }
         if change.drivers:
             data["changed"]["driver"] = driver_data(change.drivers[0])

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from bot.cards.alert import notification_card
+from bot.cards.alert import notification_card, reach_of
 from bot.cards.alert_words import alert_data, held_words, lasted, muted_words, where, worth
 from bot.cards.card import (
     Button,
@@ -39,7 +39,7 @@ from bot.model.alert import Alert, Decision, DecisionKind, Silence, leading, usd
 from bot.model.coverage import Coverage
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
-from bot.model.notification import Notification, Reason
+from bot.model.notification import Notification, NotificationLogEntry, Reason
 from bot.model.request import Request
 from bot.model.window import Window, duration_text, parse_duration, rounded_duration, write_duration
 from bot.ports import Ports, State, StateUpdate
@@ -100,17 +100,29 @@ def find_with_words(ports: Ports, request: Request, name: str, words: str) -> tu
 
 def _thread_alert(memory: State, request: Request) -> Alert | None:
     """Return the dearest alert of the thread in which the line was typed; None elsewhere."""
+    entry = _thread_entry(memory, request)
+    alerts = _alerts_of(entry, memory) if entry else ()
+    return max(leading(alerts), key=worth) if alerts else None
+
+
+def _thread_entry(memory: State, request: Request) -> NotificationLogEntry | None:
+    """Return the log entry of the message in whose thread the line was typed; None elsewhere."""
     if not request.thread:
         return None
     # A chat with one person has no address.
-    ids = {
-        name
-        for entry in memory.notification_log
-        if entry.message == request.thread and request.channel in (entry.channel, "")
-        for name in entry.alerts
-    }
-    alerts = [alert for alert in memory.alerts if alert.id in ids]
-    return max(leading(alerts), key=worth) if alerts else None
+    return next(
+        (
+            entry
+            for entry in memory.notification_log
+            if entry.message == request.thread and request.channel in (entry.channel, "")
+        ),
+        None,
+    )
+
+
+def _alerts_of(entry: NotificationLogEntry, memory: State) -> tuple[Alert, ...]:
+    """Return the alerts of a message."""
+    return tuple(alert for alert in memory.alerts if alert.id in entry.alerts)
 
 
 WHICH = arg(
@@ -139,7 +151,7 @@ def asking_card(alert: Alert, doing: str, length: timedelta, line: str, now: dat
 
     `Snooze`, `Mute alerts like it`.
     """
-    ends, waste = now + length, alert.waste
+    ends, waste = now + length, alert.waste if alert.firing else None
     spoken = rounded_duration(length) if length > LONG else write_duration(length)
     spans: list[Span] = ["Until "]
     if waste and waste.per_hour:
@@ -206,7 +218,7 @@ def alerts_card(
     columns = Columns[Alert](
         Column("cause", lambda alert: alert.cause.facts.words),
         Column("where", where, missing=""),
-        Column("for", lambda alert: duration_text(lasted((alert,), now)), NUMBER),
+        Column("for", lambda alert: duration_text(lasted((alert,))), NUMBER),
         Column(
             "$/h",
             lambda alert: alert.waste.per_hour if alert.waste and alert.firing else None,
@@ -281,13 +293,16 @@ def snooze_form(alert: Alert) -> Card:
 ALERT_FIGURES = {
     "waste_usd/per_hour": (
         "sum over the alert's things of the price of an hour x the wasted share; of a cause"
-        " of the bill, what was billed over the usual"
+        " of the bill, what was billed over the usual; 0 of an alert that is over"
     ),
     "waste_usd/so_far": (
         "sum over the ticks of hours x waste an hour then; of a cause of the bill, what the"
         " bill shows over the usual, and an estimate of the hours after it"
     ),
-    "waste_usd/month_end": "so far + waste an hour x hours left in the UTC month, where it goes on",
+    "waste_usd/month_end": (
+        "so far + waste an hour x the hours for which an alert of its cause goes on, by those that"
+        " lasted as long, those left in the UTC month at most"
+    ),
     "at_risk_usd": "price of an hour of the nodes x hours since the last checkpoint",
     "score": "how far the readings lie from the usual, 0 to 1, by the detector",
 }
@@ -337,11 +352,20 @@ def alerts(
     figures=ALERT_FIGURES,
 )
 def alert(ports: Ports, request: Request, name: str = WHICH) -> Card:
-    """Draw one alert as its notification."""
-    target = find_alert(ports, request, name)
+    """Draw one alert as its notification; in a thread, all that its message is about."""
     memory = ports.stores.alerts.load(request.at)
-    notification = Notification("", "", Reason.FIRST, request.at, (target,))
-    return notification_card(notification, chart_of(ports, request, target), memory.silences)
+    entry = None if name else _thread_entry(memory, request)
+    target, channel = find_alert(ports, request, name), request.channel
+    alerts: tuple[Alert, ...] = (target,)
+    if entry:
+        alerts, channel = _alerts_of(entry, memory), entry.channel
+
+    notification = Notification("", channel, Reason.FIRST, request.at, alerts)
+    reach = reach_of(ports.site.current_routes(), channel)
+    chart = chart_of(ports, request, target)
+    card = notification_card(notification, chart, memory.silences, reach)
+    # Whoever looks at an alert notifies nobody.
+    return replace(card, mentions=())
 
 
 @command(

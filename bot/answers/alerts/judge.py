@@ -38,10 +38,11 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import NUMBER, USD, Column, Columns, datum
-from bot.cards.words import clock, period
+from bot.cards.words import clock, doubted, period, unseen
 from bot.errors import WrongInput, nearest
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert, DecisionKind, Silence
+from bot.model.coverage import Coverage
 from bot.model.labels import Labels
 from bot.model.money import counted, usd
 from bot.model.request import Request
@@ -429,26 +430,35 @@ _SAVINGS = Columns[Saving](
         lambda saving: f"acknowledged by {saving.by}" if saving.by else "its nodes are gone",
     ),
     Column("$/h", lambda saving: saving.usd_per_hour, USD, key="usd_per_hour", total=True),
+    datum(
+        "committed_usd_per_hour",
+        lambda saving: saving.committed_usd_per_hour,
+        "the part of it that a commitment bills all the same",
+    ),
     Column("not lost since", lambda saving: saving.usd_so_far, USD, key="usd_so_far", total=True),
 )
 
 
-def savings_card(savings: Sequence[Saving], window: Window) -> Card:
-    """List the savings of a window, dearest first."""
+def savings_card(savings: Sequence[Saving], window: Window, seen: Coverage) -> Card:
+    """List the savings of a window, dearest first, as far as the watch saw what ended."""
     per_hour = sum((saving.usd_per_hour for saving in savings), Decimal(0))
     so_far = sum((saving.usd_so_far for saving in savings), Decimal(0))
+    committed = sum((saving.committed_usd_per_hour for saving in savings), Decimal(0))
 
     data = {
         "savings": _SAVINGS.data(savings),
         "usd_per_hour": per_hour,
+        "committed_usd_per_hour": committed,
         "usd_so_far": so_far,
         "estimate": True,
+        **seen.data,
     }
     if not savings:
         none = text(
             "No alert ended in this time after somebody acknowledged it or took its nodes away."
         )
-        return Card(f"Nothing saved · {period(window)}", Tone.INFO, (none,), data)
+        said = doubted("Nothing saved", "What was saved is not known", seen)
+        return Card(f"{said} · {period(window)}", Tone.INFO, (none, *unseen(seen)), data)
 
     hidden = counted(len(savings) - _MOST, "more alert")
 
@@ -458,6 +468,10 @@ def savings_card(savings: Sequence[Saving], window: Window) -> Card:
             "Estimated: each alert's waste an hour when it ended, counted from its end until now"
             " or until the end of that month, ",
             "as if nobody had acted. Waste that would have ended by itself is included.",
+            f" {usd(committed)} an hour of it is committed, and saved only as far as other work uses"
+            " it."
+            if committed
+            else "",
         ),
         Buttons((Button("Alerts", "alerts"),)),
     )
@@ -480,6 +494,7 @@ def savings_card(savings: Sequence[Saving], window: Window) -> Card:
             " that UTC month"
         ),
         "usd_per_hour": "sum over the alerts listed",
+        "committed_usd_per_hour": "sum over the alerts listed",
         "usd_so_far": "sum over the alerts listed",
     },
 )
@@ -487,6 +502,10 @@ def savings_(
     ports: Ports, request: Request, window: Window = arg("30d", "alerts that ended in this window")
 ) -> Card:
     """List the alerts that ended after they were acknowledged, or whose nodes are gone since."""
-    history = ports.stores.alerts.history(window, Labels())
+    history, memory = (
+        ports.stores.alerts.history(window, Labels()),
+        ports.stores.alerts.load(request.at),
+    )
     running = ports.world.source.read(request.at).inventory.running
-    return savings_card(saved_within(history, window, running, request.at), window)
+    saved = saved_within(history, window, running, request.at)
+    return savings_card(saved, window, memory.coverage(request.at))

@@ -13,9 +13,11 @@ from bot.cards.alert_words import (
     counted_in,
     decided,
     headline,
-    money_line,
+    money_texts,
     price_words,
+    remedies,
     risk_texts,
+    symptom,
 )
 from bot.cards.card import (
     Button,
@@ -51,14 +53,16 @@ def why_card(
 ) -> Card:
     """Draw everything that is known of one alert."""
     anomaly = alert.anomaly
-    waste, price = alert.waste, price_words(alert)
+    price, now_words, advice = price_words(alert), "Now", "What to do:"
+    if alert.closed:
+        now_words, advice = "At its peak", "What to do when it returns:"
     by, _, name = alert.muted_by.partition(":")
     muted = {
         "inhibit": "Muted, because another alert explains it: ",
         "silence": "Muted by the silence ",
         "policy": "Muted by the setting ",
     }
-    taken_decisions = []
+    suggestions, taken_decisions = remedies(alert), []
     for decision in decisions:
         note = f": {decision.note}" if decision.note else ""
         whom = f" ({decision.whom})" if decision.whom else ""
@@ -73,7 +77,7 @@ def why_card(
     began, opened = When(anomaly.window.start), When(alert.opened)
 
     blocks = compose(
-        anomaly.why and text(anomaly.why),
+        anomaly.why and text(symptom(alert)),
         alert.muted_by and text(Strong(muted.get(by, "Muted by ")), name),
         alert.muted_by.startswith("silence:") and decided(alert, silences),
         [text("• ", line) for line in anomaly.evidence[:8]],
@@ -82,17 +86,17 @@ def why_card(
             (
                 ("Diagnosis", f"{alert.cause.facts.words} ({anomaly.confidence:.2f} sure)"),
                 ("Other causes", rivals or "none"),
-                ("Now", quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
+                (now_words, quantity(anomaly.value, anomaly.unit, counted_in(anomaly))),
                 ("Usually", usual),
                 ("Score", f"{anomaly.score:.2f} (0 = usual, 1 = most unusual)"),
                 ("Rule", anomaly.rule),
             )
         ),
-        money_line(waste) if waste and waste.per_hour else None,
+        money_texts(alert),
         risk_texts(alert),
         price and quiet(f"{price}."),
-        bool(anomaly.suggestions) and text("What to do:"),
-        [text("• ", *coded(line)) for line in anomaly.suggestions[:5]],
+        bool(suggestions) and text(advice),
+        [text("• ", *coded(line)) for line in suggestions[:5]],
         taken_decisions,
         quiet("Anomaly since ", began, ", alert since ", opened, f", key {alert.key}"),
         Buttons(

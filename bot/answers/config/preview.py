@@ -201,7 +201,7 @@ def backtest_card(name: str, seen: ReplayResult, grade: Mapping[str, Any] | None
         *_ALERTS.columns[:3],
         Column(
             "lasted",
-            lambda alert: duration_text(lasted((alert,), alert.seen)) if alert.closed else "open",
+            lambda alert: duration_text(lasted((alert,))) if alert.closed else "open",
         ),
         Column("so far", _ALERTS.columns[3].of, USD),
         Column("muted", muted_words),

@@ -127,6 +127,24 @@ def tried_card(
     return Card(f"Where it would go: {conditions}", Tone.INFO, blocks, data)
 
 
+def trial_card(conditions: str) -> Card:
+    """Say in a channel that an alert would come here, and ask whoever sees it for a press."""
+    blocks = compose(
+        text("This is a test: nothing is wrong, and nothing is to be done."),
+        text(f"An alert of {conditions} would come here." if conditions else "Alerts come here."),
+        Buttons((Button("I see it", SEEN),)),
+    )
+    return Card("Test of trnbot's alerts", Tone.INFO, blocks, {"test": True}, public=True)
+
+
+def seen_card(name: str) -> Card:
+    """Say who has seen the test."""
+    who = name or "Somebody"
+    return Card(
+        f"{who} has seen the test", Tone.GOOD, (), {"test": True, "seen_by": who}, public=True
+    )
+
+
 def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
     """Confirm which alerts a channel hears from the next look at the fleet on."""
     title = "This channel has no subscriptions"
@@ -139,6 +157,7 @@ def subscribed_card(channel: str, routes: Sequence[Route]) -> Card:
     return Card(title, Tone.GOOD, (quiet(note, channel),), data)
 
 
+SEEN = "routes seen"
 _ASKED = "labels of the alert: cluster=llama cause=idle severity=critical"
 
 
@@ -191,6 +210,19 @@ async def routes_test(
     )
 
     return await noting_unseen(card, ports, request, tried.selector)
+
+
+@command(
+    SEEN,
+    "Say that a test of the alerts has arrived.",
+    needs=Needs.NOTHING,
+    examples=(SEEN,),
+    hidden=True,
+    changes=True,
+)
+async def routes_seen(ports: Ports, request: Request) -> Card:
+    """Tell the channel who has seen a test."""
+    return seen_card(request.user.name)
 
 
 @command(

@@ -6,7 +6,7 @@ Total and change, gross to net apart, who spent it, and how old the figures are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -51,11 +51,12 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.columns import NUMBER, SHARE, Column, Columns
-from bot.cards.words import amount_of, clock, money_data, period
+from bot.cards.words import ALMOST_NOTHING, amount_of, clock, growth, money_data, period, unseen
 from bot.costs.compiling import CompileBill
 from bot.costs.nowcast import Expected, Nowcast
 from bot.costs.owners import OwnerHint
 from bot.costs.tally import Change, row_ratio, share, top, untagged
+from bot.model.coverage import Coverage
 from bot.model.money import usd
 from bot.model.spend import Commitment, CommitmentPlan, Filter, Money, Spend, Tally
 from bot.model.window import month_of, rounded_duration
@@ -92,12 +93,16 @@ class CostAnswer:
     """
     compiling: CompileBill | None = None
     """What compiling cost of it, estimated from metrics; None where they say nothing of it."""
+    days: Tally | None = None
+    """The whole bill of the window by day."""
+    seen: Coverage = field(default_factory=Coverage)
+    """How much of the window the bill tells."""
 
 
 def cost_card(answer: CostAnswer) -> Card:
     """Draw the card; `data` holds every row, the table the largest."""
     tally, filters = answer.tally, answer.filters
-    title = cost_title(tally, filters)
+    title = cost_title(tally, filters, answer.days)
     aged: list[Block] = []
     if tally.billed_through is not None:
         words = "."
@@ -111,9 +116,11 @@ def cost_card(answer: CostAnswer) -> Card:
         if tally.sources:
             words += f" Source: {', '.join(tally.sources)}."
         aged.append(quiet("Billed through ", When(tally.billed_through), words))
-    aged += unread(answer.problems)
+    aged += unseen(answer.seen)
+    aged += unread([x for x in answer.problems if x != answer.seen.because])
+    data = cost_data(tally, filters) | answer.seen.data
     if not tally.rows:
-        return Card(title, Tone.INFO, (nothing_text(tally), *aged), cost_data(tally, filters))
+        return Card(title, Tone.INFO, (nothing_text(tally), *aged), data)
 
     # Rows of time stand newest first, all others dearest first, which the shares are of.
     ranked = sorted(tally.rows, key=lambda row: -row.money.amortised)
@@ -128,11 +135,7 @@ def cost_card(answer: CostAnswer) -> Card:
         for name, amount in parts.items()
         if amount or name in {"Gross", "Credits", "Net"}
     ]
-    data = (
-        cost_data(tally, filters)
-        | forecast_data(answer.nowcast, answer.expected)
-        | split_data(tally, answer.hints)
-    )
+    data |= forecast_data(answer.nowcast, answer.expected) | split_data(tally, answer.hints)
     if answer.compiling:
         facts.append(compile_fact(answer.compiling))
         data["compiling"] = bill_data(answer.compiling)
@@ -157,7 +160,8 @@ def _notes(answer: CostAnswer) -> Iterator[Text]:
     """Yield what the amounts leave open: whose they may be, what was split, lost or compiled."""
     tally = answer.tally
     for name in tally.by:
-        amount = untagged(tally, name).amortised
+        # No tag names what a commitment left unused: the sentence below does.
+        amount = untagged(tally, name).amortised - answer.unused
         if amount <= 0 or not (name in _OWNERS or name.startswith("tag:")):
             continue
         tag = name.removeprefix("tag:")
@@ -202,12 +206,9 @@ def cost_data(tally: Tally, filters: Sequence[Filter] = ()) -> dict[str, Any]:
     }
 
 
-def growth(ratio: Decimal | None) -> str:
-    """Write a change for a cell: `+12 %`, `-3 %`, `new` where nothing was spent before."""
-    if ratio is None:
-        return "new"
-    # A change that is drawn as +0 % would look like one.
-    return "0 %" if abs(ratio) < Decimal("0.005") else f"{ratio * 100:+,.0f} %"
+def _grown(ratio: Decimal | None) -> str:
+    """Write a change for a cell."""
+    return "new" if ratio is None else growth(ratio, signed=True)
 
 
 def _change_words(answer: CostAnswer) -> str:
@@ -217,10 +218,10 @@ def _change_words(answer: CostAnswer) -> str:
         return "no settled figures to compare it with"
     words = "nothing was spent in"
     if change.ratio is not None:
-        percent = abs(change.ratio * 100)
         direction = "up" if change.ratio > 0 else "down"
-        words = f"{direction} {percent:,.0f} % from"
-        if percent < Decimal("0.5"):
+        share = growth(change.ratio)
+        words = f"{direction} {share} {'in' if share == ALMOST_NOTHING else 'from'}"
+        if abs(change.ratio) < Decimal("0.005"):
             words = "unchanged from"
     if change.part == tally.window:
         return f"{words} {period(change.before)}"
@@ -275,7 +276,7 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
             named(row.key[name], name) + (DERIVED if is_derived(row, name) else "")
             for name in tally.by
         ]
-        grown = growth(row_ratio(*answer.compared, row)) if answer.compared else ""
+        grown = _grown(row_ratio(*answer.compared, row)) if answer.compared else ""
         mark = "~" if is_mixed and row.estimated else ""
         lines.append(_Line(names, row.money, [row], grown, mark))
         opened.append(part_line(tally, answer.filters, row.key) if tally.by else "")
@@ -292,7 +293,7 @@ def _table(answer: CostAnswer, ranked: Sequence[Spend]) -> Table:
         others = _Line(label(f"{count} {word}"), folded, ranked[len(rows) :])
         first = (*first, cells(others))
 
-    grown = growth(answer.change.ratio) if answer.change else ""
+    grown = _grown(answer.change.ratio) if answer.change else ""
     caption = "~ is an estimate that AWS may still rewrite; share is of amortised"
     return Table(
         (*(Heading(name.replace("_", " ")) for name in tally.by), *amounts.headings),

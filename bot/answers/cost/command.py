@@ -12,11 +12,13 @@ from bot.cards.card import Card
 from bot.cards.words import MONEY_FIGURES
 from bot.costs.allocation import Allocation
 from bot.costs.compiling import compiling_within, may_show_compiling
-from bot.costs.nowcast import expected, forecast_month, running_of
+from bot.costs.nowcast import expected, fleet_of, forecast_month
 from bot.costs.owners import OwnerHint
 from bot.costs.tally import Change, comparable, untagged, until
 from bot.errors import WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.coverage import Coverage, Known
+from bot.model.reading import bill_coverage
 from bot.model.request import Request
 from bot.model.spend import Filter
 from bot.model.window import Window, month_of
@@ -119,17 +121,17 @@ def _answer(
     # Where the month ends is worth a sentence to whom it is asked about so far.
     if window.start == month.start and request.at <= window.end <= month.end:
         if tally.billed_through:
-            # The nodes that ran tell of the days since the bill, but not of a part of it.
-            reading = None if where else allocation.reading
-            running = running_of(ports, reading) if reading else {}
-            nowcast = forecast_month(allocation, request.at, where, running)
+            fleet = fleet_of(ports, allocation.reading, where)
+            nowcast = forecast_month(allocation, request.at, where, fleet)
 
         forecast = None if where else outlook.forecast(request.at)
         if forecast and tally.billed_through:
             billed = Window(month.start, max(month.start, forecast.window.start))
             provider = expected(allocation.tally(billed, ()).total.amortised, forecast)
 
-    problems = billing.problems()
+    problems, seen = billing.problems(), bill_coverage(known_until, request.at, window.end)
+    if problems and seen.known is Known.WHOLE:
+        seen = Coverage(Known.PARTLY, problems[0])
     hints: Sequence[OwnerHint] = ()
     if "team" in tally.by and untagged(tally, "team").amortised > 0:
         hints = allocation.hints(window, where)
@@ -149,6 +151,7 @@ def _answer(
         tally=tally,
         filters=where,
         over_time=over_time,
+        days=allocation.tally(window, ("day",)),
         change=change,
         nowcast=nowcast,
         expected=provider,
@@ -158,4 +161,5 @@ def _answer(
         unused=unused,
         compared=compared,
         compiling=compiling,
+        seen=seen,
     )

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
-from bot.answers.cost.title import FORECAST_FIGURES, forecast_data, range_words, refuse_unknown
+from bot.answers.cost.title import (
+    FORECAST_FIGURES,
+    forecast_data,
+    held_words,
+    range_words,
+    refuse_unknown,
+    short,
+)
 from bot.cards.card import Button, Buttons, Card, Facts, Tone, When, compose, quiet, text
 from bot.cards.columns import DAY, NUMBER, Column, Columns, Unit, datum
 from bot.cards.words import (
@@ -17,15 +25,17 @@ from bot.cards.words import (
     amount_in,
     clock,
     day,
+    growth,
     money_data,
     period,
 )
 from bot.costs.allocation import Allocation
-from bot.costs.nowcast import Expected, Nowcast, expected, forecast_month, running_of
+from bot.costs.invoice import Invoice, Prepaid, invoice_of
+from bot.costs.nowcast import Expected, Nowcast, expected, fleet_of, forecast_month
 from bot.costs.reconcile import Estimate, Reconciled, SameHours, reconciled
-from bot.costs.tally import billed_part
 from bot.errors import Unavailable
 from bot.grammar.registry import Needs, Topic, arg, command
+from bot.model.causes import CAUSES
 from bot.model.money import counted, usd
 from bot.model.request import Request
 from bot.model.spend import Filter, Tally
@@ -43,6 +53,80 @@ class MonthEnd:
     before: Tally
     """The month before."""
     filters: tuple[Filter, ...] = ()
+    invoice: Invoice | None = None
+    jumps: Decimal = Decimal(0)
+    """What open alerts of spending cost more by month end where they go on."""
+
+
+_INVOICE = Columns[Invoice](
+    datum(
+        "net_usd",
+        lambda invoice: invoice.net,
+        "charges + credits + tax of the month, as its invoice is expected to say",
+    ),
+    datum(
+        "charges_usd",
+        lambda invoice: invoice.charges,
+        "charges less discounts as they are paid, not amortised: billed so far and projected "
+        "as the amortised cost is",
+    ),
+    datum(
+        "credits_usd",
+        lambda invoice: invoice.credits,
+        "credits and refunds billed so far, and projected by their own days",
+    ),
+    datum(
+        "tax_usd",
+        lambda invoice: invoice.tax,
+        "tax billed in the month; before there is any, the share of charges and credits that "
+        "it was last month",
+    ),
+)
+_PREPAID = Columns[Prepaid](
+    datum("day", lambda prepaid: prepaid.day),
+    datum(
+        "usd",
+        lambda prepaid: prepaid.usd,
+        "fee of a commitment billed on that day - its amortised cost of that day",
+    ),
+    datum("usage_type", lambda prepaid: prepaid.usage_type),
+)
+INVOICE_FIGURES = _INVOICE.sources("invoice") | _PREPAID.sources("invoice/prepaid")
+
+
+def invoice_data(invoice: Invoice) -> dict[str, Any]:
+    """Return the invoice's numbers."""
+    prepaid = [_PREPAID.record(fee) for fee in invoice.prepaid]
+    return {**_INVOICE.record(invoice), "prepaid": prepaid}
+
+
+def invoice_words(invoice: Invoice, nowcast: Nowcast) -> str:
+    """Say what leaves in the month, and what of its cost is the month's."""
+    net, month = about_in(invoice.net, nowcast.currency), f"{nowcast.month.start:%B}"
+    share = about_in(nowcast.forecast, nowcast.currency)
+    return f"Invoice: about {net} leaves in {month}; {share} is {month}'s, amortised."
+
+
+def jump_words(jumps: Decimal, nowcast: Nowcast) -> str:
+    """Say what open alerts of spending add, as far as the bill does not hold it yet."""
+    more, high = about_in(jumps, nowcast.currency), nowcast.forecast + jumps
+    told = f"Open alerts of spending tell of {more} more by month end where they go on"
+    if high <= nowcast.high:
+        return f"{told}: the range holds it."
+    return f"{told}: up to {about_in(high, nowcast.currency)}, beyond the range."
+
+
+def invoice_facts(invoice: Invoice, currency: str) -> list[tuple[str, str]]:
+    """Return what the invoice is made of, besides charges: what was prepaid by day, credits, tax."""
+    facts = [
+        (f"Prepaid on {short(fee.day.isoformat())}", amount_in(fee.usd, currency))
+        for fee in invoice.prepaid
+    ]
+    if invoice.credits:
+        facts.append(("Credits by month end", about_in(invoice.credits, currency)))
+    if invoice.tax:
+        facts.append(("Tax", about_in(invoice.tax, currency)))
+    return facts
 
 
 @command(
@@ -56,6 +140,8 @@ class MonthEnd:
         **FORECAST_FIGURES,
         "spent_usd": "settled days of the month, and fees at their day",
         "last_month/amortised_usd": "amortised cost of the month before this one",
+        **INVOICE_FIGURES,
+        "jumps_usd": "sum over open alerts of spending that jumped: month end less so far",
     },
 )
 def forecast(
@@ -74,9 +160,8 @@ def month_end_of(ports: Ports, request: Request, where: tuple[Filter, ...]) -> M
         so_far = Window(month_of(request.at).start, request.at)
         refuse_unknown(allocation, ports.world.billing, allocation.tally(so_far, (), where), where)
 
-    # The nodes that ran tell of the whole bill alone, not of a part of it.
-    running = running_of(ports, allocation.reading) if allocation.reading and not where else {}
-    nowcast = forecast_month(allocation, request.at, where, running)
+    fleet = fleet_of(ports, allocation.reading, where)
+    nowcast = forecast_month(allocation, request.at, where, fleet)
     if nowcast is None:
         raise Unavailable(
             "Too few days of the bill have settled for a forecast; three in a row are enough."
@@ -87,7 +172,19 @@ def month_end_of(ports: Ports, request: Request, where: tuple[Filter, ...]) -> M
         billed = Window(month.start, max(month.start, provided.window.start))
         by_provider = expected(allocation.tally(billed, ()).total.amortised, provided)
     before = allocation.tally(month.previous(), ("day",), where)
-    return MonthEnd(nowcast, by_provider, before, where)
+    invoice = invoice_of(allocation, request.at, where, fleet)
+    jumps = Decimal(0) if where else open_jumps(ports, request.at)
+    return MonthEnd(nowcast, by_provider, before, where, invoice, jumps)
+
+
+def open_jumps(ports: Ports, at: datetime) -> Decimal:
+    """Return what the open alerts of spending that jumped cost more by month end."""
+    wastes = (
+        alert.waste
+        for alert in ports.stores.alerts.load(at).alerts
+        if alert.firing and alert.waste and CAUSES[alert.cause].grows
+    )
+    return sum((waste.month_end - waste.so_far for waste in wastes if waste.goes_on), Decimal(0))
 
 
 def month_end_card(end: MonthEnd) -> Card:
@@ -100,13 +197,15 @@ def month_end_card(end: MonthEnd) -> Card:
     title = f"About {middle} in {nowcast.month.start:%B} ({low} to {high}){filters}"
 
     # Of a part of the bill nobody knows whether it cost nothing at first, or was not billed.
-    part = before.window if end.filters or not before.by else billed_part(before)
-    last_month = f"All of {period(part)}"
-    if part != before.window:
-        last_month = f"{period(part)}, before which the bill holds nothing"
+    missing = held_words(before) if before.by and not end.filters else ""
+    last_month = (
+        f"{period(before.window)}{missing}" if missing else f"All of {period(before.window)}"
+    )
     spent_before, typed = before.total.amortised, "".join(f" {pair}" for pair in end.filters)
     blocks = compose(
         text(range_words(nowcast, end.expected, before)),
+        text(invoice_words(end.invoice, nowcast)) if end.invoice else None,
+        end.jumps > 0 and text(jump_words(end.jumps, nowcast)),
         Facts(
             (
                 (
@@ -114,6 +213,7 @@ def month_end_card(end: MonthEnd) -> Card:
                     amount_in(nowcast.spent, currency),
                 ),
                 (last_month, amount_in(spent_before, currency)),
+                *(invoice_facts(end.invoice, currency) if end.invoice else ()),
             )
         ),
         before.billed_through is not None
@@ -136,6 +236,8 @@ def month_end_card(end: MonthEnd) -> Card:
             "amortised_usd": spent_before,
         },
         **forecast_data(nowcast, end.expected),
+        **({"invoice": invoice_data(end.invoice)} if end.invoice else {}),
+        **({"jumps_usd": end.jumps} if end.jumps else {}),
     }
     return Card(title, Tone.INFO, blocks, data)
 
@@ -281,7 +383,7 @@ def _so_far(month: Window, estimate: Estimate, so_far: SameHours | None) -> str:
 
 
 def _changed(amount: Decimal, ratio: Decimal | None) -> str:
-    share = "" if ratio is None else f" ({ratio * 100:+.1f} %)"
+    share = "" if ratio is None else f" ({growth(ratio, 1, signed=True)})"
     return f"{'+' if amount > 0 else ''}{usd(amount)}{share}"
 
 

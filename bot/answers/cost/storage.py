@@ -32,6 +32,7 @@ from bot.model.reading import (
 )
 from bot.model.request import Request
 from bot.ports import Ports
+from bot.watch.tick import Watch
 
 _MOST = 20
 
@@ -237,6 +238,7 @@ def storage_card(
         f"{things_counted}{where} unused: {usd(total)} a month",
         Tone.WARNING,
         (
+            *unseen(seen),
             UNUSED.table(ranked, most=_MOST, total="total"),
             quiet(basis),
             *used,
@@ -265,7 +267,7 @@ def storage_card(
 def storage(ports: Ports, request: Request, cluster: str = arg("", "only of this cluster")) -> Card:
     """List them all, however small or young: alerts tell only of those worth one."""
     s3 = buckets_of(ports.world.billing, request.at, cluster)
-    reading = ports.world.source.read(request.at)
+    reading = Watch(ports, ()).read(request.at)
     if not (s3 and s3.buckets):
         refuse_unseen(cluster, reading)  # a cluster with buckets need not run anything
     pricing = Pricing(ports).at(request.at)

@@ -14,7 +14,7 @@ from bot.cards.lines import cost_line, window_line
 from bot.cards.words import about_in, amount_in, amount_of, clock, day, grouped_words, period
 from bot.costs.allocation import Allocation
 from bot.costs.nowcast import Expected, Nowcast
-from bot.costs.tally import unknown_tag, unknown_value
+from bot.costs.tally import days_held, unknown_tag, unknown_value
 from bot.errors import WrongInput, nearest, shortened
 from bot.model.money import counted
 from bot.model.projection import COVERAGE
@@ -164,8 +164,17 @@ def named(value: str, dimension: str) -> str:
     return f"(no {dimension.removeprefix('tag:').replace('_', ' ')})"
 
 
-def cost_title(tally: Tally, filters: Sequence[Filter]) -> str:
-    """Return the title: an amount and its kind, its time, how it is split, and its filters."""
+def held_words(days: Tally) -> str:
+    """Say how many days of a tally by day the bill holds, "" where none is missing."""
+    held, possible = days_held(days)
+    return f", {held} of {possible} days" if held < possible else ""
+
+
+def cost_title(tally: Tally, filters: Sequence[Filter], days: Tally | None = None) -> str:
+    """Return the title: an amount and its kind, its time, how it is split, and its filters.
+
+    `days` is the whole bill of the window by day.
+    """
     amount = "Nothing billed"
     if tally.rows:
         amount = f"{amount_of(tally.total.net, tally)} net"
@@ -176,6 +185,8 @@ def cost_title(tally: Tally, filters: Sequence[Filter]) -> str:
     time, through = period(tally.window), tally.billed_through
     if through and tally.window.start < through < tally.window.end - _HOUR:
         time += f", billed to {clock(through)}"
+    if days:
+        time += held_words(days)
     words = [amount, f"{time}{grouped_words(tally.by)}"]
     for where in filters:
         dimension = where.dimension.removeprefix("tag:").replace("_", " ")
@@ -218,12 +229,6 @@ def meaning_texts(tally: Tally, over_time: Tally | None, filters: Sequence[Filte
         if first:
             since = clock(datetime.fromisoformat(first)) if "T" in first else short(first)
             sentences.append(f"Estimated from {since} on: AWS still rewrites that.")
-
-        # Hours do not tell where a bill begins: the first ones may just be cheap.
-        first = min((row.key[step] for row in over_time.rows), default="T")
-        begins_late = "T" not in first and span_of(first).start >= tally.window.start + _HOUR
-        if begins_late and not filters:
-            sentences.append(f"The bill holds nothing before {short(first)}.")
     return [quiet(" ".join(sentences))] if sentences else []
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from bot.answers.cost.level import LEVEL_FIGURES, level_card, level_of
 from bot.answers.cost.title import refuse_unknown
 from bot.cards.alert_words import where as place
 from bot.cards.alert_words import worth
@@ -27,21 +28,23 @@ from bot.cards.card import (
     text,
 )
 from bot.cards.lines import window_line
-from bot.cards.words import amount_of, period
-from bot.costs.allocation import Allocation
-from bot.costs.drivers import DRIVEN_BY, Driver, DriverKind, Line, drivers_of
+from bot.cards.words import amount_of, growth, period
+from bot.costs.allocation import OWNERS, Allocation
+from bot.costs.drivers import DRIVEN_BY, PLACE, Charged, Driver, DriverKind, drivers_of
 from bot.costs.tally import comparable
-from bot.errors import WrongInput
+from bot.errors import Unavailable, WrongInput
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.alert import Alert
 from bot.model.labels import Labels
-from bot.model.money import counted, usd
+from bot.model.money import cents, counted, usd
 from bot.model.request import Request
 from bot.model.spend import Filter, Spend, Tally
 from bot.model.window import NO_TIME, Window
-from bot.ports import Ports
+from bot.ports import Billing, Ports
 
 _MOST, _MOST_ALERTS = 6, 4
+_WHOLE = {"account", "currency"}
+"""The dimensions by which a part of a bill holds its own commitments."""
 
 
 @dataclass(frozen=True)
@@ -52,65 +55,104 @@ class CostChange:
     then: Tally
     now: Tally
     drivers: tuple[Driver, ...]
-    alerts: Sequence[Alert] = ()
+    alerts: Sequence[Alert] | None = ()
+    """None where nobody watched, and nothing can be replayed."""
     settled: bool = True
     filters: tuple[Filter, ...] = ()
 
     @property
-    def change(self) -> Decimal:
+    def by_net(self) -> bool:
+        """Return whether net tells it: of all that an account pays.
+
+        The invoice books commitments to nobody, so of a part amortised cost does.
+        """
+        return all(x.dimension in _WHOLE for x in self.filters)
+
+    @property
+    def amount(self) -> Decimal:
+        """Return the difference of what tells it."""
+        return self.net if self.by_net else self.amortised
+
+    @property
+    def net(self) -> Decimal:
+        """Return the difference of net, to which the drivers sum up."""
+        return self.now.total.net - self.then.total.net
+
+    @property
+    def amortised(self) -> Decimal:
         """Return the difference of amortised cost."""
         return self.now.total.amortised - self.then.total.amortised
 
 
 DRIVER_FORMULA = (
-    "hours: change of hours x old rate; commitment: hours now x change of the shares of"
-    " ways to buy x their old rates; price: the rest of the nodes' change; of "
-    "everything else cost now - cost before"
+    "credits, refunds, tax, discounts and what is paid ahead: now - before, of the bill's lines of "
+    "that kind; moved: what it costs there - what it cost here; hours: change of hours x old rate; "
+    "commitment and purchase: hours now x change of the shares of ways to buy x their old rates; "
+    "price: the rest of the nodes' change; of everything else cost now - cost before"
 )
 CHANGE_FIGURES = {
     "amortised_usd": "amortised cost of the time asked about, as far as it is compared",
     "before/amortised_usd": "amortised cost of as long a part of the time before",
+    "net_usd": "gross + discounts + credits + tax of the time asked about, as far as compared",
+    "before/net_usd": "gross + discounts + credits + tax of as long a part of the time before",
     "hours/then": "instance-hours that were metered",
     "usd_per_hour/then": "amortised cost of the nodes / their metered hours",
     "covered_ratio/then": "metered hours under commitments / all metered hours",
-    "costs_usd/then": "amortised cost of the rows that the filters keep",
+    "costs_usd/then": "net of the rows that the filters keep",
+    "share/then": "tax or discounts / what they are of",
     "hours/now": "instance-hours that were metered",
     "usd_per_hour/now": "amortised cost of the nodes / their metered hours",
     "covered_ratio/now": "metered hours under commitments / all metered hours",
-    "costs_usd/now": "amortised cost of the rows that the filters keep",
+    "costs_usd/now": "net of the rows that the filters keep",
+    "share/now": "tax or discounts / what they are of",
 }
 """How the amounts of a change, and of what drove it, are made."""
 
 
 @command(
     "why cost",
-    "What drove a change of cost against the time before: price, hours, things new and ended, "
-    "commitments, one-off fees.",
+    "What drove a change of cost against the time before: price, hours, things new, ended and "
+    "moved, commitments, credits, tax, discounts, fees.",
     needs=Needs.BILL,
     may=Needs.METRICS | Needs.STATE,
     topic=Topic.COSTS,
-    examples=("why cost last-week", "why cost 7d team=vision"),
-    rows=("drivers", "smaller"),
+    examples=("why cost last-week", "why cost 7d team=vision", "why cost 7d level cluster=llama"),
+    rows=("drivers", "smaller", "parts"),
     figures={
+        **LEVEL_FIGURES,
         **CHANGE_FIGURES,
         "change_usd": (
             "amortised cost of the time asked about - that of the time before, and the sum of "
-            "the drivers"
+            "the drivers' amortised parts"
         ),
-        "drivers/usd": DRIVER_FORMULA,
-        "smaller/usd": DRIVER_FORMULA,
-        "smaller_usd": "sum of the smaller drivers",
+        "net_change_usd": (
+            "net of the time asked about - that of the time before, and the sum of the drivers"
+        ),
+        **{
+            f"{rows}/{amount}": DRIVER_FORMULA
+            for rows in ("drivers", "smaller")
+            for amount in ("net_usd", "amortised_usd")
+        },
+        "smaller_usd": "sum of the smaller drivers, in net",
     },
 )
 def why_cost(
     ports: Ports,
     request: Request,
     window: Window = arg("7d", "which days; they are held against as many before"),
+    view: str = arg(
+        "change",
+        "the change against the time before, or the level that the cost is at and its parts",
+        choices=("change", "level"),
+    ),
     where: tuple[Filter, ...] = arg(
         "", "only charges with dimension=value, or without it: dimension!=value"
     ),
 ) -> Card:
-    """Part the change of the window against the one before."""
+    """Part the change of the window against the one before, or the cost itself."""
+    if view == "level":
+        level = level_of(ports, request.at, window, where)
+        return level_card(level) if level else _unbilled_card(ports, request.at, window)
     change = change_of(ports, request.at, window, where)
     return change_card(change) if change else _unbilled_card(ports, request.at, window)
 
@@ -147,8 +189,22 @@ def change_of(
             "ask for a shorter or later window."
         )
 
-    now, then = (billing.tally(span, DRIVEN_BY, where) for span in spans)
-    fees = _fees(billing, now, then) | _fees(billing, then, now)
+    # What moved from or to other places is told by the rows of those.
+    elsewhere = [condition for condition in where if condition.dimension in PLACE]
+    everywhere = [condition for condition in where if condition not in elsewhere]
+    # Pods are asked for where the owners are that they determine; else the bill as it is tagged.
+    by_owner = any(condition.dimension in OWNERS for condition in where)
+    ask = billing.tally if by_owner else ports.world.billing.tally
+    sides = [ask(span, DRIVEN_BY, everywhere).rows for span in spans]
+    now, then = (billing.tally(span, (), where) for span in spans)
+    once = {
+        line
+        for span, rows, compared in zip(spans, sides, reversed(sides), strict=True)
+        for line in _charged_once(ports.world.billing, span, rows, compared)
+    }
+    drivers = drivers_of(sides[1], sides[0], once, elsewhere)
+    if not all(condition.dimension in _WHOLE for condition in where):
+        drivers = tuple(sorted(drivers, key=lambda driver: -abs(driver.amortised)))
 
     # Alerts carry these labels; of other conditions on a bill they know nothing.
     labels = {
@@ -156,34 +212,39 @@ def change_of(
         for condition in where
         if condition.dimension in ("cluster", "team") and not condition.negated
     }
-    alerts = ports.stores.alerts.history(
-        Window(spans[0].start, min(window.end, at)), Labels.of(labels)
-    )
-    drivers = drivers_of(then.rows, now.rows, fees)
+    passed = Window(spans[0].start, min(window.end, at))
+    alerts = _history(ports, passed, Labels.of(labels))
     return CostChange(window, then, now, drivers, alerts, settled is not None, where)
 
 
-def _fees(billing: Allocation, tally: Tally, compared: Tally) -> set[Line]:
+def _charged_once(
+    billing: Billing, span: Window, rows: Sequence[Spend], compared: Sequence[Spend]
+) -> set[Charged]:
     """Return the lines that were charged in one hour of a span alone, and not in the other."""
-    # What has no metered hours and is in one of the spans alone may be a fee.
-    alone = {_line(row) for row in tally.rows if not row.hours}
-    alone -= {_line(row) for row in compared.rows}
+    # What has no metered hours and is in one of the spans alone may be a fee, or a refund.
+    alone = set(_charged(rows)) - set(_charged(compared))
     if not alone:
         return set()
 
-    types = Filter("usage_type", tuple(sorted({usage_type for _, usage_type in alone})))
+    types = Filter("usage_type", tuple(sorted({line.usage_type for line in alone})))
     for step in ("hour", "day"):
         try:
-            rows = billing.tally(tally.window, (step, "service", "usage_type"), [types]).rows
+            steps = billing.tally(span, (step, "service", "usage_type"), [types]).rows
         except WrongInput:  # a bill by days
             continue
-        charged = Counter(map(_line, rows))
-        return {line for line in alone if charged[line] == 1}
+        counts = Counter(_charged(steps))
+        return {line for line in alone if counts[line] == 1}
     return set()
 
 
-def _line(row: Spend) -> Line:
-    return row.key["service"], row.key["usage_type"]
+def _charged(rows: Sequence[Spend]) -> Iterator[Charged]:
+    """Yield the line of each row without hours, and that of its credits."""
+    for row in rows:
+        line = Charged(row.key["service"], row.key["usage_type"])
+        if row.money.gross and not row.hours:
+            yield line
+        if row.money.credits:
+            yield line._replace(credited=True)
 
 
 def change_card(change: CostChange) -> Card:
@@ -192,33 +253,47 @@ def change_card(change: CostChange) -> Card:
     Its largest driver in the title, then a few drivers and the rest, which sum to it.
     """
     drivers, before, current = change.drivers, change.then, change.now
-    amount, spent_before = change.change, before.total.amortised
-    moved = "Unchanged"
-    if amount:
-        grown = f" ({percent(abs(amount) / spent_before)})" if spent_before > 0 else ""
-        moved = f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), current)}{grown}"
-        moved += f": {reason(drivers[0])}" if drivers else ""
     filters = "".join(f" · {condition}" for condition in change.filters)
-    title = f"{moved} · {period(current.window)}{filters}"
+    title = f"{moved_words(change)} · {period(current.window)}{filters}"
 
     # The drivers that are not drawn stand in one row, so that all rows add up to the change.
     smaller = drivers[_MOST:]
-    smaller_usd = sum((driver.usd for driver in smaller), Decimal(0))
-    rows = [(reason(x), _detail(x), _signed(x.usd, current)) for x in drivers[:_MOST]]
+    smaller_usd = sum((driver.net for driver in smaller), Decimal(0))
+    smaller_amortised = sum((driver.amortised for driver in smaller), Decimal(0))
+    amounts = [(reason(x), _detail(x), x.net, x.amortised) for x in drivers[:_MOST]]
     if smaller:
         count = counted(len(smaller), "smaller change")
-        rows.append((count, "", _signed(smaller_usd, current)))
-    columns = (Heading("driver"), Heading("before and now"), Heading("change", Align.RIGHT))
-    table = Table(columns, tuple(rows), ("change", "", _signed(amount, current)))
+        amounts.append((count, "", smaller_usd, smaller_amortised))
+    amounts.append(("change", "", change.net, change.amortised))
+    # What is of net alone has a column beside the amortised part.
+    alike = all(net == amortised for _, _, net, amortised in amounts)
+    measures = ["change"] if alike else ["net", "amortised"]
+    *rows, total = (
+        (name, detail, *(_signed(x, current) for x in pair[: len(measures)]))
+        for name, detail, *pair in amounts
+    )
+    headings = [Heading("driver"), Heading("before and now")]
+    headings += [Heading(measure, Align.RIGHT) for measure in measures]
+    table = Table(tuple(headings), tuple(rows), total)
 
-    spans = [
-        f"{amount_of(tally.total.amortised, current)} from {period(tally.window)}"
-        for tally in (current, before)
-    ]
+    net, amortised = (
+        " against ".join(
+            f"{amount_of(getattr(tally.total, measure), tally)} from {period(tally.window)}"
+            for tally in (current, before)
+        )
+        for measure in ("net", "amortised")
+    )
+    spans = f"{net}, net and amortised."
+    if (change.net, before.total.net) != (change.amortised, before.total.amortised):
+        spans = f"Net {net}; amortised {amortised}."
+        used = max(drivers, key=lambda driver: abs(driver.amortised), default=None)
+        if used and used.amortised and not drivers[0].amortised:
+            sign = _signed(change.amortised, current)
+            spans += f" Amortised cost changed by {sign}, most by {reason(used)}."
     window = window_line(current.window)
     typed = "".join(f" {condition}" for condition in change.filters)
     blocks = compose(
-        text(f"{' against '.join(spans)}, amortised."),
+        text(spans),
         not change.settled and text(_UNSETTLED),
         table if drivers else text("No charge changed."),
         _alerts(change.alerts),
@@ -237,16 +312,19 @@ def change_card(change: CostChange) -> Card:
         "window": {"start": current.window.start, "end": current.window.end},
         "before": {
             "window": {"start": before.window.start, "end": before.window.end},
-            "amortised_usd": spent_before,
+            "amortised_usd": before.total.amortised,
+            "net_usd": before.total.net,
         },
         "currency": current.currency,
         "amortised_usd": current.total.amortised,
-        "change_usd": amount,
+        "net_usd": current.total.net,
+        "change_usd": change.amortised,
+        "net_change_usd": change.net,
         "settled": change.settled,
         "drivers": [driver_data(driver) for driver in drivers[:_MOST]],
         "smaller": [driver_data(driver) for driver in smaller],
         "smaller_usd": smaller_usd,
-        "alerts": [alert.id for alert in change.alerts],
+        "alerts": [alert.id for alert in change.alerts or ()],
     }
     return Card(title, Tone.INFO, blocks, data)
 
@@ -257,23 +335,46 @@ _UNSETTLED = (
 _HOW = "More hours count at the old rate, then other ways of buying, then other prices."
 
 
-def percent(share: Decimal) -> str:
-    """Write how much of a cost has changed."""
-    return f"{share * 100:,.0f} %" if share >= Decimal("0.005") else "under 1 %"
+def moved_words(change: CostChange) -> str:
+    """Say in a few words how net moved, and by what most."""
+    first = change.drivers[0] if change.drivers else None
+    amount, total = change.amount, change.then.total
+    before = total.net if change.by_net else total.amortised
+    if not cents(amount):
+        # What ended and what began may be as much.
+        return f"Unchanged: {reason(first)}" if first else "Unchanged"
+
+    words = f"{'Up' if amount > 0 else 'Down'} {amount_of(abs(amount), change.now)}"
+    if change.net != change.amortised:
+        words += " net" if change.by_net else " amortised"
+    if before > 0:
+        words += f" ({growth(amount / before)})"
+    return f"{words}: {reason(first)}" if first else words
 
 
 def reason(driver: Driver) -> str:
     """Say a driver in a few words."""
-    what, grew = driver.what, driver.usd > 0
+    what, grew = driver.what, (driver.net or driver.amortised) > 0
+    began, ended = (not cost for cost in driver.costs or (True, True))
+    credits = "fewer credits" if grew else "more credits"
     words = {
         DriverKind.HOURS: f"{'more' if grew else 'fewer'} hours of {what}",
         DriverKind.PRICE: f"price of {what}" if driver.rates else what,
+        DriverKind.PURCHASE: f"bought otherwise: {what}",
         DriverKind.COMMITMENT: f"commitments for {what}" if driver.covered else what,
         DriverKind.NEW: f"new: {what}",
         DriverKind.ENDED: f"ended: {what}",
+        DriverKind.MOVED: f"move of {what}",
         DriverKind.FEE: f"one-off fee: {what}",
         DriverKind.USAGE: f"{'more' if grew else 'less'} {what}",
+        DriverKind.CREDITS: "credits ended" if ended else "credits began" if began else credits,
+        DriverKind.REFUND: f"refund or one-off credit: {what}",
+        DriverKind.TAX: "tax, charged in one span alone" if began or ended else "tax",
+        DriverKind.DISCOUNTS: "discounts began" if began else what,
+        DriverKind.PREPAID: f"{'more' if grew else 'less'} paid ahead for {what}",
     }
+    if driver.kind is DriverKind.DISCOUNTS and ended:
+        return "discounts ended"
     return words[driver.kind]
 
 
@@ -281,8 +382,16 @@ def _detail(driver: Driver) -> str:
     if driver.covered:
         before, current = driver.covered
         return f"{before:.0%} to {current:.0%} of its hours under a commitment".replace("%", " %")
-    if driver.kind is DriverKind.PRICE and driver.rates:
+    if driver.shares and all(driver.shares):
+        ends = " to ".join(f"{share * 100:.1f} %" for share in driver.shares)
+        return (
+            f"{ends} {'of gross less discounts' if driver.kind is DriverKind.TAX else 'of gross'}"
+        )
+    if driver.kind in (DriverKind.PRICE, DriverKind.PURCHASE) and driver.rates:
         return f"{usd(driver.rates[0], 4)} to {usd(driver.rates[1], 4)} an hour"
+    if driver.kind is DriverKind.MOVED and driver.hours and driver.costs:
+        costs = f"{usd(driver.costs[0])} to {usd(driver.costs[1])}"
+        return f"{driver.hours[1]:,.0f} node-hours; {costs}"
     if driver.hours:
         return f"{driver.hours[0]:,.0f} to {driver.hours[1]:,.0f} node-hours"
     return f"{usd(driver.costs[0])} to {usd(driver.costs[1])}" if driver.costs else ""
@@ -292,8 +401,18 @@ def _signed(amount: Decimal, tally: Tally) -> str:
     return ("+" if amount > 0 else "") + amount_of(amount, tally)
 
 
-def _alerts(alerts: Sequence[Alert]) -> list[Block]:
+def _history(ports: Ports, window: Window, labels: Labels) -> Sequence[Alert] | None:
+    """Return the alerts of a time, None where a recording of a bill alone tells of none."""
+    try:
+        return ports.stores.alerts.history(window, labels)
+    except Unavailable:
+        return None
+
+
+def _alerts(alerts: Sequence[Alert] | None) -> list[Block]:
     """Name the alerts of that time, the dearest first."""
+    if alerts is None:
+        return [quiet("Which alerts were open in this time is not known: no metrics were read.")]
     if not alerts:
         return [quiet("No alert was open in this time.")]
     ranked = sorted(alerts, key=worth, reverse=True)
@@ -309,13 +428,15 @@ def driver_data(driver: Driver) -> dict[str, Any]:
         "hours": driver.hours,
         "usd_per_hour": driver.rates,
         "covered_ratio": driver.covered,
+        "share": driver.shares,
         "costs_usd": driver.costs,
     }
     compared = {name: {"then": pair[0], "now": pair[1]} for name, pair in pairs.items() if pair}
     return {
         "kind": driver.kind.value,
         "what": driver.what,
-        "usd": driver.usd,
+        "net_usd": driver.net,
+        "amortised_usd": driver.amortised,
         **compared,
         "where": [str(condition) for condition in driver.where],
     }
@@ -325,7 +446,7 @@ def _unbilled_card(ports: Ports, at: datetime, window: Window) -> Card:
     """Say that nothing of a window is billed yet, and name its alerts."""
     through = ports.world.billing.tally(NO_TIME, ()).billed_through
     passed = Window(min(window.start, at), min(window.end, at))
-    alerts = ports.stores.alerts.history(passed, Labels())
+    alerts = _history(ports, passed, Labels())
     blocks = (
         text("AWS's bill comes a day or two late: nobody can say yet what these hours cost."),
         *_alerts(alerts),
@@ -340,6 +461,6 @@ def _unbilled_card(ports: Ports, at: datetime, window: Window) -> Card:
     data = {
         "window": {"start": window.start, "end": window.end},
         "drivers": [],
-        "alerts": [alert.id for alert in alerts],
+        "alerts": [alert.id for alert in alerts or ()],
     }
     return Card(f"{period(window)} is not billed yet", Tone.INFO, blocks, data)

@@ -32,6 +32,8 @@ class Footprint:
     watts: float | None
     kwh: float | None
     kg: float | None
+    spread: float = 0.0
+    """The share by which watts, and all that is made of them, may be less or more."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,9 @@ class Factors:
     def of(self, kind: InstanceType, region: str, node_hours: float) -> Footprint:
         """Return kWh = node-hours x chips x watts x PUE / 1000, and kg = kWh x grid's factor."""
         power, grid = self.powers.get(kind.accelerator), self.grids.get(region)
-        watts = self.watts
+        watts, spread = self.watts, 0.0
         if watts is None and power:
-            watts = power.watts
+            watts, spread = power.watts, power.spread
         factor = self.kg_per_kwh
         if factor is None and grid:
             factor = grid.kg_per_kwh
@@ -65,6 +67,7 @@ class Factors:
             watts,
             kwh,
             kwh * factor if kwh is not None and factor is not None else None,
+            spread,
         )
 
     @classmethod
@@ -109,6 +112,11 @@ class Carbon:
         """Return the kilograms of those hours."""
         return sum(x.kg for x in self.footprints if x.kg is not None)
 
+    @property
+    def kg_either_way(self) -> float:
+        """Return by how much they may be less or more, where watts are a range."""
+        return sum(x.kg * x.spread for x in self.footprints if x.kg is not None)
+
 
 def _known(unit: str) -> Unit:
     return Unit(lambda amount: f"{amount:,.0f} {unit}")
@@ -129,7 +137,8 @@ FOOTPRINTS = Columns[Footprint](
         lambda x: x.watts,
         _known("W"),
         "watts",
-        "as typed, else the maker's published watts of a chip",
+        "as typed, else the maker's published watts of a chip, else the middle of what others"
+        " estimate",
         missing="not known",
     ),
     Column(
@@ -163,12 +172,12 @@ def carbon_card(carbon: Carbon) -> Card:
         x.region for x in carbon.footprints if x.kwh is not None and x.kg is None
     )
 
-    # Chips are compared by cited watts alone: two of them at least, each with its peak.
+    # Chips are compared by their makers' watts alone: two of them at least, each with its peak.
     powers = carbon.factors.powers
     chips = [
         (name, powers[name].watts, peak)
         for name, peak in carbon.peaks.items()
-        if peak and name in powers
+        if peak and name in powers and not powers[name].spread
     ]
     footprints = [x for x in carbon.notes if x.topic == "footprint"]
     claims = [x for x in carbon.notes if x.topic != "footprint"]
@@ -200,6 +209,7 @@ def carbon_card(carbon: Carbon) -> Card:
         "estimate": True,
         "pue": carbon.factors.pue.ratio,
         "kg": carbon.kg if carbon.known_hours else None,
+        "kg_either_way": carbon.kg_either_way if carbon.known_hours else None,
         "node_hours": carbon.node_hours,
         "known_node_hours": carbon.known_hours,
         "rows": FOOTPRINTS.data(carbon.footprints),
@@ -215,6 +225,9 @@ def _title(carbon: Carbon) -> str:
     if not carbon.known_hours:
         return f"Footprint of {of}: not known for any of {carbon.node_hours:,.0f} node-hours"
     total = f"about {carbon.kg:,.0f} kg CO2e, an estimate"
+    if off := carbon.kg_either_way:
+        low, high = carbon.kg - off, carbon.kg + off
+        total = f"{low:,.0f} to {high:,.0f} kg CO2e, an estimate"
     if carbon.known_hours == carbon.node_hours:
         return f"Footprint of {of}: {total}"
     part = f"{carbon.known_hours:,.0f} of {carbon.node_hours:,.0f} node-hours"
@@ -235,7 +248,7 @@ def _sources(carbon: Carbon) -> list[Block]:
     # A figure that the asker gave in place of a cited one leaves nothing to cite.
     if factors.watts is None:
         blocks += [
-            quiet(f"{name}: {power.watts:.0f} W ({cited(power, today)}).")
+            quiet(f"{name}: {power} ({cited(power, today)}).")
             for name, power in factors.powers.items()
             if name in carbon.peaks
         ]
@@ -275,6 +288,7 @@ _HOUR = timedelta(hours=1)
         "pue": "power usage effectiveness as published, with its date",
         **FOOTPRINTS.sources("rows"),
         "kg": "sum over the rows whose watts and grid are known",
+        "kg_either_way": "sum over the rows of kg x half the range of their watts / its middle",
         "node_hours": "sum over the rows",
         "known_node_hours": "sum over the rows whose kg is known",
     },

@@ -30,11 +30,11 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, RATIO, USD, Column, Columns, datum
 from bot.cards.lines import quote
-from bot.cards.words import doubted, unseen
+from bot.cards.words import committed_words, doubted, unseen
 from bot.model.anomaly import NodeState
 from bot.model.fleet import Instance
 from bot.model.frame import Frame
-from bot.model.money import counted, usd
+from bot.model.money import cents, counted, usd
 from bot.model.price import Price
 from bot.model.reading import Reading, coverage_of
 
@@ -124,13 +124,18 @@ class NodeRow:
     state: NodeState
     used: float | None
     price: Price | None
-    alerted: bool = True
-    """Whether a rule speaks of it: what it does is more than a moment's."""
+    free: bool = True
+    """Whether a rule says that it is kept for nothing: that is more than a moment's."""
 
     @property
     def usd_per_hour(self) -> Decimal:
         """Return the price of an hour, 0 where none is known."""
         return self.price.usd_per_hour if self.price else Decimal(0)
+
+    @property
+    def committed_usd_per_hour(self) -> Decimal:
+        """Return the part of it that a commitment bills whether the node runs or not."""
+        return cents(self.price.committed_usd_per_hour) if self.price else Decimal(0)
 
 
 @dataclass(frozen=True)
@@ -202,6 +207,11 @@ NODES = Columns[NodeRow](
         lambda row: row.price and row.usd_per_hour,
         "price of an hour: the node's own lines of the bill, else its cluster's like nodes,"
         " else the account's rate, else a price list",
+    ),
+    datum(
+        "committed_usd_per_hour",
+        lambda row: row.price and row.committed_usd_per_hour,
+        "the part of it that a commitment bills whether the node runs or not, by the bill",
     ),
     datum("price", lambda row: row.price and str(row.price)),
     datum("basis", lambda row: row.price and row.price.found_by),
@@ -315,7 +325,7 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
 
     title = f"{_nothing(len(rows), 'node')}{where}: {usd(per_hour)} an hour"
     idle = [row for row in rows if row.state is NodeState.IDLE]
-    moments = sum(not row.alerted for row in idle)
+    moments = sum(not row.free for row in idle)
     advice = "such a node can go"
     if moments:
         advice = f"{moments:,} only for a moment so far: wait for an alert before you stop them"
@@ -330,9 +340,13 @@ def idle_card(rows: Sequence[NodeRow], cluster: str, reading: Reading, unsure: i
             "look for `neuronx-cc` before you stop them."
         )
 
-    blocks = (
-        *unread(reading),
+    lapses = max((x.price.lapses for x in rows if x.price and x.price.lapses), default=None)
+    billed_anyway = sum((row.committed_usd_per_hour for row in rows), Decimal(0))
+    committed = committed_words(per_hour, billed_anyway, lapses)
+    blocks = compose(
+        unread(reading),
         node_table(rows, apart=not cluster),
+        committed and text(committed),
         quiet(*coded(" ".join(notes))),
         quiet(_basis(rows)),
         Buttons((Button("Alerts", "alerts"), Button("Fleet", f"fleet {cluster}".strip()))),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def fleet(
     cluster: str = arg("", "only this cluster, or one node with its metrics"),
 ) -> Card:
     """Summarise the fleet, list one cluster's nodes, or show one node."""
-    rows, reading = look_over(ports, request)
+    rows, reading = look_over(ports, request.at)
     node = next((row for row in rows if cluster and row.instance.id == cluster), None)
     if node:
         alerts = ports.stores.alerts.load(request.at).alerts
@@ -108,7 +109,7 @@ def _crossing(billing: Billing, job: Scattered, window: Window) -> Spread:
 )
 def idle(ports: Ports, request: Request, cluster: str = arg("", "only this cluster")) -> Card:
     """List idle nodes, those without a runtime apart from those that hold one."""
-    rows, reading = look_over(ports, request)
+    rows, reading = look_over(ports, request.at)
     still = [row for row in _of_cluster(rows, cluster, reading) if row.state in STILL]
     unsure = 0
     if frame := reading.frame("node"):
@@ -125,7 +126,7 @@ def standing_card(ports: Ports, request: Request, cluster: str) -> Card | None:
 
     May block.
     """
-    rows, reading = look_over(ports, request)
+    rows, reading = look_over(ports, request.at)
     nodes = [row for row in rows if cluster and row.instance.labels.cluster == cluster]
     if not nodes:
         return None
@@ -138,14 +139,16 @@ def standing_card(ports: Ports, request: Request, cluster: str) -> Card | None:
     return with_age(card, reading, request.at, ports.policy)
 
 
-def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
+def look_over(ports: Ports, now: datetime) -> tuple[list[NodeRow], Reading]:
     """Return every node with its state, utilization over the last hour and price; may block."""
     # First: where nobody watches it is refused, before metrics are paid for.
-    memory = ports.stores.alerts.load(request.at)
-    reading = Watch(ports, ()).read(request.at)
+    memory = ports.stores.alerts.load(now)
+    reading = Watch(ports, ()).read(now)
     detection = ports.world.detect(reading, ports.policy, memory.alerts)
-    states, alerted = detection.states, {x for a in detection.anomalies for x in a.things}
-    pricing = Pricing(ports).at(request.at)
+    states = detection.states
+    kept = [a.things for a in detection.anomalies if a.cause.facts.kept_for_nothing]
+    free = set(chain.from_iterable(kept))
+    pricing = Pricing(ports).at(now)
 
     # Of a node without cores its GPUs count, of one without a reading nothing is said.
     used: dict[str, float] = {}
@@ -171,7 +174,7 @@ def look_over(ports: Ports, request: Request) -> tuple[list[NodeRow], Reading]:
             states.get(instance.id, NodeState.NO_DATA),
             used.get(instance.id),
             pricing.instance(instance),
-            instance.id in alerted,
+            instance.id in free,
         )
         for instance in reading.inventory.instances.values()
         if instance.running

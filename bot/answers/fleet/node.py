@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from bot.answers.fleet.card import NODES, NodeRow, percent
+from bot.answers.fleet.card import NODES, STILL, NodeRow, percent
 from bot.cards.alert_words import where
 from bot.cards.card import (
     Button,
@@ -88,7 +88,7 @@ def node_card(row: NodeRow, alerts: Sequence[Alert], reading: Reading) -> Card:
     if row.price:
         price = f"{usd(row.usd_per_hour)} an hour"
     facts = {
-        "Used in the last hour": percent(row.used),
+        "Used now" if row.state in STILL else "Used in the last hour": percent(row.used),
         "Cluster": labels.cluster,
         "Team": labels.team,
         "Zone": labels.zone or labels.region,

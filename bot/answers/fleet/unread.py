@@ -9,14 +9,13 @@ from decimal import Decimal
 from typing import Any
 
 from bot.cards.card import Block, Card, Tone, When, quiet, text
-from bot.cards.words import period
+from bot.cards.words import period, unseen
 from bot.model.money import counted, usd
 from bot.model.policy import Policy
 from bot.model.reading import Reading, Scattered, coverage_of
 from bot.model.window import Window
 from bot.watch.tick import learning
 
-_MOST_GAPS = 3
 _OLD = timedelta(minutes=1)
 """How much older than the question a reading may be without a word."""
 
@@ -49,18 +48,18 @@ def no_nodes(reading: Reading) -> Card:
     return Card(
         "No node is running",
         Tone.INFO,
-        (text("The source lists no running instance at this time."),),
+        (text("The source lists no running instance at this time."), *unread(reading)),
         {"nodes": []},
     )
 
 
 def unread(reading: Reading) -> tuple[Block, ...]:
-    """Name what could not be read, before the nodes that could be are listed."""
-    blocks: list[Block] = [text(f"Not read this time: {gap}") for gap in reading.gaps[:_MOST_GAPS]]
-    unnamed = len(reading.gaps) - _MOST_GAPS
-    if unnamed > 0:
-        blocks.append(quiet(f"And {counted(unnamed, 'more gap')}; 'doctor' lists them."))
-    return tuple(blocks)
+    """Say why no more is known, before the nodes that are known are listed.
+
+    Of history that is still being read `with_age` tells.
+    """
+    seen = coverage_of(reading)
+    return () if seen.because == reading.learning else unseen(seen)
 
 
 def gaps(reading: Reading) -> list[str]:

@@ -211,6 +211,13 @@ def is_tight(use: QuotaUse, types: Mapping[str, InstanceType], instance_type: st
     return fits[1] < 1 if fits else bool(use.used) and use.used >= use.quota.vcpus * TIGHT_SHARE
 
 
+def tight_quotas(inventory: Inventory) -> tuple[QuotaUse, ...]:
+    """Return the quotas by which the next launch would be refused, the most used first."""
+    uses = [use_of(quota, inventory) for quota in inventory.quotas]
+    tight = [use for use in uses if is_tight(use, inventory.types, "")]
+    return tuple(sorted(tight, key=lambda use: (-use.used, use.quota.name)))
+
+
 @command(
     "quota",
     "vCPU quotas of accelerated instances, and how much of each is left.",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from bot.answers.fleet.card import NodeRow
 from bot.answers.fleet.command import look_over
 from bot.answers.plan.comparison import (
     CONFLICTS,
@@ -48,13 +50,14 @@ from bot.cards.card import (
 from bot.cards.columns import Column, Columns
 from bot.cards.words import PriceAge, cited
 from bot.costs.pricing import Offers, Pricing
-from bot.errors import WrongInput
+from bot.errors import TrnbotError, WrongInput
 from bot.grammar.names import known_type, no_cluster
 from bot.grammar.registry import Needs, Topic, arg, command
 from bot.model.claims import Conflict, Sourced, SpeedUp
 from bot.model.fleet import InstanceType, Market
 from bot.model.labels import Labels
 from bot.model.money import usd
+from bot.model.reading import Reading
 from bot.model.request import Request
 from bot.ports import Ports
 
@@ -373,21 +376,19 @@ def migrate(
     if port_usd is not None and not 0 <= port_usd < 10**12:
         raise WrongInput(f"port_usd is an amount of USD, such as 40000; got {port_usd}.")
     types, claims = ports.world.knowledge.types(), ports.world.knowledge.claims()
-    standing = _standing(ports, request, cluster)
+    rows, reading = look_over(ports, request.at)
+    standing = _standing(ports, rows, reading, cluster)
     today = standing.type
     target = known_type(to, types) if to else default_target(today, types, claims)
     if to and target.name == today.name:
         raise WrongInput(f"{cluster} already runs {target.name}; name another type.")
 
-    speeds = speeds_of(ports, request.at, today, target)
     if reasons := refusals(standing):
         return refused_card(standing, target, reasons)
 
     policy = ports.policy.at(Labels(cluster=cluster))
     offers = Offers(Pricing(ports).at(request.at))
-    quotes = [*offers.quotes(target.name), *offers.quotes(today.name)]
-    verdict = verdict_of_types(ports, request.at, (today.name, target.name), speeds)
-    migration = compare(standing, target, speeds, quotes, claims, verdict)
+    migration = _compared(ports, request.at, standing, target)
 
     # One node with the target's chip compiles, and the others load its artifacts from the cache.
     compilers = (x for x in types.values() if x.accelerator == target.accelerator and x.has_neuron)
@@ -400,7 +401,6 @@ def migrate(
         compile_on=min(prices, key=lambda price: price.usd_per_hour, default=None),
     )
     if target.family != today.family:
-        reading = ports.world.source.read(request.at)
         compiles = ports.world.compiles(reading, ports.policy, request.at - timedelta(days=14))
         lengths = [x.hours for x in compiles if x.scope.cluster == cluster]
         recompile = Recompile(policy.duration("compiling.grace") / timedelta(hours=1))
@@ -414,12 +414,48 @@ def migrate(
     return migration_card(migration, against, port_usd, age)
 
 
-def _standing(ports: Ports, request: Request, cluster: str) -> ClusterStanding:
+def suggested(ports: Ports, now: datetime) -> Sequence[Migration]:
+    """Return the moves that cost less for the same work, of clusters that are busy and well.
+
+    Nobody asked for them: where anything speaks against a move, or its price or speed is not known
+    well enough to judge it, there is none. May block.
+    """
+    rows, reading = look_over(ports, now)
+    moves = []
+    for cluster in sorted({row.instance.labels.cluster for row in rows} - {""}):
+        least = ports.policy.at(Labels(cluster=cluster)).number("advice.least_utilization")
+        # A type that nobody knows, or that none compares with, has no move to suggest.
+        with suppress(TrnbotError):
+            standing = _standing(ports, rows, reading, cluster)
+            if refusals(standing) or doubts(standing, least):
+                continue
+            knowledge = ports.world.knowledge
+            target = default_target(standing.type, knowledge.types(), knowledge.claims())
+            migration = _compared(ports, now, standing, target)
+            if _judged(migration)[2] is Tone.GOOD:
+                moves.append(migration)
+    return moves
+
+
+def _compared(
+    ports: Ports, now: datetime, standing: ClusterStanding, target: InstanceType
+) -> Migration:
+    """Weigh a cluster's move to a type by what is known of their speeds and prices."""
+    today = standing.type
+    speeds = speeds_of(ports, now, today, target)
+    offers = Offers(Pricing(ports).at(now))
+    quotes = [*offers.quotes(target.name), *offers.quotes(today.name)]
+    verdict = verdict_of_types(ports, now, (today.name, target.name), speeds)
+    return compare(standing, target, speeds, quotes, ports.world.knowledge.claims(), verdict)
+
+
+def _standing(
+    ports: Ports, rows: Sequence[NodeRow], reading: Reading, cluster: str
+) -> ClusterStanding:
     """Return how the cluster runs now.
 
     Raise `WrongInput` for one that does not run, or of unknown types.
     """
-    rows, reading = look_over(ports, request)
     nodes = [row for row in rows if row.instance.labels.cluster == cluster]
     if not nodes:
         raise no_cluster(cluster, sorted({row.instance.labels.cluster for row in rows} - {""}))
@@ -438,7 +474,7 @@ def _standing(ports: Ports, request: Request, cluster: str) -> ClusterStanding:
     frame = reading.frame("node")
     things = frame.things if frame else ()
     used = [i for i, thing in enumerate(things) if thing.cluster == cluster]
-    firing = [alert for alert in ports.stores.alerts.load(request.at).alerts if alert.firing]
+    firing = [alert for alert in ports.stores.alerts.load(reading.now).alerts if alert.firing]
 
     return ClusterStanding(
         cluster,

@@ -14,7 +14,7 @@ from bot.cards.card import Align, Button, Buttons, Card, Heading, Table, Tone, c
 from bot.cards.columns import USD, Column, Columns, Unit, datum
 from bot.cards.words import PriceAge, cited
 from bot.costs.pricing import Offers, Pricing
-from bot.costs.verdict import Verdict
+from bot.costs.verdict import Verdict, percents
 from bot.errors import Unavailable, WrongInput
 from bot.grammar.names import known_region, known_type
 from bot.grammar.registry import Needs, Topic, arg, command
@@ -175,12 +175,23 @@ def tco_card(comparison: Comparison, age: PriceAge) -> Card:
         f"{work.months} months of the same work",
     )
 
-    # What is paid once may outweigh what the hours spare: that is said beside the verdict.
     judged, verdict = comparison.verdict, str(comparison.verdict)
-    fewer = [option.total < base.total for option in moved]
-    if judged.cheaper == new and not all(fewer):
-        once = "porting and compiling are" if any(x.engineering for x in moved) else "compiling is"
-        verdict += f" Over {work.months} months that does not pay for what {once} paid once."
+    if judged.ratios and base.total:
+        # The verdict is of the hours that the work takes; the totals hold what is paid besides.
+        ratios = sorted(float(option.total / base.total) for option in moved)
+        side, against = new, old
+        if judged.cheaper == old:
+            side, against, ratios = old, new, sorted(1 / ratio for ratio in ratios)
+        span = percents(ratios[0], ratios[-1])
+        verdict += (
+            f" That is of the hours alone: {work.months} months with egress, compiling and"
+            f" engineering on {side} cost {span} of {against}'s"
+        )
+        if judged.cheaper == new and any(option.total >= base.total for option in moved):
+            ported = any(option.engineering for option in moved)
+            once = "porting and compiling are" if ported else "compiling is"
+            verdict += f", which does not pay for what {once} paid once"
+        verdict += "."
     prices = dict.fromkeys(option.price for option in options)
     egress = f"{usd(comparison.route.usd_per_gb, 2)} a GB ({cited(comparison.route, today)})"
 

@@ -41,7 +41,7 @@ DRAWN = "stands on the card alone, rounded for reading"
 """The formula of an amount on a card that is neither a number of its data nor a sum of them."""
 MEASURES = ("gross", "discounts", "credits", "tax", "net", "amortised")
 _MILLIONTH = Decimal("0.000001")
-_COMMITTED = (Market.ON_DEMAND, Market.SAVINGS_PLAN, Market.RESERVED)
+_ONE_RATE = (Market.ON_DEMAND, Market.SAVINGS_PLAN, Market.RESERVED)
 _USD = re.compile(r"\$\d+(?:,\d{3})*(?:\.\d+)?")
 _LABELS = ("cluster", "team", "state", "instance_type", "service")
 """What rows are summed by on cards."""
@@ -281,7 +281,7 @@ def _priced(path: Path, amount: Decimal, answer: WatchedAnswer) -> bool:
     prices = [price.usd_per_hour for price in quoted if price.instance_type == kind]
 
     # A rate is a mean by hours: over all ways to buy, the committed ones, and each of them.
-    choices = (tuple(Market), _COMMITTED, *((market,) for market in Market))
+    choices = (tuple(Market), _ONE_RATE, *((market,) for market in Market))
     for rows in lists:
         own_rates = [price for price in rows if price.instance_type == kind]
         for region in dict.fromkeys(rate.region for rate in own_rates):

@@ -26,7 +26,7 @@ from bot.cards.card import (
 )
 from bot.cards.columns import NUMBER, USD, Column, Columns, Unit, datum
 from bot.cards.lines import quote
-from bot.cards.words import clock
+from bot.cards.words import clock, growth
 from bot.costs.training import FEWEST, Difference, EqualLoss, RunComparison, RunCost, Sample
 from bot.costs.verdict import Verdict
 from bot.model.money import cents, counted, usd
@@ -338,8 +338,8 @@ def _loss(equal_loss: EqualLoss | None, a: Sample, b: Sample) -> str:
 
 def _percent(difference: Difference, base: Sequence[Decimal] | Sequence[float]) -> str:
     usual = mean(float(x) for x in base)
-    share = difference.mean / usual * 100 if usual else 0.0
-    return f"{abs(share):.0f} % {'less' if share < 0 else 'more'}"
+    share = difference.mean / usual if usual else 0.0
+    return f"{growth(share)} {'less' if share < 0 else 'more'}"
 
 
 def _signed(amount: float) -> str:

@@ -6,7 +6,8 @@ Unsure, by a choice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -14,7 +15,7 @@ from typing import Any
 
 from bot.cards.card import Block, Button, Buttons, Card, Code, ShareButton, Text, Tone, quiet, text
 from bot.cards.words import grouped_words
-from bot.errors import NotAllowed, Unavailable, WrongInput
+from bot.errors import NotAllowed, TrnbotError, Unavailable, WrongInput
 from bot.grammar.line import PREFIXES, Call, attempted, effect_of
 from bot.grammar.plain.readings import PlainReading, read_plain
 from bot.grammar.plain.senses import Names, is_filler, names_of
@@ -22,6 +23,7 @@ from bot.model.fleet import Inventory
 from bot.model.reading import Reading
 from bot.model.request import Effect, Request
 from bot.model.run import Run
+from bot.model.window import EVER
 from bot.policy.schema import SETTINGS
 from bot.ports import Ports
 from bot.ports.work import Lane, within
@@ -145,11 +147,17 @@ class PlainWords:
         knowledge = self._ports.world.knowledge
         claims = knowledge.claims()
         packages = {package.name for package in claims.packages if "*" not in package.name}
-        kinds = {
+        kinds: dict[str, Iterable[str]] = {
             "package": packages | set(_PACKAGES),
             "rule": {key.partition(".")[0] for key in SETTINGS},
             "region": claims.regions,
         }
+        if not self._seen[0].instances:
+            # A bill without metrics names what it is of.
+            with suppress(TrnbotError):
+                billed = self._ports.world.billing.tally(EVER, ("cluster", "team"))
+                for kind in billed.by:
+                    kinds[kind] = {row.key[kind] for row in billed.rows}
         return names_of(*self._seen, knowledge.types(), kinds)
 
 

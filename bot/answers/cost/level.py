@@ -1,0 +1,321 @@
+"""Answer why something is expensive at all: its cost a day by part, against its use and its work."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from bot.answers.cost.title import refuse_unknown
+from bot.answers.runs.costed import Costed, costed_runs
+from bot.cards.alert_words import where as place
+from bot.cards.alert_words import worth
+from bot.cards.card import Block, Button, Buttons, Card, Tone, When, compose, quiet, text
+from bot.cards.columns import NUMBER, SHARE, USD, Column, Columns, datum
+from bot.cards.lines import cost_line, filter_line, window_line
+from bot.cards.words import amount_of, period
+from bot.costs.allocation import Allocation
+from bot.costs.tally import billed_part
+from bot.errors import TrnbotError
+from bot.model.alert import Alert
+from bot.model.causes import About
+from bot.model.labels import NAMES
+from bot.model.money import cents, usd
+from bot.model.reading import Reading
+from bot.model.spend import Filter, Tally
+from bot.model.window import NO_TIME, Window
+from bot.ports import Ports
+
+_DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
+_MOST, _MOST_ALERTS, _MOST_RUNS = 8, 4, 3
+_PARTS = ("cluster", "instance_type", "purchase", "line", "service")
+
+
+@dataclass(frozen=True)
+class Part:
+    """State one part of a cost: nodes of a cluster by way of buying, else a line of the bill."""
+
+    name: str
+    amortised: Decimal
+    per_day: Decimal
+    share: Decimal
+    hours: float = 0.0
+    nodes: float = 0.0
+    """How many ran at a time, in the mean."""
+
+    @property
+    def rate(self) -> Decimal | None:
+        """Return USD of a node-hour, None of what has no hours."""
+        return self.amortised / Decimal(str(self.hours)) if self.hours else None
+
+    @property
+    def words(self) -> str:
+        """Name it with its number of nodes."""
+        return f"{self.nodes:,.0f} x {self.name}" if self.nodes >= 1 else self.name
+
+
+@dataclass(frozen=True)
+class CostLevel:
+    """Hold what a cost is at, and what it is made of; None where nobody can tell."""
+
+    tally: Tally
+    """Of the billed part of the window, without a grouping."""
+    parts: Sequence[Part]
+    everything: Decimal
+    """Amortised cost of the whole account in that time."""
+    filters: tuple[Filter, ...]
+    alerts: Sequence[Alert] | None
+    used: float | None
+    """Mean utilization of its nodes over the last day that was read."""
+    runs: Sequence[Costed]
+
+    @property
+    def days(self) -> Decimal:
+        """Return the days that are billed."""
+        return Decimal(str(self.tally.window.length / _DAY))
+
+    @property
+    def per_day(self) -> Decimal:
+        """Return amortised USD a day."""
+        return cents(self.tally.total.amortised / self.days)
+
+    @property
+    def rate(self) -> Decimal | None:
+        """Return USD of a node-hour of all its nodes."""
+        nodes = [part for part in self.parts if part.hours]
+        hours = Decimal(str(sum(part.hours for part in nodes)))
+        return sum((x.amortised for x in nodes), Decimal(0)) / hours if hours else None
+
+
+def level_of(
+    ports: Ports, at: datetime, window: Window, where: tuple[Filter, ...]
+) -> CostLevel | None:
+    """Return the level of a cost, None where nothing of the window is billed; may block."""
+    billing = Allocation(ports, at)
+    through = billing.tally(NO_TIME, ()).billed_through
+    if through is None or min(through, at, window.end) - window.start < _HOUR:
+        return None
+    span = Window(window.start, min(through, at, window.end))
+    span = billed_part(billing.tally(span, ("day",)))
+    total, whole = billing.tally(span, (), where), billing.tally(span, ())
+    refuse_unknown(billing, ports.world.billing, total, where)
+
+    days = Decimal(str(span.length / _DAY))
+    sums: defaultdict[str, tuple[Decimal, float]] = defaultdict(lambda: (Decimal(0), 0.0))
+    for row in billing.tally(span, _PARTS, where).rows:
+        key, is_node = row.key, bool(row.hours and row.key["instance_type"])
+        named = key["instance_type"] if is_node else key["line"] or key["service"]
+        if key["line"] == "commitment":
+            named = "commitments that nothing used"
+        name = f"{named}, {key['purchase']}" if is_node else named
+        # Of one cluster each part is its own.
+        if key["cluster"] and not any(x.dimension == "cluster" for x in where):
+            name += f" · {key['cluster']}"
+        amortised, hours = sums[name]
+        sums[name] = amortised + row.money.amortised, hours + (row.hours if is_node else 0)
+    parts = [
+        Part(
+            name,
+            amortised,
+            cents(amortised / days),
+            amortised / total.total.amortised if total.total.amortised else Decimal(0),
+            hours,
+            hours / (span.length / _HOUR),
+        )
+        for name, (amortised, hours) in sums.items()
+        if amortised
+    ]
+    parts.sort(key=lambda part: (-part.amortised, part.name))
+
+    alerts, runs = None, []
+    with suppress(TrnbotError):
+        opened = ports.stores.alerts.load(at).alerts
+        alerts = [x for x in opened if x.speaking and _concerns(x, where)]
+        alerts.sort(key=worth, reverse=True)
+    clusters = {
+        name for x in where if x.dimension == "cluster" and not x.negated for name in x.values
+    }
+    if clusters and billing.reading:
+        with suppress(TrnbotError):
+            runs = [x for x in costed_runs(ports, at) if x.cost.run.labels.cluster in clusters]
+    used = _used(billing.reading, where) if billing.reading else None
+    return CostLevel(total, parts, whole.total.amortised, where, alerts, used, runs)
+
+
+def _concerns(alert: Alert, where: Sequence[Filter]) -> bool:
+    """Return whether an alert's labels say nothing against the filters."""
+    labels = dict(alert.anomaly.labels)
+    return all(
+        (labels.get(x.dimension, "") in x.values) is not x.negated
+        for x in where
+        if x.dimension in NAMES
+    )
+
+
+def _used(reading: Reading, where: Sequence[Filter]) -> float | None:
+    """Return the mean utilization of the nodes that the filters keep, over the last day."""
+    frame = reading.frame("node")
+    if frame is None or any(x.dimension not in NAMES for x in where):
+        return None
+    kept = [
+        all((labels.get(x.dimension) in x.values) is not x.negated for x in where)
+        for labels in frame.things
+    ]
+    day = frame.last(_DAY).pick(np.array(kept, dtype=bool))
+    cores, gpus = day.of("neuroncore_utilization_ratio"), day.of("gpu_utilization_ratio")
+    values = np.where(np.isnan(cores), gpus, cores)
+    return None if np.isnan(values).all() else float(np.nanmean(values))
+
+
+PARTS = Columns[Part](
+    Column("part", lambda x: x.words, key="part"),
+    Column(
+        "node-hours",
+        lambda x: f"{x.hours:,.0f}" if x.hours else "",
+        NUMBER,
+    ),
+    Column(
+        "an hour",
+        lambda x: x.rate,
+        USD,
+        "usd_per_hour",
+        "amortised cost of the part / its metered hours",
+    ),
+    Column(
+        "a day",
+        lambda x: x.per_day,
+        USD,
+        "usd_per_day",
+        "amortised cost of the part / billed days",
+        total=True,
+    ),
+    Column("share", lambda x: x.share, SHARE, "share_ratio", "of the amortised cost asked about"),
+    datum("hours", lambda x: x.hours, "instance-hours that were metered"),
+    datum("amortised_usd", lambda x: x.amortised, "amortised cost of the part's lines of the bill"),
+)
+LEVEL_FIGURES = {
+    **PARTS.sources("parts"),
+    "level/amortised_usd": "amortised cost of the billed part of the window",
+    "level/usd_per_day": "amortised cost of the billed part of the window / its days",
+    "level/share_ratio": "of the amortised cost of the whole account in that time",
+    "level/used_ratio": "mean utilization of its nodes over the last day that was read",
+    "level/usd_per_hour": "amortised cost of its nodes / their metered hours",
+    "level/usd_per_used_hour": "USD of a node-hour / mean utilization",
+    "open/usd_per_day": "waste an hour of the open alert x 24",
+    "runs/usd_per_billion_tokens": "cost of the run / tokens gained, x 1,000,000,000",
+    "runs/usd_per_epoch": "cost of the run's finished epochs / their number",
+}
+"""How the amounts of a level are made."""
+
+
+def level_card(level: CostLevel) -> Card:
+    """Draw what a cost is at: the open jumps first, then its parts, its use and its work."""
+    tally, window = level.tally, window_line(level.tally.window)
+    typed = "".join(f" {filter_line(condition)}" for condition in level.filters)
+    total = f"{amount_of(tally.total.amortised, tally)} from {period(tally.window)}, amortised"
+    if level.filters and level.everything > 0:
+        total += f": {SHARE.write(tally.total.amortised / level.everything)} of all that was spent"
+    blocks = compose(
+        text(f"{total}."),
+        _alerts(level.alerts),
+        _use(level),
+        PARTS.table(level.parts, most=_MOST, total="a day"),
+        tally.billed_through is not None and quiet("Billed through ", When(tally.billed_through)),
+        Buttons(
+            (
+                Button("Why it changed", f"why cost {window}{typed}"),
+                Button("By day", cost_line(window, ("day",), level.filters)),
+                *([Button("Alerts", "alerts")] if level.alerts else []),
+            )
+        ),
+    )
+    return Card(_title(level), Tone.INFO, blocks, _data(level))
+
+
+def _title(level: CostLevel) -> str:
+    names = ", ".join(
+        f"{'all but ' if x.negated else ''}{', '.join(filter(None, x.values)) or f'no {x.dimension}'}"
+        for x in level.filters
+    )
+    amount = f"{amount_of(level.per_day, level.tally)} a day"
+    title = f"{names} costs {amount}" if names else f"{amount} is spent"
+    jumps = [x for x in level.alerts or () if x.cause.facts.about is About.MONEY]
+    if jumps:
+        title += f"; an open jump adds {usd(_per_day(jumps[0]))} a day: {place(jumps[0])}"
+    if level.parts:
+        title += f"; most is {level.parts[0].words}"
+    return title
+
+
+def _per_day(alert: Alert) -> Decimal:
+    return alert.usd_per_hour * 24
+
+
+def _alerts(alerts: Sequence[Alert] | None) -> Iterator[Block]:
+    """Name what is open now, the dearest first."""
+    if alerts is None:
+        yield quiet("Which alerts are open is not known: nothing of the fleet was read.")
+    for alert in (alerts or ())[:_MOST_ALERTS]:
+        since = When(alert.anomaly.window.start)
+        cost = f"{usd(_per_day(alert))} a day" if alert.waste else "no price is known"
+        yield text(f"Open: {alert.cause.facts.words}, {place(alert)}, {cost}, since ", since, ".")
+    if alerts and len(alerts) > _MOST_ALERTS:
+        yield quiet(f"and {len(alerts) - _MOST_ALERTS} more open alerts")
+
+
+def _use(level: CostLevel) -> Iterator[Block]:
+    """Hold the cost against the use of its nodes, and against what was made of it."""
+    if level.used is not None and level.rate is not None:
+        words = f"Its nodes were used {SHARE.write(level.used)} over the last day"
+        if not level.filters:
+            words = words.replace("Its", "All", 1)
+        if level.used >= 0.01:
+            hour = level.rate / Decimal(str(level.used))
+            words += f": at {usd(level.rate)} an hour, an hour of full work costs {usd(hour)}"
+        yield text(f"{words}.")
+    for run in level.runs[:_MOST_RUNS]:
+        units = (
+            (run.cost.usd_per_billion_tokens, "a billion tokens"),
+            (run.cost.usd_per_epoch, "an epoch"),
+        )
+        costs = [f"{usd(amount)} {unit}" for amount, unit in units if amount is not None]
+        if costs:
+            yield text(f"{run.name} costs {' and '.join(costs)}.")
+
+
+def _data(level: CostLevel) -> dict[str, Any]:
+    tally, share = level.tally, None
+    if level.everything > 0:
+        share = tally.total.amortised / level.everything
+    spent_on_work = None
+    if level.rate is not None and level.used is not None and level.used >= 0.01:
+        spent_on_work = level.rate / Decimal(str(level.used))
+    return {
+        "window": {"start": tally.window.start, "end": tally.window.end},
+        "currency": tally.currency,
+        "level": {
+            "amortised_usd": tally.total.amortised,
+            "usd_per_day": level.per_day,
+            "share_ratio": share,
+            "used_ratio": level.used,
+            "usd_per_hour": level.rate,
+            "usd_per_used_hour": spent_on_work,
+        },
+        "parts": PARTS.data(level.parts),
+        "open": [{"id": x.id, "usd_per_day": _per_day(x)} for x in level.alerts or ()],
+        "runs": [
+            {
+                "run": x.name,
+                "usd_per_billion_tokens": x.cost.usd_per_billion_tokens,
+                "usd_per_epoch": x.cost.usd_per_epoch,
+            }
+            for x in level.runs
+        ],
+        "filters": [str(condition) for condition in level.filters],
+    }

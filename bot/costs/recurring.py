@@ -1,0 +1,122 @@
+"""Tell what comes once in every month: fees at their day, and runs of nodes about theirs."""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from itertools import pairwise
+
+Daily = Mapping[date, Decimal]
+_DAY = timedelta(days=1)
+_NONE = Decimal(0)
+
+
+@dataclass(frozen=True)
+class Due:
+    """State a fee that is expected again: in USD, or as a share of what the rest of a month costs."""
+
+    day: date
+    usd: Decimal = _NONE
+    share: Decimal = _NONE
+
+
+def fees_again(lumps: Daily, month: date, first: date, monthly: Daily) -> Iterator[Due]:
+    """Yield what a line charged at once in the months before `month`, and not yet in this one.
+
+    A fee of the 1st, which is when AWS bills what is the month's, once is enough; of another day it
+    came in both months before. `monthly` is the cost of each month besides fees, `first` the first
+    day of the bill.
+    """
+    last, earlier = month_before(month), month_before(month_before(month))
+    before, previous, current = (
+        {day: usd for day, usd in lumps.items() if day.replace(day=1) == start}
+        for start in (earlier, last, month)
+    )
+    # What came again already is in the bill.
+    if current:
+        return
+    earlier_by_number = {day.day: usd for day, usd in before.items()}
+    for day, usd in previous.items():
+        opens = day in (last, first)
+        if not opens and day.day not in earlier_by_number:
+            continue
+        due = month.replace(day=1 if opens else min(day.day, 28))
+        # Support is a share of the month's charges: what changes from month to month is taken so.
+        if opens and usd not in before.values() and monthly.get(last):
+            yield Due(due, share=usd / monthly[last])
+        else:
+            yield Due(due, usd)
+
+
+def month_before(month: date) -> date:
+    """Return the first day of the month before that of a date."""
+    return (month.replace(day=1) - _DAY).replace(day=1)
+
+
+_RARE = 0.4
+"""A line that is charged on no more of its days comes in runs."""
+_APART = range(24, 38)
+"""Days from the start of one monthly run to that of the next."""
+_LATE = timedelta(days=10)
+"""How long a run that did not come is waited for."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """State what a line that runs once a month still costs in this month, and one whole run."""
+
+    coming: Decimal
+    whole: Decimal
+
+
+def monthly_run(series: Sequence[Decimal], days: Sequence[date], end: date) -> Run | None:
+    """Return what the monthly run of a line still costs before `end`, None where it is none.
+
+    It came once in every whole month that the days hold, about as far apart. One that runs now ends
+    when it has cost what the last one did.
+    """
+    spans = _spans(series)
+    charged = sum(stop - start for start, stop in spans)
+    if not spans or charged > _RARE * len(series):
+        return None
+    starts = [days[start] for start, _ in spans]
+    apart = [(later - day).days for day, later in pairwise(starts)]
+    running = spans[-1][1] == len(series)
+    whole_month = month_before(days[-1] + _DAY) >= days[0]
+    if any(n not in _APART for n in apart) or not whole_month:
+        return None
+    # One run alone is a monthly one where the days before it are too few for another.
+    if len(spans) == 1 and (running or (starts[0] - days[0]).days >= _APART.stop):
+        return None
+
+    costs = [sum(series[start:stop], _NONE) for start, stop in spans]
+    if running:
+        return Run(max(_NONE, costs[-2] - costs[-1]), costs[-2])
+    due = _next_month(starts[-1])
+    if due + _LATE < days[-1]:
+        return None
+    length = spans[-1][1] - spans[-1][0]
+    inside = (end - max(due, days[-1] + _DAY)).days
+    part = Decimal(min(max(inside, 0), length)) / length
+    return Run(costs[-1] * part, costs[-1])
+
+
+def _spans(series: Sequence[Decimal]) -> list[tuple[int, int]]:
+    """Return the [start, stop) days of each run; a day without a charge does not end one."""
+    spans: list[tuple[int, int]] = []
+    for day, usd in enumerate(series):
+        if not usd:
+            continue
+        if spans and day - spans[-1][1] <= 1:
+            spans[-1] = (spans[-1][0], day + 1)
+        else:
+            spans.append((day, day + 1))
+    return spans
+
+
+def _next_month(day: date) -> date:
+    following = (day.replace(day=28) + 4 * _DAY).replace(day=1)
+    return following.replace(day=min(day.day, monthrange(following.year, following.month)[1]))

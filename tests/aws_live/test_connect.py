@@ -1,0 +1,293 @@
+"""Connect from nothing to a test that somebody presses, against AWS and Slack that stand in."""
+
+import asyncio
+import json
+import stat
+import threading
+import tomllib
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+from aiohttp import web
+
+from adapters.terminal.prompt import Prompt
+from bot.errors import Unavailable, WrongInput
+from bot.wiring.connect import STEPS, Connecting, run
+from bot.wiring.drafts import Drafts, with_key
+from tests.aws_live.serving import BUCKET
+from tests.slack.conftest import FakeSlack
+
+BOT, APP = "xoxb-secret-bot", "xapp-secret-app"
+CHANNELS = [
+    {"id": "C1", "name": "general", "is_member": False},
+    {"id": "C02FIN", "name": "finops", "is_member": True},
+]
+EXPORT = f"s3://{BUCKET}/billing"
+
+
+class SocketSlack(FakeSlack):
+    """Slack with Socket Mode, where somebody presses the first button of what is posted."""
+
+    def __init__(self):
+        super().__init__()
+        self.sockets, self.presses, self.posted = [], True, []
+
+    async def serve(self, request):
+        if request.path == "/socket":
+            socket = web.WebSocketResponse()
+            await socket.prepare(request)
+            self.sockets.append(socket)
+            await socket.send_json({"type": "hello", "num_connections": 1})
+            async for _ in socket:
+                pass
+            return socket
+        return await super().serve(request)
+
+    def _answer(self, method, body, team):
+        if method == "apps.connections.open":
+            return {"url": self.url.replace("http", "ws").replace("/api/", "/socket")}
+        if method == "conversations.list":
+            return {"channels": CHANNELS}
+        if method == "chat.postMessage":
+            self.posted.append(body)
+            if self.presses:
+                asyncio.get_running_loop().call_later(0.05, self._press, body)
+        return super()._answer(method, body, team) | (
+            {"team": "Acme"} if method == "auth.test" else {}
+        )
+
+    def _press(self, body):
+        buttons = [
+            x
+            for block in body["blocks"]
+            for x in block.get("elements", ())
+            if x["type"] == "button"
+        ]
+        payload = {
+            "type": "block_actions",
+            "trigger_id": "t1",
+            "user": {"id": "U01ALICE", "name": "alice", "team_id": "T1"},
+            "team": {"id": "T1"},
+            "channel": {"id": body["channel"]},
+            "message": {"ts": "5.5"},
+            "container": {"type": "message", "message_ts": "5.5"},
+            "actions": [buttons[0] | {"block_id": "b", "action_ts": "1.1"}],
+            "response_url": f"{self.url}response",
+        }
+        envelope = {"type": "interactive", "envelope_id": "e1", "payload": payload}
+        self.pressed = asyncio.ensure_future(self.sockets[-1].send_json(envelope))
+
+
+@contextmanager
+def serving(slack):
+    """Serve on a loop in a thread: who connects runs loops of its own."""
+    loop, up = asyncio.new_event_loop(), threading.Event()
+
+    async def begin():
+        app = web.Application()
+        app.router.add_route("*", "/{tail:.*}", slack.serve)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        slack.url = f"http://{host}:{port}/api/"
+        up.set()
+        return runner
+
+    started = []
+    thread = threading.Thread(
+        target=lambda: (started.append(loop.run_until_complete(begin())), loop.run_forever())
+    )
+    thread.start()
+    up.wait()
+    yield slack
+    asyncio.run_coroutine_threadsafe(started[0].cleanup(), loop).result(5)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+class Hand:
+    """Answer questions by a part of their words, and remember all that is shown."""
+
+    def __init__(self, **answers):
+        self.answers, self.shown, self.hidden = answers, [], []
+
+    def prompt(self):
+        return Prompt(self.type, self.type_unseen, self.shown.append)
+
+    def type(self, question):
+        self.shown.append(question)
+        return self._answer(question)
+
+    def type_unseen(self, question):
+        self.hidden.append(question)
+        return self._answer(question)
+
+    def _answer(self, question):
+        return next((x for words, x in self.answers.items() if words in question), "")
+
+    @property
+    def text(self):
+        return "\n".join(self.shown)
+
+
+@pytest.fixture
+def slack():
+    with serving(SocketSlack()) as fake:
+        yield fake
+
+
+@pytest.fixture
+def hand():
+    return Hand(
+        **{
+            "Regions": "us-west-2",
+            "(s3": EXPORT,
+            "Bot token": BOT,
+            "App token": APP,
+            "Channel": "finops",
+        }
+    )
+
+
+@pytest.fixture
+def take(world, slack, hand, tmp_path, monkeypatch):
+    """Return a function that takes steps in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    next(world.ticks(2, 2))
+    environ = {"SLACK_API_URL": slack.url}
+
+    def taken(*names, wait=timedelta(seconds=20)):
+        drafts = Drafts(tmp_path / "trnbot.toml", tmp_path / "trnbot.env", environ)
+        return run(Connecting(drafts, hand.prompt(), wait), names or STEPS)
+
+    return taken
+
+
+def test_from_nothing_to_a_test_that_somebody_presses(take, hand, slack, tmp_path):
+    assert take() == 0
+    settings = tomllib.loads((tmp_path / "trnbot.toml").read_text())
+    assert settings == {
+        "source": "aws",
+        "route": ["slack:C02FIN"],
+        "admins": ["slack:U01ALICE"],
+        "aws": {"regions": ["us-west-2"], "billing": EXPORT},
+    }
+    secrets = tmp_path / "trnbot.env"
+    assert secrets.read_text() == f"SLACK_BOT_TOKEN={BOT}\nSLACK_APP_TOKEN={APP}\n"
+    assert stat.S_IMODE(secrets.stat().st_mode) == 0o600
+
+    assert "3 nodes, read" in hand.text
+    assert "files are there" in hand.text
+    assert "https://api.slack.com/apps?new_app=1&manifest_json=%7B" in hand.text
+    assert "alice pressed after" in hand.text
+    assert "trnbot serve" in hand.shown[-1]
+    assert [body["channel"] for body in slack.posted] == ["C02FIN"]
+    assert "This is a test" in json.dumps(slack.posted)
+
+
+def test_tokens_are_not_shown(take, hand):
+    take("slack")
+    assert not {BOT, APP} & set(" ".join(hand.shown).split())
+    assert [question.partition(",")[0] for question in hand.hidden] == ["Bot token", "App token"]
+
+
+def test_a_step_taken_again_keeps_what_was_answered(take, hand, tmp_path):
+    take()
+    before = [(tmp_path / name).read_text() for name in ("trnbot.toml", "trnbot.env")]
+    hand.answers = {}
+    take("slack")
+    assert [(tmp_path / name).read_text() for name in ("trnbot.toml", "trnbot.env")] == before
+
+
+def test_a_refused_token_is_not_written(take, slack, tmp_path):
+    slack.failing["auth.test"] = ["invalid_auth"]
+    with pytest.raises(Unavailable, match="does not accept the token"):
+        take("slack")
+    assert not (tmp_path / "trnbot.env").exists()
+
+
+def test_a_channel_without_the_bot_asks_for_an_invitation(take, hand, slack, monkeypatch):
+    hand.answers["Channel"] = "general"
+    typed = hand.type
+
+    def invited(question):
+        if "/invite" in question:
+            monkeypatch.setitem(CHANNELS[0], "is_member", True)
+        return typed(question)
+
+    hand.type = invited
+    take("slack")
+    assert "Type /invite @trnbot in #general" in hand.text
+
+
+def test_nobody_who_presses_is_said_and_changes_nothing(take, hand, slack, tmp_path):
+    take("slack")
+    slack.presses = False
+    take("test", wait=timedelta(seconds=0.2))
+    assert "Nobody pressed" in hand.text
+    assert "admins" not in (tmp_path / "trnbot.toml").read_text()
+
+
+def test_permissions_that_are_missing_offer_one_command(take, hand, world):
+    world.standin.faults.denied = {"ec2:DescribeVolumes"}
+    hand.answers["permissions"] = "stack"
+    take("aws")
+    assert "missing permission ec2:DescribeVolumes" in hand.text
+    (command,) = (line for line in hand.shown if line.startswith("  Run: "))
+    assert "deploy/cloudformation/trnbot.yaml" in command
+    assert "YOUR" not in command
+
+
+def test_no_credentials_are_said_and_nothing_is_lost(take, hand, monkeypatch, tmp_path):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(Unavailable, match="none are set"):
+        take("aws")
+    assert tomllib.loads((tmp_path / "trnbot.toml").read_text())["aws"] == {
+        "regions": ["us-west-2"]
+    }
+
+
+def test_teams_takes_a_registration_and_writes_the_package(take, hand, tmp_path):
+    hand.answers = {
+        "Teams?": "yes",
+        "client) id": "11111111-2222-3333-4444-555555555555",
+        "secret": "s3cret",
+        "tenant": "t",
+    }
+    take("teams")
+    assert (tmp_path / "manifest/teams.zip").is_file()
+    assert "MicrosoftAppPassword=s3cret" in (tmp_path / "trnbot.env").read_text()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", '[aws]\nregions = ["us-west-2"]\n'),
+        (
+            "# mine\nsource = 'aws'\n",
+            "# mine\nsource = 'aws'\n\n[aws]\nregions = [\"us-west-2\"]\n",
+        ),
+        (
+            "[aws]\nregions = []  # none\nbudget = '1'\n[monitor]\n",
+            "[aws]\nregions = [\"us-west-2\"]\nbudget = '1'\n[monitor]\n",
+        ),
+        (
+            "[aws]\nbudget = '1'\n\n[monitor]\n",
+            "[aws]\nbudget = '1'\nregions = [\"us-west-2\"]\n\n[monitor]\n",
+        ),
+    ],
+)
+def test_a_key_is_set_and_every_other_line_stays(before, after):
+    assert with_key(before, "aws.regions", ["us-west-2"]) == after
+
+
+def test_a_file_that_cannot_be_changed_by_line_is_left_alone():
+    with pytest.raises(WrongInput, match=r"set aws\.regions yourself"):
+        with_key("aws.regions = [\n]\n", "aws.regions", ["us-west-2"])
